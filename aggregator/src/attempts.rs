@@ -1,0 +1,302 @@
+//! Writing claims: attempts, repetitions, lost replies, and what was met.
+
+use shared::calls::Budget;
+use shared::ids::EventId;
+use shared::limits::REPLACE_ROUNDS_MAX;
+use shared::ports::{ClaimReply, Clock, LockStore, PortError};
+use shared::protocol::allocator::SeatEnd;
+use shared::protocol::claim::{
+    Claim, LockItem, Meeting, Outcome, PastDeliveries, Verdict, classify, settle_live,
+};
+use shared::protocol::retry::RetryPolicy;
+use shared::time::Timestamp;
+use tracing::{debug, warn};
+
+use crate::current::Seated;
+use crate::handler::{Handler, Ports, Tally};
+
+/// What the attempts to claim one seat came to.
+#[derive(Debug)]
+pub struct Attempted<'a> {
+    /// Whose.
+    pub seated: Seated<'a>,
+    /// What is known now.
+    pub state: State,
+    /// Whether an attempt had no reply: its write may still arrive.
+    pub unanswered: bool,
+}
+
+/// How far a candidate has come.
+#[derive(Debug)]
+pub enum State {
+    /// Decided.
+    Done(Outcome, Option<LockItem>),
+    /// A live claim stands in the way; its batch must be asked.
+    Live(LockItem, Meeting),
+    /// The item may be replaced.
+    Replace(LockItem, PastDeliveries),
+}
+
+/// A candidate whose outcome is known.
+#[derive(Debug)]
+pub struct Settled {
+    /// Position among the leaders of the invocation.
+    pub leader: usize,
+    /// The outcome.
+    pub outcome: Outcome,
+    /// What holds the event, where it is not this candidate.
+    pub winner: Option<LockItem>,
+    /// The seat it claimed.
+    pub seat: Option<shared::ids::Seat>,
+}
+
+impl Settled {
+    /// A candidate that was not tried.
+    pub fn failed(leader: usize) -> Settled {
+        Settled { leader, outcome: Outcome::Failed, winner: None, seat: None }
+    }
+}
+
+impl<'a> Attempted<'a> {
+    fn new(seated: Seated<'a>) -> Attempted<'a> {
+        Attempted { seated, state: State::Done(Outcome::Failed, None), unanswered: false }
+    }
+
+    fn claim(&self, past: PastDeliveries) -> Claim {
+        Claim { candidate: self.seated.candidate.clone(), seat: self.seated.seat, past }
+    }
+
+    /// Takes in what an attempt answered; `true` when it should be repeated.
+    fn take(&mut self, error: &PortError, tally: &Tally) -> bool {
+        match error {
+            PortError::Throttled { .. } => tally.throttled(),
+            PortError::Unknown { .. } => self.unanswered = true,
+            PortError::Refused { .. } => warn!(%error, "claim refused"),
+        }
+        error.retryable()
+    }
+
+    /// Ends the seat and keeps the outcome.
+    pub fn settle(self) -> Settled {
+        let State::Done(outcome, winner) = self.state else {
+            // A state that was never carried on: out of time.
+            return self.fail();
+        };
+        let (leader, seat) = (self.seated.leader, self.seated.seat);
+        self.seated.settle(match outcome {
+            Outcome::Claimed => SeatEnd::Claimed,
+            // What went unanswered may still arrive in the table, after whatever was read there.
+            _ if self.unanswered => SeatEnd::Uncertain,
+            _ => SeatEnd::Free,
+        });
+        Settled { leader, outcome, winner, seat: (outcome == Outcome::Claimed).then_some(seat) }
+    }
+
+    fn fail(mut self) -> Settled {
+        self.state = State::Done(Outcome::Failed, None);
+        self.settle()
+    }
+}
+
+impl<P: Ports> Handler<P> {
+    /// Claims the seats of one request's worth of candidates, repeating what was throttled or lost.
+    pub async fn claim_chunk<'a>(
+        &self,
+        seated: Vec<Seated<'a>>,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+        tally: &Tally,
+    ) -> Vec<Attempted<'a>> {
+        let mut members: Vec<Attempted<'a>> = seated.into_iter().map(Attempted::new).collect();
+        let claims: Vec<Claim> = members.iter().map(|member| member.claim(PastDeliveries::new())).collect();
+        let mut open: Vec<usize> = (0..members.len()).collect();
+        let mut attempt = 0;
+        while !open.is_empty() && budget.open() {
+            let replies = if open.len() == claims.len() {
+                self.limited(self.ports().locks().claim(&claims)).await
+            } else {
+                let again: Vec<Claim> = open.iter().map(|index| claims[*index].clone()).collect();
+                self.limited(self.ports().locks().claim(&again)).await
+            };
+            let mut repeat = Vec::new();
+            let mut unread = Vec::new();
+            for (index, reply) in open.drain(..).zip(replies) {
+                let member = &mut members[index];
+                match reply {
+                    ClaimReply::Written => member.state = State::Done(Outcome::Claimed, None),
+                    ClaimReply::Exists(Some(item)) => member.state = self.judge(member, item, budget.clock.now()),
+                    ClaimReply::Exists(None) => unread.push(index),
+                    ClaimReply::Unstorable(_) => member.state = State::Done(Outcome::Unstorable, None),
+                    ClaimReply::Error(error) if member.take(&error, tally) => repeat.push(index),
+                    ClaimReply::Error(_) => {}
+                }
+            }
+            // An item that is gone again leaves its place to a repetition.
+            repeat.extend(self.read_and_judge(&mut members, unread, budget).await);
+            open = repeat;
+            attempt += 1;
+            if !open.is_empty() && !budget.pause(RetryPolicy::ITEMS, attempt).await {
+                break;
+            }
+        }
+        self.settle_unanswered(&mut members, open, budget.clock.now()).await;
+        members
+    }
+
+    /// Reads the items that stand in the way of `indexes`; answers those whose item is gone.
+    async fn read_and_judge(
+        &self,
+        members: &mut [Attempted<'_>],
+        mut indexes: Vec<usize>,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> Vec<usize> {
+        let mut gone = Vec::new();
+        while !indexes.is_empty() {
+            let ids: Vec<EventId> =
+                indexes.iter().map(|index| members[*index].seated.candidate.event_id.clone()).collect();
+            let read = budget
+                .call(RetryPolicy::ITEMS, || self.limited(self.ports().locks().read(&ids)))
+                .await
+                .inspect_err(|error| warn!(%error, "items not read"));
+            let Ok(items) = read else { break };
+            let rest = indexes.split_off(items.len().min(indexes.len()));
+            for (index, item) in indexes.into_iter().zip(items) {
+                match item {
+                    Some(item) => members[index].state = self.judge(&members[index], item, budget.clock.now()),
+                    None => gone.push(index),
+                }
+            }
+            indexes = rest;
+        }
+        gone
+    }
+
+    /// Out of time: whether the lost replies of `open` were successes can still be read, once.
+    async fn settle_unanswered(&self, members: &mut [Attempted<'_>], open: Vec<usize>, now: Timestamp) {
+        let unanswered: Vec<usize> = open.into_iter().filter(|index| members[*index].unanswered).collect();
+        if unanswered.is_empty() {
+            return;
+        }
+        let ids: Vec<EventId> =
+            unanswered.iter().map(|index| members[*index].seated.candidate.event_id.clone()).collect();
+        let Ok(items) = self.limited(self.ports().locks().read(&ids)).await else { return };
+        for (index, item) in unanswered.into_iter().zip(items) {
+            if let Some(item) = item {
+                let state = self.judge(&members[index], item, now);
+                if let State::Done(..) = state {
+                    members[index].state = state;
+                }
+            }
+        }
+    }
+
+    fn judge(&self, member: &Attempted<'_>, item: LockItem, now: Timestamp) -> State {
+        let Seated { candidate, seat, .. } = &member.seated;
+        let verdict = classify(candidate, Some(*seat), &item, self.config().rule, now);
+        state(verdict, item)
+    }
+
+    /// Carries one candidate on from whatever it met, to an outcome: asks batches, replaces items.
+    pub async fn settle_one<'a>(
+        &self,
+        mut member: Attempted<'a>,
+        deadline: Timestamp,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+        tally: &Tally,
+    ) -> Settled {
+        for round in 0..REPLACE_ROUNDS_MAX {
+            let step = std::mem::replace(&mut member.state, State::Done(Outcome::Failed, None));
+            member.state = match step {
+                State::Done(..) => {
+                    member.state = step;
+                    return member.settle();
+                }
+                State::Live(item, meeting) => {
+                    self.ask_and_judge(&member, item, meeting, deadline, budget).await
+                }
+                State::Replace(expected, past) => {
+                    debug!(event_id = %member.seated.candidate.event_id, round, "replacing a lock item");
+                    self.replace(&mut member, expected, past, budget, tally).await
+                }
+            };
+        }
+        member.settle()
+    }
+
+    async fn ask_and_judge(
+        &self,
+        member: &Attempted<'_>,
+        item: LockItem,
+        meeting: Meeting,
+        deadline: Timestamp,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> State {
+        let shared::protocol::claim::LockState::Live { shard, seq } = item.state else {
+            return self.judge(member, item, budget.clock.now());
+        };
+        let relied_on = (meeting == Meeting::Redelivered).then_some(seq);
+        match self.fate_of(shard.batch, relied_on, deadline, budget).await {
+            Some(fate) => self.judge_live(member, item, meeting, &fate, budget.clock.now()),
+            None => State::Done(Outcome::Failed, Some(item)),
+        }
+    }
+
+    /// What a live claim means, its batch's fate being known.
+    pub fn judge_live(
+        &self,
+        member: &Attempted<'_>,
+        item: LockItem,
+        meeting: Meeting,
+        fate: &shared::protocol::claim::BatchFate,
+        now: Timestamp,
+    ) -> State {
+        let config = self.config();
+        let candidate = member.seated.candidate;
+        let window = config.common.dedup_window;
+        let verdict = settle_live(candidate, &item, meeting, fate, config.rule, window, now);
+        state(verdict, item)
+    }
+
+    async fn replace(
+        &self,
+        member: &mut Attempted<'_>,
+        expected: LockItem,
+        past: PastDeliveries,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+        tally: &Tally,
+    ) -> State {
+        let claim = member.claim(past);
+        let mut attempt = 0;
+        while budget.open() {
+            match self.limited(self.ports().locks().replace(&claim, &expected)).await {
+                ClaimReply::Written => return State::Done(Outcome::Claimed, None),
+                ClaimReply::Exists(Some(item)) => return self.judge(member, item, budget.clock.now()),
+                ClaimReply::Unstorable(_) => return State::Done(Outcome::Unstorable, None),
+                // Gone: forgotten by the table meanwhile. Its redelivery finds the place free.
+                ClaimReply::Exists(None) => return State::Done(Outcome::Failed, None),
+                ClaimReply::Error(error) if !member.take(&error, tally) => break,
+                ClaimReply::Error(_) => {}
+            }
+            attempt += 1;
+            if !budget.pause(RetryPolicy::ITEMS, attempt).await {
+                break;
+            }
+        }
+        let id = std::slice::from_ref(&member.seated.candidate.event_id);
+        if member.unanswered
+            && let Ok(items) = self.limited(self.ports().locks().read(id)).await
+            && let Some(Some(item)) = items.into_iter().next()
+            && let State::Done(outcome, item) = self.judge(member, item, budget.clock.now())
+        {
+            return State::Done(outcome, item);
+        }
+        State::Done(Outcome::Failed, None)
+    }
+}
+
+fn state(verdict: Verdict, item: LockItem) -> State {
+    match verdict {
+        Verdict::Done(outcome) => State::Done(outcome, Some(item)),
+        Verdict::Live { meeting, .. } => State::Live(item, meeting),
+        Verdict::Replace { past } => State::Replace(item, past),
+    }
+}

@@ -1,0 +1,239 @@
+//! What an invocation does to batch records: open, count, seal, witness, ask.
+
+use std::collections::BTreeMap;
+
+use shared::calls::{Budget, Written, bounded};
+use shared::ids::{BatchId, Seq};
+use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, PortError};
+use shared::protocol::allocator::{Opening, Sealable};
+use shared::protocol::batch::{BatchRecord, BatchWrite, Closing, NoWindow};
+use shared::protocol::claim::BatchFate;
+use shared::protocol::retry::RetryPolicy;
+use shared::seqs::SeqSet;
+use shared::time::Timestamp;
+use shared::wire::{Ticket, TicketReason};
+use tracing::{debug, error, info, warn};
+
+use crate::current::OpeningGuard;
+use crate::handler::{Handler, Ports, Tally};
+
+/// Why no batch could be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No room for a window.
+    #[error(transparent)]
+    NoWindow(#[from] NoWindow),
+    /// The record is not acknowledged.
+    #[error("record of batch {batch}: {source}")]
+    Record {
+        /// The batch that is not.
+        batch: BatchId,
+        #[source]
+        /// Why.
+        source: PortError,
+    },
+    /// The ticket is not acknowledged.
+    #[error("ticket of batch {batch}: {source}")]
+    Ticket {
+        /// The batch that stays empty.
+        batch: BatchId,
+        #[source]
+        /// Why.
+        source: PortError,
+    },
+}
+
+/// Where the witnesses of a meeting stand: the seats a redelivery relies on, per batch that was met.
+pub type Met = BTreeMap<BatchId, SeqSet>;
+
+impl<P: Ports> Handler<P> {
+    /// Opens a batch: record, then ticket; only then may it be claimed into.
+    ///
+    /// # Errors
+    /// [`OpenError`]; the slot is free again, and a batch that got a record stays empty until the sweep ends it.
+    pub async fn open_batch(
+        &self,
+        opening: Opening,
+        deadline: Timestamp,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+        tally: &Tally,
+    ) -> Result<(), OpenError> {
+        let _guard = OpeningGuard::new(opening.slot.clone(), self.current());
+        let ports = self.ports();
+        let now = budget.clock.now();
+        let closing = Closing::plan(now, deadline, self.config().window)?;
+        let batch = ports.entropy().batch_id(now);
+        let slot = opening.slot.clone();
+        let shards = self.config().limits.shards;
+        let record = BatchRecord::open(batch, slot.source, slot.key, shards, now, closing.closes_at);
+        budget
+            .call(RetryPolicy::CONTROL, || ports.batches().create(&record))
+            .await
+            .map_err(|source| OpenError::Record { batch, source })?;
+        let recorded = opening.record_acknowledged(batch, closing.closes_at);
+        let ticket = Ticket {
+            batch_id: batch,
+            source: Some(record.source.clone()),
+            shards: Some(shards),
+            reason: Some(TicketReason::Window),
+        };
+        budget
+            .call(RetryPolicy::CONTROL, || {
+                let delay = closing.ticket_delay(budget.clock.now());
+                ports.tickets().send(&ticket, delay)
+            })
+            .await
+            .map_err(|source| OpenError::Ticket { batch, source })?;
+        self.current().lock().opened(recorded.ticket_acknowledged());
+        tally.opened();
+        info!(batch_id = %batch, source = %record.source, closes_at = %closing.closes_at, "batch opened");
+        Ok(())
+    }
+
+    /// Seals every batch that is full or past its window, and sends its immediate ticket. Answers which batches now
+    /// have their counts in the table.
+    pub async fn seal_done(
+        &self,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+        tally: &Tally,
+    ) -> BTreeMap<BatchId, bool> {
+        let sealable = self.current().lock().take_sealable();
+        let seals = sealable.into_iter().map(|sealable| self.seal(sealable, budget, tally)).collect();
+        bounded(seals, self.config().common.write_concurrency).await.into_iter().collect()
+    }
+
+    /// Answers whether the counts of the batch are in the table.
+    async fn seal(
+        &self,
+        sealable: Sealable,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+        tally: &Tally,
+    ) -> (BatchId, bool) {
+        let Sealable { id, account, slot } = sealable;
+        let seal = BatchWrite::Seal { account: account.clone(), at: budget.clock.now() };
+        let counted = match budget.write(self.ports().batches(), id, &seal).await {
+            Ok(Written::Applied(_)) => {
+                tally.sealed();
+                info!(batch_id = %id, items_count = account.confirmed, uncertain_count = account.uncertain, "batch sealed");
+                let ticket = Ticket { source: Some(slot.source), ..Ticket::new(id, TicketReason::Sealed) };
+                let send = || self.ports().tickets().send(&ticket, std::time::Duration::ZERO);
+                if let Err(error) = budget.call(RetryPolicy::CONTROL, send).await {
+                    // The window's ticket still comes: later, but it comes.
+                    warn!(batch_id = %id, %error, "no immediate ticket for a sealed batch");
+                }
+                true
+            }
+            // A processor was quicker (its window closed); the counts still have to arrive.
+            Ok(Written::Refused(_)) => self.write_account(id, BatchWrite::Account(account), budget).await,
+            Err(error) => {
+                warn!(batch_id = %id, %error, "batch not sealed");
+                false
+            }
+        };
+        (id, counted)
+    }
+
+    /// Writes the counts of a batch whose claims `seqs` this invocation made; `false` when they are not known to be
+    /// in the table of a batch that is not complete.
+    pub async fn account(&self, batch: BatchId, seqs: &SeqSet, budget: &Budget<'_, P::Clock, P::Entropy>) -> bool {
+        let account = self.current().lock().account(batch);
+        match account {
+            Some(account) => self.write_account(batch, BatchWrite::Account(account), budget).await,
+            None => self.counted_by_another(batch, seqs, budget).await,
+        }
+    }
+
+    async fn write_account(
+        &self,
+        batch: BatchId,
+        write: BatchWrite,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> bool {
+        match budget.write(self.ports().batches(), batch, &write).await {
+            Ok(Written::Applied(record)) if record.status.is_some() => true,
+            // The counts may be there, but they came too late: nobody will look at them any more.
+            Ok(Written::Applied(_) | Written::Refused(_)) => {
+                error!(batch_id = %batch, "batch was completed before its claims were counted");
+                false
+            }
+            Err(error) => {
+                warn!(batch_id = %batch, %error, "claims not counted");
+                false
+            }
+        }
+    }
+
+    /// Another invocation of this environment took the batch for sealing, with our claims in its counts: wait until
+    /// the table shows them.
+    async fn counted_by_another(
+        &self,
+        batch: BatchId,
+        seqs: &SeqSet,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> bool {
+        let mut attempt = 0;
+        loop {
+            if let Ok(Some(record)) = self.ports().batches().read(batch).await
+                && seqs.is_subset(&record.settled)
+            {
+                // Counted claims are delivered before the batch can be complete, so a complete one will do as well.
+                return true;
+            }
+            attempt += 1;
+            if !budget.pause(RetryPolicy::CONTROL, attempt).await {
+                return false;
+            }
+        }
+    }
+
+    /// What became of the batches whose live claims were met. Where a redelivery relies on a claim, its batch is told
+    /// first: from then on the batch cannot complete without it. No entry: could not be found out.
+    pub async fn fates(
+        &self,
+        met: Met,
+        deadline: Timestamp,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> BTreeMap<BatchId, BatchFate> {
+        let asked: Vec<_> = met
+            .into_iter()
+            .map(|(batch, relied_on)| async move { Some((batch, self.fate(batch, relied_on, deadline, budget).await?)) })
+            .collect();
+        bounded(asked, self.config().common.write_concurrency).await.into_iter().flatten().collect()
+    }
+
+    async fn fate(
+        &self,
+        batch: BatchId,
+        relied_on: SeqSet,
+        deadline: Timestamp,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> Option<BatchFate> {
+        let batches = self.ports().batches();
+        let fate = if !relied_on.is_empty() {
+            let witness = BatchWrite::Witness(relied_on);
+            budget.write(batches, batch, &witness).await.map(|written| match written {
+                Written::Applied(_) => BatchFate::Alive,
+                Written::Refused(record) => BatchFate::from(record.as_deref()),
+            })
+        } else if self.current().lock().is_open_for(batch, deadline) {
+            // What takes our claims right now has not been completed; no need to ask.
+            Ok(BatchFate::Alive)
+        } else {
+            let read = budget.call(RetryPolicy::CONTROL, || batches.read(batch)).await;
+            read.map(|record| BatchFate::from(record.as_ref()))
+        };
+        fate.inspect_err(|error| warn!(batch_id = %batch, %error, "fate of a batch unknown")).ok()
+    }
+
+    /// The fate of one batch, met by one candidate.
+    pub async fn fate_of(
+        &self,
+        batch: BatchId,
+        relied_on: Option<Seq>,
+        deadline: Timestamp,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> Option<BatchFate> {
+        debug!(batch_id = %batch, "asking for the fate of a batch again");
+        self.fate(batch, relied_on.into_iter().collect(), deadline, budget).await
+    }
+}

@@ -1,0 +1,236 @@
+//! The rounds of an invocation: seat as many as there is room for, claim them, give back what they did not need.
+//!
+//! Rounds and not a pipeline: a place that a duplicate did not need goes to the next candidate, so the last places of
+//! a batch depend on attempts under way. A round's end is where that is known, and where full batches are sealed.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use shared::calls::{Budget, bounded};
+use shared::ids::BatchId;
+use shared::protocol::allocator::{Opening, Seating, Slot};
+use shared::protocol::claim::{Candidate, LockState, Meeting, Outcome};
+use shared::ports::{Clock, LockStore};
+use shared::seqs::SeqSet;
+use shared::time::Timestamp;
+use tracing::{error, warn};
+
+use crate::attempts::{Attempted, Settled, State};
+use crate::batches::Met;
+use crate::current::{Seated, wait};
+use crate::handler::{Handler, Ports, Tally};
+
+/// The first message of each event id in an invocation: whom the others follow.
+#[derive(Debug)]
+pub struct Leader<'a> {
+    /// The event.
+    pub candidate: &'a Candidate,
+    /// Whose batch it goes into.
+    pub slot: &'a Slot,
+}
+
+/// Time limits of an invocation.
+#[derive(Debug)]
+pub struct Budgets<'a, C, E> {
+    /// When it is killed.
+    pub deadline: Timestamp,
+    /// For claims.
+    pub claims: Budget<'a, C, E>,
+    /// For what must still be written after the last claim.
+    pub wrap_up: Budget<'a, C, E>,
+}
+
+/// Who wants a seat, per slot, in order of arrival.
+type Waiting<'a> = BTreeMap<&'a Slot, VecDeque<usize>>;
+
+impl<P: Ports> Handler<P> {
+    /// Claims every leader; answers one outcome each. `Claimed` is answered only for claims that were counted.
+    pub async fn claim_all(
+        &self,
+        leaders: &[Leader<'_>],
+        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        tally: &Tally,
+    ) -> Vec<Settled> {
+        let mut waiting = Waiting::new();
+        for (index, leader) in leaders.iter().enumerate() {
+            waiting.entry(leader.slot).or_default().push_back(index);
+        }
+        self.current().lock().retire_past(budgets.deadline);
+        let mut settled = Vec::with_capacity(leaders.len());
+        let mut counted = self.seal_done(&budgets.claims, tally).await;
+        while !waiting.is_empty() && budgets.claims.open() {
+            let change = self.current().change();
+            let seated = self.seat_all(leaders, &mut waiting, &mut settled, budgets, tally).await;
+            if seated.is_empty() {
+                if !waiting.is_empty() {
+                    wait(change, &budgets.claims).await;
+                }
+                continue;
+            }
+            settled.extend(self.claim_round(seated, budgets, tally).await);
+            counted.extend(self.seal_done(&budgets.wrap_up, tally).await);
+        }
+        settled.extend(waiting.into_values().flatten().map(Settled::failed));
+        self.count(&mut settled, counted, budgets).await;
+        settled
+    }
+
+    /// Seats as many as there is room for, opening batches where there is none.
+    async fn seat_all<'a>(
+        &'a self,
+        leaders: &'a [Leader<'_>],
+        waiting: &mut Waiting<'_>,
+        settled: &mut Vec<Settled>,
+        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        tally: &Tally,
+    ) -> Vec<Seated<'a>> {
+        let mut seated = Vec::new();
+        loop {
+            let openings = self.seat_once(leaders, waiting, settled, budgets.deadline, &mut seated);
+            if openings.is_empty() {
+                return seated;
+            }
+            let opened: Vec<_> = openings
+                .into_iter()
+                .map(|opening| async {
+                    let slot = opening.slot.clone();
+                    let opened = self.open_batch(opening, budgets.deadline, &budgets.claims, tally).await;
+                    opened.inspect_err(|error| error!(%error, "no batch opened")).is_err().then_some(slot)
+                })
+                .collect();
+            let failed = bounded(opened, self.config().common.write_concurrency).await;
+            for slot in failed.into_iter().flatten() {
+                settled.extend(waiting.remove(&slot).into_iter().flatten().map(Settled::failed));
+            }
+        }
+    }
+
+    /// One pass over the slots under the lock; answers the batches to be opened.
+    fn seat_once<'a>(
+        &'a self,
+        leaders: &'a [Leader<'_>],
+        waiting: &mut Waiting<'_>,
+        settled: &mut Vec<Settled>,
+        deadline: Timestamp,
+        seated: &mut Vec<Seated<'a>>,
+    ) -> Vec<Opening> {
+        let mut openings = Vec::new();
+        let mut allocator = self.current().lock();
+        waiting.retain(|slot, queue| {
+            let sizes: Vec<u64> = queue.iter().map(|index| leaders[*index].candidate.body.len() as u64).collect();
+            match allocator.seat(slot, &sizes, deadline) {
+                Seating::Seats(seats) => {
+                    for (index, seat) in queue.drain(..seats.len()).zip(seats) {
+                        seated.push(Seated::new(index, leaders[index].candidate, seat, self.current()));
+                    }
+                }
+                Seating::Open(opening) => openings.push(opening),
+                Seating::Wait => {}
+                Seating::TooManyKeys { keys_max } => {
+                    let key = slot.key.as_ref().map(|key| key.as_str()).unwrap_or_default();
+                    warn!(keys_max, batch_key = key, failed_count = queue.len(), "too many batch keys are open");
+                    settled.extend(queue.drain(..).map(Settled::failed));
+                }
+            }
+            !queue.is_empty()
+        });
+        openings
+    }
+
+    /// Claims what is seated, and settles everything that stood in the way.
+    async fn claim_round<'a>(
+        &self,
+        seated: Vec<Seated<'a>>,
+        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        tally: &Tally,
+    ) -> Vec<Settled> {
+        let concurrency = self.config().common.write_concurrency;
+        let size = self.ports().locks().items_per_request();
+        let chunks: Vec<_> = chunks(seated, size)
+            .into_iter()
+            .map(|chunk| self.claim_chunk(chunk, &budgets.claims, tally))
+            .collect();
+        let attempted: Vec<Attempted<'a>> = bounded(chunks, concurrency).await.into_iter().flatten().collect();
+        let fates = self.fates(met(&attempted), budgets.deadline, &budgets.wrap_up).await;
+        let now = budgets.claims.clock.now();
+        let mut settled = Vec::with_capacity(attempted.len());
+        let mut open = Vec::new();
+        for mut member in attempted {
+            member.state = match std::mem::replace(&mut member.state, State::Done(Outcome::Failed, None)) {
+                State::Live(item, meeting) => match batch_of(&item.state).and_then(|batch| fates.get(&batch)) {
+                    Some(fate) => self.judge_live(&member, item, meeting, fate, now),
+                    None => State::Done(Outcome::Failed, Some(item)),
+                },
+                state @ (State::Done(..) | State::Replace(..)) => state,
+            };
+            match member.state {
+                State::Done(..) => settled.push(member.settle()),
+                State::Live(..) | State::Replace(..) => {
+                    open.push(self.settle_one(member, budgets.deadline, &budgets.claims, tally));
+                }
+            }
+        }
+        settled.extend(bounded(open, concurrency).await);
+        settled
+    }
+
+    /// Has every claim of this invocation counted in its batch's record; what is not is answered as failed.
+    async fn count(
+        &self,
+        settled: &mut [Settled],
+        mut counted: BTreeMap<BatchId, bool>,
+        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+    ) {
+        let mut claimed: BTreeMap<BatchId, SeqSet> = BTreeMap::new();
+        for seat in settled.iter().filter_map(|one| one.seat) {
+            claimed.entry(seat.batch).or_default().insert(seat.seq);
+        }
+        claimed.retain(|batch, _| !counted.contains_key(batch));
+        let accounts: Vec<_> = claimed
+            .into_iter()
+            .map(|(batch, seqs)| async move { (batch, self.account(batch, &seqs, &budgets.wrap_up).await) })
+            .collect();
+        counted.extend(bounded(accounts, self.config().common.write_concurrency).await);
+        for one in settled.iter_mut() {
+            if let Some(seat) = one.seat
+                && counted.get(&seat.batch) != Some(&true)
+            {
+                *one = Settled::failed(one.leader);
+            }
+        }
+    }
+}
+
+/// The batches of the live claims that were met, with the seats that redeliveries rely on.
+fn met(attempted: &[Attempted<'_>]) -> Met {
+    let mut met = Met::new();
+    for member in attempted {
+        if let State::Live(item, meeting) = &member.state
+            && let LockState::Live { shard, seq } = item.state
+        {
+            let relied_on = met.entry(shard.batch).or_default();
+            if *meeting == Meeting::Redelivered {
+                relied_on.insert(seq);
+            }
+        }
+    }
+    met
+}
+
+fn batch_of(state: &LockState) -> Option<BatchId> {
+    match state {
+        LockState::Live { shard, .. } => Some(shard.batch),
+        LockState::Tombstone { .. } => None,
+    }
+}
+
+fn chunks<T>(items: Vec<T>, size: usize) -> Vec<Vec<T>> {
+    let mut chunks = Vec::with_capacity(items.len().div_ceil(size.max(1)));
+    let mut items = items.into_iter();
+    loop {
+        let chunk: Vec<T> = items.by_ref().take(size.max(1)).collect();
+        if chunk.is_empty() {
+            return chunks;
+        }
+        chunks.push(chunk);
+    }
+}

@@ -1,0 +1,164 @@
+//! The aggregator's configuration.
+
+use std::time::Duration;
+
+use shared::config::{Common, ConfigError, QUEUE_URL, Reader, queue_url};
+use shared::limits::{DYNAMODB_ITEM_BYTES_MAX, SQS_DELAY_MAX};
+use shared::protocol::allocator::BatchLimits;
+use shared::protocol::claim::DuplicateRule;
+
+use crate::event_id::{EventIdRule, Expression};
+
+/// From the first invocation's deadline to the ticket.
+pub const MAX_SECONDARY_BATCHING_WINDOW: &str = "MAX_SECONDARY_BATCHING_WINDOW";
+/// Items of a batch.
+pub const MAX_BATCH_SIZE: &str = "MAX_BATCH_SIZE";
+/// Sum of the bodies of a batch.
+pub const MAX_BATCH_BYTES: &str = "MAX_BATCH_BYTES";
+/// Index entries of a batch are spread over so many keys.
+pub const INDEX_SHARDS: &str = "INDEX_SHARDS";
+/// What makes an event the same event.
+pub const EVENT_ID: &str = "EVENT_ID";
+/// Put before every event id.
+pub const EVENT_ID_PREFIX: &str = "EVENT_ID_PREFIX";
+/// What the events of one batch have in common.
+pub const BATCH_KEY: &str = "BATCH_KEY";
+/// Batches with a key open at once.
+pub const BATCH_KEYS_MAX: &str = "BATCH_KEYS_MAX";
+/// What happens to a duplicate.
+pub const ON_DUPLICATE: &str = "ON_DUPLICATE";
+/// Where messages go that cannot be processed.
+pub const QUARANTINE_SQS_URL: &str = "QUARANTINE_SQS_URL";
+
+/// Everything the aggregator is told.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What both functions are told.
+    pub common: Common,
+    /// From the first invocation's deadline to the ticket.
+    pub window: Duration,
+    /// How large batches may be.
+    pub limits: BatchLimits,
+    /// What makes an event the same event.
+    pub event_id: EventIdRule,
+    /// Put before every event id.
+    pub event_id_prefix: String,
+    /// What the events of one batch have in common.
+    pub batch_key: Option<Expression>,
+    /// What happens to a duplicate.
+    pub rule: DuplicateRule,
+    /// Where messages go that cannot be processed.
+    pub quarantine_url: Option<String>,
+}
+
+impl Config {
+    /// Reads the configuration through `lookup`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every problem; the same environment fails every time.
+    pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
+        let mut reader = Reader::new(lookup);
+        let common = Common::read(&mut reader);
+        let window_secs = reader.number(MAX_SECONDARY_BATCHING_WINDOW, "seconds", 300, 1, SQS_DELAY_MAX.as_secs());
+        let items_max = reader.number(MAX_BATCH_SIZE, "items", 50_000, 1, 1_000_000);
+        // At least one item of the largest kind; at most what a function of 10 GB can hold.
+        let bytes_min = DYNAMODB_ITEM_BYTES_MAX as u64;
+        let bytes_max = reader.number(MAX_BATCH_BYTES, "bytes", 128 << 20, bytes_min, 8 << 30);
+        let shards = reader.number(INDEX_SHARDS, "shards", 10, 1, 100);
+        let keys_max = reader.number(BATCH_KEYS_MAX, "batch keys", 1_000, 1, 100_000);
+        let event_id = reader.optional_with(EVENT_ID, str::parse).unwrap_or(EventIdRule::MessageId);
+        let event_id_prefix = reader
+            .optional(EVENT_ID_PREFIX, "at most 256 bytes", |text| (text.len() <= 256).then(|| text.to_owned()))
+            .unwrap_or_default();
+        let batch_key = reader.optional_with(BATCH_KEY, str::parse);
+        let rule = reader
+            .optional(ON_DUPLICATE, "`drop` or `requeue`", |text| match text {
+                "drop" => Some(DuplicateRule::Drop),
+                "requeue" => Some(DuplicateRule::Requeue),
+                _ => None,
+            })
+            .unwrap_or(DuplicateRule::Drop);
+        let quarantine_url = reader.optional(QUARANTINE_SQS_URL, QUEUE_URL, queue_url);
+        let config = common.map(|common| Config {
+            common,
+            window: Duration::from_secs(window_secs),
+            limits: BatchLimits { items_max, bytes_max, shards, keys_max },
+            event_id,
+            event_id_prefix,
+            batch_key,
+            rule,
+            quarantine_url,
+        });
+        reader.finish(config)
+    }
+}
+
+/// A configuration for the tests of this crate.
+#[cfg(test)]
+pub(crate) mod tests_support {
+    use super::*;
+
+    pub(crate) fn config(extra: &[(&str, &str)]) -> Config {
+        read(extra).unwrap()
+    }
+
+    pub(crate) fn read(extra: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        let base = [
+            ("DDB_LOCK_TABLE", "lock-table"),
+            ("DDB_BATCH_TABLE", "batch-table"),
+            ("BATCH_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/1/batch-queue"),
+        ];
+        Config::read(&|name: &str| {
+            let set = extra.iter().chain(&base).find(|(key, _)| *key == name);
+            set.map(|(_, value)| (*value).to_owned())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tests_support::read;
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_design() {
+        let config = read(&[]).unwrap();
+        assert_eq!(config.window, Duration::from_secs(300));
+        let limits = BatchLimits { items_max: 50_000, bytes_max: 134_217_728, shards: 10, keys_max: 1_000 };
+        assert_eq!(config.limits, limits);
+        assert_eq!(config.event_id, EventIdRule::MessageId);
+        assert_eq!(config.rule, DuplicateRule::Drop);
+        assert_eq!(config.batch_key, None);
+    }
+
+    #[test]
+    fn every_wrong_variable_is_named_in_one_message() {
+        let error = read(&[
+            ("DDB_LOCK_TABLE", ""),
+            (MAX_SECONDARY_BATCHING_WINDOW, "0"),
+            (MAX_BATCH_SIZE, "many"),
+            (MAX_BATCH_BYTES, "1"),
+            (INDEX_SHARDS, "101"),
+            (EVENT_ID, "json:a["),
+            (BATCH_KEY, "]"),
+            (ON_DUPLICATE, "ignore"),
+            (QUARANTINE_SQS_URL, "here"),
+        ])
+        .unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.problems.len(), 9, "{text}");
+        for words in [
+            "`DDB_LOCK_TABLE` is not set",
+            "`MAX_SECONDARY_BATCHING_WINDOW` is `0`, expected a whole number of seconds from 1 to 900",
+            "`MAX_BATCH_SIZE` is `many`",
+            "`MAX_BATCH_BYTES` is `1`, expected a whole number of bytes from 409600",
+            "`INDEX_SHARDS` is `101`, expected a whole number of shards from 1 to 100",
+            "`EVENT_ID` is `json:a[`: ",
+            "`BATCH_KEY` is `]`: ",
+            "`ON_DUPLICATE` is `ignore`, expected `drop` or `requeue`",
+            "`QUARANTINE_SQS_URL` is `here`",
+        ] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What makes an event the same event: `EVENT_ID` and `BATCH_KEY`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jmespath::{Variable, Rcvar};
+
+/// What an expression found that cannot be an id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExpressionError {
+    /// Nothing there.
+    #[error("`{expression}` finds nothing")]
+    Nothing {
+        /// The expression.
+        expression: String,
+    },
+    /// Something that has no one text.
+    #[error("`{expression}` finds {found}, expected a string, a whole number, a boolean, or a list of these")]
+    NoText {
+        /// The expression.
+        expression: String,
+        /// What was found.
+        found: String,
+    },
+    /// The expression itself failed on this body.
+    #[error("`{expression}` cannot be evaluated: {message}")]
+    Evaluation {
+        /// The expression.
+        expression: String,
+        /// Why.
+        message: String,
+    },
+}
+
+/// A JMESPath expression whose result is one text.
+#[derive(Clone)]
+pub struct Expression(jmespath::Expression<'static>);
+
+impl Expression {
+    /// The text the expression finds in a JSON body. A list joins to one text, by `|`; a `|` or `\` inside a member
+    /// is escaped, so that different lists never join to the same text.
+    ///
+    /// # Errors
+    /// [`ExpressionError`]; the same body fails every time.
+    pub fn text(&self, body: &Rcvar) -> Result<String, ExpressionError> {
+        let expression = || self.0.as_str().to_owned();
+        let found = self.0.search(body).map_err(|error| ExpressionError::Evaluation {
+            expression: expression(),
+            message: error.reason.to_string(),
+        })?;
+        let no_text = |value: &Variable| ExpressionError::NoText {
+            expression: expression(),
+            found: describe(value),
+        };
+        match found.as_ref() {
+            Variable::Null => Err(ExpressionError::Nothing { expression: expression() }),
+            Variable::Array(members) if members.is_empty() => {
+                Err(ExpressionError::Nothing { expression: expression() })
+            }
+            Variable::Array(members) => {
+                let texts: Result<Vec<String>, _> = members
+                    .iter()
+                    .map(|member| scalar(member).map(|text| escape(&text)).ok_or_else(|| no_text(member)))
+                    .collect();
+                Ok(texts?.join("|"))
+            }
+            value => match scalar(value) {
+                Some(text) if text.is_empty() => Err(ExpressionError::Nothing { expression: expression() }),
+                Some(text) => Ok(text),
+                None => Err(no_text(value)),
+            },
+        }
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('|', "\\|")
+}
+
+/// The one text of a scalar. Numbers that are not whole, or do not fit 64 bits, have none: they would be read as
+/// floating point, where two different ids can become one.
+fn scalar(value: &Variable) -> Option<String> {
+    match value {
+        Variable::String(text) => Some(text.clone()),
+        Variable::Bool(flag) => Some(flag.to_string()),
+        Variable::Number(number) if number.is_i64() || number.is_u64() => Some(number.to_string()),
+        Variable::Number(_) | Variable::Null | Variable::Array(_) | Variable::Object(_) | Variable::Expref(_) => None,
+    }
+}
+
+fn describe(value: &Variable) -> String {
+    match value {
+        Variable::Number(number) => format!("the number `{number}`"),
+        Variable::Null => "a null inside a list".to_owned(),
+        Variable::Array(_) => "a list inside a list".to_owned(),
+        Variable::Object(_) => "an object".to_owned(),
+        Variable::String(_) | Variable::Bool(_) | Variable::Expref(_) => "something else".to_owned(),
+    }
+}
+
+impl FromStr for Expression {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Expression, String> {
+        jmespath::compile(text)
+            .map(Expression)
+            .map_err(|error| format!("no JMESPath expression: {} (at column {})", error.reason, error.column))
+    }
+}
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Expression({})", self.0.as_str())
+    }
+}
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Expression) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+/// Where an event's id comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventIdRule {
+    /// The SQS message id: only redeliveries are the same event.
+    MessageId,
+    /// The content hash of the body.
+    BodyHash,
+    /// A message attribute.
+    Attribute(String),
+    /// An expression over the JSON body.
+    Json(Expression),
+}
+
+impl FromStr for EventIdRule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<EventIdRule, String> {
+        match text.split_once(':') {
+            None if text == "message-id" => Ok(EventIdRule::MessageId),
+            None if text == "body-hash" => Ok(EventIdRule::BodyHash),
+            Some(("attribute", name)) if !name.is_empty() => Ok(EventIdRule::Attribute(name.to_owned())),
+            Some(("json", expression)) => expression.parse().map(EventIdRule::Json),
+            Some(_) | None => {
+                Err("expected `message-id`, `body-hash`, `attribute:NAME` or `json:EXPRESSION`".to_owned())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(expression: &str, body: &str) -> Result<String, ExpressionError> {
+        let body = Rcvar::new(Variable::from_json(body).unwrap());
+        expression.parse::<Expression>().unwrap().text(&body)
+    }
+
+    #[test]
+    fn scalars_have_one_text() {
+        let body = r#"{"s":"a b","n":42,"big":18446744073709551615,"neg":-7,"t":true,"o":{"in":["x"]}}"#;
+        for (expression, expected) in
+            [("s", "a b"), ("n", "42"), ("big", "18446744073709551615"), ("neg", "-7"), ("t", "true"), ("o.in[0]", "x")]
+        {
+            assert_eq!(text(expression, body).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_list_joins_to_one_text_and_different_lists_to_different_texts() {
+        assert_eq!(text("[a, b]", r#"{"a":"x","b":7}"#).as_deref(), Ok("x|7"));
+        let left = text("[a, b]", r#"{"a":"x|y","b":"z"}"#).unwrap();
+        let right = text("[a, b]", r#"{"a":"x","b":"y|z"}"#).unwrap();
+        assert_ne!(left, right);
+    }
+
+    #[test]
+    fn what_has_no_text_is_refused_by_name() {
+        for (expression, body, words) in [
+            ("id", "{}", "`id` finds nothing"),
+            ("id", r#"{"id":null}"#, "`id` finds nothing"),
+            ("id", r#"{"id":""}"#, "`id` finds nothing"),
+            ("id", r#"{"id":{}}"#, "`id` finds an object"),
+            ("id", r#"{"id":1.5}"#, "the number `1.5`"),
+            ("id", r#"{"id":123456789012345678901234567890}"#, "expected a string, a whole number"),
+            ("[id, other]", r#"{"id":"a"}"#, "a null inside a list"),
+            ("abs(id)", r#"{"id":"a"}"#, "cannot be evaluated"),
+        ] {
+            let error = text(expression, body).unwrap_err().to_string();
+            assert!(error.contains(words), "{words} in {error}");
+        }
+    }
+
+    #[test]
+    fn rules_are_read_and_others_refused_with_what_is_allowed() {
+        assert_eq!("message-id".parse(), Ok(EventIdRule::MessageId));
+        assert_eq!("body-hash".parse(), Ok(EventIdRule::BodyHash));
+        assert_eq!("attribute:order".parse(), Ok(EventIdRule::Attribute("order".to_owned())));
+        assert_eq!("json:a.b".parse(), Ok(EventIdRule::Json("a.b".parse().unwrap())));
+        for wrong in ["", "id", "attribute:", "jsn:a", "MESSAGE-ID"] {
+            assert!(wrong.parse::<EventIdRule>().unwrap_err().contains("`message-id`"), "{wrong}");
+        }
+    }
+}

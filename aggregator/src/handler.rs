@@ -1,0 +1,326 @@
+//! One invocation: SQS records in, the messages that must come back out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use futures::future::BoxFuture;
+use lambda_runtime::Diagnostic;
+use shared::calls::Budget;
+use shared::ids::{EventId, SourceArn, SqsMessageId};
+use shared::metrics::Metrics;
+use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore, Quarantine, Quarantined};
+use shared::protocol::claim::{Answer, Candidate, Outcome, classify_follower};
+use shared::time::Timestamp;
+use tokio::sync::Semaphore;
+use tracing::info;
+
+use crate::attempts::Settled;
+use crate::claims::{Budgets, Leader};
+use crate::config::Config;
+use crate::current::CurrentBatches;
+use crate::records::{self, Bad, Good, NoMessageId, Record};
+
+/// What the aggregator needs of the world.
+pub trait Ports: Send + Sync + 'static {
+    /// The lock table.
+    type Locks: LockStore;
+    /// The batch table.
+    type Batches: BatchStore;
+    /// The batch queue.
+    type Tickets: BatchQueue;
+    /// The quarantine queue.
+    type Quarantine: Quarantine;
+    /// Time.
+    type Clock: Clock;
+    /// Randomness.
+    type Entropy: Entropy;
+
+    /// The lock table.
+    fn locks(&self) -> &Self::Locks;
+    /// The batch table.
+    fn batches(&self) -> &Self::Batches;
+    /// The batch queue.
+    fn tickets(&self) -> &Self::Tickets;
+    /// The quarantine queue, if there is one.
+    fn quarantine(&self) -> Option<&Self::Quarantine>;
+    /// Time.
+    fn clock(&self) -> &Self::Clock;
+    /// Randomness.
+    fn entropy(&self) -> &Self::Entropy;
+    /// Writes one line of metrics.
+    fn emit(&self, line: &str);
+}
+
+/// What Lambda says about an invocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// Name of the function.
+    pub function: String,
+    /// When it is killed.
+    pub deadline: Timestamp,
+}
+
+/// Why a whole event fails.
+#[derive(Debug, thiserror::Error)]
+pub enum HandlerError {
+    /// A message cannot be named in the answer.
+    #[error(transparent)]
+    NoMessageId(#[from] NoMessageId),
+}
+
+impl HandlerError {
+    /// Whether the same event may succeed later.
+    pub fn retryable(&self) -> bool {
+        match self {
+            HandlerError::NoMessageId(_) => false,
+        }
+    }
+}
+
+impl From<HandlerError> for Diagnostic {
+    fn from(error: HandlerError) -> Diagnostic {
+        let error_type = match error {
+            HandlerError::NoMessageId(_) => "NoMessageId",
+        };
+        Diagnostic { error_type: error_type.to_owned(), error_message: error.to_string() }
+    }
+}
+
+/// The aggregator. One per environment; any number of invocations at once.
+pub struct Handler<P> {
+    config: Config,
+    ports: P,
+    current: Arc<CurrentBatches>,
+    requests: Semaphore,
+}
+
+/// What happens during an invocation besides outcomes.
+#[derive(Debug, Default)]
+pub struct Tally {
+    opened: AtomicU64,
+    sealed: AtomicU64,
+    throttles: AtomicU64,
+}
+
+impl Tally {
+    pub(crate) fn opened(&self) {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sealed(&self) {
+        self.sealed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn throttled(&self) {
+        self.throttles.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl<P: Ports> Handler<P> {
+    /// A handler over the current batches of its environment.
+    pub fn new(config: Config, ports: P, current: Arc<CurrentBatches>) -> Handler<P> {
+        let requests = Semaphore::new(config.common.write_concurrency);
+        Handler { config, ports, current, requests }
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn ports(&self) -> &P {
+        &self.ports
+    }
+
+    pub(crate) fn current(&self) -> &CurrentBatches {
+        &self.current
+    }
+
+    /// Waits for a place among the requests in flight of the whole environment.
+    pub(crate) async fn limited<T>(&self, request: impl Future<Output = T>) -> T {
+        let _permit = self.requests.acquire().await.expect("the semaphore is never closed");
+        request.await
+    }
+
+    /// Handles one event.
+    ///
+    /// # Errors
+    /// [`HandlerError`] only before anything was claimed: an error brings the whole event back.
+    pub fn handle<'a>(
+        &'a self,
+        event: SqsEvent,
+        invocation: &'a Invocation,
+    ) -> BoxFuture<'a, Result<SqsBatchResponse, HandlerError>> {
+        // Boxed here, where the ports are still abstract: that it is `Send` follows from their bounds. With the
+        // adapters filled in, the compiler would have to look through every future of the SDK.
+        Box::pin(self.handle_event(event, invocation))
+    }
+
+    async fn handle_event(
+        &self,
+        event: SqsEvent,
+        invocation: &Invocation,
+    ) -> Result<SqsBatchResponse, HandlerError> {
+        let started = self.ports.clock().now();
+        let records = records::read(event, &self.config, started)?;
+        let budgets = self.budgets(invocation.deadline);
+        let tally = Tally::default();
+        let verdicts = self.decide(&records, &budgets, &tally).await;
+
+        let mut failed = BTreeSet::new();
+        let mut metrics: BTreeMap<&SourceArn, Metrics> = BTreeMap::new();
+        for (record, verdict) in records.iter().zip(&verdicts) {
+            if !verdict.success {
+                failed.insert(record.sqs_message_id.clone());
+            }
+            let metrics = metrics.entry(&record.source).or_default();
+            metrics.count("Received", 1);
+            verdict.metric().into_iter().for_each(|name| metrics.count(name, 1));
+        }
+        self.report(metrics, &tally, invocation, started, failed.len());
+        let mut response = SqsBatchResponse::default();
+        response.set_failures(failed.iter().map(SqsMessageId::to_string));
+        Ok(response)
+    }
+
+    fn budgets(&self, deadline: Timestamp) -> Budgets<'_, P::Clock, P::Entropy> {
+        let margin = self.config.common.deadline_margin;
+        let budget = |margin| Budget {
+            clock: self.ports.clock(),
+            entropy: self.ports.entropy(),
+            stop_at: deadline.saturating_sub(margin),
+        };
+        // Counts, seals and witnesses of what was claimed last may start later than claims, but must end in time.
+        Budgets { deadline, claims: budget(margin), wrap_up: budget(margin / 3) }
+    }
+
+    async fn decide(
+        &self,
+        records: &[Record],
+        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        tally: &Tally,
+    ) -> Vec<Verdict> {
+        let mut leader_of: BTreeMap<&EventId, usize> = BTreeMap::new();
+        let mut leaders = Vec::new();
+        let mut follows: Vec<Option<usize>> = Vec::with_capacity(records.len());
+        for record in records {
+            follows.push(record.content.as_ref().ok().map(|Good { candidate, slot }| {
+                *leader_of.entry(&candidate.event_id).or_insert_with(|| {
+                    leaders.push(Leader { candidate, slot });
+                    leaders.len() - 1
+                })
+            }));
+        }
+        let mut settled = self.claim_all(&leaders, budgets, tally).await;
+        settled.sort_unstable_by_key(|one| one.leader);
+        debug_assert_eq!(settled.len(), leaders.len());
+
+        let mut quarantined = Vec::new();
+        let mut verdicts: Vec<Verdict> = Vec::with_capacity(records.len());
+        for (record, leader) in records.iter().zip(follows) {
+            let outcome = match (&record.content, leader) {
+                (Ok(good), Some(leader)) => outcome_of(&good.candidate, leaders[leader].candidate, &settled[leader]),
+                (Ok(_), None) | (Err(_), _) => Outcome::Unstorable,
+            };
+            let answer = outcome.answer(self.config.rule);
+            if answer == Answer::Quarantine {
+                quarantined.push((verdicts.len(), to_quarantine(record, outcome)));
+            }
+            verdicts.push(Verdict { outcome, success: answer == Answer::Success, quarantined: false });
+        }
+        let messages: Vec<Quarantined> = quarantined.iter().map(|(_, message)| message.clone()).collect();
+        let sent = self.quarantine(&messages, &budgets.wrap_up).await;
+        for ((index, _), sent) in quarantined.into_iter().zip(sent) {
+            verdicts[index].success = sent;
+            verdicts[index].quarantined = sent;
+        }
+        verdicts
+    }
+
+    fn report(
+        &self,
+        mut metrics: BTreeMap<&SourceArn, Metrics>,
+        tally: &Tally,
+        invocation: &Invocation,
+        started: Timestamp,
+        failed_count: usize,
+    ) {
+        let now = self.ports.clock().now();
+        // What belongs to the invocation and not to a message is shown with its first source; as a rule the only one.
+        if let Some(first) = metrics.values_mut().next() {
+            first.count("BatchesOpened", tally.opened.load(Ordering::Relaxed));
+            first.count("BatchesSealed", tally.sealed.load(Ordering::Relaxed));
+            first.count("Throttles", tally.throttles.load(Ordering::Relaxed));
+        }
+        for (source, metrics) in &metrics {
+            info!(
+                %source,
+                received_count = metrics.get("Received"),
+                claimed_count = metrics.get("Claimed"),
+                duplicates_count = metrics.get("Duplicates"),
+                redelivered_count = metrics.get("Redelivered"),
+                failed_count,
+                elapsed_ms = (now - started).as_millis() as u64,
+                "invocation done"
+            );
+            self.ports.emit(&metrics.line(&invocation.function, source.as_str(), now));
+        }
+    }
+}
+
+fn outcome_of(candidate: &Candidate, leader: &Candidate, settled: &Settled) -> Outcome {
+    if std::ptr::eq(candidate, leader) {
+        settled.outcome
+    } else {
+        classify_follower(candidate, leader, settled.outcome, settled.winner.as_ref())
+    }
+}
+
+fn to_quarantine(record: &Record, outcome: Outcome) -> Quarantined {
+    let (reason, event_id, body) = match &record.content {
+        Err(Bad { reason, event_id, body }) => (reason.to_string(), event_id.clone(), body.clone()),
+        Ok(Good { candidate, .. }) => {
+            let reason = match outcome {
+                Outcome::Conflict => "another message carries the same event id with different content",
+                _ => "the lock table cannot hold the message",
+            };
+            (reason.to_owned(), Some(candidate.event_id.clone()), candidate.body.clone())
+        }
+    };
+    Quarantined {
+        sqs_message_id: record.sqs_message_id.clone(),
+        event_id,
+        source: record.source.clone(),
+        reason,
+        body,
+    }
+}
+
+/// What is answered for a message, and why.
+#[derive(Debug)]
+struct Verdict {
+    outcome: Outcome,
+    success: bool,
+    quarantined: bool,
+}
+
+impl Verdict {
+    fn metric(&self) -> Vec<&'static str> {
+        let mut names = match self.outcome {
+            Outcome::Claimed => vec!["Claimed"],
+            Outcome::Redelivered => vec!["Redelivered"],
+            Outcome::Duplicate => vec!["Duplicates"],
+            Outcome::Conflict => vec!["Conflicts"],
+            Outcome::Unstorable | Outcome::Failed => vec![],
+        };
+        if self.quarantined {
+            names.push("Quarantined");
+        }
+        if !self.success {
+            names.push("Failed");
+        }
+        names
+    }
+}

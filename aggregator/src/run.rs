@@ -1,0 +1,100 @@
+//! The process of the Lambda function.
+
+use std::sync::Arc;
+
+use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
+use once_cell::sync::OnceCell;
+use shared::aws::{
+    Clients, DynamoBatchStore, DynamoLockStore, SqsBatchQueue, SqsQuarantine, SystemClock, SystemEntropy,
+};
+use shared::calls::attempt_timeout;
+use shared::time::Timestamp;
+use tracing::info;
+
+use crate::config::Config;
+use crate::current::CurrentBatches;
+use crate::handler::{Handler, Invocation, Ports};
+
+/// The current batches of this environment: they live as long as the process does, over all its invocations.
+static CURRENT_BATCHES: OnceCell<Arc<CurrentBatches>> = OnceCell::new();
+
+/// The index is the processor's; the aggregator never asks it.
+const NO_INDEX: &str = "batchId-index";
+
+/// The ports as they are on AWS.
+struct AwsPorts {
+    locks: DynamoLockStore,
+    batches: DynamoBatchStore,
+    tickets: SqsBatchQueue,
+    quarantine: Option<SqsQuarantine>,
+    clock: SystemClock,
+    entropy: SystemEntropy,
+}
+
+impl Ports for AwsPorts {
+    type Locks = DynamoLockStore;
+    type Batches = DynamoBatchStore;
+    type Tickets = SqsBatchQueue;
+    type Quarantine = SqsQuarantine;
+    type Clock = SystemClock;
+    type Entropy = SystemEntropy;
+
+    fn locks(&self) -> &DynamoLockStore {
+        &self.locks
+    }
+    fn batches(&self) -> &DynamoBatchStore {
+        &self.batches
+    }
+    fn tickets(&self) -> &SqsBatchQueue {
+        &self.tickets
+    }
+    fn quarantine(&self) -> Option<&SqsQuarantine> {
+        self.quarantine.as_ref()
+    }
+    fn clock(&self) -> &SystemClock {
+        &self.clock
+    }
+    fn entropy(&self) -> &SystemEntropy {
+        &self.entropy
+    }
+    fn emit(&self, line: &str) {
+        println!("{line}");
+    }
+}
+
+async fn ports(config: &Config) -> AwsPorts {
+    let common = &config.common;
+    let clients = Clients::from_env(attempt_timeout(common.deadline_margin), common.write_concurrency).await;
+    AwsPorts {
+        locks: DynamoLockStore::new(clients.dynamodb.clone(), &common.lock_table, NO_INDEX, common.write_mode),
+        batches: DynamoBatchStore::new(clients.dynamodb, &common.batch_table),
+        tickets: SqsBatchQueue::new(clients.sqs.clone(), &common.batch_queue_url),
+        quarantine: config.quarantine_url.as_ref().map(|url| SqsQuarantine::new(clients.sqs, url)),
+        clock: SystemClock,
+        entropy: SystemEntropy,
+    }
+}
+
+/// Runs the function until Lambda ends the process.
+///
+/// # Errors
+/// A wrong configuration, with all its problems; or the Runtime API failing.
+pub async fn run() -> Result<(), lambda_runtime::Error> {
+    lambda_runtime::tracing::init_default_subscriber();
+    let config = Config::read(&|name| std::env::var(name).ok())?;
+    info!(?config, "configuration");
+    let ports = ports(&config).await;
+    let current = CURRENT_BATCHES.get_or_init(|| Arc::new(CurrentBatches::new(config.limits))).clone();
+    let handler = Arc::new(Handler::new(config, ports, current));
+    lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<_>| {
+        let handler = handler.clone();
+        async move {
+            let invocation = Invocation {
+                function: event.context.env_config.function_name.clone(),
+                deadline: Timestamp::from_ms(event.context.deadline),
+            };
+            handler.handle(event.payload, &invocation).await.map_err(Diagnostic::from)
+        }
+    }))
+    .await
+}

@@ -1,0 +1,205 @@
+//! One invocation: tickets in, the tickets that must come back out.
+
+use std::future::Future;
+
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
+use futures::future::BoxFuture;
+use lambda_runtime::Diagnostic;
+use shared::calls::Budget;
+use shared::ids::LeaseOwner;
+use shared::metrics::Metrics;
+use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore};
+use shared::time::Timestamp;
+use shared::wire::{Ticket, TicketError};
+use tokio::sync::Semaphore;
+use tracing::{error, info, warn};
+
+use crate::config::Config;
+use crate::process::{Budgets, Done, GiveBack};
+use crate::sink::Sink;
+
+/// What the batch processor needs of the world.
+pub trait Ports: Send + Sync + 'static {
+    /// The lock table.
+    type Locks: LockStore;
+    /// The batch table.
+    type Batches: BatchStore;
+    /// The batch queue.
+    type Tickets: BatchQueue;
+    /// Where parts go.
+    type Sink: Sink;
+    /// Time.
+    type Clock: Clock;
+    /// Randomness.
+    type Entropy: Entropy;
+
+    /// The lock table.
+    fn locks(&self) -> &Self::Locks;
+    /// The batch table.
+    fn batches(&self) -> &Self::Batches;
+    /// The batch queue.
+    fn tickets(&self) -> &Self::Tickets;
+    /// Where parts go.
+    fn sink(&self) -> &Self::Sink;
+    /// Time.
+    fn clock(&self) -> &Self::Clock;
+    /// Randomness.
+    fn entropy(&self) -> &Self::Entropy;
+    /// Writes one line of metrics.
+    fn emit(&self, line: &str);
+}
+
+/// What Lambda says about an invocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// Name of the function.
+    pub function: String,
+    /// Unique to the invocation.
+    pub request_id: String,
+    /// When it is killed.
+    pub deadline: Timestamp,
+}
+
+/// Why a whole event fails.
+#[derive(Debug, thiserror::Error)]
+pub enum HandlerError {
+    /// A message cannot be named in the answer.
+    #[error("record {index} of the event has no message id; nothing can be reported for it, so the event fails whole")]
+    NoMessageId {
+        /// Its position in the event.
+        index: usize,
+    },
+}
+
+impl HandlerError {
+    /// Whether the same event may succeed later.
+    pub fn retryable(&self) -> bool {
+        match self {
+            HandlerError::NoMessageId { .. } => false,
+        }
+    }
+}
+
+impl From<HandlerError> for Diagnostic {
+    fn from(error: HandlerError) -> Diagnostic {
+        let error_type = match error {
+            HandlerError::NoMessageId { .. } => "NoMessageId",
+        };
+        Diagnostic { error_type: error_type.to_owned(), error_message: error.to_string() }
+    }
+}
+
+/// Why one message of the batch queue is given back.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Malformed(#[from] TicketError),
+    #[error(transparent)]
+    GivenBack(#[from] GiveBack),
+}
+
+/// The batch processor. One per environment; any number of invocations at once.
+pub struct Handler<P> {
+    config: Config,
+    ports: P,
+    requests: Semaphore,
+}
+
+impl<P: Ports> Handler<P> {
+    /// A handler.
+    pub fn new(config: Config, ports: P) -> Handler<P> {
+        let requests = Semaphore::new(config.common.write_concurrency);
+        Handler { config, ports, requests }
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn ports(&self) -> &P {
+        &self.ports
+    }
+
+    /// Waits for a place among the requests in flight of the whole environment.
+    pub(crate) async fn limited<T>(&self, request: impl Future<Output = T>) -> T {
+        let _permit = self.requests.acquire().await.expect("the semaphore is never closed");
+        request.await
+    }
+
+    /// Handles one event; as a rule it holds one ticket.
+    ///
+    /// # Errors
+    /// [`HandlerError`] before anything was done: an error brings the whole event back.
+    pub fn handle<'a>(
+        &'a self,
+        event: SqsEvent,
+        invocation: &'a Invocation,
+    ) -> BoxFuture<'a, Result<SqsBatchResponse, HandlerError>> {
+        // Boxed here, where the ports are still abstract: that it is `Send` follows from their bounds. With the
+        // adapters filled in, the compiler would have to look through every future of the SDK.
+        Box::pin(self.handle_event(event, invocation))
+    }
+
+    async fn handle_event(
+        &self,
+        event: SqsEvent,
+        invocation: &Invocation,
+    ) -> Result<SqsBatchResponse, HandlerError> {
+        let messages: Vec<(String, SqsMessage)> = event
+            .records
+            .into_iter()
+            .enumerate()
+            .map(|(index, mut message)| match message.message_id.take() {
+                Some(id) if !id.is_empty() => Ok((id, message)),
+                Some(_) | None => Err(HandlerError::NoMessageId { index }),
+            })
+            .collect::<Result<_, _>>()?;
+        let budgets = self.budgets(invocation.deadline);
+        let mut response = SqsBatchResponse::default();
+        for (id, message) in messages {
+            let mut metrics = Metrics::new();
+            let body = message.body.as_deref().unwrap_or_default();
+            match self.one(body, &id, invocation, &budgets, &mut metrics).await {
+                Ok(done) => info!(sqs_message_id = id, outcome = ?done, "ticket done"),
+                Err(Failure::Malformed(error)) => {
+                    error!(sqs_message_id = id, %error, "ticket given back");
+                    response.add_failure(id);
+                }
+                Err(Failure::GivenBack(reason)) => {
+                    warn!(sqs_message_id = id, %reason, "ticket given back");
+                    response.add_failure(id);
+                }
+            }
+            if !metrics.is_empty() {
+                let source = message.event_source_arn.as_deref().unwrap_or("unknown");
+                self.ports.emit(&metrics.line(&invocation.function, source, self.ports.clock().now()));
+            }
+        }
+        Ok(response)
+    }
+
+    async fn one(
+        &self,
+        body: &str,
+        message_id: &str,
+        invocation: &Invocation,
+        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        metrics: &mut Metrics,
+    ) -> Result<Done, Failure> {
+        let ticket = Ticket::from_body(body)?;
+        // The message id tells two tickets of one invocation apart, should they name one batch.
+        let owner = format!("{}/{}/{message_id}", invocation.function, invocation.request_id);
+        let owner = LeaseOwner::try_from(owner).expect("function name and ids are short and not empty");
+        Ok(self.process(&ticket, owner, budgets, metrics).await?)
+    }
+
+    fn budgets(&self, deadline: Timestamp) -> Budgets<'_, P::Clock, P::Entropy> {
+        let margin = self.config.common.deadline_margin;
+        let budget = |margin| Budget {
+            clock: self.ports.clock(),
+            entropy: self.ports.entropy(),
+            stop_at: deadline.saturating_sub(margin),
+        };
+        Budgets { deadline, work: budget(margin), wrap_up: budget(margin / 3) }
+    }
+}

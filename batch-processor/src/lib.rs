@@ -1,0 +1,20 @@
+//! The batch processor: woken by a ticket, it finds the batch, delivers it, and releases its claims.
+//!
+//! A sink of your own: implement [`Sink`], call [`run_with`], and everything else is as in the shipped executable.
+//!
+//! One ticket, in order: the lease ([`process`]); the batch's claims, as the index proposes them and the table
+//! confirms them ([`collect`]); the part, frozen before the sink sees it; the sink; the release ([`release`]); and
+//! the proof that nothing is left. A crash anywhere resumes from what the batch record says.
+
+pub mod collect;
+pub mod config;
+pub mod handler;
+pub mod process;
+pub mod release;
+pub mod run;
+pub mod sink;
+
+pub use config::Config;
+pub use handler::{Handler, Invocation, Ports};
+pub use run::{run, run_with};
+pub use sink::{Part, Receipt, Sink, SinkError};

@@ -1,0 +1,106 @@
+//! The process of the Lambda function.
+
+use std::sync::Arc;
+
+use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
+use shared::aws::{Clients, DynamoBatchStore, DynamoLockStore, SqsBatchQueue, SystemClock, SystemEntropy};
+use shared::calls::attempt_timeout;
+use shared::time::Timestamp;
+use tracing::info;
+
+use crate::config::{Config, SINK};
+use crate::handler::{Handler, Invocation, Ports};
+use crate::sink::{BuiltInSink, Sink};
+
+/// The ports as they are on AWS, with any sink.
+struct AwsPorts<S> {
+    locks: DynamoLockStore,
+    batches: DynamoBatchStore,
+    tickets: SqsBatchQueue,
+    sink: S,
+    clock: SystemClock,
+    entropy: SystemEntropy,
+}
+
+impl<S: Sink> Ports for AwsPorts<S> {
+    type Locks = DynamoLockStore;
+    type Batches = DynamoBatchStore;
+    type Tickets = SqsBatchQueue;
+    type Sink = S;
+    type Clock = SystemClock;
+    type Entropy = SystemEntropy;
+
+    fn locks(&self) -> &DynamoLockStore {
+        &self.locks
+    }
+    fn batches(&self) -> &DynamoBatchStore {
+        &self.batches
+    }
+    fn tickets(&self) -> &SqsBatchQueue {
+        &self.tickets
+    }
+    fn sink(&self) -> &S {
+        &self.sink
+    }
+    fn clock(&self) -> &SystemClock {
+        &self.clock
+    }
+    fn entropy(&self) -> &SystemEntropy {
+        &self.entropy
+    }
+    fn emit(&self, line: &str) {
+        println!("{line}");
+    }
+}
+
+/// Runs the function with the sink that `SINK` names, until Lambda ends the process.
+///
+/// # Errors
+/// A wrong configuration, with all its problems; or the Runtime API failing.
+pub async fn run() -> Result<(), lambda_runtime::Error> {
+    let config = start(&|name| std::env::var(name).ok())?;
+    let sink = BuiltInSink::new(&config.sink, config.format);
+    serve(config, sink).await
+}
+
+/// Runs the function with a sink of your own; `SINK` is then not read.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
+    let config = start(&|name| if name == SINK { None } else { std::env::var(name).ok() })?;
+    serve(config, sink).await
+}
+
+fn start(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, lambda_runtime::Error> {
+    lambda_runtime::tracing::init_default_subscriber();
+    let config = Config::read(lookup)?;
+    info!(?config, "configuration");
+    Ok(config)
+}
+
+async fn serve<S: Sink>(config: Config, sink: S) -> Result<(), lambda_runtime::Error> {
+    let common = &config.common;
+    let clients = Clients::from_env(attempt_timeout(common.deadline_margin), common.write_concurrency).await;
+    let ports = AwsPorts {
+        locks: DynamoLockStore::new(clients.dynamodb.clone(), &common.lock_table, &config.index, common.write_mode),
+        batches: DynamoBatchStore::new(clients.dynamodb, &common.batch_table),
+        tickets: SqsBatchQueue::new(clients.sqs, &common.batch_queue_url),
+        sink,
+        clock: SystemClock,
+        entropy: SystemEntropy,
+    };
+    let handler = Arc::new(Handler::new(config, ports));
+    lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<_>| {
+        let handler = handler.clone();
+        async move {
+            let invocation = Invocation {
+                function: event.context.env_config.function_name.clone(),
+                request_id: event.context.request_id.clone(),
+                deadline: Timestamp::from_ms(event.context.deadline),
+            };
+            handler.handle(event.payload, &invocation).await.map_err(Diagnostic::from)
+        }
+    }))
+    .await
+}

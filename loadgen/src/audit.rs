@@ -1,0 +1,319 @@
+//! Compares what was delivered with what was planned.
+//!
+//! Reads every part once, line by line. An event is known by the id in its body, whatever the
+//! service took for the event id; its body is made again from the plan and compared byte by byte.
+//!
+//! How troubles are counted: a line is corrupt once, for the first reason found, and still counts
+//! as a delivery of the event its body names; if it names none, that event will be found lost as
+//! well. A line that appears twice in a file is repeated, mixed (one batch has the event twice)
+//! and, as an envelope, corrupt (its seq does not ascend).
+//!
+//! The books balance: deliveries owed − lost + repeated = delivered.
+
+mod layout;
+mod ledger;
+mod line;
+mod report;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use crate::Plan;
+use ledger::Ledger;
+use line::{Corruption, Envelope, Format};
+pub use report::{AuditReport, Batches, Example, Examples};
+use report::{EXAMPLES_MAX, note};
+
+const READ_BUFFER_BYTES: usize = 1 << 20;
+
+/// What the service does with a duplicate, and hence what it owes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DuplicateRule {
+    /// Every event is delivered exactly once, however often it was sent.
+    Drop,
+    /// Every message is delivered exactly once: an event as often as it was sent, never twice in
+    /// one batch. One SQS message never counts for two.
+    Requeue,
+}
+
+/// Why nothing can be said about a directory.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// A directory or file cannot be read.
+    #[error("read `{}`", path.display())]
+    Read {
+        /// What cannot be read.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Audits the parts in `dir`, laid out as `<batchId>/<part>.<ext>`, against a plan.
+///
+/// The format of each file, envelopes or bodies alone, is told from its first sound line.
+///
+/// # Errors
+/// [`AuditError`] if a directory or file cannot be read. What is wrong *in* a file is no error but
+/// part of the report.
+pub fn audit(dir: &Path, plan: &Plan, rule: DuplicateRule) -> Result<AuditReport, AuditError> {
+    let mut auditor = Auditor::new(dir, plan, rule);
+    let mut strays = Vec::new();
+    for batch_dir in layout::batch_dirs(dir, &mut strays)? {
+        let batch = layout::batch(&batch_dir, &mut strays)?;
+        auditor.batch(&batch)?;
+    }
+    for stray in strays {
+        auditor.stray(&stray);
+    }
+    Ok(auditor.finish())
+}
+
+struct Auditor<'a> {
+    dir: &'a Path,
+    plan: &'a Plan,
+    ledger: Ledger,
+    report: AuditReport,
+    event_ids: EventIds,
+    planned: Vec<u8>,
+}
+
+/// Envelope event ids that are not what the body says. Whether that is wrong depends on the
+/// service's configuration, which the audit is not told: once any envelope's event id ends in an
+/// id of this plan, all of them should.
+#[derive(Default)]
+struct EventIds {
+    are_body_ids: bool,
+    differing: u64,
+    examples: Vec<Example>,
+}
+
+/// Where a line stands.
+struct Place<'a> {
+    batch_id: &'a str,
+    batch_ordinal: u32,
+    part: u64,
+    file: &'a str,
+    line: u64,
+}
+
+impl Place<'_> {
+    fn example(&self, id: Option<&str>, why: &dyn std::fmt::Display) -> Example {
+        Example {
+            id: id.map(str::to_owned),
+            file: Some(self.file.to_owned()),
+            line: Some(self.line),
+            why: why.to_string(),
+        }
+    }
+}
+
+impl<'a> Auditor<'a> {
+    fn new(dir: &'a Path, plan: &'a Plan, rule: DuplicateRule) -> Self {
+        let report = AuditReport {
+            sent: plan.len(),
+            unique: plan.unique(),
+            ..AuditReport::default()
+        };
+        Self {
+            dir,
+            plan,
+            ledger: Ledger::new(plan, rule),
+            report,
+            event_ids: EventIds::default(),
+            planned: Vec::new(),
+        }
+    }
+
+    fn batch(&mut self, batch: &layout::Batch) -> Result<(), AuditError> {
+        if batch.parts.is_empty() {
+            return Ok(());
+        }
+        let lines_before = self.report.lines;
+        for (part, path) in &batch.parts {
+            self.part(batch, *part, path)
+                .map_err(|source| AuditError::Read {
+                    path: path.clone(),
+                    source,
+                })?;
+        }
+        self.report
+            .batches
+            .add(batch.parts.len() as u64, self.report.lines - lines_before);
+        Ok(())
+    }
+
+    fn part(&mut self, batch: &layout::Batch, part: u64, path: &Path) -> io::Result<()> {
+        let file = self.name(path);
+        let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, File::open(path)?);
+        let mut format = None;
+        let mut seq_last = None;
+        let mut text = Vec::new();
+        for line in 1.. {
+            text.clear();
+            if reader.read_until(b'\n', &mut text)? == 0 {
+                break;
+            }
+            self.report.lines += 1;
+            let text = text.strip_suffix(b"\n").unwrap_or(&text);
+            let place = Place {
+                batch_id: &batch.id,
+                batch_ordinal: self.report.batches.count as u32 + 1,
+                part,
+                file: &file,
+                line,
+            };
+            format = format.or_else(|| Format::of(text));
+            match format {
+                Some(Format::Envelope) => self.envelope(&place, text, &mut seq_last),
+                Some(Format::Body) => self.bare_body(&place, text),
+                None => self.corrupt(&place, None, &Corruption::Unrecognised),
+            }
+        }
+        Ok(())
+    }
+
+    fn envelope(&mut self, place: &Place<'_>, text: &[u8], seq_last: &mut Option<u64>) {
+        let envelope: Envelope<'_> = match serde_json::from_slice(text) {
+            Ok(envelope) => envelope,
+            Err(error) => {
+                return self.corrupt(place, None, &Corruption::Envelope(error.to_string()));
+            }
+        };
+        let seq = envelope.seq;
+        let last = seq_last.replace(seq);
+        let corruption = if envelope.batch_id != place.batch_id {
+            Some(Corruption::Batch(envelope.batch_id.clone().into_owned()))
+        } else if envelope.part != place.part {
+            Some(Corruption::Part(envelope.part))
+        } else {
+            last.filter(|last| *last >= seq)
+                .map(|last| Corruption::Seq { last, seq })
+        };
+        self.body(place, &envelope.body, Some(&envelope), corruption);
+    }
+
+    fn bare_body(&mut self, place: &Place<'_>, text: &[u8]) {
+        match std::str::from_utf8(text) {
+            Ok(body) => self.body(place, body, None, None),
+            Err(_) => self.corrupt(place, None, &Corruption::NoId),
+        }
+    }
+
+    fn body(
+        &mut self,
+        place: &Place<'_>,
+        body: &str,
+        envelope: Option<&Envelope<'_>>,
+        corruption: Option<Corruption>,
+    ) {
+        let Some(id) = line::id_of(body) else {
+            return self.corrupt(place, None, &Corruption::NoId);
+        };
+        let Some(number) = self.plan.number_of(&id) else {
+            let (count, examples) = (&mut self.report.foreign, &mut self.report.examples.foreign);
+            return note(count, examples, || {
+                place.example(Some(&id), &"not of this plan")
+            });
+        };
+        self.plan.render_body(number, &mut self.planned);
+        let corruption = corruption
+            .or_else(|| line::difference(body.as_bytes(), &self.planned).map(Corruption::Body));
+        match (corruption, envelope) {
+            (Some(corruption), _) => self.corrupt(place, Some(&id), &corruption),
+            (None, Some(envelope)) => self.event_id(place, &id, envelope),
+            (None, None) => {}
+        }
+
+        self.report.delivered += 1;
+        let message_id = envelope.map(|envelope| envelope.sqs_message_id.as_ref());
+        let entry = self.ledger.book(number, place.batch_ordinal, message_id);
+        if let Some(surplus) = entry.surplus {
+            let (count, examples) = (
+                &mut self.report.repeated,
+                &mut self.report.examples.repeated,
+            );
+            note(count, examples, || place.example(Some(&id), &surplus));
+        }
+        if entry.mixed {
+            let (count, examples) = (&mut self.report.mixed, &mut self.report.examples.mixed);
+            note(count, examples, || {
+                place.example(Some(&id), &"again in this batch")
+            });
+        }
+    }
+
+    fn event_id(&mut self, place: &Place<'_>, id: &str, envelope: &Envelope<'_>) {
+        let Envelope {
+            event_id,
+            sqs_message_id,
+            ..
+        } = envelope;
+        if event_id.ends_with(id) {
+            self.event_ids.are_body_ids = true;
+        } else if !event_id.ends_with(sqs_message_id.as_ref()) {
+            self.event_ids.are_body_ids |= self.plan.body.id_ending(event_id).is_some();
+            note(
+                &mut self.event_ids.differing,
+                &mut self.event_ids.examples,
+                || {
+                    place.example(
+                        Some(id),
+                        &Corruption::EventId(event_id.clone().into_owned()),
+                    )
+                },
+            );
+        }
+    }
+
+    fn corrupt(&mut self, place: &Place<'_>, id: Option<&str>, why: &Corruption) {
+        let (count, examples) = (&mut self.report.corrupt, &mut self.report.examples.corrupt);
+        note(count, examples, || place.example(id, why));
+    }
+
+    fn stray(&mut self, path: &Path) {
+        let file = Some(self.name(path));
+        note(
+            &mut self.report.corrupt,
+            &mut self.report.examples.corrupt,
+            || Example {
+                file,
+                why: "not a part: expected <batchId>/<part>.<ext>".to_owned(),
+                ..Example::default()
+            },
+        );
+    }
+
+    fn name(&self, path: &Path) -> String {
+        path.strip_prefix(self.dir)
+            .unwrap_or(path)
+            .to_string_lossy()
+            .into_owned()
+    }
+
+    fn finish(mut self) -> AuditReport {
+        let report = &mut self.report;
+        for (number, owed) in self.ledger.outstanding() {
+            report.lost += u64::from(owed);
+            if report.examples.lost.len() < EXAMPLES_MAX {
+                report.examples.lost.push(Example {
+                    id: Some(self.plan.event_id(number)),
+                    why: format!("{owed} more owed"),
+                    ..Example::default()
+                });
+            }
+        }
+        if self.event_ids.are_body_ids {
+            report.corrupt += self.event_ids.differing;
+            let room = EXAMPLES_MAX - report.examples.corrupt.len();
+            report
+                .examples
+                .corrupt
+                .extend(self.event_ids.examples.into_iter().take(room));
+        }
+        report.batches.summarise();
+        report.judge();
+        self.report
+    }
+}

@@ -1,0 +1,287 @@
+//! What an event looks like on the wire, made from its number alone.
+//!
+//! ```json
+//! {"id":"1-42","n":42,"source":"s0","check":"<16 hex digits>","pad":"the harbour after …"}
+//! ```
+//!
+//! `check` is the 64-bit FNV-1a hash of every byte before `,"check"`, so a body that was cut,
+//! mixed with another or edited can be told without knowing the plan. `pad` is made of common
+//! words, because a compressing store should meet what it would meet in ordinary text.
+//!
+//! A burst of a million bodies is made on the machine that runs everything else, and once more by
+//! the audit: hence numbers written by hand and words copied in fixed strides of eight bytes.
+
+/// Filler words of at most seven letters.
+const WORDS: &str = "\
+    the and for that with this from have not are was were been has had will would could should may \
+    can must about after again against all almost along already also always among another any around \
+    because become before behind being below between both bring build call carry case change city \
+    clear close cold come common cost country course cover move form press speak minute young knew \
+    lay less only hot new earth general near quick turn half morning more name plain told food study \
+    end word two held sky mean learn front over many land start every reason look long measure often \
+    east yes street gold table pull list week test wish sing did stay slow other town found own \
+    plant ten warm sleep through watch order kind state king step think final piece out make night \
+    field those money floor put green laugh few perhaps reach hard some never cross fast sound \
+    person does give here leave map whole sea run ground usual left read follow then ever hold free \
+    took toward simple vowel life since their shape where story high mark like letter force game \
+    snow figure mouth road lost gone time fact four live great record idea top farm very port which \
+    grow until good men when wonder than winter rule problem there size same page public full last \
+    talk water song nothing home lot red happen late past play year produce matter well number place \
+    part know who just old room wall tail once still ocean serve done short next light";
+
+const PAD: u64 = 0x5041_4400_0000_0003;
+const SOURCE: u64 = 0x534f_5552_4345_0004;
+
+/// A word, the space after it, and whatever; with the length of the first two.
+const STRIDE: usize = 8;
+static STRIDES: [([u8; STRIDE], u8); 256] = strides();
+
+const CHECK: &[u8] = br#","check":""#;
+const CHECK_DIGITS: usize = 16;
+const PAD_START: &[u8] = br#"","pad":""#;
+const END: &[u8] = br#""}"#;
+
+/// All that is common to the bodies of one plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    seed: u64,
+    sources: u32,
+    size_bytes: usize,
+    source_key: u64,
+    pad_key: u64,
+}
+
+impl Frame {
+    /// `sources` must not be 0; `size_bytes` must be at least [`Frame::min_bytes`] before rendering.
+    pub fn new(seed: u64, sources: u32, size_bytes: usize) -> Self {
+        let (source_key, pad_key) = (mix(seed ^ SOURCE), mix(seed ^ PAD));
+        Self {
+            seed,
+            sources,
+            size_bytes,
+            source_key,
+            pad_key,
+        }
+    }
+
+    /// The length of the longest body with an empty pad, for numbers up to `number_max`.
+    pub fn min_bytes(&self, number_max: u64) -> usize {
+        let mut head = Vec::new();
+        self.push_head(number_max, self.sources - 1, &mut head);
+        head.len() + CHECK.len() + CHECK_DIGITS + PAD_START.len() + END.len()
+    }
+
+    pub fn source(&self, number: u64) -> u32 {
+        (mix(self.source_key.wrapping_add(number)) % u64::from(self.sources)) as u32
+    }
+
+    pub fn event_id(&self, number: u64) -> String {
+        format!("{:x}-{number}", self.seed)
+    }
+
+    /// Reads an event id back; only the one spelling that [`Frame::event_id`] writes is accepted.
+    pub fn number_of(&self, event_id: &str) -> Option<u64> {
+        let (seed, number) = event_id.split_once('-')?;
+        let canonical = |digits: &str| !digits.starts_with(['0', '+']) || digits == "0";
+        let lower = |digit: u8| !digit.is_ascii_uppercase();
+        (canonical(seed)
+            && canonical(number)
+            && seed.bytes().all(lower)
+            && u64::from_str_radix(seed, 16) == Ok(self.seed))
+        .then(|| number.parse().ok())?
+    }
+
+    /// Finds the id of this seed at the end of a longer text, as a prefixed event id has it.
+    pub fn id_ending<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let (rest, _) = text.rsplit_once('-')?;
+        let seed_digits = (u64::BITS - self.seed.leading_zeros()).div_ceil(4).max(1) as usize;
+        let id = text.get(rest.len().checked_sub(seed_digits)?..)?;
+        self.number_of(id).map(|_| id)
+    }
+
+    /// Replaces the contents of `out` by the body of one event.
+    pub fn render(&self, number: u64, out: &mut Vec<u8>) {
+        out.clear();
+        out.reserve(self.size_bytes + STRIDE);
+        self.push_head(number, self.source(number), out);
+        let check = fnv1a(out);
+        out.extend_from_slice(CHECK);
+        push_hex_padded(check, out);
+        out.extend_from_slice(PAD_START);
+        self.push_pad(number, out);
+        out.extend_from_slice(END);
+        debug_assert_eq!(out.len(), self.size_bytes);
+    }
+
+    /// Everything up to and with the source: what `check` covers.
+    fn push_head(&self, number: u64, source: u32, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"id":""#);
+        push_digits(self.seed, 16, out);
+        out.push(b'-');
+        push_digits(number, 10, out);
+        out.extend_from_slice(br#"","n":"#);
+        push_digits(number, 10, out);
+        out.extend_from_slice(br#","source":"s"#);
+        push_digits(u64::from(source), 10, out);
+        out.push(b'"');
+    }
+
+    /// Words up to the planned size; the last one is cut where it must be.
+    fn push_pad(&self, number: u64, out: &mut Vec<u8>) {
+        let start = out.len();
+        let end = self.size_bytes - END.len();
+        out.resize(end + STRIDE, 0);
+        let mut state = mix(self.pad_key.wrapping_add(number));
+        let mut at = start;
+        while at < end {
+            state = mix(state);
+            for byte in state.to_le_bytes() {
+                let (stride, length) = &STRIDES[usize::from(byte)];
+                out[at..at + STRIDE].copy_from_slice(stride);
+                at += usize::from(*length);
+                if at >= end {
+                    break;
+                }
+            }
+        }
+        out.truncate(end);
+        if end > start {
+            out[end - 1] = b'.';
+        }
+    }
+}
+
+/// A bijection of 64 bits that leaves no pattern (the finaliser of splitmix64).
+pub(crate) fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+fn push_digits(mut value: u64, radix: u64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = DIGITS[(value % radix) as usize];
+        value /= radix;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+fn push_hex_padded(value: u64, out: &mut Vec<u8>) {
+    out.extend(
+        (0..CHECK_DIGITS)
+            .rev()
+            .map(|digit| DIGITS[(value >> (4 * digit) & 15) as usize]),
+    );
+}
+
+const fn strides() -> [([u8; STRIDE], u8); 256] {
+    let text = WORDS.as_bytes();
+    let mut strides = [([b' '; STRIDE], 0); 256];
+    let (mut word, mut at) = (0, 0);
+    while at < text.len() {
+        if text[at] == b' ' {
+            word += 1;
+        } else {
+            let length = strides[word].1 as usize;
+            assert!(length + 1 < STRIDE, "a word is too long");
+            strides[word].0[length] = text[at];
+            strides[word].1 += 1;
+        }
+        at += 1;
+    }
+    assert!(word == 255, "there must be 256 words");
+    let mut word = 0;
+    while word < 256 {
+        strides[word].1 += 1;
+        word += 1;
+    }
+    strides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_reads_as_documented() {
+        let mut out = Vec::new();
+        Frame::new(0x1f, 1, 160).render(42, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.starts_with(r#"{"id":"1f-42","n":42,"source":"s0","check":""#),
+            "{text}"
+        );
+        assert!(text.ends_with(r#"."}"#), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let pad = json["pad"].as_str().unwrap();
+        assert!(
+            pad.bytes()
+                .all(|b| b.is_ascii_lowercase() || b == b' ' || b == b'.'),
+            "{pad}"
+        );
+    }
+
+    #[test]
+    fn the_check_is_fnv1a_of_what_stands_before_it() {
+        assert_eq!(
+            fnv1a(b"foobar"),
+            0x8594_4171_f739_67e8,
+            "the published test vector"
+        );
+        let mut out = Vec::new();
+        Frame::new(3, 5, 200).render(9, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        let (head, tail) = text.split_once(r#","check":""#).unwrap();
+        assert_eq!(&tail[..16], format!("{:016x}", fnv1a(head.as_bytes())));
+    }
+
+    #[test]
+    fn filler_differs_between_events_and_between_seeds() {
+        let pad = |seed, number| {
+            let mut out = Vec::new();
+            Frame::new(seed, 1, 300).render(number, &mut out);
+            out.split_off(100)
+        };
+        assert_ne!(pad(1, 0), pad(1, 1));
+        assert_ne!(pad(1, 0), pad(2, 0));
+    }
+
+    #[test]
+    fn an_id_is_found_behind_any_prefix() {
+        let frame = Frame::new(0x1f, 1, 300);
+        assert_eq!(frame.id_ending("tenant-7:1f-42"), Some("1f-42"));
+        assert_eq!(frame.id_ending("1f-42"), Some("1f-42"));
+        for other in [
+            "2f-42",
+            "f-42",
+            "1f-",
+            "é-42",
+            "",
+            "0190b6f0-0000-7000-8000-00000000001f",
+        ] {
+            assert_eq!(frame.id_ending(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn all_sources_are_used() {
+        let frame = Frame::new(1, 7, 300);
+        let used: std::collections::BTreeSet<_> = (0..200).map(|n| frame.source(n)).collect();
+        assert_eq!(used.len(), 7);
+    }
+}

@@ -1,0 +1,368 @@
+//! `loadgen audit`: what it counts, and what it exits with.
+
+use std::fs;
+use std::path::Path;
+
+use loadgen::{Plan, PlanConfig};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{loadgen, stderr};
+
+const MESSAGES: u64 = 400;
+const BATCH: usize = 100;
+
+#[test]
+fn a_perfect_delivery_is_ok_in_both_formats() {
+    for delivery in [Delivery::unique(), Delivery::unique().bare()] {
+        let (code, report) = delivery.audit(&[]);
+        assert_eq!(code, 0, "{report}");
+        assert_eq!(report["ok"], true);
+        assert_eq!(report["sent"], 400);
+        assert_eq!(report["unique"], 300);
+        assert_eq!(report["delivered"], 300);
+        assert_eq!(report["batches"]["count"], 3);
+        assert_eq!(report["batches"]["parts"], 6);
+        assert_eq!(report["batches"]["sizes"], json!({"100": 3}));
+        assert_eq!(report["batches"]["median"], 100);
+    }
+}
+
+#[test]
+fn one_line_removed_and_one_repeated_are_one_lost_and_one_repeated() {
+    let mut delivery = Delivery::unique().bare();
+    let lines = delivery.lines(0, 1);
+    assert!(lines[7].contains(r#""id":"1-57""#) && lines[8].contains(r#""id":"1-58""#));
+    lines[7] = lines[8].clone();
+    let (code, report) = delivery.audit(&[]);
+    assert_eq!(code, 1);
+    assert_eq!(
+        (&report["lost"], &report["repeated"]),
+        (&json!(1), &json!(1)),
+        "{report}"
+    );
+    assert_eq!(report["examples"]["lost"][0]["id"], "1-57");
+    let repeated = &report["examples"]["repeated"][0];
+    assert_eq!(repeated["id"], "1-58");
+    assert_eq!(repeated["file"], "batch-0/1.jsonl");
+    assert_eq!(repeated["line"], 9);
+    assert_eq!(
+        (&report["mixed"], &report["corrupt"]),
+        (&json!(1), &json!(0))
+    );
+}
+
+#[test]
+fn a_repeat_in_another_batch_is_repeated_but_not_mixed() {
+    let mut delivery = Delivery::unique();
+    let mut line: Value = serde_json::from_str(&delivery.lines(0, 0)[3]).unwrap();
+    line["batchId"] = json!("batch-2");
+    line["part"] = json!(1);
+    line["seq"] = json!(1_000);
+    delivery.lines(2, 1).push(line.to_string());
+    let (code, report) = delivery.audit(&[]);
+    assert_eq!(code, 1);
+    assert_eq!(troubles(&report), [0, 1, 0, 0, 0], "{report}");
+}
+
+#[test]
+fn a_changed_byte_and_a_broken_line_are_corrupt() {
+    let mut delivery = Delivery::unique();
+    let line = &mut delivery.lines(1, 0)[2];
+    *line = line.replace(".\\\"}", "!\\\"}");
+    delivery.lines(1, 1)[4].truncate(150);
+    let (code, report) = delivery.audit(&[]);
+    assert_eq!(code, 1);
+    assert_eq!(troubles(&report), [1, 0, 0, 2, 0], "{report}");
+    let corrupt = &report["examples"]["corrupt"];
+    assert_eq!(
+        corrupt[0]["why"],
+        "the body differs from the plan at byte 297"
+    );
+    assert!(
+        corrupt[1]["why"].as_str().unwrap().contains("unreadable"),
+        "{corrupt}"
+    );
+}
+
+#[test]
+fn an_envelope_in_the_wrong_place_is_corrupt() {
+    for (field, value) in [
+        ("batchId", json!("batch-1")),
+        ("part", json!(1)),
+        ("eventId", json!("other")),
+    ] {
+        let mut delivery = Delivery::unique();
+        delivery.change(0, 0, 5, field, value);
+        let (_, report) = delivery.audit(&[]);
+        assert_eq!(troubles(&report), [0, 0, 0, 1, 0], "{field}: {report}");
+    }
+    let mut delivery = Delivery::unique();
+    delivery.lines(0, 0).swap(5, 6);
+    let (_, report) = delivery.audit(&[]);
+    assert_eq!(troubles(&report), [0, 0, 0, 1, 0], "{report}");
+    assert_eq!(
+        report["examples"]["corrupt"][0]["why"],
+        "seq `5` follows seq `6`"
+    );
+}
+
+#[test]
+fn event_ids_may_be_prefixed_or_something_else_but_not_another_events() {
+    let with_ids = |make: &dyn Fn(&Value) -> Value| {
+        let mut delivery = Delivery::unique();
+        delivery.change_all("eventId", make);
+        troubles(&delivery.audit(&[]).1)
+    };
+    let prefixed = |line: &Value| json!(format!("tenant:{}", line["eventId"].as_str().unwrap()));
+    assert_eq!(with_ids(&prefixed), [0; 5]);
+    assert_eq!(with_ids(&|line| line["sqsMessageId"].clone()), [0; 5]);
+    assert_eq!(
+        with_ids(&|_| json!("0123456789abcdef0123456789abcdef")),
+        [0; 5]
+    );
+    assert_eq!(with_ids(&|_| json!("1-7")), [0, 0, 0, 299, 0]);
+}
+
+#[test]
+fn another_bursts_events_are_foreign() {
+    let delivery = Delivery::unique();
+    let (code, report) = delivery.audit(&["--seed", "2"]);
+    assert_eq!(code, 1);
+    assert_eq!(troubles(&report), [300, 0, 300, 0, 0]);
+    assert_eq!(report["examples"]["foreign"].as_array().unwrap().len(), 20);
+}
+
+#[test]
+fn missing_deliveries_can_be_allowed() {
+    let mut delivery = Delivery::unique();
+    delivery.lines(2, 0).truncate(48);
+    assert_eq!(delivery.audit(&[]).0, 1);
+    assert_eq!(delivery.audit(&["--allow-missing", "1"]).0, 1);
+    assert_eq!(delivery.audit(&["--allow-missing", "2"]).0, 0);
+}
+
+#[test]
+fn by_the_requeue_rule_every_message_is_owed() {
+    let requeue = ["--on-duplicate", "requeue"];
+    let (code, report) = Delivery::all().audit(&requeue);
+    assert_eq!((code, troubles(&report)), (0, [0; 5]), "{report}");
+    assert_eq!(report["delivered"], 400);
+
+    let (code, report) = Delivery::unique().audit(&requeue);
+    assert_eq!(
+        (code, troubles(&report)),
+        (1, [100, 0, 0, 0, 0]),
+        "{report}"
+    );
+
+    let (code, report) = Delivery::all().audit(&[]);
+    assert_eq!(
+        (code, troubles(&report)),
+        (1, [0, 100, 0, 0, 0]),
+        "{report}"
+    );
+}
+
+#[test]
+fn one_sqs_message_delivered_twice_does_not_pay_for_another() {
+    let mut delivery = Delivery::all();
+    let find = |delivery: &mut Delivery, batch| {
+        delivery
+            .lines(batch, 0)
+            .iter()
+            .position(|line| line.contains(r#"\"id\":\"1-"#))
+            .unwrap()
+    };
+    // The last batch holds repeats alone: give one of them its original's message id.
+    let last = delivery.files.len() - 1;
+    let at = find(&mut delivery, last);
+    let repeat: Value = serde_json::from_str(&delivery.lines(last, 0)[at]).unwrap();
+    let original = delivery
+        .all_lines()
+        .find(|line| line["eventId"] == repeat["eventId"] && line["batchId"] != repeat["batchId"])
+        .unwrap();
+    delivery.change(
+        last,
+        0,
+        at,
+        "sqsMessageId",
+        original["sqsMessageId"].clone(),
+    );
+    let (code, report) = delivery.audit(&["--on-duplicate", "requeue"]);
+    assert_eq!((code, troubles(&report)), (1, [1, 1, 0, 0, 0]), "{report}");
+}
+
+#[test]
+fn unfinished_files_are_passed_over_and_strays_are_not() {
+    let delivery = Delivery::unique();
+    let dir = delivery.write();
+    fs::write(dir.path().join("batch-0/.2.jsonl"), "half a li").unwrap();
+    fs::write(dir.path().join("batch-0/2.jsonl.tmp"), "half a li").unwrap();
+    fs::create_dir(dir.path().join("batch-9")).unwrap();
+    let (code, report) = audit(dir.path(), &[]);
+    assert_eq!(code, 0, "{report}");
+    assert_eq!(report["batches"]["count"], 3);
+    fs::write(dir.path().join("batch-0/readme"), "").unwrap();
+    let (code, report) = audit(dir.path(), &[]);
+    assert_eq!((code, troubles(&report)), (1, [0, 0, 0, 1, 0]));
+    assert_eq!(report["examples"]["corrupt"][0]["file"], "batch-0/readme");
+}
+
+#[test]
+fn what_cannot_be_audited_is_a_usage_error() {
+    let missing = loadgen(&["audit", "--dir", "/nonexistent/deliveries"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(stderr(&missing).contains("failed to read `/nonexistent/deliveries`"));
+    for args in [
+        &["audit"][..],
+        &["audit", "--dir", ".", "--messages", "0"],
+        &["nonsense"],
+    ] {
+        assert_eq!(loadgen(args).status.code(), Some(2), "{args:?}");
+    }
+}
+
+/// Delivered lines by batch and part, two parts a batch.
+struct Delivery {
+    files: Vec<[Vec<String>; 2]>,
+}
+
+impl Delivery {
+    /// What a service that drops duplicates delivers.
+    fn unique() -> Self {
+        let plan = plan();
+        let originals = (0..plan.len()).filter(|index| !plan.is_duplicate(*index));
+        Self::of(
+            &plan,
+            &originals
+                .collect::<Vec<_>>()
+                .chunks(BATCH)
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    /// What a service that requeues them delivers: repeats in batches of their own.
+    fn all() -> Self {
+        let plan = plan();
+        let (mut rounds, mut rounds_of) = (Vec::<Vec<u64>>::new(), vec![0; 300]);
+        for index in 0..plan.len() {
+            let round = &mut rounds_of[plan.event_number(index) as usize];
+            if rounds.len() == *round {
+                rounds.push(Vec::new());
+            }
+            rounds[*round].push(index);
+            *round += 1;
+        }
+        let batches: Vec<&[u64]> = rounds
+            .iter()
+            .flat_map(|round| round.chunks(BATCH))
+            .collect();
+        Self::of(&plan, &batches)
+    }
+
+    fn of(plan: &Plan, batches: &[&[u64]]) -> Self {
+        let files = batches.iter().enumerate().map(|(batch, messages)| {
+            let mut parts = [Vec::new(), Vec::new()];
+            for (seq, index) in messages.iter().enumerate() {
+                let message = plan.message(*index);
+                let part = usize::from(seq >= BATCH / 2);
+                let line = json!({
+                    "batchId": format!("batch-{batch}"), "part": part, "seq": seq,
+                    "eventId": message.event_id, "sqsMessageId": format!("message-{index:08}"),
+                    "source": "arn:aws:sqs:eu-west-1:000000000000:input", "sentAt": 1,
+                    "body": message.body,
+                });
+                parts[part].push(line.to_string());
+            }
+            parts
+        });
+        Self {
+            files: files.collect(),
+        }
+    }
+
+    fn bare(mut self) -> Self {
+        for line in self.files.iter_mut().flatten().flatten() {
+            let envelope: Value = serde_json::from_str(line).unwrap();
+            *line = envelope["body"].as_str().unwrap().to_owned();
+        }
+        self
+    }
+
+    fn lines(&mut self, batch: usize, part: usize) -> &mut Vec<String> {
+        &mut self.files[batch][part]
+    }
+
+    fn all_lines(&self) -> impl Iterator<Item = Value> {
+        self.files
+            .iter()
+            .flatten()
+            .flatten()
+            .map(|line| serde_json::from_str(line).unwrap())
+    }
+
+    fn change(&mut self, batch: usize, part: usize, line: usize, field: &str, value: Value) {
+        let line = &mut self.files[batch][part][line];
+        let mut json: Value = serde_json::from_str(line).unwrap();
+        json[field] = value;
+        *line = json.to_string();
+    }
+
+    fn change_all(&mut self, field: &str, make: &dyn Fn(&Value) -> Value) {
+        for line in self.files.iter_mut().flatten().flatten() {
+            let mut json: Value = serde_json::from_str(line).unwrap();
+            json[field] = make(&json);
+            *line = json.to_string();
+        }
+    }
+
+    fn write(&self) -> TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (batch, parts) in self.files.iter().enumerate() {
+            let batch_dir = dir.path().join(format!("batch-{batch}"));
+            fs::create_dir(&batch_dir).unwrap();
+            for (part, lines) in parts.iter().enumerate() {
+                let text: String = lines
+                    .iter()
+                    .flat_map(|line| [line.as_str(), "\n"])
+                    .collect();
+                fs::write(batch_dir.join(format!("{part}.jsonl")), text).unwrap();
+            }
+        }
+        dir
+    }
+
+    fn audit(&self, options: &[&str]) -> (i32, Value) {
+        audit(self.write().path(), options)
+    }
+}
+
+fn audit(dir: &Path, options: &[&str]) -> (i32, Value) {
+    let dir = dir.to_str().unwrap();
+    let plan = [
+        "audit",
+        "--dir",
+        dir,
+        "--messages",
+        "400",
+        "--duplicates",
+        "25",
+    ];
+    let output = loadgen(&[&plan[..], options].concat());
+    (output.status.code().unwrap(), super::json(&output))
+}
+
+/// Lost, repeated, foreign, corrupt, mixed.
+fn troubles(report: &Value) -> [u64; 5] {
+    ["lost", "repeated", "foreign", "corrupt", "mixed"].map(|name| report[name].as_u64().unwrap())
+}
+
+fn plan() -> Plan {
+    let config = PlanConfig {
+        messages: MESSAGES,
+        duplicates_percent: 25.0,
+        ..PlanConfig::default()
+    };
+    Plan::new(config).unwrap()
+}

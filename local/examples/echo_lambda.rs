@@ -1,0 +1,153 @@
+//! A Lambda function for the host's own tests: it does what its payload says.
+//!
+//! A direct payload is `{"do": "<command>"}`; an SQS event carries one command in each body. The commands:
+//!
+//! | command | effect |
+//! |---|---|
+//! | `sleep <ms>` | waits without blocking the process |
+//! | `spin <ms>` | uses CPU |
+//! | `grow <MiB>` | touches as much memory |
+//! | `exit <code>` | ends the process at once |
+//! | `exit-after <ms> <code>` | answers, and ends the process later |
+//! | `panic`, `error <text>` | fails as a handler does |
+//! | `print <text>` | one line on standard output and one on standard error |
+//! | `long-line <bytes>` | one line of as many bytes |
+//! | `respond <bytes>` | answers a string of that size (direct only) |
+//! | `fail` | reports the record that carries it (SQS only) |
+//! | `report <id>` | reports the given id (SQS only) |
+//! | anything else | nothing |
+//!
+//! `ECHO_INIT` set to `hang`, `exit` or `error` spoils the init; `extension` registers an extension and announces
+//! SIGTERM before it exits.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant, SystemTime};
+
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    match std::env::var("ECHO_INIT").as_deref() {
+        Ok("hang") => tokio::time::sleep(Duration::from_secs(3600)).await,
+        Ok("exit") => std::process::exit(7),
+        Ok("error") => {
+            let body = r#"{"errorType":"Echo.Config","errorMessage":"spoiled by request"}"#;
+            call("/2018-06-01/runtime/init/error", "", body)?;
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+        }
+        Ok("extension") => {
+            let head = call(
+                "/2020-01-01/extension/register",
+                "lambda-extension-name: echo\r\n",
+                r#"{"events":[]}"#,
+            )?;
+            assert!(head.contains("lambda-extension-identifier: "), "{head}");
+            let mut terminated = signal(SignalKind::terminate())?;
+            tokio::spawn(async move {
+                terminated.recv().await;
+                println!("terminated");
+                std::process::exit(0);
+            });
+        }
+        _ => {}
+    }
+    lambda_runtime::run_concurrent(service_fn(handle)).await
+}
+
+async fn handle(event: LambdaEvent<Value>) -> Result<Value, Error> {
+    if event.payload.get("Records").is_none() {
+        let command = event.payload["do"].as_str().unwrap_or_default().to_owned();
+        if let Some(bytes) = command.strip_prefix("respond ") {
+            return Ok(Value::String("x".repeat(bytes.parse()?)));
+        }
+        act(&command).await?;
+        let now_ms = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)?
+            .as_millis();
+        return Ok(json!({
+            "pid": std::process::id(),
+            "request_id": event.context.request_id,
+            "arn": event.context.invoked_function_arn,
+            "remaining_ms": u128::from(event.context.deadline).saturating_sub(now_ms),
+            "variables": std::env::vars().collect::<std::collections::BTreeMap<_, _>>(),
+        }));
+    }
+    let event: SqsEvent = serde_json::from_value(event.payload)?;
+    println!("{} records", event.records.len());
+    let mut response = SqsBatchResponse::default();
+    for record in event.records {
+        let (id, body) = (
+            record.message_id.unwrap_or_default(),
+            record.body.unwrap_or_default(),
+        );
+        if body == "fail" {
+            response.add_failure(id);
+        } else if let Some(id) = body.strip_prefix("report ") {
+            response.add_failure(id);
+        } else {
+            act(&body).await?;
+        }
+    }
+    Ok(serde_json::to_value(response)?)
+}
+
+async fn act(command: &str) -> Result<(), Error> {
+    let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));
+    match verb {
+        "sleep" => tokio::time::sleep(Duration::from_millis(rest.parse()?)).await,
+        "spin" => {
+            let (started, time) = (Instant::now(), Duration::from_millis(rest.parse()?));
+            while started.elapsed() < time {
+                std::hint::spin_loop();
+            }
+        }
+        "grow" => {
+            let memory = vec![1_u8; rest.parse::<usize>()? * 1024 * 1024];
+            assert_eq!(
+                std::hint::black_box(&memory)
+                    .iter()
+                    .filter(|byte| **byte == 0)
+                    .count(),
+                0
+            );
+        }
+        "exit" => std::process::exit(rest.parse()?),
+        "exit-after" => {
+            let (ms, code) = rest
+                .split_once(' ')
+                .ok_or("exit-after needs a time and a code")?;
+            let (time, code) = (Duration::from_millis(ms.parse()?), code.parse()?);
+            tokio::spawn(async move {
+                tokio::time::sleep(time).await;
+                std::process::exit(code);
+            });
+        }
+        "panic" => panic!("by request"),
+        "error" => return Err(rest.into()),
+        "print" => {
+            println!("{rest}");
+            eprintln!("{rest}");
+        }
+        "long-line" => println!("{}", "x".repeat(rest.parse()?)),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// One POST to the Runtime API; answers the whole response.
+fn call(path: &str, headers: &str, body: &str) -> Result<String, Error> {
+    let address = std::env::var("AWS_LAMBDA_RUNTIME_API")?;
+    let mut stream = TcpStream::connect(&address)?;
+    let length = body.len();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}

@@ -1,0 +1,157 @@
+//! A burst through the stack: send, wait until drained, audit, say what happened.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use clap::Args;
+use loadgen::{DuplicateRule, Plan, PlanConfig, Progress, SendOptions};
+use shared::protocol::batch::Status;
+
+use crate::options::StackArgs;
+use crate::stack::{BATCH_DEAD_LETTER_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE, Stack};
+use crate::summary::{SetAside, Summary, TimeSplit, Usage};
+
+/// Between two looks at the progress.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Flags of a burst.
+#[derive(Args, Clone, Debug)]
+pub struct BurstArgs {
+    /// Messages in the burst, duplicates included
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    messages: u64,
+    /// Share of the messages that repeat an earlier one, 0 to below 100
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    duplicates: f64,
+    /// Length of every body
+    #[arg(long, value_name = "BYTES", default_value_t = 300)]
+    size: usize,
+    /// Makes ids and content differ from those of other bursts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Messages a second; as fast as possible if not given
+    #[arg(long, value_name = "N")]
+    rate: Option<u64>,
+    /// Give up when nothing has moved for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    patience: u64,
+    /// Print the summary as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs a burst. The exit code is 0 only if nothing was lost, repeated or set aside.
+///
+/// # Errors
+/// When the stack does not start, the burst cannot be sent, or nothing moves any more.
+pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitCode> {
+    let plan = Plan::new(PlanConfig {
+        seed: args.seed,
+        messages: args.messages,
+        duplicates_percent: args.duplicates,
+        size_bytes: args.size,
+        sources: 1,
+    })?;
+    let options = stack_args.resolve()?;
+    if options.variables.contains_key("SINK") {
+        bail!("`SINK` is set, but a burst audits the files of its own sink; use `serve` for other sinks");
+    }
+    let stack = Stack::start(&options).await?;
+    let done = tokio::select! {
+        done = through(&stack, &plan, &args) => done,
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("stopped by Ctrl-C")),
+    };
+    stack.stop().await;
+    let summary = done?;
+    if args.json {
+        println!("{}", serde_json::to_string(&summary)?);
+    } else {
+        println!("{summary}");
+    }
+    Ok(if summary.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result<Summary> {
+    let started = Instant::now();
+    let sending = async {
+        let progress = Progress::new("sent", plan.len());
+        let options = SendOptions {
+            queue_url: stack.queue_url(INPUT_QUEUE),
+            rate_per_second: args.rate,
+            concurrency: 8,
+        };
+        let sent = loadgen::send(stack.sqs_client(), plan, &options, &|done| progress.set(done)).await;
+        progress.finish();
+        sent.map(|sent| (sent, started.elapsed()))
+    };
+    let (sent, sent_after) = sending.await?;
+    let (claimed_after, drained_after) = drained(stack, plan, started, Duration::from_secs(args.patience)).await?;
+    let rule = match stack.variable("ON_DUPLICATE") {
+        Some("requeue") => DuplicateRule::Requeue,
+        Some(_) | None => DuplicateRule::Drop,
+    };
+    let audit_started = Instant::now();
+    let audit = loadgen::audit(&stack.out, plan, rule)?;
+    let depth = |queue| stack.sqs.depth(queue);
+    let batches = stack.batches_by_status().await?;
+    Ok(Summary {
+        audit,
+        time: TimeSplit {
+            sent_secs: sent_after.as_secs_f64(),
+            claimed_secs: claimed_after.as_secs_f64(),
+            drained_secs: drained_after.as_secs_f64(),
+            audit_secs: audit_started.elapsed().as_secs_f64(),
+        },
+        aggregator: Usage::of(&stack.aggregator.stats(), sent.sent),
+        batch_processor: Usage::of(&stack.batch_processor.stats(), sent.sent),
+        set_aside: SetAside::of(
+            depth(QUARANTINE_QUEUE)?,
+            depth(INPUT_DEAD_LETTER_QUEUE)?,
+            depth(BATCH_DEAD_LETTER_QUEUE)?,
+        ),
+        batches_in_error: batches.get(&Status::Error).copied().unwrap_or_default(),
+        sent,
+    })
+}
+
+/// Waits until the input queue is empty and no batch is under way; answers when each was the case.
+async fn drained(
+    stack: &Stack,
+    plan: &Plan,
+    started: Instant,
+    patience: Duration,
+) -> anyhow::Result<(Duration, Duration)> {
+    let progress = Progress::new("taken off the queue", plan.len());
+    let mut claimed_after = None;
+    let mut last = (String::new(), Instant::now());
+    loop {
+        let depth = stack.sqs.depth(INPUT_QUEUE)?;
+        let empty = depth.visible + depth.in_flight + depth.delayed == 0 && stack.input_mapping.idle();
+        let stats = stack.input_mapping.stats();
+        if claimed_after.is_none() {
+            progress.set(stats.deleted.min(plan.len()));
+        }
+        let mut under_way = String::new();
+        if empty {
+            if claimed_after.is_none() {
+                claimed_after = Some(started.elapsed());
+                progress.finish();
+                eprintln!("input queue empty after {:.1} s; waiting for the last windows to close", started.elapsed().as_secs_f64());
+            }
+            let mut batches = stack.batches_by_status().await?;
+            batches.remove(&Status::Error);
+            if batches.values().all(|count| *count == 0) {
+                return Ok((claimed_after.unwrap_or_default(), started.elapsed()));
+            }
+            under_way = format!("{batches:?}");
+        }
+        let state = format!("{depth:?} {stats:?} {under_way} {:?}", stack.batch_mapping.stats());
+        if state != last.0 {
+            last = (state, Instant::now());
+        } else if last.1.elapsed() > patience {
+            bail!("nothing has moved for {} s: input queue {depth:?}, batches {under_way}", patience.as_secs());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}

@@ -1,0 +1,88 @@
+//! The command line.
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::burst::{self, BurstArgs};
+use crate::options::StackArgs;
+use crate::stack::Stack;
+
+/// The whole service on one machine, with no account and no Docker.
+#[derive(Parser)]
+#[command(name = "local", version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    burst: BurstCommand,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Sends a burst through the service, waits until it is drained, audits what was delivered (the default)
+    Burst(BurstCommand),
+    /// Stays up until Ctrl-C, and prints what another client needs
+    Serve(ServeCommand),
+    /// Runs one of the functions as a Lambda bootstrap; meant for the Lambda host alone
+    #[command(hide = true, subcommand)]
+    Bootstrap(Function),
+}
+
+#[derive(Args)]
+struct BurstCommand {
+    #[command(flatten)]
+    burst: BurstArgs,
+    #[command(flatten)]
+    stack: StackArgs,
+}
+
+#[derive(Args)]
+struct ServeCommand {
+    #[command(flatten)]
+    stack: StackArgs,
+}
+
+#[derive(Subcommand)]
+enum Function {
+    Aggregator,
+    BatchProcessor,
+}
+
+/// Runs the command line: 0 when nothing was lost or repeated, 1 when something was, 2 when nothing could be said.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command.unwrap_or(Command::Burst(cli.burst)) {
+        Command::Bootstrap(function) => bootstrap(&function),
+        Command::Burst(command) => on_threads(burst::run(command.burst, command.stack)),
+        Command::Serve(command) => on_threads(serve(command.stack)),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+/// The functions run as they do on AWS: one thread, nothing else in the process.
+fn bootstrap(function: &Function) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = match function {
+        Function::Aggregator => runtime.block_on(aggregator::run()),
+        Function::BatchProcessor => runtime.block_on(batch_processor::run()),
+    };
+    ended.map_err(|error| anyhow::anyhow!("{error}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn on_threads(work: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(work)
+}
+
+async fn serve(args: StackArgs) -> anyhow::Result<ExitCode> {
+    let stack = Stack::start(&args.resolve()?).await?;
+    println!("{}", stack.describe());
+    tokio::signal::ctrl_c().await?;
+    eprintln!("stopping");
+    stack.stop().await;
+    Ok(ExitCode::SUCCESS)
+}

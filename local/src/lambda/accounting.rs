@@ -1,0 +1,226 @@
+//! What a run cost: counts and times of invocations, and what the kernel says about each process.
+//!
+//! The processes do not survive the run, so their figures are sampled from `/proc` while they live and the last
+//! sample is kept. A process killed between two samples loses at most the CPU time since the last.
+
+use std::collections::BTreeMap;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use super::judge::Why;
+
+/// CPU time of a process, all threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// Time in user mode.
+    pub user: Duration,
+    /// Time in the kernel.
+    pub system: Duration,
+}
+
+impl CpuTime {
+    /// User and system time together.
+    pub fn total(&self) -> Duration {
+        self.user + self.system
+    }
+}
+
+/// Where an execution environment is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnvironmentState {
+    /// The process runs and has not polled yet.
+    Starting,
+    /// Initialised, no invocation assigned.
+    Idle,
+    /// As many invocations assigned.
+    Busy {
+        /// Count of invocations assigned.
+        invocations: u32,
+    },
+    /// Killed or exiting: takes no more invocations, not reaped yet.
+    Ending,
+    /// Reaped.
+    Ended {
+        /// How the process ended; `None` if it never started.
+        exit: Option<ExitStatus>,
+    },
+}
+
+/// One execution environment, living or ended.
+#[derive(Clone, Debug)]
+pub struct EnvironmentStatus {
+    /// Number within the function, from 1, in order of start.
+    pub number: u32,
+    /// Process id; `None` if the process never started.
+    pub pid: Option<u32>,
+    /// Where it is in its life.
+    pub state: EnvironmentState,
+    /// Invocations assigned, whatever their outcome.
+    pub invocations: u64,
+    /// Sum of the times of its invocations.
+    pub invoke_time: Duration,
+    /// Invocations that ended at their deadline.
+    pub timeouts: u64,
+    /// Invocations that ended because the process did.
+    pub crashes: u64,
+    /// From the start of the process to its first poll; `None` until then.
+    pub init_time: Option<Duration>,
+    /// CPU time, as last sampled.
+    pub cpu: CpuTime,
+    /// Peak resident set in bytes, as last sampled.
+    pub peak_rss_bytes: u64,
+}
+
+/// Totals of a function over all its environments, living and ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FunctionStats {
+    /// Environments started.
+    pub cold_starts: u64,
+    /// Environments that failed to initialise.
+    pub init_failures: u64,
+    /// Sum of the init times of those that succeeded.
+    pub init_time: Duration,
+    /// Invocations that ended, whatever their outcome; those refused for their size or after shutdown are not counted.
+    pub invocations: u64,
+    /// Invocations answered with a function error.
+    pub function_errors: u64,
+    /// Invocations killed at their deadline.
+    pub timeouts: u64,
+    /// Invocations whose process exited.
+    pub crashes: u64,
+    /// Sum of the invocations' times, from assignment to outcome, without init.
+    pub invoke_time: Duration,
+    /// Longest invocation, same measure.
+    pub invoke_time_max: Duration,
+    /// Most invocations running at one time.
+    pub concurrency_max: u32,
+    /// CPU time of all environments.
+    pub cpu: CpuTime,
+    /// Highest peak resident set of any one environment, in bytes.
+    pub peak_rss_bytes_max: u64,
+}
+
+/// Totals of an event source mapping.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MappingStats {
+    /// Batches handed to the function and judged.
+    pub invocations: u64,
+    /// Records in those batches.
+    pub records: u64,
+    /// Records deleted from the queue.
+    pub deleted: u64,
+    /// Records the queue refused to delete, for instance because their receipt had expired.
+    pub delete_failures: u64,
+    /// Records left in the queue, visible again after its visibility timeout.
+    pub returned: u64,
+    /// The same by reason.
+    pub returned_by: BTreeMap<Why, u64>,
+    /// Records in the largest batch.
+    pub batch_records_max: u64,
+    /// Bytes of the largest event.
+    pub batch_bytes_max: u64,
+    /// Sum of the times spent in the function, cold starts included.
+    pub function_time: Duration,
+}
+
+impl MappingStats {
+    /// Mean records of a batch; 0 before the first.
+    pub fn batch_records_mean(&self) -> f64 {
+        if self.invocations == 0 {
+            0.0
+        } else {
+            self.records as f64 / self.invocations as f64
+        }
+    }
+}
+
+/// Figures of one environment that change while it lives.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    pub(super) invocations: u64,
+    pub(super) invoke_time: Duration,
+    pub(super) timeouts: u64,
+    pub(super) crashes: u64,
+    pub(super) cpu: CpuTime,
+    pub(super) peak_rss_bytes: u64,
+}
+
+impl Usage {
+    /// Takes a sample of a living process; keeps the last one if there is nothing to read.
+    pub(super) fn sample(&mut self, pid: u32) {
+        let read = |file| std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+        if let Some(cpu) = read("stat").as_deref().and_then(cpu_of_stat) {
+            self.cpu = cpu;
+        }
+        // A zombie has no VmHWM line: the last sample stands.
+        if let Some(bytes) = read("status").as_deref().and_then(peak_rss_of_status) {
+            self.peak_rss_bytes = self.peak_rss_bytes.max(bytes);
+        }
+    }
+}
+
+/// `utime` and `stime`, fields 14 and 15 of `/proc/<pid>/stat`.
+/// Source: <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>
+fn cpu_of_stat(stat: &str) -> Option<CpuTime> {
+    // The kernel reports in ticks of USER_HZ, which is 100 on every architecture we run on.
+    const TICK: Duration = Duration::from_millis(10);
+    // The second field is the program's name in parentheses and may itself hold spaces and parentheses.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields
+        .split_ascii_whitespace()
+        .skip(11)
+        .map(|field| field.parse::<u32>().ok());
+    let (user, system) = (fields.next()??, fields.next()??);
+    Some(CpuTime {
+        user: TICK * user,
+        system: TICK * system,
+    })
+}
+
+/// `VmHWM` of `/proc/<pid>/status`, in bytes.
+fn peak_rss_of_status(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_is_read_behind_a_program_name_with_spaces_and_parentheses() {
+        let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 150 25 7 8 20 0 1 0 99 1 1";
+        let cpu = cpu_of_stat(stat).unwrap();
+        assert_eq!(
+            cpu,
+            CpuTime {
+                user: Duration::from_millis(1500),
+                system: Duration::from_millis(250)
+            }
+        );
+        assert_eq!(cpu.total(), Duration::from_millis(1750));
+        assert_eq!(cpu_of_stat("42 (short) S 1"), None);
+    }
+
+    #[test]
+    fn peak_memory_is_the_high_water_mark_in_bytes() {
+        assert_eq!(
+            peak_rss_of_status("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 100 kB\n"),
+            Some(2 * 1024 * 1024)
+        );
+        assert_eq!(peak_rss_of_status("Name:\tzombie\n"), None);
+    }
+
+    #[test]
+    fn a_sample_of_this_process_sees_memory_and_a_missing_process_changes_nothing() {
+        let mut usage = Usage::default();
+        usage.sample(std::process::id());
+        let seen = usage.peak_rss_bytes;
+        assert!(seen > 0);
+        usage.sample(u32::MAX);
+        assert_eq!(usage.peak_rss_bytes, seen);
+    }
+}

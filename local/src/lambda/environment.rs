@@ -1,0 +1,446 @@
+//! One execution environment: a child process with a Runtime API of its own, supervised from start to reaping.
+//!
+//! The supervisor task owns the process. It alone kills it, samples it and waits for it, so nothing here can signal a
+//! process id that has been reaped. When the [`Environment`] is dropped the supervisor kills the process.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use axum::serve::ListenerExt;
+use bytes::Bytes;
+use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at};
+
+use super::accounting::Usage;
+use super::exchange::{Diagnostic, Exchange, Init, Outcome, Work};
+use super::ids::random_id;
+use super::logs::{LogLine, LogSink, LogStream, pump};
+use super::runtime_api::router;
+use super::{FunctionConfig, INIT_TIME_MAX, InvokeResponse, REGION, SHUTDOWN_GRACE};
+
+/// How often a living process is sampled.
+const SAMPLE_PERIOD: Duration = Duration::from_millis(200);
+
+/// How long the pipes of an ended process are drained; something it started may hold them open for ever.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// What an invocation in an environment came to.
+pub(super) enum Invocation {
+    Answered(InvokeResponse),
+    Timeout,
+    Crashed(Option<ExitStatus>),
+    NotDelivered,
+}
+
+/// What the supervisor is told.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// SIGKILL.
+    Kill,
+    /// SIGTERM if an extension registered, as Lambda does, and SIGKILL after a grace; else SIGKILL.
+    Terminate,
+}
+
+pub(super) struct Environment {
+    pub(super) number: u32,
+    pub(super) pid: Option<u32>,
+    exchange: Arc<Exchange>,
+    usage: Arc<Mutex<Usage>>,
+    orders: mpsc::UnboundedSender<Order>,
+    /// Set when the process is to end: no further invocation is assigned.
+    ending: AtomicBool,
+    init_time: watch::Receiver<Option<Duration>>,
+    exit: watch::Receiver<Option<Option<ExitStatus>>>,
+}
+
+impl Environment {
+    /// Starts the process. Never fails: an environment that cannot start has failed its init.
+    pub(super) fn start(
+        config: &FunctionConfig,
+        function_name: &Arc<str>,
+        number: u32,
+        logs: &LogSink,
+    ) -> Environment {
+        let exchange = Exchange::new(Arc::clone(function_name));
+        let usage = Arc::new(Mutex::new(Usage::default()));
+        let (orders, orders_taken) = mpsc::unbounded_channel();
+        let (init_time_set, init_time) = watch::channel(None);
+        let (exit_set, exit) = watch::channel(None);
+        let started = Instant::now();
+        let pid = match spawn(config, number, &exchange) {
+            Ok((mut child, server)) => {
+                let pid = child.id();
+                let pumps = pump_both(&mut child, function_name, number, logs);
+                let supervisor = Supervisor {
+                    child,
+                    pid,
+                    exchange: Arc::clone(&exchange),
+                    usage: Arc::clone(&usage),
+                    orders: orders_taken,
+                    started,
+                    init_time: init_time_set,
+                };
+                tokio::spawn(async move {
+                    let exit = supervisor.run().await;
+                    server.abort();
+                    let drained_by = Instant::now() + DRAIN_TIME_MAX;
+                    for mut pump in pumps {
+                        if timeout_at(drained_by, &mut pump).await.is_err() {
+                            pump.abort();
+                        }
+                    }
+                    exit_set.send_replace(Some(exit));
+                });
+                pid
+            }
+            Err(error) => {
+                let program = config.bootstrap.program.display();
+                let message = format!("start `{program}`: {error}");
+                exchange.init_ended(Init::Failed(Diagnostic::new(
+                    "Runtime.InvalidEntrypoint",
+                    message,
+                )));
+                exchange.close(None);
+                exit_set.send_replace(Some(None));
+                None
+            }
+        };
+        let ending = AtomicBool::new(pid.is_none());
+        Environment {
+            number,
+            pid,
+            exchange,
+            usage,
+            orders,
+            ending,
+            init_time,
+            exit,
+        }
+    }
+
+    /// Waits for the end of the init phase.
+    pub(super) async fn initialised(&self) -> Result<(), Diagnostic> {
+        let mut init = self.exchange.init();
+        let ended = init.wait_for(|init| *init != Init::Starting).await;
+        match ended.as_deref() {
+            Ok(Init::Ready) => Ok(()),
+            Ok(Init::Failed(diagnostic)) => Err(diagnostic.clone()),
+            Ok(Init::Starting) | Err(_) => Err(Diagnostic::new(
+                "Runtime.Unknown",
+                "the environment is gone",
+            )),
+        }
+    }
+
+    /// Runs one invocation; at its deadline the process is killed, with whatever else runs in it.
+    pub(super) async fn invoke(&self, payload: Bytes, timeout: Duration) -> Invocation {
+        let request_id = random_id();
+        let started = Instant::now();
+        let deadline_ms = epoch_ms(SystemTime::now() + timeout);
+        let mut outcome = self.exchange.submit(Work {
+            request_id: request_id.clone(),
+            deadline_ms,
+            payload,
+        });
+        let outcome = tokio::select! {
+            biased;
+            outcome = &mut outcome => Some(outcome),
+            () = sleep_until(started + timeout) => {
+                // An answer that came just now counts: the exchange decides, not the clock.
+                if self.exchange.expire(&request_id) { None } else { Some(outcome.await) }
+            }
+        };
+        let invocation = match outcome {
+            None => Invocation::Timeout,
+            Some(Ok(Outcome::Answered(response))) => Invocation::Answered(response),
+            Some(Ok(Outcome::Crashed(exit))) => Invocation::Crashed(exit),
+            Some(Ok(Outcome::NotDelivered)) => return Invocation::NotDelivered,
+            // Every invocation is answered before it is dropped; a lost one would be a process nobody knows of.
+            Some(Err(_)) => Invocation::Crashed(None),
+        };
+        let mut usage = self.usage();
+        usage.invocations += 1;
+        usage.invoke_time += started.elapsed();
+        match (&invocation, self.pid) {
+            (Invocation::Timeout, pid) => {
+                usage.timeouts += 1;
+                pid.inspect(|pid| usage.sample(*pid));
+                self.kill();
+            }
+            (Invocation::Crashed(_), _) => usage.crashes += 1,
+            (Invocation::Answered(_) | Invocation::NotDelivered, pid) => {
+                pid.inspect(|pid| usage.sample(*pid));
+            }
+        }
+        drop(usage);
+        invocation
+    }
+
+    /// Kills the process; it takes no invocation from here on.
+    pub(super) fn kill(&self) {
+        self.end(Order::Kill);
+    }
+
+    /// Ends the process as Lambda shuts an environment down.
+    pub(super) fn terminate(&self) {
+        self.end(Order::Terminate);
+    }
+
+    fn end(&self, order: Order) {
+        self.ending.store(true, Ordering::Relaxed);
+        // A supervisor that is gone has reaped the process.
+        let _ = self.orders.send(order);
+    }
+
+    /// True if the process was told to end or has ended.
+    pub(super) fn is_ending(&self) -> bool {
+        // Between its end and its reaping, a process shows it by a failed init or a closed exchange.
+        self.ending.load(Ordering::Relaxed) || self.exchange.is_over() || self.is_ended()
+    }
+
+    /// True once the process is reaped and its pipes are drained.
+    pub(super) fn is_ended(&self) -> bool {
+        self.exit.borrow().is_some()
+    }
+
+    /// The exit status of an ended process.
+    pub(super) fn exit(&self) -> Option<ExitStatus> {
+        self.exit.borrow().flatten()
+    }
+
+    /// Waits until the process is reaped and its pipes are drained.
+    pub(super) async fn ended(&self) {
+        // An error means that the supervisor is gone, and with it the process.
+        let _ = self.exit.clone().wait_for(Option::is_some).await;
+    }
+
+    pub(super) fn is_initialised(&self) -> bool {
+        *self.exchange.init().borrow() == Init::Ready
+    }
+
+    pub(super) fn init_time(&self) -> Option<Duration> {
+        *self.init_time.borrow()
+    }
+
+    pub(super) fn used(&self) -> Usage {
+        *self.usage()
+    }
+
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Supervisor {
+    child: Child,
+    pid: Option<u32>,
+    exchange: Arc<Exchange>,
+    usage: Arc<Mutex<Usage>>,
+    orders: mpsc::UnboundedReceiver<Order>,
+    started: Instant,
+    init_time: watch::Sender<Option<Duration>>,
+}
+
+impl Supervisor {
+    /// Watches over the process until it is reaped; every invocation it had has an outcome then.
+    async fn run(mut self) -> Option<ExitStatus> {
+        let init_ends_at = self.started + INIT_TIME_MAX;
+        let mut init = self.exchange.init();
+        let mut starting = true;
+        let mut killed = false;
+        let mut grace_ends_at = None;
+        let mut sampling = interval(SAMPLE_PERIOD);
+        sampling.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let exit = loop {
+            tokio::select! {
+                exit = self.child.wait() => break exit.ok(),
+                order = self.orders.recv(), if !killed => match order {
+                    Some(Order::Terminate) if self.exchange.extension_registered() && send_sigterm(self.pid).await => {
+                        grace_ends_at.get_or_insert(Instant::now() + SHUTDOWN_GRACE);
+                    }
+                    // No sender left: the environment was dropped.
+                    Some(Order::Kill | Order::Terminate) | None => killed = self.kill(),
+                },
+                () = sleep_until(grace_ends_at.unwrap_or(init_ends_at)), if grace_ends_at.is_some() && !killed => {
+                    killed = self.kill();
+                }
+                () = sleep_until(init_ends_at), if starting => {
+                    let message = format!("the process did not poll within {INIT_TIME_MAX:?}");
+                    self.exchange.init_ended(Init::Failed(Diagnostic::new("Sandbox.Timedout", message)));
+                }
+                ready = init_ended(&mut init), if starting => {
+                    starting = false;
+                    if ready {
+                        self.init_time.send_replace(Some(self.started.elapsed()));
+                    } else {
+                        killed = self.kill();
+                    }
+                }
+                _ = sampling.tick() => self.sample(),
+            }
+        };
+        let status = exit.map_or_else(|| "exited".to_owned(), |exit| exit.to_string());
+        let message = format!("the process ended before its first poll: {status}");
+        self.exchange
+            .init_ended(Init::Failed(Diagnostic::new("Runtime.ExitError", message)));
+        self.exchange.close(exit);
+        exit
+    }
+
+    fn kill(&mut self) -> bool {
+        self.sample();
+        // An error means that the process has ended by itself: the wait is about to say so.
+        let _ = self.child.start_kill();
+        true
+    }
+
+    fn sample(&self) {
+        if let Some(pid) = self.pid {
+            self.usage
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .sample(pid);
+        }
+    }
+}
+
+/// Waits for the end of the init phase; true if it succeeded. It may have ended before this is asked.
+async fn init_ended(init: &mut watch::Receiver<Init>) -> bool {
+    let ended = init.wait_for(|init| *init != Init::Starting).await;
+    ended.is_ok_and(|init| *init == Init::Ready)
+}
+
+/// True if the signal was sent. The standard library only knows SIGKILL, and every shell has `kill` built in.
+async fn send_sigterm(pid: Option<u32>) -> bool {
+    let Some(pid) = pid else { return false };
+    let sent = Command::new("sh")
+        .args(["-c", &format!("kill -TERM {pid}")])
+        .stderr(Stdio::null())
+        .status()
+        .await;
+    sent.is_ok_and(|status| status.success())
+}
+
+fn spawn(
+    config: &FunctionConfig,
+    number: u32,
+    exchange: &Arc<Exchange>,
+) -> io::Result<(Child, JoinHandle<()>)> {
+    // Bound by the standard library because that needs no await: the environment exists once this returns.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    // Without nodelay, the last part of a large event waits for the acknowledgement of the part before.
+    let listener = tokio::net::TcpListener::from_std(listener)?.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    let child = Command::new(&config.bootstrap.program)
+        .args(&config.bootstrap.args)
+        .env_clear()
+        .envs(variables(config, number, &address.to_string()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let server = axum::serve(listener, router(Arc::clone(exchange)));
+    let server = tokio::spawn(async move {
+        // Accepting never ends by itself; the task is aborted when the process has.
+        let _ = server.await;
+    });
+    Ok((child, server))
+}
+
+/// The process's whole environment. The caller's variables win over the defaults, but not over what the process needs
+/// to find its Runtime API and to know how many invocations it takes at once.
+///
+/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html>
+fn variables(config: &FunctionConfig, number: u32, runtime_api: &str) -> BTreeMap<String, String> {
+    let name = &config.name;
+    let task_root = config
+        .bootstrap
+        .program
+        .parent()
+        .unwrap_or(Path::new("/"))
+        .display();
+    let mut variables: BTreeMap<String, String> = [
+        ("AWS_LAMBDA_FUNCTION_NAME", name.clone()),
+        ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST".to_owned()),
+        (
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+            config.memory_mb.to_string(),
+        ),
+        ("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}")),
+        (
+            "AWS_LAMBDA_LOG_STREAM_NAME",
+            format!("local/[$LATEST]{number}"),
+        ),
+        ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand".to_owned()),
+        ("AWS_REGION", REGION.to_owned()),
+        ("AWS_DEFAULT_REGION", REGION.to_owned()),
+        ("AWS_ACCESS_KEY_ID", "local".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
+        ("_HANDLER", "bootstrap".to_owned()),
+        ("LAMBDA_TASK_ROOT", task_root.to_string()),
+        ("TZ", ":UTC".to_owned()),
+        ("PATH", "/usr/local/bin:/usr/bin/:/bin:/opt/bin".to_owned()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    variables.extend(
+        config
+            .variables
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone())),
+    );
+    variables.insert("AWS_LAMBDA_RUNTIME_API".to_owned(), runtime_api.to_owned());
+    if config.concurrency_per_environment > 1 {
+        variables.insert(
+            "AWS_LAMBDA_MAX_CONCURRENCY".to_owned(),
+            config.concurrency_per_environment.to_string(),
+        );
+    }
+    variables
+}
+
+fn pump_both(
+    child: &mut Child,
+    function: &Arc<str>,
+    environment: u32,
+    logs: &LogSink,
+) -> Vec<JoinHandle<()>> {
+    let emit = |stream| {
+        let (function, logs) = (Arc::clone(function), Arc::clone(logs));
+        move |text| {
+            logs(&LogLine {
+                function: Arc::clone(&function),
+                environment,
+                stream,
+                text,
+            })
+        }
+    };
+    let stdout = child
+        .stdout
+        .take()
+        .map(|pipe| tokio::spawn(pump(pipe, emit(LogStream::Stdout))));
+    let stderr = child
+        .stderr
+        .take()
+        .map(|pipe| tokio::spawn(pump(pipe, emit(LogStream::Stderr))));
+    stdout.into_iter().chain(stderr).collect()
+}
+
+fn epoch_ms(time: SystemTime) -> u64 {
+    let since_epoch = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,294 @@
+//! An SQS event source mapping: polls a queue, invokes a function with batches, deletes what it processed.
+//!
+//! One task gathers; up to `concurrency_max` invocations run beside it, and one gathered batch waits for the next of
+//! them to end. That is one batch ahead for the whole mapping, not one for each invocation, and it keeps batches as
+//! full as the queue allows. Lambda's several pollers would make more and smaller batches of a trickle.
+//!
+//! Messages are deleted before their invocation counts as ended, so "idle" and an empty queue mean that all is done.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+use super::accounting::MappingStats;
+use super::esm_config::{MappingConfig, MappingError};
+use super::event::EventSource;
+use super::function::Function;
+use super::gather::{Batch, Gatherer, Receive};
+use super::judge::{Verdict, judge};
+use super::{InvokeError, InvokeResponse, REQUEST_BYTES_MAX};
+use crate::sqs::{Message, Sqs};
+
+/// Receipts one delete call takes.
+const DELETE_ENTRIES_MAX: usize = 10;
+
+/// Pause after a receive that failed.
+const RECEIVE_RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// A running mapping. Dropping it stops the polling, without waiting for what is in flight.
+pub struct EventSourceMapping {
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    poller: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    sqs: Sqs,
+    function: Function,
+    config: MappingConfig,
+    /// Messages received and not yet handed to an invocation.
+    gathered: AtomicUsize,
+    in_flight: AtomicUsize,
+    stats: Mutex<MappingStats>,
+}
+
+impl EventSourceMapping {
+    /// Starts polling.
+    ///
+    /// # Errors
+    /// [`MappingError`] with everything that Lambda would refuse about the mapping.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    pub fn start(
+        sqs: Sqs,
+        function: Function,
+        config: MappingConfig,
+    ) -> Result<EventSourceMapping, MappingError> {
+        let visibility = sqs
+            .attributes(&config.queue)
+            .map(|attributes| attributes.visibility_timeout);
+        config.validate(
+            function.config().timeout,
+            visibility.map_err(|error| error.to_string()),
+        )?;
+        let source = EventSource::new(&sqs.arn(&config.queue));
+        let gatherer = Gatherer::new(source, &config, REQUEST_BYTES_MAX);
+        let shared = Arc::new(Shared {
+            sqs,
+            function,
+            config,
+            gathered: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
+            stats: Mutex::default(),
+        });
+        let (stop, stopped) = watch::channel(false);
+        let poller = tokio::spawn(poll(Arc::clone(&shared), gatherer, stopped));
+        Ok(EventSourceMapping {
+            shared,
+            stop,
+            poller: Mutex::new(Some(poller)),
+        })
+    }
+
+    /// True when no message is gathered and no invocation is in flight. A message that is just being received shows
+    /// up in the queue's depth, so whoever waits for the end asks both.
+    pub fn idle(&self) -> bool {
+        // In flight goes up before gathered goes down, so this order sees a batch on its way from one to the other.
+        self.shared.gathered.load(Ordering::SeqCst) == 0
+            && self.shared.in_flight.load(Ordering::SeqCst) == 0
+    }
+
+    /// Totals so far.
+    pub fn stats(&self) -> MappingStats {
+        self.shared.stats().clone()
+    }
+
+    /// Stops polling and waits for the invocations in flight and their deletes. Messages gathered and not handed to
+    /// an invocation become visible again by their timeout. May be called again.
+    pub async fn stop(&self) {
+        self.stop.send_replace(true);
+        let poller = self
+            .poller
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(poller) = poller
+            && let Err(failed) = poller.await
+            && failed.is_panic()
+        {
+            std::panic::resume_unwind(failed.into_panic());
+        }
+    }
+}
+
+async fn poll(shared: Arc<Shared>, mut gatherer: Gatherer, mut stopped: watch::Receiver<bool>) {
+    let slots = Arc::new(Semaphore::new(shared.config.concurrency_max as usize));
+    let mut invocations = JoinSet::new();
+    loop {
+        let gather = async {
+            let batch = gatherer
+                .next(&*shared, |held| {
+                    shared.gathered.store(held, Ordering::SeqCst)
+                })
+                .await;
+            let slot = Arc::clone(&slots)
+                .acquire_owned()
+                .await
+                .expect("the semaphore is never closed");
+            (batch, slot)
+        };
+        let (batch, slot) = tokio::select! {
+            biased;
+            // An error means that the mapping was dropped.
+            _ = stopped.wait_for(|stopped| *stopped) => break,
+            gathered = gather => gathered,
+        };
+        let in_flight = InFlight::new(Arc::clone(&shared));
+        shared
+            .gathered
+            .store(gatherer.carried_count(), Ordering::SeqCst);
+        invocations.spawn(async move {
+            in_flight.shared.process(batch).await;
+            drop((in_flight, slot));
+        });
+        while let Some(ended) = invocations.try_join_next() {
+            propagate(ended);
+        }
+    }
+    shared.gathered.store(0, Ordering::SeqCst);
+    while let Some(ended) = invocations.join_next().await {
+        propagate(ended);
+    }
+}
+
+/// A bug in the mapping itself must not look like a queue that drains slowly.
+fn propagate(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(failed) = ended
+        && failed.is_panic()
+    {
+        std::panic::resume_unwind(failed.into_panic());
+    }
+}
+
+impl Receive for Shared {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    async fn receive(&self, messages_max: usize, wait: Duration) -> Vec<Message> {
+        match self
+            .sqs
+            .receive(&self.config.queue, messages_max, wait, None)
+            .await
+        {
+            Ok(messages) => messages,
+            Err(error) => {
+                tracing::warn!(queue = self.config.queue, %error, "receive failed");
+                tokio::time::sleep(RECEIVE_RETRY_PAUSE.min(wait)).await;
+                Vec::new()
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Invokes the function with a batch and does what the verdict says.
+    async fn process(&self, batch: Batch) {
+        let Batch {
+            event,
+            message_ids,
+            receipt_handles,
+        } = batch;
+        let event_bytes = event.len();
+        let started = Instant::now();
+        let response = self.function.invoke(event).await;
+        let function_time = started.elapsed();
+        let verdict = judge(
+            &response,
+            &message_ids,
+            self.config.report_batch_item_failures,
+        );
+        if !verdict.keep.is_empty() {
+            self.log_returned(&verdict, &response);
+        }
+        let deleted = self.delete(&verdict.delete, &receipt_handles);
+        let mut stats = self.stats();
+        stats.invocations += 1;
+        stats.records += message_ids.len() as u64;
+        stats.deleted += deleted;
+        stats.delete_failures += verdict.delete.len() as u64 - deleted;
+        if !verdict.keep.is_empty() {
+            stats.returned += verdict.keep.len() as u64;
+            *stats.returned_by.entry(verdict.why).or_default() += verdict.keep.len() as u64;
+        }
+        stats.batch_records_max = stats.batch_records_max.max(message_ids.len() as u64);
+        stats.batch_bytes_max = stats.batch_bytes_max.max(event_bytes as u64);
+        stats.function_time += function_time;
+    }
+
+    /// Deletes by tens; answers how many are deleted. What is not will be delivered again, which is no more than a
+    /// standard queue may do anyway.
+    fn delete(&self, positions: &[usize], receipt_handles: &[String]) -> u64 {
+        let queue = &self.config.queue;
+        let mut deleted = 0;
+        for positions in positions.chunks(DELETE_ENTRIES_MAX) {
+            let receipts: Vec<&str> = positions
+                .iter()
+                .map(|position| receipt_handles[*position].as_str())
+                .collect();
+            match self.sqs.delete_batch(queue, &receipts) {
+                Ok(results) => {
+                    deleted += results.iter().filter(|result| result.is_ok()).count() as u64
+                }
+                Err(error) => tracing::warn!(queue, %error, "delete failed"),
+            }
+        }
+        deleted
+    }
+
+    fn log_returned(&self, verdict: &Verdict, response: &Result<InvokeResponse, InvokeError>) {
+        let (function, why, returned_count) = (
+            &*self.function.config().name,
+            verdict.why.name(),
+            verdict.keep.len(),
+        );
+        match response {
+            Ok(InvokeResponse::Ok(_)) => {
+                tracing::info!(function, why, returned_count, "records return to the queue")
+            }
+            Ok(InvokeResponse::FunctionError {
+                error_type,
+                message,
+            }) => {
+                tracing::warn!(
+                    function,
+                    why,
+                    returned_count,
+                    error_type,
+                    message,
+                    "records return to the queue"
+                );
+            }
+            Err(error) => {
+                tracing::warn!(function, why, returned_count, %error, "records return to the queue")
+            }
+        }
+    }
+
+    fn stats(&self) -> MutexGuard<'_, MappingStats> {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts an invocation for as long as it exists, whatever ends it.
+struct InFlight {
+    shared: Arc<Shared>,
+}
+
+impl InFlight {
+    fn new(shared: Arc<Shared>) -> InFlight {
+        shared.in_flight.fetch_add(1, Ordering::SeqCst);
+        InFlight { shared }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.shared.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+}

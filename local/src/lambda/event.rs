@@ -1,0 +1,309 @@
+//! The JSON of Lambda's SQS event, written record by record into one buffer.
+//!
+//! The writer counts exact bytes: a record that would push the event over its limit is taken back out and begins
+//! the next one. Strings are escaped by `serde_json`; everything else is bytes that need no look.
+//!
+//! Source: <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::sqs::{Message, MessageAttribute};
+
+const HEAD: &[u8] = br#"{"Records":["#;
+const TAIL: &[u8] = b"]}";
+
+/// What every record of one queue's events has in common.
+#[derive(Clone, Debug)]
+pub struct EventSource {
+    /// The fields `eventSource`, `eventSourceARN` and `awsRegion`, with the end of the record.
+    record_end: Vec<u8>,
+}
+
+impl EventSource {
+    /// The source with this queue ARN; the region is the ARN's fourth part.
+    pub fn new(queue_arn: &str) -> EventSource {
+        let region = queue_arn.split(':').nth(3).unwrap_or_default();
+        let mut record_end = br#","eventSource":"aws:sqs","eventSourceARN":"#.to_vec();
+        string(&mut record_end, queue_arn);
+        record_end.extend_from_slice(br#","awsRegion":"#);
+        string(&mut record_end, region);
+        record_end.push(b'}');
+        EventSource { record_end }
+    }
+}
+
+/// A record did not fit: the event is as it was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write a record of `{record_bytes}` bytes into the event")]
+pub struct DoesNotFit {
+    /// Bytes of the record.
+    pub record_bytes: usize,
+}
+
+/// An event being written.
+#[derive(Debug)]
+pub struct Event {
+    json: Vec<u8>,
+    records_count: usize,
+    bytes_max: usize,
+}
+
+impl Event {
+    /// An event without records that will not grow over `bytes_max`. The capacity is a hint that saves copying.
+    pub fn new(bytes_max: usize, capacity: usize) -> Event {
+        let mut json = Vec::with_capacity(capacity.min(bytes_max).max(HEAD.len()));
+        json.extend_from_slice(HEAD);
+        Event {
+            json,
+            records_count: 0,
+            bytes_max,
+        }
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// [`DoesNotFit`] if the finished event would be over its limit; nothing is appended then.
+    pub fn push(&mut self, source: &EventSource, message: &Message) -> Result<(), DoesNotFit> {
+        let before = self.json.len();
+        if self.records_count > 0 {
+            self.json.push(b',');
+        }
+        record(&mut self.json, message);
+        self.json.extend_from_slice(&source.record_end);
+        if self.json.len() + TAIL.len() > self.bytes_max {
+            let record_bytes = self.json.len() - before - usize::from(self.records_count > 0);
+            self.json.truncate(before);
+            return Err(DoesNotFit { record_bytes });
+        }
+        self.records_count += 1;
+        Ok(())
+    }
+
+    /// Count of records so far.
+    pub fn records_count(&self) -> usize {
+        self.records_count
+    }
+
+    /// The finished JSON.
+    pub fn finish(mut self) -> Bytes {
+        self.json.extend_from_slice(TAIL);
+        Bytes::from(self.json)
+    }
+}
+
+fn record(json: &mut Vec<u8>, message: &Message) {
+    json.extend_from_slice(br#"{"messageId":"#);
+    string(json, &message.message_id);
+    json.extend_from_slice(br#","receiptHandle":"#);
+    string(json, &message.receipt_handle);
+    json.extend_from_slice(br#","body":"#);
+    string(json, &message.body);
+    json.extend_from_slice(br#","attributes":{"ApproximateReceiveCount":""#);
+    value(json, &message.receive_count);
+    json.extend_from_slice(br#"","SentTimestamp":""#);
+    value(json, &message.sent_ms);
+    json.extend_from_slice(br#"","SenderId":"#);
+    string(json, &message.sender_id);
+    json.extend_from_slice(br#","ApproximateFirstReceiveTimestamp":""#);
+    value(json, &message.first_receive_ms);
+    json.push(b'"');
+    if let Some(group) = &message.message_group_id {
+        json.extend_from_slice(br#","MessageGroupId":"#);
+        string(json, group);
+    }
+    json.extend_from_slice(br#"},"messageAttributes":{"#);
+    for (position, (name, attribute)) in message.message_attributes.iter().enumerate() {
+        if position > 0 {
+            json.push(b',');
+        }
+        message_attribute(json, name, attribute);
+    }
+    json.push(b'}');
+    if let Some(md5) = &message.md5_of_message_attributes {
+        json.extend_from_slice(br#","md5OfMessageAttributes":"#);
+        string(json, md5);
+    }
+    json.extend_from_slice(br#","md5OfBody":"#);
+    string(json, &message.md5_of_body);
+}
+
+fn message_attribute(json: &mut Vec<u8>, name: &str, attribute: &MessageAttribute) {
+    string(json, name);
+    json.extend_from_slice(b":{");
+    if let Some(text) = &attribute.string_value {
+        json.extend_from_slice(br#""stringValue":"#);
+        string(json, text);
+        json.push(b',');
+    }
+    if let Some(bytes) = &attribute.binary_value {
+        json.extend_from_slice(br#""binaryValue":"#);
+        string(json, &STANDARD.encode(bytes));
+        json.push(b',');
+    }
+    json.extend_from_slice(br#""stringListValues":[],"binaryListValues":[],"dataType":"#);
+    string(json, &attribute.data_type);
+    json.push(b'}');
+}
+
+/// A string with its quotes.
+fn string(json: &mut Vec<u8>, text: &str) {
+    value(json, text);
+}
+
+fn value<T: Serialize + ?Sized>(json: &mut Vec<u8>, value: &T) {
+    serde_json::to_writer(json, value)
+        .expect("strings and integers serialize, and a vector takes every write");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const ARN: &str = "arn:aws:sqs:eu-central-1:000000000000:input-queue";
+
+    #[test]
+    fn a_record_has_every_field_lambda_sends() {
+        let mut message = message("say \"hi\"\n\u{1F980}\u{1}");
+        message.message_group_id = Some("tenant-1".into());
+        message.md5_of_message_attributes = Some("cafe".into());
+        message.message_attributes = Arc::new(BTreeMap::from([
+            (
+                "blob".to_owned(),
+                attribute("Binary", None, Some(b"any carnal pleas")),
+            ),
+            ("name".to_owned(), attribute("String", Some("v\"1"), None)),
+        ]));
+        let event = written(&[message]);
+        let expected = json!({"Records": [{
+            "messageId": "m-1",
+            "receiptHandle": "r-1",
+            "body": "say \"hi\"\n\u{1F980}\u{1}",
+            "attributes": {
+                "ApproximateReceiveCount": "2",
+                "SentTimestamp": "1700000000000",
+                "SenderId": "AIDA",
+                "ApproximateFirstReceiveTimestamp": "1700000000500",
+                "MessageGroupId": "tenant-1",
+            },
+            "messageAttributes": {
+                "blob": {"binaryValue": "YW55IGNhcm5hbCBwbGVhcw==", "stringListValues": [], "binaryListValues": [], "dataType": "Binary"},
+                "name": {"stringValue": "v\"1", "stringListValues": [], "binaryListValues": [], "dataType": "String"},
+            },
+            "md5OfMessageAttributes": "cafe",
+            "md5OfBody": "beef",
+            "eventSource": "aws:sqs",
+            "eventSourceARN": ARN,
+            "awsRegion": "eu-central-1",
+        }]});
+        assert_eq!(serde_json::from_slice::<Value>(&event).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_a_message_does_not_have_is_absent() {
+        let event: Value = serde_json::from_slice(&written(&[message("x"), message("y")])).unwrap();
+        let records = event["Records"].as_array().unwrap();
+        assert_eq!(records.len(), 2);
+        for record in records {
+            assert_eq!(record["messageAttributes"], json!({}));
+            assert!(record.get("md5OfMessageAttributes").is_none());
+            assert!(record["attributes"].get("MessageGroupId").is_none());
+        }
+    }
+
+    #[test]
+    fn the_event_is_what_the_runtime_crate_reads() {
+        let mut message = message("x");
+        message.message_attributes = Arc::new(BTreeMap::from([(
+            "blob".to_owned(),
+            attribute("Binary", None, Some(&[0, 255])),
+        )]));
+        let event: aws_lambda_events::sqs::SqsEvent =
+            serde_json::from_slice(&written(&[message])).unwrap();
+        let record = &event.records[0];
+        assert_eq!(record.message_id.as_deref(), Some("m-1"));
+        assert_eq!(record.attributes["ApproximateReceiveCount"], "2");
+        assert_eq!(
+            record.message_attributes["blob"]
+                .binary_value
+                .as_ref()
+                .unwrap()
+                .0,
+            [0, 255]
+        );
+    }
+
+    #[test]
+    fn the_limit_is_exact_to_the_byte() {
+        let source = EventSource::new(ARN);
+        // Escaped, the quote counts twice.
+        let messages = [message("one \""), message("two")];
+        let exact = written(&messages).len();
+        for (bytes_max, fits) in [(exact, true), (exact - 1, false)] {
+            let mut event = Event::new(bytes_max, 0);
+            event.push(&source, &messages[0]).unwrap();
+            assert_eq!(event.push(&source, &messages[1]).is_ok(), fits);
+            let finished = event.finish();
+            assert!(finished.len() <= bytes_max);
+            let records = serde_json::from_slice::<Value>(&finished).unwrap()["Records"]
+                .as_array()
+                .unwrap()
+                .len();
+            assert_eq!(records, if fits { 2 } else { 1 });
+        }
+    }
+
+    #[test]
+    fn a_record_over_the_limit_by_itself_says_how_large_it_is() {
+        let source = EventSource::new(ARN);
+        let alone = written(&[message("x")]).len();
+        let mut event = Event::new(alone - 1, 0);
+        let refused = event.push(&source, &message("x")).unwrap_err();
+        assert_eq!(refused.record_bytes, alone - HEAD.len() - TAIL.len());
+        assert_eq!(
+            (event.records_count(), &*event.finish()),
+            (0, &br#"{"Records":[]}"#[..])
+        );
+    }
+
+    fn written(messages: &[Message]) -> Bytes {
+        let source = EventSource::new(ARN);
+        let mut event = Event::new(usize::MAX, 0);
+        for message in messages {
+            event.push(&source, message).unwrap();
+        }
+        event.finish()
+    }
+
+    fn message(body: &str) -> Message {
+        Message {
+            message_id: "m-1".into(),
+            receipt_handle: "r-1".into(),
+            body: body.into(),
+            md5_of_body: "beef".into(),
+            message_attributes: Arc::default(),
+            md5_of_message_attributes: None,
+            receive_count: 2,
+            sent_ms: 1_700_000_000_000,
+            first_receive_ms: 1_700_000_000_500,
+            sender_id: "AIDA".into(),
+            message_group_id: None,
+        }
+    }
+
+    fn attribute(data_type: &str, text: Option<&str>, bytes: Option<&[u8]>) -> MessageAttribute {
+        MessageAttribute {
+            data_type: data_type.into(),
+            string_value: text.map(str::to_owned),
+            binary_value: bytes.map(<[u8]>::to_vec),
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! The Runtime API as a process sees it, and the little of the Extensions API that a graceful shutdown needs.
+//!
+//! Each environment has a listener of its own, which is how a request is known to be from that environment. Every
+//! decision is the [`Exchange`]'s; here are paths, headers and status codes.
+//!
+//! Source: <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use serde_json::json;
+
+use super::exchange::{Diagnostic, Exchange, Init, NotRunning};
+use super::ids::{function_arn, random_id, trace_id};
+use super::{InvokeResponse, RESPONSE_BYTES_MAX};
+
+/// The API of one environment.
+pub(super) fn router(exchange: Arc<Exchange>) -> Router {
+    Router::new()
+        .route("/2018-06-01/runtime/invocation/next", get(next))
+        .route(
+            "/2018-06-01/runtime/invocation/{request_id}/response",
+            post(response),
+        )
+        .route(
+            "/2018-06-01/runtime/invocation/{request_id}/error",
+            post(error),
+        )
+        .route("/2018-06-01/runtime/init/error", post(init_error))
+        .route("/2020-01-01/extension/register", post(extension_register))
+        .route("/2020-01-01/extension/event/next", get(extension_next))
+        .fallback(not_implemented)
+        .method_not_allowed_fallback(not_implemented)
+        .with_state(exchange)
+}
+
+/// Why an answer is not taken, with the status codes AWS uses.
+enum Refusal {
+    NotRunning(NotRunning),
+    TooLarge,
+    Broken,
+}
+
+impl From<NotRunning> for Refusal {
+    fn from(reason: NotRunning) -> Refusal {
+        Refusal::NotRunning(reason)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, error_type, message) = match self {
+            Refusal::NotRunning(NotRunning::Unknown) => (
+                StatusCode::BAD_REQUEST,
+                "InvalidRequestID",
+                "Invalid request ID",
+            ),
+            Refusal::NotRunning(NotRunning::Ended) => (
+                StatusCode::FORBIDDEN,
+                "InvalidStateTransition",
+                "The invocation has ended",
+            ),
+            Refusal::TooLarge => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "RequestEntityTooLarge",
+                "Exceeded maximum allowed payload size",
+            ),
+            Refusal::Broken => (
+                StatusCode::BAD_REQUEST,
+                "BodyReadError",
+                "The body ended early",
+            ),
+        };
+        json_response(
+            status,
+            &json!({"errorType": error_type, "errorMessage": message}),
+        )
+    }
+}
+
+async fn next(State(exchange): State<Arc<Exchange>>) -> Response {
+    let work = exchange.next().await;
+    (
+        [
+            ("content-type", "application/json".to_owned()),
+            ("lambda-runtime-deadline-ms", work.deadline_ms.to_string()),
+            (
+                "lambda-runtime-invoked-function-arn",
+                function_arn(exchange.function_name()),
+            ),
+            ("lambda-runtime-trace-id", trace_id()),
+            ("lambda-runtime-aws-request-id", work.request_id),
+        ],
+        work.payload,
+    )
+        .into_response()
+}
+
+async fn response(
+    State(exchange): State<Arc<Exchange>>,
+    Path(request_id): Path<String>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    match read(request).await {
+        Ok(body) => exchange.answer(&request_id, InvokeResponse::Ok(body))?,
+        Err(Refusal::TooLarge) => {
+            let message = format!(
+                "Response payload size exceeded maximum allowed payload size ({RESPONSE_BYTES_MAX} bytes)."
+            );
+            let error_type = "Function.ResponseSizeTooLarge".to_owned();
+            exchange.answer(
+                &request_id,
+                InvokeResponse::FunctionError {
+                    error_type,
+                    message,
+                },
+            )?;
+            return Err(Refusal::TooLarge);
+        }
+        Err(refusal) => return Err(refusal),
+    }
+    Ok(accepted())
+}
+
+async fn error(
+    State(exchange): State<Arc<Exchange>>,
+    Path(request_id): Path<String>,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let body = read(request).await?;
+    let Diagnostic {
+        error_type,
+        error_message: message,
+    } = diagnostic(&headers, &body);
+    exchange.answer(
+        &request_id,
+        InvokeResponse::FunctionError {
+            error_type,
+            message,
+        },
+    )?;
+    Ok(accepted())
+}
+
+async fn init_error(
+    State(exchange): State<Arc<Exchange>>,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let body = read(request).await?;
+    exchange.init_ended(Init::Failed(diagnostic(&headers, &body)));
+    Ok(accepted())
+}
+
+async fn extension_register(State(exchange): State<Arc<Exchange>>, headers: HeaderMap) -> Response {
+    if !headers.contains_key("lambda-extension-name") {
+        let body = json!({"errorType": "Extension.InvalidExtensionName", "errorMessage": "Lambda-Extension-Name is missing"});
+        return json_response(StatusCode::BAD_REQUEST, &body);
+    }
+    exchange.register_extension();
+    let body = json!({"functionName": exchange.function_name(), "functionVersion": "$LATEST", "handler": "bootstrap"});
+    (
+        [("lambda-extension-identifier", random_id())],
+        json_response(StatusCode::OK, &body),
+    )
+        .into_response()
+}
+
+/// Parks until the process goes: no invocation and no shutdown event is ever announced. An extension that has to act
+/// at the end listens for SIGTERM, as `lambda_runtime` does.
+async fn extension_next() -> Response {
+    std::future::pending().await
+}
+
+async fn not_implemented(
+    State(exchange): State<Arc<Exchange>>,
+    method: Method,
+    uri: Uri,
+) -> Response {
+    tracing::error!(function = exchange.function_name(), %method, %uri, "runtime api operation is not implemented");
+    let message = format!("`{method} {uri}` is not implemented by this Lambda host");
+    json_response(
+        StatusCode::NOT_FOUND,
+        &json!({"errorType": "NotImplemented", "errorMessage": message}),
+    )
+}
+
+/// Reads a whole body. One over the limit is read to its end all the same: a client that is still writing would
+/// otherwise see a broken connection instead of the answer.
+async fn read(request: Request) -> Result<Bytes, Refusal> {
+    let announced = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok());
+    let mut stream = request.into_body().into_data_stream();
+    let mut body = BytesMut::with_capacity(announced.unwrap_or(0).min(RESPONSE_BYTES_MAX));
+    let mut size_bytes = 0;
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|_| Refusal::Broken)?;
+        size_bytes += chunk.len();
+        if size_bytes <= RESPONSE_BYTES_MAX {
+            body.extend_from_slice(&chunk);
+        }
+    }
+    if size_bytes > RESPONSE_BYTES_MAX {
+        Err(Refusal::TooLarge)
+    } else {
+        Ok(body.freeze())
+    }
+}
+
+/// The body's error, else the header's type with the body as its message.
+fn diagnostic(headers: &HeaderMap, body: &[u8]) -> Diagnostic {
+    let named = headers
+        .get("lambda-runtime-function-error-type")
+        .and_then(|name| name.to_str().ok());
+    let mut diagnostic: Diagnostic = serde_json::from_slice(body)
+        .unwrap_or_else(|_| Diagnostic::new("", String::from_utf8_lossy(body).into_owned()));
+    if diagnostic.error_type.is_empty() {
+        diagnostic.error_type = named.unwrap_or("Runtime.Unknown").to_owned();
+    }
+    diagnostic
+}
+
+fn accepted() -> Response {
+    json_response(StatusCode::ACCEPTED, &json!({"status": "OK"}))
+}
+
+fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
+    (
+        status,
+        [(header::CONTENT_TYPE, "application/json")],
+        Body::from(body.to_string()),
+    )
+        .into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::super::exchange::{Outcome, Work};
+    use super::*;
+
+    const INVOCATION: &str = "/2018-06-01/runtime/invocation";
+
+    #[tokio::test]
+    async fn an_invocation_goes_out_by_next_and_comes_back_by_response() {
+        let server = Server::start().await;
+        let outcome = server.exchange.submit(work("id-1", b"{\"n\":1}"));
+        let next = server.call("GET", &format!("{INVOCATION}/next"), b"").await;
+        assert!(next.starts_with("HTTP/1.1 200"), "{next}");
+        assert!(
+            next.contains("lambda-runtime-aws-request-id: id-1\r\n"),
+            "{next}"
+        );
+        assert!(
+            next.contains("lambda-runtime-deadline-ms: 1700000000000\r\n"),
+            "{next}"
+        );
+        assert!(
+            next.contains("arn:aws:lambda:us-east-1:000000000000:function:echo\r\n"),
+            "{next}"
+        );
+        assert!(next.contains("lambda-runtime-trace-id: Root=1-"), "{next}");
+        assert!(next.ends_with("\r\n\r\n{\"n\":1}"), "{next}");
+        assert_eq!(*server.exchange.init().borrow(), Init::Ready);
+
+        let answer = server
+            .call("POST", &format!("{INVOCATION}/id-1/response"), b"\"done\"")
+            .await;
+        assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+        match outcome.await {
+            Ok(Outcome::Answered(InvokeResponse::Ok(body))) => assert_eq!(&*body, b"\"done\""),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_unknown_request_id_is_400_and_an_ended_one_is_403() {
+        let server = Server::start().await;
+        let _outcome = server.exchange.submit(work("id-1", b"{}"));
+        assert!(server.exchange.expire("id-1"));
+        assert!(!server.exchange.expire("id-1"));
+        for operation in ["response", "error"] {
+            let unknown = server
+                .call("POST", &format!("{INVOCATION}/id-2/{operation}"), b"{}")
+                .await;
+            assert!(
+                unknown.starts_with("HTTP/1.1 400") && unknown.contains("InvalidRequestID"),
+                "{unknown}"
+            );
+            let ended = server
+                .call("POST", &format!("{INVOCATION}/id-1/{operation}"), b"{}")
+                .await;
+            assert!(
+                ended.starts_with("HTTP/1.1 403") && ended.contains("InvalidStateTransition"),
+                "{ended}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_response_over_the_limit_is_413_and_fails_the_invocation() {
+        let server = Server::start().await;
+        for (size_bytes, status) in [(RESPONSE_BYTES_MAX, "202"), (RESPONSE_BYTES_MAX + 1, "413")] {
+            let outcome = server.exchange.submit(work("id", b"{}"));
+            let answer = server
+                .call(
+                    "POST",
+                    &format!("{INVOCATION}/id/response"),
+                    &vec![b'1'; size_bytes],
+                )
+                .await;
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status}")),
+                "{answer}"
+            );
+            match outcome.await.unwrap() {
+                Outcome::Answered(InvokeResponse::Ok(body)) => {
+                    assert_eq!((body.len(), status), (size_bytes, "202"))
+                }
+                Outcome::Answered(InvokeResponse::FunctionError { error_type, .. }) => {
+                    assert_eq!(
+                        (&*error_type, status),
+                        ("Function.ResponseSizeTooLarge", "413")
+                    );
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_is_read_from_the_body_and_else_from_the_header() {
+        let named = HeaderMap::from_iter([(
+            "lambda-runtime-function-error-type".parse().unwrap(),
+            "Named".parse().unwrap(),
+        )]);
+        let full = br#"{"errorType":"Mine","errorMessage":"broke","stackTrace":[]}"#;
+        assert_eq!(diagnostic(&named, full), Diagnostic::new("Mine", "broke"));
+        assert_eq!(
+            diagnostic(&named, b"oops"),
+            Diagnostic::new("Named", "oops")
+        );
+        assert_eq!(
+            diagnostic(&HeaderMap::new(), b"oops"),
+            Diagnostic::new("Runtime.Unknown", "oops")
+        );
+    }
+
+    #[tokio::test]
+    async fn an_init_error_fails_the_init_phase_once() {
+        let server = Server::start().await;
+        let body = br#"{"errorType":"Config","errorMessage":"no table"}"#;
+        let answer = server
+            .call("POST", "/2018-06-01/runtime/init/error", body)
+            .await;
+        assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+        server.exchange.init_ended(Init::Ready);
+        assert_eq!(
+            *server.exchange.init().borrow(),
+            Init::Failed(Diagnostic::new("Config", "no table"))
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_not_served_is_named_in_a_404() {
+        let server = Server::start().await;
+        let restore = server
+            .call("GET", "/2018-06-01/runtime/restore/next", b"")
+            .await;
+        assert!(restore.starts_with("HTTP/1.1 404"), "{restore}");
+        assert!(
+            restore.contains("`GET /2018-06-01/runtime/restore/next` is not implemented"),
+            "{restore}"
+        );
+        let method = server
+            .call("DELETE", &format!("{INVOCATION}/next"), b"")
+            .await;
+        assert!(
+            method.starts_with("HTTP/1.1 404") && method.contains("`DELETE "),
+            "{method}"
+        );
+    }
+
+    struct Server {
+        exchange: Arc<Exchange>,
+        address: std::net::SocketAddr,
+    }
+
+    impl Server {
+        async fn start() -> Server {
+            let exchange = Exchange::new("echo".into());
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            tokio::spawn(axum::serve(listener, router(exchange.clone())).into_future());
+            Server { exchange, address }
+        }
+
+        async fn call(&self, method: &str, path: &str, body: &[u8]) -> String {
+            let mut stream = TcpStream::connect(self.address).await.unwrap();
+            let length = body.len();
+            let head = format!(
+                "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            stream.write_all(body).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        }
+    }
+
+    fn work(request_id: &str, payload: &'static [u8]) -> Work {
+        Work {
+            request_id: request_id.into(),
+            deadline_ms: 1_700_000_000_000,
+            payload: Bytes::from_static(payload),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The whole service on one machine: embedded DynamoDB and SQS, a Lambda host with its event source mappings, the two
+//! functions in processes of their own, a burst through all of it, and the audit of what came out.
+//!
+//! What is real here: the functions (the same code, the same SDK, the same Runtime API as on AWS), the wire protocols,
+//! and the rules of the mapping. What is not: AWS. The facts the stand-ins follow are written beside them.
+
+pub mod burst;
+pub mod cli;
+pub mod dynamodb;
+pub mod lambda;
+pub mod options;
+pub mod sqs;
+pub mod stack;
+pub mod summary;
+pub mod taps;

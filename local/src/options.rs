@@ -1,0 +1,153 @@
+//! What the stack is told: flags, and the service's own variables from the environment.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use crate::lambda::Bootstrap;
+
+/// The service's variables that are taken over from the environment, so that `ON_DUPLICATE=requeue local` works.
+/// Names of tables, queues and endpoints are the stack's own.
+const TAKEN_OVER: &[&str] = &[
+    "MAX_SECONDARY_BATCHING_WINDOW",
+    "MAX_BATCH_SIZE",
+    "MAX_BATCH_BYTES",
+    "INDEX_SHARDS",
+    "EVENT_ID",
+    "EVENT_ID_PREFIX",
+    "BATCH_KEY",
+    "BATCH_KEYS_MAX",
+    "ON_DUPLICATE",
+    "DEDUP_WINDOW",
+    "WRITE_MODE",
+    "WRITE_CONCURRENCY",
+    "DEADLINE_MARGIN_MS",
+    "VERIFY_DELAY",
+    "SINK",
+    "SINK_FORMAT",
+    "AWS_LAMBDA_LOG_LEVEL",
+];
+
+/// How the stack differs from a deployment: windows are seconds, so that a burst ends while one watches.
+const DEFAULTS: &[(&str, &str)] =
+    &[("MAX_SECONDARY_BATCHING_WINDOW", "20"), ("VERIFY_DELAY", "3"), ("EVENT_ID", "json:id")];
+
+/// Flags of the stack.
+#[derive(Args, Clone, Debug)]
+pub struct StackArgs {
+    /// Run this executable as the aggregator instead of the one built in
+    #[arg(long, value_name = "PATH")]
+    aggregator: Option<PathBuf>,
+    /// Run this executable as the batch processor instead of the one built in
+    #[arg(long, value_name = "PATH")]
+    batch_processor: Option<PathBuf>,
+    /// A variable for both functions, over the environment's: NAME=VALUE; may be repeated
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// Where the file sink writes; must be empty or absent. Default: a temporary directory, removed at the end
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Most records of one aggregator event
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    batch_size: usize,
+    /// Aggregator environments at once (MaximumConcurrency)
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    aggregators: u32,
+    /// Batch processor environments at once (MaximumConcurrency)
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    batch_processors: u32,
+    /// Invocations at once within one aggregator environment (AWS_LAMBDA_MAX_CONCURRENCY)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    concurrency_per_environment: u32,
+    /// Timeout of the aggregator
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    aggregator_timeout: u64,
+    /// Timeout of the batch processor
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    batch_processor_timeout: u64,
+    /// Show every log line of the functions, not only warnings and errors
+    #[arg(long)]
+    logs: bool,
+}
+
+/// What the stack is told, checked.
+#[derive(Clone, Debug)]
+pub struct StackOptions {
+    /// What runs as the aggregator.
+    pub aggregator: Bootstrap,
+    /// What runs as the batch processor.
+    pub batch_processor: Bootstrap,
+    /// Variables of both functions, without those the stack sets itself.
+    pub variables: BTreeMap<String, String>,
+    /// Where the file sink writes, if somebody chose.
+    pub out: Option<PathBuf>,
+    /// Most records of one aggregator event.
+    pub batch_size: usize,
+    /// Aggregator environments at once.
+    pub aggregators: u32,
+    /// Batch processor environments at once.
+    pub batch_processors: u32,
+    /// Invocations at once within one aggregator environment.
+    pub concurrency_per_environment: u32,
+    /// Timeout of the aggregator.
+    pub aggregator_timeout: Duration,
+    /// Timeout of the batch processor.
+    pub batch_processor_timeout: Duration,
+    /// Whether every log line is shown.
+    pub logs: bool,
+}
+
+impl StackArgs {
+    /// Checks the flags against the environment.
+    ///
+    /// # Errors
+    /// A malformed `--env`, a missing executable, an output directory with something in it.
+    pub fn resolve(&self) -> anyhow::Result<StackOptions> {
+        let mut variables: BTreeMap<String, String> =
+            DEFAULTS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        for name in TAKEN_OVER {
+            if let Ok(value) = std::env::var(name) {
+                variables.insert((*name).to_owned(), value);
+            }
+        }
+        for pair in &self.env {
+            let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+                bail!("`--env {pair}` is not of the form NAME=VALUE");
+            };
+            variables.insert(name.to_owned(), value.to_owned());
+        }
+        if let Some(out) = &self.out {
+            let taken = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
+            if taken {
+                bail!("`--out {}` is not empty: its files would be taken for this burst's", out.display());
+            }
+        }
+        Ok(StackOptions {
+            aggregator: bootstrap(self.aggregator.as_ref(), "aggregator")?,
+            batch_processor: bootstrap(self.batch_processor.as_ref(), "batch-processor")?,
+            variables,
+            out: self.out.clone(),
+            batch_size: self.batch_size,
+            aggregators: self.aggregators,
+            batch_processors: self.batch_processors,
+            concurrency_per_environment: self.concurrency_per_environment,
+            aggregator_timeout: Duration::from_secs(self.aggregator_timeout),
+            batch_processor_timeout: Duration::from_secs(self.batch_processor_timeout),
+            logs: self.logs,
+        })
+    }
+}
+
+fn bootstrap(path: Option<&PathBuf>, built_in: &str) -> anyhow::Result<Bootstrap> {
+    Ok(match path {
+        Some(path) if path.is_file() => Bootstrap { program: path.canonicalize()?, args: Vec::new() },
+        Some(path) => bail!("`--{built_in} {}` is not a file", path.display()),
+        None => Bootstrap {
+            program: std::env::current_exe().context("find the own executable")?,
+            args: vec!["bootstrap".to_owned(), built_in.to_owned()],
+        },
+    })
+}

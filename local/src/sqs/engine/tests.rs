@@ -1,0 +1,328 @@
+//! Claims about the set of queues. Time is set by hand, but for the wakes of long polls, which take milliseconds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::super::attributes::Redrive;
+use super::*;
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn with_queue() -> Sqs {
+    let sqs = Sqs::new();
+    sqs.create_queue("queue", QueueAttributes::default())
+        .unwrap();
+    sqs
+}
+
+fn send(sqs: &Sqs, queue: &str, body: &str) -> String {
+    sqs.send(queue, body.to_owned(), None, BTreeMap::new())
+        .unwrap()
+}
+
+/// A long poll that has begun to wait.
+async fn waiting(sqs: &Sqs) -> tokio::task::JoinHandle<Result<Vec<Message>, SqsError>> {
+    let polling = sqs.clone();
+    let poll = tokio::spawn(async move { polling.receive("queue", 1, LONG, None).await });
+    tokio::task::yield_now().await;
+    poll
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), future)
+        .await
+        .expect("a wake came long before the poll's end")
+}
+
+#[test]
+fn a_queue_is_created_once_and_again_only_with_equal_attributes() {
+    let sqs = with_queue();
+    sqs.create_queue("queue", QueueAttributes::default())
+        .unwrap();
+    let other = QueueAttributes {
+        delay: Duration::from_secs(1),
+        ..QueueAttributes::default()
+    };
+    let error = SqsError::QueueNameExists {
+        queue: "queue".to_owned(),
+        attribute: "DelaySeconds",
+    };
+    assert_eq!(sqs.create_queue("queue", other), Err(error));
+}
+
+#[test]
+fn over_the_wire_only_the_attributes_named_are_compared() {
+    let sqs = Sqs::new();
+    let wire = |value: &str| BTreeMap::from([("DelaySeconds".to_owned(), value.to_owned())]);
+    sqs.create_queue_from_wire("queue", &wire("1")).unwrap();
+    sqs.create_queue_from_wire("queue", &BTreeMap::new())
+        .unwrap();
+    sqs.create_queue_from_wire("queue", &wire("1")).unwrap();
+    assert!(sqs.create_queue_from_wire("queue", &wire("2")).is_err());
+}
+
+#[test]
+fn queue_names_are_judged_and_fifo_is_refused() {
+    let sqs = Sqs::new();
+    for name in ["", "a.b", "é", &"n".repeat(81)] {
+        let error = SqsError::InvalidQueueName {
+            queue: name.to_owned(),
+        };
+        assert_eq!(
+            sqs.create_queue(name, QueueAttributes::default()),
+            Err(error)
+        );
+    }
+    let error = sqs
+        .create_queue("a.fifo", QueueAttributes::default())
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "not implemented here: FIFO queue `a.fifo`"
+    );
+}
+
+#[tokio::test]
+async fn a_queue_that_does_not_exist_is_named() {
+    let sqs = Sqs::new();
+    let error = SqsError::QueueDoesNotExist {
+        queue: "none".to_owned(),
+    };
+    assert_eq!(sqs.depth("none"), Err(error.clone()));
+    assert_eq!(
+        sqs.receive("none", 1, Duration::ZERO, None).await,
+        Err(error.clone())
+    );
+    assert_eq!(
+        sqs.send("none", "body".to_owned(), None, BTreeMap::new()),
+        Err(error.clone())
+    );
+    assert_eq!(sqs.delete_batch("none", &[]), Err(error));
+}
+
+#[test]
+fn a_dead_letter_queue_must_exist() {
+    let sqs = with_queue();
+    let redrive = Some(Redrive {
+        dead_letter_queue: "none".to_owned(),
+        receives_max: 3,
+    });
+    let error = sqs
+        .create_queue(
+            "other",
+            QueueAttributes {
+                redrive,
+                ..QueueAttributes::default()
+            },
+        )
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            SqsError::InvalidAttributeValue {
+                name: "RedrivePolicy",
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn messages_received_too_often_arrive_in_the_dead_letter_queue() {
+    let now_ms = Arc::new(AtomicU64::new(1));
+    let clock = now_ms.clone();
+    let sqs = Sqs::with_clock(move || clock.load(Ordering::Relaxed));
+    sqs.create_queue("dead", QueueAttributes::default())
+        .unwrap();
+    let redrive = Some(Redrive {
+        dead_letter_queue: "dead".to_owned(),
+        receives_max: 1,
+    });
+    sqs.create_queue(
+        "source",
+        QueueAttributes {
+            redrive,
+            ..QueueAttributes::default()
+        },
+    )
+    .unwrap();
+    let id = send(&sqs, "source", "poison");
+    assert_eq!(
+        sqs.receive("source", 10, Duration::ZERO, None)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+    now_ms.store(30_001, Ordering::Relaxed);
+    assert_eq!(
+        sqs.receive("source", 10, Duration::ZERO, None)
+            .await
+            .unwrap(),
+        []
+    );
+    let moved = sqs.receive("dead", 10, Duration::ZERO, None).await.unwrap();
+    assert_eq!(
+        (moved[0].message_id.as_str(), moved[0].sent_ms),
+        (id.as_str(), 1)
+    );
+    assert_eq!(sqs.depth("source"), Ok(Depth::default()));
+    assert_eq!(
+        sqs.depth("dead"),
+        Ok(Depth {
+            in_flight: 1,
+            ..Depth::default()
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_queue_may_be_its_own_dead_letter_queue() {
+    let sqs = with_queue();
+    let policy = format!(
+        r#"{{"deadLetterTargetArn":"{}","maxReceiveCount":1}}"#,
+        sqs.arn("queue")
+    );
+    sqs.set_attributes(
+        "queue",
+        &BTreeMap::from([("RedrivePolicy".to_owned(), policy)]),
+    )
+    .unwrap();
+    send(&sqs, "queue", "poison");
+    for expected in [1, 0, 1] {
+        let received = sqs
+            .receive("queue", 10, Duration::ZERO, Some(Duration::ZERO))
+            .await
+            .unwrap();
+        assert_eq!(received.len(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_long_poll_wakes_when_a_message_is_sent() {
+    let sqs = with_queue();
+    let poll = waiting(&sqs).await;
+    let id = send(&sqs, "queue", "body");
+    assert_eq!(soon(poll).await.unwrap().unwrap()[0].message_id, id);
+}
+
+#[tokio::test]
+async fn every_long_poll_gets_its_message() {
+    let sqs = with_queue();
+    let mut polls = Vec::new();
+    for _ in 0..50 {
+        polls.push(waiting(&sqs).await);
+    }
+    let batch = (0..50).map(|n| {
+        Ok(Outgoing {
+            body: n.to_string(),
+            ..Outgoing::default()
+        })
+    });
+    sqs.send_batch("queue", batch).unwrap();
+    for poll in polls {
+        assert_eq!(soon(poll).await.unwrap().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_long_poll_wakes_when_a_delay_ends() {
+    let sqs = with_queue();
+    let poll = waiting(&sqs).await;
+    sqs.send(
+        "queue",
+        "body".to_owned(),
+        Some(Duration::from_millis(5)),
+        BTreeMap::new(),
+    )
+    .unwrap();
+    assert_eq!(soon(poll).await.unwrap().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_long_poll_wakes_when_visibility_ends_by_timeout_or_by_change() {
+    let sqs = with_queue();
+    send(&sqs, "queue", "body");
+    sqs.receive("queue", 1, Duration::ZERO, Some(Duration::from_millis(5)))
+        .await
+        .unwrap();
+    let again = soon(waiting(&sqs).await).await.unwrap().unwrap();
+    let poll = waiting(&sqs).await;
+    sqs.change_visibility("queue", &again[0].receipt_handle, Duration::ZERO)
+        .unwrap();
+    assert_eq!(soon(poll).await.unwrap().unwrap()[0].receive_count, 3);
+}
+
+#[tokio::test]
+async fn a_long_poll_that_is_dropped_passes_its_wake_on() {
+    let sqs = with_queue();
+    let (first, second) = (waiting(&sqs).await, waiting(&sqs).await);
+    send(&sqs, "queue", "body");
+    first.abort();
+    let first = first.await;
+    let second = match first {
+        Ok(received) => received.unwrap(),
+        Err(_) => soon(second).await.unwrap().unwrap(),
+    };
+    assert_eq!(second.len(), 1);
+}
+
+#[tokio::test]
+async fn the_next_sleeper_takes_over_when_the_one_that_knew_the_due_time_leaves() {
+    let sqs = with_queue();
+    let (first, second) = (waiting(&sqs).await, waiting(&sqs).await);
+    // This wakes `first`, which now knows when the message is due; `second` still sleeps until its own end.
+    sqs.send(
+        "queue",
+        "body".to_owned(),
+        Some(Duration::from_millis(50)),
+        BTreeMap::new(),
+    )
+    .unwrap();
+    tokio::task::yield_now().await;
+    first.abort();
+    assert_eq!(soon(second).await.unwrap().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_long_poll_of_a_deleted_queue_ends_with_an_error() {
+    let sqs = with_queue();
+    let poll = waiting(&sqs).await;
+    sqs.delete_queue("queue").unwrap();
+    assert_eq!(soon(poll).await.unwrap(), Err(does_not_exist("queue")));
+}
+
+#[tokio::test]
+async fn a_wait_over_twenty_seconds_is_refused() {
+    let error = with_queue()
+        .receive("queue", 1, Duration::from_secs(21), None)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            SqsError::OutOfRange {
+                parameter: "WaitTimeSeconds",
+                min: 0,
+                max: 20,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_batch_of_deletes_answers_for_each_handle() {
+    let sqs = with_queue();
+    send(&sqs, "queue", "body");
+    let received = sqs.receive("queue", 1, Duration::ZERO, None).await.unwrap();
+    let results = sqs
+        .delete_batch("queue", &[&received[0].receipt_handle, "garbage"])
+        .unwrap();
+    let error = SqsError::ReceiptHandleIsInvalid {
+        handle: "garbage".to_owned(),
+    };
+    assert_eq!(results, [Ok(()), Err(error)]);
+    assert_eq!(sqs.depth("queue"), Ok(Depth::default()));
+}

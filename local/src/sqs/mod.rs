@@ -1,0 +1,42 @@
+//! An in-memory SQS standard queue, correct to AWS's contract, for one process and one machine.
+//!
+//! Two doors lead to the same queues: [`Sqs::serve`] speaks the AWS JSON 1.0 protocol, so that a real SDK works
+//! against it, and the methods of [`Sqs`] serve an event source mapping in the same process.
+//!
+//! | file | what |
+//! |---|---|
+//! | `queue` | one queue, pure: every decision about a message's life, with `now` as an argument |
+//! | `receipt` | receipt handles: which delivery of which message of which queue |
+//! | `message` | what may be sent: size, characters, attributes |
+//! | `attributes` | a queue's settings: ranges, wire names, redrive policy |
+//! | `engine` | the set of queues, locks, long polling, dead-letter moves; `queues`: their creation and settings |
+//! | `http`, `operations`, `wire`, `batch` | the server, its operations, their shapes, the rules of batches |
+//!
+//! Every operation costs O(log n) or less (amortized), however many messages are visible, delayed or in flight.
+//!
+//! What it deliberately does not do: FIFO queues, encryption, policies, tags and message system attributes, which it
+//! refuses by name, and the waits of 60 seconds after `DeleteQueue` and `PurgeQueue`, which would only slow a local
+//! run. Queue counts are exact, and it does not deliver a message twice by itself: faults are put in front of it.
+//! Two choices where AWS's text leaves room: an outdated receipt handle deletes nothing and answers success, and a
+//! message's receive count starts again in its dead-letter queue.
+//!
+//! Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/Welcome.html>
+
+mod attributes;
+mod batch;
+mod engine;
+mod error;
+mod http;
+mod limits;
+mod md5;
+mod message;
+mod operations;
+mod queue;
+mod receipt;
+mod wire;
+
+pub use attributes::{QueueAttributes, Redrive};
+pub use engine::Sqs;
+pub use error::{AttributeFault, SqsError};
+pub use message::{Message, MessageAttribute};
+pub use queue::Depth;

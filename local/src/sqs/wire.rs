@@ -1,0 +1,300 @@
+//! The shapes of the protocol: field names are AWS's. What may be absent is judged by the operation, which can name it.
+//!
+//! Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_Operations.html>
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::error::SqsError;
+use super::message::MessageAttribute;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct CreateQueue {
+    pub(super) queue_name: Option<String>,
+    #[serde(default)]
+    pub(super) attributes: BTreeMap<String, String>,
+    #[serde(default, rename = "tags")]
+    pub(super) tags: BTreeMap<String, String>,
+}
+
+/// `GetQueueUrl`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ByName {
+    pub(super) queue_name: Option<String>,
+}
+
+/// `DeleteQueue` and `PurgeQueue`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ByUrl {
+    pub(super) queue_url: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ListQueues {
+    #[serde(default)]
+    pub(super) queue_name_prefix: String,
+    pub(super) max_results: Option<i64>,
+    pub(super) next_token: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct GetQueueAttributes {
+    pub(super) queue_url: Option<String>,
+    #[serde(default)]
+    pub(super) attribute_names: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct SetQueueAttributes {
+    pub(super) queue_url: Option<String>,
+    #[serde(default)]
+    pub(super) attributes: BTreeMap<String, String>,
+}
+
+/// What `SendMessage` and an entry of `SendMessageBatch` share.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Payload {
+    #[serde(default)]
+    pub(super) message_body: String,
+    pub(super) delay_seconds: Option<i64>,
+    #[serde(default)]
+    pub(super) message_attributes: BTreeMap<String, Attribute>,
+    #[serde(default)]
+    pub(super) message_system_attributes: BTreeMap<String, Attribute>,
+    pub(super) message_group_id: Option<String>,
+    pub(super) message_deduplication_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct SendMessage {
+    pub(super) queue_url: Option<String>,
+    #[serde(flatten)]
+    pub(super) payload: Payload,
+}
+
+/// Any batch request; what an entry is made of is the operation's.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Batch<T> {
+    pub(super) queue_url: Option<String>,
+    #[serde(default = "Vec::new")]
+    pub(super) entries: Vec<Entry<T>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Entry<T> {
+    #[serde(default)]
+    pub(super) id: String,
+    #[serde(flatten)]
+    pub(super) content: T,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ReceiveMessage {
+    pub(super) queue_url: Option<String>,
+    pub(super) max_number_of_messages: Option<i64>,
+    pub(super) wait_time_seconds: Option<i64>,
+    pub(super) visibility_timeout: Option<i64>,
+    #[serde(default)]
+    pub(super) message_system_attribute_names: Vec<String>,
+    /// The older name of the one above.
+    #[serde(default)]
+    pub(super) attribute_names: Vec<String>,
+    #[serde(default)]
+    pub(super) message_attribute_names: Vec<String>,
+}
+
+/// What deletes share.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Handle {
+    #[serde(default)]
+    pub(super) receipt_handle: String,
+}
+
+/// What changes of visibility share.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Visibility {
+    #[serde(default)]
+    pub(super) receipt_handle: String,
+    pub(super) visibility_timeout: Option<i64>,
+}
+
+/// A request for one queue that carries one thing.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Single<T> {
+    pub(super) queue_url: Option<String>,
+    #[serde(flatten)]
+    pub(super) content: T,
+}
+
+/// A message's attribute; binary values are in Base64.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Attribute {
+    #[serde(default)]
+    pub(super) data_type: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) string_value: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) binary_value: Option<String>,
+}
+
+impl Attribute {
+    pub(super) fn from_domain(attribute: &MessageAttribute) -> Self {
+        Self {
+            data_type: attribute.data_type.clone(),
+            string_value: attribute.string_value.clone(),
+            binary_value: attribute
+                .binary_value
+                .as_ref()
+                .map(|bytes| STANDARD.encode(bytes)),
+        }
+    }
+
+    pub(super) fn into_domain(self) -> Result<MessageAttribute, SqsError> {
+        let decode = |text: String| {
+            let malformed = |error| SqsError::Malformed {
+                reason: format!("`BinaryValue` is not Base64: {error}"),
+            };
+            STANDARD.decode(text).map_err(malformed)
+        };
+        Ok(MessageAttribute {
+            data_type: self.data_type,
+            string_value: self.string_value,
+            binary_value: self.binary_value.map(decode).transpose()?,
+        })
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct QueueUrl {
+    pub(super) queue_url: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct QueueUrls {
+    pub(super) queue_urls: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_token: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct QueueAttributeMap {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) attributes: BTreeMap<&'static str, String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct SentMessage {
+    pub(super) message_id: String,
+    #[serde(rename = "MD5OfMessageBody")]
+    pub(super) md5_of_message_body: String,
+    #[serde(
+        rename = "MD5OfMessageAttributes",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(super) md5_of_message_attributes: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ReceivedMessages {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) messages: Vec<ReceivedMessage>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ReceivedMessage {
+    pub(super) message_id: String,
+    pub(super) receipt_handle: String,
+    #[serde(rename = "MD5OfBody")]
+    pub(super) md5_of_body: String,
+    pub(super) body: Arc<str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) attributes: BTreeMap<&'static str, String>,
+    #[serde(
+        rename = "MD5OfMessageAttributes",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(super) md5_of_message_attributes: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) message_attributes: BTreeMap<String, Attribute>,
+}
+
+/// Answer to a batch: entries fail one by one inside an HTTP 200.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct BatchResult<T> {
+    pub(super) successful: Vec<Succeeded<T>>,
+    pub(super) failed: Vec<Failed>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Succeeded<T> {
+    pub(super) id: String,
+    #[serde(flatten)]
+    pub(super) answer: T,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Failed {
+    pub(super) id: String,
+    pub(super) sender_fault: bool,
+    pub(super) code: &'static str,
+    pub(super) message: String,
+}
+
+/// An answer without content.
+#[derive(Debug, Serialize)]
+pub(super) struct Empty {}
+
+impl<T> BatchResult<T> {
+    /// Sorts the results of entries into those that succeeded and those that failed.
+    pub(super) fn from_results(
+        results: impl Iterator<Item = (String, Result<T, SqsError>)>,
+    ) -> Self {
+        let mut sorted = Self {
+            successful: Vec::new(),
+            failed: Vec::new(),
+        };
+        for (id, result) in results {
+            match result {
+                Ok(answer) => sorted.successful.push(Succeeded { id, answer }),
+                Err(error) => {
+                    let code = error.wire_code().query;
+                    sorted.failed.push(Failed {
+                        id,
+                        sender_fault: true,
+                        code,
+                        message: error.to_string(),
+                    });
+                }
+            }
+        }
+        sorted
+    }
+}

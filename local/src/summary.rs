@@ -1,0 +1,146 @@
+//! What a burst came to, for people and for programs.
+
+use std::fmt;
+use std::time::Duration;
+
+use loadgen::{AuditReport, SendReport};
+use serde::Serialize;
+
+use crate::lambda::FunctionStats;
+use crate::sqs::Depth;
+
+/// What a burst came to.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// What was sent.
+    pub sent: SendReport,
+    /// What was delivered.
+    pub audit: AuditReport,
+    /// Where the time went.
+    pub time: TimeSplit,
+    /// What the aggregator took.
+    pub aggregator: Usage,
+    /// What the batch processor took.
+    pub batch_processor: Usage,
+    /// Messages in the quarantine and the dead-letter queues.
+    pub set_aside: SetAside,
+    /// Batches that the sink refused.
+    pub batches_in_error: usize,
+}
+
+/// Where the time went, in seconds from the first send.
+#[derive(Debug, Serialize)]
+pub struct TimeSplit {
+    /// The last message was sent.
+    pub sent_secs: f64,
+    /// The input queue was empty.
+    pub claimed_secs: f64,
+    /// The last batch was complete.
+    pub drained_secs: f64,
+    /// The files were read and compared with the plan (its own duration).
+    pub audit_secs: f64,
+}
+
+/// What one function took.
+#[derive(Debug, Serialize)]
+pub struct Usage {
+    /// Environments started.
+    pub cold_starts: u64,
+    /// Invocations.
+    pub invocations: u64,
+    /// Invocations that ended by a timeout or a crash.
+    pub killed: u64,
+    /// Time in invocations, all environments together.
+    pub invoke_secs: f64,
+    /// CPU time of the processes, start-up included.
+    pub cpu_secs: f64,
+    /// The same per message sent.
+    pub cpu_micros_per_message: f64,
+    /// Largest resident set of one process.
+    pub peak_mb: f64,
+}
+
+impl Usage {
+    /// From the host's accounts.
+    pub fn of(stats: &FunctionStats, messages: u64) -> Usage {
+        let cpu = stats.cpu.total();
+        Usage {
+            cold_starts: stats.cold_starts,
+            invocations: stats.invocations,
+            killed: stats.timeouts + stats.crashes,
+            invoke_secs: stats.invoke_time.as_secs_f64(),
+            cpu_secs: cpu.as_secs_f64(),
+            cpu_micros_per_message: per(cpu, messages),
+            peak_mb: stats.peak_rss_bytes_max as f64 / f64::from(1 << 20),
+        }
+    }
+}
+
+fn per(cpu: Duration, messages: u64) -> f64 {
+    cpu.as_secs_f64() * 1e6 / messages.max(1) as f64
+}
+
+/// Messages that did not go to the sink.
+#[derive(Debug, Serialize)]
+pub struct SetAside {
+    /// In the quarantine.
+    pub quarantined: usize,
+    /// Events that came back too often.
+    pub dead_letters: usize,
+    /// Tickets that came back too often.
+    pub dead_tickets: usize,
+}
+
+impl SetAside {
+    /// From the depths of the three queues.
+    pub fn of(quarantine: Depth, dead_letters: Depth, dead_tickets: Depth) -> SetAside {
+        let all = |depth: Depth| depth.visible + depth.in_flight + depth.delayed;
+        SetAside {
+            quarantined: all(quarantine),
+            dead_letters: all(dead_letters),
+            dead_tickets: all(dead_tickets),
+        }
+    }
+}
+
+impl Summary {
+    /// Whether nothing was lost, repeated or set aside.
+    pub fn ok(&self) -> bool {
+        let SetAside { quarantined, dead_letters, dead_tickets } = self.set_aside;
+        self.audit.ok() && self.batches_in_error == 0 && quarantined + dead_letters + dead_tickets == 0
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Summary { sent, audit, time, .. } = self;
+        writeln!(f, "sent        {} messages, {} unique, {} duplicates", sent.sent, sent.unique, sent.duplicates)?;
+        writeln!(f, "delivered   {} in {} batches, {} parts", audit.delivered, audit.batches.count, audit.batches.parts)?;
+        let sizes: Vec<String> =
+            audit.batches.sizes.iter().rev().take(8).map(|(size, count)| format!("{count} x {size}")).collect();
+        writeln!(f, "sizes       {}", sizes.join(", "))?;
+        writeln!(f, "lost        {}", audit.lost)?;
+        writeln!(f, "repeated    {}", audit.repeated)?;
+        if audit.foreign + audit.corrupt + audit.mixed > 0 {
+            writeln!(f, "unsound     {} foreign, {} corrupt, {} mixed", audit.foreign, audit.corrupt, audit.mixed)?;
+        }
+        let SetAside { quarantined, dead_letters, dead_tickets } = self.set_aside;
+        if quarantined + dead_letters + dead_tickets + self.batches_in_error > 0 {
+            writeln!(f, "set aside   {quarantined} quarantined, {dead_letters} dead letters, {dead_tickets} dead tickets, {} batches in error", self.batches_in_error)?;
+        }
+        writeln!(
+            f,
+            "time        sent after {:.1} s, claimed after {:.1} s, drained after {:.1} s; audit {:.1} s",
+            time.sent_secs, time.claimed_secs, time.drained_secs, time.audit_secs
+        )?;
+        for (name, usage) in [("aggregator", &self.aggregator), ("processor", &self.batch_processor)] {
+            writeln!(
+                f,
+                "{name:<11} {} invocations in {} environments ({} killed), {:.1} s, CPU {:.1} s = {:.1} µs a message, peak {:.0} MB",
+                usage.invocations, usage.cold_starts, usage.killed, usage.invoke_secs, usage.cpu_secs,
+                usage.cpu_micros_per_message, usage.peak_mb
+            )?;
+        }
+        write!(f, "{}", if self.ok() { "OK: nothing lost, nothing repeated" } else { "FAILED" })
+    }
+}

@@ -1,0 +1,71 @@
+//! What the functions' logs tell: their metrics, added up, and the lines worth showing.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use crate::lambda::{LogLine, LogSink};
+
+/// Metrics of all environments, added up by name.
+#[derive(Clone, Debug, Default)]
+pub struct Taps(Arc<Mutex<BTreeMap<String, f64>>>);
+
+impl Taps {
+    /// A sink that takes metric lines in, and shows the others: all, or warnings and errors alone.
+    pub fn sink(&self, all: bool) -> LogSink {
+        let taps = self.clone();
+        Arc::new(move |line: &LogLine| {
+            if !taps.take_in(&line.text) && (all || worth_showing(&line.text)) {
+                eprintln!("{line}");
+            }
+        })
+    }
+
+    /// The sum of a metric.
+    pub fn sum(&self, name: &str) -> u64 {
+        let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.get(name).copied().unwrap_or_default() as u64
+    }
+
+    fn take_in(&self, line: &str) -> bool {
+        if !(line.starts_with('{') && line.contains("\"_aws\":")) {
+            return false;
+        }
+        let Ok(Value::Object(metrics)) = serde_json::from_str(line) else { return false };
+        let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, value) in metrics {
+            if let Some(value) = value.as_f64() {
+                *sums.entry(name).or_default() += value;
+            }
+        }
+        true
+    }
+}
+
+/// Everything but what an ordinary run says. A panic has no level, so what is left out is named, not what is shown.
+fn worth_showing(line: &str) -> bool {
+    !["TRACE", "DEBUG", "INFO"].iter().any(|level| line.trim_start().starts_with(level))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_add_up_and_other_lines_are_left_alone() {
+        let taps = Taps::default();
+        assert!(taps.take_in(r#"{"_aws":{},"function":"f","Claimed":3}"#));
+        assert!(taps.take_in(r#"{"Claimed":4,"_aws":{}}"#));
+        assert!(!taps.take_in(r#"{"level":"INFO"}"#));
+        assert_eq!(taps.sum("Claimed"), 7);
+        assert_eq!(taps.sum("Other"), 0);
+    }
+
+    #[test]
+    fn panics_are_shown_and_ordinary_lines_are_not() {
+        assert!(worth_showing("thread 'main' panicked at src/main.rs"));
+        assert!(worth_showing(" WARN lock item"));
+        assert!(!worth_showing(" INFO invocation done"));
+    }
+}

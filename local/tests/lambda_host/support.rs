@@ -1,0 +1,209 @@
+//! A function that runs the example, with its logs and a queue.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use local::lambda::{
+    Bootstrap, EnvironmentState, EnvironmentStatus, EventSourceMapping, Function, FunctionConfig,
+    InvokeError, InvokeResponse, LogLine, LogSink, MappingConfig,
+};
+use local::sqs::{QueueAttributes, Sqs};
+use serde_json::{Value, json};
+
+/// Cap of every wait.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Name of the queue.
+pub const QUEUE: &str = "input";
+
+/// A function running the example, its logs, and a queue.
+pub struct Host {
+    pub function: Function,
+    logs: Arc<Mutex<Vec<LogLine>>>,
+    pub sqs: Sqs,
+}
+
+impl Host {
+    pub fn start() -> Host {
+        Host::with(|_| ())
+    }
+
+    pub fn with(change: impl FnOnce(&mut FunctionConfig)) -> Host {
+        Host::with_visibility(Duration::from_secs(30), change)
+    }
+
+    pub fn with_visibility(
+        visibility_timeout: Duration,
+        change: impl FnOnce(&mut FunctionConfig),
+    ) -> Host {
+        let mut config = FunctionConfig {
+            name: "echo".into(),
+            bootstrap: Bootstrap {
+                program: bootstrap(),
+                args: Vec::new(),
+            },
+            variables: BTreeMap::new(),
+            timeout: Duration::from_secs(10),
+            memory_mb: 256,
+            concurrency_per_environment: 1,
+        };
+        change(&mut config);
+        let logs = Arc::new(Mutex::new(Vec::new()));
+        let sink: LogSink = {
+            let logs = Arc::clone(&logs);
+            Arc::new(move |line| logs.lock().expect("no sink panics").push(line.clone()))
+        };
+        let sqs = Sqs::new();
+        sqs.create_queue(
+            QUEUE,
+            QueueAttributes {
+                visibility_timeout,
+                ..QueueAttributes::default()
+            },
+        )
+        .expect("a new engine takes a queue");
+        Host {
+            function: Function::new(config, sink),
+            logs,
+            sqs,
+        }
+    }
+
+    pub async fn invoke(&self, command: &str) -> Result<InvokeResponse, InvokeError> {
+        self.function
+            .invoke(Bytes::from(json!({ "do": command }).to_string()))
+            .await
+    }
+
+    pub async fn answer(&self, command: &str) -> Value {
+        match self.invoke(command).await {
+            Ok(InvokeResponse::Ok(body)) => {
+                serde_json::from_slice(&body).expect("the example answers JSON")
+            }
+            other => panic!("{other:?}, logs: {:?}", self.logged()),
+        }
+    }
+
+    pub fn environments(&self) -> Vec<EnvironmentStatus> {
+        self.function.environments()
+    }
+
+    pub fn logged(&self) -> Vec<LogLine> {
+        self.logs.lock().expect("no sink panics").clone()
+    }
+
+    pub fn send(&self, bodies: impl IntoIterator<Item = String>) {
+        for body in bodies {
+            self.sqs
+                .send(QUEUE, body, None, BTreeMap::new())
+                .expect("the queue takes the body");
+        }
+    }
+
+    pub fn map(
+        &self,
+        batch_size: usize,
+        window: Duration,
+        concurrency_max: u32,
+    ) -> EventSourceMapping {
+        let config = mapping_config(batch_size, window, concurrency_max);
+        EventSourceMapping::start(self.sqs.clone(), self.function.clone(), config)
+            .expect("the mapping is valid")
+    }
+
+    pub async fn until_all_is_done(&self, mapping: &EventSourceMapping) {
+        let done = || {
+            let depth = self.sqs.depth(QUEUE).expect("the queue exists");
+            depth.visible + depth.in_flight == 0 && mapping.idle()
+        };
+        self.until("all is done", done).await;
+    }
+
+    pub async fn until(&self, what: &str, condition: impl Fn() -> bool) {
+        let started = Instant::now();
+        while !condition() {
+            let (environments, logs) = (self.environments(), self.logged());
+            assert!(
+                started.elapsed() < PATIENCE,
+                "not within {PATIENCE:?}: {what}; {environments:?}, logs: {logs:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Shuts down and checks that no process is left.
+    pub async fn end(&self) {
+        self.function.shutdown().await;
+        for environment in self.environments() {
+            assert!(
+                matches!(environment.state, EnvironmentState::Ended { .. }),
+                "{environment:?}"
+            );
+            if let Some(pid) = environment.pid {
+                assert!(
+                    !PathBuf::from(format!("/proc/{pid}/exe")).exists(),
+                    "{environment:?}"
+                );
+            }
+        }
+    }
+}
+
+pub fn mapping_config(batch_size: usize, window: Duration, concurrency_max: u32) -> MappingConfig {
+    MappingConfig {
+        queue: QUEUE.into(),
+        batch_size,
+        window,
+        concurrency_max,
+        report_batch_item_failures: true,
+    }
+}
+
+/// Invocations running in each environment that runs any.
+pub fn busy(host: &Host) -> Vec<u32> {
+    let running = |environment: EnvironmentStatus| match environment.state {
+        EnvironmentState::Busy { invocations } => Some(invocations),
+        EnvironmentState::Starting
+        | EnvironmentState::Idle
+        | EnvironmentState::Ending
+        | EnvironmentState::Ended { .. } => None,
+    };
+    host.environments()
+        .into_iter()
+        .filter_map(running)
+        .collect()
+}
+
+/// Exit status of an environment, once it is reaped.
+pub fn exit_of(host: &Host, number: u32) -> Option<String> {
+    let environment = host
+        .environments()
+        .into_iter()
+        .find(|environment| environment.number == number)?;
+    match environment.state {
+        EnvironmentState::Ended { exit } => exit.map(|exit| exit.to_string()),
+        EnvironmentState::Starting
+        | EnvironmentState::Idle
+        | EnvironmentState::Busy { .. }
+        | EnvironmentState::Ending => None,
+    }
+}
+
+/// The example, which cargo builds beside the tests: `<target>/<profile>/examples/echo_lambda`.
+pub fn bootstrap() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its executable");
+    let profile = test
+        .parent()
+        .and_then(|deps| deps.parent())
+        .expect("a test stands in <profile>/deps");
+    let bootstrap = profile.join("examples/echo_lambda");
+    assert!(
+        bootstrap.exists(),
+        "`{}` is missing: run the tests of the whole package",
+        bootstrap.display()
+    );
+    bootstrap
+}

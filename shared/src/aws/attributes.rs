@@ -1,0 +1,227 @@
+//! Stored items as the SDK hands them out, read with a check at every attribute.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::errors::DYNAMODB;
+use crate::ports::PortError;
+use crate::time::Timestamp;
+
+/// One item, or one map within an item.
+pub(super) type Item = HashMap<String, AttributeValue>;
+
+/// A text.
+pub(super) fn s(text: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(text.into())
+}
+
+/// A number.
+pub(super) fn n(number: impl Display) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+/// Bytes.
+pub(super) fn b(bytes: impl Into<Vec<u8>>) -> AttributeValue {
+    AttributeValue::B(Blob::new(bytes))
+}
+
+/// A point in time, as epoch milliseconds.
+pub(super) fn ms(time: Timestamp) -> AttributeValue {
+    n(time.as_ms())
+}
+
+/// A point in time as the table's TTL wants it: epoch seconds, never earlier than `time`.
+pub(super) fn ttl(time: Timestamp) -> AttributeValue {
+    n(time.as_secs_ceil())
+}
+
+/// An item that this program did not write.
+#[derive(Debug, thiserror::Error)]
+#[error("table `{table}`: item `{key}` is malformed: attribute `{attribute}` {problem}")]
+pub(super) struct MalformedItem {
+    table: String,
+    key: String,
+    attribute: String,
+    problem: String,
+}
+
+impl From<MalformedItem> for PortError {
+    fn from(error: MalformedItem) -> PortError {
+        PortError::Refused {
+            service: DYNAMODB,
+            message: error.to_string(),
+        }
+    }
+}
+
+/// An item that is being read: attributes are taken out of it one by one.
+pub(super) struct StoredItem<'a> {
+    table: &'a str,
+    key: String,
+    item: Item,
+}
+
+impl<'a> StoredItem<'a> {
+    /// An item of `table`; its partition key, a text, is taken and named in every error.
+    pub(super) fn new(
+        table: &'a str,
+        key_attribute: &'static str,
+        mut item: Item,
+    ) -> Result<Self, MalformedItem> {
+        match item.remove(key_attribute) {
+            Some(AttributeValue::S(key)) => Ok(StoredItem { table, key, item }),
+            Some(_) | None => Err(MalformedItem {
+                table: table.to_owned(),
+                key: String::new(),
+                attribute: key_attribute.to_owned(),
+                problem: "is missing or not a text".to_owned(),
+            }),
+        }
+    }
+
+    /// The partition key.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// A map within this item; its errors name the same key.
+    pub(super) fn nested(&self, item: Item) -> StoredItem<'a> {
+        StoredItem {
+            table: self.table,
+            key: self.key.clone(),
+            item,
+        }
+    }
+
+    /// An error about one of its attributes.
+    pub(super) fn malformed(&self, attribute: &str, problem: impl Display) -> MalformedItem {
+        MalformedItem {
+            table: self.table.to_owned(),
+            key: self.key.clone(),
+            attribute: attribute.to_owned(),
+            problem: problem.to_string(),
+        }
+    }
+
+    /// Whether it has an attribute (not yet taken).
+    pub(super) fn has(&self, attribute: &str) -> bool {
+        self.item.contains_key(attribute)
+    }
+
+    /// Takes an attribute that must be there.
+    pub(super) fn required<T>(
+        &self,
+        attribute: &str,
+        value: Option<T>,
+    ) -> Result<T, MalformedItem> {
+        value.ok_or_else(|| self.malformed(attribute, "is missing"))
+    }
+
+    /// A text, or what is made of one.
+    pub(super) fn text<T>(&mut self, attribute: &str) -> Result<Option<T>, MalformedItem>
+    where
+        T: TryFrom<String, Error: Display>,
+    {
+        match self.item.remove(attribute) {
+            None => Ok(None),
+            Some(AttributeValue::S(text)) => T::try_from(text)
+                .map(Some)
+                .map_err(|error| self.malformed(attribute, error)),
+            Some(_) => Err(self.malformed(attribute, "is not a text")),
+        }
+    }
+
+    /// A text that is read by [`FromStr`].
+    pub(super) fn parsed<T>(&mut self, attribute: &str) -> Result<Option<T>, MalformedItem>
+    where
+        T: FromStr<Err: Display>,
+    {
+        match self.text::<String>(attribute)? {
+            None => Ok(None),
+            Some(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|error| self.malformed(attribute, error)),
+        }
+    }
+
+    /// A number within what `T` holds.
+    pub(super) fn number<T: FromStr>(
+        &mut self,
+        attribute: &str,
+    ) -> Result<Option<T>, MalformedItem> {
+        match self.item.remove(attribute) {
+            None => Ok(None),
+            Some(AttributeValue::N(number)) => match number.parse() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => Err(self.malformed(
+                    attribute,
+                    format_args!("is `{number}`, which is out of range"),
+                )),
+            },
+            Some(_) => Err(self.malformed(attribute, "is not a number")),
+        }
+    }
+
+    /// A point in time, in epoch milliseconds.
+    pub(super) fn time_ms(&mut self, attribute: &str) -> Result<Option<Timestamp>, MalformedItem> {
+        Ok(self.number(attribute)?.map(Timestamp::from_ms))
+    }
+
+    /// A point in time, in epoch seconds.
+    pub(super) fn time_secs(
+        &mut self,
+        attribute: &str,
+    ) -> Result<Option<Timestamp>, MalformedItem> {
+        Ok(self
+            .number::<u64>(attribute)?
+            .map(|secs| Timestamp::from_ms(secs.saturating_mul(1_000))))
+    }
+
+    /// Bytes.
+    pub(super) fn bytes(&mut self, attribute: &str) -> Result<Option<Vec<u8>>, MalformedItem> {
+        match self.item.remove(attribute) {
+            None => Ok(None),
+            Some(AttributeValue::B(blob)) => Ok(Some(blob.into_inner())),
+            Some(_) => Err(self.malformed(attribute, "is not binary")),
+        }
+    }
+
+    /// A set of byte strings; none when the attribute is absent.
+    pub(super) fn byte_set(&mut self, attribute: &str) -> Result<Vec<Vec<u8>>, MalformedItem> {
+        match self.item.remove(attribute) {
+            None => Ok(Vec::new()),
+            Some(AttributeValue::Bs(blobs)) => {
+                Ok(blobs.into_iter().map(Blob::into_inner).collect())
+            }
+            Some(_) => Err(self.malformed(attribute, "is not a set of binaries")),
+        }
+    }
+
+    /// A map; empty when the attribute is absent.
+    pub(super) fn map(&mut self, attribute: &str) -> Result<Item, MalformedItem> {
+        match self.item.remove(attribute) {
+            None => Ok(Item::new()),
+            Some(AttributeValue::M(map)) => Ok(map),
+            Some(_) => Err(self.malformed(attribute, "is not a map")),
+        }
+    }
+
+    /// A list of maps; empty when the attribute is absent.
+    pub(super) fn maps(&mut self, attribute: &str) -> Result<Vec<Item>, MalformedItem> {
+        let values = match self.item.remove(attribute) {
+            None => return Ok(Vec::new()),
+            Some(AttributeValue::L(values)) => values,
+            Some(_) => return Err(self.malformed(attribute, "is not a list")),
+        };
+        let map = |value| match value {
+            AttributeValue::M(map) => Ok(map),
+            _ => Err(self.malformed(attribute, "is not a list of maps")),
+        };
+        values.into_iter().map(map).collect()
+    }
+}

@@ -1,0 +1,302 @@
+//! Items of the batch table: a batch record as attributes, and back.
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::attributes::{Item, MalformedItem, StoredItem, b, ms, n, s, ttl};
+use crate::ids::BatchId;
+use crate::protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
+use crate::seqs::SeqSet;
+
+/// Partition key: the batch id.
+pub(super) const BATCH_ID: &str = "batchId";
+/// `state` of a part that the sink may or may not have.
+pub(super) const FROZEN: &str = "frozen";
+/// `state` of a part that the sink has.
+pub(super) const DELIVERED: &str = "delivered";
+
+/// A record as an item. What is `None` or empty has no attribute.
+pub(super) fn record_item(record: &BatchRecord) -> Item {
+    let mut item = Item::new();
+    let mut put = |name: &str, value: AttributeValue| drop(item.insert(name.to_owned(), value));
+    put(BATCH_ID, s(record.batch_id.to_string()));
+    put("dueAt", ms(record.due_at));
+    put("source", s(record.source.as_str()));
+    put("createdAt", ms(record.created_at));
+    put("closesAt", ms(record.closes_at));
+    put("shards", n(record.shards));
+    put("confirmed", n(record.confirmed));
+    put("uncertain", n(record.uncertain));
+    put("accounts", n(record.accounts));
+    put("witnesses", n(record.witnesses));
+    put("attempts", n(record.attempts));
+    if let Some(lease) = &record.lease {
+        put("lockedBy", s(lease.owner.as_str()));
+        put("lockedUntil", ms(lease.until));
+    }
+    if !record.parts.is_empty() {
+        put(
+            "parts",
+            AttributeValue::L(record.parts.iter().map(part_value).collect()),
+        );
+    }
+    let optional = [
+        ("status", record.status.map(|status| s(status.as_str()))),
+        (
+            "batchKey",
+            record.batch_key.as_ref().map(|key| s(key.as_str())),
+        ),
+        ("settled", seqs_value(&record.settled)),
+        (
+            "witnessed",
+            seqs_value(&record.witnessed).map(|_| witness_value(&record.witnessed)),
+        ),
+        ("sealedAt", record.sealed_at.map(ms)),
+        ("verifyAt", record.verify_at.map(ms)),
+        ("completedAt", record.completed_at.map(ms)),
+        ("error", record.error.as_deref().map(s)),
+        ("expiresAt", record.expires_at.map(ttl)),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            put(name, value);
+        }
+    }
+    item
+}
+
+/// A set of seqs as bytes; `None` when it is empty.
+pub(super) fn seqs_value(seqs: &SeqSet) -> Option<AttributeValue> {
+    (!seqs.is_empty()).then(|| b(seqs.to_bytes()))
+}
+
+/// A set of seqs as the one element of a binary set, so that `ADD` keeps what others wrote.
+pub(super) fn witness_value(seqs: &SeqSet) -> AttributeValue {
+    AttributeValue::Bs(vec![Blob::new(seqs.to_bytes())])
+}
+
+/// A part as an element of `parts`.
+pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
+    let mut map = Item::from([
+        ("count".to_owned(), n(part.members.len())),
+        ("members".to_owned(), b(part.members.to_bytes())),
+        ("hash".to_owned(), b(part.hash)),
+    ]);
+    let state = match &part.state {
+        PartState::Frozen => FROZEN,
+        PartState::Delivered { receipt } => {
+            map.insert("receipt".to_owned(), s(receipt));
+            DELIVERED
+        }
+    };
+    map.insert("state".to_owned(), s(state));
+    AttributeValue::M(map)
+}
+
+/// Reads a record. `expires_at` comes back in whole seconds, rounded up.
+pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, MalformedItem> {
+    let mut item = StoredItem::new(table, BATCH_ID, item)?;
+    let batch_id: BatchId = item
+        .key()
+        .parse()
+        .map_err(|error| item.malformed(BATCH_ID, error))?;
+    Ok(BatchRecord {
+        batch_id,
+        status: status(&mut item)?,
+        due_at: required(&mut item, "dueAt", StoredItem::time_ms)?,
+        source: required(&mut item, "source", StoredItem::text)?,
+        batch_key: item.text("batchKey")?,
+        created_at: required(&mut item, "createdAt", StoredItem::time_ms)?,
+        closes_at: required(&mut item, "closesAt", StoredItem::time_ms)?,
+        shards: required(&mut item, "shards", StoredItem::number)?,
+        confirmed: required(&mut item, "confirmed", StoredItem::number)?,
+        uncertain: required(&mut item, "uncertain", StoredItem::number)?,
+        settled: seqs(&mut item, "settled")?.unwrap_or_default(),
+        accounts: required(&mut item, "accounts", StoredItem::number)?,
+        sealed_at: item.time_ms("sealedAt")?,
+        witnessed: witnessed(&mut item)?,
+        witnesses: required(&mut item, "witnesses", StoredItem::number)?,
+        lease: lease(&mut item)?,
+        attempts: required(&mut item, "attempts", StoredItem::number)?,
+        parts: parts(&mut item)?,
+        verify_at: item.time_ms("verifyAt")?,
+        completed_at: item.time_ms("completedAt")?,
+        error: item.text("error")?,
+        expires_at: item.time_secs("expiresAt")?,
+    })
+}
+
+fn required<'a, T>(
+    item: &mut StoredItem<'a>,
+    attribute: &str,
+    read: impl FnOnce(&mut StoredItem<'a>, &str) -> Result<Option<T>, MalformedItem>,
+) -> Result<T, MalformedItem> {
+    let value = read(item, attribute)?;
+    item.required(attribute, value)
+}
+
+fn status(item: &mut StoredItem<'_>) -> Result<Option<Status>, MalformedItem> {
+    let Some(text) = item.text::<String>("status")? else {
+        return Ok(None);
+    };
+    match Status::ALL
+        .into_iter()
+        .find(|status| status.as_str() == text)
+    {
+        Some(status) => Ok(Some(status)),
+        None => Err(item.malformed("status", format_args!("is `{text}`, which is no status"))),
+    }
+}
+
+fn lease(item: &mut StoredItem<'_>) -> Result<Option<Lease>, MalformedItem> {
+    match item.text("lockedBy")? {
+        None => Ok(None),
+        Some(owner) => Ok(Some(Lease {
+            owner,
+            until: required(item, "lockedUntil", StoredItem::time_ms)?,
+        })),
+    }
+}
+
+fn seqs(item: &mut StoredItem<'_>, attribute: &str) -> Result<Option<SeqSet>, MalformedItem> {
+    let bytes = item.bytes(attribute)?;
+    bytes
+        .map(|bytes| read_seqs(item, attribute, &bytes))
+        .transpose()
+}
+
+fn witnessed(item: &mut StoredItem<'_>) -> Result<SeqSet, MalformedItem> {
+    let mut union = SeqSet::new();
+    for bytes in item.byte_set("witnessed")? {
+        union.extend_from(&read_seqs(item, "witnessed", &bytes)?);
+    }
+    Ok(union)
+}
+
+fn read_seqs(
+    item: &StoredItem<'_>,
+    attribute: &str,
+    bytes: &[u8],
+) -> Result<SeqSet, MalformedItem> {
+    SeqSet::try_from(bytes).map_err(|error| item.malformed(attribute, error))
+}
+
+fn parts(item: &mut StoredItem<'_>) -> Result<Vec<PartRecord>, MalformedItem> {
+    let parts = item.maps("parts")?;
+    parts
+        .into_iter()
+        .map(|part| read_part(item.nested(part)))
+        .collect()
+}
+
+fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
+    let members = required(&mut part, "members", seqs)?;
+    let count: u64 = required(&mut part, "count", StoredItem::number)?;
+    if count != members.len() {
+        let problem =
+            format_args!("is {count}, but there are {} members", members.len()).to_string();
+        return Err(part.malformed("count", problem));
+    }
+    let hash = required(&mut part, "hash", StoredItem::bytes)?;
+    let hash = <[u8; 32]>::try_from(hash)
+        .map_err(|bytes| part.malformed("hash", format!("has {} bytes", bytes.len())))?;
+    let state = match required(&mut part, "state", StoredItem::text::<String>)?.as_str() {
+        FROZEN => PartState::Frozen,
+        DELIVERED => PartState::Delivered {
+            receipt: required(&mut part, "receipt", StoredItem::text)?,
+        },
+        other => {
+            return Err(part.malformed("state", format_args!("is `{other}`, which is no state")));
+        }
+    };
+    Ok(PartRecord {
+        members,
+        hash,
+        state,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
+
+    fn full() -> BatchRecord {
+        let at = Timestamp::from_ms(1_700_000_000_001);
+        let source = "arn:aws:sqs:eu-west-1:1:q".parse().unwrap();
+        let mut record = BatchRecord::open(
+            BATCH.parse().unwrap(),
+            source,
+            Some("k".parse().unwrap()),
+            10,
+            at,
+            at,
+        );
+        record.settled = (0..5).collect();
+        record.witnessed = [7].into_iter().collect();
+        record.sealed_at = Some(at);
+        record.verify_at = Some(at);
+        record.completed_at = Some(at);
+        record.error = Some("no".to_owned());
+        record.expires_at = Some(Timestamp::from_ms(1_800_000_000_000));
+        record.lease = Some(Lease {
+            owner: "f/1".parse().unwrap(),
+            until: at,
+        });
+        let part = |state| PartRecord {
+            members: (0..3).collect(),
+            hash: [9; 32],
+            state,
+        };
+        record.parts = vec![
+            part(PartState::Delivered {
+                receipt: "r".to_owned(),
+            }),
+            part(PartState::Frozen),
+        ];
+        record
+    }
+
+    #[test]
+    fn a_record_reads_back_as_it_was_written() {
+        assert_eq!(read_record("t", record_item(&full())).unwrap(), full());
+        let at = Timestamp::from_ms(5);
+        let bare = BatchRecord::open(full().batch_id, full().source, None, 1, at, at);
+        assert_eq!(read_record("t", record_item(&bare)).unwrap(), bare);
+        assert!(!record_item(&bare).contains_key("settled"));
+    }
+
+    #[test]
+    fn an_edited_record_is_refused_with_its_key_and_attribute() {
+        for (attribute, value) in [
+            ("status", s("done")),
+            ("dueAt", s("soon")),
+            ("shards", n(70_000)),
+            ("settled", b([1, 2, 3])),
+            ("witnessed", AttributeValue::Bs(vec![Blob::new([1])])),
+            ("parts", n(1)),
+            ("parts", AttributeValue::L(vec![s("part")])),
+            ("batchKey", s("")),
+            ("confirmed", n(-1)),
+        ] {
+            let mut item = record_item(&full());
+            item.insert(attribute.to_owned(), value);
+            let error = read_record("batch-table", item).unwrap_err().to_string();
+            assert!(
+                error.contains(attribute) && error.contains(BATCH) && error.contains("batch-table"),
+                "{error}"
+            );
+        }
+        for attribute in ["dueAt", "source", "lockedUntil", "accounts"] {
+            let mut item = record_item(&full());
+            item.remove(attribute);
+            let error = read_record("t", item).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("`{attribute}` is missing")),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Every [`BatchWrite`] as an update expression with its condition: the same as
+//! [`apply`](crate::protocol::batch::apply), which the contract tests hold it against.
+//!
+//! In every expression `#name` stands for the attribute `name`: several of them are reserved words.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::attributes::{ms, n, s, ttl};
+use super::batch_items::{DELIVERED, part_value, seqs_value, witness_value};
+use crate::ids::LeaseOwner;
+use crate::limits::{BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE};
+use crate::protocol::batch::{Account, BatchWrite, Lease, PartRecord, Status};
+use crate::seqs::SeqSet;
+use crate::time::Timestamp;
+
+/// Permits a write to a batch that is not complete. Like every condition here, it does not hold where there is no
+/// record.
+const NOT_COMPLETE: &str = "attribute_exists(#status)";
+/// Permits a write by whoever holds the lease.
+const LEASED: &str = "#lockedBy = :owner";
+/// Permits an account that is later than every one before it.
+const LATER_ACCOUNT: &str = "#accounts < :version";
+
+/// A conditional update.
+#[derive(Debug)]
+pub(super) struct Update {
+    pub(super) condition: String,
+    pub(super) expression: String,
+    pub(super) names: HashMap<String, String>,
+    pub(super) values: HashMap<String, AttributeValue>,
+}
+
+impl Update {
+    fn new<const N: usize>(
+        condition: impl Into<String>,
+        expression: impl Into<String>,
+        values: [(&str, AttributeValue); N],
+    ) -> Update {
+        let (condition, expression) = (condition.into(), expression.into());
+        let names = names(&condition).chain(names(&expression)).collect();
+        let values = values
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        Update {
+            condition,
+            expression,
+            names,
+            values,
+        }
+    }
+
+    fn with(mut self, name: &str, value: AttributeValue) -> Update {
+        self.values.insert(name.to_owned(), value);
+        self
+    }
+}
+
+/// The `#name`s of an expression, each with the attribute it stands for.
+fn names(expression: &str) -> impl Iterator<Item = (String, String)> {
+    expression.split('#').skip(1).map(|rest| {
+        let name: String = rest
+            .chars()
+            .take_while(char::is_ascii_alphanumeric)
+            .collect();
+        (format!("#{name}"), name)
+    })
+}
+
+/// What DynamoDB is asked to do for `write`.
+pub(super) fn update(write: &BatchWrite) -> Update {
+    match write {
+        BatchWrite::Account(account) => account_update(account),
+        BatchWrite::Seal { account, at } => seal(account, *at),
+        BatchWrite::Witness(seqs) => witness(seqs),
+        BatchWrite::Lease {
+            lease,
+            at,
+            operator,
+        } => take_lease(lease, *at, *operator),
+        BatchWrite::Freeze { owner, index, part } => freeze(owner, *index, part),
+        BatchWrite::Delivered {
+            owner,
+            index,
+            receipt,
+        } => delivered(owner, *index, receipt),
+        BatchWrite::GiveUp {
+            owner,
+            due_at,
+            verify_at,
+        } => give_up(owner, *due_at, *verify_at),
+        BatchWrite::Fail { owner, error } => fail(owner, error),
+        BatchWrite::Complete {
+            owner,
+            accounts,
+            witnesses,
+            at,
+        } => complete(owner, *accounts, *witnesses, *at),
+    }
+}
+
+/// Counts, on a batch that is not complete, unless a later account is there. `also` goes into the same `SET`.
+fn counted(condition: String, also: &str, account: &Account) -> Update {
+    let set =
+        format!("SET #confirmed = :confirmed, #uncertain = :uncertain, #accounts = :version{also}");
+    let values = [
+        (":confirmed", n(account.confirmed)),
+        (":uncertain", n(account.uncertain)),
+        (":version", n(account.version)),
+    ];
+    match seqs_value(&account.settled) {
+        Some(settled) => Update::new(condition, format!("{set}, #settled = :settled"), values)
+            .with(":settled", settled),
+        None => Update::new(condition, format!("{set} REMOVE #settled"), values),
+    }
+}
+
+fn account_update(account: &Account) -> Update {
+    counted(format!("{NOT_COMPLETE} AND {LATER_ACCOUNT}"), "", account)
+}
+
+/// Counts and the seal, on an open batch, unless a later account is there.
+fn seal(account: &Account, at: Timestamp) -> Update {
+    let condition = format!("#status = :open AND {LATER_ACCOUNT}");
+    counted(
+        condition,
+        ", #status = :sealed, #sealedAt = :at, #dueAt = :dueAt",
+        account,
+    )
+    .with(":open", s(Status::Open.as_str()))
+    .with(":sealed", s(Status::Sealed.as_str()))
+    .with(":at", ms(at))
+    .with(":dueAt", ms(at + DUE_GRACE))
+}
+
+/// Adds a set of seqs beside those of other writers, on a batch that is not complete.
+fn witness(seqs: &SeqSet) -> Update {
+    Update::new(
+        NOT_COMPLETE,
+        "ADD #witnessed :seqs, #witnesses :one",
+        [(":seqs", witness_value(seqs)), (":one", n(1))],
+    )
+}
+
+/// Takes the lease: of a sealed batch; of an open one whose window has closed; of one in process whose lease was given
+/// up or has ended, clock skew included; and, on an operator's word, of one in error.
+fn take_lease(lease: &Lease, at: Timestamp, operator: bool) -> Update {
+    let mut condition = "#status = :sealed \
+         OR (#status = :open AND #closesAt <= :at) \
+         OR (#status = :processing AND (attribute_not_exists(#lockedBy) OR #lockedUntil <= :free))"
+        .to_owned();
+    let set = "SET #status = :processing, #lockedBy = :owner, #lockedUntil = :until, #dueAt = :dueAt \
+               ADD #attempts :one";
+    // Not before the epoch in practice; but no lease, however old, has ended before the skew has passed.
+    let free = i128::from(at.as_ms()) - CLOCK_SKEW_MAX.as_millis() as i128;
+    if operator {
+        condition.push_str(" OR #status = :error");
+    }
+    let update = Update::new(
+        condition,
+        set,
+        [
+            (":sealed", s(Status::Sealed.as_str())),
+            (":open", s(Status::Open.as_str())),
+            (":processing", s(Status::Processing.as_str())),
+            (":at", ms(at)),
+            (":free", n(free)),
+            (":owner", s(lease.owner.as_str())),
+            (":until", ms(lease.until)),
+            (":dueAt", ms(lease.until + DUE_GRACE)),
+            (":one", n(1)),
+        ],
+    );
+    if operator {
+        update.with(":error", s(Status::Error.as_str()))
+    } else {
+        update
+    }
+}
+
+/// Appends part `index`, by the holder of the lease, where there are exactly `index` parts.
+fn freeze(owner: &LeaseOwner, index: usize, part: &PartRecord) -> Update {
+    let expression =
+        "SET #parts = list_append(if_not_exists(#parts, :none), :part) REMOVE #verifyAt";
+    let values = [
+        (":owner", s(owner.as_str())),
+        (":none", AttributeValue::L(Vec::new())),
+        (":part", AttributeValue::L(vec![part_value(part)])),
+    ];
+    match index {
+        0 => Update::new(
+            format!("{LEASED} AND attribute_not_exists(#parts)"),
+            expression,
+            values,
+        ),
+        _ => Update::new(
+            format!("{LEASED} AND size(#parts) = :index"),
+            expression,
+            values,
+        )
+        .with(":index", n(index)),
+    }
+}
+
+/// Marks part `index` as delivered, by the holder of the lease, where there is such a part.
+fn delivered(owner: &LeaseOwner, index: usize, receipt: &str) -> Update {
+    Update::new(
+        format!("{LEASED} AND attribute_exists(#parts[{index}])"),
+        format!("SET #parts[{index}].#state = :delivered, #parts[{index}].#receipt = :receipt"),
+        [
+            (":owner", s(owner.as_str())),
+            (":delivered", s(DELIVERED)),
+            (":receipt", s(receipt)),
+        ],
+    )
+}
+
+/// Gives the lease up, by its holder. A time to verify that is already there stays unless there is a new one.
+fn give_up(owner: &LeaseOwner, due_at: Timestamp, verify_at: Option<Timestamp>) -> Update {
+    let values = [(":owner", s(owner.as_str())), (":dueAt", ms(due_at))];
+    match verify_at {
+        None => Update::new(
+            LEASED,
+            "SET #dueAt = :dueAt REMOVE #lockedBy, #lockedUntil",
+            values,
+        ),
+        Some(verify_at) => Update::new(
+            LEASED,
+            "SET #dueAt = :dueAt, #verifyAt = :verifyAt REMOVE #lockedBy, #lockedUntil",
+            values,
+        )
+        .with(":verifyAt", ms(verify_at)),
+    }
+}
+
+/// Puts the batch in error and gives the lease up, by its holder.
+fn fail(owner: &LeaseOwner, error: &str) -> Update {
+    Update::new(
+        LEASED,
+        "SET #status = :status, #error = :error REMOVE #lockedBy, #lockedUntil",
+        [
+            (":owner", s(owner.as_str())),
+            (":status", s(Status::Error.as_str())),
+            (":error", s(error)),
+        ],
+    )
+}
+
+/// Ends the batch, by the holder of the lease, where no account and no witness came since it was read.
+fn complete(owner: &LeaseOwner, accounts: u64, witnesses: u64, at: Timestamp) -> Update {
+    Update::new(
+        format!("{LEASED} AND #accounts = :accounts AND #witnesses = :witnesses"),
+        "SET #completedAt = :at, #expiresAt = :expiresAt REMOVE #status, #lockedBy, #lockedUntil",
+        [
+            (":owner", s(owner.as_str())),
+            (":accounts", n(accounts)),
+            (":witnesses", n(witnesses)),
+            (":at", ms(at)),
+            (":expiresAt", ttl(at + BATCH_RECORD_RETENTION)),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_and_value_of_an_expression_is_given_and_no_other() {
+        let owner: LeaseOwner = "f/1".parse().unwrap();
+        let at = Timestamp::from_ms(10_000);
+        let account = Account {
+            confirmed: 1,
+            uncertain: 0,
+            settled: [1].into_iter().collect(),
+            version: 1,
+        };
+        let lease = Lease {
+            owner: owner.clone(),
+            until: at,
+        };
+        let lease = |operator| BatchWrite::Lease {
+            lease: lease.clone(),
+            at,
+            operator,
+        };
+        for write in [
+            BatchWrite::Account(account.clone()),
+            BatchWrite::Account(Account {
+                settled: SeqSet::new(),
+                ..account.clone()
+            }),
+            BatchWrite::Seal { account, at },
+            BatchWrite::Witness([1].into_iter().collect()),
+            lease(false),
+            lease(true),
+            BatchWrite::Delivered {
+                owner: owner.clone(),
+                index: 3,
+                receipt: "r".to_owned(),
+            },
+            BatchWrite::GiveUp {
+                owner: owner.clone(),
+                due_at: at,
+                verify_at: None,
+            },
+            BatchWrite::GiveUp {
+                owner: owner.clone(),
+                due_at: at,
+                verify_at: Some(at),
+            },
+            BatchWrite::Fail {
+                owner: owner.clone(),
+                error: "no".to_owned(),
+            },
+            BatchWrite::Complete {
+                owner,
+                accounts: 1,
+                witnesses: 2,
+                at,
+            },
+        ] {
+            let update = update(&write);
+            let text = format!("{} {}", update.condition, update.expression);
+            let placeholders = |sign: char| -> Vec<String> {
+                let mut found: Vec<String> = text
+                    .split(sign)
+                    .skip(1)
+                    .map(|rest| {
+                        rest.chars()
+                            .take_while(char::is_ascii_alphanumeric)
+                            .collect()
+                    })
+                    .collect();
+                found.sort();
+                found.dedup();
+                found
+            };
+            let sorted = |keys: Vec<&String>| {
+                let mut keys: Vec<String> =
+                    keys.into_iter().map(|key| key[1..].to_owned()).collect();
+                keys.sort();
+                keys
+            };
+            assert_eq!(
+                placeholders('#'),
+                sorted(update.names.keys().collect()),
+                "{text}"
+            );
+            assert_eq!(
+                placeholders(':'),
+                sorted(update.values.keys().collect()),
+                "{text}"
+            );
+        }
+    }
+}

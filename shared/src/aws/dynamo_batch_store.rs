@@ -1,0 +1,193 @@
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::http::HttpResponse;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::ReturnValue::AllNew;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
+
+use super::attributes::{Item, ms, s};
+use super::batch_items::{BATCH_ID, read_record, record_item};
+use super::batch_writes::{Update, update};
+use super::errors::{DYNAMODB, port_error};
+use crate::ids::BatchId;
+use crate::ports::{BatchReply, BatchStore, PortError};
+use crate::protocol::batch::{BatchRecord, BatchWrite, Status};
+use crate::time::Timestamp;
+
+/// The index of the batch table by status and due time. A complete batch has no status and leaves it.
+pub const STATUS_INDEX: &str = "status-index";
+
+/// Permits the write only where there is no record with this id.
+const NO_RECORD: &str = "attribute_not_exists(batchId)";
+/// Finds the records of one status that are overdue. `status` is a reserved word.
+const OVERDUE: &str = "#status = :status AND dueAt < :now";
+
+/// The batch table on DynamoDB.
+#[derive(Clone, Debug)]
+pub struct DynamoBatchStore {
+    client: Client,
+    table: String,
+}
+
+impl DynamoBatchStore {
+    /// The batch table `table`.
+    pub fn new(client: Client, table: impl Into<String>) -> DynamoBatchStore {
+        DynamoBatchStore {
+            client,
+            table: table.into(),
+        }
+    }
+
+    fn key(batch: BatchId) -> Item {
+        [(BATCH_ID.to_owned(), s(batch.to_string()))].into()
+    }
+
+    fn record(&self, item: Item) -> Result<Box<BatchRecord>, PortError> {
+        Ok(Box::new(read_record(&self.table, item)?))
+    }
+
+    fn refused(
+        &self,
+        error: SdkError<UpdateItemError, HttpResponse>,
+    ) -> Result<BatchReply, PortError> {
+        if !error
+            .as_service_error()
+            .is_some_and(UpdateItemError::is_conditional_check_failed_exception)
+        {
+            return Err(port_error(DYNAMODB, &self.table, &error));
+        }
+        match error.into_service_error() {
+            UpdateItemError::ConditionalCheckFailedException(failure) => Ok(BatchReply::Refused(
+                failure.item.map(|item| self.record(item)).transpose()?,
+            )),
+            // Not reached: it was asked for above. Without the record, the caller reads it.
+            _ => Ok(BatchReply::Refused(None)),
+        }
+    }
+
+    /// A stored record, or nothing and an error in the log: one that somebody broke must not hide the others from
+    /// the sweep. Whoever gets its ticket is told what is wrong with it.
+    fn sound(&self, item: Item) -> Option<BatchRecord> {
+        read_record(&self.table, item)
+            .inspect_err(|error| tracing::error!(%error, "batch record left out of the sweep"))
+            .ok()
+    }
+}
+
+impl BatchStore for DynamoBatchStore {
+    async fn create(&self, record: &BatchRecord) -> Result<(), PortError> {
+        let sent = self
+            .client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(record_item(record)))
+            .condition_expression(NO_RECORD)
+            .send()
+            .await;
+        match sent {
+            Ok(_) => Ok(()),
+            // An earlier attempt whose reply was lost.
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(PutItemError::is_conditional_check_failed_exception) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(port_error(DYNAMODB, &self.table, &error)),
+        }
+    }
+
+    async fn read(&self, batch: BatchId) -> Result<Option<BatchRecord>, PortError> {
+        let sent = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(Self::key(batch)))
+            .consistent_read(true)
+            .send()
+            .await;
+        let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
+        Ok(output
+            .item
+            .map(|item| read_record(&self.table, item))
+            .transpose()?)
+    }
+
+    async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
+        let Update {
+            condition,
+            expression,
+            names,
+            values,
+        } = update(write);
+        let sent = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(Self::key(batch)))
+            .condition_expression(condition)
+            .update_expression(expression)
+            .set_expression_attribute_names(Some(names))
+            .set_expression_attribute_values(Some(values))
+            .return_values(AllNew)
+            .return_values_on_condition_check_failure(AllOld)
+            .send()
+            .await;
+        match sent {
+            Ok(output) => match output.attributes {
+                Some(item) => Ok(BatchReply::Applied(self.record(item)?)),
+                None => Err(PortError::Unknown {
+                    service: DYNAMODB,
+                    message: format!(
+                        "{}: no attributes in the answer to an update of {batch}",
+                        self.table
+                    ),
+                }),
+            },
+            Err(error) => self.refused(error),
+        }
+    }
+
+    async fn overdue(
+        &self,
+        status: Status,
+        now: Timestamp,
+        max: usize,
+    ) -> Result<Vec<BatchRecord>, PortError> {
+        let mut due = Vec::new();
+        let mut start = None;
+        // A page ends at 1 MB, which large records reach after a few: later ones must not wait for those to leave.
+        while due.len() < max {
+            let sent = self
+                .client
+                .query()
+                .table_name(&self.table)
+                .index_name(STATUS_INDEX)
+                .key_condition_expression(OVERDUE)
+                .expression_attribute_names("#status", "status")
+                .expression_attribute_values(":status", s(status.as_str()))
+                .expression_attribute_values(":now", ms(now))
+                .scan_index_forward(true)
+                .limit(i32::try_from(max - due.len()).unwrap_or(i32::MAX))
+                .set_exclusive_start_key(start)
+                .send()
+                .await;
+            let what = format!("{}, index {STATUS_INDEX}", self.table);
+            let output = sent.map_err(|error| port_error(DYNAMODB, &what, &error))?;
+            due.extend(
+                output
+                    .items
+                    .unwrap_or_default()
+                    .into_iter()
+                    .filter_map(|item| self.sound(item)),
+            );
+            start = output.last_evaluated_key;
+            if start.is_none() {
+                break;
+            }
+        }
+        Ok(due)
+    }
+}

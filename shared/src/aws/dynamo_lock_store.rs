@@ -1,0 +1,243 @@
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::KeysAndAttributes;
+use futures::future::join_all;
+
+use super::attributes::{Item, s};
+use super::errors::{DYNAMODB, port_error};
+use super::lock_items::{
+    EVENT_PROJECTION, LOCK_ITEM_PROJECTION, SOURCE, index_key, key, key_text, read_event,
+    read_index_entry, read_lock_item,
+};
+use super::partiql::{self, Statements};
+use super::put;
+use crate::config::WriteMode;
+use crate::ids::{BatchShard, EventId};
+use crate::limits::{BATCH_GET_KEYS_MAX, PARTIQL_STATEMENTS_MAX};
+use crate::ports::{
+    ClaimReply, IndexEntry, IndexPage, LockStore, PortError, ReleaseReply, StoredEvent,
+};
+use crate::protocol::claim::{Claim, LockItem};
+use crate::time::Timestamp;
+
+/// Finds the index entries of one shard.
+const OF_SHARD: &str = "batchId = :batchId";
+
+/// The lock table on DynamoDB.
+#[derive(Clone, Debug)]
+pub struct DynamoLockStore {
+    client: Client,
+    table: String,
+    index: String,
+    mode: WriteMode,
+    statements: Statements,
+}
+
+/// What one BatchGetItem brought.
+struct Got {
+    items: Vec<Item>,
+    /// Keys that were asked for and not read.
+    unread: BTreeSet<String>,
+}
+
+impl DynamoLockStore {
+    /// The lock table `table` with its index by batch, `index`.
+    pub fn new(
+        client: Client,
+        table: impl Into<String>,
+        index: impl Into<String>,
+        mode: WriteMode,
+    ) -> DynamoLockStore {
+        let table = table.into();
+        let statements = Statements::new(&table);
+        DynamoLockStore {
+            client,
+            table,
+            index: index.into(),
+            mode,
+            statements,
+        }
+    }
+
+    /// Reads items by key, strongly consistent. An id that is asked for twice is read once: DynamoDB refuses requests
+    /// that name a key twice. The order is kept, so that a store that stops at 16 MB reads the first ones.
+    ///
+    /// # Errors
+    /// Also [`PortError::Throttled`] when nothing was read at all.
+    async fn get(
+        &self,
+        ids: &[EventId],
+        projection: &str,
+        names: Option<HashMap<String, String>>,
+    ) -> Result<Got, PortError> {
+        debug_assert!(
+            ids.len() <= BATCH_GET_KEYS_MAX,
+            "{} keys in one request",
+            ids.len()
+        );
+        let mut seen = BTreeSet::new();
+        let keys: Vec<Item> = ids.iter().filter(|id| seen.insert(*id)).map(key).collect();
+        if keys.is_empty() {
+            return Ok(Got {
+                items: Vec::new(),
+                unread: BTreeSet::new(),
+            });
+        }
+        let keys = KeysAndAttributes::builder()
+            .set_keys(Some(keys))
+            .projection_expression(projection)
+            .set_expression_attribute_names(names)
+            .consistent_read(true)
+            .build()
+            .expect("the keys are set above");
+        let sent = self
+            .client
+            .batch_get_item()
+            .request_items(&self.table, keys)
+            .send()
+            .await;
+        let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
+        // One table was asked, so every key of these maps is it, by name or by ARN.
+        let items = output
+            .responses
+            .unwrap_or_default()
+            .into_values()
+            .flatten()
+            .collect();
+        let unread: BTreeSet<String> = output
+            .unprocessed_keys
+            .iter()
+            .flat_map(HashMap::values)
+            .flat_map(|keys| &keys.keys)
+            .filter_map(|key| key_text(key).map(String::from))
+            .collect();
+        if unread.len() >= seen.len() {
+            let message = format!("{}: none of {} items was read", self.table, seen.len());
+            return Err(PortError::Throttled {
+                service: DYNAMODB,
+                message,
+            });
+        }
+        Ok(Got { items, unread })
+    }
+}
+
+impl LockStore for DynamoLockStore {
+    fn items_per_request(&self) -> usize {
+        match self.mode {
+            WriteMode::Batch => PARTIQL_STATEMENTS_MAX,
+            WriteMode::Put => 1,
+        }
+    }
+
+    async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply> {
+        match self.mode {
+            WriteMode::Batch => partiql::claim(&self.client, &self.statements, claims).await,
+            WriteMode::Put => {
+                join_all(
+                    claims
+                        .iter()
+                        .map(|claim| put::claim(&self.client, &self.table, claim)),
+                )
+                .await
+            }
+        }
+    }
+
+    async fn replace(&self, claim: &Claim, expected: &LockItem) -> ClaimReply {
+        put::replace(&self.client, &self.table, claim, expected).await
+    }
+
+    async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError> {
+        let got = self.get(ids, LOCK_ITEM_PROJECTION, None).await?;
+        let mut items = BTreeMap::new();
+        for item in got.items {
+            let (id, item) = read_lock_item(&self.table, item)?;
+            items.insert(id, item);
+        }
+        // In order, and as far as everything was read.
+        let read: Vec<Option<LockItem>> = ids
+            .iter()
+            .take_while(|id| !got.unread.contains(id.as_str()))
+            .map(|id| items.get(id).cloned())
+            .collect();
+        if read.is_empty() && !ids.is_empty() {
+            let message = format!(
+                "{}: {} of {} items were not read",
+                self.table,
+                got.unread.len(),
+                ids.len()
+            );
+            return Err(PortError::Throttled {
+                service: DYNAMODB,
+                message,
+            });
+        }
+        Ok(read)
+    }
+
+    async fn read_events(
+        &self,
+        ids: &[EventId],
+    ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError> {
+        let names = HashMap::from([("#source".to_owned(), SOURCE.to_owned())]);
+        let got = self.get(ids, EVENT_PROJECTION, Some(names)).await?;
+        let mut events = Vec::with_capacity(got.items.len());
+        for item in got.items {
+            events.extend(read_event(&self.table, item)?);
+        }
+        let unread = ids
+            .iter()
+            .filter(|id| got.unread.contains(id.as_str()))
+            .cloned()
+            .collect();
+        Ok((events, unread))
+    }
+
+    async fn release(
+        &self,
+        items: &[(EventId, BatchShard)],
+        expires_at: Option<Timestamp>,
+    ) -> Vec<ReleaseReply> {
+        match self.mode {
+            WriteMode::Batch => {
+                partiql::release(&self.client, &self.statements, items, expires_at).await
+            }
+            WriteMode::Put => {
+                let release =
+                    |(id, shard)| put::release(&self.client, &self.table, (id, shard), expires_at);
+                join_all(items.iter().map(|(id, shard)| release((id, *shard)))).await
+            }
+        }
+    }
+
+    async fn index(
+        &self,
+        shard: BatchShard,
+        after: Option<&IndexEntry>,
+    ) -> Result<IndexPage, PortError> {
+        let sent = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(&self.index)
+            .key_condition_expression(OF_SHARD)
+            .expression_attribute_values(":batchId", s(shard.to_string()))
+            .scan_index_forward(true)
+            .set_exclusive_start_key(after.map(|entry| index_key(shard, entry)))
+            .send()
+            .await;
+        let what = format!("{}, index {}", self.table, self.index);
+        let output = sent.map_err(|error| port_error(DYNAMODB, &what, &error))?;
+        let entry = |item| read_index_entry(&self.table, item);
+        let entries = output
+            .items
+            .unwrap_or_default()
+            .into_iter()
+            .map(entry)
+            .collect::<Result<_, _>>()?;
+        let next = output.last_evaluated_key.map(entry).transpose()?;
+        Ok(IndexPage { entries, next })
+    }
+}

@@ -1,0 +1,239 @@
+//! Items of the lock table: which attributes a claim has, and what a stored one says.
+
+use std::sync::Arc;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::attributes::{Item, MalformedItem, StoredItem, b, ms, n, s};
+use crate::ids::{BatchShard, BodyHash, EventId, SqsMessageId};
+use crate::limits::DYNAMODB_ITEM_BYTES_MAX;
+use crate::ports::{ClaimReply, IndexEntry, StoredEvent};
+use crate::protocol::claim::{Claim, LockItem, LockState, PastDeliveries};
+use crate::time::Timestamp;
+
+/// Partition key: the event id.
+pub(super) const MESSAGE_ID: &str = "messageId";
+/// The message that made the claim.
+pub(super) const SQS_MESSAGE_ID: &str = "sqsMessageId";
+/// Content hash of the body.
+pub(super) const BODY_HASH: &str = "bodyHash";
+/// `<batch uuid>#<shard>`; only live claims have it.
+pub(super) const BATCH_ID: &str = "batchId";
+/// Position in the batch; only live claims have it.
+pub(super) const SEQ: &str = "seq";
+/// The body; only live claims have it.
+pub(super) const MESSAGE: &str = "message";
+/// Where it came from; only live claims have it.
+pub(super) const SOURCE: &str = "source";
+/// When it was sent; only live claims have it.
+pub(super) const SENT_AT: &str = "sentAt";
+/// The SQS message attributes as JSON text, where there are any; only live claims have it.
+pub(super) const ATTRIBUTES: &str = "attributes";
+/// The table's TTL attribute; only tombstones have it.
+pub(super) const EXPIRES_AT: &str = "expiresAt";
+/// Message id to epoch ms; absent when empty.
+pub(super) const PAST_DELIVERIES: &str = "pastDeliveries";
+
+/// Every attribute that a release takes away.
+pub(super) const OF_LIVE_CLAIMS: [&str; 6] = [BATCH_ID, SEQ, MESSAGE, SOURCE, SENT_AT, ATTRIBUTES];
+/// What [`read_lock_item`] needs: no body, which may be of any size.
+pub(super) const LOCK_ITEM_PROJECTION: &str =
+    "messageId, sqsMessageId, bodyHash, batchId, seq, expiresAt, pastDeliveries";
+/// What [`read_event`] needs. `source` is a reserved word.
+pub(super) const EVENT_PROJECTION: &str =
+    "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt";
+
+/// The attributes every claim has, in the order of [`claim_values`].
+pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
+    MESSAGE_ID,
+    SQS_MESSAGE_ID,
+    BODY_HASH,
+    BATCH_ID,
+    SEQ,
+    MESSAGE,
+    SOURCE,
+    SENT_AT,
+];
+
+/// The values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`] and [`PAST_DELIVERIES`] where
+/// it has them.
+pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
+    let candidate = &claim.candidate;
+    let mut values = Vec::with_capacity(OF_EVERY_CLAIM.len() + 2);
+    values.extend([
+        s(candidate.event_id.as_str()),
+        s(candidate.sqs_message_id.as_str()),
+        b(*candidate.body_hash.as_bytes()),
+        s(claim.seat.shard().to_string()),
+        n(claim.seat.seq),
+        s(&*candidate.body),
+        s(candidate.source.as_str()),
+        ms(candidate.sent_at),
+    ]);
+    values.extend(candidate.attributes.as_deref().map(s));
+    values.extend((!claim.past.is_empty()).then(|| past_value(&claim.past)));
+    values
+}
+
+/// The names that go with [`claim_values`].
+pub(super) fn claim_names(
+    has_attributes: bool,
+    has_past: bool,
+) -> impl Iterator<Item = &'static str> {
+    OF_EVERY_CLAIM
+        .into_iter()
+        .chain(has_attributes.then_some(ATTRIBUTES))
+        .chain(has_past.then_some(PAST_DELIVERIES))
+}
+
+/// A claim as an item.
+pub(super) fn claim_item(claim: &Claim) -> Item {
+    claim_names(claim.candidate.attributes.is_some(), !claim.past.is_empty())
+        .map(str::to_owned)
+        .zip(claim_values(claim))
+        .collect()
+}
+
+fn past_value(past: &PastDeliveries) -> AttributeValue {
+    AttributeValue::M(
+        past.iter()
+            .map(|(id, until)| (id.as_str().to_owned(), ms(*until)))
+            .collect(),
+    )
+}
+
+/// The answer for a claim that no table takes, so that it is not sent: one such member may get a whole request
+/// refused, and its neighbours with it.
+pub(super) fn unstorable(claim: &Claim) -> Option<ClaimReply> {
+    let bytes = claim.candidate.item_bytes() + past_bytes(&claim.past);
+    (bytes > DYNAMODB_ITEM_BYTES_MAX).then(|| {
+        ClaimReply::Unstorable(format!(
+            "item of `{bytes}` bytes, at most {DYNAMODB_ITEM_BYTES_MAX} are stored"
+        ))
+    })
+}
+
+/// Of the map: its name and 3 of overhead; of each entry: its name, at most 21 of number and 1 of overhead.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html> (2026-08).
+fn past_bytes(past: &PastDeliveries) -> usize {
+    match past.len() {
+        0 => 0,
+        _ => {
+            PAST_DELIVERIES.len() + 3 + past.keys().map(|id| id.as_str().len() + 22).sum::<usize>()
+        }
+    }
+}
+
+/// Reads an item, whatever it holds besides what [`LOCK_ITEM_PROJECTION`] names.
+pub(super) fn read_lock_item(
+    table: &str,
+    item: Item,
+) -> Result<(EventId, LockItem), MalformedItem> {
+    let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
+    let id = event_id(&item)?;
+    let state = if item.has(BATCH_ID) {
+        let (shard, seq) = live(&mut item)?;
+        LockState::Live { shard, seq }
+    } else {
+        let expires_at = item.time_secs(EXPIRES_AT)?;
+        LockState::Tombstone {
+            expires_at: item.required(EXPIRES_AT, expires_at)?,
+        }
+    };
+    let lock_item = LockItem {
+        sqs_message_id: sqs_message_id(&mut item)?,
+        body_hash: body_hash(&mut item)?,
+        past: past_deliveries(&mut item)?,
+        state,
+    };
+    Ok((id, lock_item))
+}
+
+/// Reads a live claim with its body; `None` for a tombstone.
+pub(super) fn read_event(table: &str, item: Item) -> Result<Option<StoredEvent>, MalformedItem> {
+    let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
+    if !item.has(BATCH_ID) {
+        return Ok(None);
+    }
+    let event_id = event_id(&item)?;
+    let (shard, seq) = live(&mut item)?;
+    let body = item.text::<String>(MESSAGE)?;
+    let source = item.text(SOURCE)?;
+    let sent_at = item.time_ms(SENT_AT)?;
+    Ok(Some(StoredEvent {
+        event_id,
+        sqs_message_id: sqs_message_id(&mut item)?,
+        body_hash: body_hash(&mut item)?,
+        shard,
+        seq,
+        body: Arc::from(item.required(MESSAGE, body)?),
+        source: item.required(SOURCE, source)?,
+        sent_at: item.required(SENT_AT, sent_at)?,
+    }))
+}
+
+/// Reads an entry of the index, or the key where a page of it ended.
+pub(super) fn read_index_entry(table: &str, item: Item) -> Result<IndexEntry, MalformedItem> {
+    let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
+    let seq = item.number(SEQ)?;
+    Ok(IndexEntry {
+        event_id: event_id(&item)?,
+        seq: item.required(SEQ, seq)?,
+    })
+}
+
+/// The key where a page of the index ended.
+pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> Item {
+    [
+        (MESSAGE_ID, s(entry.event_id.as_str())),
+        (BATCH_ID, s(shard.to_string())),
+        (SEQ, n(entry.seq)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// The partition key of an event.
+pub(super) fn key(id: &EventId) -> Item {
+    [(MESSAGE_ID.to_owned(), s(id.as_str()))].into()
+}
+
+/// The partition key of an item, whatever else is in it.
+pub(super) fn key_text(item: &Item) -> Option<&str> {
+    item.get(MESSAGE_ID)?.as_s().ok().map(String::as_str)
+}
+
+fn event_id(item: &StoredItem<'_>) -> Result<EventId, MalformedItem> {
+    EventId::try_from(item.key()).map_err(|error| item.malformed(MESSAGE_ID, error))
+}
+
+fn live(item: &mut StoredItem<'_>) -> Result<(BatchShard, u32), MalformedItem> {
+    let shard = item.parsed(BATCH_ID)?;
+    let seq = item.number(SEQ)?;
+    Ok((item.required(BATCH_ID, shard)?, item.required(SEQ, seq)?))
+}
+
+fn sqs_message_id(item: &mut StoredItem<'_>) -> Result<SqsMessageId, MalformedItem> {
+    let id = item.text(SQS_MESSAGE_ID)?;
+    item.required(SQS_MESSAGE_ID, id)
+}
+
+fn body_hash(item: &mut StoredItem<'_>) -> Result<BodyHash, MalformedItem> {
+    let bytes = item.bytes(BODY_HASH)?;
+    let bytes = item.required(BODY_HASH, bytes)?;
+    BodyHash::try_from(bytes.as_slice()).map_err(|error| item.malformed(BODY_HASH, error))
+}
+
+fn past_deliveries(item: &mut StoredItem<'_>) -> Result<PastDeliveries, MalformedItem> {
+    let past = item.map(PAST_DELIVERIES)?;
+    let entry = |(id, until): (String, AttributeValue)| {
+        let id =
+            SqsMessageId::try_from(id).map_err(|error| item.malformed(PAST_DELIVERIES, error))?;
+        let until = until.as_n().ok().and_then(|number| number.parse().ok());
+        let until = until.ok_or_else(|| {
+            item.malformed(PAST_DELIVERIES, "has a time that is not epoch milliseconds")
+        })?;
+        Ok((id, Timestamp::from_ms(until)))
+    };
+    past.into_iter().map(entry).collect()
+}

@@ -1,0 +1,30 @@
+//! The ports on AWS: DynamoDB, SQS, and the machine's own clock and randomness.
+//!
+//! Every method is one attempt. The SDK's retries are switched off in [`Clients`], so that the schedule, the budget
+//! and the meaning of a lost reply are decided in one place, [`calls`](crate::calls). What the adapters do own: the
+//! form of items and expressions (each beside the prose of what it permits), how many items one request carries,
+//! which reply belongs to which item, and what an error of a service means ([`PortError`](crate::ports::PortError)).
+//!
+//! What a stored item holds is checked when it is read: one that somebody edited by hand is refused with its key and
+//! attribute, never a panic.
+
+mod attributes;
+mod batch_items;
+mod batch_writes;
+mod clients;
+mod dynamo_batch_store;
+mod dynamo_lock_store;
+mod errors;
+mod lock_items;
+mod partiql;
+mod put;
+mod sqs_batch_queue;
+mod sqs_quarantine;
+mod system;
+
+pub use clients::Clients;
+pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
+pub use dynamo_lock_store::DynamoLockStore;
+pub use sqs_batch_queue::SqsBatchQueue;
+pub use sqs_quarantine::SqsQuarantine;
+pub use system::{SystemClock, SystemEntropy};

@@ -1,0 +1,152 @@
+//! Claims, replacements and releases by plain conditional calls, one item each.
+//!
+//! A claim that meets an item gets it back with the refusal (`ALL_OLD`), at no further read.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::http::HttpResponse;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
+
+use super::attributes::{n, s, ttl};
+use super::errors::{DYNAMODB, is_item_too_large, port_error};
+use super::lock_items::{claim_item, key, read_lock_item, unstorable};
+use crate::ids::{BatchShard, EventId};
+use crate::ports::{ClaimReply, ReleaseReply};
+use crate::protocol::claim::{Claim, LockItem, LockState};
+use crate::time::Timestamp;
+
+/// Permits the write only where there is no item with this event id.
+const NO_ITEM: &str = "attribute_not_exists(messageId)";
+/// Permits the write only while the item is the live claim of this message in this seat.
+const SAME_LIVE_CLAIM: &str = "batchId = :batchId AND seq = :seq AND sqsMessageId = :sqsMessageId";
+/// Permits the write only while the item is the tombstone of this message with this end.
+const SAME_TOMBSTONE: &str =
+    "attribute_not_exists(batchId) AND sqsMessageId = :sqsMessageId AND expiresAt = :expiresAt";
+/// Permits the write only while the item is a live claim of this batch; not where there is no item.
+const SAME_BATCH: &str = "batchId = :batchId";
+/// Makes a tombstone of a claim. Removing an attribute that the item does not have is no error.
+const TO_TOMBSTONE: &str =
+    "SET expiresAt = :expiresAt REMOVE batchId, seq, message, #source, sentAt, attributes";
+
+/// Writes a claim where there is no item.
+pub(super) async fn claim(client: &Client, table: &str, claim: &Claim) -> ClaimReply {
+    if let Some(reply) = unstorable(claim) {
+        return reply;
+    }
+    put(
+        client.put_item().condition_expression(NO_ITEM),
+        table,
+        claim,
+    )
+    .await
+}
+
+/// Writes a claim in place of `expected`.
+pub(super) async fn replace(
+    client: &Client,
+    table: &str,
+    claim: &Claim,
+    expected: &LockItem,
+) -> ClaimReply {
+    if let Some(reply) = unstorable(claim) {
+        return reply;
+    }
+    let call = client
+        .put_item()
+        .expression_attribute_values(":sqsMessageId", s(expected.sqs_message_id.as_str()));
+    let call = match expected.state {
+        LockState::Live { shard, seq } => call
+            .condition_expression(SAME_LIVE_CLAIM)
+            .expression_attribute_values(":batchId", s(shard.to_string()))
+            .expression_attribute_values(":seq", n(seq)),
+        LockState::Tombstone { expires_at } => call
+            .condition_expression(SAME_TOMBSTONE)
+            .expression_attribute_values(":expiresAt", ttl(expires_at)),
+    };
+    put(call, table, claim).await
+}
+
+async fn put(call: PutItemFluentBuilder, table: &str, claim: &Claim) -> ClaimReply {
+    let sent = call
+        .table_name(table)
+        .set_item(Some(claim_item(claim)))
+        .return_values_on_condition_check_failure(AllOld)
+        .send()
+        .await;
+    match sent {
+        Ok(_) => ClaimReply::Written,
+        Err(error) => refused_put(table, error),
+    }
+}
+
+fn refused_put(table: &str, error: SdkError<PutItemError, HttpResponse>) -> ClaimReply {
+    let (code, message) = (
+        error.code().unwrap_or_default(),
+        error.message().unwrap_or_default(),
+    );
+    if is_item_too_large(code, message) {
+        return ClaimReply::Unstorable(message.to_owned());
+    }
+    if !error
+        .as_service_error()
+        .is_some_and(PutItemError::is_conditional_check_failed_exception)
+    {
+        return ClaimReply::Error(port_error(DYNAMODB, table, &error));
+    }
+    let PutItemError::ConditionalCheckFailedException(failure) = error.into_service_error() else {
+        return ClaimReply::Exists(None);
+    };
+    match failure.item.map(|item| read_lock_item(table, item)) {
+        None => ClaimReply::Exists(None),
+        Some(Ok((_, item))) => ClaimReply::Exists(Some(item)),
+        Some(Err(malformed)) => ClaimReply::Error(malformed.into()),
+    }
+}
+
+/// Releases a claim.
+pub(super) async fn release(
+    client: &Client,
+    table: &str,
+    (id, shard): (&EventId, BatchShard),
+    expires_at: Option<Timestamp>,
+) -> ReleaseReply {
+    match expires_at {
+        Some(expires_at) => {
+            let call = client
+                .update_item()
+                .table_name(table)
+                .set_key(Some(key(id)))
+                .condition_expression(SAME_BATCH)
+                .update_expression(TO_TOMBSTONE)
+                .expression_attribute_names("#source", "source")
+                .expression_attribute_values(":batchId", s(shard.to_string()))
+                .expression_attribute_values(":expiresAt", ttl(expires_at));
+            release_reply(table, call.send().await)
+        }
+        None => {
+            let call = client
+                .delete_item()
+                .table_name(table)
+                .set_key(Some(key(id)))
+                .condition_expression(SAME_BATCH)
+                .expression_attribute_values(":batchId", s(shard.to_string()));
+            release_reply(table, call.send().await)
+        }
+    }
+}
+
+fn release_reply<T, E>(table: &str, sent: Result<T, SdkError<E, HttpResponse>>) -> ReleaseReply
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    match sent {
+        Ok(_) => ReleaseReply::Released,
+        // Not this batch's claim any more.
+        Err(error) if error.code() == Some("ConditionalCheckFailedException") => {
+            ReleaseReply::Released
+        }
+        Err(error) => ReleaseReply::Error(port_error(DYNAMODB, table, &error)),
+    }
+}

@@ -1,0 +1,45 @@
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+
+use super::errors::{SQS, port_error};
+use crate::limits::SQS_DELAY_MAX;
+use crate::ports::{BatchQueue, PortError};
+use crate::wire::Ticket;
+
+/// The batch queue on SQS.
+#[derive(Clone, Debug)]
+pub struct SqsBatchQueue {
+    client: Client,
+    queue_url: String,
+}
+
+impl SqsBatchQueue {
+    /// The queue at `queue_url`.
+    pub fn new(client: Client, queue_url: impl Into<String>) -> SqsBatchQueue {
+        SqsBatchQueue {
+            client,
+            queue_url: queue_url.into(),
+        }
+    }
+}
+
+impl BatchQueue for SqsBatchQueue {
+    async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError> {
+        debug_assert!(delay <= SQS_DELAY_MAX, "delay of {delay:?}");
+        // Never early: a part of a second counts as a whole one.
+        let delay_secs = delay.as_millis().div_ceil(1_000);
+        let sent = self
+            .client
+            .send_message()
+            .queue_url(&self.queue_url)
+            .message_body(ticket.to_body())
+            .delay_seconds(i32::try_from(delay_secs).unwrap_or(i32::MAX))
+            .send()
+            .await;
+        match sent {
+            Ok(_) => Ok(()),
+            Err(error) => Err(port_error(SQS, &self.queue_url, &error)),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+use std::time::{Duration, SystemTime};
+
+use uuid::{NoContext, Uuid};
+
+use crate::ids::BatchId;
+use crate::ports::{Clock, Entropy};
+use crate::time::Timestamp;
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        SystemTime::now().into()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// The machine's randomness: batch ids from the operating system's generator, jitter from a fast one per thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    fn batch_id(&self, now: Timestamp) -> BatchId {
+        let nanos = (now.as_ms() % 1_000) as u32 * 1_000_000;
+        // No counter: 74 random bits beside the millisecond, as environments that cannot know of each other need.
+        let timestamp = uuid::Timestamp::from_unix(NoContext, now.as_ms() / 1_000, nanos);
+        BatchId::new(Uuid::new_v7(timestamp))
+    }
+
+    fn jitter(&self) -> f64 {
+        fastrand::f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn batch_ids_sort_by_the_time_given_and_never_repeat() {
+        let ids = |ms| {
+            (0..1_000).map(move |_| SystemEntropy.batch_id(Timestamp::from_ms(ms)).to_string())
+        };
+        let early: BTreeSet<String> = ids(1_700_000_000_999).collect();
+        let late: BTreeSet<String> = ids(1_700_000_001_000).collect();
+        assert_eq!((early.len(), late.len()), (1_000, 1_000));
+        assert!(early.last() < late.first());
+    }
+
+    #[test]
+    fn jitter_is_within_its_range() {
+        assert!(
+            (0..1_000)
+                .map(|_| SystemEntropy.jitter())
+                .all(|jitter| (0.0..1.0).contains(&jitter))
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! Calls with a budget: what is repeated, how long, and when it is given up.
+//!
+//! Every loop here ends by `stop_at`, the point of an invocation after which nothing new is started.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+
+use crate::ids::BatchId;
+use crate::ports::{BatchReply, BatchStore, Clock, Entropy, PortError};
+use crate::protocol::batch::{BatchRecord, BatchWrite, already_applied};
+use crate::protocol::retry::RetryPolicy;
+use crate::time::Timestamp;
+
+/// When to stop, and how to wait: what every retry loop of one invocation shares.
+#[derive(Debug)]
+pub struct Budget<'a, C, E> {
+    /// Time.
+    pub clock: &'a C,
+    /// Jitter.
+    pub entropy: &'a E,
+    /// Nothing new is started at or after this time.
+    pub stop_at: Timestamp,
+}
+
+impl<C, E> Clone for Budget<'_, C, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C, E> Copy for Budget<'_, C, E> {}
+
+impl<'a, C: Clock, E: Entropy> Budget<'a, C, E> {
+    /// Whether something new may be started.
+    pub fn open(&self) -> bool {
+        self.clock.now() < self.stop_at
+    }
+
+    /// Waits before repetition `attempt` (1 is the first); `false` when there is no time left for another attempt.
+    pub async fn pause(&self, policy: RetryPolicy, attempt: u32) -> bool {
+        let pause = policy.pause(attempt, self.entropy.jitter());
+        if self.clock.now() + pause >= self.stop_at {
+            return false;
+        }
+        self.clock.sleep(pause).await;
+        self.open()
+    }
+
+    /// Repeats `call` while it is throttled or unanswered and time is left.
+    ///
+    /// # Errors
+    /// The last [`PortError`]; [`PortError::Unknown`] says that the call may have taken effect.
+    pub async fn call<T, F>(&self, policy: RetryPolicy, mut call: impl FnMut() -> F) -> Result<T, PortError>
+    where
+        F: Future<Output = Result<T, PortError>>,
+    {
+        let mut attempt = 0;
+        let mut unknown = None;
+        loop {
+            let error = match call().await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            attempt += 1;
+            if !error.retryable() || !self.pause(policy, attempt).await {
+                // An earlier attempt without an answer may have taken effect, whatever the last one said.
+                return Err(unknown.unwrap_or(error));
+            }
+            if matches!(error, PortError::Unknown { .. }) {
+                unknown = Some(error);
+            }
+        }
+    }
+
+    /// Applies a write to a batch record; an earlier attempt whose reply was lost is recognised.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub async fn write<B: BatchStore>(
+        &self,
+        store: &B,
+        batch: BatchId,
+        write: &BatchWrite,
+    ) -> Result<Written, PortError> {
+        Ok(match self.call(RetryPolicy::CONTROL, || store.write(batch, write)).await? {
+            BatchReply::Applied(record) => Written::Applied(record),
+            BatchReply::Refused(Some(record)) if already_applied(&record, write) => Written::Applied(record),
+            BatchReply::Refused(record) => Written::Refused(record),
+        })
+    }
+}
+
+/// What became of a write to a batch record.
+#[derive(Debug)]
+pub enum Written {
+    /// It is in force; the record as it stands.
+    Applied(Box<BatchRecord>),
+    /// Its condition does not hold; the record as it stands.
+    Refused(Option<Box<BatchRecord>>),
+}
+
+/// Runs futures, at most `limit` at once; answers in order of completion.
+///
+/// Takes the futures themselves and not a closure that makes them: a stream that holds such a closure across an
+/// `await` is not provably `Send`. Source: <https://github.com/rust-lang/rust/issues/102211>.
+pub async fn bounded<F: Future>(futures: Vec<F>, limit: usize) -> Vec<F::Output> {
+    stream::iter(futures).buffer_unordered(limit.max(1)).collect().await
+}
+
+/// How long one attempt may take: a quarter of the margin, so that a write, its settling read and its account still
+/// fit between the last start and the deadline.
+pub fn attempt_timeout(deadline_margin: Duration) -> Duration {
+    (deadline_margin / 4).min(crate::limits::ATTEMPT_TIMEOUT_MAX)
+}

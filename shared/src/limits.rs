@@ -1,0 +1,52 @@
+//! Every service limit this program relies on and every cap of its own, with unit, source and date.
+
+use std::time::Duration;
+
+/// Clocks of two machines differ by less than this. An assumption of the design, not a measurement.
+pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(2);
+
+/// Largest delay of an SQS message.
+/// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-timers.html> (2026-08).
+pub const SQS_DELAY_MAX: Duration = Duration::from_secs(900);
+/// Entries of one SQS batch request.
+/// Source: botocore `sqs` service model, SendMessageBatch (2026-08).
+pub const SQS_BATCH_ENTRIES_MAX: usize = 10;
+/// Bytes of one SQS message, and of one batch request, attributes included.
+/// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html> (2026-08).
+pub const SQS_MESSAGE_BYTES_MAX: usize = 1_048_576;
+
+/// Bytes of one DynamoDB item, attribute names included.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html> (2026-08).
+pub const DYNAMODB_ITEM_BYTES_MAX: usize = 409_600;
+/// Bytes of a DynamoDB partition key value.
+/// Source: same page.
+pub const DYNAMODB_KEY_BYTES_MAX: usize = 2_048;
+/// Statements of one BatchExecuteStatement.
+/// Source: botocore `dynamodb` service model (2026-08).
+pub const PARTIQL_STATEMENTS_MAX: usize = 25;
+/// Keys of one BatchGetItem.
+/// Source: botocore `dynamodb` service model (2026-08).
+pub const BATCH_GET_KEYS_MAX: usize = 100;
+
+/// What a claim takes besides its texts: attribute names, numbers, the hash, and the batch shard.
+pub const CLAIM_OVERHEAD_BYTES: usize = 256;
+/// Past deliveries one lock item remembers under `ON_DUPLICATE=requeue`; the next duplicate waits until one expires.
+pub const PAST_DELIVERIES_MAX: usize = 32;
+/// Parts of one batch. Each straggler pass that finds something makes one; a batch that needs more is broken.
+pub const PARTS_MAX: usize = 100;
+/// How often a claim may find the item changed between reading and replacing it before it is given up as failed.
+pub const REPLACE_ROUNDS_MAX: usize = 4;
+
+/// How long a batch record is kept after its end, for audit and for claims that surface late.
+pub const BATCH_RECORD_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);
+/// Longest dedup window: a late claim is judged by its batch's record, which must outlive the window.
+pub const DEDUP_WINDOW_MAX: Duration = Duration::from_secs(13 * 24 * 3_600);
+/// How long past its due time a batch is left alone before the sweep sends another ticket.
+pub const DUE_GRACE: Duration = Duration::from_secs(60);
+
+/// Longest one call to DynamoDB or SQS may take before its reply counts as lost.
+pub const ATTEMPT_TIMEOUT_MAX: Duration = Duration::from_millis(1_500);
+
+const _: () = assert!(BATCH_RECORD_RETENTION.as_secs() > DEDUP_WINDOW_MAX.as_secs());
+const _: () = assert!(CLOCK_SKEW_MAX.as_secs() < SQS_DELAY_MAX.as_secs());
+const _: () = assert!(CLAIM_OVERHEAD_BYTES + PAST_DELIVERIES_MAX * 256 + DYNAMODB_KEY_BYTES_MAX < DYNAMODB_ITEM_BYTES_MAX);

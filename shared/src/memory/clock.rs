@@ -1,0 +1,89 @@
+use std::future::Future;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use uuid::Builder;
+
+use super::locked;
+use crate::ids::BatchId;
+use crate::ports::{Clock, Entropy};
+use crate::time::Timestamp;
+
+/// A clock that moves only when told to; sleeping moves it.
+#[derive(Debug)]
+pub struct ManualClock(Mutex<Timestamp>);
+
+impl ManualClock {
+    /// A clock that shows `now`.
+    pub fn at(now: Timestamp) -> ManualClock {
+        ManualClock(Mutex::new(now))
+    }
+
+    /// Moves it forward.
+    pub fn advance(&self, by: Duration) {
+        let mut now = locked(&self.0);
+        *now = *now + by;
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        *locked(&self.0)
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        self.advance(duration);
+        std::future::ready(())
+    }
+}
+
+/// Randomness that follows from a seed.
+#[derive(Debug)]
+pub struct SeededEntropy(Mutex<u64>);
+
+impl SeededEntropy {
+    /// The same seed gives the same sequence.
+    pub fn new(seed: u64) -> SeededEntropy {
+        SeededEntropy(Mutex::new(seed))
+    }
+
+    /// SplitMix64: <https://prng.di.unimi.it/splitmix64.c>.
+    fn next(&self) -> u64 {
+        let mut state = locked(&self.0);
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+impl Entropy for SeededEntropy {
+    fn batch_id(&self, now: Timestamp) -> BatchId {
+        let mut random = [0; 10];
+        random[..8].copy_from_slice(&self.next().to_be_bytes());
+        random[8..].copy_from_slice(&self.next().to_be_bytes()[..2]);
+        BatchId::new(Builder::from_unix_timestamp_millis(now.as_ms(), &random).into_uuid())
+    }
+
+    fn jitter(&self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_seed_gives_one_sequence_of_batch_ids_sorted_by_time() {
+        let ids = |seed| {
+            let entropy = SeededEntropy::new(seed);
+            [1_000, 2_000, 3_000].map(|ms| entropy.batch_id(Timestamp::from_ms(1_700_000_000_000 + ms)).to_string())
+        };
+        assert_eq!(ids(1), ids(1));
+        assert_ne!(ids(1), ids(2));
+        assert!(ids(1).is_sorted());
+        assert_eq!(&ids(1)[0][14..15], "7");
+    }
+}

@@ -1,0 +1,249 @@
+//! What the protocol needs of the world.
+//!
+//! Every method is one attempt: the adapters do not retry, so that the schedule, the budget and the meaning of a lost
+//! reply are decided in one place, [`calls`](crate::calls), and the simulation exercises exactly that code.
+//! Losing a race is an outcome, not an error.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::ids::{BatchId, BatchShard, BodyHash, EventId, Seq, SourceArn, SqsMessageId};
+use crate::protocol::batch::{BatchRecord, BatchWrite, Status};
+use crate::protocol::claim::{Claim, LockItem, LockState};
+use crate::time::Timestamp;
+use crate::wire::Ticket;
+
+/// Why an attempt has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// The service said "not now"; nothing was written.
+    #[error("throttled by {service}: {message}")]
+    Throttled {
+        /// Which service.
+        service: &'static str,
+        /// Its words.
+        message: String,
+    },
+    /// No reply, or one that does not tell: a write may have been applied, now or later.
+    #[error("no answer from {service}: {message}")]
+    Unknown {
+        /// Which service.
+        service: &'static str,
+        /// What was seen instead.
+        message: String,
+    },
+    /// The service said "never": missing table or queue, no permission, invalid request. Nothing was written.
+    #[error("refused by {service}: {message}")]
+    Refused {
+        /// Which service.
+        service: &'static str,
+        /// Its words.
+        message: String,
+    },
+}
+
+impl PortError {
+    /// Whether the same call may succeed later.
+    pub fn retryable(&self) -> bool {
+        match self {
+            PortError::Throttled { .. } | PortError::Unknown { .. } => true,
+            PortError::Refused { .. } => false,
+        }
+    }
+}
+
+/// What one attempt to write one lock item came to.
+#[derive(Debug)]
+pub enum ClaimReply {
+    /// The claim is in the table.
+    Written,
+    /// The condition did not hold. The item that is there, where the store tells; else read it.
+    Exists(Option<LockItem>),
+    /// No result for this item; see [`PortError`] for whether it may have been written.
+    Error(PortError),
+    /// The store takes every other item, but never this one (too large for it).
+    Unstorable(String),
+}
+
+/// What one attempt to release one claim came to.
+#[derive(Debug)]
+pub enum ReleaseReply {
+    /// It is released, or was not this batch's claim any more.
+    Released,
+    /// No result for this item.
+    Error(PortError),
+}
+
+/// A claim's entry in the index: a proposal, not the truth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexEntry {
+    /// The event.
+    pub event_id: EventId,
+    /// Position in the batch.
+    pub seq: Seq,
+}
+
+/// One page of a shard's index entries.
+#[derive(Clone, Debug, Default)]
+pub struct IndexPage {
+    /// In seq order.
+    pub entries: Vec<IndexEntry>,
+    /// Where the next page starts; `None` at the end.
+    pub next: Option<IndexEntry>,
+}
+
+/// An event as it stands in the lock table: what is delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// The event.
+    pub event_id: EventId,
+    /// The message that claimed it.
+    pub sqs_message_id: SqsMessageId,
+    /// Content hash of the body.
+    pub body_hash: BodyHash,
+    /// Where it sits.
+    pub shard: BatchShard,
+    /// Position in the batch.
+    pub seq: Seq,
+    /// The body.
+    pub body: Arc<str>,
+    /// Where it came from.
+    pub source: SourceArn,
+    /// When it was sent.
+    pub sent_at: Timestamp,
+}
+
+/// The lock table.
+pub trait LockStore: Send + Sync {
+    /// How many claims or releases one request carries at most.
+    fn items_per_request(&self) -> usize;
+
+    /// Writes claims for event ids that have no item. At most [`items_per_request`](Self::items_per_request), no two
+    /// with one event id. Answers per claim, in order.
+    fn claim(&self, claims: &[Claim]) -> impl Future<Output = Vec<ClaimReply>> + Send;
+
+    /// Replaces `expected`, on condition that it is still exactly that state of that message.
+    fn replace(&self, claim: &Claim, expected: &LockItem) -> impl Future<Output = ClaimReply> + Send;
+
+    /// Reads items, strongly consistent, in order; `None` where there is no item. At most 100.
+    /// May answer fewer than asked (the rest was not read): ask again for the rest.
+    fn read(&self, ids: &[EventId]) -> impl Future<Output = Result<Vec<Option<LockItem>>, PortError>> + Send;
+
+    /// Reads those of `ids` that are live claims, strongly consistent, any batch; others are left out of the answer.
+    /// At most 100. The second list holds ids that were not read: ask again for them.
+    fn read_events(
+        &self,
+        ids: &[EventId],
+    ) -> impl Future<Output = Result<(Vec<StoredEvent>, Vec<EventId>), PortError>> + Send;
+
+    /// Releases claims on condition that they are still those of `shard`: as tombstones until `expires_at`, or, with
+    /// `None`, by deleting them. At most [`items_per_request`](Self::items_per_request). Answers per item, in order.
+    fn release(
+        &self,
+        items: &[(EventId, BatchShard)],
+        expires_at: Option<Timestamp>,
+    ) -> impl Future<Output = Vec<ReleaseReply>> + Send;
+
+    /// One page of the index, eventually consistent: entries may be missing, and may be of claims long released.
+    fn index(
+        &self,
+        shard: BatchShard,
+        after: Option<&IndexEntry>,
+    ) -> impl Future<Output = Result<IndexPage, PortError>> + Send;
+}
+
+/// What a conditional write to the batch table came to.
+#[derive(Debug)]
+pub enum BatchReply {
+    /// Applied; the record as it stands now.
+    Applied(Box<BatchRecord>),
+    /// The condition did not hold; the record as it stands, `None` when there is none.
+    Refused(Option<Box<BatchRecord>>),
+}
+
+/// The batch table.
+pub trait BatchStore: Send + Sync {
+    /// Writes a new record. Its id is new; finding it there means an earlier attempt was applied, which is success.
+    fn create(&self, record: &BatchRecord) -> impl Future<Output = Result<(), PortError>> + Send;
+
+    /// Reads a record, strongly consistent.
+    fn read(&self, batch: BatchId) -> impl Future<Output = Result<Option<BatchRecord>, PortError>> + Send;
+
+    /// Applies `write` as [`apply`](crate::protocol::batch::apply) says, atomically.
+    fn write(
+        &self,
+        batch: BatchId,
+        write: &BatchWrite,
+    ) -> impl Future<Output = Result<BatchReply, PortError>> + Send;
+
+    /// Up to `max` records with this status whose `dueAt` is before `now`, oldest first, eventually consistent.
+    fn overdue(
+        &self,
+        status: Status,
+        now: Timestamp,
+        max: usize,
+    ) -> impl Future<Output = Result<Vec<BatchRecord>, PortError>> + Send;
+}
+
+/// The batch queue.
+pub trait BatchQueue: Send + Sync {
+    /// Sends a ticket that becomes visible after `delay` (whole seconds, at most 900). A lost reply may mean that it
+    /// was sent; sending it again is harmless.
+    fn send(&self, ticket: &Ticket, delay: Duration) -> impl Future<Output = Result<(), PortError>> + Send;
+}
+
+/// A message that cannot be processed, on its way to where people look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// The message.
+    pub sqs_message_id: SqsMessageId,
+    /// Its event id, where it has one.
+    pub event_id: Option<EventId>,
+    /// Where it came from.
+    pub source: SourceArn,
+    /// What is wrong with it.
+    pub reason: String,
+    /// The body as received.
+    pub body: Arc<str>,
+}
+
+/// The quarantine queue.
+pub trait Quarantine: Send + Sync {
+    /// Sends up to 10 messages; answers per message, in order. A lost reply may mean that it was sent; sending it
+    /// again shows it twice, which is better than not at all.
+    fn send(&self, messages: &[Quarantined]) -> impl Future<Output = Vec<Result<(), PortError>>> + Send;
+}
+
+/// Time, and waiting for it.
+pub trait Clock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+
+    /// Resolves after `duration`.
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
+}
+
+/// New batch ids and jitter: the randomness of the protocol.
+pub trait Entropy: Send + Sync {
+    /// A batch id never given before.
+    fn batch_id(&self, now: Timestamp) -> BatchId;
+
+    /// Uniform in `0.0..1.0`.
+    fn jitter(&self) -> f64;
+}
+
+impl LockItem {
+    /// Whether the item is still in the state `expected` was read in: the condition of a replacement.
+    pub fn is_same_state(&self, expected: &LockItem) -> bool {
+        self.sqs_message_id == expected.sqs_message_id && self.state == expected.state
+    }
+
+    /// The end of a tombstone's window, `None` for a live claim.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        match self.state {
+            LockState::Live { .. } => None,
+            LockState::Tombstone { expires_at } => Some(expires_at),
+        }
+    }
+}

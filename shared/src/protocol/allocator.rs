@@ -1,0 +1,365 @@
+//! The current batches of one environment: who may sit where, and when a batch is full.
+//!
+//! A batch enters this state only as an [`Opened`], which exists only after its record *and* its ticket were
+//! acknowledged; seats come only from here. So no claim can name a batch that nobody was told about.
+//!
+//! Seats are not claims: a seat whose attempt met a duplicate gives its place back, so that a full batch holds
+//! exactly as many events as it may. Seqs are never reused.
+//!
+//! The state is shared by all invocations of an environment (several at once under `AWS_LAMBDA_MAX_CONCURRENCY`).
+//! It holds nothing of an invocation: an invocation that dies takes the whole environment, and this state, with it.
+
+use std::collections::BTreeMap;
+
+use crate::ids::{BatchId, BatchKey, Seat, Seq, SourceArn};
+use crate::protocol::batch::Account;
+use crate::protocol::invariants;
+use crate::seqs::SeqSet;
+use crate::time::Timestamp;
+
+/// What has a current batch of its own: an event source and, where `BATCH_KEY` is set, a key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot {
+    /// The event source.
+    pub source: SourceArn,
+    /// The batch key.
+    pub key: Option<BatchKey>,
+}
+
+/// How large batches may be, and how many may be open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Claims of one batch.
+    pub items_max: u64,
+    /// Sum of the bodies of one batch.
+    pub bytes_max: u64,
+    /// Index shards of one batch.
+    pub shards: u16,
+    /// Batches open at once, over all slots that have a key.
+    pub keys_max: usize,
+}
+
+/// A batch being opened. Nothing may be claimed into it yet.
+#[derive(Debug)]
+#[must_use = "an opening that is neither finished nor failed blocks its slot"]
+pub struct Opening {
+    /// Whose batch it will be.
+    pub slot: Slot,
+    _private: (),
+}
+
+/// An opening whose record is acknowledged and whose ticket is not.
+#[derive(Debug)]
+#[must_use = "an opening that is neither finished nor failed blocks its slot"]
+pub struct Recorded {
+    slot: Slot,
+    id: BatchId,
+    closes_at: Timestamp,
+}
+
+/// An opening whose record and ticket are both acknowledged: now the batch may enter the state.
+#[derive(Debug)]
+#[must_use = "an opened batch must be handed to the allocator"]
+pub struct Opened {
+    slot: Slot,
+    id: BatchId,
+    closes_at: Timestamp,
+}
+
+impl Opening {
+    /// The batch record is in the table.
+    pub fn record_acknowledged(self, id: BatchId, closes_at: Timestamp) -> Recorded {
+        Recorded { slot: self.slot, id, closes_at }
+    }
+}
+
+impl Recorded {
+    /// The ticket is in the queue.
+    pub fn ticket_acknowledged(self) -> Opened {
+        Opened { slot: self.slot, id: self.id, closes_at: self.closes_at }
+    }
+}
+
+/// How a seat ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeatEnd {
+    /// Its claim is in the table.
+    Claimed,
+    /// Its claim is not in the table and never will be.
+    Free,
+    /// Its claim may be in the table, or may still arrive there.
+    Uncertain,
+}
+
+/// The answer to a wish for seats.
+#[derive(Debug)]
+pub enum Seating {
+    /// Seats for the first so many of those who asked; at least one.
+    Seats(Vec<Seat>),
+    /// There is no batch: open this one, then ask again.
+    Open(Opening),
+    /// A batch is being opened, or its last places depend on attempts under way: ask again when something changed.
+    Wait,
+    /// As many keyed batches are open as may be.
+    TooManyKeys {
+        /// `BATCH_KEYS_MAX`.
+        keys_max: usize,
+    },
+}
+
+/// A batch that takes claims, or has attempts under way.
+#[derive(Debug)]
+pub struct OpenBatch {
+    id: BatchId,
+    slot: Slot,
+    closes_at: Timestamp,
+    limits: BatchLimits,
+    next_seq: Seq,
+    in_flight: u64,
+    in_flight_bytes: u64,
+    confirmed: u64,
+    confirmed_bytes: u64,
+    uncertain: u64,
+    settled: SeqSet,
+    accounts: u64,
+    retired: bool,
+}
+
+impl OpenBatch {
+    fn new(opened: Opened, limits: BatchLimits) -> OpenBatch {
+        OpenBatch {
+            id: opened.id,
+            slot: opened.slot,
+            closes_at: opened.closes_at,
+            limits,
+            next_seq: 0,
+            in_flight: 0,
+            in_flight_bytes: 0,
+            confirmed: 0,
+            confirmed_bytes: 0,
+            uncertain: 0,
+            settled: SeqSet::new(),
+            accounts: 0,
+            retired: false,
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> BatchId {
+        self.id
+    }
+
+    /// Places that are taken: claimed, possibly claimed, or under way.
+    pub fn taken(&self) -> u64 {
+        self.confirmed + self.uncertain + self.in_flight
+    }
+
+    /// Places there are.
+    pub fn items_max(&self) -> u64 {
+        self.limits.items_max
+    }
+
+    /// Seats whose outcome is known.
+    pub fn settled_len(&self) -> u64 {
+        self.settled.len()
+    }
+
+    /// Seats whose claim may be in the table.
+    pub fn uncertain(&self) -> u64 {
+        self.uncertain
+    }
+
+    /// Seats whose attempt is under way.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Seats ever handed out.
+    pub fn seats_given(&self) -> u64 {
+        u64::from(self.next_seq)
+    }
+
+    fn fits(&self, bytes: u64) -> bool {
+        self.taken() < self.limits.items_max
+            && (self.taken() == 0
+                || self.confirmed_bytes + self.in_flight_bytes + bytes <= self.limits.bytes_max)
+    }
+
+    fn seat(&mut self, bytes: u64) -> Seat {
+        let seat = Seat { batch: self.id, seq: self.next_seq, shards: self.limits.shards };
+        self.next_seq += 1;
+        self.in_flight += 1;
+        self.in_flight_bytes += bytes;
+        seat
+    }
+
+    fn is_full(&self) -> bool {
+        self.confirmed + self.uncertain >= self.limits.items_max
+    }
+
+    fn account(&mut self) -> Account {
+        self.accounts += 1;
+        Account {
+            confirmed: self.confirmed,
+            uncertain: self.uncertain,
+            settled: self.settled.clone(),
+            version: self.accounts,
+        }
+    }
+}
+
+/// What became of a slot.
+#[derive(Debug)]
+enum Current {
+    Opening,
+    Batch(BatchId),
+}
+
+/// The current batches of an environment.
+#[derive(Debug)]
+pub struct Allocator {
+    limits: BatchLimits,
+    current: BTreeMap<Slot, Current>,
+    batches: BTreeMap<BatchId, OpenBatch>,
+}
+
+impl Allocator {
+    /// No batch yet.
+    pub fn new(limits: BatchLimits) -> Allocator {
+        Allocator { limits, current: BTreeMap::new(), batches: BTreeMap::new() }
+    }
+
+    /// Seats for as many of `sizes` (body bytes, in order) as there is room for.
+    ///
+    /// A batch serves an invocation only if that ends before the batch's window does: whatever the invocation
+    /// writes is then written before a processor may look.
+    pub fn seat(&mut self, slot: &Slot, sizes: &[u64], deadline: Timestamp) -> Seating {
+        match self.current.get(slot) {
+            Some(Current::Opening) => Seating::Wait,
+            None => self.start_opening(slot),
+            Some(Current::Batch(id)) => {
+                let id = *id;
+                let batch = self.batches.get_mut(&id).expect("a current batch is in the table of batches");
+                if deadline < batch.closes_at && !batch.is_full() {
+                    let seats: Vec<Seat> = sizes
+                        .iter()
+                        .map_while(|bytes| batch.fits(*bytes).then(|| batch.seat(*bytes)))
+                        .collect();
+                    debug_assert_eq!(invariants::batch_is_within_its_limits(batch), Ok(()));
+                    if !seats.is_empty() {
+                        return Seating::Seats(seats);
+                    }
+                    if batch.in_flight > 0 {
+                        return Seating::Wait;
+                    }
+                }
+                batch.retired = true;
+                self.current.remove(slot);
+                self.start_opening(slot)
+            }
+        }
+    }
+
+    fn start_opening(&mut self, slot: &Slot) -> Seating {
+        if slot.key.is_some() && self.keyed() >= self.limits.keys_max {
+            return Seating::TooManyKeys { keys_max: self.limits.keys_max };
+        }
+        self.current.insert(slot.clone(), Current::Opening);
+        Seating::Open(Opening { slot: slot.clone(), _private: () })
+    }
+
+    fn keyed(&self) -> usize {
+        self.current.keys().filter(|slot| slot.key.is_some()).count()
+    }
+
+    /// A batch may now be claimed into.
+    pub fn opened(&mut self, opened: Opened) {
+        self.current.insert(opened.slot.clone(), Current::Batch(opened.id));
+        self.batches.insert(opened.id, OpenBatch::new(opened, self.limits));
+    }
+
+    /// An opening came to nothing; the next one who asks may try again.
+    pub fn opening_failed(&mut self, slot: &Slot) {
+        if matches!(self.current.get(slot), Some(Current::Opening)) {
+            self.current.remove(slot);
+        }
+    }
+
+    /// The attempt of `seat`, whose body has `bytes`, ended.
+    pub fn settle(&mut self, seat: Seat, bytes: u64, end: SeatEnd) {
+        let Some(batch) = self.batches.get_mut(&seat.batch) else { return };
+        batch.in_flight -= 1;
+        batch.in_flight_bytes -= bytes;
+        match end {
+            SeatEnd::Claimed => {
+                batch.confirmed += 1;
+                batch.confirmed_bytes += bytes;
+                batch.settled.insert(seat.seq);
+            }
+            SeatEnd::Free => batch.settled.insert(seat.seq),
+            SeatEnd::Uncertain => {
+                batch.uncertain += 1;
+                batch.confirmed_bytes += bytes;
+            }
+        }
+        debug_assert_eq!(invariants::every_seat_is_accounted_for(batch), Ok(()));
+    }
+
+    /// Retires every batch no invocation with this or a later deadline can use.
+    pub fn retire_past(&mut self, deadline: Timestamp) {
+        let batches = &mut self.batches;
+        self.current.retain(|_, current| match current {
+            Current::Opening => true,
+            Current::Batch(id) => match batches.get_mut(id) {
+                Some(batch) if deadline >= batch.closes_at => {
+                    batch.retired = true;
+                    false
+                }
+                Some(_) | None => true,
+            },
+        });
+    }
+
+    /// Takes out the batches that get no further claims and have no attempt under way: seal them with these counts.
+    ///
+    /// Whoever calls this owns the seal; no other invocation is handed the same batch.
+    pub fn take_sealable(&mut self) -> Vec<Sealable> {
+        let done = |batch: &OpenBatch| (batch.retired || batch.is_full()) && batch.in_flight == 0;
+        let ids: Vec<BatchId> = self.batches.values().filter(|batch| done(batch)).map(|batch| batch.id).collect();
+        ids.into_iter()
+            .filter_map(|id| self.batches.remove(&id))
+            .map(|mut batch| {
+                if matches!(self.current.get(&batch.slot), Some(Current::Batch(id)) if *id == batch.id) {
+                    self.current.remove(&batch.slot);
+                }
+                Sealable { account: batch.account(), id: batch.id, slot: batch.slot }
+            })
+            .collect()
+    }
+
+    /// The counts of a batch as of now; `None` when it was taken for sealing.
+    pub fn account(&mut self, batch: BatchId) -> Option<Account> {
+        self.batches.get_mut(&batch).map(OpenBatch::account)
+    }
+
+    /// Whether a batch is open here and takes claims of invocations that end at `deadline`: then it cannot have
+    /// been completed.
+    pub fn is_open_for(&self, batch: BatchId, deadline: Timestamp) -> bool {
+        self.batches.get(&batch).is_some_and(|batch| deadline < batch.closes_at)
+    }
+}
+
+/// A batch to be sealed, with its final counts.
+#[derive(Debug, PartialEq)]
+pub struct Sealable {
+    /// The batch.
+    pub id: BatchId,
+    /// Whose batch it was.
+    pub slot: Slot,
+    /// The final counts.
+    pub account: Account,
+}
+
+#[cfg(test)]
+#[path = "allocator_tests.rs"]
+mod tests;

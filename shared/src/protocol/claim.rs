@@ -1,0 +1,341 @@
+//! What a claim met in the lock table means: the table of design §4.4, as a pure function.
+//!
+//! Two things the table leaves open are decided here, because without them a crash can lose or repeat an event:
+//!
+//! * **A live claim is only as good as its batch.** A claim that surfaces in the index after its batch completed
+//!   would never be processed. So whoever meets a live claim asks for its batch's [`BatchFate`] first: alive, the
+//!   claim stands; ended without delivering this seat, it is an orphan and is replaced; ended after delivering it,
+//!   it is the leftover of a release and counts as the tombstone it should have become.
+//! * **`requeue` replaces tombstones, and with them the memory of who was delivered.** The replacing claim carries
+//!   the past deliveries that are still inside the dedup window, so that a redelivery of an older message is known.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::ids::{BodyHash, EventId, Seat, Seq, SourceArn, SqsMessageId};
+use crate::limits::{CLAIM_OVERHEAD_BYTES, PAST_DELIVERIES_MAX};
+use crate::protocol::batch::BatchRecord;
+use crate::seqs::SeqSet;
+use crate::time::Timestamp;
+
+/// What to do with a message whose event id is already claimed or was delivered within the dedup window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DuplicateRule {
+    /// It is dropped.
+    Drop,
+    /// It waits in the queue and is processed after the first.
+    Requeue,
+}
+
+/// An event that wants to be claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// What makes it the same event.
+    pub event_id: EventId,
+    /// The message that carries it.
+    pub sqs_message_id: SqsMessageId,
+    /// Content hash of the body.
+    pub body_hash: BodyHash,
+    /// The body.
+    pub body: Arc<str>,
+    /// Where it came from.
+    pub source: SourceArn,
+    /// When it was sent, by SQS's clock.
+    pub sent_at: Timestamp,
+    /// The SQS message attributes as JSON text, if there are any.
+    pub attributes: Option<Arc<str>>,
+}
+
+impl Candidate {
+    /// Bytes of the lock item this candidate becomes, without past deliveries; never less than DynamoDB counts.
+    pub fn item_bytes(&self) -> usize {
+        CLAIM_OVERHEAD_BYTES
+            + self.event_id.as_str().len()
+            + self.sqs_message_id.as_str().len()
+            + self.body.len()
+            + self.source.as_str().len()
+            + self.attributes.as_ref().map_or(0, |text| text.len())
+    }
+}
+
+/// Messages that carried this event before and were delivered: message id to the end of its dedup window.
+pub type PastDeliveries = BTreeMap<SqsMessageId, Timestamp>;
+
+/// A candidate with the seat it claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The event.
+    pub candidate: Candidate,
+    /// Its place in a batch.
+    pub seat: Seat,
+    /// Deliveries of the same event that are still remembered; only `requeue` makes any.
+    pub past: PastDeliveries,
+}
+
+/// One item of the lock table, without the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockItem {
+    /// The message that made the claim.
+    pub sqs_message_id: SqsMessageId,
+    /// Content hash of its body.
+    pub body_hash: BodyHash,
+    /// Earlier deliveries of the event.
+    pub past: PastDeliveries,
+    /// Live, or a tombstone.
+    pub state: LockState,
+}
+
+/// What a lock item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockState {
+    /// A claim not yet released.
+    Live {
+        /// The batch of the claim.
+        shard: crate::ids::BatchShard,
+        /// Position in the batch.
+        seq: Seq,
+    },
+    /// Delivered and released; remembered until `expires_at`.
+    Tombstone {
+        /// End of the dedup window.
+        expires_at: Timestamp,
+    },
+}
+
+/// How a live claim relates to the candidate that met it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Meeting {
+    /// The same message: SQS delivered it again.
+    Redelivered,
+    /// Another message with the same content.
+    Duplicate,
+    /// Another message with other content.
+    Conflict,
+}
+
+/// What became of the batch a live claim names.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BatchFate {
+    /// It is not complete: it will process the claim, or has done so and is about to release it.
+    Alive,
+    /// It is complete.
+    Ended {
+        /// The seats it delivered.
+        delivered: SeqSet,
+        /// When it completed.
+        completed_at: Timestamp,
+    },
+    /// There is no record of it; records outlive every dedup window.
+    Unknown,
+}
+
+impl From<Option<&BatchRecord>> for BatchFate {
+    fn from(record: Option<&BatchRecord>) -> BatchFate {
+        match record {
+            None => BatchFate::Unknown,
+            Some(record) if record.status.is_some() => BatchFate::Alive,
+            Some(record) => BatchFate::Ended {
+                delivered: record.members(),
+                completed_at: record.completed_at.unwrap_or(record.created_at),
+            },
+        }
+    }
+}
+
+/// What a candidate's attempt came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// This message now holds the claim.
+    Claimed,
+    /// SQS delivered the same message again; its event is claimed or was delivered.
+    Redelivered,
+    /// Another message carries the same event with the same content (or any content, under `requeue`).
+    Duplicate,
+    /// Another message carries the same event id with other content.
+    Conflict,
+    /// The table refused the item for good (too large for it).
+    Unstorable,
+    /// Throttled, unknown or out of time.
+    Failed,
+}
+
+/// What the aggregator answers for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// SQS may delete it.
+    Success,
+    /// SQS shall deliver it again.
+    Failure,
+    /// To the quarantine, then success; failure where that is impossible.
+    Quarantine,
+}
+
+impl Outcome {
+    /// What to answer for a message with this outcome.
+    pub fn answer(self, rule: DuplicateRule) -> Answer {
+        match (self, rule) {
+            (Outcome::Claimed | Outcome::Redelivered, _) => Answer::Success,
+            (Outcome::Duplicate, DuplicateRule::Drop) => Answer::Success,
+            (Outcome::Duplicate | Outcome::Conflict, DuplicateRule::Requeue) => Answer::Failure,
+            (Outcome::Conflict, DuplicateRule::Drop) | (Outcome::Unstorable, _) => Answer::Quarantine,
+            (Outcome::Failed, _) => Answer::Failure,
+        }
+    }
+}
+
+/// What the item in the table means for a candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Settled.
+    Done(Outcome),
+    /// Depends on the fate of the batch that the live claim names; ask, then call [`settle_live`].
+    Live {
+        /// Where the live claim sits.
+        seat: Seat,
+        /// How it relates to the candidate.
+        meeting: Meeting,
+    },
+    /// The item may be replaced, on condition that it is still exactly what was read.
+    Replace {
+        /// The past deliveries the new claim must carry.
+        past: PastDeliveries,
+    },
+}
+
+/// Judges the item a conditional write met. `own` is the seat the write tried to claim.
+pub fn classify(
+    candidate: &Candidate,
+    own: Option<Seat>,
+    item: &LockItem,
+    rule: DuplicateRule,
+    now: Timestamp,
+) -> Verdict {
+    let same_message = item.sqs_message_id == candidate.sqs_message_id;
+    match item.state {
+        LockState::Live { shard, seq } => {
+            let here = |seat: Seat| seat.shard() == shard && seat.seq == seq;
+            if same_message && own.is_some_and(here) {
+                return Verdict::Done(Outcome::Claimed);
+            }
+            if remembers(&item.past, &candidate.sqs_message_id, now) {
+                return Verdict::Done(Outcome::Redelivered);
+            }
+            // The shard count is not in the item and not needed: the fate of a seat is asked by batch and seq.
+            let seat = Seat { batch: shard.batch, seq, shards: own.map_or(1, |own| own.shards) };
+            Verdict::Live { seat, meeting: meeting(candidate, item) }
+        }
+        LockState::Tombstone { expires_at } => {
+            if same_message || remembers(&item.past, &candidate.sqs_message_id, now) {
+                return Verdict::Done(Outcome::Redelivered);
+            }
+            against_tombstone(candidate, item, expires_at, rule, now)
+        }
+    }
+}
+
+/// Judges a live claim once the fate of its batch is known.
+pub fn settle_live(
+    candidate: &Candidate,
+    item: &LockItem,
+    meeting: Meeting,
+    fate: &BatchFate,
+    rule: DuplicateRule,
+    dedup_window: Duration,
+    now: Timestamp,
+) -> Verdict {
+    let LockState::Live { seq, .. } = item.state else {
+        return classify(candidate, None, item, rule, now);
+    };
+    match fate {
+        BatchFate::Alive => Verdict::Done(match meeting {
+            Meeting::Redelivered => Outcome::Redelivered,
+            Meeting::Duplicate => Outcome::Duplicate,
+            Meeting::Conflict => Outcome::Conflict,
+        }),
+        BatchFate::Ended { delivered, completed_at } if delivered.contains(seq) => {
+            // Its release never reached the table: it counts as the tombstone it should have become.
+            if meeting == Meeting::Redelivered {
+                return Verdict::Done(Outcome::Redelivered);
+            }
+            against_tombstone(candidate, item, *completed_at + dedup_window, rule, now)
+        }
+        // Never delivered, and nobody is going to: the claim is free for whoever comes.
+        BatchFate::Ended { .. } | BatchFate::Unknown => Verdict::Replace { past: still_remembered(&item.past, now) },
+    }
+}
+
+fn meeting(candidate: &Candidate, item: &LockItem) -> Meeting {
+    if item.sqs_message_id == candidate.sqs_message_id {
+        Meeting::Redelivered
+    } else if item.body_hash == candidate.body_hash {
+        Meeting::Duplicate
+    } else {
+        Meeting::Conflict
+    }
+}
+
+fn against_tombstone(
+    candidate: &Candidate,
+    item: &LockItem,
+    expires_at: Timestamp,
+    rule: DuplicateRule,
+    now: Timestamp,
+) -> Verdict {
+    let mut past = still_remembered(&item.past, now);
+    if expires_at <= now {
+        return Verdict::Replace { past };
+    }
+    match rule {
+        DuplicateRule::Drop if item.body_hash == candidate.body_hash => Verdict::Done(Outcome::Duplicate),
+        DuplicateRule::Drop => Verdict::Done(Outcome::Conflict),
+        // It waits until an older delivery is forgotten: the memory of the others must not be cut short for it.
+        DuplicateRule::Requeue if past.len() >= PAST_DELIVERIES_MAX => Verdict::Done(Outcome::Duplicate),
+        DuplicateRule::Requeue => {
+            past.insert(item.sqs_message_id.clone(), expires_at);
+            Verdict::Replace { past }
+        }
+    }
+}
+
+fn remembers(past: &PastDeliveries, message: &SqsMessageId, now: Timestamp) -> bool {
+    past.get(message).is_some_and(|until| *until > now)
+}
+
+fn still_remembered(past: &PastDeliveries, now: Timestamp) -> PastDeliveries {
+    past.iter().filter(|(_, until)| **until > now).map(|(id, until)| (id.clone(), *until)).collect()
+}
+
+/// What a later message of the same invocation is to the first one of its event id, once that one is settled.
+///
+/// `winner` is the item that holds the event: the leader's own claim, or the item it met.
+pub fn classify_follower(
+    follower: &Candidate,
+    leader: &Candidate,
+    leader_outcome: Outcome,
+    winner: Option<&LockItem>,
+) -> Outcome {
+    if leader_outcome == Outcome::Failed {
+        // The leader may come back with either result; nothing is known that would make acknowledging safe.
+        return Outcome::Failed;
+    }
+    if follower.sqs_message_id == leader.sqs_message_id {
+        return leader_outcome;
+    }
+    let (message, hash) = match (leader_outcome, winner) {
+        // The message that holds the event is judged by its own delivery, which will find itself in the table.
+        (_, Some(item)) if item.sqs_message_id == follower.sqs_message_id => return Outcome::Failed,
+        (Outcome::Claimed | Outcome::Redelivered, _) | (_, None) => (&leader.sqs_message_id, leader.body_hash),
+        (_, Some(item)) => (&item.sqs_message_id, item.body_hash),
+    };
+    debug_assert_ne!(*message, follower.sqs_message_id);
+    if leader_outcome == Outcome::Unstorable {
+        // The first one does not hold the event; a smaller one may still claim it next time.
+        return Outcome::Failed;
+    }
+    if hash == follower.body_hash { Outcome::Duplicate } else { Outcome::Conflict }
+}
+
+#[cfg(test)]
+#[path = "claim_tests.rs"]
+mod tests;

@@ -1,0 +1,94 @@
+//! Points in time, as epoch milliseconds, so that no bare integer travels through the protocol.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// A point in time: milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The epoch itself; also "long ago" for a lease that was given up.
+    pub const EPOCH: Timestamp = Timestamp(0);
+
+    /// From milliseconds since the epoch.
+    pub const fn from_ms(ms: u64) -> Timestamp {
+        Timestamp(ms)
+    }
+
+    /// Milliseconds since the epoch.
+    pub const fn as_ms(self) -> u64 {
+        self.0
+    }
+
+    /// Whole seconds since the epoch, rounded up, as DynamoDB's TTL wants them: never earlier than `self`.
+    pub const fn as_secs_ceil(self) -> u64 {
+        self.0.div_ceil(1_000)
+    }
+
+    /// How long until `later`; zero when it has passed.
+    pub const fn until(self, later: Timestamp) -> Duration {
+        Duration::from_millis(later.0.saturating_sub(self.0))
+    }
+
+    /// `self` less `duration`, but not before the epoch.
+    #[must_use]
+    pub const fn saturating_sub(self, duration: Duration) -> Timestamp {
+        Timestamp(self.0.saturating_sub(millis(duration)))
+    }
+}
+
+const fn millis(duration: Duration) -> u64 {
+    // Durations of this program are at most days; a u64 of milliseconds holds half a billion years.
+    duration.as_millis() as u64
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Timestamp;
+
+    fn add(self, duration: Duration) -> Timestamp {
+        Timestamp(self.0 + millis(duration))
+    }
+}
+
+impl Sub<Timestamp> for Timestamp {
+    type Output = Duration;
+
+    /// The time from `earlier` to `self`; zero when `earlier` is the later one.
+    fn sub(self, earlier: Timestamp) -> Duration {
+        earlier.until(self)
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Timestamp {
+        Timestamp(time.duration_since(UNIX_EPOCH).map_or(0, millis))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ttl_seconds_are_never_earlier_than_the_millisecond_asked_for() {
+        assert_eq!(Timestamp::from_ms(1_001).as_secs_ceil(), 2);
+        assert_eq!(Timestamp::from_ms(1_000).as_secs_ceil(), 1);
+    }
+
+    #[test]
+    fn a_past_point_is_zero_away() {
+        assert_eq!(Timestamp::from_ms(5).until(Timestamp::from_ms(3)), Duration::ZERO);
+        assert_eq!(Timestamp::from_ms(5) - Timestamp::from_ms(3), Duration::from_millis(2));
+    }
+}

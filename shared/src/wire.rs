@@ -1,0 +1,105 @@
+//! The ticket: the message on the batch queue that says "process batch B".
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{BatchId, SourceArn};
+
+/// Why a ticket was sent. A hint for people and for one decision: only an operator's ticket reopens a failed batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TicketReason {
+    /// Sent when the batch was opened, delayed until its window closes.
+    Window,
+    /// The batch gets no further claims.
+    Sealed,
+    /// Look once more for stragglers before calling it complete.
+    Verify,
+    /// Something should have happened by now.
+    Sweep,
+    /// A person asked.
+    Operator,
+}
+
+/// "Process batch B": `{"batchId":"<uuid>"}`, and what may help the reader. The batch table is the truth.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ticket {
+    /// The batch.
+    pub batch_id: BatchId,
+    /// Where its events came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceArn>,
+    /// How many shards its index entries have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u16>,
+    /// Why it was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<TicketReason>,
+}
+
+/// A message on the batch queue that is no ticket.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "ticket `{body}` is malformed, expected `{{\"batchId\":\"<uuid>\"}}` with optional source, shards and \
+     reason (window, sealed, verify, sweep or operator)"
+)]
+pub struct TicketError {
+    /// The beginning of what was received.
+    pub body: String,
+    #[source]
+    source: serde_json::Error,
+}
+
+impl Ticket {
+    /// A ticket with a reason and no hints.
+    pub fn new(batch_id: BatchId, reason: TicketReason) -> Ticket {
+        Ticket { batch_id, source: None, shards: None, reason: Some(reason) }
+    }
+
+    /// The message body.
+    pub fn to_body(&self) -> String {
+        serde_json::to_string(self).expect("a ticket has only strings and numbers")
+    }
+
+    /// Reads a message body.
+    ///
+    /// # Errors
+    /// [`TicketError`] when it is no ticket; trying again cannot help.
+    pub fn from_body(body: &str) -> Result<Ticket, TicketError> {
+        serde_json::from_str(body)
+            .map_err(|source| TicketError { body: body.chars().take(200).collect(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
+
+    #[test]
+    fn a_batch_id_alone_is_a_ticket() {
+        let ticket = Ticket::from_body(&format!(r#"{{"batchId":"{BATCH}","later":"field"}}"#)).unwrap();
+        assert_eq!(ticket.batch_id.to_string(), BATCH);
+        assert_eq!(ticket.reason, None);
+    }
+
+    #[test]
+    fn a_ticket_reads_back_what_it_wrote() {
+        let ticket = Ticket {
+            batch_id: BATCH.parse().unwrap(),
+            source: Some("arn:aws:sqs:eu-west-1:1:q".parse().unwrap()),
+            shards: Some(10),
+            reason: Some(TicketReason::Window),
+        };
+        assert_eq!(Ticket::from_body(&ticket.to_body()).unwrap(), ticket);
+    }
+
+    #[test]
+    fn a_malformed_ticket_is_named_with_what_is_allowed() {
+        for body in ["", "null", "{}", r#"{"batchId":"x"}"#, r#"{"batchId":7}"#, "not json"] {
+            let error = Ticket::from_body(body).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{body}`")) && error.contains("batchId"), "{error}");
+        }
+    }
+}

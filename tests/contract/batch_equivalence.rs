@@ -1,0 +1,201 @@
+//! The update expressions of the batch table mean what `protocol::batch::apply` says: the same random writes, applied
+//! to the table in memory (which is `apply`) and to DynamoDB, get the same replies and leave the same records.
+
+use std::collections::BTreeMap;
+
+use shared::ids::{LeaseOwner, Seq};
+use shared::memory::{MemoryBatchStore, SeededEntropy};
+use shared::ports::{BatchReply, BatchStore, Entropy};
+use shared::protocol::batch::{
+    Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, apply,
+};
+use shared::protocol::invariants::record_is_sound;
+use shared::seqs::SeqSet;
+use shared::time::Timestamp;
+
+use crate::dynamo;
+use crate::events::{batch, ms, record};
+
+const SEEDS: u64 = 150;
+const WRITES_PER_SEED: usize = 60;
+const SEQS: u32 = 12;
+const OWNERS: [&str; 3] = ["processor/1", "processor/2", "processor/3"];
+
+/// Draws writes that hold about as often as they do not.
+struct Draw(SeededEntropy);
+
+impl Draw {
+    fn below(&self, end: u64) -> u64 {
+        (self.0.jitter() * end as f64) as u64
+    }
+
+    fn chance(&self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// Around the end of the window and of leases, where conditions turn; in halves of the clock skew.
+    fn time(&self) -> Timestamp {
+        ms(self.below(24) * 1_000)
+    }
+
+    /// As [`Self::time`], or one millisecond beside it.
+    fn edge(&self) -> Timestamp {
+        Timestamp::from_ms(self.time().as_ms() + self.below(3) - 1)
+    }
+
+    fn seqs(&self) -> SeqSet {
+        let percent = self.below(101);
+        (0..SEQS).filter(|_| self.chance(percent)).collect()
+    }
+
+    fn owner(&self, record: &BatchRecord) -> LeaseOwner {
+        match &record.lease {
+            Some(lease) if self.chance(75) => lease.owner.clone(),
+            _ => OWNERS[self.below(3) as usize].parse().unwrap(),
+        }
+    }
+
+    /// `value`, or a neighbour of it.
+    fn near(&self, value: u64) -> u64 {
+        if self.chance(80) {
+            value
+        } else {
+            (value + 1).saturating_sub(self.below(3))
+        }
+    }
+
+    fn account(&self, record: &BatchRecord) -> Account {
+        let settled = self.seqs();
+        Account {
+            confirmed: self.below(settled.len() + 1),
+            uncertain: self.below(3),
+            settled,
+            version: record.accounts + self.below(4),
+        }
+    }
+
+    /// Mostly what is in no part yet, all of it or some.
+    fn part(&self, record: &BatchRecord) -> PartRecord {
+        let taken = record.members();
+        let all = self.chance(50);
+        let members: SeqSet = (0..SEQS)
+            .filter(|seq: &Seq| !taken.contains(*seq) && (all || self.chance(40)))
+            .collect();
+        PartRecord {
+            members,
+            hash: [self.below(256) as u8; 32],
+            state: PartState::Frozen,
+        }
+    }
+
+    fn write(&self, record: &BatchRecord) -> BatchWrite {
+        let owner = self.owner(record);
+        let parts = record.parts.len() as u64;
+        match self.below(14) {
+            0 => BatchWrite::Account(self.account(record)),
+            1 => BatchWrite::Seal {
+                account: self.account(record),
+                at: self.time(),
+            },
+            2 => BatchWrite::Witness(self.seqs()),
+            3..=5 => BatchWrite::Lease {
+                lease: Lease {
+                    owner,
+                    until: self.edge(),
+                },
+                at: self.edge(),
+                operator: self.chance(40),
+            },
+            6 | 7 => BatchWrite::Freeze {
+                owner,
+                index: self.near(parts) as usize,
+                part: self.part(record),
+            },
+            8 | 9 => {
+                let index = self.near(parts.saturating_sub(1)) as usize;
+                BatchWrite::Delivered {
+                    owner,
+                    index,
+                    receipt: format!("receipt {}", self.below(9)),
+                }
+            }
+            10 => BatchWrite::GiveUp {
+                owner,
+                due_at: self.edge(),
+                verify_at: self.chance(50).then(|| self.edge()),
+            },
+            11 => BatchWrite::Fail {
+                owner,
+                error: format!("error {}", self.below(9)),
+            },
+            _ => BatchWrite::Complete {
+                owner,
+                accounts: self.near(record.accounts),
+                witnesses: self.near(record.witnesses),
+                // Whole seconds, as the table keeps `expiresAt`.
+                at: self.time(),
+            },
+        }
+    }
+
+    /// A write that leaves a sound record where it applies: the others are bugs of whoever sends them.
+    fn sound_write(&self, record: &BatchRecord) -> BatchWrite {
+        loop {
+            let write = self.write(record);
+            if apply(record, &write).is_none_or(|next| record_is_sound(&next).is_ok()) {
+                return write;
+            }
+        }
+    }
+}
+
+fn kind(write: &BatchWrite) -> &'static str {
+    match write {
+        BatchWrite::Account(_) => "account",
+        BatchWrite::Seal { .. } => "seal",
+        BatchWrite::Witness(_) => "witness",
+        BatchWrite::Lease { .. } => "lease",
+        BatchWrite::Freeze { .. } => "freeze",
+        BatchWrite::Delivered { .. } => "delivered",
+        BatchWrite::GiveUp { .. } => "give up",
+        BatchWrite::Fail { .. } => "fail",
+        BatchWrite::Complete { .. } => "complete",
+    }
+}
+
+/// Whether it applied, and the record.
+fn outcome(reply: BatchReply) -> (bool, BatchRecord) {
+    match reply {
+        BatchReply::Applied(record) => (true, *record),
+        BatchReply::Refused(Some(record)) => (false, *record),
+        BatchReply::Refused(None) => panic!("the record is there"),
+    }
+}
+
+#[tokio::test]
+async fn every_write_means_on_dynamodb_what_the_protocol_says() {
+    let (memory, dynamo) = (MemoryBatchStore::new(), dynamo::batch_store().await);
+    let mut seen: BTreeMap<(&str, bool), usize> = BTreeMap::new();
+    for seed in 0..SEEDS {
+        let draw = Draw(SeededEntropy::new(seed));
+        let id = batch(u128::from(seed));
+        let mut now = record(id);
+        memory.create(&now).await.unwrap();
+        dynamo.create(&now).await.unwrap();
+        for step in 0..WRITES_PER_SEED {
+            let write = draw.sound_write(&now);
+            let expected = outcome(memory.write(id, &write).await.unwrap());
+            let found = outcome(dynamo.write(id, &write).await.unwrap());
+            assert_eq!(
+                found, expected,
+                "seed {seed}, step {step}: {write:?} on {now:?}"
+            );
+            *seen.entry((kind(&write), expected.0)).or_default() += 1;
+            now = expected.1;
+        }
+        assert_eq!(dynamo.read(id).await.unwrap(), Some(now), "seed {seed}");
+    }
+    // Each of the nine kinds, applied and refused.
+    assert_eq!(seen.len(), 18, "{seen:?}");
+    assert!(seen.values().all(|count| *count >= 10), "{seen:?}");
+}

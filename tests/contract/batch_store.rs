@@ -1,0 +1,306 @@
+//! What the batch table promises, beside the meaning of each write (see `batch_equivalence`).
+
+use shared::ids::LeaseOwner;
+use shared::ports::{BatchReply, BatchStore};
+use shared::protocol::batch::{
+    Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status,
+};
+use shared::time::Timestamp;
+
+use crate::events::{batch, ms, record};
+
+macro_rules! batch_store_contract {
+    ($($claim:ident)*) => {
+        mod memory {
+            $(#[tokio::test] async fn $claim() {
+                super::$claim(&shared::memory::MemoryBatchStore::new()).await;
+            })*
+        }
+        mod dynamo {
+            $(#[tokio::test] async fn $claim() {
+                super::$claim(&crate::dynamo::batch_store().await).await;
+            })*
+        }
+    };
+}
+
+batch_store_contract! {
+    a_record_is_created_once_and_creating_it_again_is_success
+    a_write_to_no_record_is_refused_with_nothing_and_makes_none
+    a_refused_write_answers_the_record_as_it_stands
+    a_batch_lives_from_open_to_complete
+    what_is_overdue_is_answered_oldest_first_and_no_more_than_asked_for
+    large_records_do_not_hide_later_ones_from_the_sweep
+    a_complete_batch_is_never_overdue
+}
+
+fn owner() -> LeaseOwner {
+    "processor/1".parse().unwrap()
+}
+
+fn lease(until: Timestamp) -> Lease {
+    Lease {
+        owner: owner(),
+        until,
+    }
+}
+
+async fn applied<S: BatchStore>(store: &S, write: BatchWrite) -> BatchRecord {
+    match store.write(batch(1), &write).await.unwrap() {
+        BatchReply::Applied(record) => *record,
+        BatchReply::Refused(record) => panic!("{write:?} refused by {record:?}"),
+    }
+}
+
+async fn a_record_is_created_once_and_creating_it_again_is_success<S: BatchStore>(store: &S) {
+    assert_eq!(store.read(batch(1)).await.unwrap(), None);
+    let mut first = record(batch(1));
+    first.batch_key = Some("a key".parse().unwrap());
+    store.create(&first).await.unwrap();
+    let mut second = first.clone();
+    second.closes_at = ms(99_000);
+    store.create(&second).await.unwrap();
+    assert_eq!(store.read(batch(1)).await.unwrap(), Some(first));
+    assert_eq!(store.read(batch(2)).await.unwrap(), None);
+}
+
+async fn a_write_to_no_record_is_refused_with_nothing_and_makes_none<S: BatchStore>(store: &S) {
+    let account = Account {
+        confirmed: 1,
+        uncertain: 0,
+        settled: (0..1).collect(),
+        version: 1,
+    };
+    let part = PartRecord {
+        members: (0..1).collect(),
+        hash: [7; 32],
+        state: PartState::Frozen,
+    };
+    for write in [
+        BatchWrite::Account(account.clone()),
+        BatchWrite::Seal { account, at: ms(0) },
+        BatchWrite::Witness((0..1).collect()),
+        BatchWrite::Lease {
+            lease: lease(ms(1)),
+            at: ms(0),
+            operator: true,
+        },
+        BatchWrite::Freeze {
+            owner: owner(),
+            index: 0,
+            part,
+        },
+        BatchWrite::Delivered {
+            owner: owner(),
+            index: 0,
+            receipt: "r".to_owned(),
+        },
+        BatchWrite::GiveUp {
+            owner: owner(),
+            due_at: ms(0),
+            verify_at: None,
+        },
+        BatchWrite::Fail {
+            owner: owner(),
+            error: "no".to_owned(),
+        },
+        BatchWrite::Complete {
+            owner: owner(),
+            accounts: 0,
+            witnesses: 0,
+            at: ms(0),
+        },
+    ] {
+        let reply = store.write(batch(1), &write).await.unwrap();
+        assert!(
+            matches!(reply, BatchReply::Refused(None)),
+            "{write:?}: {reply:?}"
+        );
+        assert_eq!(store.read(batch(1)).await.unwrap(), None, "{write:?}");
+    }
+}
+
+async fn a_refused_write_answers_the_record_as_it_stands<S: BatchStore>(store: &S) {
+    store.create(&record(batch(1))).await.unwrap();
+    let early = BatchWrite::Lease {
+        lease: lease(ms(20_000)),
+        at: ms(9_999),
+        operator: false,
+    };
+    let reply = store.write(batch(1), &early).await.unwrap();
+    assert!(matches!(reply, BatchReply::Refused(Some(found)) if *found == record(batch(1))));
+}
+
+async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
+    store.create(&record(batch(1))).await.unwrap();
+    let account = Account {
+        confirmed: 3,
+        uncertain: 0,
+        settled: (0..4).collect(),
+        version: 1,
+    };
+    applied(
+        store,
+        BatchWrite::Seal {
+            account,
+            at: ms(5_000),
+        },
+    )
+    .await;
+    applied(store, BatchWrite::Witness([2].into_iter().collect())).await;
+    applied(store, BatchWrite::Witness([0].into_iter().collect())).await;
+    applied(store, BatchWrite::Witness([2].into_iter().collect())).await;
+    let leased = applied(
+        store,
+        BatchWrite::Lease {
+            lease: lease(ms(60_000)),
+            at: ms(6_000),
+            operator: false,
+        },
+    )
+    .await;
+    assert_eq!(
+        (leased.status, leased.attempts),
+        (Some(Status::Processing), 1)
+    );
+    assert_eq!(
+        (
+            leased.witnesses,
+            leased.witnessed.iter().collect::<Vec<_>>()
+        ),
+        (3, vec![0, 2])
+    );
+    let part = PartRecord {
+        members: (0..3).collect(),
+        hash: [7; 32],
+        state: PartState::Frozen,
+    };
+    let frozen = applied(
+        store,
+        BatchWrite::Freeze {
+            owner: owner(),
+            index: 0,
+            part: part.clone(),
+        },
+    )
+    .await;
+    assert_eq!(frozen.parts, [part]);
+    let receipt = "where it went".to_owned();
+    let delivered = BatchWrite::Delivered {
+        owner: owner(),
+        index: 0,
+        receipt: receipt.clone(),
+    };
+    let delivered = applied(store, delivered).await;
+    assert_eq!(delivered.parts[0].state, PartState::Delivered { receipt });
+    let end = BatchWrite::Complete {
+        owner: owner(),
+        accounts: 1,
+        witnesses: 3,
+        at: ms(8_000),
+    };
+    let complete = applied(store, end).await;
+    assert_eq!(
+        (complete.status, &complete.lease, complete.completed_at),
+        (None, &None, Some(ms(8_000)))
+    );
+    assert_eq!(store.read(batch(1)).await.unwrap(), Some(complete));
+}
+
+async fn what_is_overdue_is_answered_oldest_first_and_no_more_than_asked_for<S: BatchStore>(
+    store: &S,
+) {
+    for number in 0..20 {
+        let mut record = record(batch(number));
+        record.due_at = ms(u64::try_from(number * 7 % 20).unwrap());
+        record.status = Some(if number % 2 == 0 {
+            Status::Open
+        } else {
+            Status::Sealed
+        });
+        store.create(&record).await.unwrap();
+    }
+    let due = |records: Vec<BatchRecord>| -> Vec<u64> {
+        assert!(
+            records
+                .iter()
+                .all(|record| record.status == Some(Status::Open))
+        );
+        records
+            .iter()
+            .map(|record| record.due_at.as_ms() - ms(0).as_ms())
+            .collect()
+    };
+    assert_eq!(
+        due(store.overdue(Status::Open, ms(8), 100).await.unwrap()),
+        [0, 2, 4, 6]
+    );
+    assert_eq!(
+        due(store.overdue(Status::Open, ms(9), 3).await.unwrap()),
+        [0, 2, 4]
+    );
+    assert!(due(store.overdue(Status::Open, ms(9), 0).await.unwrap()).is_empty());
+    assert!(due(store.overdue(Status::Open, ms(0), 100).await.unwrap()).is_empty());
+    assert!(
+        store
+            .overdue(Status::Error, ms(100), 100)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
+async fn large_records_do_not_hide_later_ones_from_the_sweep<S: BatchStore>(store: &S) {
+    for number in 0..10 {
+        let mut record = record(batch(number));
+        record.due_at = ms(u64::try_from(number).unwrap());
+        record.error = Some("x".repeat(300_000));
+        store.create(&record).await.unwrap();
+    }
+    let due = store.overdue(Status::Open, ms(100), 8).await.unwrap();
+    assert_eq!(
+        due.iter().map(|record| record.batch_id).collect::<Vec<_>>(),
+        (0..8).map(batch).collect::<Vec<_>>()
+    );
+}
+
+async fn a_complete_batch_is_never_overdue<S: BatchStore>(store: &S) {
+    store.create(&record(batch(1))).await.unwrap();
+    applied(
+        store,
+        BatchWrite::Lease {
+            lease: lease(ms(60_000)),
+            at: ms(10_000),
+            operator: false,
+        },
+    )
+    .await;
+    assert_eq!(
+        store
+            .overdue(Status::Processing, ms(1_000_000), 10)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+    applied(
+        store,
+        BatchWrite::Complete {
+            owner: owner(),
+            accounts: 0,
+            witnesses: 0,
+            at: ms(11_000),
+        },
+    )
+    .await;
+    for status in Status::ALL {
+        assert!(
+            store
+                .overdue(status, ms(1_000_000), 10)
+                .await
+                .unwrap()
+                .is_empty(),
+            "{status:?}"
+        );
+    }
+}

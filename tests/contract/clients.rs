@@ -1,0 +1,82 @@
+//! The clients as a Lambda process makes them, in a process of their own: they read its environment.
+
+use std::time::Duration;
+
+use shared::aws::{Clients, DynamoLockStore, SqsBatchQueue};
+use shared::config::WriteMode;
+use shared::ports::{BatchQueue, LockStore, PortError};
+use shared::wire::{Ticket, TicketReason};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+use tokio::process::Command;
+
+use crate::dynamo::{self, BATCH_INDEX};
+use crate::events::{batch, claim, claim_free, item, read_one};
+
+/// The first byte of a TLS record that opens a connection.
+const TLS_HANDSHAKE: u8 = 0x16;
+const TABLE: &str = "CONTRACT_LOCK_TABLE";
+
+#[tokio::test]
+async fn one_client_serves_http_and_https_endpoints_of_the_environment() {
+    let table = dynamo::lock_table(&dynamo::client()).await;
+    let sqs = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let first_byte = async {
+        let (mut connection, _) = sqs.accept().await.unwrap();
+        connection.read_u8().await.unwrap()
+    };
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "clients::the_child_calls_both_services",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env_clear()
+        .env("AWS_REGION", "eu-west-1")
+        .env("AWS_ACCESS_KEY_ID", "key")
+        .env("AWS_SECRET_ACCESS_KEY", "secret")
+        .env("AWS_ENDPOINT_URL_DYNAMODB", dynamo::endpoint())
+        .env(
+            "AWS_ENDPOINT_URL",
+            format!("https://{}", sqs.local_addr().unwrap()),
+        )
+        .env(TABLE, &table)
+        .kill_on_drop(true)
+        .output();
+    let (first_byte, output) = tokio::join!(first_byte, child);
+    let output = output.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
+    assert_eq!(first_byte, TLS_HANDSHAKE, "{text}");
+}
+
+#[tokio::test]
+#[ignore = "run by the test above, with an environment"]
+async fn the_child_calls_both_services() {
+    let clients = Clients::from_env(Duration::from_secs(30), 4).await;
+    let table = std::env::var(TABLE).unwrap();
+    let locks = DynamoLockStore::new(clients.dynamodb, table, BATCH_INDEX, WriteMode::Batch);
+    let there = claim("e", "body", 0);
+    claim_free(&locks, std::slice::from_ref(&there)).await;
+    assert_eq!(read_one(&locks, "e").await, Some(item(&there)));
+    assert_eq!(locks.items_per_request(), 25);
+
+    // What listens there reads one byte and hangs up.
+    let url = format!(
+        "{}/000000000000/batch-queue",
+        std::env::var("AWS_ENDPOINT_URL").unwrap()
+    );
+    let tickets = SqsBatchQueue::new(clients.sqs, url);
+    let error = tickets
+        .send(&Ticket::new(batch(1), TicketReason::Window), Duration::ZERO)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, PortError::Unknown { service: "SQS", .. }),
+        "{error:?}"
+    );
+}

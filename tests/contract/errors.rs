@@ -1,0 +1,318 @@
+//! What failures become: throttled, unknown or refused, per item, with the service's words.
+
+use std::time::{Duration, Instant};
+
+use aws_sdk_dynamodb::Client;
+use shared::aws::{DynamoBatchStore, DynamoLockStore};
+use shared::config::WriteMode;
+use shared::ids::BatchShard;
+use shared::ports::{BatchStore, ClaimReply, LockStore, PortError, ReleaseReply};
+use shared::protocol::batch::{BatchWrite, Status};
+use shared::protocol::claim::Claim;
+use tokio::net::TcpListener;
+
+use crate::dynamo::{BATCH_INDEX, client, client_of};
+use crate::events::{batch, claim, claim_all, event, item, ms, record};
+use crate::scripted;
+
+const SHARD: BatchShard = BatchShard {
+    batch: batch_1(),
+    shard: 0,
+};
+
+const fn batch_1() -> shared::ids::BatchId {
+    shared::ids::BatchId::new(uuid::Uuid::from_u128(1))
+}
+
+fn store(client: Client, table: &str, mode: WriteMode) -> DynamoLockStore {
+    DynamoLockStore::new(client, table, BATCH_INDEX, mode)
+}
+
+fn claims(count: u32) -> Vec<Claim> {
+    (0..count)
+        .map(|seq| claim(&format!("e{seq}"), "body", seq))
+        .collect()
+}
+
+fn claim_error(reply: ClaimReply) -> PortError {
+    match reply {
+        ClaimReply::Error(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn release_error(reply: ReleaseReply) -> PortError {
+    match reply {
+        ReleaseReply::Error(error) => error,
+        ReleaseReply::Released => panic!("released"),
+    }
+}
+
+/// The error of every method of both stores.
+async fn every_error(client: Client, table: &str) -> Vec<PortError> {
+    let mut errors = Vec::new();
+    for mode in [WriteMode::Batch, WriteMode::Put] {
+        let store = store(client.clone(), table, mode);
+        let claims = claims(3);
+        errors.extend(
+            claim_all(&store, &claims)
+                .await
+                .into_iter()
+                .map(claim_error),
+        );
+        errors.push(claim_error(
+            store.replace(&claims[0], &item(&claims[0])).await,
+        ));
+        errors.push(store.read(&[event("e")]).await.unwrap_err());
+        errors.push(store.read_events(&[event("e")]).await.unwrap_err());
+        for expires_at in [Some(ms(0)), None] {
+            let replies = store.release(&[(event("e"), SHARD)], expires_at).await;
+            errors.extend(replies.into_iter().map(release_error));
+        }
+        errors.push(store.index(SHARD, None).await.unwrap_err());
+    }
+    let batches = DynamoBatchStore::new(client, table);
+    errors.push(batches.create(&record(batch(1))).await.unwrap_err());
+    errors.push(batches.read(batch(1)).await.unwrap_err());
+    errors.push(
+        batches
+            .write(batch(1), &BatchWrite::Witness((0..1).collect()))
+            .await
+            .unwrap_err(),
+    );
+    errors.push(batches.overdue(Status::Open, ms(0), 10).await.unwrap_err());
+    assert_eq!(errors.len(), 22);
+    errors
+}
+
+#[tokio::test]
+async fn a_missing_table_is_refused_by_name() {
+    for error in every_error(client(), "no-such-table").await {
+        assert!(
+            matches!(
+                error,
+                PortError::Refused {
+                    service: "DynamoDB",
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+        let text = error.to_string();
+        assert!(
+            text.contains("no-such-table") && text.contains("ResourceNotFound"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_where_nobody_listens_leaves_everything_unknown() {
+    // Bound and dropped: nobody has this port now.
+    let free = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let client = client_of(&format!("http://{free}"), Duration::from_secs(5));
+    for error in every_error(client, "lock-table").await {
+        assert!(matches!(error, PortError::Unknown { .. }), "{error:?}");
+        assert!(error.to_string().contains("lock-table"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_never_answers_is_unknown_once_the_attempt_ends() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client_of(
+        &format!("http://{}", silent.local_addr().unwrap()),
+        Duration::from_millis(50),
+    );
+    let start = Instant::now();
+    for error in every_error(client, "lock-table").await {
+        assert!(matches!(error, PortError::Unknown { .. }), "{error:?}");
+    }
+    // 22 errors of 20 calls or fewer, one after the other; without the timeout it would be for ever.
+    assert!(
+        start.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_throttle_is_throttled_whatever_it_is_called() {
+    for body in [
+        r#"{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow"}"#,
+        r#"{"__type":"com.amazon.coral.availability#ThrottlingException","message":"slow"}"#,
+        r#"{"__type":"com.amazonaws.dynamodb.v20120810#RequestLimitExceeded","message":"slow"}"#,
+    ] {
+        for error in every_error(scripted::dynamodb(400, body).await, "lock-table").await {
+            assert!(matches!(error, PortError::Throttled { .. }), "{error:?}");
+            assert!(error.to_string().contains("slow"), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_error_leaves_everything_unknown() {
+    for (status, body) in [
+        (
+            500,
+            r#"{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError","message":"oh"}"#,
+        ),
+        (503, ""),
+        (502, "<html>bad gateway</html>"),
+        (200, "not json"),
+    ] {
+        for error in every_error(scripted::dynamodb(status, body).await, "lock-table").await {
+            assert!(
+                matches!(error, PortError::Unknown { .. }),
+                "{status}: {error:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_missing_permission_is_refused_with_its_reason() {
+    let body = r#"{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"not authorized to perform"}"#;
+    for error in every_error(scripted::dynamodb(400, body).await, "lock-table").await {
+        assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
+        assert!(
+            error.to_string().contains("not authorized to perform"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn members_of_a_batch_are_judged_one_by_one_and_the_missing_ones_are_unknown() {
+    let body = r#"{"Responses":[
+        {"TableName":"t"},
+        {"Error":{"Code":"DuplicateItem","Message":"Duplicate primary key exists in table"}},
+        {"Error":{"Code":"ThrottlingError","Message":"slow"}},
+        {"Error":{"Code":"ProvisionedThroughputExceeded","Message":"slow"}},
+        {"Error":{"Code":"RequestLimitExceeded","Message":"slow"}},
+        {"Error":{"Code":"InternalServerError","Message":"oh"}},
+        {"Error":{"Code":"TransactionConflict","Message":"busy"}},
+        {"Error":{"Code":"ValidationError","Message":"Item size has exceeded the maximum allowed size"}},
+        {"Error":{"Code":"ValidationError","Message":"something else"}},
+        {"Error":{"Code":"AccessDenied","Message":"no"}},
+        {"Error":{"Code":"SomethingNew","Message":"no"}},
+        {"Error":{"Message":"no code"}}
+    ]}"#;
+    let store = store(scripted::dynamodb(200, body).await, "t", WriteMode::Batch);
+    let describe = |reply: &ClaimReply| match reply {
+        ClaimReply::Written => "written",
+        ClaimReply::Exists(None) => "exists",
+        ClaimReply::Exists(Some(_)) => "exists with its item",
+        ClaimReply::Unstorable(_) => "unstorable",
+        ClaimReply::Error(PortError::Throttled { .. }) => "throttled",
+        ClaimReply::Error(PortError::Unknown { .. }) => "unknown",
+        ClaimReply::Error(PortError::Refused { .. }) => "refused",
+    };
+    let replies = store.claim(&claims(14)).await;
+    let expected = [
+        "written",
+        "exists",
+        "throttled",
+        "throttled",
+        "throttled",
+        "unknown",
+        "unknown",
+        "unstorable",
+        "refused",
+        "refused",
+        "refused",
+        "unknown",
+        "unknown",
+        "unknown",
+    ];
+    assert_eq!(replies.iter().map(describe).collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn a_claim_too_large_to_send_does_not_shift_the_answers_of_the_others() {
+    let body = r#"{"Responses":[{"TableName":"t"},{"Error":{"Code":"ThrottlingError","Message":"slow"}}]}"#;
+    let store = store(scripted::dynamodb(200, body).await, "t", WriteMode::Batch);
+    let large = "x".repeat(500_000);
+    let claims = [
+        claim("large", &large, 0),
+        claim("e", "", 1),
+        claim("e", "", 2),
+        claim("f", "", 3),
+    ];
+    let replies = store.claim(&claims).await;
+    assert!(
+        matches!(
+            &replies[..],
+            [
+                ClaimReply::Unstorable(_),
+                ClaimReply::Written,
+                ClaimReply::Exists(None),
+                ClaimReply::Error(PortError::Throttled { .. })
+            ]
+        ),
+        "{replies:?}"
+    );
+}
+
+#[tokio::test]
+async fn releases_of_a_batch_are_judged_one_by_one() {
+    let body = r#"{"Responses":[
+        {"TableName":"t"},
+        {"Error":{"Code":"ConditionalCheckFailed","Message":"The conditional request failed"}},
+        {"Error":{"Code":"ThrottlingError","Message":"slow"}}
+    ]}"#;
+    let store = store(scripted::dynamodb(200, body).await, "t", WriteMode::Batch);
+    let items = ["a", "b", "c", "d"].map(|id| (event(id), SHARD));
+    let replies = store.release(&items, None).await;
+    assert!(
+        matches!(
+            &replies[..],
+            [
+                ReleaseReply::Released,
+                ReleaseReply::Released,
+                ReleaseReply::Error(PortError::Throttled { .. }),
+                ReleaseReply::Error(PortError::Unknown { .. })
+            ]
+        ),
+        "{replies:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_read_answers_the_longest_prefix_that_was_read() {
+    let body = r#"{"Responses":{"t":[
+        {"messageId":{"S":"d"},"sqsMessageId":{"S":"m"},"bodyHash":{"B":"AAAAAAAAAAAAAAAAAAAAAA=="},
+         "expiresAt":{"N":"1700000001"}}
+    ]},"UnprocessedKeys":{"t":{"Keys":[{"messageId":{"S":"c"}}]}}}"#;
+    let store = store(scripted::dynamodb(200, body).await, "t", WriteMode::Put);
+    let ids = ["a", "d", "c", "b"].map(event);
+    let items = store.read(&ids).await.unwrap();
+    assert_eq!(items.len(), 2);
+    assert_eq!(items[0], None);
+    assert_eq!(items[1].as_ref().unwrap().expires_at(), Some(ms(1_000)));
+    let error = store.read(&["c", "a"].map(event)).await.unwrap_err();
+    assert!(matches!(error, PortError::Throttled { .. }), "{error:?}");
+    // The tombstone is no event; the unread one is to be asked for again.
+    let (events, unread) = store.read_events(&ids).await.unwrap();
+    assert!(events.is_empty());
+    assert_eq!(unread, [event("c")]);
+}
+
+#[tokio::test]
+async fn a_read_of_which_nothing_was_read_is_throttled() {
+    let body = r#"{"Responses":{},"UnprocessedKeys":{"t":{"Keys":[{"messageId":{"S":"a"}},{"messageId":{"S":"b"}}]}}}"#;
+    let store = store(scripted::dynamodb(200, body).await, "t", WriteMode::Put);
+    let ids = ["a", "b"].map(event);
+    assert!(matches!(
+        store.read(&ids).await,
+        Err(PortError::Throttled { .. })
+    ));
+    assert!(matches!(
+        store.read_events(&ids).await,
+        Err(PortError::Throttled { .. })
+    ));
+}

@@ -1,0 +1,115 @@
+//! Events, claims and what became of them, for every contract.
+
+use shared::ids::{BatchId, BodyHash, EventId, Seat, Seq, SourceArn};
+use shared::ports::{ClaimReply, LockStore};
+use shared::protocol::batch::BatchRecord;
+use shared::protocol::claim::{Candidate, Claim, LockItem, LockState, PastDeliveries};
+use shared::time::Timestamp;
+use uuid::Uuid;
+
+/// Shards of every batch here.
+pub const SHARDS: u16 = 3;
+
+/// The `number`th batch.
+pub fn batch(number: u128) -> BatchId {
+    BatchId::new(Uuid::from_u128(
+        0x0190_163d_8694_7000_8000_0000_0000_0000 + number,
+    ))
+}
+
+pub fn source() -> SourceArn {
+    "arn:aws:sqs:eu-west-1:000000000000:input-queue"
+        .parse()
+        .unwrap()
+}
+
+pub fn event(text: &str) -> EventId {
+    text.parse().unwrap()
+}
+
+pub fn ms(ms: u64) -> Timestamp {
+    Timestamp::from_ms(1_700_000_000_000 + ms)
+}
+
+/// A message with an event, from the other names made of its own.
+pub fn candidate(id: &str, body: &str) -> Candidate {
+    Candidate {
+        event_id: event(id),
+        sqs_message_id: format!("message-of-{}", &id[..id.len().min(100)])
+            .parse()
+            .unwrap(),
+        body_hash: BodyHash::of(body.as_bytes()),
+        body: body.into(),
+        source: source(),
+        sent_at: ms(17),
+        attributes: None,
+    }
+}
+
+/// A claim of `seq` in batch 1.
+pub fn claim(id: &str, body: &str, seq: Seq) -> Claim {
+    claim_in(batch(1), id, body, seq)
+}
+
+pub fn claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
+    Claim {
+        candidate: candidate(id, body),
+        seat: Seat {
+            batch,
+            seq,
+            shards: SHARDS,
+        },
+        past: PastDeliveries::new(),
+    }
+}
+
+/// The item a claim becomes.
+pub fn item(claim: &Claim) -> LockItem {
+    LockItem {
+        sqs_message_id: claim.candidate.sqs_message_id.clone(),
+        body_hash: claim.candidate.body_hash,
+        past: claim.past.clone(),
+        state: LockState::Live {
+            shard: claim.seat.shard(),
+            seq: claim.seat.seq,
+        },
+    }
+}
+
+/// The tombstone a claim becomes.
+pub fn tombstone(claim: &Claim, expires_at: Timestamp) -> LockItem {
+    LockItem {
+        state: LockState::Tombstone { expires_at },
+        ..item(claim)
+    }
+}
+
+/// Claims as many as there are, in requests of the size the store takes.
+pub async fn claim_all<S: LockStore>(store: &S, claims: &[Claim]) -> Vec<ClaimReply> {
+    let mut replies = Vec::new();
+    for request in claims.chunks(store.items_per_request()) {
+        replies.extend(store.claim(request).await);
+    }
+    replies
+}
+
+/// Claims what must be free.
+pub async fn claim_free<S: LockStore>(store: &S, claims: &[Claim]) {
+    for (claim, reply) in claims.iter().zip(claim_all(store, claims).await) {
+        assert!(
+            matches!(reply, ClaimReply::Written),
+            "{:?}: {reply:?}",
+            claim.candidate.event_id
+        );
+    }
+}
+
+/// Reads one item.
+pub async fn read_one<S: LockStore>(store: &S, id: &str) -> Option<LockItem> {
+    store.read(&[event(id)]).await.unwrap().remove(0)
+}
+
+/// A batch as it is opened at 0, with its window closing at 10 s.
+pub fn record(id: BatchId) -> BatchRecord {
+    BatchRecord::open(id, source(), None, SHARDS, ms(0), ms(10_000))
+}

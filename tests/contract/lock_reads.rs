@@ -1,0 +1,221 @@
+//! What the lock table promises about reading.
+
+use std::collections::BTreeMap;
+
+use shared::ids::EventId;
+use shared::ports::{IndexEntry, LockStore, StoredEvent};
+use shared::protocol::claim::Claim;
+
+use crate::events::{batch, claim, claim_free, claim_in, event, item, ms};
+use crate::lock_store::lock_store_contract;
+
+lock_store_contract! {
+    items_are_read_in_the_order_asked_for
+    an_id_asked_for_twice_is_answered_both_times
+    nothing_asked_for_is_nothing_read
+    events_are_read_as_they_were_claimed
+    what_is_no_live_claim_is_left_out_of_the_events
+    what_one_request_cannot_carry_is_read_by_asking_again
+    the_index_proposes_every_live_claim_of_its_shard_in_order_and_no_other
+    a_page_of_the_index_starts_after_the_entry_given
+}
+
+async fn items_are_read_in_the_order_asked_for<S: LockStore>(store: &S) {
+    let claims: Vec<Claim> = (0..50)
+        .map(|seq| claim(&format!("e{seq}"), "body", seq))
+        .collect();
+    claim_free(store, &claims).await;
+    let ids: Vec<EventId> = (0..100).rev().map(|n| event(&format!("e{n}"))).collect();
+    let items = store.read(&ids).await.unwrap();
+    assert_eq!(items.len(), 100);
+    for (id, found) in ids.iter().zip(items) {
+        let claim = claims.iter().find(|claim| claim.candidate.event_id == *id);
+        assert_eq!(found, claim.map(item), "{id}");
+    }
+}
+
+async fn an_id_asked_for_twice_is_answered_both_times<S: LockStore>(store: &S) {
+    let there = claim("e", "body", 0);
+    claim_free(store, std::slice::from_ref(&there)).await;
+    let items = store
+        .read(&[event("e"), event("f"), event("e")])
+        .await
+        .unwrap();
+    assert_eq!(items, [Some(item(&there)), None, Some(item(&there))]);
+    let (events, unread) = store
+        .read_events(&[event("e"), event("f"), event("e")])
+        .await
+        .unwrap();
+    assert!(!events.is_empty() && unread.is_empty());
+    assert!(events.iter().all(|found| found.event_id == event("e")));
+}
+
+async fn nothing_asked_for_is_nothing_read<S: LockStore>(store: &S) {
+    assert!(store.read(&[]).await.unwrap().is_empty());
+    let (events, unread) = store.read_events(&[]).await.unwrap();
+    assert!(events.is_empty() && unread.is_empty());
+    assert!(store.claim(&[]).await.is_empty());
+    assert!(store.release(&[], None).await.is_empty());
+}
+
+async fn events_are_read_as_they_were_claimed<S: LockStore>(store: &S) {
+    let mut claims: Vec<Claim> = [
+        "",
+        "{\"n\":1}",
+        "zeile\nz\u{e4}hlt \u{1f980} '?' \"quoted\"",
+    ]
+    .iter()
+    .zip(0..)
+    .map(|(body, seq)| claim(&format!("e{seq} '\"?#"), body, seq))
+    .collect();
+    claims[1].candidate.attributes = Some("{}".into());
+    claim_free(store, &claims).await;
+    let ids: Vec<EventId> = claims
+        .iter()
+        .map(|claim| claim.candidate.event_id.clone())
+        .collect();
+    let (mut events, unread) = store.read_events(&ids).await.unwrap();
+    events.sort_by_key(|event| event.seq);
+    assert!(unread.is_empty());
+    let stored = |claim: &Claim| StoredEvent {
+        event_id: claim.candidate.event_id.clone(),
+        sqs_message_id: claim.candidate.sqs_message_id.clone(),
+        body_hash: claim.candidate.body_hash,
+        shard: claim.seat.shard(),
+        seq: claim.seat.seq,
+        body: claim.candidate.body.clone(),
+        source: claim.candidate.source.clone(),
+        sent_at: claim.candidate.sent_at,
+    };
+    assert_eq!(events, claims.iter().map(stored).collect::<Vec<_>>());
+}
+
+async fn what_is_no_live_claim_is_left_out_of_the_events<S: LockStore>(store: &S) {
+    let claims = [
+        claim("live", "body", 0),
+        claim_in(batch(2), "of another", "body", 0),
+        claim("released", "body", 1),
+    ];
+    claim_free(store, &claims).await;
+    store
+        .release(
+            &[(event("released"), claims[2].seat.shard())],
+            Some(ms(5_000)),
+        )
+        .await;
+    let ids = ["live", "of another", "released", "nothing"].map(event);
+    let (events, unread) = store.read_events(&ids).await.unwrap();
+    let mut found: Vec<&str> = events.iter().map(|event| event.event_id.as_str()).collect();
+    found.sort_unstable();
+    // Any batch: whose it is, is in the answer.
+    assert_eq!(found, ["live", "of another"]);
+    assert!(unread.is_empty());
+}
+
+async fn what_one_request_cannot_carry_is_read_by_asking_again<S: LockStore>(store: &S) {
+    // 21 MB: DynamoDB answers 16 MB at once.
+    let body = "x".repeat(350_000);
+    let claims: Vec<Claim> = (0..60)
+        .map(|seq| claim(&format!("e{seq}"), &body, seq))
+        .collect();
+    claim_free(store, &claims).await;
+    let ids: Vec<EventId> = claims
+        .iter()
+        .map(|claim| claim.candidate.event_id.clone())
+        .collect();
+
+    let mut rest = ids.clone();
+    let mut found = BTreeMap::new();
+    while !rest.is_empty() {
+        let (events, unread) = store.read_events(&rest).await.unwrap();
+        assert!(unread.len() < rest.len() && unread.iter().all(|id| rest.contains(id)));
+        found.extend(
+            events
+                .into_iter()
+                .map(|event| (event.seq, event.body.len())),
+        );
+        rest = unread;
+    }
+    assert_eq!(found, (0..60).map(|seq| (seq, body.len())).collect());
+
+    let mut items = Vec::new();
+    while items.len() < ids.len() {
+        let more = store.read(&ids[items.len()..]).await.unwrap();
+        assert!(!more.is_empty());
+        items.extend(more);
+    }
+    assert_eq!(
+        items,
+        claims
+            .iter()
+            .map(|claim| Some(item(claim)))
+            .collect::<Vec<_>>()
+    );
+}
+
+/// Every entry of a shard, and how many pages there were.
+async fn walk<S: LockStore>(store: &S, claim: &Claim) -> (Vec<IndexEntry>, usize) {
+    let (mut entries, mut pages, mut after) = (Vec::new(), 0, None);
+    loop {
+        let page = store
+            .index(claim.seat.shard(), after.as_ref())
+            .await
+            .unwrap();
+        entries.extend(page.entries);
+        pages += 1;
+        match page.next {
+            None => return (entries, pages),
+            Some(next) => after = Some(next),
+        }
+    }
+}
+
+async fn the_index_proposes_every_live_claim_of_its_shard_in_order_and_no_other<S: LockStore>(
+    store: &S,
+) {
+    // Ids as long as a key may be, so that 600 entries of a shard do not fit into a page of 1 MB.
+    let id = |seq: u32| format!("{:0>2000}", (seq * 7_919) % 2_000);
+    let claims: Vec<Claim> = (0..1_800).map(|seq| claim(&id(seq), "", seq)).collect();
+    claim_free(store, &claims).await;
+    claim_free(store, &[claim_in(batch(2), "of another batch", "", 0)]).await;
+    for shard in 0..3 {
+        let (entries, pages) = walk(store, &claims[shard]).await;
+        let expected: Vec<IndexEntry> = claims
+            .iter()
+            .skip(shard)
+            .step_by(3)
+            .map(|claim| IndexEntry {
+                event_id: claim.candidate.event_id.clone(),
+                seq: claim.seat.seq,
+            })
+            .collect();
+        assert_eq!(entries, expected);
+        assert!(pages > 1, "{pages} page");
+    }
+}
+
+async fn a_page_of_the_index_starts_after_the_entry_given<S: LockStore>(store: &S) {
+    let claims: Vec<Claim> = (0..10)
+        .map(|seq| claim(&format!("e{seq}"), "", seq * 3))
+        .collect();
+    claim_free(store, &claims).await;
+    let shard = claims[0].seat.shard();
+    // Also after one that was released since: it is a position, not an item.
+    store.release(&[(event("e6"), shard)], None).await;
+    let after = IndexEntry {
+        event_id: event("e6"),
+        seq: 18,
+    };
+    let page = store.index(shard, Some(&after)).await.unwrap();
+    assert_eq!(
+        page.entries
+            .iter()
+            .map(|entry| entry.seq)
+            .collect::<Vec<_>>(),
+        [21, 24, 27]
+    );
+    assert_eq!(page.next, None);
+    let nothing = claim_in(batch(2), "e", "", 0).seat.shard();
+    let page = store.index(nothing, None).await.unwrap();
+    assert!(page.entries.is_empty() && page.next.is_none());
+}

@@ -1,0 +1,156 @@
+//! Items that somebody edited by hand are refused by name; they never end the process.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use shared::aws::{DynamoBatchStore, DynamoLockStore};
+use shared::config::WriteMode;
+use shared::ports::{BatchStore, ClaimReply, LockStore, PortError};
+use shared::protocol::batch::{BatchWrite, Status};
+
+use crate::dynamo::{self, BATCH_INDEX};
+use crate::events::{batch, claim, claim_free, claim_in, event, ms, record};
+
+/// Sets one attribute of one item, or removes it.
+async fn edit(
+    client: &Client,
+    table: &str,
+    key: (&str, &str),
+    attribute: &str,
+    value: Option<AttributeValue>,
+) {
+    let call = client
+        .update_item()
+        .table_name(table)
+        .key(key.0, AttributeValue::S(key.1.to_owned()))
+        .expression_attribute_names("#attribute", attribute);
+    let call = match value {
+        Some(value) => call
+            .update_expression("SET #attribute = :value")
+            .expression_attribute_values(":value", value),
+        None => call.update_expression("REMOVE #attribute"),
+    };
+    call.send().await.unwrap();
+}
+
+fn assert_names(error: &PortError, words: &[&str]) {
+    assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
+    for word in words {
+        assert!(error.to_string().contains(word), "`{word}` in {error}");
+    }
+}
+
+#[tokio::test]
+async fn an_edited_lock_item_is_refused_with_its_id_and_attribute() {
+    let client = dynamo::client();
+    let edits = [
+        ("sqsMessageId", Some(AttributeValue::S(String::new()))),
+        ("sqsMessageId", None),
+        ("bodyHash", Some(AttributeValue::S("text".to_owned()))),
+        ("batchId", Some(AttributeValue::S("no shard".to_owned()))),
+        ("seq", Some(AttributeValue::N("-1".to_owned()))),
+        ("seq", None),
+        ("pastDeliveries", Some(AttributeValue::S("none".to_owned()))),
+        ("message", Some(AttributeValue::N("1".to_owned()))),
+        ("message", None),
+        ("source", None),
+        ("sentAt", Some(AttributeValue::N("1.5".to_owned()))),
+    ];
+    for (attribute, value) in edits {
+        let table = dynamo::lock_table(&client).await;
+        let store = DynamoLockStore::new(client.clone(), &table, BATCH_INDEX, WriteMode::Put);
+        claim_free(&store, &[claim("the-event", "body", 0)]).await;
+        edit(
+            &client,
+            &table,
+            ("messageId", "the-event"),
+            attribute,
+            value,
+        )
+        .await;
+        let words = ["the-event", &format!("`{attribute}`"), &table];
+        if ["message", "source", "sentAt"].contains(&attribute) {
+            // Of the delivered event only: the lock itself is still good.
+            assert!(store.read(&[event("the-event")]).await.unwrap()[0].is_some());
+        } else {
+            assert_names(
+                &store.read(&[event("the-event")]).await.unwrap_err(),
+                &words,
+            );
+            let reply = store
+                .claim(&[claim_in(batch(2), "the-event", "body", 0)])
+                .await
+                .remove(0);
+            let ClaimReply::Error(error) = reply else {
+                panic!("{reply:?}")
+            };
+            assert_names(&error, &words);
+        }
+        if attribute != "pastDeliveries" {
+            assert_names(
+                &store.read_events(&[event("the-event")]).await.unwrap_err(),
+                &words,
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_item_that_is_neither_live_nor_a_tombstone_is_refused() {
+    let client = dynamo::client();
+    let table = dynamo::lock_table(&client).await;
+    let store = DynamoLockStore::new(client.clone(), &table, BATCH_INDEX, WriteMode::Batch);
+    claim_free(&store, &[claim("the-event", "body", 0)]).await;
+    edit(&client, &table, ("messageId", "the-event"), "batchId", None).await;
+    let error = store.read(&[event("the-event")]).await.unwrap_err();
+    assert_names(&error, &["the-event", "`expiresAt` is missing"]);
+    assert!(
+        store
+            .read_events(&[event("the-event")])
+            .await
+            .unwrap()
+            .0
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn an_edited_batch_record_is_refused_but_hides_no_other_from_the_sweep() {
+    let client = dynamo::client();
+    let table = dynamo::batch_table(&client).await;
+    let store = DynamoBatchStore::new(client.clone(), &table);
+    for number in 0..3 {
+        store.create(&record(batch(number))).await.unwrap();
+    }
+    let key = batch(1).to_string();
+    edit(
+        &client,
+        &table,
+        ("batchId", &key),
+        "shards",
+        Some(AttributeValue::S("ten".to_owned())),
+    )
+    .await;
+
+    let words = [key.as_str(), "`shards`", &table];
+    assert_names(&store.read(batch(1)).await.unwrap_err(), &words);
+    assert_names(
+        &store
+            .write(batch(1), &BatchWrite::Witness((0..1).collect()))
+            .await
+            .unwrap_err(),
+        &words,
+    );
+    let refused = BatchWrite::Fail {
+        owner: "nobody".parse().unwrap(),
+        error: String::new(),
+    };
+    assert_names(&store.write(batch(1), &refused).await.unwrap_err(), &words);
+    let due = store
+        .overdue(Status::Open, ms(1_000_000), 10)
+        .await
+        .unwrap();
+    assert_eq!(
+        due.iter().map(|record| record.batch_id).collect::<Vec<_>>(),
+        [batch(0), batch(2)]
+    );
+}

@@ -1,0 +1,326 @@
+//! What the batch queue and the quarantine promise.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::config::retry::RetryConfig;
+use aws_sdk_sqs::config::timeout::TimeoutConfig;
+use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
+use local::sqs::{Message, QueueAttributes, Sqs};
+use shared::aws::{SqsBatchQueue, SqsQuarantine};
+use shared::limits::SQS_MESSAGE_BYTES_MAX;
+use shared::memory::{MemoryBatchQueue, MemoryQuarantine};
+use shared::ports::{BatchQueue, PortError, Quarantine, Quarantined};
+use shared::wire::{Ticket, TicketReason};
+use tokio::net::TcpListener;
+
+use crate::events::{batch, source};
+use crate::scripted;
+
+fn client_of(endpoint: &str) -> Client {
+    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(60));
+    let config = aws_sdk_sqs::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("eu-west-1"))
+        .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts.build())
+        .endpoint_url(endpoint)
+        .build();
+    Client::from_conf(config)
+}
+
+/// A queue on an embedded SQS of its own, with a client over HTTP.
+struct Queue {
+    sqs: Sqs,
+    client: Client,
+    url: String,
+}
+
+const QUEUE: &str = "queue";
+
+async fn queue() -> Queue {
+    let sqs = Sqs::new();
+    sqs.create_queue(QUEUE, QueueAttributes::default()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(sqs.clone().serve(listener, std::future::pending()));
+    Queue {
+        sqs,
+        client: client_of(&endpoint),
+        url: format!("{endpoint}/000000000000/{QUEUE}"),
+    }
+}
+
+impl Queue {
+    /// Takes what is visible.
+    async fn take(&self) -> Vec<Message> {
+        let mut messages = Vec::new();
+        loop {
+            let more = self
+                .sqs
+                .receive(QUEUE, 10, Duration::ZERO, None)
+                .await
+                .unwrap();
+            if more.is_empty() {
+                return messages;
+            }
+            messages.extend(more);
+        }
+    }
+}
+
+fn tickets() -> Vec<Ticket> {
+    let mut hinted = Ticket::new(batch(2), TicketReason::Sealed);
+    hinted.source = Some(source());
+    hinted.shards = Some(10);
+    let bare = Ticket {
+        batch_id: batch(3),
+        source: None,
+        shards: None,
+        reason: None,
+    };
+    vec![Ticket::new(batch(1), TicketReason::Window), hinted, bare]
+}
+
+/// Every ticket arrives as it was sent; `received` takes what is visible.
+async fn tickets_arrive_as_they_were_sent<Q: BatchQueue>(
+    queue: &Q,
+    received: impl AsyncFn() -> Vec<Ticket>,
+) {
+    for ticket in tickets() {
+        queue.send(&ticket, Duration::ZERO).await.unwrap();
+        assert_eq!(received().await, [ticket]);
+    }
+}
+
+#[tokio::test]
+async fn tickets_arrive_as_they_were_sent_in_memory() {
+    let queue = MemoryBatchQueue::new();
+    let received = async || queue.take().into_iter().map(|(ticket, _)| ticket).collect();
+    tickets_arrive_as_they_were_sent(&queue, received).await;
+}
+
+#[tokio::test]
+async fn tickets_arrive_as_they_were_sent_on_sqs() {
+    let queue = queue().await;
+    let sender = SqsBatchQueue::new(queue.client.clone(), &queue.url);
+    let received = async || {
+        queue
+            .take()
+            .await
+            .iter()
+            .map(|message| Ticket::from_body(&message.body).unwrap())
+            .collect()
+    };
+    tickets_arrive_as_they_were_sent(&sender, received).await;
+}
+
+#[tokio::test]
+async fn a_delayed_ticket_is_not_visible_yet_however_short_the_delay() {
+    let queue = queue().await;
+    let sender = SqsBatchQueue::new(queue.client.clone(), &queue.url);
+    // Less than a second is rounded up to one; as long as SQS allows is accepted.
+    for delay in [Duration::from_millis(1), Duration::from_secs(900)] {
+        sender.send(&tickets()[0], delay).await.unwrap();
+    }
+    assert_eq!(queue.sqs.depth(QUEUE).unwrap().delayed, 2);
+    assert!(queue.take().await.is_empty());
+}
+
+fn quarantined(number: usize, body: impl Into<Arc<str>>) -> Quarantined {
+    Quarantined {
+        sqs_message_id: format!("m{number}").parse().unwrap(),
+        event_id: (number % 2 == 0).then(|| format!("e{number}").parse().unwrap()),
+        source: source(),
+        reason: format!("reason {number}"),
+        body: body.into(),
+    }
+}
+
+/// What can be seen of a quarantined message.
+type Seen = (String, Option<String>, String, Arc<str>);
+
+fn seen(message: &Quarantined) -> Seen {
+    let event_id = message.event_id.as_ref().map(ToString::to_string);
+    (
+        message.reason.clone(),
+        event_id,
+        message.source.to_string(),
+        message.body.clone(),
+    )
+}
+
+fn seen_on_sqs(message: &Message) -> Seen {
+    let text = |name: &str| message.message_attributes.get(name)?.string_value.clone();
+    (
+        text("reason").unwrap_or_default(),
+        text("eventId"),
+        text("source").unwrap_or_default(),
+        message.body.clone(),
+    )
+}
+
+async fn everything_is_quarantined<Q: Quarantine>(
+    quarantine: &Q,
+    received: impl AsyncFn() -> Vec<Seen>,
+) {
+    assert!(quarantine.send(&[]).await.is_empty());
+    let small: Vec<Quarantined> = (0..10)
+        .map(|n| quarantined(n, format!("body {n}")))
+        .collect();
+    // 4 MB: more than one request carries.
+    let large: Vec<Quarantined> = (0..10)
+        .map(|n| quarantined(n, "x".repeat(400_000 + n)))
+        .collect();
+    for messages in [small, large] {
+        let answers = quarantine.send(&messages).await;
+        assert_eq!(answers.len(), messages.len());
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        let (mut found, mut expected) = (
+            received().await,
+            messages.iter().map(seen).collect::<Vec<_>>(),
+        );
+        found.sort();
+        expected.sort();
+        assert!(
+            found == expected,
+            "{} of {} messages as they were sent",
+            found.len(),
+            expected.len()
+        );
+    }
+}
+
+#[tokio::test]
+async fn everything_is_quarantined_in_memory() {
+    let quarantine = MemoryQuarantine::new();
+    everything_is_quarantined(&quarantine, async || {
+        quarantine.take().iter().map(seen).collect()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn everything_is_quarantined_on_sqs() {
+    let queue = queue().await;
+    let quarantine = SqsQuarantine::new(queue.client.clone(), &queue.url);
+    everything_is_quarantined(&quarantine, async || {
+        queue.take().await.iter().map(seen_on_sqs).collect()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_message_as_large_as_sqs_takes_is_quarantined_with_as_much_about_it_as_fits() {
+    let queue = queue().await;
+    let quarantine = SqsQuarantine::new(queue.client.clone(), &queue.url);
+    let messages: Vec<Quarantined> = [0, 40, 1_000]
+        .iter()
+        .map(|room| quarantined(0, "x".repeat(SQS_MESSAGE_BYTES_MAX - room)))
+        .collect();
+    assert!(quarantine.send(&messages).await.iter().all(Result::is_ok));
+    let found: BTreeMap<usize, usize> = queue
+        .take()
+        .await
+        .iter()
+        .map(|message| {
+            (
+                SQS_MESSAGE_BYTES_MAX - message.body.len(),
+                message.message_attributes.len(),
+            )
+        })
+        .collect();
+    assert_eq!(found, BTreeMap::from([(0, 0), (40, 2), (1_000, 3)]));
+}
+
+#[tokio::test]
+async fn a_reason_sqs_would_refuse_is_made_acceptable() {
+    let queue = queue().await;
+    let quarantine = SqsQuarantine::new(queue.client.clone(), &queue.url);
+    let mut odd = quarantined(1, "body");
+    odd.reason = format!("\0 not json: {}", "\u{e4}".repeat(100_000));
+    let mut none = quarantined(1, "body");
+    none.reason = String::new();
+    let answers = quarantine.send(&[odd, none]).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let mut reasons: Vec<String> = queue
+        .take()
+        .await
+        .iter()
+        .map(|message| seen_on_sqs(message).0)
+        .collect();
+    reasons.sort_by_key(String::len);
+    assert_eq!(reasons[0], "unknown");
+    assert!(reasons[1].starts_with("\u{fffd} not json: \u{e4}"));
+}
+
+#[tokio::test]
+async fn what_sqs_refuses_fails_alone() {
+    let queue = queue().await;
+    let quarantine = SqsQuarantine::new(queue.client.clone(), &queue.url);
+    let bodies = ["fine", "not \0 allowed", "fine too"];
+    let messages: Vec<Quarantined> = bodies.iter().map(|body| quarantined(0, *body)).collect();
+    let answers = quarantine.send(&messages).await;
+    assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
+    assert!(
+        matches!(&answers[1], Err(PortError::Refused { service: "SQS", .. })),
+        "{answers:?}"
+    );
+    assert_eq!(queue.take().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_missing_queue_is_refused_by_name() {
+    let queue = queue().await;
+    let url = queue.url.replace(QUEUE, "no-such-queue");
+    let ticket = SqsBatchQueue::new(queue.client.clone(), &url)
+        .send(&tickets()[0], Duration::ZERO)
+        .await;
+    let quarantine = SqsQuarantine::new(queue.client.clone(), &url);
+    let quarantined = quarantine
+        .send(&[quarantined(0, "body"), quarantined(1, "body")])
+        .await;
+    assert_eq!(quarantined.len(), 2);
+    for answer in quarantined.into_iter().chain([ticket]) {
+        let error = answer.unwrap_err();
+        assert!(
+            matches!(error, PortError::Refused { service: "SQS", .. }),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains("no-such-queue"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn entries_of_a_batch_are_judged_one_by_one() {
+    let body = r#"{"Successful":[{"Id":"0","MessageId":"m","MD5OfMessageBody":"d"}],"Failed":[
+        {"Id":"1","SenderFault":false,"Code":"InternalError","Message":"oh"},
+        {"Id":"2","SenderFault":true,"Code":"InvalidMessageContents","Message":"no"},
+        {"Id":"3","SenderFault":true,"Code":"RequestThrottled","Message":"slow"},
+        {"Id":"4","SenderFault":false,"Code":"SomethingNew","Message":"oh"}]}"#;
+    let endpoint = scripted::endpoint(200, body).await;
+    let quarantine = SqsQuarantine::new(
+        client_of(&endpoint),
+        format!("{endpoint}/000000000000/{QUEUE}"),
+    );
+    let messages: Vec<Quarantined> = (0..6).map(|n| quarantined(n, "body")).collect();
+    let answers = quarantine.send(&messages).await;
+    assert!(
+        matches!(
+            &answers[..],
+            [
+                Ok(()),
+                Err(PortError::Unknown { .. }),
+                Err(PortError::Refused { .. }),
+                Err(PortError::Throttled { .. }),
+                Err(PortError::Unknown { .. }),
+                Err(PortError::Unknown { .. })
+            ]
+        ),
+        "{answers:?}"
+    );
+}

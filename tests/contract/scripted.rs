@@ -1,0 +1,29 @@
+//! A service that answers what it is told to: errors that the embedded ones do not produce.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use axum::Router;
+use axum::http::{StatusCode, header};
+use tokio::net::TcpListener;
+
+use crate::dynamo::client_of;
+
+/// An endpoint that answers every request with this.
+pub async fn endpoint(status: u16, body: &'static str) -> String {
+    let answer = (
+        StatusCode::from_u16(status).unwrap(),
+        [(header::CONTENT_TYPE, "application/x-amz-json-1.0")],
+        body,
+    );
+    let app = Router::new().fallback(move || std::future::ready(answer.clone()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    format!("http://{address}")
+}
+
+/// A DynamoDB client of such an endpoint.
+pub async fn dynamodb(status: u16, body: &'static str) -> Client {
+    client_of(&endpoint(status, body).await, Duration::from_secs(60))
+}
