@@ -324,3 +324,7 @@ impl Verdict {
         names
     }
 }
+
+#[cfg(test)]
+#[path = "handler_tests.rs"]
+mod tests;

@@ -203,3 +203,7 @@ impl<P: Ports> Handler<P> {
         Budgets { deadline, work: budget(margin), wrap_up: budget(margin / 3) }
     }
 }
+
+#[cfg(test)]
+#[path = "handler_tests.rs"]
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -13,7 +14,7 @@ use shared::time::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::dynamodb::{BATCH_INDEX, BATCH_TABLE, DynamoDb, LOCK_TABLE, create_tables};
-use crate::lambda::{EventSourceMapping, Function, FunctionConfig, MappingConfig, REGION};
+use crate::lambda::{EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION};
 use crate::options::StackOptions;
 use crate::sqs::{QueueAttributes, Redrive, Sqs};
 use crate::taps::Taps;
@@ -70,6 +71,14 @@ impl Stack {
     /// # Errors
     /// When a port, a table, a queue or a mapping cannot be had. Wrong variables of the functions show in their logs.
     pub async fn start(options: &StackOptions) -> anyhow::Result<Stack> {
+        Stack::start_watched(options, Arc::new(|_| {})).await
+    }
+
+    /// As [`start`](Self::start); `watch` is handed every log line of the functions as well.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_watched(options: &StackOptions, watch: LogSink) -> anyhow::Result<Stack> {
         let (out, temporary) = match &options.out {
             Some(out) => (std::path::absolute(out)?, None),
             None => {
@@ -103,7 +112,12 @@ impl Stack {
                 memory_mb: MEMORY_MB,
                 concurrency_per_environment: concurrency,
             };
-            Function::new(config, taps.sink(options.logs))
+            let (watch, show) = (Arc::clone(&watch), taps.sink(options.logs));
+            let logs = move |line: &LogLine| {
+                watch(line);
+                show(line);
+            };
+            Function::new(config, Arc::new(logs))
         };
         let concurrency = options.concurrency_per_environment;
         let aggregator = function("aggregator", &options.aggregator, options.aggregator_timeout, concurrency);

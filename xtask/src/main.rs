@@ -1,2 +1,81 @@
-//! Placeholder.
-fn main() {}
+//! Every task of this workspace. `cargo xtask` alone lists them.
+//!
+//! A fresh machine has cargo and nothing else: whatever a task needs beyond that, it installs itself.
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use anyhow::{Context, bail, ensure};
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Everything: format, lints, purity, every test
+    Test,
+    /// Format and lints alone
+    Lint,
+    /// That the protocol depends on no runtime and no SDK
+    Purity,
+}
+
+fn main() -> ExitCode {
+    let started = Instant::now();
+    let done = match Cli::parse().task {
+        Task::Test => lint().and_then(|()| purity()).and_then(|()| test()),
+        Task::Lint => lint(),
+        Task::Purity => purity(),
+    };
+    match done {
+        Ok(()) => {
+            eprintln!("done in {} s", started.elapsed().as_secs());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn lint() -> anyhow::Result<()> {
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+/// Builds the protocol without its adapters, and looks at what that build pulls in.
+fn purity() -> anyhow::Result<()> {
+    cargo(&["check", "-p", "shared", "--no-default-features"])?;
+    let tree = ["tree", "-p", "shared", "--no-default-features", "--edges", "normal", "--prefix", "none"];
+    let output = Command::new(env!("CARGO")).args(tree).output().context("run cargo tree")?;
+    ensure!(output.status.success(), "cargo tree: {}", String::from_utf8_lossy(&output.stderr));
+    let names = String::from_utf8(output.stdout)?;
+    let impure: Vec<&str> = names
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name == "tokio" || name.starts_with("aws-") || name.starts_with("lambda"))
+        .collect();
+    ensure!(impure.is_empty(), "the protocol depends on {impure:?}");
+    Ok(())
+}
+
+fn test() -> anyhow::Result<()> {
+    // The end to end suite runs the executables that deploy; they must be there, and up to date.
+    cargo(&["build", "--workspace", "--bins"])?;
+    cargo(&["test", "--workspace"])
+}
+
+fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
+    eprintln!("> cargo {}", arguments.join(" "));
+    let status = Command::new(env!("CARGO")).args(arguments).status().context("run cargo")?;
+    if !status.success() {
+        bail!("cargo {} failed: {status}", arguments.join(" "));
+    }
+    Ok(())
+}

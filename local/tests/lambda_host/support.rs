@@ -1,8 +1,9 @@
 //! A function that runs the example, with its logs and a queue.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -192,18 +193,56 @@ pub fn exit_of(host: &Host, number: u32) -> Option<String> {
     }
 }
 
-/// The example, which cargo builds beside the tests: `<target>/<profile>/examples/echo_lambda`.
+/// The example, `<target>/<profile>/examples/echo_lambda`.
+///
+/// Cargo builds it with all tests of the package, but not when the command names a test or a target: then it is
+/// built here, if it is missing or older than its source.
 pub fn bootstrap() -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows its executable");
-    let profile = test
-        .parent()
-        .and_then(|deps| deps.parent())
-        .expect("a test stands in <profile>/deps");
-    let bootstrap = profile.join("examples/echo_lambda");
-    assert!(
-        bootstrap.exists(),
-        "`{}` is missing: run the tests of the whole package",
-        bootstrap.display()
-    );
-    bootstrap
+    static BOOTSTRAP: LazyLock<PathBuf> = LazyLock::new(|| {
+        let test = std::env::current_exe().expect("a test knows its executable");
+        let profile = test
+            .parent()
+            .and_then(Path::parent)
+            .expect("a test stands in <profile>/deps");
+        let bootstrap = profile.join("examples/echo_lambda");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/echo_lambda.rs");
+        let modified = |path: &Path| {
+            path.metadata()
+                .and_then(|metadata| metadata.modified())
+                .ok()
+        };
+        if modified(&bootstrap) < modified(&source) {
+            build(profile);
+        }
+        assert!(bootstrap.exists(), "`{}` is missing", bootstrap.display());
+        bootstrap
+    });
+    BOOTSTRAP.clone()
+}
+
+fn build(profile: &Path) {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let target = profile.parent().expect("a profile stands in <target>");
+    // The directory of the profile `dev` has another name.
+    let name = profile
+        .file_name()
+        .filter(|name| *name != "debug")
+        .unwrap_or("dev".as_ref());
+    let built = Command::new(cargo)
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "local",
+            "--example",
+            "echo_lambda",
+            "--profile",
+        ])
+        .arg(name)
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .expect("cargo is there where tests are run");
+    assert!(built.success(), "build the example `echo_lambda`: {built}");
 }

@@ -1,4 +1,3 @@
-use std::future::Future;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use crate::ids::BatchId;
 use crate::ports::{Clock, Entropy};
 use crate::time::Timestamp;
 
-/// A clock that moves only when told to; sleeping moves it.
+/// A clock that moves only when told to, and when somebody sleeps.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<Timestamp>);
 
@@ -31,9 +30,10 @@ impl Clock for ManualClock {
         *locked(&self.0)
     }
 
-    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+    /// Moves the clock when it is first waited for, not when it is created: what races against a sleep and is ready
+    /// first leaves the time as it was.
+    async fn sleep(&self, duration: Duration) {
         self.advance(duration);
-        std::future::ready(())
     }
 }
 

@@ -1,0 +1,171 @@
+//! Messages that can never be processed: set aside with a reason, and their neighbours delivered.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use local::sqs::Message;
+use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE};
+
+use crate::events::{body, event, failures};
+use crate::output::sorted;
+use crate::rig::Setup;
+
+const GOOD: [&str; 4] = ["g1", "g2", "g3", "g4"];
+
+/// A bad body, what its reason begins with, and its event id where one can be read.
+struct Bad {
+    body: String,
+    reason: &'static str,
+    event_id: Option<&'static str>,
+}
+
+fn bad(body: impl Into<String>, reason: &'static str, event_id: Option<&'static str>) -> Bad {
+    Bad {
+        body: body.into(),
+        reason,
+        event_id,
+    }
+}
+
+fn every_kind() -> Vec<Bad> {
+    let too_large = format!(r#"{{"id":"large","key":"k","pad":"{}"}}"#, "x".repeat(500_000));
+    let long_id = format!(r#"{{"id":"{}","key":"k"}}"#, "x".repeat(2_049));
+    vec![
+        bad(r#"{"no":"id"}"#, "`EVENT_ID`: `id` finds nothing", None),
+        bad(r#"{"id":null,"key":"k"}"#, "`EVENT_ID`: `id`", None),
+        bad(r#"{"id":"","key":"k"}"#, "event id is empty", None),
+        bad("not json", "body is not JSON, which `EVENT_ID` needs", None),
+        bad(r#"{"id":"cut"#, "body is not JSON", None),
+        bad(long_id, "event id has `2049` bytes", None),
+        bad(too_large, "message needs an item of", Some("large")),
+        bad(
+            r#"{"id":"keyless"}"#,
+            "`BATCH_KEY`: `key` finds nothing",
+            Some("keyless"),
+        ),
+    ]
+}
+
+fn good(id: &str) -> String {
+    format!(r#"{{"id":"{id}","key":"k"}}"#)
+}
+
+fn attribute<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
+    message.message_attributes.get(name)?.string_value.as_deref()
+}
+
+#[tokio::test]
+async fn every_kind_of_bad_message_is_quarantined_with_its_reason_and_its_neighbours_are_delivered() {
+    let rig = Setup::new()
+        .var("BATCH_KEY", "key")
+        .var("MAX_BATCH_SIZE", GOOD.len())
+        .one_aggregator_environment()
+        .start()
+        .await;
+    let kinds = every_kind();
+    for (index, kind) in kinds.iter().enumerate() {
+        rig.send(kind.body.as_str());
+        if let Some(id) = GOOD.get(index) {
+            rig.send(good(id));
+        }
+    }
+    let quarantined = rig.take(QUARANTINE_QUEUE, kinds.len()).await;
+    let by_body: BTreeMap<&str, &Message> = quarantined
+        .iter()
+        .map(|message| (&*message.body, message))
+        .collect();
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    for kind in &kinds {
+        let message = by_body.get(kind.body.as_str());
+        let message = message.unwrap_or_else(|| panic!("not there as it was sent: {}", kind.reason));
+        let reason = attribute(message, "reason").expect("there is a reason");
+        assert!(reason.starts_with(kind.reason), "{reason}, expected {}", kind.reason);
+        assert_eq!(attribute(message, "eventId"), kind.event_id, "{reason}");
+        assert_eq!(attribute(message, "source"), Some(source.as_str()), "{reason}");
+    }
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), GOOD);
+    rig.end_with_set_aside(kinds.len(), 0).await;
+}
+
+#[tokio::test]
+async fn a_bad_message_of_the_largest_size_is_quarantined_whole() {
+    let rig = Setup::new()
+        .var("MAX_BATCH_SIZE", GOOD.len())
+        .one_aggregator_environment()
+        .start()
+        .await;
+    // There is no room for any attribute beside it.
+    let largest = "x".repeat(1_048_576);
+    rig.send(largest.as_str());
+    GOOD.iter().for_each(|id| rig.send(body(id)));
+    let quarantined = rig.take(QUARANTINE_QUEUE, 1).await;
+    assert!(*quarantined[0].body == *largest, "cut or changed");
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), GOOD);
+    rig.end_with_set_aside(1, 0).await;
+}
+
+#[tokio::test]
+async fn without_a_quarantine_bad_messages_end_as_dead_letters_and_their_neighbours_are_delivered() {
+    let rig = Setup::new()
+        .var("QUARANTINE_SQS_URL", "")
+        .var("BATCH_KEY", "key")
+        .var("MAX_BATCH_SIZE", GOOD.len())
+        .redeliver(INPUT_QUEUE, Duration::from_secs(4), 2)
+        .one_aggregator_environment()
+        .start()
+        .await;
+    let kinds = every_kind();
+    kinds.iter().for_each(|kind| rig.send(kind.body.as_str()));
+    GOOD.iter().for_each(|id| rig.send(good(id)));
+    let letters = rig.take(INPUT_DEAD_LETTER_QUEUE, kinds.len()).await;
+    let letters = sorted(letters.iter().map(|letter| letter.body.to_string()));
+    assert_eq!(letters, sorted(kinds.into_iter().map(|kind| kind.body)));
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), GOOD);
+    assert_eq!(rig.depth(QUARANTINE_QUEUE), 0);
+    rig.end_with_set_aside(letters.len(), 0).await;
+}
+
+#[tokio::test]
+async fn without_a_quarantine_exactly_the_bad_messages_are_reported_as_failed() {
+    let rig = Setup::new().var("QUARANTINE_SQS_URL", "").start().await;
+    let (g1, g2) = (body("g1"), body("g2"));
+    let too_large = format!(r#"{{"id":"large","pad":"{}"}}"#, "x".repeat(409_600));
+    let messages = [
+        ("m1", g1.as_str()),
+        ("m2", r#"{"no":"id"}"#),
+        ("m3", "not json"),
+        ("m4", g2.as_str()),
+        ("m5", too_large.as_str()),
+        ("m6", r#"{"id":"g1","other":"content"}"#),
+    ];
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    let failed = failures(&rig, &rig.stack.aggregator, event(&source, &messages)).await;
+    assert_eq!(failed, ["m2", "m3", "m5", "m6"]);
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), ["g1", "g2"]);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_quarantine_that_does_not_exist_gives_the_bad_messages_back() {
+    let rig = Setup::new().start().await;
+    let url = rig.stack.queue_url("no-such-queue");
+    rig.end().await;
+    // The endpoint is known once the stack is up: the other stack has the same queue under another port.
+    let path = url.rsplit_once("000000000000").map(|(_, path)| path);
+    let rig = Setup::new()
+        .var("QUARANTINE_SQS_URL", format!("http://127.0.0.1:9/000000000000{}", path.expect("it has an account")))
+        .start()
+        .await;
+    let g1 = body("g1");
+    let messages = [("m1", g1.as_str()), ("m2", "not json")];
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    let failed = failures(&rig, &rig.stack.aggregator, event(&source, &messages)).await;
+    assert_eq!(failed, ["m2"]);
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), ["g1"]);
+    rig.end().await;
+}

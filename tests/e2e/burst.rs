@@ -1,0 +1,95 @@
+//! Bursts: once each, and in full batches.
+
+use std::time::Duration;
+
+use loadgen::DuplicateRule;
+
+use crate::rig::{Setup, plan};
+
+async fn comes_out_once_each(write_mode: &str) {
+    let rig = Setup::new().var("WRITE_MODE", write_mode).start().await;
+    let plan = plan(1, 3_000, 10.0);
+    rig.burst(&plan).await;
+    rig.until_drained().await;
+    let report = rig.audit(&plan, DuplicateRule::Drop);
+    assert_eq!(report.delivered, plan.unique());
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_burst_with_duplicates_comes_out_once_each_by_batch_writes() {
+    comes_out_once_each("batch").await;
+}
+
+#[tokio::test]
+async fn a_burst_with_duplicates_comes_out_once_each_by_single_puts() {
+    comes_out_once_each("put").await;
+}
+
+#[tokio::test]
+async fn all_batches_but_the_last_of_each_environment_are_exactly_full() {
+    // The window is longer than the burst takes, so that no batch ends for another reason than being full.
+    let mut setup = Setup::new()
+        .var("MAX_BATCH_SIZE", 500)
+        .var("MAX_SECONDARY_BATCHING_WINDOW", 10);
+    setup.options.batch_size = 300;
+    let rig = setup.start().await;
+    let plan = plan(2, 2_222, 10.0);
+    rig.burst(&plan).await;
+    rig.until_drained().await;
+    let report = rig.audit(&plan, DuplicateRule::Drop);
+    let environments = rig.stack.aggregator.stats().cold_starts;
+    let sizes = &report.batches.sizes;
+    let partial: u64 = sizes.range(..500).map(|(_, count)| count).sum();
+    assert!(
+        partial <= environments,
+        "{sizes:?} of {environments} environments"
+    );
+    assert_eq!(sizes.range(501..).count(), 0, "{sizes:?}");
+    assert!(sizes[&500] >= 3, "{sizes:?}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn concurrent_invocations_of_one_environment_share_its_batches_and_fill_them() {
+    let mut setup = Setup::new()
+        .var("MAX_BATCH_SIZE", 300)
+        .var("MAX_SECONDARY_BATCHING_WINDOW", 10);
+    setup.options.aggregators = 4;
+    setup.options.concurrency_per_environment = 4;
+    setup.options.batch_size = 100;
+    let rig = setup.start().await;
+    let plan = plan(3, 3_000, 10.0);
+    rig.burst(&plan).await;
+    rig.until_drained().await;
+    let report = rig.audit(&plan, DuplicateRule::Drop);
+    let stats = rig.stack.aggregator.stats();
+    assert_eq!(stats.cold_starts, 1, "{stats:?}");
+    assert!(
+        stats.concurrency_max > 1,
+        "nothing ran at the same time: {stats:?}"
+    );
+    assert_eq!(
+        report.batches.sizes,
+        [(300, plan.unique() / 300)].into(),
+        "2,700 events are nine full batches"
+    );
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_full_batch_does_not_wait_for_its_window() {
+    let rig = Setup::new()
+        .var("MAX_BATCH_SIZE", 50)
+        .var("MAX_SECONDARY_BATCHING_WINDOW", 600)
+        .one_aggregator_environment()
+        .start()
+        .await;
+    let plan = plan(4, 50, 0.0);
+    let started = tokio::time::Instant::now();
+    rig.burst(&plan).await;
+    rig.until_drained().await;
+    assert!(started.elapsed() < Duration::from_secs(600));
+    rig.audit(&plan, DuplicateRule::Drop);
+    rig.end().await;
+}

@@ -1,0 +1,106 @@
+//! `local`, the command line: what it prints and how it exits.
+
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::executables::executable;
+
+const EXIT_NOTHING_TO_SAY: i32 = 2;
+
+/// Flags that make a burst end in seconds.
+const SHORT: [&str; 9] = [
+    "--aggregator-timeout",
+    "4",
+    "--batch-processor-timeout",
+    "4",
+    "--env=MAX_SECONDARY_BATCHING_WINDOW=1",
+    "--env=DEADLINE_MARGIN_MS=1000",
+    "--env=VERIFY_DELAY=1",
+    "--patience",
+    "60",
+];
+
+async fn local(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let child = Command::new(executable("local"))
+        .args(arguments)
+        .env_clear()
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(Duration::from_secs(90), child).await;
+    let output = output.unwrap_or_else(|_| panic!("`local {arguments:?}` does not end"));
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = output.expect("it starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints text");
+    (status.code(), text(stdout), text(stderr))
+}
+
+#[tokio::test]
+async fn a_burst_prints_one_json_object_and_succeeds_when_nothing_is_lost() {
+    let mut arguments = vec!["burst", "--messages", "3000", "--duplicates", "10", "--json"];
+    arguments.extend(SHORT);
+    let (code, out, err) = local(&arguments).await;
+    assert_eq!(code, Some(0), "{out}\n{err}");
+    let summary: Value = serde_json::from_str(&out).expect("standard output is one JSON object");
+    for trouble in ["lost", "repeated", "foreign", "corrupt", "mixed"] {
+        assert_eq!(summary["audit"][trouble], 0, "{trouble} in {summary}");
+    }
+    assert_eq!(summary["sent"]["sent"], 3_000, "{summary}");
+    assert_eq!(summary["audit"]["delivered"], 2_700, "{summary}");
+    assert_eq!(summary["batches_in_error"], 0, "{summary}");
+    for (_, count) in summary["set_aside"].as_object().expect("it is an object") {
+        assert_eq!(*count, 0, "{summary}");
+    }
+}
+
+#[tokio::test]
+async fn a_burst_is_the_default_and_ends_with_a_verdict_for_people() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let out_directory = directory.path().join("out");
+    let bootstraps = [executable("aggregator"), executable("batch-processor")];
+    let text = |path: &std::path::Path| path.to_str().expect("paths here are text").to_owned();
+    let (out_directory, bootstraps) = (text(&out_directory), bootstraps.map(|path| text(&path)));
+    let mut arguments = vec!["--messages", "200", "--out", &out_directory];
+    arguments.extend(["--aggregator", &bootstraps[0]]);
+    arguments.extend(["--batch-processor", &bootstraps[1]]);
+    arguments.extend(SHORT);
+    let (code, out, err) = local(&arguments).await;
+    assert_eq!(code, Some(0), "{out}\n{err}");
+    assert!(out.ends_with("OK: nothing lost, nothing repeated\n"), "{out}");
+    let delivered = crate::output::delivered(out_directory.as_ref());
+    assert_eq!(delivered.len(), 190, "the files stay where they were asked for");
+}
+
+#[tokio::test]
+async fn a_command_line_that_makes_no_sense_is_refused_with_its_reason() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    std::fs::write(directory.path().join("file"), "of another burst").expect("it can be written");
+    let taken = directory.path().to_str().expect("paths here are text");
+    let cases: [(&[&str], &str); 9] = [
+        (&["--no-such-flag"], "--no-such-flag"),
+        (&["no-such-command"], "no-such-command"),
+        (&["--messages", "some"], "some"),
+        (&["--messages", "0"], "0"),
+        (&["--duplicates", "100"], "100"),
+        (&["--env", "NAME"], "NAME=VALUE"),
+        (&["--aggregator", "/no/such/file"], "/no/such/file"),
+        (&["--aggregators", "1"], "concurrency `1`"),
+        (&["--out", taken], "is not empty"),
+    ];
+    for (arguments, words) in cases {
+        let (code, out, err) = local(arguments).await;
+        assert_eq!(code, Some(EXIT_NOTHING_TO_SAY), "{arguments:?}\n{out}\n{err}");
+        assert!(err.contains(words), "{arguments:?}: `{words}` is not in {err}");
+        assert_eq!(out, "", "{arguments:?}");
+    }
+    let (code, _, err) = local(&["--env", "SINK=log:"]).await;
+    assert_eq!(code, Some(EXIT_NOTHING_TO_SAY));
+    assert!(err.contains("`SINK` is set"), "{err}");
+}

@@ -1,0 +1,61 @@
+//! One event id, different content: never dropped as a duplicate.
+
+use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
+
+use crate::rig::Setup;
+
+const REASON: &str = "another message carries the same event id with different content";
+
+fn version(id: &str, version: u32) -> String {
+    format!(r#"{{"id":"{id}","version":{version}}}"#)
+}
+
+#[tokio::test]
+async fn conflicting_content_is_quarantined_whether_the_first_is_claimed_delivered_or_a_neighbour() {
+    let rig = Setup::new()
+        .var("MAX_BATCH_SIZE", 2)
+        .one_aggregator_environment()
+        .start()
+        .await;
+    // Delivered.
+    rig.send(version("delivered", 1));
+    rig.send(version("good", 1));
+    rig.until_metric("BatchesCompleted", 1).await;
+    rig.send(version("delivered", 2));
+    rig.until_metric("Quarantined", 1).await;
+    // Claimed: it waits alone in an open batch.
+    rig.send(version("claimed", 1));
+    rig.until_metric("Claimed", 3).await;
+    rig.send(version("claimed", 2));
+    rig.until_metric("Quarantined", 2).await;
+    // A neighbour in the same event; which of the two is first is for the queue to say.
+    rig.send(version("neighbour", 1));
+    rig.send(version("neighbour", 2));
+
+    let quarantined = rig.take(QUARANTINE_QUEUE, 3).await;
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    for message in &quarantined {
+        let attribute = |name| message.message_attributes.get(name)?.string_value.as_deref();
+        assert_eq!(attribute("reason"), Some(REASON));
+        assert_eq!(attribute("source"), Some(source.as_str()));
+        let id = attribute("eventId").expect("the event id is known");
+        assert!(message.body.contains(id), "{id}: {}", message.body);
+    }
+    rig.until_drained().await;
+    let delivered = rig.delivered();
+    let ids: Vec<&str> = delivered.iter().map(|line| line.event_id.as_str()).collect();
+    assert_eq!(ids, ["claimed", "delivered", "good", "neighbour"]);
+    for line in delivered.iter().filter(|line| line.event_id != "neighbour") {
+        assert_eq!(line.body, version(&line.event_id, 1), "the first one is delivered");
+    }
+    // No version is lost: each is delivered or set aside.
+    let mut all: Vec<&str> = delivered
+        .iter()
+        .map(|line| line.body.as_str())
+        .chain(quarantined.iter().map(|message| &*message.body))
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 7);
+    rig.end_with_set_aside(3, 0).await;
+}

@@ -1,0 +1,102 @@
+//! Duplicates: requeued ones come later, and a batch of nothing else ends without a delivery.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use loadgen::DuplicateRule;
+use local::stack::INPUT_QUEUE;
+
+use crate::events::{body, event, failures};
+use crate::output::sorted;
+use crate::rig::{Setup, plan};
+
+#[tokio::test]
+async fn a_requeued_duplicate_comes_out_in_a_later_batch() {
+    let rig = Setup::new()
+        .var("ON_DUPLICATE", "requeue")
+        .var("MAX_BATCH_SIZE", 80)
+        .redeliver(INPUT_QUEUE, Duration::from_secs(3), 1_000)
+        .one_aggregator_environment()
+        .start()
+        .await;
+    let plan = plan(5, 400, 20.0);
+    rig.burst(&plan).await;
+    rig.until_drained().await;
+    let report = rig.audit(&plan, DuplicateRule::Requeue);
+    assert_eq!(report.delivered, plan.len(), "every message, duplicates too");
+    let mut batches: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in rig.delivered() {
+        let first = batches
+            .entry(line.event_id)
+            .or_default()
+            .insert(line.batch_id);
+        assert!(first, "two copies of an event in one batch");
+    }
+    let repeated = batches.values().filter(|batches| batches.len() > 1).count();
+    assert!(repeated > 0, "the burst had duplicates");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn duplicates_in_one_event_are_dropped_or_given_back_as_the_rule_says() {
+    for (rule, given_back) in [("drop", &[][..]), ("requeue", &["m2", "m3"][..])] {
+        let rig = Setup::new().var("ON_DUPLICATE", rule).start().await;
+        let (a, b) = (body("a"), body("b"));
+        let source = rig.stack.sqs.arn(INPUT_QUEUE);
+        let messages = [
+            ("m1", a.as_str()),
+            ("m2", a.as_str()),
+            ("m3", a.as_str()),
+            ("m4", b.as_str()),
+        ];
+        let function = &rig.stack.aggregator;
+        let failed = failures(&rig, function, event(&source, &messages)).await;
+        assert_eq!(failed, given_back, "{rule}");
+        // A redelivery of the very same messages: what was claimed is not claimed again.
+        let failed = failures(&rig, function, event(&source, &messages)).await;
+        assert_eq!(failed, given_back, "{rule}, redelivered");
+        rig.until_drained().await;
+        let delivered = rig.delivered();
+        let messages: Vec<&str> = delivered
+            .iter()
+            .map(|line| line.sqs_message_id.as_str())
+            .collect();
+        assert_eq!(messages, ["m1", "m4"], "{rule}");
+        rig.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_batch_opened_by_nothing_but_duplicates_completes_and_delivers_no_file() {
+    let ids: Vec<String> = (0..20).map(|number| format!("e{number}")).collect();
+    let rig = Setup::new()
+        .var("MAX_BATCH_SIZE", ids.len())
+        .one_aggregator_environment()
+        .start()
+        .await;
+    ids.iter().for_each(|id| rig.send(body(id)));
+    rig.until_metric("BatchesCompleted", 1).await;
+    // Everything is delivered; the same events again, in other messages.
+    ids.iter().for_each(|id| rig.send(body(id)));
+    rig.until_metric("Duplicates", ids.len() as u64).await;
+    assert_eq!(rig.under_way().await, 1, "the batch the duplicates opened");
+    rig.until_drained().await;
+    assert!(rig.stack.taps.sum("BatchesCompleted") >= 1);
+    assert_eq!(rig.delivered_ids(), sorted(ids));
+    assert_eq!(rig.delivered_batches().len(), 1);
+    let directories = std::fs::read_dir(&rig.stack.out).expect("the output can be read");
+    assert_eq!(directories.count(), 1, "not even a directory is left by it");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn an_event_without_records_has_no_failures() {
+    let rig = Setup::new().start().await;
+    for function in [&rig.stack.aggregator, &rig.stack.batch_processor] {
+        let empty = Bytes::from_static(br#"{"Records":[]}"#);
+        assert_eq!(failures(&rig, function, empty).await, [""; 0]);
+    }
+    assert_eq!(rig.under_way().await, 0, "no batch is opened for nothing");
+    rig.end().await;
+}

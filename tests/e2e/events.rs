@@ -1,0 +1,82 @@
+//! Hand-made events for direct invocations, and the exact answers to them.
+
+use bytes::Bytes;
+use local::lambda::{Function, InvokeError, InvokeResponse};
+use serde_json::{Value, json};
+
+use crate::rig::Rig;
+
+/// An event of the queue with the ARN `source`: message ids and bodies.
+pub fn event(source: &str, messages: &[(&str, &str)]) -> Bytes {
+    let records: Vec<Value> = messages
+        .iter()
+        .map(|(id, body)| {
+            json!({
+                "messageId": id,
+                "receiptHandle": "none",
+                "body": body,
+                "attributes": { "ApproximateReceiveCount": "1", "SentTimestamp": "1700000000000" },
+                "messageAttributes": {},
+                "eventSource": "aws:sqs",
+                "eventSourceARN": source,
+                "awsRegion": "us-east-1",
+            })
+        })
+        .collect();
+    json!({ "Records": records }).to_string().into()
+}
+
+/// A body with this event id.
+pub fn body(id: &str) -> String {
+    json!({ "id": id, "value": format!("value of {id}") }).to_string()
+}
+
+/// A ticket for this batch.
+pub fn ticket(batch: &str) -> String {
+    json!({ "batchId": batch }).to_string()
+}
+
+/// Invokes a function; the message ids it reports as failed, in its order.
+///
+/// # Panics
+/// When it answers anything but the one documented shape.
+pub async fn failures(rig: &Rig, function: &Function, event: Bytes) -> Vec<String> {
+    let answer = match function.invoke(event).await {
+        Ok(InvokeResponse::Ok(answer)) => answer,
+        other => panic!("no answer but {other:?}\n{}", rig.state().await),
+    };
+    let answer: Value = serde_json::from_slice(&answer).expect("the answer is JSON");
+    let items = answer["batchItemFailures"]
+        .as_array()
+        .unwrap_or_else(|| panic!("no list in {answer}"));
+    let ids: Vec<String> = items
+        .iter()
+        .map(|item| {
+            item["itemIdentifier"]
+                .as_str()
+                .unwrap_or_else(|| panic!("no text in {answer}"))
+                .to_owned()
+        })
+        .collect();
+    let exact: Vec<Value> = ids
+        .iter()
+        .map(|id| json!({ "itemIdentifier": id }))
+        .collect();
+    assert_eq!(
+        answer,
+        json!({ "batchItemFailures": exact }),
+        "nothing else is answered"
+    );
+    ids
+}
+
+/// Why a function could not be initialised.
+pub async fn init_failure(function: &Function) -> (String, String) {
+    match function.invoke(Bytes::from_static(b"{}")).await {
+        Err(InvokeError::InitFailed {
+            error_type,
+            message,
+        }) => (error_type, message),
+        other => panic!("not an init failure: {other:?}"),
+    }
+}

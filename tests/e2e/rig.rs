@@ -1,0 +1,358 @@
+//! A stack for one test: how it is set up, what can be waited for, and how its output is judged.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_sdk_sqs::types::QueueAttributeName;
+use loadgen::{Plan, PlanConfig, SendOptions};
+use local::lambda::{EnvironmentState, Function, LogLine};
+use local::options::StackOptions;
+use local::sqs::{Depth, Message};
+use local::stack::{
+    BATCH_DEAD_LETTER_QUEUE, BATCH_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE,
+    Stack,
+};
+use shared::protocol::batch::Status;
+use tokio::time::{sleep, timeout};
+
+use crate::executables::bootstrap;
+
+/// No condition takes longer than this, on any machine that can run the suite at all.
+const CAP: Duration = Duration::from_secs(90);
+/// Between two looks at a condition.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Log lines kept for a test that fails.
+const LOG_LINES_MAX: usize = 3_000;
+/// Log lines shown when a test fails.
+const LOG_LINES_SHOWN: usize = 200;
+
+/// What a stack is to be.
+pub struct Setup {
+    /// Options of the stack, to be changed at will.
+    pub options: StackOptions,
+    redeliver: Vec<(&'static str, Duration, u32)>,
+}
+
+impl Setup {
+    /// Short windows and timeouts; the event id is the `id` of the body.
+    pub fn new() -> Setup {
+        let variables = [
+            ("EVENT_ID", "json:id"),
+            ("MAX_SECONDARY_BATCHING_WINDOW", "1"),
+            ("VERIFY_DELAY", "1"),
+            ("DEADLINE_MARGIN_MS", "1000"),
+        ];
+        let options = StackOptions {
+            aggregator: bootstrap("aggregator"),
+            batch_processor: bootstrap("batch-processor"),
+            variables: variables
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            out: None,
+            batch_size: 10_000,
+            aggregators: 2,
+            batch_processors: 2,
+            concurrency_per_environment: 1,
+            aggregator_timeout: Duration::from_secs(4),
+            batch_processor_timeout: Duration::from_secs(4),
+            logs: false,
+        };
+        Setup {
+            options,
+            redeliver: Vec::new(),
+        }
+    }
+
+    /// Sets a variable of both functions.
+    pub fn var(mut self, name: &str, value: impl ToString) -> Setup {
+        self.options
+            .variables
+            .insert(name.to_owned(), value.to_string());
+        self
+    }
+
+    /// All invocations of the aggregator in one environment, so that a batch's fate is in one pair of hands.
+    pub fn one_aggregator_environment(mut self) -> Setup {
+        self.options.concurrency_per_environment = self.options.aggregators;
+        self
+    }
+
+    /// What is not deleted from `queue` comes back after `visibility`, and is a dead letter after `receives_max`
+    /// receives. The stack's own figures suit a deployment; here they would be half a minute.
+    pub fn redeliver(
+        mut self,
+        queue: &'static str,
+        visibility: Duration,
+        receives_max: u32,
+    ) -> Setup {
+        self.redeliver.push((queue, visibility, receives_max));
+        self
+    }
+
+    /// Starts the stack.
+    pub async fn start(self) -> Rig {
+        let log = Arc::new(Mutex::new(VecDeque::new()));
+        let watch = {
+            let log = Arc::clone(&log);
+            Arc::new(move |line: &LogLine| {
+                let mut log = lock(&log);
+                log.push_back(line.to_string());
+                if log.len() > LOG_LINES_MAX {
+                    log.pop_front();
+                }
+            })
+        };
+        let stack = Stack::start_watched(&self.options, watch)
+            .await
+            .expect("the stack starts");
+        let rig = Rig { stack, log };
+        for (queue, visibility, receives_max) in self.redeliver {
+            rig.set_redelivery(queue, visibility, receives_max).await;
+        }
+        rig
+    }
+}
+
+/// A running stack and what its functions have said so far.
+pub struct Rig {
+    /// The stack.
+    pub stack: Stack,
+    log: Arc<Mutex<VecDeque<String>>>,
+}
+
+fn lock(log: &Mutex<VecDeque<String>>) -> MutexGuard<'_, VecDeque<String>> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Rig {
+    async fn set_redelivery(&self, queue: &str, visibility: Duration, receives_max: u32) {
+        let dead_letter_queue = match queue {
+            INPUT_QUEUE => INPUT_DEAD_LETTER_QUEUE,
+            BATCH_QUEUE => BATCH_DEAD_LETTER_QUEUE,
+            other => panic!("`{other}` has no dead-letter queue"),
+        };
+        let redrive = serde_json::json!({
+            "deadLetterTargetArn": self.stack.sqs.arn(dead_letter_queue),
+            "maxReceiveCount": receives_max,
+        });
+        self.stack
+            .sqs_client()
+            .set_queue_attributes()
+            .queue_url(self.stack.queue_url(queue))
+            .attributes(
+                QueueAttributeName::VisibilityTimeout,
+                visibility.as_secs().to_string(),
+            )
+            .attributes(QueueAttributeName::RedrivePolicy, redrive.to_string())
+            .send()
+            .await
+            .expect("the queue takes valid attributes");
+    }
+
+    /// Waits until `holds`, looking at it often.
+    ///
+    /// # Panics
+    /// When it takes too long, with the state of the stack.
+    pub async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let waited = async {
+            while !holds().await {
+                sleep(LOOK_EVERY).await;
+            }
+        };
+        if timeout(CAP, waited).await.is_err() {
+            panic!("not within {CAP:?}: {what}\n{}", self.state().await);
+        }
+    }
+
+    /// Waits until the input queue is empty and no batch is under way.
+    pub async fn until_drained(&self) {
+        self.until("the stack is drained", async || {
+            self.all_taken() && self.under_way().await == 0
+        })
+        .await;
+    }
+
+    /// Waits until a queue holds `count` messages, in whatever state.
+    pub async fn until_depth(&self, queue: &str, count: usize) {
+        let what = format!("{count} messages in `{queue}`");
+        self.until(&what, async || self.depth(queue) == count).await;
+    }
+
+    /// Waits until a metric adds up to at least `sum`.
+    pub async fn until_metric(&self, name: &str, sum: u64) {
+        let what = format!("{name} is {sum}");
+        self.until(&what, async || self.stack.taps.sum(name) >= sum)
+            .await;
+    }
+
+    /// Whether the aggregator has answered for every message.
+    pub fn all_taken(&self) -> bool {
+        self.depth(INPUT_QUEUE) == 0 && self.stack.input_mapping.idle()
+    }
+
+    /// Messages in a queue: visible, in flight and delayed.
+    pub fn depth(&self, queue: &str) -> usize {
+        let Depth {
+            visible,
+            in_flight,
+            delayed,
+        } = self
+            .stack
+            .sqs
+            .depth(queue)
+            .expect("the stack has the queue");
+        visible + in_flight + delayed
+    }
+
+    /// How many batches have each status; complete ones have none.
+    pub async fn statuses(&self) -> BTreeMap<Status, usize> {
+        self.stack
+            .batches_by_status()
+            .await
+            .expect("the batch table can be read")
+    }
+
+    /// Batches that are neither complete nor in error.
+    pub async fn under_way(&self) -> usize {
+        let statuses = self.statuses().await;
+        statuses
+            .iter()
+            .filter(|(status, _)| **status != Status::Error)
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    /// Sends one message to the input queue.
+    pub fn send(&self, body: impl Into<String>) {
+        self.send_to(INPUT_QUEUE, body);
+    }
+
+    /// Sends one message; answers its id.
+    pub fn send_to(&self, queue: &str, body: impl Into<String>) -> String {
+        self.stack
+            .sqs
+            .send(queue, body.into(), None, BTreeMap::new())
+            .expect("the queue takes the message")
+    }
+
+    /// Sends a burst through the SDK.
+    pub async fn burst(&self, plan: &Plan) {
+        let options = SendOptions {
+            queue_url: self.stack.queue_url(INPUT_QUEUE),
+            rate_per_second: None,
+            concurrency: 8,
+        };
+        let sent = loadgen::send(self.stack.sqs_client(), plan, &options, &|_| {}).await;
+        assert_eq!(sent.expect("the queue takes the burst").sent, plan.len());
+    }
+
+    /// Receives `count` messages of a queue that nothing else reads.
+    pub async fn take(&self, queue: &str, count: usize) -> Vec<Message> {
+        self.until_depth(queue, count).await;
+        let mut messages = Vec::new();
+        while messages.len() < count {
+            let received = self.stack.sqs.receive(queue, 10, CAP / 5, None).await;
+            messages.extend(received.expect("the stack has the queue"));
+        }
+        messages
+    }
+
+    /// Whether any function has logged a line that contains `words`.
+    pub fn has_logged(&self, words: &str) -> bool {
+        lock(&self.log).iter().any(|line| line.contains(words))
+    }
+
+    /// Everything a failed wait could be explained by.
+    pub async fn state(&self) -> String {
+        let depths = [
+            INPUT_QUEUE,
+            BATCH_QUEUE,
+            QUARANTINE_QUEUE,
+            INPUT_DEAD_LETTER_QUEUE,
+            BATCH_DEAD_LETTER_QUEUE,
+        ]
+        .map(|queue| format!("{queue}: {:?}", self.stack.sqs.depth(queue)));
+        format!(
+            "{}\ninput {:?}\nbatch {:?}\nstatuses {:?}\naggregator {:?}\nbatch processor {:?}",
+            depths.join("\n"),
+            self.stack.input_mapping.stats(),
+            self.stack.batch_mapping.stats(),
+            self.stack.batches_by_status().await,
+            self.stack.aggregator.stats(),
+            self.stack.batch_processor.stats(),
+        )
+    }
+
+    /// Ends the test of a stack in which nothing was set aside and every invocation answered.
+    pub async fn end(&self) {
+        self.end_with_set_aside(0, 0).await;
+    }
+
+    /// As [`end`](Self::end), with so many messages in the quarantine or the dead-letter queues, and so many
+    /// processes killed.
+    pub async fn end_with_set_aside(&self, set_aside: usize, killed: u64) {
+        self.stack.stop().await;
+        let queues = [
+            QUARANTINE_QUEUE,
+            INPUT_DEAD_LETTER_QUEUE,
+            BATCH_DEAD_LETTER_QUEUE,
+        ];
+        let set_aside_now: usize = queues.map(|queue| self.depth(queue)).iter().sum();
+        assert_eq!(
+            set_aside_now,
+            set_aside,
+            "messages set aside\n{}",
+            self.state().await
+        );
+        let mut crashes = 0;
+        for function in [&self.stack.aggregator, &self.stack.batch_processor] {
+            let stats = function.stats();
+            let unanswered = stats.timeouts + stats.function_errors + stats.init_failures;
+            assert_eq!(unanswered, 0, "{stats:?}");
+            crashes += stats.crashes;
+        }
+        // One process may take several invocations with it.
+        assert_eq!(crashes > 0, killed > 0, "{}", self.state().await);
+    }
+}
+
+/// The number of an environment that is at work.
+pub fn busy_environment(function: &Function) -> Option<u32> {
+    let environments = function.environments();
+    let busy = environments
+        .iter()
+        .find(|one| matches!(one.state, EnvironmentState::Busy { .. }));
+    busy.map(|one| one.number)
+}
+
+/// Whether an environment is gone.
+pub fn has_ended(function: &Function, number: u32) -> bool {
+    let environments = function.environments();
+    let ended = |state| matches!(state, EnvironmentState::Ended { .. });
+    environments
+        .iter()
+        .any(|one| one.number == number && ended(one.state))
+}
+
+/// A burst of small messages.
+pub fn plan(seed: u64, messages: u64, duplicates_percent: f64) -> Plan {
+    let config = PlanConfig {
+        seed,
+        messages,
+        duplicates_percent,
+        ..PlanConfig::default()
+    };
+    Plan::new(config).expect("the plan is sound")
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = lock(&self.log);
+            let hidden = log.len().saturating_sub(LOG_LINES_SHOWN);
+            eprintln!("--- what the functions said last ({hidden} lines before that)");
+            log.iter().skip(hidden).for_each(|line| eprintln!("{line}"));
+        }
+    }
+}

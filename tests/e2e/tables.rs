@@ -1,0 +1,141 @@
+//! Tables that are missing, and a DynamoDB that does not answer.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::types::Select;
+use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_tables};
+use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE};
+
+use crate::events::{body, event, failures};
+use crate::output::sorted;
+use crate::rig::{Rig, Setup};
+
+const IDS: [&str; 3] = ["e1", "e2", "e3"];
+
+impl Rig {
+    /// A client for the tables.
+    pub fn dynamodb(&self) -> Client {
+        let endpoint = self.stack.variable("AWS_ENDPOINT_URL_DYNAMODB");
+        let config = aws_sdk_dynamodb::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("us-east-1"))
+            .credentials_provider(Credentials::new("local", "local", None, None, "local"))
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .endpoint_url(endpoint.expect("the stack sets it"))
+            .build();
+        Client::from_conf(config)
+    }
+
+    /// How many items the lock table has.
+    pub async fn lock_items(&self) -> u64 {
+        let mut count = 0;
+        let scan = self.dynamodb().scan();
+        let mut pages = scan
+            .table_name(LOCK_TABLE)
+            .select(Select::Count)
+            .into_paginator()
+            .send();
+        while let Some(page) = pages.next().await {
+            count += u64::from(page.expect("the table can be read").count().unsigned_abs());
+        }
+        count
+    }
+
+    /// The ids of all batches.
+    pub async fn batch_ids(&self) -> Vec<String> {
+        let scan = self.dynamodb().scan().table_name(BATCH_TABLE).send().await;
+        let items = scan.expect("the table can be read").items.unwrap_or_default();
+        let ids = items.iter().filter_map(|item| item["batchId"].as_s().ok());
+        sorted(ids.cloned())
+    }
+}
+
+#[tokio::test]
+async fn a_missing_table_fails_the_messages_and_is_named_in_the_log() {
+    for variable in ["DDB_LOCK_TABLE", "DDB_BATCH_TABLE"] {
+        let rig = Setup::new()
+            .var(variable, "no-such-table")
+            .redeliver(INPUT_QUEUE, Duration::from_secs(3), 2)
+            .start()
+            .await;
+        let bodies = IDS.map(body);
+        let messages: Vec<(&str, &str)> = IDS
+            .into_iter()
+            .zip(bodies.iter().map(String::as_str))
+            .collect();
+        let source = rig.stack.sqs.arn(INPUT_QUEUE);
+        let failed = failures(&rig, &rig.stack.aggregator, event(&source, &messages)).await;
+        assert_eq!(failed, IDS, "{variable}");
+        assert!(rig.has_logged("no-such-table"), "{variable}");
+
+        IDS.iter().for_each(|id| rig.send(body(id)));
+        let letters = rig.take(INPUT_DEAD_LETTER_QUEUE, IDS.len()).await;
+        let letters = sorted(letters.iter().map(|letter| letter.body.to_string()));
+        assert_eq!(letters, sorted(bodies), "{variable}");
+        assert_eq!(rig.stack.aggregator.stats().cold_starts, 1, "{variable}");
+        rig.end_with_set_aside(IDS.len(), 0).await;
+    }
+}
+
+#[tokio::test]
+async fn messages_sent_before_the_tables_exist_are_delivered_once_they_do() {
+    let rig = Setup::new()
+        .var("MAX_BATCH_SIZE", IDS.len())
+        .redeliver(INPUT_QUEUE, Duration::from_secs(3), 100)
+        .one_aggregator_environment()
+        .start()
+        .await;
+    let client = rig.dynamodb();
+    for table in [LOCK_TABLE, BATCH_TABLE] {
+        let deleted = client.delete_table().table_name(table).send().await;
+        deleted.expect("the table was there");
+    }
+    IDS.iter().for_each(|id| rig.send(body(id)));
+    rig.until("the messages came back", async || {
+        rig.stack.input_mapping.stats().returned >= IDS.len() as u64
+    })
+    .await;
+    assert_eq!(rig.depth(INPUT_QUEUE), IDS.len());
+    create_tables(&client).await.expect("the tables are gone");
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), sorted(IDS));
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_dynamodb_that_cannot_be_reached_fails_every_message_before_the_deadline() {
+    let closed = {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        listener.local_addr().expect("it has an address")
+    };
+    // Connections are taken by the system, and nobody ever reads them.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let silent_address = silent.local_addr().expect("it has an address");
+    for (address, kind) in [(closed, "closed"), (silent_address, "silent")] {
+        let rig = Setup::new()
+            .var("AWS_ENDPOINT_URL_DYNAMODB", format!("http://{address}"))
+            .start()
+            .await;
+        let ids: Vec<String> = (0..100).map(|number| format!("m{number:02}")).collect();
+        let bodies: Vec<String> = ids.iter().map(|id| body(id)).collect();
+        let messages: Vec<(&str, &str)> = ids
+            .iter()
+            .map(String::as_str)
+            .zip(bodies.iter().map(String::as_str))
+            .collect();
+        let source = rig.stack.sqs.arn(INPUT_QUEUE);
+        for _ in 0..2 {
+            let failed = failures(&rig, &rig.stack.aggregator, event(&source, &messages)).await;
+            assert_eq!(failed, ids, "{kind}");
+        }
+        assert_eq!(
+            rig.stack.aggregator.stats().cold_starts,
+            1,
+            "{kind}: the environment lives on"
+        );
+        rig.end().await;
+    }
+}
