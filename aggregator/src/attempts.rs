@@ -6,7 +6,7 @@ use shared::limits::REPLACE_ROUNDS_MAX;
 use shared::ports::{ClaimReply, Clock, LockStore, PortError};
 use shared::protocol::allocator::SeatEnd;
 use shared::protocol::claim::{
-    Claim, LockItem, Meeting, Outcome, PastDeliveries, Verdict, classify, settle_live,
+    BatchFate, Claim, LockItem, LockState, Meeting, Outcome, PastDeliveries, Verdict, classify, settle_live,
 };
 use shared::protocol::retry::RetryPolicy;
 use shared::time::Timestamp;
@@ -199,7 +199,6 @@ impl<P: Ports> Handler<P> {
     pub async fn settle_one<'a>(
         &self,
         mut member: Attempted<'a>,
-        deadline: Timestamp,
         budget: &Budget<'_, P::Clock, P::Entropy>,
         tally: &Tally,
     ) -> Settled {
@@ -211,7 +210,7 @@ impl<P: Ports> Handler<P> {
                     return member.settle();
                 }
                 State::Live(item, meeting) => {
-                    self.ask_and_judge(&member, item, meeting, deadline, budget).await
+                    self.ask_and_judge(&member, item, meeting, budget).await
                 }
                 State::Replace(expected, past) => {
                     debug!(event_id = %member.seated.candidate.event_id, round, "replacing a lock item");
@@ -227,14 +226,13 @@ impl<P: Ports> Handler<P> {
         member: &Attempted<'_>,
         item: LockItem,
         meeting: Meeting,
-        deadline: Timestamp,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> State {
-        let shared::protocol::claim::LockState::Live { shard, seq } = item.state else {
+        let LockState::Live { shard, seq } = item.state else {
             return self.judge(member, item, budget.clock.now());
         };
-        let relied_on = (meeting == Meeting::Redelivered).then_some(seq);
-        match self.fate_of(shard.batch, relied_on, deadline, budget).await {
+        let relied_on = meeting.relies_on_it(self.config().rule).then_some(seq);
+        match self.fate(shard.batch, relied_on.into_iter().collect(), budget).await {
             Some(fate) => self.judge_live(member, item, meeting, &fate, budget.clock.now()),
             None => State::Done(Outcome::Failed, Some(item)),
         }
@@ -246,7 +244,7 @@ impl<P: Ports> Handler<P> {
         member: &Attempted<'_>,
         item: LockItem,
         meeting: Meeting,
-        fate: &shared::protocol::claim::BatchFate,
+        fate: &BatchFate,
         now: Timestamp,
     ) -> State {
         let config = self.config();
@@ -270,9 +268,9 @@ impl<P: Ports> Handler<P> {
             match self.limited(self.ports().locks().replace(&claim, &expected)).await {
                 ClaimReply::Written => return State::Done(Outcome::Claimed, None),
                 ClaimReply::Exists(Some(item)) => return self.judge(member, item, budget.clock.now()),
+                // The store does not show what refused, or it is gone: for a read to say.
+                ClaimReply::Exists(None) => return self.read_one(member, budget.clock.now()).await,
                 ClaimReply::Unstorable(_) => return State::Done(Outcome::Unstorable, None),
-                // Gone: forgotten by the table meanwhile. Its redelivery finds the place free.
-                ClaimReply::Exists(None) => return State::Done(Outcome::Failed, None),
                 ClaimReply::Error(error) if !member.take(&error, tally) => break,
                 ClaimReply::Error(_) => {}
             }
@@ -281,22 +279,26 @@ impl<P: Ports> Handler<P> {
                 break;
             }
         }
-        let id = std::slice::from_ref(&member.seated.candidate.event_id);
-        if member.unanswered
-            && let Ok(items) = self.limited(self.ports().locks().read(id)).await
-            && let Some(Some(item)) = items.into_iter().next()
-            && let State::Done(outcome, item) = self.judge(member, item, budget.clock.now())
-        {
-            return State::Done(outcome, item);
+        match self.read_one(member, budget.clock.now()).await {
+            state @ State::Done(..) if member.unanswered => state,
+            _ => State::Done(Outcome::Failed, None),
         }
-        State::Done(Outcome::Failed, None)
+    }
+
+    /// What stands in the table now, read once. Gone is failed: the message's redelivery finds the place free.
+    async fn read_one(&self, member: &Attempted<'_>, now: Timestamp) -> State {
+        let id = std::slice::from_ref(&member.seated.candidate.event_id);
+        match self.limited(self.ports().locks().read(id)).await.map(|items| items.into_iter().next()) {
+            Ok(Some(Some(item))) => self.judge(member, item, now),
+            Ok(Some(None) | None) | Err(_) => State::Done(Outcome::Failed, None),
+        }
     }
 }
 
 fn state(verdict: Verdict, item: LockItem) -> State {
     match verdict {
         Verdict::Done(outcome) => State::Done(outcome, Some(item)),
-        Verdict::Live { meeting, .. } => State::Live(item, meeting),
+        Verdict::Live(meeting) => State::Live(item, meeting),
         Verdict::Replace { past } => State::Replace(item, past),
     }
 }

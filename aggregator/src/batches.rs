@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use shared::calls::{Budget, Written, bounded};
-use shared::ids::{BatchId, Seq};
+use shared::ids::BatchId;
+use shared::limits::WITNESSES_MAX;
 use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, PortError};
 use shared::protocol::allocator::{Opening, Sealable};
 use shared::protocol::batch::{BatchRecord, BatchWrite, Closing, NoWindow};
@@ -12,7 +13,7 @@ use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
 use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketReason};
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
 use crate::current::OpeningGuard;
 use crate::handler::{Handler, Ports, Tally};
@@ -43,7 +44,7 @@ pub enum OpenError {
     },
 }
 
-/// Where the witnesses of a meeting stand: the seats a redelivery relies on, per batch that was met.
+/// Per batch whose live claims were met: the seqs that an acknowledgement will rely on.
 pub type Met = BTreeMap<BatchId, SeqSet>;
 
 impl<P: Ports> Handler<P> {
@@ -58,7 +59,7 @@ impl<P: Ports> Handler<P> {
         budget: &Budget<'_, P::Clock, P::Entropy>,
         tally: &Tally,
     ) -> Result<(), OpenError> {
-        let _guard = OpeningGuard::new(opening.slot.clone(), self.current());
+        let guard = OpeningGuard::new(opening.slot.clone(), self.current());
         let ports = self.ports();
         let now = budget.clock.now();
         let closing = Closing::plan(now, deadline, self.config().window)?;
@@ -84,7 +85,7 @@ impl<P: Ports> Handler<P> {
             })
             .await
             .map_err(|source| OpenError::Ticket { batch, source })?;
-        self.current().lock().opened(recorded.ticket_acknowledged());
+        guard.opened(recorded.ticket_acknowledged());
         tally.opened();
         info!(batch_id = %batch, source = %record.source, closes_at = %closing.closes_at, "batch opened");
         Ok(())
@@ -123,7 +124,13 @@ impl<P: Ports> Handler<P> {
                 }
                 true
             }
-            // A processor was quicker (its window closed); the counts still have to arrive.
+            // A processor was quicker (its window closed), and everything was counted before.
+            Ok(Written::Refused(Some(record)))
+                if record.settled == account.settled && record.uncertain == account.uncertain =>
+            {
+                true
+            }
+            // It was quicker, and the last counts still have to arrive.
             Ok(Written::Refused(_)) => self.write_account(id, BatchWrite::Account(account), budget).await,
             Err(error) => {
                 warn!(batch_id = %id, %error, "batch not sealed");
@@ -173,7 +180,9 @@ impl<P: Ports> Handler<P> {
     ) -> bool {
         let mut attempt = 0;
         loop {
-            if let Ok(Some(record)) = self.ports().batches().read(batch).await
+            let batches = self.ports().batches();
+            let read = budget.call(RetryPolicy::CONTROL, || batches.read(batch)).await;
+            if let Ok(Some(record)) = read
                 && seqs.is_subset(&record.settled)
             {
                 // Counted claims are delivered before the batch can be complete, so a complete one will do as well.
@@ -186,54 +195,56 @@ impl<P: Ports> Handler<P> {
         }
     }
 
-    /// What became of the batches whose live claims were met. Where a redelivery relies on a claim, its batch is told
-    /// first: from then on the batch cannot complete without it. No entry: could not be found out.
+    /// What became of the batches whose live claims were met. Where an acknowledgement will rely on a claim, its batch
+    /// is told first, unless it knows: from then on the batch cannot complete without it. No entry: not found out.
     pub async fn fates(
         &self,
         met: Met,
-        deadline: Timestamp,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> BTreeMap<BatchId, BatchFate> {
         let asked: Vec<_> = met
             .into_iter()
-            .map(|(batch, relied_on)| async move { Some((batch, self.fate(batch, relied_on, deadline, budget).await?)) })
+            .map(|(batch, relied_on)| async move { Some((batch, self.fate(batch, relied_on, budget).await?)) })
             .collect();
         bounded(asked, self.config().common.write_concurrency).await.into_iter().flatten().collect()
     }
 
-    async fn fate(
+    /// The fate of one batch; see [`fates`](Self::fates).
+    pub async fn fate(
         &self,
         batch: BatchId,
         relied_on: SeqSet,
-        deadline: Timestamp,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> Option<BatchFate> {
         let batches = self.ports().batches();
-        let fate = if !relied_on.is_empty() {
-            let witness = BatchWrite::Witness(relied_on);
-            budget.write(batches, batch, &witness).await.map(|written| match written {
-                Written::Applied(_) => BatchFate::Alive,
-                Written::Refused(record) => BatchFate::from(record.as_deref()),
-            })
-        } else if self.current().lock().is_open_for(batch, deadline) {
-            // What takes our claims right now has not been completed; no need to ask.
-            Ok(BatchFate::Alive)
-        } else {
-            let read = budget.call(RetryPolicy::CONTROL, || batches.read(batch)).await;
-            read.map(|record| BatchFate::from(record.as_ref()))
+        let ask = async {
+            let record = budget.call(RetryPolicy::CONTROL, || batches.read(batch)).await?;
+            let unknown = match &record {
+                Some(record) if record.status.is_some() => record.unknown_of(&relied_on),
+                Some(_) | None => SeqSet::new(),
+            };
+            if unknown.is_empty() {
+                return Ok(Some(BatchFate::from(record.as_ref())));
+            }
+            if record.is_some_and(|record| record.witnesses >= WITNESSES_MAX) {
+                return Ok(None);
+            }
+            match budget.write(batches, batch, &BatchWrite::Witness(unknown)).await? {
+                Written::Applied(_) => Ok(Some(BatchFate::Alive)),
+                Written::Refused(record) => Ok(Some(BatchFate::from(record.as_deref()))),
+            }
         };
-        fate.inspect_err(|error| warn!(batch_id = %batch, %error, "fate of a batch unknown")).ok()
-    }
-
-    /// The fate of one batch, met by one candidate.
-    pub async fn fate_of(
-        &self,
-        batch: BatchId,
-        relied_on: Option<Seq>,
-        deadline: Timestamp,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> Option<BatchFate> {
-        debug!(batch_id = %batch, "asking for the fate of a batch again");
-        self.fate(batch, relied_on.into_iter().collect(), deadline, budget).await
+        let fate: Result<Option<BatchFate>, PortError> = ask.await;
+        match fate {
+            Ok(Some(fate)) => Some(fate),
+            Ok(None) => {
+                warn!(batch_id = %batch, witnesses_max = WITNESSES_MAX, "batch was told of too many claims");
+                None
+            }
+            Err(error) => {
+                warn!(batch_id = %batch, %error, "fate of a batch unknown");
+                None
+            }
+        }
     }
 }

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use shared::calls::{Budget, bounded};
 use shared::ids::BatchId;
 use shared::protocol::allocator::{Opening, Seating, Slot};
-use shared::protocol::claim::{Candidate, LockState, Meeting, Outcome};
+use shared::limits::{OLD_SEALS_TIME_MAX, SEAT_WAIT_MAX, SHORT_ROUNDS_MAX};
+use shared::protocol::claim::{Candidate, DuplicateRule, LockState, Outcome};
 use shared::ports::{Clock, LockStore};
 use shared::seqs::SeqSet;
 use shared::time::Timestamp;
@@ -56,15 +57,27 @@ impl<P: Ports> Handler<P> {
         }
         self.current().lock().retire_past(budgets.deadline);
         let mut settled = Vec::with_capacity(leaders.len());
-        let mut counted = self.seal_done(&budgets.claims, tally).await;
+        // Late seals cost promptness, late claims cost a redelivery: what is left over gets only a little time.
+        let soon = budgets.claims.clock.now() + OLD_SEALS_TIME_MAX;
+        let old_seals = Budget { stop_at: soon.min(budgets.claims.stop_at), ..budgets.claims };
+        let mut counted = self.seal_done(&old_seals, tally).await;
+        let mut short_rounds = 0;
         while !waiting.is_empty() && budgets.claims.open() {
             let change = self.current().change();
             let seated = self.seat_all(leaders, &mut waiting, &mut settled, budgets, tally).await;
-            if seated.is_empty() {
-                if !waiting.is_empty() {
-                    wait(change, &budgets.claims).await;
+            let waiting_count: usize = waiting.values().map(VecDeque::len).sum();
+            short_rounds += u32::from(seated.len() * 16 < waiting_count);
+            if seated.is_empty() && waiting_count > 0 {
+                // The last places depend on other invocations of this environment.
+                if !wait(change, &budgets.claims, SEAT_WAIT_MAX).await {
+                    self.retire_all(&waiting);
                 }
                 continue;
+            }
+            if short_rounds > SHORT_ROUNDS_MAX {
+                // Each round fills the last places with duplicates, which give them back: so few are not worth it.
+                self.retire_all(&waiting);
+                short_rounds = 0;
             }
             settled.extend(self.claim_round(seated, budgets, tally).await);
             counted.extend(self.seal_done(&budgets.wrap_up, tally).await);
@@ -72,6 +85,11 @@ impl<P: Ports> Handler<P> {
         settled.extend(waiting.into_values().flatten().map(Settled::failed));
         self.count(&mut settled, counted, budgets).await;
         settled
+    }
+
+    fn retire_all(&self, waiting: &Waiting<'_>) {
+        let mut allocator = self.current().lock();
+        waiting.keys().for_each(|slot| allocator.retire(slot));
     }
 
     /// Seats as many as there is room for, opening batches where there is none.
@@ -150,7 +168,7 @@ impl<P: Ports> Handler<P> {
             .map(|chunk| self.claim_chunk(chunk, &budgets.claims, tally))
             .collect();
         let attempted: Vec<Attempted<'a>> = bounded(chunks, concurrency).await.into_iter().flatten().collect();
-        let fates = self.fates(met(&attempted), budgets.deadline, &budgets.wrap_up).await;
+        let fates = self.fates(met(&attempted, self.config().rule), &budgets.wrap_up).await;
         let now = budgets.claims.clock.now();
         let mut settled = Vec::with_capacity(attempted.len());
         let mut open = Vec::new();
@@ -165,7 +183,7 @@ impl<P: Ports> Handler<P> {
             match member.state {
                 State::Done(..) => settled.push(member.settle()),
                 State::Live(..) | State::Replace(..) => {
-                    open.push(self.settle_one(member, budgets.deadline, &budgets.claims, tally));
+                    open.push(self.settle_one(member, &budgets.claims, tally));
                 }
             }
         }
@@ -200,15 +218,15 @@ impl<P: Ports> Handler<P> {
     }
 }
 
-/// The batches of the live claims that were met, with the seats that redeliveries rely on.
-fn met(attempted: &[Attempted<'_>]) -> Met {
+/// The batches of the live claims that were met, with the seqs that acknowledgements will rely on.
+fn met(attempted: &[Attempted<'_>], rule: DuplicateRule) -> Met {
     let mut met = Met::new();
     for member in attempted {
         if let State::Live(item, meeting) = &member.state
             && let LockState::Live { shard, seq } = item.state
         {
             let relied_on = met.entry(shard.batch).or_default();
-            if *meeting == Meeting::Redelivered {
+            if meeting.relies_on_it(rule) {
                 relied_on.insert(seq);
             }
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shared::config::{Common, ConfigError, QUEUE_URL, Reader, queue_url};
-use shared::limits::{DYNAMODB_ITEM_BYTES_MAX, SQS_DELAY_MAX};
+use shared::limits::{BATCH_ITEMS_MAX, DYNAMODB_ITEM_BYTES_MAX, SQS_DELAY_MAX};
 use shared::protocol::allocator::BatchLimits;
 use shared::protocol::claim::DuplicateRule;
 
@@ -60,12 +60,12 @@ impl Config {
         let mut reader = Reader::new(lookup);
         let common = Common::read(&mut reader);
         let window_secs = reader.number(MAX_SECONDARY_BATCHING_WINDOW, "seconds", 300, 1, SQS_DELAY_MAX.as_secs());
-        let items_max = reader.number(MAX_BATCH_SIZE, "items", 50_000, 1, 1_000_000);
+        let items_max = reader.number(MAX_BATCH_SIZE, "items", 50_000, 1, BATCH_ITEMS_MAX);
         // At least one item of the largest kind; at most what a function of 10 GB can hold.
         let bytes_min = DYNAMODB_ITEM_BYTES_MAX as u64;
         let bytes_max = reader.number(MAX_BATCH_BYTES, "bytes", 128 << 20, bytes_min, 8 << 30);
         let shards = reader.number(INDEX_SHARDS, "shards", 10, 1, 100);
-        let keys_max = reader.number(BATCH_KEYS_MAX, "batch keys", 1_000, 1, 100_000);
+        let keys_max = reader.number(BATCH_KEYS_MAX, "batch keys", 1_000, 1, 10_000);
         let event_id = reader.optional_with(EVENT_ID, str::parse).unwrap_or(EventIdRule::MessageId);
         let event_id_prefix = reader
             .optional(EVENT_ID_PREFIX, "at most 256 bytes", |text| (text.len() <= 256).then(|| text.to_owned()))

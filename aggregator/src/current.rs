@@ -1,10 +1,11 @@
 //! The current batches, shared by every invocation of an environment.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use shared::ids::Seat;
 use shared::ports::{Clock, Entropy};
-use shared::protocol::allocator::{Allocator, BatchLimits, SeatEnd, Slot};
+use shared::protocol::allocator::{Allocator, BatchLimits, Opened, SeatEnd, Slot};
 use shared::protocol::claim::Candidate;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -41,12 +42,12 @@ impl CurrentBatches {
     }
 }
 
-/// Waits for `change`, but not past the budget.
-pub async fn wait<C: Clock, E: Entropy>(change: Notified<'_>, budget: &Budget<'_, C, E>) {
-    let rest = budget.clock.now().until(budget.stop_at);
+/// Waits for `change`, but not past the budget, and not longer than `longest`; whether it came.
+pub async fn wait<C: Clock, E: Entropy>(change: Notified<'_>, budget: &Budget<'_, C, E>, longest: Duration) -> bool {
+    let rest = budget.clock.now().until(budget.stop_at).min(longest);
     let change = std::pin::pin!(change);
     let sleep = std::pin::pin!(budget.clock.sleep(rest));
-    futures::future::select(change, sleep).await;
+    matches!(futures::future::select(change, sleep).await, futures::future::Either::Left(_))
 }
 
 /// A candidate on its seat. Dropped before it is settled (a panic in the same environment), it counts as uncertain.
@@ -90,22 +91,32 @@ impl Drop for Seated<'_> {
 /// Frees the slot of an opening that came to nothing, however it ended.
 #[derive(Debug)]
 pub struct OpeningGuard<'a> {
-    /// Whose batch it would have been.
-    pub slot: Slot,
+    slot: Slot,
     current: &'a CurrentBatches,
+    done: bool,
 }
 
 impl<'a> OpeningGuard<'a> {
     /// Guards an opening.
     pub fn new(slot: Slot, current: &'a CurrentBatches) -> OpeningGuard<'a> {
-        OpeningGuard { slot, current }
+        OpeningGuard { slot, current, done: false }
+    }
+}
+
+impl OpeningGuard<'_> {
+    /// The opening succeeded.
+    pub fn opened(mut self, opened: Opened) {
+        self.done = true;
+        self.current.lock().opened(opened);
+        self.current.ring();
     }
 }
 
 impl Drop for OpeningGuard<'_> {
     fn drop(&mut self) {
-        // Nothing to do when it succeeded: the slot then holds a batch and not an opening.
-        self.current.lock().opening_failed(&self.slot);
-        self.current.ring();
+        if !self.done {
+            self.current.lock().opening_failed(&self.slot);
+            self.current.ring();
+        }
     }
 }

@@ -15,7 +15,7 @@ use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore, Quarantin
 use shared::protocol::claim::{Answer, Candidate, Outcome, classify_follower};
 use shared::time::Timestamp;
 use tokio::sync::Semaphore;
-use tracing::info;
+use tracing::{error, info};
 
 use crate::attempts::Settled;
 use crate::claims::{Budgets, Leader};
@@ -166,6 +166,10 @@ impl<P: Ports> Handler<P> {
         let started = self.ports.clock().now();
         let records = records::read(event, &self.config, started)?;
         let budgets = self.budgets(invocation.deadline);
+        if !budgets.claims.open() {
+            let margin_ms = self.config.common.deadline_margin.as_millis() as u64;
+            error!(margin_ms, "the deadline is within `DEADLINE_MARGIN_MS`: nothing can be claimed");
+        }
         let tally = Tally::default();
         let verdicts = self.decide(&records, &budgets, &tally).await;
 
@@ -222,7 +226,8 @@ impl<P: Ports> Handler<P> {
         for (record, leader) in records.iter().zip(follows) {
             let outcome = match (&record.content, leader) {
                 (Ok(good), Some(leader)) => outcome_of(&good.candidate, leaders[leader].candidate, &settled[leader]),
-                (Ok(_), None) | (Err(_), _) => Outcome::Unstorable,
+                // Only good records have a leader; a bad one goes where an unstorable one goes.
+                (Ok(_) | Err(_), _) => Outcome::Unstorable,
             };
             let answer = outcome.answer(self.config.rule);
             if answer == Answer::Quarantine {

@@ -1,6 +1,6 @@
 //! Messages that cannot be processed: to the quarantine with a reason, or back to the queue.
 
-use shared::calls::Budget;
+use shared::calls::{Budget, bounded};
 use shared::limits::SQS_BATCH_ENTRIES_MAX;
 use shared::ports::{Clock, Entropy, Quarantine, Quarantined};
 use shared::protocol::retry::RetryPolicy;
@@ -22,8 +22,11 @@ impl<P: Ports> Handler<P> {
         let Some(quarantine) = self.ports().quarantine() else {
             return vec![false; messages.len()];
         };
-        let sent = messages.chunks(SQS_BATCH_ENTRIES_MAX).map(|chunk| send(quarantine, chunk, budget));
-        futures::future::join_all(sent).await.into_iter().flatten().collect()
+        let chunks = messages.chunks(SQS_BATCH_ENTRIES_MAX).enumerate();
+        let sends = chunks.map(|(index, chunk)| async move { (index, send(quarantine, chunk, budget).await) }).collect();
+        let mut sent: Vec<(usize, Vec<bool>)> = bounded(sends, self.config().common.write_concurrency).await;
+        sent.sort_unstable_by_key(|(index, _)| *index);
+        sent.into_iter().flat_map(|(_, sent)| sent).collect()
     }
 }
 

@@ -1,10 +1,10 @@
 //! A look at a batch: what the index proposes, as far as the table confirms it.
 
 use shared::calls::{Budget, bounded};
-use shared::ids::{BatchShard, EventId};
+use shared::ids::{BatchShard, EventId, Seq};
 use shared::limits::BATCH_GET_KEYS_MAX;
 use shared::ports::{LockStore, PortError, StoredEvent};
-use shared::protocol::batch::{BatchRecord, Role, role};
+use shared::protocol::batch::{BatchRecord, Role, lag, role};
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
 
@@ -21,9 +21,34 @@ pub struct Look {
     pub leftovers: Vec<StoredEvent>,
 }
 
+/// What a look came to.
+#[derive(Debug)]
+pub enum Sight {
+    /// Everything that is known to exist was seen.
+    Whole(Look),
+    /// The index does not show everything yet; what is missing, in words.
+    Short(String),
+}
+
+/// Reads of bodies in flight: each brings up to 16 MB, and an environment has 625 Mbit/s.
+/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-10).
+const BODY_READS_MAX: usize = 8;
+
 /// The seqs of events.
 pub fn seqs(events: &[StoredEvent]) -> SeqSet {
     events.iter().map(|event| event.seq).collect()
+}
+
+/// What is known to exist and is not among `seen`; in words, `None` when nothing is missing.
+fn missing(record: &BatchRecord, seen: &SeqSet) -> Option<String> {
+    if let Some((index, part)) = record.frozen_part() {
+        let missing_count = part.members.difference_len(seen);
+        return (missing_count > 0).then(|| format!("{missing_count} of part {index}"));
+    }
+    lag(record, seen).map(|lag| {
+        let confirmed = lag.confirmed.saturating_sub(lag.found);
+        format!("{confirmed} confirmed, {} witnessed", lag.witnessed_missing)
+    })
 }
 
 impl<P: Ports> Handler<P> {
@@ -36,17 +61,23 @@ impl<P: Ports> Handler<P> {
         record: &BatchRecord,
         released: &SeqSet,
         budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> Result<Look, PortError> {
+    ) -> Result<Sight, PortError> {
         let concurrency = self.config().common.write_concurrency;
         let shards = (0..record.shards).map(|shard| BatchShard { batch: record.batch_id, shard });
         let proposals = shards.map(|shard| self.proposals(shard, released, budget)).collect();
-        let proposed: Result<Vec<Vec<EventId>>, PortError> = bounded(proposals, concurrency).await.into_iter().collect();
-        let mut ids: Vec<EventId> = proposed?.into_iter().flatten().collect();
+        let proposed: Result<Vec<Vec<(Seq, EventId)>>, PortError> =
+            bounded(proposals, concurrency).await.into_iter().collect();
+        let (proposed, mut ids): (SeqSet, Vec<EventId>) = proposed?.into_iter().flatten().unzip();
+        // The table confirms less than the index proposes: what is missing here need not be looked for there.
+        if let Some(missing) = missing(record, &proposed) {
+            return Ok(Sight::Short(missing));
+        }
         // The index may show one event twice, under a seat it has left and one it has taken.
         ids.sort_unstable();
         ids.dedup();
-        let reads = ids.chunks(BATCH_GET_KEYS_MAX).map(|chunk| self.read_events(chunk.to_vec(), budget)).collect();
-        let read: Result<Vec<Vec<StoredEvent>>, PortError> = bounded(reads, concurrency).await.into_iter().collect();
+        let reads = ids.chunks(BATCH_GET_KEYS_MAX).map(|chunk| self.read_events(chunk, budget)).collect();
+        let read: Result<Vec<Vec<StoredEvent>>, PortError> =
+            bounded(reads, BODY_READS_MAX.min(concurrency)).await.into_iter().collect();
         let mut events: Vec<StoredEvent> = read?.into_iter().flatten().collect();
         events.retain(|event| event.shard.batch == record.batch_id);
         events.sort_unstable_by_key(|event| event.seq);
@@ -58,7 +89,11 @@ impl<P: Ports> Handler<P> {
                 Role::Leftover => look.leftovers.push(event),
             }
         }
-        Ok(look)
+        let seen = if record.frozen_part().is_some() { seqs(&look.frozen) } else { seqs(&look.new) };
+        Ok(match missing(record, &seen) {
+            Some(missing) => Sight::Short(missing),
+            None => Sight::Whole(look),
+        })
     }
 
     /// All entries of one index shard, but those released in this run.
@@ -67,7 +102,7 @@ impl<P: Ports> Handler<P> {
         shard: BatchShard,
         released: &SeqSet,
         budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> Result<Vec<EventId>, PortError> {
+    ) -> Result<Vec<(Seq, EventId)>, PortError> {
         let mut proposals = Vec::new();
         let mut after = None;
         loop {
@@ -75,7 +110,7 @@ impl<P: Ports> Handler<P> {
                 .call(RetryPolicy::ITEMS, || self.limited(self.ports().locks().index(shard, after.as_ref())))
                 .await?;
             let entries = page.entries.into_iter().filter(|entry| !released.contains(entry.seq));
-            proposals.extend(entries.map(|entry| entry.event_id));
+            proposals.extend(entries.map(|entry| (entry.seq, entry.event_id)));
             match page.next {
                 Some(next) => after = Some(next),
                 None => return Ok(proposals),
@@ -83,30 +118,34 @@ impl<P: Ports> Handler<P> {
         }
     }
 
+    /// Reads the live claims among `ids`. A read that has no answer in time is repeated in halves: large bodies may
+    /// not come through a hundred at once.
     async fn read_events(
         &self,
-        mut ids: Vec<EventId>,
+        ids: &[EventId],
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> Result<Vec<StoredEvent>, PortError> {
         let mut events = Vec::with_capacity(ids.len());
+        let mut open = ids.to_vec();
+        let mut size = open.len();
         let mut attempt = 0;
-        loop {
-            let (read, rest) = budget
-                .call(RetryPolicy::ITEMS, || self.limited(self.ports().locks().read_events(&ids)))
-                .await?;
-            events.extend(read);
-            if rest.is_empty() {
-                return Ok(events);
-            }
-            // A reply is cut at 16 MB, which is progress; one that brings nothing was throttled.
-            if rest.len() == ids.len() {
-                attempt += 1;
-                if !budget.pause(RetryPolicy::ITEMS, attempt).await {
-                    let message = format!("`{}` keys left unprocessed", rest.len());
-                    return Err(PortError::Throttled { service: "DynamoDB", message });
+        while !open.is_empty() {
+            let later = open.split_off(size.min(open.len()));
+            match self.limited(self.ports().locks().read_events(&open)).await {
+                Ok((read, unread)) => {
+                    events.extend(read);
+                    open = unread;
+                }
+                Err(error) => {
+                    size = (size / 2).max(1);
+                    attempt += 1;
+                    if !error.retryable() || !budget.pause(RetryPolicy::ITEMS, attempt).await {
+                        return Err(error);
+                    }
                 }
             }
-            ids = rest;
+            open.extend(later);
         }
+        Ok(events)
     }
 }

@@ -6,8 +6,7 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::BoxFuture;
 use lambda_runtime::Diagnostic;
 use shared::calls::Budget;
-use shared::ids::LeaseOwner;
-use shared::metrics::Metrics;
+use shared::ids::{IdError, LeaseOwner};
 use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore};
 use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketError};
@@ -15,7 +14,7 @@ use tokio::sync::Semaphore;
 use tracing::{error, info, warn};
 
 use crate::config::Config;
-use crate::process::{Budgets, Done, GiveBack};
+use crate::process::{Budgets, Done, GiveBack, Report};
 use crate::sink::Sink;
 
 /// What the batch processor needs of the world.
@@ -95,6 +94,8 @@ enum Failure {
     #[error(transparent)]
     Malformed(#[from] TicketError),
     #[error(transparent)]
+    Owner(#[from] IdError),
+    #[error(transparent)]
     GivenBack(#[from] GiveBack),
 }
 
@@ -157,11 +158,11 @@ impl<P: Ports> Handler<P> {
         let budgets = self.budgets(invocation.deadline);
         let mut response = SqsBatchResponse::default();
         for (id, message) in messages {
-            let mut metrics = Metrics::new();
+            let mut report = Report::default();
             let body = message.body.as_deref().unwrap_or_default();
-            match self.one(body, &id, invocation, &budgets, &mut metrics).await {
+            match self.one(body, &id, invocation, &budgets, &mut report).await {
                 Ok(done) => info!(sqs_message_id = id, outcome = ?done, "ticket done"),
-                Err(Failure::Malformed(error)) => {
+                Err(error @ (Failure::Malformed(_) | Failure::Owner(_))) => {
                     error!(sqs_message_id = id, %error, "ticket given back");
                     response.add_failure(id);
                 }
@@ -170,9 +171,10 @@ impl<P: Ports> Handler<P> {
                     response.add_failure(id);
                 }
             }
-            if !metrics.is_empty() {
-                let source = message.event_source_arn.as_deref().unwrap_or("unknown");
-                self.ports.emit(&metrics.line(&invocation.function, source, self.ports.clock().now()));
+            if !report.metrics.is_empty() {
+                let source = report.source.as_ref().map_or("unknown", |source| source.as_str());
+                let line = report.metrics.line(&invocation.function, source, self.ports.clock().now());
+                self.ports.emit(&line);
             }
         }
         Ok(response)
@@ -184,13 +186,12 @@ impl<P: Ports> Handler<P> {
         message_id: &str,
         invocation: &Invocation,
         budgets: &Budgets<'_, P::Clock, P::Entropy>,
-        metrics: &mut Metrics,
+        report: &mut Report,
     ) -> Result<Done, Failure> {
         let ticket = Ticket::from_body(body)?;
         // The message id tells two tickets of one invocation apart, should they name one batch.
         let owner = format!("{}/{}/{message_id}", invocation.function, invocation.request_id);
-        let owner = LeaseOwner::try_from(owner).expect("function name and ids are short and not empty");
-        Ok(self.process(&ticket, owner, budgets, metrics).await?)
+        Ok(self.process(&ticket, LeaseOwner::try_from(owner)?, budgets, report).await?)
     }
 
     fn budgets(&self, deadline: Timestamp) -> Budgets<'_, P::Clock, P::Entropy> {

@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use shared::calls::{Budget, Written};
-use shared::ids::{BatchId, LeaseOwner};
-use shared::limits::{DUE_GRACE, PARTS_MAX};
+use shared::ids::{BatchId, LeaseOwner, SourceArn};
+use shared::limits::{DUE_GRACE, PARTS_MAX, RECORD_TEXT_BYTES_MAX};
 use shared::metrics::Metrics;
 use shared::ports::{BatchQueue, BatchStore, Clock, PortError, StoredEvent};
 use shared::protocol::batch::{
-    BatchRecord, BatchWrite, EmptyLook, Lease, LeaseVerdict, PartRecord, PartState, empty_look, lag, may_lease, proven,
+    BatchRecord, BatchWrite, EmptyLook, Lease, LeaseVerdict, PartRecord, PartState, empty_look, may_lease, proven,
 };
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
@@ -18,7 +18,7 @@ use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketReason};
 use tracing::{debug, error, info, warn};
 
-use crate::collect::{Look, seqs};
+use crate::collect::{Look, Sight, seqs};
 use crate::handler::{Handler, Ports};
 use crate::sink::{Part, Sink, SinkError, content_hash};
 
@@ -90,12 +90,29 @@ pub enum GiveBack {
         /// What it said.
         source: PortError,
     },
+    /// Delivered, but not all of it is released.
+    #[error("`{count}` delivered claims of batch {batch} are not released")]
+    NotReleased {
+        /// The batch.
+        batch: BatchId,
+        /// How many.
+        count: u64,
+    },
     /// The invocation ends.
     #[error("no time left for batch {batch}")]
     OutOfTime {
         /// The batch.
         batch: BatchId,
     },
+}
+
+/// What is measured while a ticket is processed.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Where the batch's events came from, once known.
+    pub source: Option<SourceArn>,
+    /// The figures.
+    pub metrics: Metrics,
 }
 
 /// Time limits of an invocation.
@@ -130,7 +147,7 @@ impl<P: Ports> Handler<P> {
         ticket: &Ticket,
         owner: LeaseOwner,
         budgets: &Budgets<'_, P::Clock, P::Entropy>,
-        metrics: &mut Metrics,
+        report: &mut Report,
     ) -> Result<Done, GiveBack> {
         let batch = ticket.batch_id;
         let now = budgets.work.clock.now();
@@ -138,10 +155,15 @@ impl<P: Ports> Handler<P> {
         let lease = Lease { owner: owner.clone(), until: budgets.deadline };
         let write = BatchWrite::Lease { lease, at: now, operator };
         let written = budgets.work.write(self.ports().batches(), batch, &write).await;
-        let record = match written.map_err(|source| GiveBack::Service { batch, source })? {
-            Written::Applied(record) => record,
-            Written::Refused(None) => return Err(GiveBack::UnknownBatch { batch }),
-            Written::Refused(Some(record)) => {
+        let record = match written {
+            Err(source) => {
+                // The lease may be ours without our knowing; nobody should have to wait for its end.
+                self.give_up(batch, owner, budgets).await;
+                return Err(GiveBack::Service { batch, source });
+            }
+            Ok(Written::Applied(record)) => record,
+            Ok(Written::Refused(None)) => return Err(GiveBack::UnknownBatch { batch }),
+            Ok(Written::Refused(Some(record))) => {
                 return match may_lease(&record, now, operator) {
                     LeaseVerdict::Complete => Ok(Done::Complete),
                     LeaseVerdict::InError => Ok(Done::InError),
@@ -153,13 +175,23 @@ impl<P: Ports> Handler<P> {
             }
         };
         info!(batch_id = %batch, source = %record.source, attempt = record.attempts, confirmed_count = record.confirmed, reason = ?ticket.reason, "batch leased");
+        report.source = Some(record.source.clone());
         let mut run =
-            Run { handler: self, budgets, owner, record: *record, released: SeqSet::new(), metrics };
+            Run { handler: self, budgets, owner, record: *record, released: SeqSet::new(), metrics: &mut report.metrics };
         let done = run.carry_on().await;
         if done.is_err() {
-            run.give_up().await;
+            self.give_up(batch, run.owner, budgets).await;
         }
         done
+    }
+
+    /// Lets the next one start at once instead of after the lease; if this fails, it only starts later.
+    async fn give_up(&self, batch: BatchId, owner: LeaseOwner, budgets: &Budgets<'_, P::Clock, P::Entropy>) {
+        let due_at = budgets.work.clock.now() + DUE_GRACE;
+        let write = BatchWrite::GiveUp { owner, due_at, verify_at: None };
+        if let Err(error) = budgets.wrap_up.write(self.ports().batches(), batch, &write).await {
+            warn!(batch_id = %batch, %error, "lease not given up");
+        }
     }
 }
 
@@ -181,28 +213,20 @@ impl<P: Ports> Run<'_, P> {
                 continue;
             }
             let look = self.handler.look(&self.record, &self.released, &self.budgets.work).await;
-            let Look { new, frozen, leftovers } = look.map_err(|source| self.service(source))?;
-            self.release(&leftovers).await?;
-            let missing = match self.record.frozen_part() {
-                Some((index, part)) if seqs(&frozen) == part.members => {
-                    if let Some(done) = self.deliver(index, frozen).await? {
-                        return Ok(done);
-                    }
+            let Look { new, frozen, leftovers } = match look.map_err(|source| self.service(source))? {
+                Sight::Whole(look) => look,
+                Sight::Short(missing) => {
+                    looks += 1;
+                    self.wait_for_index(looks, missing).await?;
                     continue;
                 }
-                Some((index, part)) => {
-                    let missing_count = part.members.difference_len(&seqs(&frozen));
-                    Some(format!("{missing_count} of part {index}"))
-                }
-                None => lag(&self.record, &seqs(&new)).map(|lag| {
-                    let missing = lag.confirmed.saturating_sub(lag.found);
-                    format!("{missing} confirmed, {} witnessed", lag.witnessed_missing)
-                }),
             };
-            if let Some(missing) = missing {
-                looks += 1;
-                self.wait_for_index(looks, missing).await?;
-                continue;
+            self.release(&leftovers).await?;
+            if let Some((index, _)) = self.record.frozen_part() {
+                match self.deliver(index, frozen).await? {
+                    Some(done) => return Ok(done),
+                    None => continue,
+                }
             }
             if !new.is_empty() {
                 let delivered = match self.freeze(&new).await? {
@@ -312,7 +336,7 @@ impl<P: Ports> Run<'_, P> {
         self.metrics.count("PartsDelivered", 1);
         self.metrics.count("BatchItems", part.items.len() as u64);
         self.metrics.milliseconds("DeliverTime", elapsed.as_millis());
-        let write = BatchWrite::Delivered { owner: self.owner.clone(), index, receipt: receipt.0 };
+        let write = BatchWrite::Delivered { owner: self.owner.clone(), index, receipt: cut(receipt.0) };
         self.write(&write, self.budgets.wrap_up).await?;
         self.release(&part.items).await.map(|()| None)
     }
@@ -335,10 +359,10 @@ impl<P: Ports> Run<'_, P> {
         let released = self.handler.release(events, &self.budgets.work).await;
         self.metrics.count("Released", released.len());
         self.released.extend_from(&released);
-        if released.len() < events.len() as u64 {
-            return Err(GiveBack::OutOfTime { batch: self.batch() });
+        match (events.len() as u64).saturating_sub(released.len()) {
+            0 => Ok(()),
+            count => Err(GiveBack::NotReleased { batch: self.batch(), count }),
         }
-        Ok(())
     }
 
     /// A look found nothing new and nothing missing.
@@ -347,10 +371,6 @@ impl<P: Ports> Run<'_, P> {
         let delay = self.handler.config().verify_delay;
         match empty_look(&self.record, &self.released, now, delay) {
             EmptyLook::Complete => Ok(self.complete().await?.then_some(Done::Complete)),
-            EmptyLook::Wait(at) => {
-                self.pause_until(at).await?;
-                Ok(Some(Done::Verifying))
-            }
             EmptyLook::VerifyAt(at) => {
                 let batch = self.batch();
                 self.pause_until(at).await?;
@@ -398,17 +418,13 @@ impl<P: Ports> Run<'_, P> {
 
     /// The batch waits for an operator from now on.
     async fn fail(&mut self, error: String) -> Result<Option<Done>, GiveBack> {
-        let write = BatchWrite::Fail { owner: self.owner.clone(), error };
+        let write = BatchWrite::Fail { owner: self.owner.clone(), error: cut(error) };
         self.write(&write, self.budgets.wrap_up).await.map(|()| Some(Done::InError))
     }
+}
 
-    /// Lets the next one start at once instead of after the lease; if this fails, it only starts later.
-    async fn give_up(&self) {
-        let due_at = self.budgets.work.clock.now() + DUE_GRACE;
-        let write = BatchWrite::GiveUp { owner: self.owner.clone(), due_at, verify_at: None };
-        let written = self.budgets.wrap_up.write(self.handler.ports().batches(), self.batch(), &write).await;
-        if let Err(error) = written {
-            warn!(batch_id = %self.batch(), %error, "lease not given up");
-        }
-    }
+/// A text of the sink's own, cut to what a batch record has room for.
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(RECORD_TEXT_BYTES_MAX));
+    text
 }

@@ -59,6 +59,10 @@ impl<'a, C: Clock, E: Entropy> Budget<'a, C, E> {
         let mut attempt = 0;
         let mut unknown = None;
         loop {
+            if !self.open() {
+                let message = "no time left to ask".to_owned();
+                return Err(unknown.unwrap_or(PortError::Throttled { service: "nobody", message }));
+            }
             let error = match call().await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
@@ -84,10 +88,17 @@ impl<'a, C: Clock, E: Entropy> Budget<'a, C, E> {
         batch: BatchId,
         write: &BatchWrite,
     ) -> Result<Written, PortError> {
-        Ok(match self.call(RetryPolicy::CONTROL, || store.write(batch, write)).await? {
-            BatchReply::Applied(record) => Written::Applied(record),
-            BatchReply::Refused(Some(record)) if already_applied(&record, write) => Written::Applied(record),
-            BatchReply::Refused(record) => Written::Refused(record),
+        let refused_by = match self.call(RetryPolicy::CONTROL, || store.write(batch, write)).await? {
+            BatchReply::Applied(record) => return Ok(Written::Applied(record)),
+            BatchReply::Refused(Some(record)) => Some(record),
+            // Not every store shows the record that refused: whether there is none is for a read to say.
+            BatchReply::Refused(None) => {
+                self.call(RetryPolicy::CONTROL, || store.read(batch)).await?.map(Box::new)
+            }
+        };
+        Ok(match refused_by {
+            Some(record) if already_applied(&record, write) => Written::Applied(record),
+            record => Written::Refused(record),
         })
     }
 }

@@ -34,6 +34,20 @@ pub const CLAIM_OVERHEAD_BYTES: usize = 256;
 pub const PAST_DELIVERIES_MAX: usize = 32;
 /// Parts of one batch. Each straggler pass that finds something makes one; a batch that needs more is broken.
 pub const PARTS_MAX: usize = 100;
+/// Seats one batch hands out at most: their bitmaps must fit its record (8 KB for every 65,536 seqs).
+pub const SEATS_MAX: u32 = 2_000_000;
+/// Items of the largest batch that can be configured.
+pub const BATCH_ITEMS_MAX: u64 = 500_000;
+/// Times a batch can be told of claims that a redelivery relies on; each adds a small bitmap to its record.
+pub const WITNESSES_MAX: u64 = 1_000;
+/// Texts of a sink that a batch record keeps: receipts and errors.
+pub const RECORD_TEXT_BYTES_MAX: usize = 1_024;
+/// Rounds of an invocation that fill a batch only a little, before the batch is taken for full.
+pub const SHORT_ROUNDS_MAX: u32 = 16;
+/// Longest an invocation waits for the last places of a batch, which depend on attempts of other invocations.
+pub const SEAT_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Longest an invocation seals what earlier ones left behind, before it claims anything itself.
+pub const OLD_SEALS_TIME_MAX: Duration = Duration::from_secs(1);
 /// How often a claim may find the item changed between reading and replacing it before it is given up as failed.
 pub const REPLACE_ROUNDS_MAX: usize = 4;
 
@@ -48,5 +62,7 @@ pub const DUE_GRACE: Duration = Duration::from_secs(60);
 pub const ATTEMPT_TIMEOUT_MAX: Duration = Duration::from_millis(1_500);
 
 const _: () = assert!(BATCH_RECORD_RETENTION.as_secs() > DEDUP_WINDOW_MAX.as_secs());
+const _: () = assert!((SEATS_MAX as usize / 65_536 + 1) * 8_192 < DYNAMODB_ITEM_BYTES_MAX * 3 / 4);
+const _: () = assert!(BATCH_ITEMS_MAX <= SEATS_MAX as u64);
 const _: () = assert!(CLOCK_SKEW_MAX.as_secs() < SQS_DELAY_MAX.as_secs());
 const _: () = assert!(CLAIM_OVERHEAD_BYTES + PAST_DELIVERIES_MAX * 256 + DYNAMODB_KEY_BYTES_MAX < DYNAMODB_ITEM_BYTES_MAX);

@@ -294,7 +294,7 @@ async fn a_release_leaves_a_tombstone_that_remembers_the_message<S: LockStore>(s
             Some(tombstone(claim, ms(5_000)))
         );
         let (events, unread) = store
-            .read_events(&[claim.candidate.event_id.clone()])
+            .read_events(std::slice::from_ref(&claim.candidate.event_id))
             .await
             .unwrap();
         assert!(

@@ -134,7 +134,9 @@ async fn a_delayed_ticket_is_not_visible_yet_however_short_the_delay() {
 fn quarantined(number: usize, body: impl Into<Arc<str>>) -> Quarantined {
     Quarantined {
         sqs_message_id: format!("m{number}").parse().unwrap(),
-        event_id: number.is_multiple_of(2).then(|| format!("e{number}").parse().unwrap()),
+        event_id: number
+            .is_multiple_of(2)
+            .then(|| format!("e{number}").parse().unwrap()),
         source: source(),
         reason: format!("reason {number}"),
         body: body.into(),

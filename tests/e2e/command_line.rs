@@ -44,7 +44,14 @@ async fn local(arguments: &[&str]) -> (Option<i32>, String, String) {
 
 #[tokio::test]
 async fn a_burst_prints_one_json_object_and_succeeds_when_nothing_is_lost() {
-    let mut arguments = vec!["burst", "--messages", "3000", "--duplicates", "10", "--json"];
+    let mut arguments = vec![
+        "burst",
+        "--messages",
+        "3000",
+        "--duplicates",
+        "10",
+        "--json",
+    ];
     arguments.extend(SHORT);
     let (code, out, err) = local(&arguments).await;
     assert_eq!(code, Some(0), "{out}\n{err}");
@@ -73,9 +80,16 @@ async fn a_burst_is_the_default_and_ends_with_a_verdict_for_people() {
     arguments.extend(SHORT);
     let (code, out, err) = local(&arguments).await;
     assert_eq!(code, Some(0), "{out}\n{err}");
-    assert!(out.ends_with("OK: nothing lost, nothing repeated\n"), "{out}");
+    assert!(
+        out.ends_with("OK: nothing lost, nothing repeated\n"),
+        "{out}"
+    );
     let delivered = crate::output::delivered(out_directory.as_ref());
-    assert_eq!(delivered.len(), 190, "the files stay where they were asked for");
+    assert_eq!(
+        delivered.len(),
+        190,
+        "the files stay where they were asked for"
+    );
 }
 
 #[tokio::test]
@@ -96,8 +110,15 @@ async fn a_command_line_that_makes_no_sense_is_refused_with_its_reason() {
     ];
     for (arguments, words) in cases {
         let (code, out, err) = local(arguments).await;
-        assert_eq!(code, Some(EXIT_NOTHING_TO_SAY), "{arguments:?}\n{out}\n{err}");
-        assert!(err.contains(words), "{arguments:?}: `{words}` is not in {err}");
+        assert_eq!(
+            code,
+            Some(EXIT_NOTHING_TO_SAY),
+            "{arguments:?}\n{out}\n{err}"
+        );
+        assert!(
+            err.contains(words),
+            "{arguments:?}: `{words}` is not in {err}"
+        );
         assert_eq!(out, "", "{arguments:?}");
     }
     let (code, _, err) = local(&["--env", "SINK=log:"]).await;

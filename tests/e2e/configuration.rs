@@ -12,7 +12,10 @@ use crate::executables::executable;
 use crate::rig::Setup;
 
 /// An executable, wrong variables, and what is said about each.
-type Case = (&'static str, &'static [(&'static str, &'static str, &'static str)]);
+type Case = (
+    &'static str,
+    &'static [(&'static str, &'static str, &'static str)],
+);
 
 const CASES: [Case; 2] = [
     (
@@ -79,7 +82,10 @@ async fn wrong_variables_end_the_process_before_it_polls_and_are_all_named_in_on
             .find(|line| line.contains(variables[0].2));
         let message = message.unwrap_or_else(|| panic!("no message in {text}"));
         for (_, _, words) in variables {
-            assert!(message.contains(words), "{words} is not in the one message of {text}");
+            assert!(
+                message.contains(words),
+                "{words} is not in the one message of {text}"
+            );
         }
         let polled = runtime_api.accept().expect_err("the process polled");
         assert_eq!(polled.kind(), std::io::ErrorKind::WouldBlock);

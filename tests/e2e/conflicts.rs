@@ -11,7 +11,8 @@ fn version(id: &str, version: u32) -> String {
 }
 
 #[tokio::test]
-async fn conflicting_content_is_quarantined_whether_the_first_is_claimed_delivered_or_a_neighbour() {
+async fn conflicting_content_is_quarantined_whether_the_first_is_claimed_delivered_or_a_neighbour()
+{
     let rig = Setup::new()
         .var("MAX_BATCH_SIZE", 2)
         .one_aggregator_environment()
@@ -35,7 +36,13 @@ async fn conflicting_content_is_quarantined_whether_the_first_is_claimed_deliver
     let quarantined = rig.take(QUARANTINE_QUEUE, 3).await;
     let source = rig.stack.sqs.arn(INPUT_QUEUE);
     for message in &quarantined {
-        let attribute = |name| message.message_attributes.get(name)?.string_value.as_deref();
+        let attribute = |name| {
+            message
+                .message_attributes
+                .get(name)?
+                .string_value
+                .as_deref()
+        };
         assert_eq!(attribute("reason"), Some(REASON));
         assert_eq!(attribute("source"), Some(source.as_str()));
         let id = attribute("eventId").expect("the event id is known");
@@ -43,10 +50,17 @@ async fn conflicting_content_is_quarantined_whether_the_first_is_claimed_deliver
     }
     rig.until_drained().await;
     let delivered = rig.delivered();
-    let ids: Vec<&str> = delivered.iter().map(|line| line.event_id.as_str()).collect();
+    let ids: Vec<&str> = delivered
+        .iter()
+        .map(|line| line.event_id.as_str())
+        .collect();
     assert_eq!(ids, ["claimed", "delivered", "good", "neighbour"]);
     for line in delivered.iter().filter(|line| line.event_id != "neighbour") {
-        assert_eq!(line.body, version(&line.event_id, 1), "the first one is delivered");
+        assert_eq!(
+            line.body,
+            version(&line.event_id, 1),
+            "the first one is delivered"
+        );
     }
     // No version is lost: each is delivered or set aside.
     let mut all: Vec<&str> = delivered

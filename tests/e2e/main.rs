@@ -6,6 +6,7 @@
 //! `cargo xtask test` does so, `cargo test -p tests` alone does not.
 
 mod bad_input;
+mod bodies;
 mod burst;
 mod command_line;
 mod configuration;

@@ -62,7 +62,10 @@ pub fn delivered(out: &Path) -> Vec<Line> {
     for batch in entries(out) {
         for part in entries(&batch) {
             // What a killed process left half-written is hidden, and nobody's business.
-            if part.extension().is_some_and(|extension| extension == "jsonl") {
+            if part
+                .extension()
+                .is_some_and(|extension| extension == "jsonl")
+            {
                 let text = fs::read_to_string(&part).expect("a part can be read");
                 lines.extend(text.lines().map(|line| {
                     serde_json::from_str::<Line>(line).expect("every line is an envelope")

@@ -263,6 +263,16 @@ impl Rig {
         lock(&self.log).iter().any(|line| line.contains(words))
     }
 
+    /// Whether any function has logged such a line as a warning or an error: the configuration, which is logged at
+    /// every start, names everything there is.
+    pub fn has_complained(&self, words: &str) -> bool {
+        let log = lock(&self.log);
+        let complaints = log
+            .iter()
+            .filter(|line| line.contains(" WARN ") || line.contains("ERROR "));
+        complaints.into_iter().any(|line| line.contains(words))
+    }
+
     /// Everything a failed wait could be explained by.
     pub async fn state(&self) -> String {
         let depths = [

@@ -36,7 +36,10 @@ async fn a_batch_waits_for_a_sink_that_cannot_be_written_and_is_then_delivered_o
         rig.stack.batch_mapping.stats().returned >= 1
     })
     .await;
-    assert!(rig.has_logged("obstacle/out"), "the log names the place");
+    rig.until("the log names the place", async || {
+        rig.has_complained("obstacle/out")
+    })
+    .await;
     assert_eq!(rig.under_way().await, 1);
     assert_eq!(
         rig.lock_items().await,

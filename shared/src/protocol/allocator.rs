@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use crate::ids::{BatchId, BatchKey, Seat, Seq, SourceArn};
+use crate::limits::SEATS_MAX;
 use crate::protocol::batch::Account;
 use crate::protocol::invariants;
 use crate::seqs::SeqSet;
@@ -181,6 +182,7 @@ impl OpenBatch {
 
     fn fits(&self, bytes: u64) -> bool {
         self.taken() < self.limits.items_max
+            && self.next_seq < SEATS_MAX
             && (self.taken() == 0
                 || self.confirmed_bytes + self.in_flight_bytes + bytes <= self.limits.bytes_max)
     }
@@ -194,7 +196,7 @@ impl OpenBatch {
     }
 
     fn is_full(&self) -> bool {
-        self.confirmed + self.uncertain >= self.limits.items_max
+        self.confirmed + self.uncertain >= self.limits.items_max || self.next_seq >= SEATS_MAX
     }
 
     fn account(&mut self) -> Account {
@@ -320,6 +322,16 @@ impl Allocator {
         });
     }
 
+    /// Retires the batch of a slot as it is: its last places are not worth the wait.
+    pub fn retire(&mut self, slot: &Slot) {
+        if let Some(Current::Batch(id)) = self.current.get(slot) {
+            if let Some(batch) = self.batches.get_mut(id) {
+                batch.retired = true;
+            }
+            self.current.remove(slot);
+        }
+    }
+
     /// Takes out the batches that get no further claims and have no attempt under way: seal them with these counts.
     ///
     /// Whoever calls this owns the seal; no other invocation is handed the same batch.
@@ -340,12 +352,6 @@ impl Allocator {
     /// The counts of a batch as of now; `None` when it was taken for sealing.
     pub fn account(&mut self, batch: BatchId) -> Option<Account> {
         self.batches.get_mut(&batch).map(OpenBatch::account)
-    }
-
-    /// Whether a batch is open here and takes claims of invocations that end at `deadline`: then it cannot have
-    /// been completed.
-    pub fn is_open_for(&self, batch: BatchId, deadline: Timestamp) -> bool {
-        self.batches.get(&batch).is_some_and(|batch| deadline < batch.closes_at)
     }
 }
 

@@ -79,7 +79,6 @@ fn an_invocation_that_outlives_the_window_opens_its_own_batch() {
     let slot = slot("q", None);
     let id = open(&mut allocator, &slot, 1);
     let seat = seats(allocator.seat(&slot, &[1], Timestamp::from_ms(29_999)))[0];
-    assert!(allocator.is_open_for(id, Timestamp::from_ms(29_999)) && !allocator.is_open_for(id, CLOSES));
     allocator.retire_past(CLOSES);
     assert!(allocator.take_sealable().is_empty(), "an attempt is still under way");
     assert!(matches!(allocator.seat(&slot, &[1], CLOSES), Seating::Open(_)));
@@ -102,6 +101,19 @@ fn what_is_uncertain_keeps_its_place_and_is_not_settled() {
     allocator.settle(both[1], 1, SeatEnd::Claimed);
     let account = &allocator.take_sealable()[0].account;
     assert_eq!((account.confirmed, account.uncertain, account.version), (1, 1, 2));
+}
+
+#[test]
+fn a_retired_batch_is_sealed_as_it_is_and_another_one_opened() {
+    let mut allocator = Allocator::new(limits(10, 1_000));
+    let slot = slot("q", None);
+    open(&mut allocator, &slot, 1);
+    let seat = seats(allocator.seat(&slot, &[1], DEADLINE))[0];
+    allocator.settle(seat, 1, SeatEnd::Claimed);
+    assert!(allocator.take_sealable().is_empty());
+    allocator.retire(&slot);
+    assert_eq!(allocator.take_sealable()[0].account.confirmed, 1);
+    assert!(matches!(allocator.seat(&slot, &[1], DEADLINE), Seating::Open(_)));
 }
 
 #[test]

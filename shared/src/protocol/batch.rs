@@ -177,6 +177,15 @@ impl BatchRecord {
         members
     }
 
+    /// Those of `seqs` that this batch does not know to exist: not counted, not witnessed, in no part. What it knows,
+    /// it cannot complete without.
+    pub fn unknown_of(&self, seqs: &SeqSet) -> SeqSet {
+        let mut known = self.members();
+        known.extend_from(&self.settled);
+        known.extend_from(&self.witnessed);
+        seqs.iter().filter(|seq| !known.contains(*seq)).collect()
+    }
+
     /// The part that is frozen but not known to be delivered; at most one, and the last.
     pub fn frozen_part(&self) -> Option<(usize, &PartRecord)> {
         let (index, part) = self.parts.iter().enumerate().next_back()?;
@@ -297,6 +306,7 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.lease = Some(lease.clone());
             next.due_at = lease.until + DUE_GRACE;
             next.attempts += 1;
+            next.error = None;
         }
         BatchWrite::Freeze { owner, index, part } => {
             (record.leased_by(owner) && record.parts.len() == *index).then_some(())?;
@@ -397,7 +407,7 @@ pub fn may_lease(record: &BatchRecord, now: Timestamp, operator: bool) -> LeaseV
     }
 }
 
-/// When a batch closes and how its ticket gets there.
+/// When a batch closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closing {
     /// End of the window.
@@ -498,10 +508,8 @@ pub fn role(record: &BatchRecord, seq: Seq) -> Role {
 pub enum EmptyLook {
     /// Proven, or looked for twice with enough time between: call it complete.
     Complete,
-    /// Send a verify ticket for this time.
+    /// Look again then, and send a ticket for it: one that was sent before may have been lost, or be this one, early.
     VerifyAt(Timestamp),
-    /// A verify ticket is under way for this time.
-    Wait(Timestamp),
 }
 
 /// Judges an empty look at `now`.
@@ -512,7 +520,7 @@ pub fn empty_look(record: &BatchRecord, released: &SeqSet, now: Timestamp, verif
     match record.verify_at {
         None => EmptyLook::VerifyAt(now + verify_delay),
         Some(at) if at <= now => EmptyLook::Complete,
-        Some(at) => EmptyLook::Wait(at),
+        Some(at) => EmptyLook::VerifyAt(at),
     }
 }
 

@@ -114,6 +114,16 @@ pub enum Meeting {
     Conflict,
 }
 
+impl Meeting {
+    /// Whether a message is acknowledged because this claim exists: then its batch must know of it first.
+    pub fn relies_on_it(self, rule: DuplicateRule) -> bool {
+        match (self, rule) {
+            (Meeting::Redelivered, _) | (Meeting::Duplicate, DuplicateRule::Drop) => true,
+            (Meeting::Duplicate, DuplicateRule::Requeue) | (Meeting::Conflict, _) => false,
+        }
+    }
+}
+
 /// What became of the batch a live claim names.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchFate {
@@ -190,12 +200,7 @@ pub enum Verdict {
     /// Settled.
     Done(Outcome),
     /// Depends on the fate of the batch that the live claim names; ask, then call [`settle_live`].
-    Live {
-        /// Where the live claim sits.
-        seat: Seat,
-        /// How it relates to the candidate.
-        meeting: Meeting,
-    },
+    Live(Meeting),
     /// The item may be replaced, on condition that it is still exactly what was read.
     Replace {
         /// The past deliveries the new claim must carry.
@@ -221,9 +226,7 @@ pub fn classify(
             if remembers(&item.past, &candidate.sqs_message_id, now) {
                 return Verdict::Done(Outcome::Redelivered);
             }
-            // The shard count is not in the item and not needed: the fate of a seat is asked by batch and seq.
-            let seat = Seat { batch: shard.batch, seq, shards: own.map_or(1, |own| own.shards) };
-            Verdict::Live { seat, meeting: meeting(candidate, item) }
+            Verdict::Live(meeting(candidate, item))
         }
         LockState::Tombstone { expires_at } => {
             if same_message || remembers(&item.past, &candidate.sqs_message_id, now) {

@@ -1,0 +1,98 @@
+//! Unusual, but good: it comes out as it went in.
+
+use std::collections::BTreeMap;
+
+use local::sqs::MessageAttribute;
+use local::stack::INPUT_QUEUE;
+
+use crate::output::sorted;
+use crate::rig::Setup;
+
+/// The longest body whose lock item DynamoDB takes: 409,600 bytes less 256 that the service sets aside for names and
+/// numbers, the event id, a message id of 36 bytes, and the ARN of the queue.
+fn longest(id: &str, source: &str) -> String {
+    let frame = format!(r#"{{"id":"{id}","pad":""}}"#);
+    let room = 409_600 - 256 - id.len() - 36 - source.len() - frame.len();
+    format!(r#"{{"id":"{id}","pad":"{}"}}"#, "x".repeat(room))
+}
+
+#[tokio::test]
+async fn a_message_that_just_fits_an_item_is_delivered_whole() {
+    let ids = ["l1", "l2", "l3"];
+    let rig = Setup::new()
+        .var("MAX_BATCH_SIZE", ids.len())
+        .one_aggregator_environment()
+        .start()
+        .await;
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    let bodies = ids.map(|id| longest(id, &source));
+    bodies.iter().for_each(|body| rig.send(body.as_str()));
+    rig.until_drained().await;
+    let delivered = rig.delivered();
+    assert!(
+        delivered.iter().map(|line| &line.body).eq(bodies.iter()),
+        "delivered: {:?}",
+        rig.delivered_ids()
+    );
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn any_text_that_a_queue_takes_comes_out_as_it_went_in() {
+    let bodies = [
+        "line\nbreak\r\n",
+        "\ttab",
+        " ",
+        "\"quoted\" \\ back",
+        "\u{1f980} \u{e9} \u{fffd} \u{2028}",
+        "{}",
+        "null",
+        "0",
+    ];
+    let rig = Setup::new()
+        .var("EVENT_ID", "message-id")
+        .var("MAX_BATCH_SIZE", bodies.len())
+        .one_aggregator_environment()
+        .start()
+        .await;
+    bodies.iter().for_each(|body| rig.send(*body));
+    rig.until_drained().await;
+    let delivered = rig.delivered();
+    assert_eq!(
+        sorted(delivered.iter().map(|line| line.body.as_str())),
+        sorted(bodies)
+    );
+    for line in delivered {
+        assert_eq!(line.event_id, line.sqs_message_id);
+    }
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn messages_with_attributes_of_every_type_are_delivered_under_the_attribute_that_is_their_id()
+{
+    let rig = Setup::new()
+        .var("EVENT_ID", "attribute:order")
+        .var("EVENT_ID_PREFIX", "shop-")
+        .var("MAX_BATCH_SIZE", 2)
+        .one_aggregator_environment()
+        .start()
+        .await;
+    for order in ["o1", "o2", "o1"] {
+        let attributes: BTreeMap<String, MessageAttribute> = [
+            ("order", MessageAttribute::string(order)),
+            ("count", MessageAttribute::number("3")),
+            ("raw", MessageAttribute::binary([0, 159, 146, 150])),
+        ]
+        .map(|(name, attribute)| (name.to_owned(), attribute))
+        .into();
+        let sent = rig
+            .stack
+            .sqs
+            .send(INPUT_QUEUE, "same".to_owned(), None, attributes);
+        sent.expect("the queue takes the message");
+    }
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), ["shop-o1", "shop-o2"]);
+    rig.end().await;
+}
