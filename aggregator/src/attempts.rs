@@ -6,7 +6,8 @@ use shared::limits::REPLACE_ROUNDS_MAX;
 use shared::ports::{ClaimReply, Clock, LockStore, PortError};
 use shared::protocol::allocator::SeatEnd;
 use shared::protocol::claim::{
-    BatchFate, Claim, LockItem, LockState, Meeting, Outcome, PastDeliveries, Verdict, classify, settle_live,
+    BatchFate, Claim, LockItem, LockState, Meeting, Outcome, PastDeliveries, Verdict, classify,
+    settle_live,
 };
 use shared::protocol::retry::RetryPolicy;
 use shared::time::Timestamp;
@@ -53,17 +54,30 @@ pub struct Settled {
 impl Settled {
     /// A candidate that was not tried.
     pub fn failed(leader: usize) -> Settled {
-        Settled { leader, outcome: Outcome::Failed, winner: None, seat: None }
+        Settled {
+            leader,
+            outcome: Outcome::Failed,
+            winner: None,
+            seat: None,
+        }
     }
 }
 
 impl<'a> Attempted<'a> {
     fn new(seated: Seated<'a>) -> Attempted<'a> {
-        Attempted { seated, state: State::Done(Outcome::Failed, None), unanswered: false }
+        Attempted {
+            seated,
+            state: State::Done(Outcome::Failed, None),
+            unanswered: false,
+        }
     }
 
     fn claim(&self, past: PastDeliveries) -> Claim {
-        Claim { candidate: self.seated.candidate.clone(), seat: self.seated.seat, past }
+        Claim {
+            candidate: self.seated.candidate.clone(),
+            seat: self.seated.seat,
+            past,
+        }
     }
 
     /// Takes in what an attempt answered; `true` when it should be repeated.
@@ -89,7 +103,12 @@ impl<'a> Attempted<'a> {
             _ if self.unanswered => SeatEnd::Uncertain,
             _ => SeatEnd::Free,
         });
-        Settled { leader, outcome, winner, seat: (outcome == Outcome::Claimed).then_some(seat) }
+        Settled {
+            leader,
+            outcome,
+            winner,
+            seat: (outcome == Outcome::Claimed).then_some(seat),
+        }
     }
 
     fn fail(mut self) -> Settled {
@@ -107,7 +126,10 @@ impl<P: Ports> Handler<P> {
         tally: &Tally,
     ) -> Vec<Attempted<'a>> {
         let mut members: Vec<Attempted<'a>> = seated.into_iter().map(Attempted::new).collect();
-        let claims: Vec<Claim> = members.iter().map(|member| member.claim(PastDeliveries::new())).collect();
+        let claims: Vec<Claim> = members
+            .iter()
+            .map(|member| member.claim(PastDeliveries::new()))
+            .collect();
         let mut open: Vec<usize> = (0..members.len()).collect();
         let mut attempt = 0;
         while !open.is_empty() && budget.open() {
@@ -123,9 +145,13 @@ impl<P: Ports> Handler<P> {
                 let member = &mut members[index];
                 match reply {
                     ClaimReply::Written => member.state = State::Done(Outcome::Claimed, None),
-                    ClaimReply::Exists(Some(item)) => member.state = self.judge(member, item, budget.clock.now()),
+                    ClaimReply::Exists(Some(item)) => {
+                        member.state = self.judge(member, item, budget.clock.now())
+                    }
                     ClaimReply::Exists(None) => unread.push(index),
-                    ClaimReply::Unstorable(_) => member.state = State::Done(Outcome::Unstorable, None),
+                    ClaimReply::Unstorable(_) => {
+                        member.state = State::Done(Outcome::Unstorable, None)
+                    }
                     ClaimReply::Error(error) if member.take(&error, tally) => repeat.push(index),
                     ClaimReply::Error(_) => {}
                 }
@@ -138,7 +164,8 @@ impl<P: Ports> Handler<P> {
                 break;
             }
         }
-        self.settle_unanswered(&mut members, open, budget.clock.now()).await;
+        self.settle_unanswered(&mut members, open, budget.clock.now())
+            .await;
         members
     }
 
@@ -151,17 +178,23 @@ impl<P: Ports> Handler<P> {
     ) -> Vec<usize> {
         let mut gone = Vec::new();
         while !indexes.is_empty() {
-            let ids: Vec<EventId> =
-                indexes.iter().map(|index| members[*index].seated.candidate.event_id.clone()).collect();
+            let ids: Vec<EventId> = indexes
+                .iter()
+                .map(|index| members[*index].seated.candidate.event_id.clone())
+                .collect();
             let read = budget
-                .call(RetryPolicy::ITEMS, || self.limited(self.ports().locks().read(&ids)))
+                .call(RetryPolicy::ITEMS, || {
+                    self.limited(self.ports().locks().read(&ids))
+                })
                 .await
                 .inspect_err(|error| warn!(%error, "items not read"));
             let Ok(items) = read else { break };
             let rest = indexes.split_off(items.len().min(indexes.len()));
             for (index, item) in indexes.into_iter().zip(items) {
                 match item {
-                    Some(item) => members[index].state = self.judge(&members[index], item, budget.clock.now()),
+                    Some(item) => {
+                        members[index].state = self.judge(&members[index], item, budget.clock.now())
+                    }
                     None => gone.push(index),
                 }
             }
@@ -171,14 +204,26 @@ impl<P: Ports> Handler<P> {
     }
 
     /// Out of time: whether the lost replies of `open` were successes can still be read, once.
-    async fn settle_unanswered(&self, members: &mut [Attempted<'_>], open: Vec<usize>, now: Timestamp) {
-        let unanswered: Vec<usize> = open.into_iter().filter(|index| members[*index].unanswered).collect();
+    async fn settle_unanswered(
+        &self,
+        members: &mut [Attempted<'_>],
+        open: Vec<usize>,
+        now: Timestamp,
+    ) {
+        let unanswered: Vec<usize> = open
+            .into_iter()
+            .filter(|index| members[*index].unanswered)
+            .collect();
         if unanswered.is_empty() {
             return;
         }
-        let ids: Vec<EventId> =
-            unanswered.iter().map(|index| members[*index].seated.candidate.event_id.clone()).collect();
-        let Ok(items) = self.limited(self.ports().locks().read(&ids)).await else { return };
+        let ids: Vec<EventId> = unanswered
+            .iter()
+            .map(|index| members[*index].seated.candidate.event_id.clone())
+            .collect();
+        let Ok(items) = self.limited(self.ports().locks().read(&ids)).await else {
+            return;
+        };
         for (index, item) in unanswered.into_iter().zip(items) {
             if let Some(item) = item {
                 let state = self.judge(&members[index], item, now);
@@ -190,7 +235,9 @@ impl<P: Ports> Handler<P> {
     }
 
     fn judge(&self, member: &Attempted<'_>, item: LockItem, now: Timestamp) -> State {
-        let Seated { candidate, seat, .. } = &member.seated;
+        let Seated {
+            candidate, seat, ..
+        } = &member.seated;
         let verdict = classify(candidate, Some(*seat), &item, self.config().rule, now);
         state(verdict, item)
     }
@@ -214,7 +261,8 @@ impl<P: Ports> Handler<P> {
                 }
                 State::Replace(expected, past) => {
                     debug!(event_id = %member.seated.candidate.event_id, round, "replacing a lock item");
-                    self.replace(&mut member, expected, past, budget, tally).await
+                    self.replace(&mut member, expected, past, budget, tally)
+                        .await
                 }
             };
         }
@@ -232,7 +280,10 @@ impl<P: Ports> Handler<P> {
             return self.judge(member, item, budget.clock.now());
         };
         let relied_on = meeting.relies_on_it(self.config().rule).then_some(seq);
-        match self.fate(shard.batch, relied_on.into_iter().collect(), budget).await {
+        match self
+            .fate(shard.batch, relied_on.into_iter().collect(), budget)
+            .await
+        {
             Some(fate) => self.judge_live(member, item, meeting, &fate, budget.clock.now()),
             None => State::Done(Outcome::Failed, Some(item)),
         }
@@ -265,9 +316,14 @@ impl<P: Ports> Handler<P> {
         let claim = member.claim(past);
         let mut attempt = 0;
         while budget.open() {
-            match self.limited(self.ports().locks().replace(&claim, &expected)).await {
+            match self
+                .limited(self.ports().locks().replace(&claim, &expected))
+                .await
+            {
                 ClaimReply::Written => return State::Done(Outcome::Claimed, None),
-                ClaimReply::Exists(Some(item)) => return self.judge(member, item, budget.clock.now()),
+                ClaimReply::Exists(Some(item)) => {
+                    return self.judge(member, item, budget.clock.now());
+                }
                 // The store does not show what refused, or it is gone: for a read to say.
                 ClaimReply::Exists(None) => return self.read_one(member, budget.clock.now()).await,
                 ClaimReply::Unstorable(_) => return State::Done(Outcome::Unstorable, None),
@@ -288,7 +344,11 @@ impl<P: Ports> Handler<P> {
     /// What stands in the table now, read once. Gone is failed: the message's redelivery finds the place free.
     async fn read_one(&self, member: &Attempted<'_>, now: Timestamp) -> State {
         let id = std::slice::from_ref(&member.seated.candidate.event_id);
-        match self.limited(self.ports().locks().read(id)).await.map(|items| items.into_iter().next()) {
+        match self
+            .limited(self.ports().locks().read(id))
+            .await
+            .map(|items| items.into_iter().next())
+        {
             Ok(Some(Some(item))) => self.judge(member, item, now),
             Ok(Some(None) | None) | Err(_) => State::Done(Outcome::Failed, None),
         }

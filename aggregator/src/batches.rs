@@ -66,7 +66,8 @@ impl<P: Ports> Handler<P> {
         let batch = ports.entropy().batch_id(now);
         let slot = opening.slot.clone();
         let shards = self.config().limits.shards;
-        let record = BatchRecord::open(batch, slot.source, slot.key, shards, now, closing.closes_at);
+        let record =
+            BatchRecord::open(batch, slot.source, slot.key, shards, now, closing.closes_at);
         budget
             .call(RetryPolicy::CONTROL, || ports.batches().create(&record))
             .await
@@ -99,8 +100,14 @@ impl<P: Ports> Handler<P> {
         tally: &Tally,
     ) -> BTreeMap<BatchId, bool> {
         let sealable = self.current().lock().take_sealable();
-        let seals = sealable.into_iter().map(|sealable| self.seal(sealable, budget, tally)).collect();
-        bounded(seals, self.config().common.write_concurrency).await.into_iter().collect()
+        let seals = sealable
+            .into_iter()
+            .map(|sealable| self.seal(sealable, budget, tally))
+            .collect();
+        bounded(seals, self.config().common.write_concurrency)
+            .await
+            .into_iter()
+            .collect()
     }
 
     /// Answers whether the counts of the batch are in the table.
@@ -111,13 +118,23 @@ impl<P: Ports> Handler<P> {
         tally: &Tally,
     ) -> (BatchId, bool) {
         let Sealable { id, account, slot } = sealable;
-        let seal = BatchWrite::Seal { account: account.clone(), at: budget.clock.now() };
+        let seal = BatchWrite::Seal {
+            account: account.clone(),
+            at: budget.clock.now(),
+        };
         let counted = match budget.write(self.ports().batches(), id, &seal).await {
             Ok(Written::Applied(_)) => {
                 tally.sealed();
                 info!(batch_id = %id, items_count = account.confirmed, uncertain_count = account.uncertain, "batch sealed");
-                let ticket = Ticket { source: Some(slot.source), ..Ticket::new(id, TicketReason::Sealed) };
-                let send = || self.ports().tickets().send(&ticket, std::time::Duration::ZERO);
+                let ticket = Ticket {
+                    source: Some(slot.source),
+                    ..Ticket::new(id, TicketReason::Sealed)
+                };
+                let send = || {
+                    self.ports()
+                        .tickets()
+                        .send(&ticket, std::time::Duration::ZERO)
+                };
                 if let Err(error) = budget.call(RetryPolicy::CONTROL, send).await {
                     // The window's ticket still comes: later, but it comes.
                     warn!(batch_id = %id, %error, "no immediate ticket for a sealed batch");
@@ -131,7 +148,10 @@ impl<P: Ports> Handler<P> {
                 true
             }
             // It was quicker, and the last counts still have to arrive.
-            Ok(Written::Refused(_)) => self.write_account(id, BatchWrite::Account(account), budget).await,
+            Ok(Written::Refused(_)) => {
+                self.write_account(id, BatchWrite::Account(account), budget)
+                    .await
+            }
             Err(error) => {
                 warn!(batch_id = %id, %error, "batch not sealed");
                 false
@@ -142,10 +162,18 @@ impl<P: Ports> Handler<P> {
 
     /// Writes the counts of a batch whose claims `seqs` this invocation made; `false` when they are not known to be
     /// in the table of a batch that is not complete.
-    pub async fn account(&self, batch: BatchId, seqs: &SeqSet, budget: &Budget<'_, P::Clock, P::Entropy>) -> bool {
+    pub async fn account(
+        &self,
+        batch: BatchId,
+        seqs: &SeqSet,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> bool {
         let account = self.current().lock().account(batch);
         match account {
-            Some(account) => self.write_account(batch, BatchWrite::Account(account), budget).await,
+            Some(account) => {
+                self.write_account(batch, BatchWrite::Account(account), budget)
+                    .await
+            }
             None => self.counted_by_another(batch, seqs, budget).await,
         }
     }
@@ -181,7 +209,9 @@ impl<P: Ports> Handler<P> {
         let mut attempt = 0;
         loop {
             let batches = self.ports().batches();
-            let read = budget.call(RetryPolicy::CONTROL, || batches.read(batch)).await;
+            let read = budget
+                .call(RetryPolicy::CONTROL, || batches.read(batch))
+                .await;
             if let Ok(Some(record)) = read
                 && seqs.is_subset(&record.settled)
             {
@@ -204,9 +234,15 @@ impl<P: Ports> Handler<P> {
     ) -> BTreeMap<BatchId, BatchFate> {
         let asked: Vec<_> = met
             .into_iter()
-            .map(|(batch, relied_on)| async move { Some((batch, self.fate(batch, relied_on, budget).await?)) })
+            .map(|(batch, relied_on)| async move {
+                Some((batch, self.fate(batch, relied_on, budget).await?))
+            })
             .collect();
-        bounded(asked, self.config().common.write_concurrency).await.into_iter().flatten().collect()
+        bounded(asked, self.config().common.write_concurrency)
+            .await
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     /// The fate of one batch; see [`fates`](Self::fates).
@@ -218,7 +254,9 @@ impl<P: Ports> Handler<P> {
     ) -> Option<BatchFate> {
         let batches = self.ports().batches();
         let ask = async {
-            let record = budget.call(RetryPolicy::CONTROL, || batches.read(batch)).await?;
+            let record = budget
+                .call(RetryPolicy::CONTROL, || batches.read(batch))
+                .await?;
             let unknown = match &record {
                 Some(record) if record.status.is_some() => record.unknown_of(&relied_on),
                 Some(_) | None => SeqSet::new(),
@@ -229,7 +267,10 @@ impl<P: Ports> Handler<P> {
             if record.is_some_and(|record| record.witnesses >= WITNESSES_MAX) {
                 return Ok(None);
             }
-            match budget.write(batches, batch, &BatchWrite::Witness(unknown)).await? {
+            match budget
+                .write(batches, batch, &BatchWrite::Witness(unknown))
+                .await?
+            {
                 Written::Applied(_) => Ok(Some(BatchFate::Alive)),
                 Written::Refused(record) => Ok(Some(BatchFate::from(record.as_deref()))),
             }

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use shared::calls::{Budget, bounded};
 use shared::ids::BatchId;
-use shared::protocol::allocator::{Opening, Seating, Slot};
 use shared::limits::{OLD_SEALS_TIME_MAX, SEAT_WAIT_MAX, SHORT_ROUNDS_MAX};
-use shared::protocol::claim::{Candidate, DuplicateRule, LockState, Outcome};
 use shared::ports::{Clock, LockStore};
+use shared::protocol::allocator::{Opening, Seating, Slot};
+use shared::protocol::claim::{Candidate, DuplicateRule, LockState, Outcome};
 use shared::seqs::SeqSet;
 use shared::time::Timestamp;
 use tracing::{error, warn};
@@ -59,12 +59,17 @@ impl<P: Ports> Handler<P> {
         let mut settled = Vec::with_capacity(leaders.len());
         // Late seals cost promptness, late claims cost a redelivery: what is left over gets only a little time.
         let soon = budgets.claims.clock.now() + OLD_SEALS_TIME_MAX;
-        let old_seals = Budget { stop_at: soon.min(budgets.claims.stop_at), ..budgets.claims };
+        let old_seals = Budget {
+            stop_at: soon.min(budgets.claims.stop_at),
+            ..budgets.claims
+        };
         let mut counted = self.seal_done(&old_seals, tally).await;
         let mut short_rounds = 0;
         while !waiting.is_empty() && budgets.claims.open() {
             let change = self.current().change();
-            let seated = self.seat_all(leaders, &mut waiting, &mut settled, budgets, tally).await;
+            let seated = self
+                .seat_all(leaders, &mut waiting, &mut settled, budgets, tally)
+                .await;
             let waiting_count: usize = waiting.values().map(VecDeque::len).sum();
             short_rounds += u32::from(seated.len() * 16 < waiting_count);
             if seated.is_empty() && waiting_count > 0 {
@@ -111,13 +116,24 @@ impl<P: Ports> Handler<P> {
                 .into_iter()
                 .map(|opening| async {
                     let slot = opening.slot.clone();
-                    let opened = self.open_batch(opening, budgets.deadline, &budgets.claims, tally).await;
-                    opened.inspect_err(|error| error!(%error, "no batch opened")).is_err().then_some(slot)
+                    let opened = self
+                        .open_batch(opening, budgets.deadline, &budgets.claims, tally)
+                        .await;
+                    opened
+                        .inspect_err(|error| error!(%error, "no batch opened"))
+                        .is_err()
+                        .then_some(slot)
                 })
                 .collect();
             let failed = bounded(opened, self.config().common.write_concurrency).await;
             for slot in failed.into_iter().flatten() {
-                settled.extend(waiting.remove(&slot).into_iter().flatten().map(Settled::failed));
+                settled.extend(
+                    waiting
+                        .remove(&slot)
+                        .into_iter()
+                        .flatten()
+                        .map(Settled::failed),
+                );
             }
         }
     }
@@ -134,18 +150,35 @@ impl<P: Ports> Handler<P> {
         let mut openings = Vec::new();
         let mut allocator = self.current().lock();
         waiting.retain(|slot, queue| {
-            let sizes: Vec<u64> = queue.iter().map(|index| leaders[*index].candidate.body.len() as u64).collect();
+            let sizes: Vec<u64> = queue
+                .iter()
+                .map(|index| leaders[*index].candidate.body.len() as u64)
+                .collect();
             match allocator.seat(slot, &sizes, deadline) {
                 Seating::Seats(seats) => {
                     for (index, seat) in queue.drain(..seats.len()).zip(seats) {
-                        seated.push(Seated::new(index, leaders[index].candidate, seat, self.current()));
+                        seated.push(Seated::new(
+                            index,
+                            leaders[index].candidate,
+                            seat,
+                            self.current(),
+                        ));
                     }
                 }
                 Seating::Open(opening) => openings.push(opening),
                 Seating::Wait => {}
                 Seating::TooManyKeys { keys_max } => {
-                    let key = slot.key.as_ref().map(|key| key.as_str()).unwrap_or_default();
-                    warn!(keys_max, batch_key = key, failed_count = queue.len(), "too many batch keys are open");
+                    let key = slot
+                        .key
+                        .as_ref()
+                        .map(|key| key.as_str())
+                        .unwrap_or_default();
+                    warn!(
+                        keys_max,
+                        batch_key = key,
+                        failed_count = queue.len(),
+                        "too many batch keys are open"
+                    );
                     settled.extend(queue.drain(..).map(Settled::failed));
                 }
             }
@@ -167,19 +200,28 @@ impl<P: Ports> Handler<P> {
             .into_iter()
             .map(|chunk| self.claim_chunk(chunk, &budgets.claims, tally))
             .collect();
-        let attempted: Vec<Attempted<'a>> = bounded(chunks, concurrency).await.into_iter().flatten().collect();
-        let fates = self.fates(met(&attempted, self.config().rule), &budgets.wrap_up).await;
+        let attempted: Vec<Attempted<'a>> = bounded(chunks, concurrency)
+            .await
+            .into_iter()
+            .flatten()
+            .collect();
+        let fates = self
+            .fates(met(&attempted, self.config().rule), &budgets.wrap_up)
+            .await;
         let now = budgets.claims.clock.now();
         let mut settled = Vec::with_capacity(attempted.len());
         let mut open = Vec::new();
         for mut member in attempted {
-            member.state = match std::mem::replace(&mut member.state, State::Done(Outcome::Failed, None)) {
-                State::Live(item, meeting) => match batch_of(&item.state).and_then(|batch| fates.get(&batch)) {
-                    Some(fate) => self.judge_live(&member, item, meeting, fate, now),
-                    None => State::Done(Outcome::Failed, Some(item)),
-                },
-                state @ (State::Done(..) | State::Replace(..)) => state,
-            };
+            member.state =
+                match std::mem::replace(&mut member.state, State::Done(Outcome::Failed, None)) {
+                    State::Live(item, meeting) => {
+                        match batch_of(&item.state).and_then(|batch| fates.get(&batch)) {
+                            Some(fate) => self.judge_live(&member, item, meeting, fate, now),
+                            None => State::Done(Outcome::Failed, Some(item)),
+                        }
+                    }
+                    state @ (State::Done(..) | State::Replace(..)) => state,
+                };
             match member.state {
                 State::Done(..) => settled.push(member.settle()),
                 State::Live(..) | State::Replace(..) => {
@@ -205,7 +247,9 @@ impl<P: Ports> Handler<P> {
         claimed.retain(|batch, _| !counted.contains_key(batch));
         let accounts: Vec<_> = claimed
             .into_iter()
-            .map(|(batch, seqs)| async move { (batch, self.account(batch, &seqs, &budgets.wrap_up).await) })
+            .map(|(batch, seqs)| async move {
+                (batch, self.account(batch, &seqs, &budgets.wrap_up).await)
+            })
             .collect();
         counted.extend(bounded(accounts, self.config().common.write_concurrency).await);
         for one in settled.iter_mut() {

@@ -59,16 +59,26 @@ impl Config {
     pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
         let mut reader = Reader::new(lookup);
         let common = Common::read(&mut reader);
-        let window_secs = reader.number(MAX_SECONDARY_BATCHING_WINDOW, "seconds", 300, 1, SQS_DELAY_MAX.as_secs());
+        let window_secs = reader.number(
+            MAX_SECONDARY_BATCHING_WINDOW,
+            "seconds",
+            300,
+            1,
+            SQS_DELAY_MAX.as_secs(),
+        );
         let items_max = reader.number(MAX_BATCH_SIZE, "items", 50_000, 1, BATCH_ITEMS_MAX);
         // At least one item of the largest kind; at most what a function of 10 GB can hold.
         let bytes_min = DYNAMODB_ITEM_BYTES_MAX as u64;
         let bytes_max = reader.number(MAX_BATCH_BYTES, "bytes", 128 << 20, bytes_min, 8 << 30);
         let shards = reader.number(INDEX_SHARDS, "shards", 10, 1, 100);
         let keys_max = reader.number(BATCH_KEYS_MAX, "batch keys", 1_000, 1, 10_000);
-        let event_id = reader.optional_with(EVENT_ID, str::parse).unwrap_or(EventIdRule::MessageId);
+        let event_id = reader
+            .optional_with(EVENT_ID, str::parse)
+            .unwrap_or(EventIdRule::MessageId);
         let event_id_prefix = reader
-            .optional(EVENT_ID_PREFIX, "at most 256 bytes", |text| (text.len() <= 256).then(|| text.to_owned()))
+            .optional(EVENT_ID_PREFIX, "at most 256 bytes", |text| {
+                (text.len() <= 256).then(|| text.to_owned())
+            })
             .unwrap_or_default();
         let batch_key = reader.optional_with(BATCH_KEY, str::parse);
         let rule = reader
@@ -82,7 +92,12 @@ impl Config {
         let config = common.map(|common| Config {
             common,
             window: Duration::from_secs(window_secs),
-            limits: BatchLimits { items_max, bytes_max, shards, keys_max },
+            limits: BatchLimits {
+                items_max,
+                bytes_max,
+                shards,
+                keys_max,
+            },
             event_id,
             event_id_prefix,
             batch_key,
@@ -106,7 +121,10 @@ pub(crate) mod tests_support {
         let base = [
             ("DDB_LOCK_TABLE", "lock-table"),
             ("DDB_BATCH_TABLE", "batch-table"),
-            ("BATCH_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/1/batch-queue"),
+            (
+                "BATCH_QUEUE_URL",
+                "https://sqs.eu-west-1.amazonaws.com/1/batch-queue",
+            ),
         ];
         Config::read(&|name: &str| {
             let set = extra.iter().chain(&base).find(|(key, _)| *key == name);
@@ -124,7 +142,12 @@ mod tests {
     fn defaults_are_those_of_the_design() {
         let config = read(&[]).unwrap();
         assert_eq!(config.window, Duration::from_secs(300));
-        let limits = BatchLimits { items_max: 50_000, bytes_max: 134_217_728, shards: 10, keys_max: 1_000 };
+        let limits = BatchLimits {
+            items_max: 50_000,
+            bytes_max: 134_217_728,
+            shards: 10,
+            keys_max: 1_000,
+        };
         assert_eq!(config.limits, limits);
         assert_eq!(config.event_id, EventIdRule::MessageId);
         assert_eq!(config.rule, DuplicateRule::Drop);

@@ -22,13 +22,18 @@ pub struct CurrentBatches {
 impl CurrentBatches {
     /// No batch is open.
     pub fn new(limits: BatchLimits) -> CurrentBatches {
-        CurrentBatches { allocator: Mutex::new(Allocator::new(limits)), changed: Notify::new() }
+        CurrentBatches {
+            allocator: Mutex::new(Allocator::new(limits)),
+            changed: Notify::new(),
+        }
     }
 
     /// The allocator, for one decision.
     pub fn lock(&self) -> MutexGuard<'_, Allocator> {
         // A decision that panicked left its counts as they were or uncertain; both are states the protocol knows.
-        self.allocator.lock().unwrap_or_else(PoisonError::into_inner)
+        self.allocator
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes everybody who waits for a change.
@@ -43,11 +48,18 @@ impl CurrentBatches {
 }
 
 /// Waits for `change`, but not past the budget, and not longer than `longest`; whether it came.
-pub async fn wait<C: Clock, E: Entropy>(change: Notified<'_>, budget: &Budget<'_, C, E>, longest: Duration) -> bool {
+pub async fn wait<C: Clock, E: Entropy>(
+    change: Notified<'_>,
+    budget: &Budget<'_, C, E>,
+    longest: Duration,
+) -> bool {
     let rest = budget.clock.now().until(budget.stop_at).min(longest);
     let change = std::pin::pin!(change);
     let sleep = std::pin::pin!(budget.clock.sleep(rest));
-    matches!(futures::future::select(change, sleep).await, futures::future::Either::Left(_))
+    matches!(
+        futures::future::select(change, sleep).await,
+        futures::future::Either::Left(_)
+    )
 }
 
 /// A candidate on its seat. Dropped before it is settled (a panic in the same environment), it counts as uncertain.
@@ -65,8 +77,19 @@ pub struct Seated<'a> {
 
 impl<'a> Seated<'a> {
     /// Puts a candidate on a seat the allocator gave.
-    pub fn new(leader: usize, candidate: &'a Candidate, seat: Seat, current: &'a CurrentBatches) -> Seated<'a> {
-        Seated { leader, candidate, seat, current, settled: false }
+    pub fn new(
+        leader: usize,
+        candidate: &'a Candidate,
+        seat: Seat,
+        current: &'a CurrentBatches,
+    ) -> Seated<'a> {
+        Seated {
+            leader,
+            candidate,
+            seat,
+            current,
+            settled: false,
+        }
     }
 
     /// Tells the allocator how it ended.
@@ -76,7 +99,9 @@ impl<'a> Seated<'a> {
 
     fn end(&mut self, end: SeatEnd) {
         if !std::mem::replace(&mut self.settled, true) {
-            self.current.lock().settle(self.seat, self.candidate.body.len() as u64, end);
+            self.current
+                .lock()
+                .settle(self.seat, self.candidate.body.len() as u64, end);
             self.current.ring();
         }
     }
@@ -99,7 +124,11 @@ pub struct OpeningGuard<'a> {
 impl<'a> OpeningGuard<'a> {
     /// Guards an opening.
     pub fn new(slot: Slot, current: &'a CurrentBatches) -> OpeningGuard<'a> {
-        OpeningGuard { slot, current, done: false }
+        OpeningGuard {
+            slot,
+            current,
+            done: false,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jmespath::{Variable, Rcvar};
+use jmespath::{Rcvar, Variable};
 
 /// What an expression found that cannot be an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,9 @@ pub enum ExpressionError {
         expression: String,
     },
     /// Something that has no one text.
-    #[error("`{expression}` finds {found}, expected a string, a whole number, a boolean, or a list of these")]
+    #[error(
+        "`{expression}` finds {found}, expected a string, a whole number, a boolean, or a list of these"
+    )]
     NoText {
         /// The expression.
         expression: String,
@@ -44,28 +46,39 @@ impl Expression {
     /// [`ExpressionError`]; the same body fails every time.
     pub fn text(&self, body: &Rcvar) -> Result<String, ExpressionError> {
         let expression = || self.0.as_str().to_owned();
-        let found = self.0.search(body).map_err(|error| ExpressionError::Evaluation {
-            expression: expression(),
-            message: error.reason.to_string(),
-        })?;
+        let found = self
+            .0
+            .search(body)
+            .map_err(|error| ExpressionError::Evaluation {
+                expression: expression(),
+                message: error.reason.to_string(),
+            })?;
         let no_text = |value: &Variable| ExpressionError::NoText {
             expression: expression(),
             found: describe(value),
         };
         match found.as_ref() {
-            Variable::Null => Err(ExpressionError::Nothing { expression: expression() }),
-            Variable::Array(members) if members.is_empty() => {
-                Err(ExpressionError::Nothing { expression: expression() })
-            }
+            Variable::Null => Err(ExpressionError::Nothing {
+                expression: expression(),
+            }),
+            Variable::Array(members) if members.is_empty() => Err(ExpressionError::Nothing {
+                expression: expression(),
+            }),
             Variable::Array(members) => {
                 let texts: Result<Vec<String>, _> = members
                     .iter()
-                    .map(|member| scalar(member).map(|text| escape(&text)).ok_or_else(|| no_text(member)))
+                    .map(|member| {
+                        scalar(member)
+                            .map(|text| escape(&text))
+                            .ok_or_else(|| no_text(member))
+                    })
                     .collect();
                 Ok(texts?.join("|"))
             }
             value => match scalar(value) {
-                Some(text) if text.is_empty() => Err(ExpressionError::Nothing { expression: expression() }),
+                Some(text) if text.is_empty() => Err(ExpressionError::Nothing {
+                    expression: expression(),
+                }),
                 Some(text) => Ok(text),
                 None => Err(no_text(value)),
             },
@@ -84,7 +97,11 @@ fn scalar(value: &Variable) -> Option<String> {
         Variable::String(text) => Some(text.clone()),
         Variable::Bool(flag) => Some(flag.to_string()),
         Variable::Number(number) if number.is_i64() || number.is_u64() => Some(number.to_string()),
-        Variable::Number(_) | Variable::Null | Variable::Array(_) | Variable::Object(_) | Variable::Expref(_) => None,
+        Variable::Number(_)
+        | Variable::Null
+        | Variable::Array(_)
+        | Variable::Object(_)
+        | Variable::Expref(_) => None,
     }
 }
 
@@ -94,7 +111,9 @@ fn describe(value: &Variable) -> String {
         Variable::Null => "a null inside a list".to_owned(),
         Variable::Array(_) => "a list inside a list".to_owned(),
         Variable::Object(_) => "an object".to_owned(),
-        Variable::String(_) | Variable::Bool(_) | Variable::Expref(_) => "something else".to_owned(),
+        Variable::String(_) | Variable::Bool(_) | Variable::Expref(_) => {
+            "something else".to_owned()
+        }
     }
 }
 
@@ -102,9 +121,12 @@ impl FromStr for Expression {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Expression, String> {
-        jmespath::compile(text)
-            .map(Expression)
-            .map_err(|error| format!("no JMESPath expression: {} (at column {})", error.reason, error.column))
+        jmespath::compile(text).map(Expression).map_err(|error| {
+            format!(
+                "no JMESPath expression: {} (at column {})",
+                error.reason, error.column
+            )
+        })
     }
 }
 
@@ -140,11 +162,14 @@ impl FromStr for EventIdRule {
         match text.split_once(':') {
             None if text == "message-id" => Ok(EventIdRule::MessageId),
             None if text == "body-hash" => Ok(EventIdRule::BodyHash),
-            Some(("attribute", name)) if !name.is_empty() => Ok(EventIdRule::Attribute(name.to_owned())),
-            Some(("json", expression)) => expression.parse().map(EventIdRule::Json),
-            Some(_) | None => {
-                Err("expected `message-id`, `body-hash`, `attribute:NAME` or `json:EXPRESSION`".to_owned())
+            Some(("attribute", name)) if !name.is_empty() => {
+                Ok(EventIdRule::Attribute(name.to_owned()))
             }
+            Some(("json", expression)) => expression.parse().map(EventIdRule::Json),
+            Some(_) | None => Err(
+                "expected `message-id`, `body-hash`, `attribute:NAME` or `json:EXPRESSION`"
+                    .to_owned(),
+            ),
         }
     }
 }
@@ -160,10 +185,16 @@ mod tests {
 
     #[test]
     fn scalars_have_one_text() {
-        let body = r#"{"s":"a b","n":42,"big":18446744073709551615,"neg":-7,"t":true,"o":{"in":["x"]}}"#;
-        for (expression, expected) in
-            [("s", "a b"), ("n", "42"), ("big", "18446744073709551615"), ("neg", "-7"), ("t", "true"), ("o.in[0]", "x")]
-        {
+        let body =
+            r#"{"s":"a b","n":42,"big":18446744073709551615,"neg":-7,"t":true,"o":{"in":["x"]}}"#;
+        for (expression, expected) in [
+            ("s", "a b"),
+            ("n", "42"),
+            ("big", "18446744073709551615"),
+            ("neg", "-7"),
+            ("t", "true"),
+            ("o.in[0]", "x"),
+        ] {
             assert_eq!(text(expression, body).as_deref(), Ok(expected));
         }
     }
@@ -184,7 +215,11 @@ mod tests {
             ("id", r#"{"id":""}"#, "`id` finds nothing"),
             ("id", r#"{"id":{}}"#, "`id` finds an object"),
             ("id", r#"{"id":1.5}"#, "the number `1.5`"),
-            ("id", r#"{"id":123456789012345678901234567890}"#, "expected a string, a whole number"),
+            (
+                "id",
+                r#"{"id":123456789012345678901234567890}"#,
+                "expected a string, a whole number",
+            ),
             ("[id, other]", r#"{"id":"a"}"#, "a null inside a list"),
             ("abs(id)", r#"{"id":"a"}"#, "cannot be evaluated"),
         ] {
@@ -197,10 +232,22 @@ mod tests {
     fn rules_are_read_and_others_refused_with_what_is_allowed() {
         assert_eq!("message-id".parse(), Ok(EventIdRule::MessageId));
         assert_eq!("body-hash".parse(), Ok(EventIdRule::BodyHash));
-        assert_eq!("attribute:order".parse(), Ok(EventIdRule::Attribute("order".to_owned())));
-        assert_eq!("json:a.b".parse(), Ok(EventIdRule::Json("a.b".parse().unwrap())));
+        assert_eq!(
+            "attribute:order".parse(),
+            Ok(EventIdRule::Attribute("order".to_owned()))
+        );
+        assert_eq!(
+            "json:a.b".parse(),
+            Ok(EventIdRule::Json("a.b".parse().unwrap()))
+        );
         for wrong in ["", "id", "attribute:", "jsn:a", "MESSAGE-ID"] {
-            assert!(wrong.parse::<EventIdRule>().unwrap_err().contains("`message-id`"), "{wrong}");
+            assert!(
+                wrong
+                    .parse::<EventIdRule>()
+                    .unwrap_err()
+                    .contains("`message-id`"),
+                "{wrong}"
+            );
         }
     }
 }

@@ -85,7 +85,10 @@ impl From<HandlerError> for Diagnostic {
         let error_type = match error {
             HandlerError::NoMessageId(_) => "NoMessageId",
         };
-        Diagnostic { error_type: error_type.to_owned(), error_message: error.to_string() }
+        Diagnostic {
+            error_type: error_type.to_owned(),
+            error_message: error.to_string(),
+        }
     }
 }
 
@@ -123,7 +126,12 @@ impl<P: Ports> Handler<P> {
     /// A handler over the current batches of its environment.
     pub fn new(config: Config, ports: P, current: Arc<CurrentBatches>) -> Handler<P> {
         let requests = Semaphore::new(config.common.write_concurrency);
-        Handler { config, ports, current, requests }
+        Handler {
+            config,
+            ports,
+            current,
+            requests,
+        }
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -140,7 +148,11 @@ impl<P: Ports> Handler<P> {
 
     /// Waits for a place among the requests in flight of the whole environment.
     pub(crate) async fn limited<T>(&self, request: impl Future<Output = T>) -> T {
-        let _permit = self.requests.acquire().await.expect("the semaphore is never closed");
+        let _permit = self
+            .requests
+            .acquire()
+            .await
+            .expect("the semaphore is never closed");
         request.await
     }
 
@@ -168,7 +180,10 @@ impl<P: Ports> Handler<P> {
         let budgets = self.budgets(invocation.deadline);
         if !budgets.claims.open() {
             let margin_ms = self.config.common.deadline_margin.as_millis() as u64;
-            error!(margin_ms, "the deadline is within `DEADLINE_MARGIN_MS`: nothing can be claimed");
+            error!(
+                margin_ms,
+                "the deadline is within `DEADLINE_MARGIN_MS`: nothing can be claimed"
+            );
         }
         let tally = Tally::default();
         let verdicts = self.decide(&records, &budgets, &tally).await;
@@ -181,7 +196,10 @@ impl<P: Ports> Handler<P> {
             }
             let metrics = metrics.entry(&record.source).or_default();
             metrics.count("Received", 1);
-            verdict.metric().into_iter().for_each(|name| metrics.count(name, 1));
+            verdict
+                .metric()
+                .into_iter()
+                .for_each(|name| metrics.count(name, 1));
         }
         self.report(metrics, &tally, invocation, started, failed.len());
         let mut response = SqsBatchResponse::default();
@@ -197,7 +215,11 @@ impl<P: Ports> Handler<P> {
             stop_at: deadline.saturating_sub(margin),
         };
         // Counts, seals and witnesses of what was claimed last may start later than claims, but must end in time.
-        Budgets { deadline, claims: budget(margin), wrap_up: budget(margin / 3) }
+        Budgets {
+            deadline,
+            claims: budget(margin),
+            wrap_up: budget(margin / 3),
+        }
     }
 
     async fn decide(
@@ -210,12 +232,18 @@ impl<P: Ports> Handler<P> {
         let mut leaders = Vec::new();
         let mut follows: Vec<Option<usize>> = Vec::with_capacity(records.len());
         for record in records {
-            follows.push(record.content.as_ref().ok().map(|Good { candidate, slot }| {
-                *leader_of.entry(&candidate.event_id).or_insert_with(|| {
-                    leaders.push(Leader { candidate, slot });
-                    leaders.len() - 1
-                })
-            }));
+            follows.push(
+                record
+                    .content
+                    .as_ref()
+                    .ok()
+                    .map(|Good { candidate, slot }| {
+                        *leader_of.entry(&candidate.event_id).or_insert_with(|| {
+                            leaders.push(Leader { candidate, slot });
+                            leaders.len() - 1
+                        })
+                    }),
+            );
         }
         let mut settled = self.claim_all(&leaders, budgets, tally).await;
         settled.sort_unstable_by_key(|one| one.leader);
@@ -225,7 +253,9 @@ impl<P: Ports> Handler<P> {
         let mut verdicts: Vec<Verdict> = Vec::with_capacity(records.len());
         for (record, leader) in records.iter().zip(follows) {
             let outcome = match (&record.content, leader) {
-                (Ok(good), Some(leader)) => outcome_of(&good.candidate, leaders[leader].candidate, &settled[leader]),
+                (Ok(good), Some(leader)) => {
+                    outcome_of(&good.candidate, leaders[leader].candidate, &settled[leader])
+                }
                 // Only good records have a leader; a bad one goes where an unstorable one goes.
                 (Ok(_) | Err(_), _) => Outcome::Unstorable,
             };
@@ -233,9 +263,16 @@ impl<P: Ports> Handler<P> {
             if answer == Answer::Quarantine {
                 quarantined.push((verdicts.len(), to_quarantine(record, outcome)));
             }
-            verdicts.push(Verdict { outcome, success: answer == Answer::Success, quarantined: false });
+            verdicts.push(Verdict {
+                outcome,
+                success: answer == Answer::Success,
+                quarantined: false,
+            });
         }
-        let messages: Vec<Quarantined> = quarantined.iter().map(|(_, message)| message.clone()).collect();
+        let messages: Vec<Quarantined> = quarantined
+            .iter()
+            .map(|(_, message)| message.clone())
+            .collect();
         let sent = self.quarantine(&messages, &budgets.wrap_up).await;
         for ((index, _), sent) in quarantined.into_iter().zip(sent) {
             verdicts[index].success = sent;
@@ -270,7 +307,8 @@ impl<P: Ports> Handler<P> {
                 elapsed_ms = (now - started).as_millis() as u64,
                 "invocation done"
             );
-            self.ports.emit(&metrics.line(&invocation.function, source.as_str(), now));
+            self.ports
+                .emit(&metrics.line(&invocation.function, source.as_str(), now));
         }
     }
 }
@@ -285,13 +323,23 @@ fn outcome_of(candidate: &Candidate, leader: &Candidate, settled: &Settled) -> O
 
 fn to_quarantine(record: &Record, outcome: Outcome) -> Quarantined {
     let (reason, event_id, body) = match &record.content {
-        Err(Bad { reason, event_id, body }) => (reason.to_string(), event_id.clone(), body.clone()),
+        Err(Bad {
+            reason,
+            event_id,
+            body,
+        }) => (reason.to_string(), event_id.clone(), body.clone()),
         Ok(Good { candidate, .. }) => {
             let reason = match outcome {
-                Outcome::Conflict => "another message carries the same event id with different content",
+                Outcome::Conflict => {
+                    "another message carries the same event id with different content"
+                }
                 _ => "the lock table cannot hold the message",
             };
-            (reason.to_owned(), Some(candidate.event_id.clone()), candidate.body.clone())
+            (
+                reason.to_owned(),
+                Some(candidate.event_id.clone()),
+                candidate.body.clone(),
+            )
         }
     };
     Quarantined {

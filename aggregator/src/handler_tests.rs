@@ -4,7 +4,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shared::ids::{BatchId, BodyHash, LeaseOwner, Seat};
 use shared::memory::{
-    ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, MemoryQuarantine, SeededEntropy,
+    ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, MemoryQuarantine,
+    SeededEntropy,
 };
 use shared::protocol::batch::{
     Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status,
@@ -81,7 +82,11 @@ async fn invoke(handler: &Handler<World>, messages: &[(&str, &str, &str)]) -> Ve
     invoke_until(handler, messages, deadline).await
 }
 
-async fn invoke_until(handler: &Handler<World>, messages: &[(&str, &str, &str)], deadline: Timestamp) -> Vec<String> {
+async fn invoke_until(
+    handler: &Handler<World>,
+    messages: &[(&str, &str, &str)],
+    deadline: Timestamp,
+) -> Vec<String> {
     let records: Vec<Value> = messages
         .iter()
         .map(|(message, event, content)| {
@@ -93,9 +98,16 @@ async fn invoke_until(handler: &Handler<World>, messages: &[(&str, &str, &str)],
         })
         .collect();
     let event: SqsEvent = serde_json::from_value(json!({ "Records": records })).unwrap();
-    let invocation = Invocation { function: "aggregator".to_owned(), deadline };
+    let invocation = Invocation {
+        function: "aggregator".to_owned(),
+        deadline,
+    };
     let response = handler.handle(event, &invocation).await.unwrap();
-    response.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect()
+    response
+        .batch_item_failures
+        .into_iter()
+        .map(|failure| failure.item_identifier)
+        .collect()
 }
 
 fn only_batch(handler: &Handler<World>) -> BatchRecord {
@@ -106,7 +118,11 @@ fn only_batch(handler: &Handler<World>) -> BatchRecord {
 
 /// Puts a live claim of `message` for `event` into batch 1 at `seq`, by nobody's account.
 async fn live_claim(handler: &Handler<World>, message: &str, event: &str, seq: u32) -> BatchId {
-    let batch = BatchId::new(format!("00000000-0000-7000-8000-{:012}", 1).parse().unwrap());
+    let batch = BatchId::new(
+        format!("00000000-0000-7000-8000-{:012}", 1)
+            .parse()
+            .unwrap(),
+    );
     let body = json!({ "id": event, "content": "" }).to_string();
     let claim = Claim {
         candidate: Candidate {
@@ -118,7 +134,11 @@ async fn live_claim(handler: &Handler<World>, message: &str, event: &str, seq: u
             sent_at: START,
             attributes: None,
         },
-        seat: Seat { batch, seq, shards: 10 },
+        seat: Seat {
+            batch,
+            seq,
+            shards: 10,
+        },
         past: PastDeliveries::new(),
     };
     handler.ports().locks.claim(&[claim]).await;
@@ -130,14 +150,47 @@ async fn complete_batch(handler: &Handler<World>, batch: BatchId, members: &[u32
     let store = &handler.ports().batches;
     let owner: LeaseOwner = "p".parse().unwrap();
     let at = START.saturating_sub(Duration::from_secs(100));
-    store.create(&BatchRecord::open(batch, "arn:q".parse().unwrap(), None, 10, at, at)).await.unwrap();
-    let part =
-        PartRecord { members: members.iter().copied().collect(), hash: [0; 32], state: PartState::Frozen };
+    store
+        .create(&BatchRecord::open(
+            batch,
+            "arn:q".parse().unwrap(),
+            None,
+            10,
+            at,
+            at,
+        ))
+        .await
+        .unwrap();
+    let part = PartRecord {
+        members: members.iter().copied().collect(),
+        hash: [0; 32],
+        state: PartState::Frozen,
+    };
     for write in [
-        BatchWrite::Lease { lease: Lease { owner: owner.clone(), until: START }, at, operator: false },
-        BatchWrite::Freeze { owner: owner.clone(), index: 0, part },
-        BatchWrite::Delivered { owner: owner.clone(), index: 0, receipt: String::new() },
-        BatchWrite::Complete { owner, accounts: 0, witnesses: 0, at },
+        BatchWrite::Lease {
+            lease: Lease {
+                owner: owner.clone(),
+                until: START,
+            },
+            at,
+            operator: false,
+        },
+        BatchWrite::Freeze {
+            owner: owner.clone(),
+            index: 0,
+            part,
+        },
+        BatchWrite::Delivered {
+            owner: owner.clone(),
+            index: 0,
+            receipt: String::new(),
+        },
+        BatchWrite::Complete {
+            owner,
+            accounts: 0,
+            witnesses: 0,
+            at,
+        },
     ] {
         store.write(batch, &write).await.unwrap();
     }
@@ -146,12 +199,22 @@ async fn complete_batch(handler: &Handler<World>, batch: BatchId, members: &[u32
 #[tokio::test]
 async fn claims_are_counted_in_a_batch_that_has_a_record_and_a_ticket() {
     let handler = aggregator(&[]);
-    assert!(invoke(&handler, &[("m1", "e1", ""), ("m2", "e2", "")]).await.is_empty());
+    assert!(
+        invoke(&handler, &[("m1", "e1", ""), ("m2", "e2", "")])
+            .await
+            .is_empty()
+    );
     let record = only_batch(&handler);
-    assert_eq!((record.status, record.confirmed, record.settled.len()), (Some(Status::Open), 2, 2));
+    assert_eq!(
+        (record.status, record.confirmed, record.settled.len()),
+        (Some(Status::Open), 2, 2)
+    );
     let tickets = handler.ports().tickets.take();
     assert_eq!(tickets.len(), 1);
-    assert_eq!((tickets[0].0.batch_id, tickets[0].0.reason), (record.batch_id, Some(TicketReason::Window)));
+    assert_eq!(
+        (tickets[0].0.batch_id, tickets[0].0.reason),
+        (record.batch_id, Some(TicketReason::Window))
+    );
     // 15 s to the deadline, 300 s of window, 2 s of clock skew.
     assert_eq!(tickets[0].1, Duration::from_secs(317));
     assert!(handler.ports().lines.lock().unwrap()[0].contains(r#""Claimed":2"#));
@@ -168,9 +231,24 @@ async fn later_invocations_join_the_batch_until_its_window_closes() {
     invoke(&handler, &[("m3", "e3", "")]).await;
     let records = handler.ports().batches.records();
     assert_eq!(records.len(), 2);
-    assert_eq!(records[0].status, Some(Status::Sealed), "found past its window");
-    let reasons: Vec<_> = handler.ports().tickets.take().into_iter().map(|(ticket, _)| ticket.reason).collect();
-    let expected = [TicketReason::Window, TicketReason::Sealed, TicketReason::Window].map(Some);
+    assert_eq!(
+        records[0].status,
+        Some(Status::Sealed),
+        "found past its window"
+    );
+    let reasons: Vec<_> = handler
+        .ports()
+        .tickets
+        .take()
+        .into_iter()
+        .map(|(ticket, _)| ticket.reason)
+        .collect();
+    let expected = [
+        TicketReason::Window,
+        TicketReason::Sealed,
+        TicketReason::Window,
+    ]
+    .map(Some);
     assert_eq!(reasons, expected);
 }
 
@@ -179,31 +257,74 @@ async fn duplicates_do_not_take_places_and_full_batches_start_at_once() {
     let handler = aggregator(&[("MAX_BATCH_SIZE", "3")]);
     let failed = invoke(
         &handler,
-        &[("m1", "e1", ""), ("m2", "e1", ""), ("m3", "e2", ""), ("m4", "e3", ""), ("m5", "e4", "")],
+        &[
+            ("m1", "e1", ""),
+            ("m2", "e1", ""),
+            ("m3", "e2", ""),
+            ("m4", "e3", ""),
+            ("m5", "e4", ""),
+        ],
     )
     .await;
     assert!(failed.is_empty());
-    invoke(&handler, &[("m6", "e1", ""), ("m7", "e5", ""), ("m8", "e6", "")]).await;
-    let sizes: Vec<_> = handler.ports().batches.records().iter().map(|record| (record.status, record.confirmed)).collect();
-    assert_eq!(sizes, [(Some(Status::Sealed), 3), (Some(Status::Sealed), 3)]);
-    let immediate = handler.ports().tickets.take().into_iter().filter(|(_, delay)| delay.is_zero()).count();
+    invoke(
+        &handler,
+        &[("m6", "e1", ""), ("m7", "e5", ""), ("m8", "e6", "")],
+    )
+    .await;
+    let sizes: Vec<_> = handler
+        .ports()
+        .batches
+        .records()
+        .iter()
+        .map(|record| (record.status, record.confirmed))
+        .collect();
+    assert_eq!(
+        sizes,
+        [(Some(Status::Sealed), 3), (Some(Status::Sealed), 3)]
+    );
+    let immediate = handler
+        .ports()
+        .tickets
+        .take()
+        .into_iter()
+        .filter(|(_, delay)| delay.is_zero())
+        .count();
     assert_eq!(immediate, 2);
 }
 
 #[tokio::test]
 async fn requeue_gives_duplicates_back_and_takes_them_after_the_first() {
     let handler = aggregator(&[("ON_DUPLICATE", "requeue")]);
-    assert_eq!(invoke(&handler, &[("m1", "e1", ""), ("m2", "e1", "")]).await, ["m2"]);
+    assert_eq!(
+        invoke(&handler, &[("m1", "e1", ""), ("m2", "e1", "")]).await,
+        ["m2"]
+    );
     assert_eq!(invoke(&handler, &[("m2", "e1", "")]).await, ["m2"]);
     let batch = only_batch(&handler).batch_id;
-    let released = ("e1".parse().unwrap(), Seat { batch, seq: 0, shards: 10 }.shard());
+    let released = (
+        "e1".parse().unwrap(),
+        Seat {
+            batch,
+            seq: 0,
+            shards: 10,
+        }
+        .place(),
+    );
     let expires_at = handler.ports().clock.now() + Duration::from_secs(3_600);
-    handler.ports().locks.release(&[released], Some(expires_at)).await;
+    handler
+        .ports()
+        .locks
+        .release(&[released], Some(expires_at))
+        .await;
     assert!(invoke(&handler, &[("m2", "e1", "")]).await.is_empty());
     let (_, item) = &handler.ports().locks.items()[0];
     assert!(matches!(item.state, LockState::Live { .. }) && item.past.len() == 1);
     let before = only_batch(&handler).confirmed;
-    assert!(invoke(&handler, &[("m1", "e1", "")]).await.is_empty(), "the first message is still remembered");
+    assert!(
+        invoke(&handler, &[("m1", "e1", "")]).await.is_empty(),
+        "the first message is still remembered"
+    );
     assert_eq!(only_batch(&handler).confirmed, before);
 }
 
@@ -211,7 +332,14 @@ async fn requeue_gives_duplicates_back_and_takes_them_after_the_first() {
 async fn a_redelivery_is_acknowledged_only_after_its_batch_knows_the_claim() {
     let handler = aggregator(&[]);
     let batch = live_claim(&handler, "m1", "e1", 4).await;
-    let record = BatchRecord::open(batch, "arn:q".parse().unwrap(), None, 10, START, START + Duration::from_secs(9));
+    let record = BatchRecord::open(
+        batch,
+        "arn:q".parse().unwrap(),
+        None,
+        10,
+        START,
+        START + Duration::from_secs(9),
+    );
     handler.ports().batches.create(&record).await.unwrap();
     assert!(invoke(&handler, &[("m1", "e1", "")]).await.is_empty());
     let record = handler.ports().batches.read(batch).await.unwrap().unwrap();
@@ -228,7 +356,13 @@ async fn an_orphaned_claim_is_claimed_anew_by_whoever_comes() {
         let (_, item) = &handler.ports().locks.items()[0];
         assert_eq!(item.sqs_message_id.as_str(), message);
         assert!(matches!(item.state, LockState::Live { shard, .. } if shard.batch != batch));
-        let confirmed: u64 = handler.ports().batches.records().iter().map(|record| record.confirmed).sum();
+        let confirmed: u64 = handler
+            .ports()
+            .batches
+            .records()
+            .iter()
+            .map(|record| record.confirmed)
+            .sum();
         assert_eq!(confirmed, 1);
     }
 }
@@ -240,8 +374,17 @@ async fn a_delivered_claim_whose_release_was_lost_is_not_delivered_again() {
         let batch = live_claim(&handler, "m1", "e1", 4).await;
         complete_batch(&handler, batch, &[4]).await;
         assert!(invoke(&handler, &[(message, "e1", "")]).await.is_empty());
-        let confirmed: u64 = handler.ports().batches.records().iter().map(|record| record.confirmed).sum();
-        assert_eq!(confirmed, 0, "{message} is a redelivery or a duplicate of a delivered event");
+        let confirmed: u64 = handler
+            .ports()
+            .batches
+            .records()
+            .iter()
+            .map(|record| record.confirmed)
+            .sum();
+        assert_eq!(
+            confirmed, 0,
+            "{message} is a redelivery or a duplicate of a delivered event"
+        );
     }
 }
 
@@ -249,13 +392,26 @@ async fn a_delivered_claim_whose_release_was_lost_is_not_delivered_again() {
 async fn what_cannot_be_processed_is_quarantined_with_its_reason() {
     let handler = aggregator(&[]);
     invoke(&handler, &[("m1", "e1", "a")]).await;
-    assert!(invoke(&handler, &[("m2", "e1", "b"), ("m3", "", ""), ("m4", "e4", "")]).await.is_empty());
+    assert!(
+        invoke(
+            &handler,
+            &[("m2", "e1", "b"), ("m3", "", ""), ("m4", "e4", "")]
+        )
+        .await
+        .is_empty()
+    );
     let quarantined = handler.ports().quarantine.as_ref().unwrap().take();
-    let reasons: Vec<_> = quarantined.iter().map(|one| (one.sqs_message_id.as_str(), one.reason.as_str())).collect();
+    let reasons: Vec<_> = quarantined
+        .iter()
+        .map(|one| (one.sqs_message_id.as_str(), one.reason.as_str()))
+        .collect();
     assert_eq!(
         reasons,
         [
-            ("m2", "another message carries the same event id with different content"),
+            (
+                "m2",
+                "another message carries the same event id with different content"
+            ),
             ("m3", "`EVENT_ID`: `id` finds nothing"),
         ]
     );
@@ -267,15 +423,23 @@ async fn what_cannot_be_processed_is_quarantined_with_its_reason() {
 async fn without_a_quarantine_the_message_itself_comes_back() {
     let mut handler = aggregator(&[]);
     handler.ports.quarantine = None;
-    assert_eq!(invoke(&handler, &[("m1", "", ""), ("m2", "e2", "")]).await, ["m1"]);
+    assert_eq!(
+        invoke(&handler, &[("m1", "", ""), ("m2", "e2", "")]).await,
+        ["m1"]
+    );
 }
 
 #[tokio::test]
 async fn nothing_is_started_within_the_margin_of_the_deadline() {
     let handler = aggregator(&[]);
     let deadline = handler.ports().clock.now() + Duration::from_millis(2_999);
-    assert_eq!(invoke_until(&handler, &[("m1", "e1", ""), ("m2", "e2", "")], deadline).await, ["m1", "m2"]);
-    assert!(handler.ports().batches.records().is_empty() && handler.ports().locks.items().is_empty());
+    assert_eq!(
+        invoke_until(&handler, &[("m1", "e1", ""), ("m2", "e2", "")], deadline).await,
+        ["m1", "m2"]
+    );
+    assert!(
+        handler.ports().batches.records().is_empty() && handler.ports().locks.items().is_empty()
+    );
 }
 
 #[tokio::test]
@@ -287,9 +451,26 @@ async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
     // As if every clock had failed: the batch is taken and ended while its aggregator still claims into it.
     let at = START + Duration::from_secs(900);
     for write in [
-        BatchWrite::Account(Account { confirmed: 0, uncertain: 0, settled: Default::default(), version: 9 }),
-        BatchWrite::Lease { lease: Lease { owner: owner.clone(), until: at }, at, operator: false },
-        BatchWrite::Complete { owner, accounts: 9, witnesses: 0, at },
+        BatchWrite::Account(Account {
+            confirmed: 0,
+            uncertain: 0,
+            settled: Default::default(),
+            version: 9,
+        }),
+        BatchWrite::Lease {
+            lease: Lease {
+                owner: owner.clone(),
+                until: at,
+            },
+            at,
+            operator: false,
+        },
+        BatchWrite::Complete {
+            owner,
+            accounts: 9,
+            witnesses: 0,
+            at,
+        },
     ] {
         handler.ports().batches.write(batch, &write).await.unwrap();
     }
@@ -301,7 +482,13 @@ async fn each_batch_key_has_a_batch_of_its_own_up_to_the_cap() {
     let handler = aggregator(&[("BATCH_KEY", "content"), ("BATCH_KEYS_MAX", "2")]);
     let failed = invoke(
         &handler,
-        &[("m1", "e1", "a"), ("m2", "e2", "b"), ("m3", "e3", "a"), ("m4", "e4", "c"), ("m5", "e5", "c")],
+        &[
+            ("m1", "e1", "a"),
+            ("m2", "e2", "b"),
+            ("m3", "e3", "a"),
+            ("m4", "e4", "c"),
+            ("m5", "e5", "c"),
+        ],
     )
     .await;
     assert_eq!(failed, ["m4", "m5"]);

@@ -16,15 +16,22 @@ impl<P: Ports> Handler<P> {
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> Vec<bool> {
         for message in messages {
-            let event_id = message.event_id.as_ref().map(|id| id.as_str()).unwrap_or_default();
+            let event_id = message
+                .event_id
+                .as_ref()
+                .map(|id| id.as_str())
+                .unwrap_or_default();
             warn!(sqs_message_id = %message.sqs_message_id, event_id, reason = message.reason, "message cannot be processed");
         }
         let Some(quarantine) = self.ports().quarantine() else {
             return vec![false; messages.len()];
         };
         let chunks = messages.chunks(SQS_BATCH_ENTRIES_MAX).enumerate();
-        let sends = chunks.map(|(index, chunk)| async move { (index, send(quarantine, chunk, budget).await) }).collect();
-        let mut sent: Vec<(usize, Vec<bool>)> = bounded(sends, self.config().common.write_concurrency).await;
+        let sends = chunks
+            .map(|(index, chunk)| async move { (index, send(quarantine, chunk, budget).await) })
+            .collect();
+        let mut sent: Vec<(usize, Vec<bool>)> =
+            bounded(sends, self.config().common.write_concurrency).await;
         sent.sort_unstable_by_key(|(index, _)| *index);
         sent.into_iter().flat_map(|(_, sent)| sent).collect()
     }

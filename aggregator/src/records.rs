@@ -58,7 +58,9 @@ pub enum BadRecord {
 
 /// The event names nothing that could be answered for: not an SQS event, or a message without an id.
 #[derive(Debug, thiserror::Error)]
-#[error("record {index} of the event has no message id; nothing can be reported for it, so the event fails whole")]
+#[error(
+    "record {index} of the event has no message id; nothing can be reported for it, so the event fails whole"
+)]
 pub struct NoMessageId {
     /// Its position in the event.
     pub index: usize,
@@ -100,21 +102,51 @@ pub struct Bad {
 /// # Errors
 /// [`NoMessageId`] when a message cannot be named in the answer: then only failing the whole event loses nothing.
 pub fn read(event: SqsEvent, config: &Config, now: Timestamp) -> Result<Vec<Record>, NoMessageId> {
-    event.records.into_iter().enumerate().map(|(index, message)| read_one(index, message, config, now)).collect()
+    event
+        .records
+        .into_iter()
+        .enumerate()
+        .map(|(index, message)| read_one(index, message, config, now))
+        .collect()
 }
 
-fn read_one(index: usize, message: SqsMessage, config: &Config, now: Timestamp) -> Result<Record, NoMessageId> {
-    let id = message.message_id.as_deref().and_then(|id| SqsMessageId::try_from(id).ok());
+fn read_one(
+    index: usize,
+    message: SqsMessage,
+    config: &Config,
+    now: Timestamp,
+) -> Result<Record, NoMessageId> {
+    let id = message
+        .message_id
+        .as_deref()
+        .and_then(|id| SqsMessageId::try_from(id).ok());
     let sqs_message_id = id.ok_or(NoMessageId { index })?;
     // A direct invocation may leave the ARN out; such records share the batches of one nameless source.
     let arn = message.event_source_arn.as_deref().unwrap_or("unknown");
-    let source = SourceArn::try_from(arn)
-        .unwrap_or_else(|_| SourceArn::try_from("unknown").expect("a short constant is a valid source"));
+    let source = SourceArn::try_from(arn).unwrap_or_else(|_| {
+        SourceArn::try_from("unknown").expect("a short constant is a valid source")
+    });
     let body: Arc<str> = message.body.as_deref().unwrap_or_default().into();
     let mut event_id = None;
-    let content = content(&message, &sqs_message_id, &source, &body, config, now, &mut event_id)
-        .map_err(|reason| Bad { reason, event_id, body });
-    Ok(Record { sqs_message_id, source, content })
+    let content = content(
+        &message,
+        &sqs_message_id,
+        &source,
+        &body,
+        config,
+        now,
+        &mut event_id,
+    )
+    .map_err(|reason| Bad {
+        reason,
+        event_id,
+        body,
+    });
+    Ok(Record {
+        sqs_message_id,
+        source,
+        content,
+    })
 }
 
 fn content(
@@ -149,9 +181,14 @@ fn content(
     *event_id_read = Some(event_id.clone());
     let key = match &config.batch_key {
         None => None,
-        Some(expression) => Some(BatchKey::try_from(json.find(expression, crate::config::BATCH_KEY)?)?),
+        Some(expression) => Some(BatchKey::try_from(
+            json.find(expression, crate::config::BATCH_KEY)?,
+        )?),
     };
-    let sent = message.attributes.get("SentTimestamp").and_then(|text| text.parse().ok());
+    let sent = message
+        .attributes
+        .get("SentTimestamp")
+        .and_then(|text| text.parse().ok());
     let candidate = Candidate {
         event_id,
         sqs_message_id: sqs_message_id.clone(),
@@ -163,9 +200,18 @@ fn content(
     };
     let bytes = candidate.item_bytes();
     if bytes > DYNAMODB_ITEM_BYTES_MAX {
-        return Err(BadRecord::TooLarge { bytes, max: DYNAMODB_ITEM_BYTES_MAX });
+        return Err(BadRecord::TooLarge {
+            bytes,
+            max: DYNAMODB_ITEM_BYTES_MAX,
+        });
     }
-    Ok(Good { candidate, slot: Slot { source: source.clone(), key } })
+    Ok(Good {
+        candidate,
+        slot: Slot {
+            source: source.clone(),
+            key,
+        },
+    })
 }
 
 /// A body that is parsed at most once, and only if somebody asks.
@@ -176,7 +222,10 @@ struct JsonBody<'a> {
 
 impl<'a> JsonBody<'a> {
     fn new(text: &'a str) -> JsonBody<'a> {
-        JsonBody { text, parsed: std::cell::OnceCell::new() }
+        JsonBody {
+            text,
+            parsed: std::cell::OnceCell::new(),
+        }
     }
 
     fn find(
@@ -184,12 +233,17 @@ impl<'a> JsonBody<'a> {
         expression: &crate::event_id::Expression,
         needed_by: &'static str,
     ) -> Result<String, BadRecord> {
-        let parsed = self.parsed.get_or_init(|| Variable::from_json(self.text).map(Rcvar::new));
+        let parsed = self
+            .parsed
+            .get_or_init(|| Variable::from_json(self.text).map(Rcvar::new));
         match parsed {
-            Ok(body) => {
-                expression.text(body).map_err(|source| BadRecord::Expression { needed_by, source })
-            }
-            Err(message) => Err(BadRecord::NotJson { needed_by, message: message.clone() }),
+            Ok(body) => expression
+                .text(body)
+                .map_err(|source| BadRecord::Expression { needed_by, source }),
+            Err(message) => Err(BadRecord::NotJson {
+                needed_by,
+                message: message.clone(),
+            }),
         }
     }
 }
@@ -199,7 +253,11 @@ fn attributes_text(attributes: &HashMap<String, SqsMessageAttribute>) -> Option<
         return None;
     }
     let sorted: BTreeMap<&String, &SqsMessageAttribute> = attributes.iter().collect();
-    Some(serde_json::to_string(&sorted).expect("attributes came from JSON").into())
+    Some(
+        serde_json::to_string(&sorted)
+            .expect("attributes came from JSON")
+            .into(),
+    )
 }
 
 #[cfg(test)]
@@ -208,7 +266,8 @@ mod tests {
     use crate::config::tests_support::config;
 
     fn read_bodies(config: &Config, messages: serde_json::Value) -> Vec<Record> {
-        let event: SqsEvent = serde_json::from_value(serde_json::json!({ "Records": messages })).unwrap();
+        let event: SqsEvent =
+            serde_json::from_value(serde_json::json!({ "Records": messages })).unwrap();
         read(event, config, Timestamp::from_ms(5)).unwrap()
     }
 
@@ -240,13 +299,27 @@ mod tests {
         assert_eq!(reason(&records[2]), "`EVENT_ID`: `id` finds nothing");
         assert_eq!(reason(&records[3]), "message has no body");
         assert!(reason(&records[4]).contains("at most 409600 can be stored"));
-        assert_eq!(records[4].content.as_ref().unwrap_err().event_id.as_ref().unwrap().as_str(), "e4");
-        assert_eq!(reason(&records[5]), "event id has `2049` bytes, at most 2048 are allowed");
+        assert_eq!(
+            records[4]
+                .content
+                .as_ref()
+                .unwrap_err()
+                .event_id
+                .as_ref()
+                .unwrap()
+                .as_str(),
+            "e4"
+        );
+        assert_eq!(
+            reason(&records[5]),
+            "event id has `2049` bytes, at most 2048 are allowed"
+        );
     }
 
     #[test]
     fn a_message_without_an_id_fails_the_event_because_it_cannot_be_named() {
-        let event = serde_json::json!({ "Records": [{ "messageId": "m0", "body": "" }, { "body": "x" }] });
+        let event =
+            serde_json::json!({ "Records": [{ "messageId": "m0", "body": "" }, { "body": "x" }] });
         let event: SqsEvent = serde_json::from_value(event).unwrap();
         let error = read(event, &config(&[]), Timestamp::EPOCH).unwrap_err();
         assert_eq!(error.index, 1);
@@ -263,12 +336,21 @@ mod tests {
         let id = |rule: &str| {
             let config = config(&[("EVENT_ID", rule), ("EVENT_ID_PREFIX", "t1-")]);
             let records = read_bodies(&config, message.clone());
-            records[0].content.as_ref().unwrap().candidate.event_id.to_string()
+            records[0]
+                .content
+                .as_ref()
+                .unwrap()
+                .candidate
+                .event_id
+                .to_string()
         };
         assert_eq!(id("message-id"), "t1-m0");
         assert_eq!(id("attribute:order"), "t1-o7");
         assert_eq!(id("json:[customer, day]"), "t1-c|3");
-        assert_eq!(id("body-hash"), format!("t1-{}", BodyHash::of(br#"{"customer":"c","day":3}"#)));
+        assert_eq!(
+            id("body-hash"),
+            format!("t1-{}", BodyHash::of(br#"{"customer":"c","day":3}"#))
+        );
         let missing = config(&[("EVENT_ID", "attribute:none")]);
         assert!(reason(&read_bodies(&missing, message.clone())[0]).contains("no attribute `none`"));
     }
@@ -283,7 +365,18 @@ mod tests {
                 { "messageId": "m1", "body": "{}" },
             ]),
         );
-        assert_eq!(records[0].content.as_ref().unwrap().slot.key.as_ref().unwrap().as_str(), "a");
+        assert_eq!(
+            records[0]
+                .content
+                .as_ref()
+                .unwrap()
+                .slot
+                .key
+                .as_ref()
+                .unwrap()
+                .as_str(),
+            "a"
+        );
         assert_eq!(reason(&records[1]), "`BATCH_KEY`: `customer` finds nothing");
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use once_cell::sync::OnceCell;
 use shared::aws::{
-    Clients, DynamoBatchStore, DynamoLockStore, SqsBatchQueue, SqsQuarantine, SystemClock, SystemEntropy,
+    Clients, DynamoBatchStore, DynamoLockStore, SqsBatchQueue, SqsQuarantine, SystemClock,
+    SystemEntropy,
 };
 use shared::calls::attempt_timeout;
 use shared::time::Timestamp;
@@ -64,12 +65,24 @@ impl Ports for AwsPorts {
 
 async fn ports(config: &Config) -> AwsPorts {
     let common = &config.common;
-    let clients = Clients::from_env(attempt_timeout(common.deadline_margin), common.write_concurrency).await;
+    let clients = Clients::from_env(
+        attempt_timeout(common.deadline_margin),
+        common.write_concurrency,
+    )
+    .await;
     AwsPorts {
-        locks: DynamoLockStore::new(clients.dynamodb.clone(), &common.lock_table, NO_INDEX, common.write_mode),
+        locks: DynamoLockStore::new(
+            clients.dynamodb.clone(),
+            &common.lock_table,
+            NO_INDEX,
+            common.write_mode,
+        ),
         batches: DynamoBatchStore::new(clients.dynamodb, &common.batch_table),
         tickets: SqsBatchQueue::new(clients.sqs.clone(), &common.batch_queue_url),
-        quarantine: config.quarantine_url.as_ref().map(|url| SqsQuarantine::new(clients.sqs, url)),
+        quarantine: config
+            .quarantine_url
+            .as_ref()
+            .map(|url| SqsQuarantine::new(clients.sqs, url)),
         clock: SystemClock,
         entropy: SystemEntropy,
     }
@@ -84,7 +97,9 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = Config::read(&|name| std::env::var(name).ok())?;
     info!(?config, "configuration");
     let ports = ports(&config).await;
-    let current = CURRENT_BATCHES.get_or_init(|| Arc::new(CurrentBatches::new(config.limits))).clone();
+    let current = CURRENT_BATCHES
+        .get_or_init(|| Arc::new(CurrentBatches::new(config.limits)))
+        .clone();
     let handler = Arc::new(Handler::new(config, ports, current));
     lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<_>| {
         let handler = handler.clone();
@@ -93,7 +108,10 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
                 function: event.context.env_config.function_name.clone(),
                 deadline: Timestamp::from_ms(event.context.deadline),
             };
-            handler.handle(event.payload, &invocation).await.map_err(Diagnostic::from)
+            handler
+                .handle(event.payload, &invocation)
+                .await
+                .map_err(Diagnostic::from)
         }
     }))
     .await

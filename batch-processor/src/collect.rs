@@ -63,8 +63,13 @@ impl<P: Ports> Handler<P> {
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> Result<Sight, PortError> {
         let concurrency = self.config().common.write_concurrency;
-        let shards = (0..record.shards).map(|shard| BatchShard { batch: record.batch_id, shard });
-        let proposals = shards.map(|shard| self.proposals(shard, released, budget)).collect();
+        let shards = (0..record.shards).map(|shard| BatchShard {
+            batch: record.batch_id,
+            shard,
+        });
+        let proposals = shards
+            .map(|shard| self.proposals(shard, released, budget))
+            .collect();
         let proposed: Result<Vec<Vec<(Seq, EventId)>>, PortError> =
             bounded(proposals, concurrency).await.into_iter().collect();
         let (proposed, mut ids): (SeqSet, Vec<EventId>) = proposed?.into_iter().flatten().unzip();
@@ -75,9 +80,15 @@ impl<P: Ports> Handler<P> {
         // The index may show one event twice, under a seat it has left and one it has taken.
         ids.sort_unstable();
         ids.dedup();
-        let reads = ids.chunks(BATCH_GET_KEYS_MAX).map(|chunk| self.read_events(chunk, budget)).collect();
+        let reads = ids
+            .chunks(BATCH_GET_KEYS_MAX)
+            .map(|chunk| self.read_events(chunk, budget))
+            .collect();
         let read: Result<Vec<Vec<StoredEvent>>, PortError> =
-            bounded(reads, BODY_READS_MAX.min(concurrency)).await.into_iter().collect();
+            bounded(reads, BODY_READS_MAX.min(concurrency))
+                .await
+                .into_iter()
+                .collect();
         let mut events: Vec<StoredEvent> = read?.into_iter().flatten().collect();
         events.retain(|event| event.shard.batch == record.batch_id);
         events.sort_unstable_by_key(|event| event.seq);
@@ -89,7 +100,11 @@ impl<P: Ports> Handler<P> {
                 Role::Leftover => look.leftovers.push(event),
             }
         }
-        let seen = if record.frozen_part().is_some() { seqs(&look.frozen) } else { seqs(&look.new) };
+        let seen = if record.frozen_part().is_some() {
+            seqs(&look.frozen)
+        } else {
+            seqs(&look.new)
+        };
         Ok(match missing(record, &seen) {
             Some(missing) => Sight::Short(missing),
             None => Sight::Whole(look),
@@ -107,9 +122,14 @@ impl<P: Ports> Handler<P> {
         let mut after = None;
         loop {
             let page = budget
-                .call(RetryPolicy::ITEMS, || self.limited(self.ports().locks().index(shard, after.as_ref())))
+                .call(RetryPolicy::ITEMS, || {
+                    self.limited(self.ports().locks().index(shard, after.as_ref()))
+                })
                 .await?;
-            let entries = page.entries.into_iter().filter(|entry| !released.contains(entry.seq));
+            let entries = page
+                .entries
+                .into_iter()
+                .filter(|entry| !released.contains(entry.seq));
             proposals.extend(entries.map(|entry| (entry.seq, entry.event_id)));
             match page.next {
                 Some(next) => after = Some(next),

@@ -39,7 +39,9 @@ impl Config {
         let common = Common::read(&mut reader);
         let index = reader.optional(DDB_BATCH_INDEX, TABLE_NAME, table_name);
         let verify_secs = reader.number(VERIFY_DELAY, "seconds", 60, 1, SQS_DELAY_MAX.as_secs());
-        let sink = reader.optional_with(SINK, str::parse).unwrap_or(SinkUri::Log);
+        let sink = reader
+            .optional_with(SINK, str::parse)
+            .unwrap_or(SinkUri::Log);
         let format = reader
             .optional(SINK_FORMAT, "`envelope` or `body`", |text| match text {
                 "envelope" => Some(Format::Envelope),
@@ -66,7 +68,10 @@ mod tests {
         let base = [
             ("DDB_LOCK_TABLE", "lock-table"),
             ("DDB_BATCH_TABLE", "batch-table"),
-            ("BATCH_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/1/batch-queue"),
+            (
+                "BATCH_QUEUE_URL",
+                "https://sqs.eu-west-1.amazonaws.com/1/batch-queue",
+            ),
         ];
         Config::read(&|name: &str| {
             let set = extra.iter().chain(&base).find(|(key, _)| *key == name);

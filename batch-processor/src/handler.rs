@@ -63,7 +63,9 @@ pub struct Invocation {
 #[derive(Debug, thiserror::Error)]
 pub enum HandlerError {
     /// A message cannot be named in the answer.
-    #[error("record {index} of the event has no message id; nothing can be reported for it, so the event fails whole")]
+    #[error(
+        "record {index} of the event has no message id; nothing can be reported for it, so the event fails whole"
+    )]
     NoMessageId {
         /// Its position in the event.
         index: usize,
@@ -84,7 +86,10 @@ impl From<HandlerError> for Diagnostic {
         let error_type = match error {
             HandlerError::NoMessageId { .. } => "NoMessageId",
         };
-        Diagnostic { error_type: error_type.to_owned(), error_message: error.to_string() }
+        Diagnostic {
+            error_type: error_type.to_owned(),
+            error_message: error.to_string(),
+        }
     }
 }
 
@@ -110,7 +115,11 @@ impl<P: Ports> Handler<P> {
     /// A handler.
     pub fn new(config: Config, ports: P) -> Handler<P> {
         let requests = Semaphore::new(config.common.write_concurrency);
-        Handler { config, ports, requests }
+        Handler {
+            config,
+            ports,
+            requests,
+        }
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -123,7 +132,11 @@ impl<P: Ports> Handler<P> {
 
     /// Waits for a place among the requests in flight of the whole environment.
     pub(crate) async fn limited<T>(&self, request: impl Future<Output = T>) -> T {
-        let _permit = self.requests.acquire().await.expect("the semaphore is never closed");
+        let _permit = self
+            .requests
+            .acquire()
+            .await
+            .expect("the semaphore is never closed");
         request.await
     }
 
@@ -172,8 +185,14 @@ impl<P: Ports> Handler<P> {
                 }
             }
             if !report.metrics.is_empty() {
-                let source = report.source.as_ref().map_or("unknown", |source| source.as_str());
-                let line = report.metrics.line(&invocation.function, source, self.ports.clock().now());
+                let source = report
+                    .source
+                    .as_ref()
+                    .map_or("unknown", |source| source.as_str());
+                let line =
+                    report
+                        .metrics
+                        .line(&invocation.function, source, self.ports.clock().now());
                 self.ports.emit(&line);
             }
         }
@@ -190,8 +209,13 @@ impl<P: Ports> Handler<P> {
     ) -> Result<Done, Failure> {
         let ticket = Ticket::from_body(body)?;
         // The message id tells two tickets of one invocation apart, should they name one batch.
-        let owner = format!("{}/{}/{message_id}", invocation.function, invocation.request_id);
-        Ok(self.process(&ticket, LeaseOwner::try_from(owner)?, budgets, report).await?)
+        let owner = format!(
+            "{}/{}/{message_id}",
+            invocation.function, invocation.request_id
+        );
+        Ok(self
+            .process(&ticket, LeaseOwner::try_from(owner)?, budgets, report)
+            .await?)
     }
 
     fn budgets(&self, deadline: Timestamp) -> Budgets<'_, P::Clock, P::Entropy> {
@@ -201,7 +225,11 @@ impl<P: Ports> Handler<P> {
             entropy: self.ports.entropy(),
             stop_at: deadline.saturating_sub(margin),
         };
-        Budgets { deadline, work: budget(margin), wrap_up: budget(margin / 3) }
+        Budgets {
+            deadline,
+            work: budget(margin),
+            wrap_up: budget(margin / 3),
+        }
     }
 }
 

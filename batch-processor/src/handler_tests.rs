@@ -4,8 +4,12 @@ use std::time::Duration;
 use serde_json::json;
 use shared::ids::{BatchId, BodyHash, EventId, Seat};
 use shared::limits::DUE_GRACE;
-use shared::memory::{ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, SeededEntropy};
-use shared::protocol::batch::{Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status};
+use shared::memory::{
+    ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, SeededEntropy,
+};
+use shared::protocol::batch::{
+    Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status,
+};
 use shared::protocol::claim::{Candidate, Claim, LockState, PastDeliveries};
 use shared::wire::TicketReason;
 
@@ -23,7 +27,11 @@ struct TestSink {
 
 impl Sink for TestSink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
-        let ids = part.items.iter().map(|item| item.event_id.to_string()).collect();
+        let ids = part
+            .items
+            .iter()
+            .map(|item| item.event_id.to_string())
+            .collect();
         self.seen.lock().unwrap().push((part.key(), ids));
         match self.failures.lock().unwrap().pop() {
             Some(error) => Err(error),
@@ -78,10 +86,16 @@ fn processor() -> Handler<World> {
     let variables = [
         ("DDB_LOCK_TABLE", "lock-table"),
         ("DDB_BATCH_TABLE", "batch-table"),
-        ("BATCH_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/1/batch-queue"),
+        (
+            "BATCH_QUEUE_URL",
+            "https://sqs.eu-west-1.amazonaws.com/1/batch-queue",
+        ),
     ];
     let lookup = |name: &str| {
-        variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        variables
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| (*value).to_owned())
     };
     let world = World {
         locks: MemoryLockStore::new(),
@@ -101,7 +115,16 @@ async fn opened(handler: &Handler<World>, seqs: &[u32], confirmed: u64) {
     let record = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, at, START);
     world.batches.create(&record).await.unwrap();
     let settled = seqs.iter().copied().take(confirmed as usize).collect();
-    write(handler, BatchWrite::Account(Account { confirmed, uncertain: 0, settled, version: 1 })).await;
+    write(
+        handler,
+        BatchWrite::Account(Account {
+            confirmed,
+            uncertain: 0,
+            settled,
+            version: 1,
+        }),
+    )
+    .await;
     for seq in seqs {
         claim(handler, *seq).await;
     }
@@ -119,20 +142,36 @@ async fn claim(handler: &Handler<World>, seq: u32) {
             sent_at: START,
             attributes: None,
         },
-        seat: Seat { batch: batch(), seq, shards: 3 },
+        seat: Seat {
+            batch: batch(),
+            seq,
+            shards: 3,
+        },
         past: PastDeliveries::new(),
     };
     handler.ports().locks.claim(&[claim]).await;
 }
 
 async fn write(handler: &Handler<World>, write: BatchWrite) {
-    let reply = handler.ports().batches.write(batch(), &write).await.unwrap();
-    assert!(matches!(reply, shared::ports::BatchReply::Applied(_)), "{write:?}");
+    let reply = handler
+        .ports()
+        .batches
+        .write(batch(), &write)
+        .await
+        .unwrap();
+    assert!(
+        matches!(reply, shared::ports::BatchReply::Applied(_)),
+        "{write:?}"
+    );
 }
 
 async fn seal(handler: &Handler<World>, seqs: u32) {
-    let account =
-        Account { confirmed: u64::from(seqs), uncertain: 0, settled: (0..seqs).collect(), version: 2 };
+    let account = Account {
+        confirmed: u64::from(seqs),
+        uncertain: 0,
+        settled: (0..seqs).collect(),
+        version: 2,
+    };
     write(handler, BatchWrite::Seal { account, at: START }).await;
 }
 
@@ -140,18 +179,26 @@ async fn seal(handler: &Handler<World>, seqs: u32) {
 async fn given_back(handler: &Handler<World>, body: &str) -> bool {
     static REQUESTS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let request = REQUESTS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let event = json!({ "Records": [{ "messageId": "t1", "eventSourceARN": "arn:b", "body": body }] });
+    let event =
+        json!({ "Records": [{ "messageId": "t1", "eventSourceARN": "arn:b", "body": body }] });
     let invocation = Invocation {
         function: "batch-processor".to_owned(),
         request_id: format!("r{request}"),
         deadline: handler.ports().clock.now() + Duration::from_secs(60),
     };
-    let response = handler.handle(serde_json::from_value(event).unwrap(), &invocation).await.unwrap();
+    let response = handler
+        .handle(serde_json::from_value(event).unwrap(), &invocation)
+        .await
+        .unwrap();
     response.batch_item_failures.len() == 1
 }
 
 async fn ticket(handler: &Handler<World>) -> bool {
-    given_back(handler, &Ticket::new(batch(), TicketReason::Window).to_body()).await
+    given_back(
+        handler,
+        &Ticket::new(batch(), TicketReason::Window).to_body(),
+    )
+    .await
 }
 
 fn record(handler: &Handler<World>) -> BatchRecord {
@@ -168,7 +215,10 @@ fn ids(seqs: &[u32]) -> Vec<String> {
 
 fn live(handler: &Handler<World>) -> Vec<EventId> {
     let items = handler.ports().locks.items().into_iter();
-    items.filter(|(_, item)| matches!(item.state, LockState::Live { .. })).map(|(id, _)| id).collect()
+    items
+        .filter(|(_, item)| matches!(item.state, LockState::Live { .. }))
+        .map(|(id, _)| id)
+        .collect()
 }
 
 #[tokio::test]
@@ -178,12 +228,22 @@ async fn a_sealed_batch_is_delivered_in_order_released_and_complete_in_one_go() 
     opened(&handler, &seqs, 0).await;
     seal(&handler, 40).await;
     assert!(!ticket(&handler).await);
-    assert_eq!(delivered(&handler), [(format!("{}/0", batch()), ids(&seqs))]);
+    assert_eq!(
+        delivered(&handler),
+        [(format!("{}/0", batch()), ids(&seqs))]
+    );
     let record = record(&handler);
     assert_eq!((record.status, record.completed_at), (None, Some(START)));
     assert!(live(&handler).is_empty());
     let window = START + Duration::from_secs(3_600);
-    assert!(handler.ports().locks.items().iter().all(|(_, item)| item.expires_at() == Some(window)));
+    assert!(
+        handler
+            .ports()
+            .locks
+            .items()
+            .iter()
+            .all(|(_, item)| item.expires_at() == Some(window))
+    );
     assert!(handler.ports().tickets.take().is_empty());
     assert!(!ticket(&handler).await, "a repeated ticket is harmless");
     assert!(delivered(&handler).is_empty());
@@ -194,14 +254,24 @@ async fn an_unsealed_batch_is_looked_at_again_and_stragglers_make_another_part()
     let handler = processor();
     opened(&handler, &[0, 1], 2).await;
     assert!(!ticket(&handler).await);
-    assert_eq!(delivered(&handler), [(format!("{}/0", batch()), ids(&[0, 1]))]);
+    assert_eq!(
+        delivered(&handler),
+        [(format!("{}/0", batch()), ids(&[0, 1]))]
+    );
     let tickets = handler.ports().tickets.take();
-    assert_eq!((tickets[0].0.reason, tickets[0].1), (Some(TicketReason::Verify), Duration::from_secs(60)));
+    assert_eq!(
+        (tickets[0].0.reason, tickets[0].1),
+        (Some(TicketReason::Verify), Duration::from_secs(60))
+    );
     claim(&handler, 2).await;
     handler.ports().clock.advance(Duration::from_secs(60));
     assert!(!ticket(&handler).await);
     assert_eq!(delivered(&handler), [(format!("{}/1", batch()), ids(&[2]))]);
-    assert_eq!(record(&handler).status, Some(Status::Processing), "what was found starts the wait anew");
+    assert_eq!(
+        record(&handler).status,
+        Some(Status::Processing),
+        "what was found starts the wait anew"
+    );
     handler.ports().clock.advance(Duration::from_secs(60));
     assert!(!ticket(&handler).await);
     assert_eq!(record(&handler).status, None);
@@ -213,10 +283,16 @@ async fn nothing_is_delivered_short_of_what_was_counted() {
     let handler = processor();
     opened(&handler, &[0, 1], 2).await;
     write(&handler, BatchWrite::Witness([5].into_iter().collect())).await;
-    assert!(ticket(&handler).await, "seq 5 is known to exist and is not seen");
+    assert!(
+        ticket(&handler).await,
+        "seq 5 is known to exist and is not seen"
+    );
     assert!(delivered(&handler).is_empty());
     let record = record(&handler);
-    assert_eq!((record.lease, record.status), (None, Some(Status::Processing)));
+    assert_eq!(
+        (record.lease, record.status),
+        (None, Some(Status::Processing))
+    );
     claim(&handler, 5).await;
     assert!(!ticket(&handler).await);
     assert_eq!(delivered(&handler)[0].1, ids(&[0, 1, 5]));
@@ -226,7 +302,9 @@ async fn nothing_is_delivered_short_of_what_was_counted() {
 async fn a_part_is_the_same_at_every_attempt_whatever_came_since() {
     let handler = processor();
     opened(&handler, &[0, 1], 2).await;
-    let failure = SinkError::Retryable { reason: "down".to_owned() };
+    let failure = SinkError::Retryable {
+        reason: "down".to_owned(),
+    };
     handler.ports().sink.failures.lock().unwrap().push(failure);
     assert!(ticket(&handler).await);
     claim(&handler, 2).await;
@@ -243,16 +321,60 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
     seal(&handler, 3).await;
     // A run before this one delivered everything and died in the middle of the release.
     let owner: LeaseOwner = "dead".parse().unwrap();
-    let part = PartRecord { members: (0..3).collect(), hash: [0; 32], state: PartState::Frozen };
-    let lease = Lease { owner: owner.clone(), until: START.saturating_sub(Duration::from_secs(5)) };
-    write(&handler, BatchWrite::Lease { lease, at: START, operator: false }).await;
-    write(&handler, BatchWrite::Freeze { owner: owner.clone(), index: 0, part }).await;
-    write(&handler, BatchWrite::Delivered { owner, index: 0, receipt: "r".to_owned() }).await;
-    let shard = |seq| Seat { batch: batch(), seq, shards: 3 }.shard();
-    handler.ports().locks.release(&[("e0".parse().unwrap(), shard(0))], Some(START)).await;
+    let part = PartRecord {
+        members: (0..3).collect(),
+        hash: [0; 32],
+        state: PartState::Frozen,
+    };
+    let lease = Lease {
+        owner: owner.clone(),
+        until: START.saturating_sub(Duration::from_secs(5)),
+    };
+    write(
+        &handler,
+        BatchWrite::Lease {
+            lease,
+            at: START,
+            operator: false,
+        },
+    )
+    .await;
+    write(
+        &handler,
+        BatchWrite::Freeze {
+            owner: owner.clone(),
+            index: 0,
+            part,
+        },
+    )
+    .await;
+    write(
+        &handler,
+        BatchWrite::Delivered {
+            owner,
+            index: 0,
+            receipt: "r".to_owned(),
+        },
+    )
+    .await;
+    let place = Seat {
+        batch: batch(),
+        seq: 0,
+        shards: 3,
+    }
+    .place();
+    handler
+        .ports()
+        .locks
+        .release(&[("e0".parse().unwrap(), place)], Some(START))
+        .await;
     assert!(!ticket(&handler).await);
     assert!(delivered(&handler).is_empty() && live(&handler).is_empty());
-    assert_eq!(record(&handler).status, Some(Status::Processing), "one release was not seen by this run");
+    assert_eq!(
+        record(&handler).status,
+        Some(Status::Processing),
+        "one release was not seen by this run"
+    );
     handler.ports().clock.advance(Duration::from_secs(60));
     assert!(!ticket(&handler).await);
     assert_eq!(record(&handler).status, None);
@@ -262,11 +384,16 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
 async fn what_the_sink_refuses_for_good_waits_for_an_operator() {
     let handler = processor();
     opened(&handler, &[0], 1).await;
-    let failure = SinkError::Permanent { reason: "no such customer".to_owned() };
+    let failure = SinkError::Permanent {
+        reason: "no such customer".to_owned(),
+    };
     handler.ports().sink.failures.lock().unwrap().push(failure);
     assert!(!ticket(&handler).await);
     let failed = record(&handler);
-    assert_eq!((failed.status, failed.error.as_deref()), (Some(Status::Error), Some("no such customer")));
+    assert_eq!(
+        (failed.status, failed.error.as_deref()),
+        (Some(Status::Error), Some("no such customer"))
+    );
     assert_eq!(live(&handler).len(), 1);
     assert!(!ticket(&handler).await, "acknowledged, but not tried again");
     assert_eq!(delivered(&handler).len(), 1);
@@ -285,8 +412,19 @@ async fn tickets_that_cannot_be_worked_on_are_given_back() {
     handler.ports().batches.create(&open).await.unwrap();
     assert!(ticket(&handler).await, "too early");
     seal(&handler, 0).await;
-    let lease = Lease { owner: "other".parse().unwrap(), until: later };
-    write(&handler, BatchWrite::Lease { lease, at: START, operator: false }).await;
+    let lease = Lease {
+        owner: "other".parse().unwrap(),
+        until: later,
+    };
+    write(
+        &handler,
+        BatchWrite::Lease {
+            lease,
+            at: START,
+            operator: false,
+        },
+    )
+    .await;
     assert!(ticket(&handler).await, "somebody works on it");
     handler.ports().clock.advance(Duration::from_secs(12));
     assert!(!ticket(&handler).await, "taken over after its owner's end");
@@ -309,8 +447,15 @@ async fn two_tickets_in_one_event_are_judged_one_by_one() {
         request_id: "r".to_owned(),
         deadline: START + Duration::from_secs(60),
     };
-    let response = handler.handle(serde_json::from_value(event).unwrap(), &invocation).await.unwrap();
-    let failed: Vec<_> = response.batch_item_failures.iter().map(|one| one.item_identifier.as_str()).collect();
+    let response = handler
+        .handle(serde_json::from_value(event).unwrap(), &invocation)
+        .await
+        .unwrap();
+    let failed: Vec<_> = response
+        .batch_item_failures
+        .iter()
+        .map(|one| one.item_identifier.as_str())
+        .collect();
     assert_eq!(failed, ["t1"]);
     assert_eq!(delivered(&handler).len(), 1);
 }

@@ -10,7 +10,8 @@ use shared::limits::{DUE_GRACE, PARTS_MAX, RECORD_TEXT_BYTES_MAX};
 use shared::metrics::Metrics;
 use shared::ports::{BatchQueue, BatchStore, Clock, PortError, StoredEvent};
 use shared::protocol::batch::{
-    BatchRecord, BatchWrite, EmptyLook, Lease, LeaseVerdict, PartRecord, PartState, empty_look, may_lease, proven,
+    BatchRecord, BatchWrite, EmptyLook, Lease, LeaseVerdict, PartRecord, PartState, empty_look,
+    may_lease, proven,
 };
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
@@ -152,9 +153,19 @@ impl<P: Ports> Handler<P> {
         let batch = ticket.batch_id;
         let now = budgets.work.clock.now();
         let operator = ticket.reason == Some(TicketReason::Operator);
-        let lease = Lease { owner: owner.clone(), until: budgets.deadline };
-        let write = BatchWrite::Lease { lease, at: now, operator };
-        let written = budgets.work.write(self.ports().batches(), batch, &write).await;
+        let lease = Lease {
+            owner: owner.clone(),
+            until: budgets.deadline,
+        };
+        let write = BatchWrite::Lease {
+            lease,
+            at: now,
+            operator,
+        };
+        let written = budgets
+            .work
+            .write(self.ports().batches(), batch, &write)
+            .await;
         let record = match written {
             Err(source) => {
                 // The lease may be ours without our knowing; nobody should have to wait for its end.
@@ -168,7 +179,9 @@ impl<P: Ports> Handler<P> {
                     LeaseVerdict::Complete => Ok(Done::Complete),
                     LeaseVerdict::InError => Ok(Done::InError),
                     LeaseVerdict::Held { until } => Err(GiveBack::Held { batch, until }),
-                    LeaseVerdict::TooEarly { closes_at } => Err(GiveBack::TooEarly { batch, closes_at }),
+                    LeaseVerdict::TooEarly { closes_at } => {
+                        Err(GiveBack::TooEarly { batch, closes_at })
+                    }
                     // It became free between the write and its answer.
                     LeaseVerdict::Free => Err(GiveBack::LeaseLost { batch }),
                 };
@@ -176,8 +189,14 @@ impl<P: Ports> Handler<P> {
         };
         info!(batch_id = %batch, source = %record.source, attempt = record.attempts, confirmed_count = record.confirmed, reason = ?ticket.reason, "batch leased");
         report.source = Some(record.source.clone());
-        let mut run =
-            Run { handler: self, budgets, owner, record: *record, released: SeqSet::new(), metrics: &mut report.metrics };
+        let mut run = Run {
+            handler: self,
+            budgets,
+            owner,
+            record: *record,
+            released: SeqSet::new(),
+            metrics: &mut report.metrics,
+        };
         let done = run.carry_on().await;
         if done.is_err() {
             self.give_up(batch, run.owner, budgets).await;
@@ -186,10 +205,23 @@ impl<P: Ports> Handler<P> {
     }
 
     /// Lets the next one start at once instead of after the lease; if this fails, it only starts later.
-    async fn give_up(&self, batch: BatchId, owner: LeaseOwner, budgets: &Budgets<'_, P::Clock, P::Entropy>) {
+    async fn give_up(
+        &self,
+        batch: BatchId,
+        owner: LeaseOwner,
+        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+    ) {
         let due_at = budgets.work.clock.now() + DUE_GRACE;
-        let write = BatchWrite::GiveUp { owner, due_at, verify_at: None };
-        if let Err(error) = budgets.wrap_up.write(self.ports().batches(), batch, &write).await {
+        let write = BatchWrite::GiveUp {
+            owner,
+            due_at,
+            verify_at: None,
+        };
+        if let Err(error) = budgets
+            .wrap_up
+            .write(self.ports().batches(), batch, &write)
+            .await
+        {
             warn!(batch_id = %batch, %error, "lease not given up");
         }
     }
@@ -204,7 +236,9 @@ impl<P: Ports> Run<'_, P> {
         let mut looks = 0;
         loop {
             if !self.budgets.work.open() {
-                return Err(GiveBack::OutOfTime { batch: self.batch() });
+                return Err(GiveBack::OutOfTime {
+                    batch: self.batch(),
+                });
             }
             if proven(&self.record, &self.released) {
                 if self.complete().await? {
@@ -212,8 +246,15 @@ impl<P: Ports> Run<'_, P> {
                 }
                 continue;
             }
-            let look = self.handler.look(&self.record, &self.released, &self.budgets.work).await;
-            let Look { new, frozen, leftovers } = match look.map_err(|source| self.service(source))? {
+            let look = self
+                .handler
+                .look(&self.record, &self.released, &self.budgets.work)
+                .await;
+            let Look {
+                new,
+                frozen,
+                leftovers,
+            } = match look.map_err(|source| self.service(source))? {
                 Sight::Whole(look) => look,
                 Sight::Short(missing) => {
                     looks += 1;
@@ -245,7 +286,10 @@ impl<P: Ports> Run<'_, P> {
     }
 
     fn service(&self, source: PortError) -> GiveBack {
-        GiveBack::Service { batch: self.batch(), source }
+        GiveBack::Service {
+            batch: self.batch(),
+            source,
+        }
     }
 
     /// Waits for the index, then takes in what the record says by now: counts may have arrived meanwhile.
@@ -253,7 +297,10 @@ impl<P: Ports> Run<'_, P> {
         debug!(batch_id = %self.batch(), looks, missing, "index lags");
         self.metrics.count("IndexLagRetries", 1);
         if !self.budgets.work.pause(RetryPolicy::INDEX, looks).await {
-            return Err(GiveBack::IndexLag { batch: self.batch(), missing });
+            return Err(GiveBack::IndexLag {
+                batch: self.batch(),
+                missing,
+            });
         }
         self.refresh().await
     }
@@ -261,9 +308,18 @@ impl<P: Ports> Run<'_, P> {
     async fn refresh(&mut self) -> Result<(), GiveBack> {
         let batch = self.batch();
         let batches = self.handler.ports().batches();
-        let read = self.budgets.work.call(RetryPolicy::CONTROL, || batches.read(batch)).await;
+        let read = self
+            .budgets
+            .work
+            .call(RetryPolicy::CONTROL, || batches.read(batch))
+            .await;
         match read.map_err(|source| self.service(source))? {
-            Some(record) if record.lease.as_ref().is_some_and(|lease| lease.owner == self.owner) => {
+            Some(record)
+                if record
+                    .lease
+                    .as_ref()
+                    .is_some_and(|lease| lease.owner == self.owner) =>
+            {
                 self.record = record;
                 Ok(())
             }
@@ -278,7 +334,10 @@ impl<P: Ports> Run<'_, P> {
         budget: Budget<'_, P::Clock, P::Entropy>,
     ) -> Result<(), GiveBack> {
         let batch = self.batch();
-        match budget.write(self.handler.ports().batches(), batch, write).await {
+        match budget
+            .write(self.handler.ports().batches(), batch, write)
+            .await
+        {
             Ok(Written::Applied(record)) => {
                 self.record = *record;
                 Ok(())
@@ -295,8 +354,16 @@ impl<P: Ports> Run<'_, P> {
             let error = format!("batch has `{index}` parts, at most {PARTS_MAX} are allowed");
             return self.fail(error).await.map(|_| None);
         }
-        let part = PartRecord { members: seqs(new), hash: content_hash(new), state: PartState::Frozen };
-        let write = BatchWrite::Freeze { owner: self.owner.clone(), index, part };
+        let part = PartRecord {
+            members: seqs(new),
+            hash: content_hash(new),
+            state: PartState::Frozen,
+        };
+        let write = BatchWrite::Freeze {
+            owner: self.owner.clone(),
+            index,
+            part,
+        };
         self.write(&write, self.budgets.work).await?;
         Ok(Some(index))
     }
@@ -313,10 +380,15 @@ impl<P: Ports> Run<'_, P> {
 
     /// Has the sink take a frozen part, says so in the record, and releases its claims; answers an end only when the
     /// batch now waits for an operator.
-    async fn deliver(&mut self, index: usize, items: Vec<StoredEvent>) -> Result<Option<Done>, GiveBack> {
+    async fn deliver(
+        &mut self,
+        index: usize,
+        items: Vec<StoredEvent>,
+    ) -> Result<Option<Done>, GiveBack> {
         let batch = self.batch();
         let part = self.part(index, items);
-        if self.record.parts.get(index).map(|frozen| frozen.hash) != Some(content_hash(&part.items)) {
+        if self.record.parts.get(index).map(|frozen| frozen.hash) != Some(content_hash(&part.items))
+        {
             error!(batch_id = %batch, part = index, "content of a frozen part changed");
             let error = format!("content of part {index} is not what was frozen");
             return self.fail(error).await;
@@ -335,8 +407,13 @@ impl<P: Ports> Run<'_, P> {
         info!(batch_id = %batch, part = index, items_count = part.items.len(), elapsed_ms = elapsed.as_millis() as u64, "part delivered");
         self.metrics.count("PartsDelivered", 1);
         self.metrics.count("BatchItems", part.items.len() as u64);
-        self.metrics.milliseconds("DeliverTime", elapsed.as_millis());
-        let write = BatchWrite::Delivered { owner: self.owner.clone(), index, receipt: cut(receipt.0) };
+        self.metrics
+            .milliseconds("DeliverTime", elapsed.as_millis());
+        let write = BatchWrite::Delivered {
+            owner: self.owner.clone(),
+            index,
+            receipt: cut(receipt.0),
+        };
         self.write(&write, self.budgets.wrap_up).await?;
         self.release(&part.items).await.map(|()| None)
     }
@@ -349,9 +426,9 @@ impl<P: Ports> Run<'_, P> {
         let timeout = std::pin::pin!(work.clock.sleep(rest));
         match futures::future::select(deliver, timeout).await {
             futures::future::Either::Left((answer, _)) => answer,
-            futures::future::Either::Right(_) => {
-                Err(SinkError::Retryable { reason: format!("no answer within `{}` s", rest.as_secs()) })
-            }
+            futures::future::Either::Right(_) => Err(SinkError::Retryable {
+                reason: format!("no answer within `{}` s", rest.as_secs()),
+            }),
         }
     }
 
@@ -361,7 +438,10 @@ impl<P: Ports> Run<'_, P> {
         self.released.extend_from(&released);
         match (events.len() as u64).saturating_sub(released.len()) {
             0 => Ok(()),
-            count => Err(GiveBack::NotReleased { batch: self.batch(), count }),
+            count => Err(GiveBack::NotReleased {
+                batch: self.batch(),
+                count,
+            }),
         }
     }
 
@@ -377,7 +457,8 @@ impl<P: Ports> Run<'_, P> {
                 let ticket = Ticket::new(batch, TicketReason::Verify);
                 let send = || {
                     let delay = self.budgets.work.clock.now().until(at);
-                    let whole_secs = Duration::from_secs((delay.as_millis() as u64).div_ceil(1_000));
+                    let whole_secs =
+                        Duration::from_secs((delay.as_millis() as u64).div_ceil(1_000));
                     self.handler.ports().tickets().send(&ticket, whole_secs)
                 };
                 let sent = self.budgets.wrap_up.call(RetryPolicy::CONTROL, send).await;
@@ -388,8 +469,11 @@ impl<P: Ports> Run<'_, P> {
     }
 
     async fn pause_until(&mut self, at: Timestamp) -> Result<(), GiveBack> {
-        let write =
-            BatchWrite::GiveUp { owner: self.owner.clone(), due_at: at + DUE_GRACE, verify_at: Some(at) };
+        let write = BatchWrite::GiveUp {
+            owner: self.owner.clone(),
+            due_at: at + DUE_GRACE,
+            verify_at: Some(at),
+        };
         self.write(&write, self.budgets.wrap_up).await
     }
 
@@ -403,7 +487,12 @@ impl<P: Ports> Run<'_, P> {
             witnesses: self.record.witnesses,
             at,
         };
-        match self.budgets.wrap_up.write(self.handler.ports().batches(), batch, &write).await {
+        match self
+            .budgets
+            .wrap_up
+            .write(self.handler.ports().batches(), batch, &write)
+            .await
+        {
             Ok(Written::Applied(record)) => {
                 let age = at - record.created_at;
                 info!(batch_id = %batch, items_count = record.members().len(), parts_count = record.parts.len(), age_ms = age.as_millis() as u64, "batch complete");
@@ -418,8 +507,13 @@ impl<P: Ports> Run<'_, P> {
 
     /// The batch waits for an operator from now on.
     async fn fail(&mut self, error: String) -> Result<Option<Done>, GiveBack> {
-        let write = BatchWrite::Fail { owner: self.owner.clone(), error: cut(error) };
-        self.write(&write, self.budgets.wrap_up).await.map(|()| Some(Done::InError))
+        let write = BatchWrite::Fail {
+            owner: self.owner.clone(),
+            error: cut(error),
+        };
+        self.write(&write, self.budgets.wrap_up)
+            .await
+            .map(|()| Some(Done::InError))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Releasing delivered claims: as tombstones for the dedup window, or by deleting them.
 
 use shared::calls::{Budget, bounded};
-use shared::ids::{BatchShard, EventId};
+use shared::ids::{EventId, Place};
 use shared::ports::{Clock, LockStore, PortError, ReleaseReply, StoredEvent};
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
@@ -20,7 +20,10 @@ impl<P: Ports> Handler<P> {
         let window = self.config().common.dedup_window;
         let expires_at = (!window.is_zero()).then(|| budget.clock.now() + window);
         let size = self.ports().locks().items_per_request().max(1);
-        let chunks = events.chunks(size).map(|chunk| self.release_chunk(chunk, expires_at, budget)).collect();
+        let chunks = events
+            .chunks(size)
+            .map(|chunk| self.release_chunk(chunk, expires_at, budget))
+            .collect();
         let mut all = SeqSet::new();
         for chunk in bounded(chunks, self.config().common.write_concurrency).await {
             all.extend_from(&chunk);
@@ -38,9 +41,13 @@ impl<P: Ports> Handler<P> {
         let mut open: Vec<&StoredEvent> = events.iter().collect();
         let mut attempt = 0;
         while !open.is_empty() && budget.open() {
-            let items: Vec<(EventId, BatchShard)> =
-                open.iter().map(|event| (event.event_id.clone(), event.shard)).collect();
-            let replies = self.limited(self.ports().locks().release(&items, expires_at)).await;
+            let items: Vec<(EventId, Place)> = open
+                .iter()
+                .map(|event| (event.event_id.clone(), event.place()))
+                .collect();
+            let replies = self
+                .limited(self.ports().locks().release(&items, expires_at))
+                .await;
             let mut repeat = Vec::new();
             for (event, reply) in open.into_iter().zip(replies) {
                 match reply {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
-use shared::aws::{Clients, DynamoBatchStore, DynamoLockStore, SqsBatchQueue, SystemClock, SystemEntropy};
+use shared::aws::{
+    Clients, DynamoBatchStore, DynamoLockStore, SqsBatchQueue, SystemClock, SystemEntropy,
+};
 use shared::calls::attempt_timeout;
 use shared::time::Timestamp;
 use tracing::info;
@@ -68,7 +70,13 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 /// # Errors
 /// As [`run`].
 pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
-    let config = start(&|name| if name == SINK { None } else { std::env::var(name).ok() })?;
+    let config = start(&|name| {
+        if name == SINK {
+            None
+        } else {
+            std::env::var(name).ok()
+        }
+    })?;
     serve(config, sink).await
 }
 
@@ -81,9 +89,18 @@ fn start(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, lambda_runti
 
 async fn serve<S: Sink>(config: Config, sink: S) -> Result<(), lambda_runtime::Error> {
     let common = &config.common;
-    let clients = Clients::from_env(attempt_timeout(common.deadline_margin), common.write_concurrency).await;
+    let clients = Clients::from_env(
+        attempt_timeout(common.deadline_margin),
+        common.write_concurrency,
+    )
+    .await;
     let ports = AwsPorts {
-        locks: DynamoLockStore::new(clients.dynamodb.clone(), &common.lock_table, &config.index, common.write_mode),
+        locks: DynamoLockStore::new(
+            clients.dynamodb.clone(),
+            &common.lock_table,
+            &config.index,
+            common.write_mode,
+        ),
         batches: DynamoBatchStore::new(clients.dynamodb, &common.batch_table),
         tickets: SqsBatchQueue::new(clients.sqs, &common.batch_queue_url),
         sink,
@@ -99,7 +116,10 @@ async fn serve<S: Sink>(config: Config, sink: S) -> Result<(), lambda_runtime::E
                 request_id: event.context.request_id.clone(),
                 deadline: Timestamp::from_ms(event.context.deadline),
             };
-            handler.handle(event.payload, &invocation).await.map_err(Diagnostic::from)
+            handler
+                .handle(event.payload, &invocation)
+                .await
+                .map_err(Diagnostic::from)
         }
     }))
     .await

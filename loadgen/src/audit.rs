@@ -182,7 +182,7 @@ impl<'a> Auditor<'a> {
             }
         };
         let seq = envelope.seq;
-        let last = seq_last.replace(seq);
+        let last = seq_last.replace(seq_last.map_or(seq, |last| last.max(seq)));
         let corruption = if envelope.batch_id != place.batch_id {
             Some(Corruption::Batch(envelope.batch_id.clone().into_owned()))
         } else if envelope.part != place.part {
@@ -217,6 +217,12 @@ impl<'a> Auditor<'a> {
                 place.example(Some(&id), &"not of this plan")
             });
         };
+        self.report.delivered += 1;
+        let message_id = envelope.map(|envelope| envelope.sqs_message_id.as_ref());
+        let entry = self.ledger.book(number, place.batch_ordinal, message_id);
+        // A surplus delivery is one trouble, not three: its seq and its batch say nothing more.
+        let corruption = corruption
+            .filter(|what| entry.surplus.is_none() || !matches!(what, Corruption::Seq { .. }));
         self.plan.render_body(number, &mut self.planned);
         let corruption = corruption
             .or_else(|| line::difference(body.as_bytes(), &self.planned).map(Corruption::Body));
@@ -225,18 +231,13 @@ impl<'a> Auditor<'a> {
             (None, Some(envelope)) => self.event_id(place, &id, envelope),
             (None, None) => {}
         }
-
-        self.report.delivered += 1;
-        let message_id = envelope.map(|envelope| envelope.sqs_message_id.as_ref());
-        let entry = self.ledger.book(number, place.batch_ordinal, message_id);
         if let Some(surplus) = entry.surplus {
             let (count, examples) = (
                 &mut self.report.repeated,
                 &mut self.report.examples.repeated,
             );
             note(count, examples, || place.example(Some(&id), &surplus));
-        }
-        if entry.mixed {
+        } else if entry.mixed {
             let (count, examples) = (&mut self.report.mixed, &mut self.report.examples.mixed);
             note(count, examples, || {
                 place.example(Some(&id), &"again in this batch")

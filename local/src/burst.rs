@@ -9,11 +9,16 @@ use loadgen::{DuplicateRule, Plan, PlanConfig, Progress, SendOptions};
 use shared::protocol::batch::Status;
 
 use crate::options::StackArgs;
-use crate::stack::{BATCH_DEAD_LETTER_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE, Stack};
+use crate::stack::{
+    BATCH_DEAD_LETTER_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE, Stack,
+};
 use crate::summary::{SetAside, Summary, TimeSplit, Usage};
 
 /// Between two looks at the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Bursts longer than this get a window in which batches of the default size can fill; shorter ones end soon.
+const LONG_BURST_MESSAGES: u64 = 200_000;
 
 /// Flags of a burst.
 #[derive(Args, Clone, Debug)]
@@ -53,9 +58,17 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
         size_bytes: args.size,
         sources: 1,
     })?;
-    let options = stack_args.resolve()?;
+    let mut options = stack_args.resolve()?;
+    let window_secs = if args.messages > LONG_BURST_MESSAGES {
+        30
+    } else {
+        5
+    };
+    options.default_variable("MAX_SECONDARY_BATCHING_WINDOW", window_secs);
     if options.variables.contains_key("SINK") {
-        bail!("`SINK` is set, but a burst audits the files of its own sink; use `serve` for other sinks");
+        bail!(
+            "`SINK` is set, but a burst audits the files of its own sink; use `serve` for other sinks"
+        );
     }
     let stack = Stack::start(&options).await?;
     let done = tokio::select! {
@@ -69,7 +82,11 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     } else {
         println!("{summary}");
     }
-    Ok(if summary.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if summary.ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result<Summary> {
@@ -81,12 +98,16 @@ async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result
             rate_per_second: args.rate,
             concurrency: 8,
         };
-        let sent = loadgen::send(stack.sqs_client(), plan, &options, &|done| progress.set(done)).await;
+        let sent = loadgen::send(stack.sqs_client(), plan, &options, &|done| {
+            progress.set(done)
+        })
+        .await;
         progress.finish();
         sent.map(|sent| (sent, started.elapsed()))
     };
     let (sent, sent_after) = sending.await?;
-    let (claimed_after, drained_after) = drained(stack, plan, started, Duration::from_secs(args.patience)).await?;
+    let (claimed_after, drained_after) =
+        drained(stack, plan, started, Duration::from_secs(args.patience)).await?;
     let rule = match stack.variable("ON_DUPLICATE") {
         Some("requeue") => DuplicateRule::Requeue,
         Some(_) | None => DuplicateRule::Drop,
@@ -127,7 +148,8 @@ async fn drained(
     let mut last = (String::new(), Instant::now());
     loop {
         let depth = stack.sqs.depth(INPUT_QUEUE)?;
-        let empty = depth.visible + depth.in_flight + depth.delayed == 0 && stack.input_mapping.idle();
+        let empty =
+            depth.visible + depth.in_flight + depth.delayed == 0 && stack.input_mapping.idle();
         let stats = stack.input_mapping.stats();
         if claimed_after.is_none() {
             progress.set(stats.deleted.min(plan.len()));
@@ -137,7 +159,10 @@ async fn drained(
             if claimed_after.is_none() {
                 claimed_after = Some(started.elapsed());
                 progress.finish();
-                eprintln!("input queue empty after {:.1} s; waiting for the last windows to close", started.elapsed().as_secs_f64());
+                eprintln!(
+                    "input queue empty after {:.1} s; waiting for the last windows to close",
+                    started.elapsed().as_secs_f64()
+                );
             }
             let mut batches = stack.batches_by_status().await?;
             batches.remove(&Status::Error);
@@ -146,11 +171,17 @@ async fn drained(
             }
             under_way = format!("{batches:?}");
         }
-        let state = format!("{depth:?} {stats:?} {under_way} {:?}", stack.batch_mapping.stats());
+        let state = format!(
+            "{depth:?} {stats:?} {under_way} {:?}",
+            stack.batch_mapping.stats()
+        );
         if state != last.0 {
             last = (state, Instant::now());
         } else if last.1.elapsed() > patience {
-            bail!("nothing has moved for {} s: input queue {depth:?}, batches {under_way}", patience.as_secs());
+            bail!(
+                "nothing has moved for {} s: input queue {depth:?}, batches {under_way}",
+                patience.as_secs()
+            );
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -65,7 +65,9 @@ pub fn main() -> ExitCode {
 
 /// The functions run as they do on AWS: one thread, nothing else in the process.
 fn bootstrap(function: &Function) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let ended = match function {
         Function::Aggregator => runtime.block_on(aggregator::run()),
         Function::BatchProcessor => runtime.block_on(batch_processor::run()),
@@ -75,11 +77,17 @@ fn bootstrap(function: &Function) -> anyhow::Result<ExitCode> {
 }
 
 fn on_threads(work: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(work)
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?
+        .block_on(work)
 }
 
 async fn serve(args: StackArgs) -> anyhow::Result<ExitCode> {
-    let stack = Stack::start(&args.resolve()?).await?;
+    let mut options = args.resolve()?;
+    options.default_variable("MAX_SECONDARY_BATCHING_WINDOW", 5);
+    let stack = Stack::start(&options).await?;
     println!("{}", stack.describe());
     tokio::signal::ctrl_c().await?;
     eprintln!("stopping");

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType,
-    ScalarAttributeType,
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
+    ProjectionType, ScalarAttributeType,
 };
 use dynoxide::Database;
 use shared::aws::STATUS_INDEX;
@@ -29,13 +29,19 @@ impl DynamoDb {
     pub async fn start() -> anyhow::Result<DynamoDb> {
         let (stop, stopped) = oneshot::channel();
         let (started, starting) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("dynamodb".to_owned()).spawn(move || {
-            if let Err(error) = serve(started, stopped) {
-                eprintln!("error: DynamoDB stand-in: {error:#}");
-            }
-        })?;
+        let thread = std::thread::Builder::new()
+            .name("dynamodb".to_owned())
+            .spawn(move || {
+                if let Err(error) = serve(started, stopped) {
+                    eprintln!("error: DynamoDB stand-in: {error:#}");
+                }
+            })?;
         let address = starting.await.context("start the DynamoDB stand-in")?;
-        Ok(DynamoDb { address, stop: Some(stop), thread: Some(thread) })
+        Ok(DynamoDb {
+            address,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
     }
 
     /// Where it listens.
@@ -54,13 +60,19 @@ impl Drop for DynamoDb {
     }
 }
 
-fn serve(started: oneshot::Sender<SocketAddr>, stopped: oneshot::Receiver<()>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+fn serve(
+    started: oneshot::Sender<SocketAddr>,
+    stopped: oneshot::Receiver<()>,
+) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let database = Database::memory().map_err(|error| anyhow::anyhow!("{error}"))?;
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let server = dynoxide::server::serve_with_shutdown(listener, database, std::future::pending());
+        let server =
+            dynoxide::server::serve_with_shutdown(listener, database, std::future::pending());
         // The receiver is gone only if whoever started us gave up.
         let _ = started.send(address);
         // Open connections are not waited for: their clients are gone by now.
@@ -93,7 +105,12 @@ pub async fn create_tables(client: &Client) -> anyhow::Result<()> {
         .attribute_definitions(attribute("batchId", &string)?)
         .attribute_definitions(attribute("seq", &number)?)
         .key_schema(key("messageId", KeyType::Hash)?)
-        .global_secondary_indexes(index(BATCH_INDEX, "batchId", "seq", ProjectionType::KeysOnly)?)
+        .global_secondary_indexes(index(
+            BATCH_INDEX,
+            "batchId",
+            "seq",
+            ProjectionType::KeysOnly,
+        )?)
         .send()
         .await
         .context("create the lock table")?;
@@ -113,14 +130,25 @@ pub async fn create_tables(client: &Client) -> anyhow::Result<()> {
 }
 
 fn attribute(name: &str, kind: &ScalarAttributeType) -> anyhow::Result<AttributeDefinition> {
-    Ok(AttributeDefinition::builder().attribute_name(name).attribute_type(kind.clone()).build()?)
+    Ok(AttributeDefinition::builder()
+        .attribute_name(name)
+        .attribute_type(kind.clone())
+        .build()?)
 }
 
 fn key(name: &str, kind: KeyType) -> anyhow::Result<KeySchemaElement> {
-    Ok(KeySchemaElement::builder().attribute_name(name).key_type(kind).build()?)
+    Ok(KeySchemaElement::builder()
+        .attribute_name(name)
+        .key_type(kind)
+        .build()?)
 }
 
-fn index(name: &str, hash: &str, range: &str, projection: ProjectionType) -> anyhow::Result<GlobalSecondaryIndex> {
+fn index(
+    name: &str,
+    hash: &str,
+    range: &str,
+    projection: ProjectionType,
+) -> anyhow::Result<GlobalSecondaryIndex> {
     Ok(GlobalSecondaryIndex::builder()
         .index_name(name)
         .key_schema(key(hash, KeyType::Hash)?)

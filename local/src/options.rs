@@ -31,9 +31,14 @@ const TAKEN_OVER: &[&str] = &[
     "AWS_LAMBDA_LOG_LEVEL",
 ];
 
-/// How the stack differs from a deployment: windows are seconds, so that a burst ends while one watches.
-const DEFAULTS: &[(&str, &str)] =
-    &[("MAX_SECONDARY_BATCHING_WINDOW", "20"), ("VERIFY_DELAY", "3"), ("EVENT_ID", "json:id")];
+/// How the stack differs from a deployment: waits are seconds, so that a burst ends while one watches.
+///
+/// The stand-in for DynamoDB does one thing at a time: more requests in flight would only wait longer, and time out.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("VERIFY_DELAY", "2"),
+    ("EVENT_ID", "json:id"),
+    ("WRITE_CONCURRENCY", "8"),
+];
 
 /// Flags of the stack.
 #[derive(Args, Clone, Debug)]
@@ -100,21 +105,33 @@ pub struct StackOptions {
     pub logs: bool,
 }
 
+impl StackOptions {
+    /// Sets a variable that nobody chose.
+    pub fn default_variable(&mut self, name: &str, value: u64) {
+        self.variables
+            .entry(name.to_owned())
+            .or_insert_with(|| value.to_string());
+    }
+}
+
 impl StackArgs {
     /// Checks the flags against the environment.
     ///
     /// # Errors
     /// A malformed `--env`, a missing executable, an output directory with something in it.
     pub fn resolve(&self) -> anyhow::Result<StackOptions> {
-        let mut variables: BTreeMap<String, String> =
-            DEFAULTS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut variables: BTreeMap<String, String> = DEFAULTS
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         for name in TAKEN_OVER {
             if let Ok(value) = std::env::var(name) {
                 variables.insert((*name).to_owned(), value);
             }
         }
         for pair in &self.env {
-            let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty())
+            else {
                 bail!("`--env {pair}` is not of the form NAME=VALUE");
             };
             variables.insert(name.to_owned(), value.to_owned());
@@ -122,7 +139,10 @@ impl StackArgs {
         if let Some(out) = &self.out {
             let taken = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
             if taken {
-                bail!("`--out {}` is not empty: its files would be taken for this burst's", out.display());
+                bail!(
+                    "`--out {}` is not empty: its files would be taken for this burst's",
+                    out.display()
+                );
             }
         }
         Ok(StackOptions {
@@ -143,7 +163,10 @@ impl StackArgs {
 
 fn bootstrap(path: Option<&PathBuf>, built_in: &str) -> anyhow::Result<Bootstrap> {
     Ok(match path {
-        Some(path) if path.is_file() => Bootstrap { program: path.canonicalize()?, args: Vec::new() },
+        Some(path) if path.is_file() => Bootstrap {
+            program: path.canonicalize()?,
+            args: Vec::new(),
+        },
         Some(path) => bail!("`--{built_in} {}` is not a file", path.display()),
         None => Bootstrap {
             program: std::env::current_exe().context("find the own executable")?,

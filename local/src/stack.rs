@@ -14,7 +14,9 @@ use shared::time::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::dynamodb::{BATCH_INDEX, BATCH_TABLE, DynamoDb, LOCK_TABLE, create_tables};
-use crate::lambda::{EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION};
+use crate::lambda::{
+    EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION,
+};
 use crate::options::StackOptions;
 use crate::sqs::{QueueAttributes, Redrive, Sqs};
 use crate::taps::Taps;
@@ -120,9 +122,18 @@ impl Stack {
             Function::new(config, Arc::new(logs))
         };
         let concurrency = options.concurrency_per_environment;
-        let aggregator = function("aggregator", &options.aggregator, options.aggregator_timeout, concurrency);
-        let batch_processor =
-            function("batch-processor", &options.batch_processor, options.batch_processor_timeout, 1);
+        let aggregator = function(
+            "aggregator",
+            &options.aggregator,
+            options.aggregator_timeout,
+            concurrency,
+        );
+        let batch_processor = function(
+            "batch-processor",
+            &options.batch_processor,
+            options.batch_processor_timeout,
+            1,
+        );
         let input_mapping = EventSourceMapping::start(
             sqs.clone(),
             aggregator.clone(),
@@ -185,7 +196,11 @@ impl Stack {
         let end_of_time = Timestamp::from_ms(u64::from(u32::MAX) * 1_000);
         let mut counts = BTreeMap::new();
         for status in Status::ALL {
-            let records = self.batches.overdue(status, end_of_time, 10_000).await.context("read the batch table")?;
+            let records = self
+                .batches
+                .overdue(status, end_of_time, 10_000)
+                .await
+                .context("read the batch table")?;
             counts.insert(status, records.len());
         }
         Ok(counts)
@@ -197,10 +212,18 @@ impl Stack {
             "# The stack is up; Ctrl-C stops it. Variables for another client:".to_owned(),
             format!("export INPUT_QUEUE_URL={}", self.queue_url(INPUT_QUEUE)),
         ];
-        lines.extend(self.variables.iter().map(|(name, value)| format!("export {name}='{value}'")));
         lines.extend(
-            [("AWS_ACCESS_KEY_ID", "local"), ("AWS_SECRET_ACCESS_KEY", "local"), ("AWS_REGION", REGION)]
-                .map(|(name, value)| format!("export {name}={value}")),
+            self.variables
+                .iter()
+                .map(|(name, value)| format!("export {name}='{value}'")),
+        );
+        lines.extend(
+            [
+                ("AWS_ACCESS_KEY_ID", "local"),
+                ("AWS_SECRET_ACCESS_KEY", "local"),
+                ("AWS_REGION", REGION),
+            ]
+            .map(|(name, value)| format!("export {name}={value}")),
         );
         lines.push(format!("# Batches are written to {}", self.out.display()));
         lines.join("\n")
@@ -220,7 +243,12 @@ fn queue_url(endpoint: &str, queue: &str) -> String {
 }
 
 /// The variables of both functions: what the stack knows, then what was asked for.
-fn variables(options: &StackOptions, dynamodb: &str, sqs: &str, out: &Path) -> BTreeMap<String, String> {
+fn variables(
+    options: &StackOptions,
+    dynamodb: &str,
+    sqs: &str,
+    out: &Path,
+) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> = [
         ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.to_owned()),
         ("AWS_ENDPOINT_URL_SQS", sqs.to_owned()),
@@ -238,22 +266,51 @@ fn variables(options: &StackOptions, dynamodb: &str, sqs: &str, out: &Path) -> B
 }
 
 fn create_queues(sqs: &Sqs, options: &StackOptions) -> anyhow::Result<()> {
-    let requeue = options.variables.get("ON_DUPLICATE").is_some_and(|rule| rule == "requeue");
-    let kept = || QueueAttributes { retention: RETENTION_MAX, ..QueueAttributes::default() };
-    for queue in [INPUT_DEAD_LETTER_QUEUE, BATCH_DEAD_LETTER_QUEUE, QUARANTINE_QUEUE] {
+    let requeue = options
+        .variables
+        .get("ON_DUPLICATE")
+        .is_some_and(|rule| rule == "requeue");
+    let kept = || QueueAttributes {
+        retention: RETENTION_MAX,
+        ..QueueAttributes::default()
+    };
+    for queue in [
+        INPUT_DEAD_LETTER_QUEUE,
+        BATCH_DEAD_LETTER_QUEUE,
+        QUARANTINE_QUEUE,
+    ] {
         sqs.create_queue(queue, kept())?;
     }
     // AWS's rule: six times the function's timeout, and the mapping's window.
     // Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
-    let fed = |timeout: Duration, window: Duration, dead_letter_queue: &str, receives_max| QueueAttributes {
-        visibility_timeout: 6 * timeout + window,
-        redrive: Some(Redrive { dead_letter_queue: dead_letter_queue.to_owned(), receives_max }),
-        ..QueueAttributes::default()
+    let fed = |timeout: Duration, window: Duration, dead_letter_queue: &str, receives_max| {
+        QueueAttributes {
+            visibility_timeout: 6 * timeout + window,
+            redrive: Some(Redrive {
+                dead_letter_queue: dead_letter_queue.to_owned(),
+                receives_max,
+            }),
+            ..QueueAttributes::default()
+        }
     };
-    let receives_max = if requeue { RECEIVES_MAX_REQUEUE } else { RECEIVES_MAX };
-    let input = fed(options.aggregator_timeout, BATCH_WINDOW, INPUT_DEAD_LETTER_QUEUE, receives_max);
+    let receives_max = if requeue {
+        RECEIVES_MAX_REQUEUE
+    } else {
+        RECEIVES_MAX
+    };
+    let input = fed(
+        options.aggregator_timeout,
+        BATCH_WINDOW,
+        INPUT_DEAD_LETTER_QUEUE,
+        receives_max,
+    );
     sqs.create_queue(INPUT_QUEUE, input)?;
-    let batch = fed(options.batch_processor_timeout, Duration::ZERO, BATCH_DEAD_LETTER_QUEUE, RECEIVES_MAX);
+    let batch = fed(
+        options.batch_processor_timeout,
+        Duration::ZERO,
+        BATCH_DEAD_LETTER_QUEUE,
+        RECEIVES_MAX,
+    );
     sqs.create_queue(BATCH_QUEUE, batch)?;
     Ok(())
 }

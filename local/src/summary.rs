@@ -106,41 +106,91 @@ impl SetAside {
 impl Summary {
     /// Whether nothing was lost, repeated or set aside.
     pub fn ok(&self) -> bool {
-        let SetAside { quarantined, dead_letters, dead_tickets } = self.set_aside;
-        self.audit.ok() && self.batches_in_error == 0 && quarantined + dead_letters + dead_tickets == 0
+        let SetAside {
+            quarantined,
+            dead_letters,
+            dead_tickets,
+        } = self.set_aside;
+        self.audit.ok()
+            && self.batches_in_error == 0
+            && quarantined + dead_letters + dead_tickets == 0
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Summary { sent, audit, time, .. } = self;
-        writeln!(f, "sent        {} messages, {} unique, {} duplicates", sent.sent, sent.unique, sent.duplicates)?;
-        writeln!(f, "delivered   {} in {} batches, {} parts", audit.delivered, audit.batches.count, audit.batches.parts)?;
-        let sizes: Vec<String> =
-            audit.batches.sizes.iter().rev().take(8).map(|(size, count)| format!("{count} x {size}")).collect();
+        let Summary {
+            sent, audit, time, ..
+        } = self;
+        writeln!(
+            f,
+            "sent        {} messages, {} unique, {} duplicates",
+            sent.sent, sent.unique, sent.duplicates
+        )?;
+        writeln!(
+            f,
+            "delivered   {} in {} batches, {} parts",
+            audit.delivered, audit.batches.count, audit.batches.parts
+        )?;
+        let sizes: Vec<String> = audit
+            .batches
+            .sizes
+            .iter()
+            .rev()
+            .take(8)
+            .map(|(size, count)| format!("{count} x {size}"))
+            .collect();
         writeln!(f, "sizes       {}", sizes.join(", "))?;
         writeln!(f, "lost        {}", audit.lost)?;
         writeln!(f, "repeated    {}", audit.repeated)?;
         if audit.foreign + audit.corrupt + audit.mixed > 0 {
-            writeln!(f, "unsound     {} foreign, {} corrupt, {} mixed", audit.foreign, audit.corrupt, audit.mixed)?;
+            writeln!(
+                f,
+                "unsound     {} foreign, {} corrupt, {} mixed",
+                audit.foreign, audit.corrupt, audit.mixed
+            )?;
         }
-        let SetAside { quarantined, dead_letters, dead_tickets } = self.set_aside;
+        let SetAside {
+            quarantined,
+            dead_letters,
+            dead_tickets,
+        } = self.set_aside;
         if quarantined + dead_letters + dead_tickets + self.batches_in_error > 0 {
-            writeln!(f, "set aside   {quarantined} quarantined, {dead_letters} dead letters, {dead_tickets} dead tickets, {} batches in error", self.batches_in_error)?;
+            writeln!(
+                f,
+                "set aside   {quarantined} quarantined, {dead_letters} dead letters, {dead_tickets} dead tickets, {} batches in error",
+                self.batches_in_error
+            )?;
         }
         writeln!(
             f,
             "time        sent after {:.1} s, claimed after {:.1} s, drained after {:.1} s; audit {:.1} s",
             time.sent_secs, time.claimed_secs, time.drained_secs, time.audit_secs
         )?;
-        for (name, usage) in [("aggregator", &self.aggregator), ("processor", &self.batch_processor)] {
+        for (name, usage) in [
+            ("aggregator", &self.aggregator),
+            ("processor", &self.batch_processor),
+        ] {
             writeln!(
                 f,
                 "{name:<11} {} invocations in {} environments ({} killed), {:.1} s, CPU {:.1} s = {:.1} µs a message, peak {:.0} MB",
-                usage.invocations, usage.cold_starts, usage.killed, usage.invoke_secs, usage.cpu_secs,
-                usage.cpu_micros_per_message, usage.peak_mb
+                usage.invocations,
+                usage.cold_starts,
+                usage.killed,
+                usage.invoke_secs,
+                usage.cpu_secs,
+                usage.cpu_micros_per_message,
+                usage.peak_mb
             )?;
         }
-        write!(f, "{}", if self.ok() { "OK: nothing lost, nothing repeated" } else { "FAILED" })
+        write!(
+            f,
+            "{}",
+            if self.ok() {
+                "OK: nothing lost, nothing repeated"
+            } else {
+                "FAILED"
+            }
+        )
     }
 }

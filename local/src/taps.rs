@@ -32,7 +32,9 @@ impl Taps {
         if !(line.starts_with('{') && line.contains("\"_aws\":")) {
             return false;
         }
-        let Ok(Value::Object(metrics)) = serde_json::from_str(line) else { return false };
+        let Ok(Value::Object(metrics)) = serde_json::from_str(line) else {
+            return false;
+        };
         let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, value) in metrics {
             if let Some(value) = value.as_f64() {
@@ -45,7 +47,9 @@ impl Taps {
 
 /// Everything but what an ordinary run says. A panic has no level, so what is left out is named, not what is shown.
 fn worth_showing(line: &str) -> bool {
-    !["TRACE", "DEBUG", "INFO"].iter().any(|level| line.trim_start().starts_with(level))
+    !["TRACE", "DEBUG", "INFO"]
+        .iter()
+        .any(|level| line.trim_start().starts_with(level))
 }
 
 #[cfg(test)]

@@ -52,7 +52,11 @@ impl<'a, C: Clock, E: Entropy> Budget<'a, C, E> {
     ///
     /// # Errors
     /// The last [`PortError`]; [`PortError::Unknown`] says that the call may have taken effect.
-    pub async fn call<T, F>(&self, policy: RetryPolicy, mut call: impl FnMut() -> F) -> Result<T, PortError>
+    pub async fn call<T, F>(
+        &self,
+        policy: RetryPolicy,
+        mut call: impl FnMut() -> F,
+    ) -> Result<T, PortError>
     where
         F: Future<Output = Result<T, PortError>>,
     {
@@ -61,7 +65,10 @@ impl<'a, C: Clock, E: Entropy> Budget<'a, C, E> {
         loop {
             if !self.open() {
                 let message = "no time left to ask".to_owned();
-                return Err(unknown.unwrap_or(PortError::Throttled { service: "nobody", message }));
+                return Err(unknown.unwrap_or(PortError::Throttled {
+                    service: "nobody",
+                    message,
+                }));
             }
             let error = match call().await {
                 Ok(value) => return Ok(value),
@@ -88,13 +95,17 @@ impl<'a, C: Clock, E: Entropy> Budget<'a, C, E> {
         batch: BatchId,
         write: &BatchWrite,
     ) -> Result<Written, PortError> {
-        let refused_by = match self.call(RetryPolicy::CONTROL, || store.write(batch, write)).await? {
+        let refused_by = match self
+            .call(RetryPolicy::CONTROL, || store.write(batch, write))
+            .await?
+        {
             BatchReply::Applied(record) => return Ok(Written::Applied(record)),
             BatchReply::Refused(Some(record)) => Some(record),
             // Not every store shows the record that refused: whether there is none is for a read to say.
-            BatchReply::Refused(None) => {
-                self.call(RetryPolicy::CONTROL, || store.read(batch)).await?.map(Box::new)
-            }
+            BatchReply::Refused(None) => self
+                .call(RetryPolicy::CONTROL, || store.read(batch))
+                .await?
+                .map(Box::new),
         };
         Ok(match refused_by {
             Some(record) if already_applied(&record, write) => Written::Applied(record),
@@ -117,7 +128,10 @@ pub enum Written {
 /// Takes the futures themselves and not a closure that makes them: a stream that holds such a closure across an
 /// `await` is not provably `Send`. Source: <https://github.com/rust-lang/rust/issues/102211>.
 pub async fn bounded<F: Future>(futures: Vec<F>, limit: usize) -> Vec<F::Output> {
-    stream::iter(futures).buffer_unordered(limit.max(1)).collect().await
+    stream::iter(futures)
+        .buffer_unordered(limit.max(1))
+        .collect()
+        .await
 }
 
 /// How long one attempt may take: a quarter of the margin, so that a write, its settling read and its account still

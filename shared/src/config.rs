@@ -33,7 +33,9 @@ pub struct ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "configuration has {} problem(s)", self.problems.len())?;
-        self.problems.iter().try_for_each(|problem| write!(f, "; {problem}"))
+        self.problems
+            .iter()
+            .try_for_each(|problem| write!(f, "; {problem}"))
     }
 }
 
@@ -48,15 +50,25 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Over any source of variables: the environment in `main`, a map in tests.
     pub fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Reader<'a> {
-        Reader { lookup, problems: Vec::new() }
+        Reader {
+            lookup,
+            problems: Vec::new(),
+        }
     }
 
     fn raw(&self, name: &str) -> Option<String> {
-        (self.lookup)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+        (self.lookup)(name)
+            .map(|value| value.trim().to_owned())
+            .filter(|value| !value.is_empty())
     }
 
     /// A variable that must be there; `allowed` says what it may be.
-    pub fn required<T>(&mut self, name: &str, allowed: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+    pub fn required<T>(
+        &mut self,
+        name: &str,
+        allowed: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
         match self.raw(name) {
             Some(value) => self.parse(name, &value, allowed, parse),
             None => {
@@ -67,7 +79,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A variable that may be missing or empty.
-    pub fn optional<T>(&mut self, name: &str, allowed: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+    pub fn optional<T>(
+        &mut self,
+        name: &str,
+        allowed: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
         let value = self.raw(name)?;
         self.parse(name, &value, allowed, parse)
     }
@@ -78,7 +95,11 @@ impl<'a> Reader<'a> {
         T: Copy + PartialOrd + FromStr + fmt::Display,
     {
         let allowed = format!("a whole number of {unit} from {min} to {max}");
-        let parse = |text: &str| text.parse().ok().filter(|number| *number >= min && *number <= max);
+        let parse = |text: &str| {
+            text.parse()
+                .ok()
+                .filter(|number| *number >= min && *number <= max)
+        };
         self.optional(name, &allowed, parse).unwrap_or(default)
     }
 
@@ -89,7 +110,9 @@ impl<'a> Reader<'a> {
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         let value = self.raw(name)?;
-        parse(&value).map_err(|error| self.problem(format!("`{name}` is `{value}`: {error}"))).ok()
+        parse(&value)
+            .map_err(|error| self.problem(format!("`{name}` is `{value}`: {error}")))
+            .ok()
     }
 
     fn parse<T>(
@@ -118,7 +141,9 @@ impl<'a> Reader<'a> {
     pub fn finish<T>(self, config: Option<T>) -> Result<T, ConfigError> {
         match config {
             Some(config) if self.problems.is_empty() => Ok(config),
-            Some(_) | None => Err(ConfigError { problems: self.problems }),
+            Some(_) | None => Err(ConfigError {
+                problems: self.problems,
+            }),
         }
     }
 }
@@ -174,7 +199,13 @@ impl Common {
         let lock_table = reader.required(DDB_LOCK_TABLE, TABLE_NAME, table_name);
         let batch_table = reader.required(DDB_BATCH_TABLE, TABLE_NAME, table_name);
         let batch_queue_url = reader.required(BATCH_QUEUE_URL, QUEUE_URL, queue_url);
-        let dedup_window = reader.number(DEDUP_WINDOW, "seconds", 3_600, 0, DEDUP_WINDOW_MAX.as_secs());
+        let dedup_window = reader.number(
+            DEDUP_WINDOW,
+            "seconds",
+            3_600,
+            0,
+            DEDUP_WINDOW_MAX.as_secs(),
+        );
         let write_mode = reader
             .optional(WRITE_MODE, "`batch` or `put`", |text| match text {
                 "batch" => Some(WriteMode::Batch),
@@ -184,7 +215,8 @@ impl Common {
             .unwrap_or(WriteMode::Batch);
         // An environment has 1,024 file descriptors, and each request in flight takes one.
         let write_concurrency = reader.number(WRITE_CONCURRENCY, "requests", 64, 1, 900);
-        let deadline_margin_ms = reader.number(DEADLINE_MARGIN_MS, "milliseconds", 3_000, 100, 60_000);
+        let deadline_margin_ms =
+            reader.number(DEADLINE_MARGIN_MS, "milliseconds", 3_000, 100, 60_000);
         Some(Common {
             lock_table: lock_table?,
             batch_table: batch_table?,
@@ -203,7 +235,10 @@ mod tests {
 
     fn read(variables: &[(&str, &str)]) -> Result<Common, ConfigError> {
         let lookup = |name: &str| {
-            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            variables
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| (*value).to_owned())
         };
         let mut reader = Reader::new(&lookup);
         let common = Common::read(&mut reader);
@@ -239,7 +274,10 @@ mod tests {
         let common = read(&[
             (DDB_LOCK_TABLE, "lock-table"),
             (DDB_BATCH_TABLE, "batch-table"),
-            (BATCH_QUEUE_URL, "http://127.0.0.1:1/000000000000/batch-queue"),
+            (
+                BATCH_QUEUE_URL,
+                "http://127.0.0.1:1/000000000000/batch-queue",
+            ),
         ])
         .unwrap();
         assert_eq!(common.dedup_window, Duration::from_secs(3_600));

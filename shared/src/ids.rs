@@ -145,11 +145,13 @@ impl FromStr for BatchId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<BatchId, IdError> {
-        Uuid::from_str(text).map(BatchId).map_err(|_| IdError::Malformed {
-            what: "batch id",
-            value: text.chars().take(100).collect(),
-            form: "`xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` (a UUID)",
-        })
+        Uuid::from_str(text)
+            .map(BatchId)
+            .map_err(|_| IdError::Malformed {
+                what: "batch id",
+                value: text.chars().take(100).collect(),
+                form: "`xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` (a UUID)",
+            })
     }
 }
 
@@ -184,8 +186,28 @@ pub struct Seat {
 impl Seat {
     /// The index key this seat's claim is found under.
     pub fn shard(self) -> BatchShard {
-        BatchShard { batch: self.batch, shard: (self.seq % Seq::from(self.shards.max(1))) as u16 }
+        BatchShard {
+            batch: self.batch,
+            shard: (self.seq % Seq::from(self.shards.max(1))) as u16,
+        }
     }
+
+    /// The same seat as the lock table names it.
+    pub fn place(self) -> Place {
+        Place {
+            shard: self.shard(),
+            seq: self.seq,
+        }
+    }
+}
+
+/// A seat as the lock table names it: what a live claim is conditional on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The index key.
+    pub shard: BatchShard,
+    /// Position in the batch.
+    pub seq: Seq,
 }
 
 /// The key of `batchId-index`, and the `batchId` attribute of a live claim: `<batch uuid>#<shard>`.
@@ -213,7 +235,10 @@ impl FromStr for BatchShard {
             form: "`<batch uuid>#<shard>`",
         };
         let (batch, shard) = text.split_once('#').ok_or_else(malformed)?;
-        Ok(BatchShard { batch: batch.parse()?, shard: shard.parse().map_err(|_| malformed())? })
+        Ok(BatchShard {
+            batch: batch.parse()?,
+            shard: shard.parse().map_err(|_| malformed())?,
+        })
     }
 }
 
@@ -242,11 +267,13 @@ impl TryFrom<&[u8]> for BodyHash {
     type Error = IdError;
 
     fn try_from(bytes: &[u8]) -> Result<BodyHash, IdError> {
-        <[u8; 16]>::try_from(bytes).map(BodyHash).map_err(|_| IdError::Malformed {
-            what: "body hash",
-            value: format!("{} bytes", bytes.len()),
-            form: "16 bytes",
-        })
+        <[u8; 16]>::try_from(bytes)
+            .map(BodyHash)
+            .map_err(|_| IdError::Malformed {
+                what: "body hash",
+                value: format!("{} bytes", bytes.len()),
+                form: "16 bytes",
+            })
     }
 }
 
@@ -268,10 +295,15 @@ mod tests {
 
     #[test]
     fn an_event_id_is_bounded_by_what_a_key_may_hold() {
-        assert_eq!(EventId::try_from(""), Err(IdError::Empty { what: "event id" }));
+        assert_eq!(
+            EventId::try_from(""),
+            Err(IdError::Empty { what: "event id" })
+        );
         assert!(EventId::try_from("x".repeat(2_048)).is_ok());
         assert_eq!(
-            EventId::try_from("x".repeat(2_049)).unwrap_err().to_string(),
+            EventId::try_from("x".repeat(2_049))
+                .unwrap_err()
+                .to_string(),
             "event id has `2049` bytes, at most 2048 are allowed"
         );
     }
@@ -279,10 +311,24 @@ mod tests {
     #[test]
     fn a_batch_shard_reads_back_what_it_wrote() {
         let batch: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
-        let seat = Seat { batch, seq: 27, shards: 10 };
-        assert_eq!(seat.shard().to_string(), "0190163d-8694-739b-aea5-966c26f8ad91#7");
-        assert_eq!(seat.shard().to_string().parse::<BatchShard>().unwrap(), seat.shard());
+        let seat = Seat {
+            batch,
+            seq: 27,
+            shards: 10,
+        };
+        assert_eq!(
+            seat.shard().to_string(),
+            "0190163d-8694-739b-aea5-966c26f8ad91#7"
+        );
+        assert_eq!(
+            seat.shard().to_string().parse::<BatchShard>().unwrap(),
+            seat.shard()
+        );
         assert!("nothing".parse::<BatchShard>().is_err());
-        assert!("0190163d-8694-739b-aea5-966c26f8ad91#x".parse::<BatchShard>().is_err());
+        assert!(
+            "0190163d-8694-739b-aea5-966c26f8ad91#x"
+                .parse::<BatchShard>()
+                .is_err()
+        );
     }
 }

@@ -65,4 +65,7 @@ const _: () = assert!(BATCH_RECORD_RETENTION.as_secs() > DEDUP_WINDOW_MAX.as_sec
 const _: () = assert!((SEATS_MAX as usize / 65_536 + 1) * 8_192 < DYNAMODB_ITEM_BYTES_MAX * 3 / 4);
 const _: () = assert!(BATCH_ITEMS_MAX <= SEATS_MAX as u64);
 const _: () = assert!(CLOCK_SKEW_MAX.as_secs() < SQS_DELAY_MAX.as_secs());
-const _: () = assert!(CLAIM_OVERHEAD_BYTES + PAST_DELIVERIES_MAX * 256 + DYNAMODB_KEY_BYTES_MAX < DYNAMODB_ITEM_BYTES_MAX);
+const _: () = assert!(
+    CLAIM_OVERHEAD_BYTES + PAST_DELIVERIES_MAX * 256 + DYNAMODB_KEY_BYTES_MAX
+        < DYNAMODB_ITEM_BYTES_MAX
+);

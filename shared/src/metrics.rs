@@ -34,12 +34,6 @@ pub struct Metrics {
     values: BTreeMap<&'static str, (Unit, f64)>,
 }
 
-impl Default for Unit {
-    fn default() -> Unit {
-        Unit::Count
-    }
-}
-
 impl Metrics {
     /// Nothing measured yet.
     pub fn new() -> Metrics {
@@ -104,10 +98,15 @@ mod tests {
         metrics.count("Claimed", 3);
         metrics.count("Claimed", 4);
         metrics.milliseconds("DeliverTime", 12);
-        let line: Value = serde_json::from_str(&metrics.line("aggregator", "queue", Timestamp::from_ms(7))).unwrap();
+        let line: Value =
+            serde_json::from_str(&metrics.line("aggregator", "queue", Timestamp::from_ms(7)))
+                .unwrap();
         assert_eq!(line["Claimed"], 7.0);
         let directive = &line["_aws"]["CloudWatchMetrics"][0];
-        assert_eq!(directive["Metrics"][1], json!({ "Name": "DeliverTime", "Unit": "Milliseconds" }));
+        assert_eq!(
+            directive["Metrics"][1],
+            json!({ "Name": "DeliverTime", "Unit": "Milliseconds" })
+        );
         assert_eq!(directive["Dimensions"][0], json!(["function", "source"]));
         assert_eq!(line["function"], "aggregator");
     }

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ids::{BatchId, BatchShard, BodyHash, EventId, Seq, SourceArn, SqsMessageId};
+use crate::ids::{BatchId, BatchShard, BodyHash, EventId, Place, Seq, SourceArn, SqsMessageId};
 use crate::protocol::batch::{BatchRecord, BatchWrite, Status};
 use crate::protocol::claim::{Claim, LockItem, LockState};
 use crate::time::Timestamp;
@@ -69,7 +69,7 @@ pub enum ClaimReply {
 /// What one attempt to release one claim came to.
 #[derive(Debug)]
 pub enum ReleaseReply {
-    /// It is released, or was not this batch's claim any more.
+    /// It is released, or was not this claim any more.
     Released,
     /// No result for this item.
     Error(PortError),
@@ -114,6 +114,16 @@ pub struct StoredEvent {
     pub sent_at: Timestamp,
 }
 
+impl StoredEvent {
+    /// Where it sits: what its release is conditional on.
+    pub fn place(&self) -> Place {
+        Place {
+            shard: self.shard,
+            seq: self.seq,
+        }
+    }
+}
+
 /// The lock table.
 pub trait LockStore: Send + Sync {
     /// How many claims or releases one request carries at most.
@@ -124,11 +134,18 @@ pub trait LockStore: Send + Sync {
     fn claim(&self, claims: &[Claim]) -> impl Future<Output = Vec<ClaimReply>> + Send;
 
     /// Replaces `expected`, on condition that it is still exactly that state of that message.
-    fn replace(&self, claim: &Claim, expected: &LockItem) -> impl Future<Output = ClaimReply> + Send;
+    fn replace(
+        &self,
+        claim: &Claim,
+        expected: &LockItem,
+    ) -> impl Future<Output = ClaimReply> + Send;
 
     /// Reads items, strongly consistent, in order; `None` where there is no item. At most 100.
     /// May answer fewer than asked (the rest was not read): ask again for the rest.
-    fn read(&self, ids: &[EventId]) -> impl Future<Output = Result<Vec<Option<LockItem>>, PortError>> + Send;
+    fn read(
+        &self,
+        ids: &[EventId],
+    ) -> impl Future<Output = Result<Vec<Option<LockItem>>, PortError>> + Send;
 
     /// Reads those of `ids` that are live claims, strongly consistent, any batch; others are left out of the answer.
     /// At most 100. The second list holds ids that were not read: ask again for them.
@@ -137,11 +154,11 @@ pub trait LockStore: Send + Sync {
         ids: &[EventId],
     ) -> impl Future<Output = Result<(Vec<StoredEvent>, Vec<EventId>), PortError>> + Send;
 
-    /// Releases claims on condition that they are still those of `shard`: as tombstones until `expires_at`, or, with
+    /// Releases claims on condition that they still hold this place: as tombstones until `expires_at`, or, with
     /// `None`, by deleting them. At most [`items_per_request`](Self::items_per_request). Answers per item, in order.
     fn release(
         &self,
-        items: &[(EventId, BatchShard)],
+        items: &[(EventId, Place)],
         expires_at: Option<Timestamp>,
     ) -> impl Future<Output = Vec<ReleaseReply>> + Send;
 
@@ -168,7 +185,10 @@ pub trait BatchStore: Send + Sync {
     fn create(&self, record: &BatchRecord) -> impl Future<Output = Result<(), PortError>> + Send;
 
     /// Reads a record, strongly consistent.
-    fn read(&self, batch: BatchId) -> impl Future<Output = Result<Option<BatchRecord>, PortError>> + Send;
+    fn read(
+        &self,
+        batch: BatchId,
+    ) -> impl Future<Output = Result<Option<BatchRecord>, PortError>> + Send;
 
     /// Applies `write` as [`apply`](crate::protocol::batch::apply) says, atomically.
     fn write(
@@ -190,7 +210,11 @@ pub trait BatchStore: Send + Sync {
 pub trait BatchQueue: Send + Sync {
     /// Sends a ticket that becomes visible after `delay` (whole seconds, at most 900). A lost reply may mean that it
     /// was sent; sending it again is harmless.
-    fn send(&self, ticket: &Ticket, delay: Duration) -> impl Future<Output = Result<(), PortError>> + Send;
+    fn send(
+        &self,
+        ticket: &Ticket,
+        delay: Duration,
+    ) -> impl Future<Output = Result<(), PortError>> + Send;
 }
 
 /// A message that cannot be processed, on its way to where people look.
@@ -212,7 +236,10 @@ pub struct Quarantined {
 pub trait Quarantine: Send + Sync {
     /// Sends up to 10 messages; answers per message, in order. A lost reply may mean that it was sent; sending it
     /// again shows it twice, which is better than not at all.
-    fn send(&self, messages: &[Quarantined]) -> impl Future<Output = Vec<Result<(), PortError>>> + Send;
+    fn send(
+        &self,
+        messages: &[Quarantined],
+    ) -> impl Future<Output = Vec<Result<(), PortError>>> + Send;
 }
 
 /// Time, and waiting for it.

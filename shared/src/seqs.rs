@@ -81,7 +81,9 @@ impl SeqSet {
         let mut bitmap = self.0.clone();
         bitmap.optimize();
         let mut bytes = Vec::with_capacity(bitmap.serialized_size());
-        bitmap.serialize_into(&mut bytes).expect("writing to a vector cannot fail");
+        bitmap
+            .serialize_into(&mut bytes)
+            .expect("writing to a vector cannot fail");
         bytes
     }
 }
@@ -92,7 +94,10 @@ impl TryFrom<&[u8]> for SeqSet {
     fn try_from(bytes: &[u8]) -> Result<SeqSet, SeqSetError> {
         RoaringBitmap::deserialize_from(bytes)
             .map(SeqSet)
-            .map_err(|source| SeqSetError { bytes: bytes.len(), source })
+            .map_err(|source| SeqSetError {
+                bytes: bytes.len(),
+                source,
+            })
     }
 }
 
@@ -128,7 +133,11 @@ mod tests {
         let all: SeqSet = (0..50_000).collect();
         assert!(all.to_bytes().len() < 64, "{} bytes", all.to_bytes().len());
         let holes: SeqSet = (0..52_500).filter(|seq| seq % 21 != 0).collect();
-        assert!(holes.to_bytes().len() < 11_000, "{} bytes", holes.to_bytes().len());
+        assert!(
+            holes.to_bytes().len() < 11_000,
+            "{} bytes",
+            holes.to_bytes().len()
+        );
     }
 
     proptest! {

@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 /// A point in time: milliseconds since the Unix epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Timestamp(u64);
 
@@ -88,7 +90,13 @@ mod tests {
 
     #[test]
     fn a_past_point_is_zero_away() {
-        assert_eq!(Timestamp::from_ms(5).until(Timestamp::from_ms(3)), Duration::ZERO);
-        assert_eq!(Timestamp::from_ms(5) - Timestamp::from_ms(3), Duration::from_millis(2));
+        assert_eq!(
+            Timestamp::from_ms(5).until(Timestamp::from_ms(3)),
+            Duration::ZERO
+        );
+        assert_eq!(
+            Timestamp::from_ms(5) - Timestamp::from_ms(3),
+            Duration::from_millis(2)
+        );
     }
 }

@@ -53,7 +53,12 @@ pub struct TicketError {
 impl Ticket {
     /// A ticket with a reason and no hints.
     pub fn new(batch_id: BatchId, reason: TicketReason) -> Ticket {
-        Ticket { batch_id, source: None, shards: None, reason: Some(reason) }
+        Ticket {
+            batch_id,
+            source: None,
+            shards: None,
+            reason: Some(reason),
+        }
     }
 
     /// The message body.
@@ -66,8 +71,10 @@ impl Ticket {
     /// # Errors
     /// [`TicketError`] when it is no ticket; trying again cannot help.
     pub fn from_body(body: &str) -> Result<Ticket, TicketError> {
-        serde_json::from_str(body)
-            .map_err(|source| TicketError { body: body.chars().take(200).collect(), source })
+        serde_json::from_str(body).map_err(|source| TicketError {
+            body: body.chars().take(200).collect(),
+            source,
+        })
     }
 }
 
@@ -79,7 +86,8 @@ mod tests {
 
     #[test]
     fn a_batch_id_alone_is_a_ticket() {
-        let ticket = Ticket::from_body(&format!(r#"{{"batchId":"{BATCH}","later":"field"}}"#)).unwrap();
+        let ticket =
+            Ticket::from_body(&format!(r#"{{"batchId":"{BATCH}","later":"field"}}"#)).unwrap();
         assert_eq!(ticket.batch_id.to_string(), BATCH);
         assert_eq!(ticket.reason, None);
     }
@@ -97,9 +105,19 @@ mod tests {
 
     #[test]
     fn a_malformed_ticket_is_named_with_what_is_allowed() {
-        for body in ["", "null", "{}", r#"{"batchId":"x"}"#, r#"{"batchId":7}"#, "not json"] {
+        for body in [
+            "",
+            "null",
+            "{}",
+            r#"{"batchId":"x"}"#,
+            r#"{"batchId":7}"#,
+            "not json",
+        ] {
             let error = Ticket::from_body(body).unwrap_err().to_string();
-            assert!(error.contains(&format!("`{body}`")) && error.contains("batchId"), "{error}");
+            assert!(
+                error.contains(&format!("`{body}`")) && error.contains("batchId"),
+                "{error}"
+            );
         }
     }
 }

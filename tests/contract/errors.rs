@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use aws_sdk_dynamodb::Client;
 use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
-use shared::ids::BatchShard;
+use shared::ids::{BatchShard, Place};
 use shared::ports::{BatchStore, ClaimReply, LockStore, PortError, ReleaseReply};
 use shared::protocol::batch::{BatchWrite, Status};
 use shared::protocol::claim::Claim;
@@ -15,6 +15,10 @@ use crate::dynamo::{BATCH_INDEX, client, client_of};
 use crate::events::{batch, claim, claim_all, event, item, ms, record};
 use crate::scripted;
 
+const PLACE: Place = Place {
+    shard: SHARD,
+    seq: 0,
+};
 const SHARD: BatchShard = BatchShard {
     batch: batch_1(),
     shard: 0,
@@ -66,7 +70,7 @@ async fn every_error(client: Client, table: &str) -> Vec<PortError> {
         errors.push(store.read(&[event("e")]).await.unwrap_err());
         errors.push(store.read_events(&[event("e")]).await.unwrap_err());
         for expires_at in [Some(ms(0)), None] {
-            let replies = store.release(&[(event("e"), SHARD)], expires_at).await;
+            let replies = store.release(&[(event("e"), PLACE)], expires_at).await;
             errors.extend(replies.into_iter().map(release_error));
         }
         errors.push(store.index(SHARD, None).await.unwrap_err());
@@ -266,7 +270,7 @@ async fn releases_of_a_batch_are_judged_one_by_one() {
         {"Error":{"Code":"ThrottlingError","Message":"slow"}}
     ]}"#;
     let store = store(scripted::dynamodb(200, body).await, "t", WriteMode::Batch);
-    let items = ["a", "b", "c", "d"].map(|id| (event(id), SHARD));
+    let items = ["a", "b", "c", "d"].map(|id| (event(id), PLACE));
     let replies = store.release(&items, None).await;
     assert!(
         matches!(

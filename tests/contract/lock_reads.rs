@@ -99,7 +99,7 @@ async fn what_is_no_live_claim_is_left_out_of_the_events<S: LockStore>(store: &S
     claim_free(store, &claims).await;
     store
         .release(
-            &[(event("released"), claims[2].seat.shard())],
+            &[(event("released"), claims[2].seat.place())],
             Some(ms(5_000)),
         )
         .await;
@@ -201,7 +201,9 @@ async fn a_page_of_the_index_starts_after_the_entry_given<S: LockStore>(store: &
     claim_free(store, &claims).await;
     let shard = claims[0].seat.shard();
     // Also after one that was released since: it is a position, not an item.
-    store.release(&[(event("e6"), shard)], None).await;
+    store
+        .release(&[(event("e6"), claims[6].seat.place())], None)
+        .await;
     let after = IndexEntry {
         event_id: event("e6"),
         seq: 18,

@@ -1,6 +1,7 @@
 //! What the lock table promises about writing.
 
 use shared::config::WriteMode;
+use shared::ids::Place;
 use shared::limits::DYNAMODB_ITEM_BYTES_MAX;
 use shared::memory::MemoryLockStore;
 use shared::ports::{ClaimReply, LockStore, ReleaseReply};
@@ -45,7 +46,7 @@ lock_store_contract! {
     a_replacement_the_store_cannot_take_leaves_what_is_there
     a_release_leaves_a_tombstone_that_remembers_the_message
     a_release_without_a_window_leaves_nothing
-    a_release_of_another_batchs_claim_changes_nothing
+    a_release_of_another_seats_claim_changes_nothing
     a_release_is_answered_per_item_and_may_be_repeated
     a_tombstone_never_ends_before_it_should
 }
@@ -111,7 +112,7 @@ async fn a_claim_of_a_tombstone_finds_it<S: LockStore>(store: &S) {
     claim_free(store, std::slice::from_ref(&old)).await;
     assert_released(
         &store
-            .release(&[(event("e"), old.seat.shard())], Some(ms(5_000)))
+            .release(&[(event("e"), old.seat.place())], Some(ms(5_000)))
             .await,
     );
     let replies = store.claim(&[claim_in(batch(2), "e", "body", 0)]).await;
@@ -175,7 +176,7 @@ async fn attributes_and_past_deliveries_of_a_claim_are_kept<S: LockStore>(store:
         assert_released(
             &store
                 .release(
-                    &[(claim.candidate.event_id.clone(), claim.seat.shard())],
+                    &[(claim.candidate.event_id.clone(), claim.seat.place())],
                     Some(ms(0)),
                 )
                 .await,
@@ -245,7 +246,7 @@ async fn a_tombstone_is_replaced_only_in_the_state_expected<S: LockStore>(store:
     claim_free(store, std::slice::from_ref(&old)).await;
     assert_released(
         &store
-            .release(&[(event("e"), old.seat.shard())], Some(ms(5_000)))
+            .release(&[(event("e"), old.seat.place())], Some(ms(5_000)))
             .await,
     );
     let there = tombstone(&old, ms(5_000));
@@ -287,7 +288,7 @@ async fn a_release_leaves_a_tombstone_that_remembers_the_message<S: LockStore>(s
         .collect();
     claim_free(store, &claims).await;
     for claim in &claims {
-        let released = [(claim.candidate.event_id.clone(), claim.seat.shard())];
+        let released = [(claim.candidate.event_id.clone(), claim.seat.place())];
         assert_released(&store.release(&released, Some(ms(5_000))).await);
         assert_eq!(
             read_one(store, claim.candidate.event_id.as_str()).await,
@@ -314,7 +315,7 @@ async fn a_release_leaves_a_tombstone_that_remembers_the_message<S: LockStore>(s
 async fn a_release_without_a_window_leaves_nothing<S: LockStore>(store: &S) {
     let old = claim("e", "body", 0);
     claim_free(store, std::slice::from_ref(&old)).await;
-    assert_released(&store.release(&[(event("e"), old.seat.shard())], None).await);
+    assert_released(&store.release(&[(event("e"), old.seat.place())], None).await);
     assert_eq!(read_one(store, "e").await, None);
     assert!(
         store
@@ -327,19 +328,23 @@ async fn a_release_without_a_window_leaves_nothing<S: LockStore>(store: &S) {
     claim_free(store, &[claim_in(batch(2), "e", "body", 0)]).await;
 }
 
-async fn a_release_of_another_batchs_claim_changes_nothing<S: LockStore>(store: &S) {
+async fn a_release_of_another_seats_claim_changes_nothing<S: LockStore>(store: &S) {
     let held = claim("e", "body", 0);
     claim_free(store, std::slice::from_ref(&held)).await;
-    let another_batch = claim_in(batch(2), "e", "body", 0).seat.shard();
-    let another_shard = claim("e", "body", 1).seat.shard();
-    for shard in [another_batch, another_shard] {
+    let another_batch = claim_in(batch(2), "e", "body", 0).seat.place();
+    let another_shard = claim("e", "body", 1).seat.place();
+    let another_seq = Place {
+        shard: held.seat.shard(),
+        ..another_shard
+    };
+    for place in [another_batch, another_shard, another_seq] {
         for expires_at in [Some(ms(5_000)), None] {
-            assert_released(&store.release(&[(event("e"), shard)], expires_at).await);
+            assert_released(&store.release(&[(event("e"), place)], expires_at).await);
             assert_eq!(read_one(store, "e").await, Some(item(&held)));
             // Nor does it make an item where there is none.
             assert_released(
                 &store
-                    .release(&[(event("nothing"), shard)], expires_at)
+                    .release(&[(event("nothing"), place)], expires_at)
                     .await,
             );
             assert_eq!(read_one(store, "nothing").await, None);
@@ -354,7 +359,7 @@ async fn a_release_is_answered_per_item_and_may_be_repeated<S: LockStore>(store:
     claim_free(store, &claims).await;
     let all: Vec<_> = claims
         .iter()
-        .map(|claim| (claim.candidate.event_id.clone(), claim.seat.shard()))
+        .map(|claim| (claim.candidate.event_id.clone(), claim.seat.place()))
         .collect();
     for expires_at in [Some(ms(5_000)), Some(ms(9_000)), None] {
         for request in all.chunks(store.items_per_request()) {
@@ -375,7 +380,7 @@ async fn a_tombstone_never_ends_before_it_should<S: LockStore>(store: &S) {
     claim_free(store, std::slice::from_ref(&old)).await;
     assert_released(
         &store
-            .release(&[(event("e"), old.seat.shard())], Some(ms(5_001)))
+            .release(&[(event("e"), old.seat.place())], Some(ms(5_001)))
             .await,
     );
     let there = read_one(store, "e").await.unwrap();

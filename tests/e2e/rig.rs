@@ -22,6 +22,8 @@ use crate::executables::bootstrap;
 const CAP: Duration = Duration::from_secs(90);
 /// Between two looks at a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Where this is set, log lines are shown as they come; for `--nocapture`.
+const SHOW_LOGS: &str = "E2E_LOGS";
 /// Log lines kept for a test that fails.
 const LOG_LINES_MAX: usize = 3_000;
 /// Log lines shown when a test fails.
@@ -56,7 +58,7 @@ impl Setup {
             concurrency_per_environment: 1,
             aggregator_timeout: Duration::from_secs(4),
             batch_processor_timeout: Duration::from_secs(4),
-            logs: false,
+            logs: std::env::var_os(SHOW_LOGS).is_some(),
         };
         Setup {
             options,
@@ -260,17 +262,23 @@ impl Rig {
 
     /// Whether any function has logged a line that contains `words`.
     pub fn has_logged(&self, words: &str) -> bool {
-        lock(&self.log).iter().any(|line| line.contains(words))
+        !self.logged(words).is_empty()
+    }
+
+    /// The lines that contain `words`.
+    pub fn logged(&self, words: &str) -> Vec<String> {
+        let log = lock(&self.log);
+        log.iter()
+            .filter(|line| line.contains(words))
+            .cloned()
+            .collect()
     }
 
     /// Whether any function has logged such a line as a warning or an error: the configuration, which is logged at
     /// every start, names everything there is.
     pub fn has_complained(&self, words: &str) -> bool {
-        let log = lock(&self.log);
-        let complaints = log
-            .iter()
-            .filter(|line| line.contains(" WARN ") || line.contains("ERROR "));
-        complaints.into_iter().any(|line| line.contains(words))
+        let complaint = |line: &String| line.contains(" WARN ") || line.contains("ERROR ");
+        self.logged(words).iter().any(complaint)
     }
 
     /// Everything a failed wait could be explained by.

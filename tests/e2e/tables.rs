@@ -1,6 +1,6 @@
 //! Tables that are missing, and a DynamoDB that does not answer.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -56,42 +56,44 @@ impl Rig {
     }
 }
 
-#[tokio::test]
-async fn a_missing_table_fails_the_messages_and_is_named_in_the_log() {
-    for variable in ["DDB_LOCK_TABLE", "DDB_BATCH_TABLE"] {
-        let rig = Setup::new()
-            .var(variable, "no-such-table")
-            .redeliver(INPUT_QUEUE, Duration::from_secs(3), 2)
-            .start()
-            .await;
-        let bodies = IDS.map(body);
-        let messages: Vec<(&str, &str)> = IDS
-            .into_iter()
-            .zip(bodies.iter().map(String::as_str))
-            .collect();
-        let source = rig.stack.sqs.arn(INPUT_QUEUE);
-        let failed = failures(&rig, &rig.stack.aggregator, event(&source, &messages)).await;
-        assert_eq!(failed, IDS, "{variable}");
-        rig.until("the log names the table", async || {
-            rig.has_complained("no-such-table")
+async fn is_missing(variable: &str) {
+    let rig = Setup::new()
+        .var(variable, "no-such-table")
+        .redeliver(INPUT_QUEUE, Duration::from_secs(3), 2)
+        .start()
+        .await;
+    let bodies = IDS.map(body);
+    let messages: Vec<(&str, &str)> = IDS
+        .into_iter()
+        .zip(bodies.iter().map(String::as_str))
+        .collect();
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    let failed = failures(&rig, &rig.stack.aggregator, event(&source, &messages)).await;
+    assert_eq!(failed, IDS, "{variable}");
+    rig.until("the log names the table", async || {
+        rig.has_complained("no-such-table")
+    })
+    .await;
+
+    IDS.iter().for_each(|id| rig.send(body(id)));
+    let letters = rig.take(INPUT_DEAD_LETTER_QUEUE, IDS.len()).await;
+    let letters = sorted(letters.iter().map(|letter| letter.body.to_string()));
+    assert_eq!(letters, sorted(bodies), "{variable}");
+    assert_eq!(rig.stack.aggregator.stats().cold_starts, 1, "{variable}");
+    if variable == "DDB_LOCK_TABLE" {
+        // The batches could be opened; whether they have claims cannot be found out.
+        rig.until("the ticket is given back", async || {
+            rig.stack.batch_mapping.stats().returned >= 1
         })
         .await;
-
-        IDS.iter().for_each(|id| rig.send(body(id)));
-        let letters = rig.take(INPUT_DEAD_LETTER_QUEUE, IDS.len()).await;
-        let letters = sorted(letters.iter().map(|letter| letter.body.to_string()));
-        assert_eq!(letters, sorted(bodies), "{variable}");
-        assert_eq!(rig.stack.aggregator.stats().cold_starts, 1, "{variable}");
-        if variable == "DDB_LOCK_TABLE" {
-            // The batches could be opened; whether they have claims cannot be found out.
-            rig.until("the ticket is given back", async || {
-                rig.stack.batch_mapping.stats().returned >= 1
-            })
-            .await;
-            assert!(rig.under_way().await >= 1);
-        }
-        rig.end_with_set_aside(IDS.len(), 0).await;
+        assert!(rig.under_way().await >= 1);
     }
+    rig.end_with_set_aside(IDS.len(), 0).await;
+}
+
+#[tokio::test]
+async fn a_missing_table_fails_the_messages_and_is_named_in_the_log() {
+    tokio::join!(is_missing("DDB_LOCK_TABLE"), is_missing("DDB_BATCH_TABLE"));
 }
 
 #[tokio::test]
@@ -119,37 +121,41 @@ async fn messages_sent_before_the_tables_exist_are_delivered_once_they_do() {
     rig.end().await;
 }
 
+async fn cannot_be_reached(address: SocketAddr, kind: &str) {
+    let rig = Setup::new()
+        .var("AWS_ENDPOINT_URL_DYNAMODB", format!("http://{address}"))
+        .start()
+        .await;
+    let ids: Vec<String> = (0..100).map(|number| format!("m{number:02}")).collect();
+    let bodies: Vec<String> = ids.iter().map(|id| body(id)).collect();
+    let messages: Vec<(&str, &str)> = ids
+        .iter()
+        .map(String::as_str)
+        .zip(bodies.iter().map(String::as_str))
+        .collect();
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    for _ in 0..2 {
+        let failed = failures(&rig, &rig.stack.aggregator, event(&source, &messages)).await;
+        assert_eq!(failed, ids, "{kind}");
+    }
+    assert_eq!(
+        rig.stack.aggregator.stats().cold_starts,
+        1,
+        "{kind}: the environment lives on"
+    );
+    rig.end().await;
+}
+
 #[tokio::test]
 async fn a_dynamodb_that_cannot_be_reached_fails_every_message_before_the_deadline() {
-    let closed = {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        listener.local_addr().expect("it has an address")
-    };
+    let listen = || TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = |listener: &TcpListener| listener.local_addr().expect("it has an address");
+    // Gone again by the end of the statement.
+    let closed = address(&listen());
     // Connections are taken by the system, and nobody ever reads them.
-    let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let silent_address = silent.local_addr().expect("it has an address");
-    for (address, kind) in [(closed, "closed"), (silent_address, "silent")] {
-        let rig = Setup::new()
-            .var("AWS_ENDPOINT_URL_DYNAMODB", format!("http://{address}"))
-            .start()
-            .await;
-        let ids: Vec<String> = (0..100).map(|number| format!("m{number:02}")).collect();
-        let bodies: Vec<String> = ids.iter().map(|id| body(id)).collect();
-        let messages: Vec<(&str, &str)> = ids
-            .iter()
-            .map(String::as_str)
-            .zip(bodies.iter().map(String::as_str))
-            .collect();
-        let source = rig.stack.sqs.arn(INPUT_QUEUE);
-        for _ in 0..2 {
-            let failed = failures(&rig, &rig.stack.aggregator, event(&source, &messages)).await;
-            assert_eq!(failed, ids, "{kind}");
-        }
-        assert_eq!(
-            rig.stack.aggregator.stats().cold_starts,
-            1,
-            "{kind}: the environment lives on"
-        );
-        rig.end().await;
-    }
+    let silent = listen();
+    tokio::join!(
+        cannot_be_reached(closed, "closed"),
+        cannot_be_reached(address(&silent), "silent")
+    );
 }

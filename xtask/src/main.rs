@@ -46,15 +46,38 @@ fn main() -> ExitCode {
 
 fn lint() -> anyhow::Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
-    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ])
 }
 
 /// Builds the protocol without its adapters, and looks at what that build pulls in.
 fn purity() -> anyhow::Result<()> {
     cargo(&["check", "-p", "shared", "--no-default-features"])?;
-    let tree = ["tree", "-p", "shared", "--no-default-features", "--edges", "normal", "--prefix", "none"];
-    let output = Command::new(env!("CARGO")).args(tree).output().context("run cargo tree")?;
-    ensure!(output.status.success(), "cargo tree: {}", String::from_utf8_lossy(&output.stderr));
+    let tree = [
+        "tree",
+        "-p",
+        "shared",
+        "--no-default-features",
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+    ];
+    let output = Command::new(env!("CARGO"))
+        .args(tree)
+        .output()
+        .context("run cargo tree")?;
+    ensure!(
+        output.status.success(),
+        "cargo tree: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let names = String::from_utf8(output.stdout)?;
     let impure: Vec<&str> = names
         .lines()
@@ -73,7 +96,10 @@ fn test() -> anyhow::Result<()> {
 
 fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
     eprintln!("> cargo {}", arguments.join(" "));
-    let status = Command::new(env!("CARGO")).args(arguments).status().context("run cargo")?;
+    let status = Command::new(env!("CARGO"))
+        .args(arguments)
+        .status()
+        .context("run cargo")?;
     if !status.success() {
         bail!("cargo {} failed: {status}", arguments.join(" "));
     }

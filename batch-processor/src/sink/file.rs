@@ -25,7 +25,10 @@ impl FileSink {
         let name = format!("{}.{}", part.number, self.format.extension());
         fs::create_dir_all(&directory)?;
         let temporary = Temporary(directory.join(format!(".{name}.{}.tmp", Uuid::now_v7())));
-        let mut to = Hashing { to: BufWriter::with_capacity(1 << 18, File::create(&temporary.0)?), hasher: blake3::Hasher::new() };
+        let mut to = Hashing {
+            to: BufWriter::with_capacity(1 << 18, File::create(&temporary.0)?),
+            hasher: blake3::Hasher::new(),
+        };
         self.format.write(part, &mut to)?;
         to.flush()?;
         let hash = to.hasher.finalize();
@@ -51,15 +54,20 @@ struct Written {
 impl Sink for FileSink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let Written { path, hash, before } = self.write(part).map_err(|error| match error {
-            RenderError::LineBreak { .. } => SinkError::Permanent { reason: error.to_string() },
-            RenderError::Write(error) => {
-                SinkError::Retryable { reason: format!("`{}`: {error}", self.directory.display()) }
-            }
+            RenderError::LineBreak { .. } => SinkError::Permanent {
+                reason: error.to_string(),
+            },
+            RenderError::Write(error) => SinkError::Retryable {
+                reason: format!("`{}`: {error}", self.directory.display()),
+            },
         })?;
         info!(part_key = part.key(), items_count = part.items.len(), content_hash = %hash, repeated = before.is_some(), "part written");
         match before {
             Some(before) if before != hash => Err(SinkError::Permanent {
-                reason: format!("`{}` exists with other content: hash {before}, ours is {hash}", path.display()),
+                reason: format!(
+                    "`{}` exists with other content: hash {before}, ours is {hash}",
+                    path.display()
+                ),
             }),
             Some(_) | None => Ok(Receipt(format!("blake3:{hash}"))),
         }
@@ -127,7 +135,13 @@ mod tests {
         assert_eq!(first, again);
         let batch = directory.path().join(part(0, &[]).batch_id.to_string());
         assert_eq!(names(&batch), ["0.jsonl"], "no temporary file is left");
-        assert_eq!(fs::read_to_string(batch.join("0.jsonl")).unwrap().lines().count(), 2);
+        assert_eq!(
+            fs::read_to_string(batch.join("0.jsonl"))
+                .unwrap()
+                .lines()
+                .count(),
+            2
+        );
     }
 
     #[tokio::test]
@@ -137,7 +151,10 @@ mod tests {
         sink.deliver(&part(0, &["a"])).await.unwrap();
         let error = sink.deliver(&part(0, &["b"])).await.unwrap_err();
         assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
-        let file = directory.path().join(part(0, &[]).batch_id.to_string()).join("0.txt");
+        let file = directory
+            .path()
+            .join(part(0, &[]).batch_id.to_string())
+            .join("0.txt");
         assert_eq!(fs::read_to_string(file).unwrap(), "a\n");
     }
 

@@ -76,7 +76,10 @@ impl Format {
                     serde_json::to_writer(&mut *to, &envelope).map_err(io::Error::from)?;
                 }
                 Format::Body if item.body.contains(['\n', '\r']) => {
-                    return Err(RenderError::LineBreak { event_id: item.event_id.to_string(), seq: item.seq });
+                    return Err(RenderError::LineBreak {
+                        event_id: item.event_id.to_string(),
+                        seq: item.seq,
+                    });
                 }
                 Format::Body => to.write_all(item.body.as_bytes())?,
             }
@@ -112,7 +115,9 @@ mod tests {
     #[test]
     fn bodies_stand_alone_one_a_line_and_a_line_break_is_refused_by_name() {
         assert_eq!(written(Format::Body, &["a", "b"]).unwrap(), "a\nb\n");
-        let error = written(Format::Body, &["a", "b\nc"]).unwrap_err().to_string();
+        let error = written(Format::Body, &["a", "b\nc"])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("event `e1` (seq 1)"), "{error}");
     }
 }

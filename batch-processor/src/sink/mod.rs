@@ -157,7 +157,12 @@ pub(crate) mod tests_support {
             event_id: format!("e{seq}").parse().unwrap(),
             sqs_message_id: format!("m{seq}").parse().unwrap(),
             body_hash: BodyHash::of(body.as_bytes()),
-            shard: Seat { batch: batch_id, seq: seq as u32, shards: 10 }.shard(),
+            shard: Seat {
+                batch: batch_id,
+                seq: seq as u32,
+                shards: 10,
+            }
+            .shard(),
             seq: seq as u32,
             body: Arc::<str>::from(*body),
             source: "arn:q".parse().unwrap(),
@@ -182,8 +187,22 @@ mod tests {
         for text in ["log:", "file:///data/batches"] {
             assert_eq!(text.parse::<SinkUri>().unwrap().to_string(), text);
         }
-        for wrong in ["", "log", "log:x", "file:", "file://host/x", "file:///", "s3"] {
-            assert!(wrong.parse::<SinkUri>().unwrap_err().contains("file:///directory"), "{wrong}");
+        for wrong in [
+            "",
+            "log",
+            "log:x",
+            "file:",
+            "file://host/x",
+            "file:///",
+            "s3",
+        ] {
+            assert!(
+                wrong
+                    .parse::<SinkUri>()
+                    .unwrap_err()
+                    .contains("file:///directory"),
+                "{wrong}"
+            );
         }
     }
 
@@ -193,6 +212,9 @@ mod tests {
         assert_eq!(hash(&["a", "b"]), hash(&["a", "b"]));
         assert_ne!(hash(&["a", "b"]), hash(&["b", "a"]));
         assert_ne!(hash(&["a", "b"]), hash(&["a"]));
-        assert_eq!(tests_support::part(3, &[]).key(), "0190163d-8694-739b-aea5-966c26f8ad91/3");
+        assert_eq!(
+            tests_support::part(3, &[]).key(),
+            "0190163d-8694-739b-aea5-966c26f8ad91/3"
+        );
     }
 }

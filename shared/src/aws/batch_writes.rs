@@ -145,14 +145,14 @@ fn witness(seqs: &SeqSet) -> Update {
 }
 
 /// Takes the lease: of a sealed batch; of an open one whose window has closed; of one in process whose lease was given
-/// up or has ended, clock skew included; and, on an operator's word, of one in error.
+/// up or has ended, clock skew included; and, on an operator's word, of one in error. Its error is past then.
 fn take_lease(lease: &Lease, at: Timestamp, operator: bool) -> Update {
     let mut condition = "#status = :sealed \
          OR (#status = :open AND #closesAt <= :at) \
          OR (#status = :processing AND (attribute_not_exists(#lockedBy) OR #lockedUntil <= :free))"
         .to_owned();
     let set = "SET #status = :processing, #lockedBy = :owner, #lockedUntil = :until, #dueAt = :dueAt \
-               ADD #attempts :one";
+               REMOVE #error ADD #attempts :one";
     // Not before the epoch in practice; but no lease, however old, has ended before the skew has passed.
     let free = i128::from(at.as_ms()) - CLOCK_SKEW_MAX.as_millis() as i128;
     if operator {
@@ -265,10 +265,12 @@ fn complete(owner: &LeaseOwner, accounts: u64, witnesses: u64, at: Timestamp) ->
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeSet;
 
-    #[test]
-    fn every_name_and_value_of_an_expression_is_given_and_no_other() {
+    use super::*;
+    use crate::protocol::batch::PartState;
+
+    fn one_of_each_kind() -> Vec<BatchWrite> {
         let owner: LeaseOwner = "f/1".parse().unwrap();
         let at = Timestamp::from_ms(10_000);
         let account = Account {
@@ -286,7 +288,16 @@ mod tests {
             at,
             operator,
         };
-        for write in [
+        let freeze = |index| BatchWrite::Freeze {
+            owner: owner.clone(),
+            index,
+            part: PartRecord {
+                members: [1].into_iter().collect(),
+                hash: [7; 32],
+                state: PartState::Frozen,
+            },
+        };
+        vec![
             BatchWrite::Account(account.clone()),
             BatchWrite::Account(Account {
                 settled: SeqSet::new(),
@@ -296,6 +307,8 @@ mod tests {
             BatchWrite::Witness([1].into_iter().collect()),
             lease(false),
             lease(true),
+            freeze(0),
+            freeze(2),
             BatchWrite::Delivered {
                 owner: owner.clone(),
                 index: 3,
@@ -321,39 +334,38 @@ mod tests {
                 witnesses: 2,
                 at,
             },
-        ] {
+        ]
+    }
+
+    #[test]
+    fn every_name_and_value_of_an_expression_is_given_and_no_other() {
+        for write in one_of_each_kind() {
             let update = update(&write);
             let text = format!("{} {}", update.condition, update.expression);
-            let placeholders = |sign: char| -> Vec<String> {
-                let mut found: Vec<String> = text
-                    .split(sign)
-                    .skip(1)
-                    .map(|rest| {
-                        rest.chars()
-                            .take_while(char::is_ascii_alphanumeric)
-                            .collect()
-                    })
-                    .collect();
-                found.sort();
-                found.dedup();
-                found
-            };
-            let sorted = |keys: Vec<&String>| {
-                let mut keys: Vec<String> =
-                    keys.into_iter().map(|key| key[1..].to_owned()).collect();
-                keys.sort();
-                keys
-            };
             assert_eq!(
-                placeholders('#'),
-                sorted(update.names.keys().collect()),
+                placeholders(&text, '#'),
+                sorted(update.names.keys()),
                 "{text}"
             );
             assert_eq!(
-                placeholders(':'),
-                sorted(update.values.keys().collect()),
+                placeholders(&text, ':'),
+                sorted(update.values.keys()),
                 "{text}"
             );
         }
+    }
+
+    /// The placeholders of an expression that begin with `sign`, without it.
+    fn placeholders(text: &str, sign: char) -> BTreeSet<String> {
+        let name = |rest: &str| -> String {
+            rest.chars()
+                .take_while(char::is_ascii_alphanumeric)
+                .collect()
+        };
+        text.split(sign).skip(1).map(name).collect()
+    }
+
+    fn sorted<'a>(keys: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
+        keys.map(|key| key[1..].to_owned()).collect()
     }
 }

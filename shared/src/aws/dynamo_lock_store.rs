@@ -13,7 +13,7 @@ use super::lock_items::{
 use super::partiql::{self, Statements};
 use super::put;
 use crate::config::WriteMode;
-use crate::ids::{BatchShard, EventId};
+use crate::ids::{BatchShard, EventId, Place};
 use crate::limits::{BATCH_GET_KEYS_MAX, PARTIQL_STATEMENTS_MAX};
 use crate::ports::{
     ClaimReply, IndexEntry, IndexPage, LockStore, PortError, ReleaseReply, StoredEvent,
@@ -197,7 +197,7 @@ impl LockStore for DynamoLockStore {
 
     async fn release(
         &self,
-        items: &[(EventId, BatchShard)],
+        items: &[(EventId, Place)],
         expires_at: Option<Timestamp>,
     ) -> Vec<ReleaseReply> {
         match self.mode {
@@ -206,8 +206,8 @@ impl LockStore for DynamoLockStore {
             }
             WriteMode::Put => {
                 let release =
-                    |(id, shard)| put::release(&self.client, &self.table, (id, shard), expires_at);
-                join_all(items.iter().map(|(id, shard)| release((id, *shard)))).await
+                    |(id, place)| put::release(&self.client, &self.table, (id, place), expires_at);
+                join_all(items.iter().map(|(id, place)| release((id, *place)))).await
             }
         }
     }

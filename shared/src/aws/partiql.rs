@@ -9,12 +9,12 @@ use aws_sdk_dynamodb::types::{
     BatchStatementResponse,
 };
 
-use super::attributes::{s, ttl};
+use super::attributes::{n, s, ttl};
 use super::errors::{DYNAMODB, is_item_too_large, meaning, port_error, repeated};
 use super::lock_items::{
-    BATCH_ID, EXPIRES_AT, MESSAGE_ID, OF_LIVE_CLAIMS, claim_names, claim_values, unstorable,
+    BATCH_ID, EXPIRES_AT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, claim_names, claim_values, unstorable,
 };
-use crate::ids::{BatchShard, EventId};
+use crate::ids::{EventId, Place};
 use crate::ports::{ClaimReply, PortError, ReleaseReply};
 use crate::protocol::claim::Claim;
 use crate::time::Timestamp;
@@ -27,7 +27,7 @@ pub(super) struct Statements {
     insert: [[String; 2]; 2],
     /// Makes a tombstone of a claim; permitted only while it is this batch's.
     tombstone: String,
-    /// Deletes a claim; permitted only while it is this batch's.
+    /// Deletes a claim; permitted only while it holds this place.
     delete: String,
 }
 
@@ -45,7 +45,7 @@ impl Statements {
             .map(|name| format!(" REMOVE \"{name}\""))
             .collect();
         // An UPDATE of a missing item fails as its condition does, unlike an UpdateItem, which would create it.
-        let mine = format!("WHERE \"{MESSAGE_ID}\" = ? AND \"{BATCH_ID}\" = ?");
+        let mine = format!("WHERE \"{MESSAGE_ID}\" = ? AND \"{BATCH_ID}\" = ? AND \"{SEQ}\" = ?");
         Statements {
             table: table.to_owned(),
             insert: [
@@ -66,13 +66,13 @@ impl Statements {
     fn release(
         &self,
         id: &EventId,
-        shard: BatchShard,
+        place: Place,
         expires_at: Option<Timestamp>,
     ) -> BatchStatementRequest {
-        let (id, shard) = (s(id.as_str()), s(shard.to_string()));
+        let (id, shard, seq) = (s(id.as_str()), s(place.shard.to_string()), n(place.seq));
         match expires_at {
-            Some(expires_at) => statement(&self.tombstone, vec![ttl(expires_at), id, shard]),
-            None => statement(&self.delete, vec![id, shard]),
+            Some(expires_at) => statement(&self.tombstone, vec![ttl(expires_at), id, shard, seq]),
+            None => statement(&self.delete, vec![id, shard, seq]),
         }
     }
 }
@@ -128,12 +128,12 @@ fn met_before(earlier: &[Claim], claim: &Claim) -> Option<ClaimReply> {
 pub(super) async fn release(
     client: &Client,
     statements: &Statements,
-    items: &[(EventId, BatchShard)],
+    items: &[(EventId, Place)],
     expires_at: Option<Timestamp>,
 ) -> Vec<ReleaseReply> {
     let requests = items
         .iter()
-        .map(|(id, shard)| statements.release(id, *shard, expires_at))
+        .map(|(id, place)| statements.release(id, *place, expires_at))
         .collect();
     execute(client, statements, requests)
         .await

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use super::attributes::{n, s, ttl};
 use super::errors::{DYNAMODB, is_item_too_large, port_error};
 use super::lock_items::{claim_item, key, read_lock_item, unstorable};
-use crate::ids::{BatchShard, EventId};
+use crate::ids::{EventId, Place};
 use crate::ports::{ClaimReply, ReleaseReply};
 use crate::protocol::claim::{Claim, LockItem, LockState};
 use crate::time::Timestamp;
@@ -24,8 +24,8 @@ const SAME_LIVE_CLAIM: &str = "batchId = :batchId AND seq = :seq AND sqsMessageI
 /// Permits the write only while the item is the tombstone of this message with this end.
 const SAME_TOMBSTONE: &str =
     "attribute_not_exists(batchId) AND sqsMessageId = :sqsMessageId AND expiresAt = :expiresAt";
-/// Permits the write only while the item is a live claim of this batch; not where there is no item.
-const SAME_BATCH: &str = "batchId = :batchId";
+/// Permits the write only while the item is the live claim of this seat; not where there is no item.
+const SAME_PLACE: &str = "batchId = :batchId AND seq = :seq";
 /// Makes a tombstone of a claim. Removing an attribute that the item does not have is no error.
 const TO_TOMBSTONE: &str =
     "SET expiresAt = :expiresAt REMOVE batchId, seq, message, #source, sentAt, attributes";
@@ -109,7 +109,7 @@ fn refused_put(table: &str, error: SdkError<PutItemError, HttpResponse>) -> Clai
 pub(super) async fn release(
     client: &Client,
     table: &str,
-    (id, shard): (&EventId, BatchShard),
+    (id, place): (&EventId, Place),
     expires_at: Option<Timestamp>,
 ) -> ReleaseReply {
     match expires_at {
@@ -118,10 +118,11 @@ pub(super) async fn release(
                 .update_item()
                 .table_name(table)
                 .set_key(Some(key(id)))
-                .condition_expression(SAME_BATCH)
+                .condition_expression(SAME_PLACE)
                 .update_expression(TO_TOMBSTONE)
                 .expression_attribute_names("#source", "source")
-                .expression_attribute_values(":batchId", s(shard.to_string()))
+                .expression_attribute_values(":batchId", s(place.shard.to_string()))
+                .expression_attribute_values(":seq", n(place.seq))
                 .expression_attribute_values(":expiresAt", ttl(expires_at));
             release_reply(table, call.send().await)
         }
@@ -130,8 +131,9 @@ pub(super) async fn release(
                 .delete_item()
                 .table_name(table)
                 .set_key(Some(key(id)))
-                .condition_expression(SAME_BATCH)
-                .expression_attribute_values(":batchId", s(shard.to_string()));
+                .condition_expression(SAME_PLACE)
+                .expression_attribute_values(":batchId", s(place.shard.to_string()))
+                .expression_attribute_values(":seq", n(place.seq));
             release_reply(table, call.send().await)
         }
     }

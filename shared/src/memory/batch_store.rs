@@ -26,7 +26,9 @@ impl MemoryBatchStore {
 
 impl BatchStore for MemoryBatchStore {
     async fn create(&self, record: &BatchRecord) -> Result<(), PortError> {
-        locked(&self.0).entry(record.batch_id).or_insert_with(|| record.clone());
+        locked(&self.0)
+            .entry(record.batch_id)
+            .or_insert_with(|| record.clone());
         Ok(())
     }
 
@@ -49,10 +51,18 @@ impl BatchStore for MemoryBatchStore {
         })
     }
 
-    async fn overdue(&self, status: Status, now: Timestamp, max: usize) -> Result<Vec<BatchRecord>, PortError> {
+    async fn overdue(
+        &self,
+        status: Status,
+        now: Timestamp,
+        max: usize,
+    ) -> Result<Vec<BatchRecord>, PortError> {
         let records = locked(&self.0);
-        let mut due: Vec<BatchRecord> =
-            records.values().filter(|record| record.status == Some(status) && record.due_at < now).cloned().collect();
+        let mut due: Vec<BatchRecord> = records
+            .values()
+            .filter(|record| record.status == Some(status) && record.due_at < now)
+            .cloned()
+            .collect();
         due.sort_by_key(|record| record.due_at);
         due.truncate(max);
         Ok(due)

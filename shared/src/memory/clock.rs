@@ -79,7 +79,11 @@ mod tests {
     fn one_seed_gives_one_sequence_of_batch_ids_sorted_by_time() {
         let ids = |seed| {
             let entropy = SeededEntropy::new(seed);
-            [1_000, 2_000, 3_000].map(|ms| entropy.batch_id(Timestamp::from_ms(1_700_000_000_000 + ms)).to_string())
+            [1_000, 2_000, 3_000].map(|ms| {
+                entropy
+                    .batch_id(Timestamp::from_ms(1_700_000_000_000 + ms))
+                    .to_string()
+            })
         };
         assert_eq!(ids(1), ids(1));
         assert_ne!(ids(1), ids(2));

@@ -2,9 +2,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::locked;
-use crate::ids::{BatchShard, EventId};
+use crate::ids::{BatchShard, EventId, Place};
 use crate::limits::{BATCH_GET_KEYS_MAX, DYNAMODB_ITEM_BYTES_MAX, PARTIQL_STATEMENTS_MAX};
-use crate::ports::{ClaimReply, IndexEntry, IndexPage, LockStore, PortError, ReleaseReply, StoredEvent};
+use crate::ports::{
+    ClaimReply, IndexEntry, IndexPage, LockStore, PortError, ReleaseReply, StoredEvent,
+};
 use crate::protocol::claim::{Claim, LockItem, LockState};
 use crate::time::Timestamp;
 
@@ -30,7 +32,10 @@ impl MemoryLockStore {
 
     /// Every item, by event id.
     pub fn items(&self) -> Vec<(EventId, LockItem)> {
-        locked(&self.0).iter().map(|(id, stored)| (id.clone(), stored.item.clone())).collect()
+        locked(&self.0)
+            .iter()
+            .map(|(id, stored)| (id.clone(), stored.item.clone()))
+            .collect()
     }
 }
 
@@ -43,7 +48,10 @@ impl Stored {
                 sqs_message_id: candidate.sqs_message_id.clone(),
                 body_hash: candidate.body_hash,
                 past: claim.past.clone(),
-                state: LockState::Live { shard, seq: claim.seat.seq },
+                state: LockState::Live {
+                    shard,
+                    seq: claim.seat.seq,
+                },
             },
             event: Some(StoredEvent {
                 event_id: candidate.event_id.clone(),
@@ -61,7 +69,8 @@ impl Stored {
 
 fn unstorable(claim: &Claim) -> Option<ClaimReply> {
     let bytes = claim.candidate.item_bytes();
-    (bytes > DYNAMODB_ITEM_BYTES_MAX).then(|| ClaimReply::Unstorable(format!("item of `{bytes}` bytes")))
+    (bytes > DYNAMODB_ITEM_BYTES_MAX)
+        .then(|| ClaimReply::Unstorable(format!("item of `{bytes}` bytes")))
 }
 
 impl LockStore for MemoryLockStore {
@@ -70,18 +79,24 @@ impl LockStore for MemoryLockStore {
     }
 
     async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply> {
-        assert!(claims.len() <= PARTIQL_STATEMENTS_MAX, "{} claims in one request", claims.len());
+        assert!(
+            claims.len() <= PARTIQL_STATEMENTS_MAX,
+            "{} claims in one request",
+            claims.len()
+        );
         let mut items = locked(&self.0);
         let mut replies = Vec::with_capacity(claims.len());
         for claim in claims {
-            replies.push(match (unstorable(claim), items.get(&claim.candidate.event_id)) {
-                (Some(reply), _) => reply,
-                (None, Some(stored)) => ClaimReply::Exists(Some(stored.item.clone())),
-                (None, None) => {
-                    items.insert(claim.candidate.event_id.clone(), Stored::of(claim));
-                    ClaimReply::Written
-                }
-            });
+            replies.push(
+                match (unstorable(claim), items.get(&claim.candidate.event_id)) {
+                    (Some(reply), _) => reply,
+                    (None, Some(stored)) => ClaimReply::Exists(Some(stored.item.clone())),
+                    (None, None) => {
+                        items.insert(claim.candidate.event_id.clone(), Stored::of(claim));
+                        ClaimReply::Written
+                    }
+                },
+            );
         }
         replies
     }
@@ -101,27 +116,56 @@ impl LockStore for MemoryLockStore {
     }
 
     async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError> {
-        assert!(ids.len() <= BATCH_GET_KEYS_MAX, "{} keys in one request", ids.len());
+        assert!(
+            ids.len() <= BATCH_GET_KEYS_MAX,
+            "{} keys in one request",
+            ids.len()
+        );
         let items = locked(&self.0);
-        Ok(ids.iter().map(|id| items.get(id).map(|stored| stored.item.clone())).collect())
+        Ok(ids
+            .iter()
+            .map(|id| items.get(id).map(|stored| stored.item.clone()))
+            .collect())
     }
 
-    async fn read_events(&self, ids: &[EventId]) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError> {
-        assert!(ids.len() <= BATCH_GET_KEYS_MAX, "{} keys in one request", ids.len());
+    async fn read_events(
+        &self,
+        ids: &[EventId],
+    ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError> {
+        assert!(
+            ids.len() <= BATCH_GET_KEYS_MAX,
+            "{} keys in one request",
+            ids.len()
+        );
         let items = locked(&self.0);
-        Ok((ids.iter().filter_map(|id| items.get(id)?.event.clone()).collect(), Vec::new()))
+        Ok((
+            ids.iter()
+                .filter_map(|id| items.get(id)?.event.clone())
+                .collect(),
+            Vec::new(),
+        ))
     }
 
-    async fn release(&self, released: &[(EventId, BatchShard)], expires_at: Option<Timestamp>) -> Vec<ReleaseReply> {
-        assert!(released.len() <= PARTIQL_STATEMENTS_MAX, "{} releases in one request", released.len());
+    async fn release(
+        &self,
+        released: &[(EventId, Place)],
+        expires_at: Option<Timestamp>,
+    ) -> Vec<ReleaseReply> {
+        assert!(
+            released.len() <= PARTIQL_STATEMENTS_MAX,
+            "{} releases in one request",
+            released.len()
+        );
         let mut items = locked(&self.0);
-        for (id, shard) in released {
-            let Some(stored) = items.get_mut(id) else { continue };
+        for (id, place) in released {
+            let Some(stored) = items.get_mut(id) else {
+                continue;
+            };
             match (&stored.event, expires_at) {
-                (Some(event), None) if event.shard == *shard => {
+                (Some(event), None) if event.place() == *place => {
                     items.remove(id);
                 }
-                (Some(event), Some(expires_at)) if event.shard == *shard => {
+                (Some(event), Some(expires_at)) if event.place() == *place => {
                     stored.event = None;
                     stored.item.state = LockState::Tombstone { expires_at };
                 }
@@ -131,17 +175,27 @@ impl LockStore for MemoryLockStore {
         released.iter().map(|_| ReleaseReply::Released).collect()
     }
 
-    async fn index(&self, shard: BatchShard, after: Option<&IndexEntry>) -> Result<IndexPage, PortError> {
+    async fn index(
+        &self,
+        shard: BatchShard,
+        after: Option<&IndexEntry>,
+    ) -> Result<IndexPage, PortError> {
         let items = locked(&self.0);
         let mut entries: Vec<IndexEntry> = items
             .values()
             .filter_map(|stored| stored.event.as_ref())
             .filter(|event| event.shard == shard)
-            .map(|event| IndexEntry { event_id: event.event_id.clone(), seq: event.seq })
+            .map(|event| IndexEntry {
+                event_id: event.event_id.clone(),
+                seq: event.seq,
+            })
             .filter(|entry| after.is_none_or(|after| entry.seq > after.seq))
             .collect();
         entries.sort_by_key(|entry| entry.seq);
-        let next = entries.get(PAGE_ENTRIES - 1).filter(|_| entries.len() > PAGE_ENTRIES).cloned();
+        let next = entries
+            .get(PAGE_ENTRIES - 1)
+            .filter(|_| entries.len() > PAGE_ENTRIES)
+            .cloned();
         entries.truncate(PAGE_ENTRIES);
         Ok(IndexPage { entries, next })
     }

@@ -43,10 +43,10 @@ pub struct BatchLimits {
 /// A batch being opened. Nothing may be claimed into it yet.
 #[derive(Debug)]
 #[must_use = "an opening that is neither finished nor failed blocks its slot"]
+#[non_exhaustive]
 pub struct Opening {
     /// Whose batch it will be.
     pub slot: Slot,
-    _private: (),
 }
 
 /// An opening whose record is acknowledged and whose ticket is not.
@@ -70,14 +70,22 @@ pub struct Opened {
 impl Opening {
     /// The batch record is in the table.
     pub fn record_acknowledged(self, id: BatchId, closes_at: Timestamp) -> Recorded {
-        Recorded { slot: self.slot, id, closes_at }
+        Recorded {
+            slot: self.slot,
+            id,
+            closes_at,
+        }
     }
 }
 
 impl Recorded {
     /// The ticket is in the queue.
     pub fn ticket_acknowledged(self) -> Opened {
-        Opened { slot: self.slot, id: self.id, closes_at: self.closes_at }
+        Opened {
+            slot: self.slot,
+            id: self.id,
+            closes_at: self.closes_at,
+        }
     }
 }
 
@@ -188,7 +196,11 @@ impl OpenBatch {
     }
 
     fn seat(&mut self, bytes: u64) -> Seat {
-        let seat = Seat { batch: self.id, seq: self.next_seq, shards: self.limits.shards };
+        let seat = Seat {
+            batch: self.id,
+            seq: self.next_seq,
+            shards: self.limits.shards,
+        };
         self.next_seq += 1;
         self.in_flight += 1;
         self.in_flight_bytes += bytes;
@@ -228,7 +240,11 @@ pub struct Allocator {
 impl Allocator {
     /// No batch yet.
     pub fn new(limits: BatchLimits) -> Allocator {
-        Allocator { limits, current: BTreeMap::new(), batches: BTreeMap::new() }
+        Allocator {
+            limits,
+            current: BTreeMap::new(),
+            batches: BTreeMap::new(),
+        }
     }
 
     /// Seats for as many of `sizes` (body bytes, in order) as there is room for.
@@ -241,7 +257,10 @@ impl Allocator {
             None => self.start_opening(slot),
             Some(Current::Batch(id)) => {
                 let id = *id;
-                let batch = self.batches.get_mut(&id).expect("a current batch is in the table of batches");
+                let batch = self
+                    .batches
+                    .get_mut(&id)
+                    .expect("a current batch is in the table of batches");
                 if deadline < batch.closes_at && !batch.is_full() {
                     let seats: Vec<Seat> = sizes
                         .iter()
@@ -264,20 +283,27 @@ impl Allocator {
 
     fn start_opening(&mut self, slot: &Slot) -> Seating {
         if slot.key.is_some() && self.keyed() >= self.limits.keys_max {
-            return Seating::TooManyKeys { keys_max: self.limits.keys_max };
+            return Seating::TooManyKeys {
+                keys_max: self.limits.keys_max,
+            };
         }
         self.current.insert(slot.clone(), Current::Opening);
-        Seating::Open(Opening { slot: slot.clone(), _private: () })
+        Seating::Open(Opening { slot: slot.clone() })
     }
 
     fn keyed(&self) -> usize {
-        self.current.keys().filter(|slot| slot.key.is_some()).count()
+        self.current
+            .keys()
+            .filter(|slot| slot.key.is_some())
+            .count()
     }
 
     /// A batch may now be claimed into.
     pub fn opened(&mut self, opened: Opened) {
-        self.current.insert(opened.slot.clone(), Current::Batch(opened.id));
-        self.batches.insert(opened.id, OpenBatch::new(opened, self.limits));
+        self.current
+            .insert(opened.slot.clone(), Current::Batch(opened.id));
+        self.batches
+            .insert(opened.id, OpenBatch::new(opened, self.limits));
     }
 
     /// An opening came to nothing; the next one who asks may try again.
@@ -289,7 +315,9 @@ impl Allocator {
 
     /// The attempt of `seat`, whose body has `bytes`, ended.
     pub fn settle(&mut self, seat: Seat, bytes: u64, end: SeatEnd) {
-        let Some(batch) = self.batches.get_mut(&seat.batch) else { return };
+        let Some(batch) = self.batches.get_mut(&seat.batch) else {
+            return;
+        };
         batch.in_flight -= 1;
         batch.in_flight_bytes -= bytes;
         match end {
@@ -337,7 +365,12 @@ impl Allocator {
     /// Whoever calls this owns the seal; no other invocation is handed the same batch.
     pub fn take_sealable(&mut self) -> Vec<Sealable> {
         let done = |batch: &OpenBatch| (batch.retired || batch.is_full()) && batch.in_flight == 0;
-        let ids: Vec<BatchId> = self.batches.values().filter(|batch| done(batch)).map(|batch| batch.id).collect();
+        let ids: Vec<BatchId> = self
+            .batches
+            .values()
+            .filter(|batch| done(batch))
+            .map(|batch| batch.id)
+            .collect();
         ids.into_iter()
             .filter_map(|id| self.batches.remove(&id))
             .map(|mut batch| {

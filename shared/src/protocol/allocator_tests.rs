@@ -4,17 +4,29 @@ const DEADLINE: Timestamp = Timestamp::from_ms(15_000);
 const CLOSES: Timestamp = Timestamp::from_ms(30_000);
 
 fn limits(items_max: u64, bytes_max: u64) -> BatchLimits {
-    BatchLimits { items_max, bytes_max, shards: 10, keys_max: 2 }
+    BatchLimits {
+        items_max,
+        bytes_max,
+        shards: 10,
+        keys_max: 2,
+    }
 }
 
 fn slot(source: &str, key: Option<&str>) -> Slot {
-    Slot { source: source.parse().unwrap(), key: key.map(|key| key.parse().unwrap()) }
+    Slot {
+        source: source.parse().unwrap(),
+        key: key.map(|key| key.parse().unwrap()),
+    }
 }
 
 fn open(allocator: &mut Allocator, slot: &Slot, n: u128) -> BatchId {
     let id = BatchId::new(uuid::Uuid::from_u128(n));
     match allocator.seat(slot, &[1], DEADLINE) {
-        Seating::Open(opening) => allocator.opened(opening.record_acknowledged(id, CLOSES).ticket_acknowledged()),
+        Seating::Open(opening) => allocator.opened(
+            opening
+                .record_acknowledged(id, CLOSES)
+                .ticket_acknowledged(),
+        ),
         other => panic!("expected to open, got {other:?}"),
     }
     id
@@ -31,10 +43,18 @@ fn seats(seating: Seating) -> Vec<Seat> {
 fn others_wait_for_the_one_who_opens() {
     let mut allocator = Allocator::new(limits(10, 1_000));
     let slot = slot("q", None);
-    let Seating::Open(opening) = allocator.seat(&slot, &[1], DEADLINE) else { panic!("nothing is open") };
-    assert!(matches!(allocator.seat(&slot, &[1], DEADLINE), Seating::Wait));
+    let Seating::Open(opening) = allocator.seat(&slot, &[1], DEADLINE) else {
+        panic!("nothing is open")
+    };
+    assert!(matches!(
+        allocator.seat(&slot, &[1], DEADLINE),
+        Seating::Wait
+    ));
     allocator.opening_failed(&opening.slot);
-    assert!(matches!(allocator.seat(&slot, &[1], DEADLINE), Seating::Open(_)));
+    assert!(matches!(
+        allocator.seat(&slot, &[1], DEADLINE),
+        Seating::Open(_)
+    ));
 }
 
 #[test]
@@ -44,20 +64,37 @@ fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
     let id = open(&mut allocator, &slot, 1);
     let first = seats(allocator.seat(&slot, &[1; 6], DEADLINE));
     assert_eq!(first.len(), 4);
-    assert!(matches!(allocator.seat(&slot, &[1; 2], DEADLINE), Seating::Wait));
+    assert!(matches!(
+        allocator.seat(&slot, &[1; 2], DEADLINE),
+        Seating::Wait
+    ));
     allocator.settle(first[0], 1, SeatEnd::Free);
     for seat in &first[1..] {
         allocator.settle(*seat, 1, SeatEnd::Claimed);
     }
     assert!(allocator.take_sealable().is_empty());
     let second = seats(allocator.seat(&slot, &[1; 2], DEADLINE));
-    assert_eq!(second, [Seat { batch: id, seq: 4, shards: 10 }], "the place is given again, the seq is not");
+    assert_eq!(
+        second,
+        [Seat {
+            batch: id,
+            seq: 4,
+            shards: 10
+        }],
+        "the place is given again, the seq is not"
+    );
     allocator.settle(second[0], 1, SeatEnd::Claimed);
     let sealable = allocator.take_sealable();
     assert_eq!(sealable.len(), 1);
     let account = &sealable[0].account;
-    assert_eq!((account.confirmed, account.uncertain, account.settled.len()), (4, 0, 5));
-    assert!(matches!(allocator.seat(&slot, &[1], DEADLINE), Seating::Open(_)));
+    assert_eq!(
+        (account.confirmed, account.uncertain, account.settled.len()),
+        (4, 0, 5)
+    );
+    assert!(matches!(
+        allocator.seat(&slot, &[1], DEADLINE),
+        Seating::Open(_)
+    ));
 }
 
 #[test]
@@ -67,10 +104,20 @@ fn bytes_fill_a_batch_too_but_one_body_always_fits() {
     open(&mut allocator, &slot, 1);
     let large = seats(allocator.seat(&slot, &[150, 10], DEADLINE));
     assert_eq!(large.len(), 1);
-    assert!(matches!(allocator.seat(&slot, &[10], DEADLINE), Seating::Wait));
+    assert!(matches!(
+        allocator.seat(&slot, &[10], DEADLINE),
+        Seating::Wait
+    ));
     allocator.settle(large[0], 150, SeatEnd::Claimed);
-    assert!(matches!(allocator.seat(&slot, &[10], DEADLINE), Seating::Open(_)));
-    assert_eq!(allocator.take_sealable().len(), 1, "what no further body fits into is sealed");
+    assert!(matches!(
+        allocator.seat(&slot, &[10], DEADLINE),
+        Seating::Open(_)
+    ));
+    assert_eq!(
+        allocator.take_sealable().len(),
+        1,
+        "what no further body fits into is sealed"
+    );
 }
 
 #[test]
@@ -80,13 +127,23 @@ fn an_invocation_that_outlives_the_window_opens_its_own_batch() {
     let id = open(&mut allocator, &slot, 1);
     let seat = seats(allocator.seat(&slot, &[1], Timestamp::from_ms(29_999)))[0];
     allocator.retire_past(CLOSES);
-    assert!(allocator.take_sealable().is_empty(), "an attempt is still under way");
-    assert!(matches!(allocator.seat(&slot, &[1], CLOSES), Seating::Open(_)));
+    assert!(
+        allocator.take_sealable().is_empty(),
+        "an attempt is still under way"
+    );
+    assert!(matches!(
+        allocator.seat(&slot, &[1], CLOSES),
+        Seating::Open(_)
+    ));
     allocator.settle(seat, 1, SeatEnd::Claimed);
     let sealable = allocator.take_sealable();
     assert_eq!(sealable[0].id, id);
     assert_eq!(sealable[0].account.confirmed, 1);
-    assert_eq!(allocator.account(id), None, "whoever took it owns its last account");
+    assert_eq!(
+        allocator.account(id),
+        None,
+        "whoever took it owns its last account"
+    );
 }
 
 #[test]
@@ -97,10 +154,21 @@ fn what_is_uncertain_keeps_its_place_and_is_not_settled() {
     let both = seats(allocator.seat(&slot, &[1, 1], DEADLINE));
     allocator.settle(both[0], 1, SeatEnd::Uncertain);
     let account = allocator.account(id).unwrap();
-    assert_eq!((account.confirmed, account.uncertain, account.settled.len(), account.version), (0, 1, 0, 1));
+    assert_eq!(
+        (
+            account.confirmed,
+            account.uncertain,
+            account.settled.len(),
+            account.version
+        ),
+        (0, 1, 0, 1)
+    );
     allocator.settle(both[1], 1, SeatEnd::Claimed);
     let account = &allocator.take_sealable()[0].account;
-    assert_eq!((account.confirmed, account.uncertain, account.version), (1, 1, 2));
+    assert_eq!(
+        (account.confirmed, account.uncertain, account.version),
+        (1, 1, 2)
+    );
 }
 
 #[test]
@@ -113,7 +181,10 @@ fn a_retired_batch_is_sealed_as_it_is_and_another_one_opened() {
     assert!(allocator.take_sealable().is_empty());
     allocator.retire(&slot);
     assert_eq!(allocator.take_sealable()[0].account.confirmed, 1);
-    assert!(matches!(allocator.seat(&slot, &[1], DEADLINE), Seating::Open(_)));
+    assert!(matches!(
+        allocator.seat(&slot, &[1], DEADLINE),
+        Seating::Open(_)
+    ));
 }
 
 #[test]
@@ -125,5 +196,8 @@ fn keyed_batches_are_capped_and_others_are_not() {
     assert!(matches!(third, Seating::TooManyKeys { keys_max: 2 }));
     open(&mut allocator, &slot("q", None), 3);
     allocator.retire_past(CLOSES);
-    assert!(matches!(allocator.seat(&slot("q", Some("c")), &[1], CLOSES), Seating::Open(_)));
+    assert!(matches!(
+        allocator.seat(&slot("q", Some("c")), &[1], CLOSES),
+        Seating::Open(_)
+    ));
 }

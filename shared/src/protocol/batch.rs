@@ -29,7 +29,12 @@ pub enum Status {
 
 impl Status {
     /// All of them, as the sweep asks for them.
-    pub const ALL: [Status; 4] = [Status::Open, Status::Sealed, Status::Processing, Status::Error];
+    pub const ALL: [Status; 4] = [
+        Status::Open,
+        Status::Sealed,
+        Status::Processing,
+        Status::Error,
+    ];
 
     /// The `status` attribute.
     pub const fn as_str(self) -> &'static str {
@@ -193,7 +198,9 @@ impl BatchRecord {
     }
 
     fn leased_by(&self, owner: &LeaseOwner) -> bool {
-        self.lease.as_ref().is_some_and(|lease| lease.owner == *owner)
+        self.lease
+            .as_ref()
+            .is_some_and(|lease| lease.owner == *owner)
     }
 }
 
@@ -300,7 +307,11 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.witnessed.extend_from(seqs);
             next.witnesses += 1;
         }
-        BatchWrite::Lease { lease, at, operator } => {
+        BatchWrite::Lease {
+            lease,
+            at,
+            operator,
+        } => {
             (may_lease(record, *at, *operator) == LeaseVerdict::Free).then_some(())?;
             next.status = Some(Status::Processing);
             next.lease = Some(lease.clone());
@@ -313,11 +324,21 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.parts.push(part.clone());
             next.verify_at = None;
         }
-        BatchWrite::Delivered { owner, index, receipt } => {
+        BatchWrite::Delivered {
+            owner,
+            index,
+            receipt,
+        } => {
             (record.leased_by(owner) && *index < record.parts.len()).then_some(())?;
-            next.parts[*index].state = PartState::Delivered { receipt: receipt.clone() };
+            next.parts[*index].state = PartState::Delivered {
+                receipt: receipt.clone(),
+            };
         }
-        BatchWrite::GiveUp { owner, due_at, verify_at } => {
+        BatchWrite::GiveUp {
+            owner,
+            due_at,
+            verify_at,
+        } => {
             record.leased_by(owner).then_some(())?;
             next.lease = None;
             next.due_at = *due_at;
@@ -329,8 +350,15 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.lease = None;
             next.error = Some(error.clone());
         }
-        BatchWrite::Complete { owner, accounts, witnesses, at } => {
-            (record.leased_by(owner) && record.accounts == *accounts && record.witnesses == *witnesses)
+        BatchWrite::Complete {
+            owner,
+            accounts,
+            witnesses,
+            at,
+        } => {
+            (record.leased_by(owner)
+                && record.accounts == *accounts
+                && record.witnesses == *witnesses)
                 .then_some(())?;
             next.status = None;
             next.lease = None;
@@ -355,16 +383,23 @@ fn take_account(record: &mut BatchRecord, account: &Account) -> Option<()> {
 pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
     match write {
         BatchWrite::Account(account) => record.accounts >= account.version,
-        BatchWrite::Seal { account, .. } => record.accounts >= account.version && record.sealed_at.is_some(),
+        BatchWrite::Seal { account, .. } => {
+            record.accounts >= account.version && record.sealed_at.is_some()
+        }
         BatchWrite::Witness(_) => false,
         BatchWrite::Lease { lease, .. } => record.lease.as_ref() == Some(lease),
         BatchWrite::Freeze { owner, index, part } => {
             record.leased_by(owner)
-                && record.parts.get(*index).is_some_and(|have| have.members == part.members && have.hash == part.hash)
+                && record
+                    .parts
+                    .get(*index)
+                    .is_some_and(|have| have.members == part.members && have.hash == part.hash)
         }
         BatchWrite::Delivered { .. } => false,
         BatchWrite::GiveUp { owner, .. } => !record.leased_by(owner),
-        BatchWrite::Fail { error, .. } => record.status == Some(Status::Error) && record.error.as_ref() == Some(error),
+        BatchWrite::Fail { error, .. } => {
+            record.status == Some(Status::Error) && record.error.as_ref() == Some(error)
+        }
         BatchWrite::Complete { .. } => record.status.is_none() && record.completed_at.is_some(),
     }
 }
@@ -398,10 +433,14 @@ pub fn may_lease(record: &BatchRecord, now: Timestamp, operator: bool) -> LeaseV
         Some(Status::Error) => LeaseVerdict::InError,
         Some(Status::Sealed) => LeaseVerdict::Free,
         Some(Status::Open) if record.closes_at <= now => LeaseVerdict::Free,
-        Some(Status::Open) => LeaseVerdict::TooEarly { closes_at: record.closes_at },
+        Some(Status::Open) => LeaseVerdict::TooEarly {
+            closes_at: record.closes_at,
+        },
         Some(Status::Processing) => match &record.lease {
             // The owner is stopped at its deadline by its own clock; ours may be ahead.
-            Some(lease) if lease.until + CLOCK_SKEW_MAX > now => LeaseVerdict::Held { until: lease.until },
+            Some(lease) if lease.until + CLOCK_SKEW_MAX > now => {
+                LeaseVerdict::Held { until: lease.until }
+            }
             Some(_) | None => LeaseVerdict::Free,
         },
     }
@@ -432,12 +471,19 @@ impl Closing {
     ///
     /// # Errors
     /// [`NoWindow`] when the ticket could not be delayed past the deadline; the same configuration fails every time.
-    pub fn plan(now: Timestamp, deadline: Timestamp, window: Duration) -> Result<Closing, NoWindow> {
+    pub fn plan(
+        now: Timestamp,
+        deadline: Timestamp,
+        window: Duration,
+    ) -> Result<Closing, NoWindow> {
         // One second less than SQS allows: the delay is rounded up.
         let latest = now + (SQS_DELAY_MAX - CLOCK_SKEW_MAX - Duration::from_secs(1));
         let closes_at = (deadline + window).min(latest);
         if closes_at <= deadline {
-            return Err(NoWindow { remaining_secs: (deadline - now).as_secs(), max_secs: SQS_DELAY_MAX.as_secs() });
+            return Err(NoWindow {
+                remaining_secs: (deadline - now).as_secs(),
+                max_secs: SQS_DELAY_MAX.as_secs(),
+            });
         }
         Ok(Closing { closes_at })
     }
@@ -513,7 +559,12 @@ pub enum EmptyLook {
 }
 
 /// Judges an empty look at `now`.
-pub fn empty_look(record: &BatchRecord, released: &SeqSet, now: Timestamp, verify_delay: Duration) -> EmptyLook {
+pub fn empty_look(
+    record: &BatchRecord,
+    released: &SeqSet,
+    now: Timestamp,
+    verify_delay: Duration,
+) -> EmptyLook {
     if proven(record, released) {
         return EmptyLook::Complete;
     }

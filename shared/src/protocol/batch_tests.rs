@@ -13,7 +13,12 @@ fn opened() -> BatchRecord {
 }
 
 fn account(version: u64, confirmed: u64, uncertain: u64, settled: u32) -> Account {
-    Account { confirmed, uncertain, settled: (0..settled).collect(), version }
+    Account {
+        confirmed,
+        uncertain,
+        settled: (0..settled).collect(),
+        version,
+    }
 }
 
 fn owner(name: &str) -> LeaseOwner {
@@ -21,11 +26,22 @@ fn owner(name: &str) -> LeaseOwner {
 }
 
 fn lease(name: &str, now: u64, until: u64) -> BatchWrite {
-    BatchWrite::Lease { lease: Lease { owner: owner(name), until: at(until) }, at: at(now), operator: false }
+    BatchWrite::Lease {
+        lease: Lease {
+            owner: owner(name),
+            until: at(until),
+        },
+        at: at(now),
+        operator: false,
+    }
 }
 
 fn part(seqs: std::ops::Range<u32>) -> PartRecord {
-    PartRecord { members: seqs.collect(), hash: [7; 32], state: PartState::Frozen }
+    PartRecord {
+        members: seqs.collect(),
+        hash: [7; 32],
+        state: PartState::Frozen,
+    }
 }
 
 fn must(record: &BatchRecord, write: &BatchWrite) -> BatchRecord {
@@ -36,8 +52,22 @@ fn must(record: &BatchRecord, write: &BatchWrite) -> BatchRecord {
 
 fn delivered(record: &BatchRecord, seqs: std::ops::Range<u32>) -> BatchRecord {
     let index = record.parts.len();
-    let frozen = must(record, &BatchWrite::Freeze { owner: owner("p"), index, part: part(seqs) });
-    must(&frozen, &BatchWrite::Delivered { owner: owner("p"), index, receipt: "r".to_owned() })
+    let frozen = must(
+        record,
+        &BatchWrite::Freeze {
+            owner: owner("p"),
+            index,
+            part: part(seqs),
+        },
+    );
+    must(
+        &frozen,
+        &BatchWrite::Delivered {
+            owner: owner("p"),
+            index,
+            receipt: "r".to_owned(),
+        },
+    )
 }
 
 #[test]
@@ -45,12 +75,18 @@ fn a_late_account_never_overwrites_a_later_one() {
     let record = must(&opened(), &BatchWrite::Account(account(2, 5, 0, 5)));
     let stale = BatchWrite::Account(account(1, 3, 0, 3));
     assert_eq!(apply(&record, &stale), None);
-    assert!(already_applied(&record, &stale), "the later account contains the earlier one");
+    assert!(
+        already_applied(&record, &stale),
+        "the later account contains the earlier one"
+    );
 }
 
 #[test]
 fn only_an_open_batch_is_sealed() {
-    let seal = BatchWrite::Seal { account: account(1, 5, 0, 5), at: at(10) };
+    let seal = BatchWrite::Seal {
+        account: account(1, 5, 0, 5),
+        at: at(10),
+    };
     let sealed = must(&opened(), &seal);
     assert_eq!(sealed.status, Some(Status::Sealed));
     assert!(already_applied(&sealed, &seal));
@@ -62,18 +98,47 @@ fn only_an_open_batch_is_sealed() {
 #[test]
 fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
     let open = opened();
-    assert_eq!(may_lease(&open, at(29), false), LeaseVerdict::TooEarly { closes_at: at(30) });
+    assert_eq!(
+        may_lease(&open, at(29), false),
+        LeaseVerdict::TooEarly { closes_at: at(30) }
+    );
     assert_eq!(may_lease(&open, at(30), false), LeaseVerdict::Free);
-    let sealed = must(&open, &BatchWrite::Seal { account: account(1, 0, 0, 0), at: at(1) });
+    let sealed = must(
+        &open,
+        &BatchWrite::Seal {
+            account: account(1, 0, 0, 0),
+            at: at(1),
+        },
+    );
     assert_eq!(may_lease(&sealed, at(1), false), LeaseVerdict::Free);
     let leased = must(&sealed, &lease("p", 1, 20));
-    assert_eq!(may_lease(&leased, at(20), false), LeaseVerdict::Held { until: at(20) });
-    assert_eq!(may_lease(&leased, at(22), false), LeaseVerdict::Free, "after the end and the clock skew");
+    assert_eq!(
+        may_lease(&leased, at(20), false),
+        LeaseVerdict::Held { until: at(20) }
+    );
+    assert_eq!(
+        may_lease(&leased, at(22), false),
+        LeaseVerdict::Free,
+        "after the end and the clock skew"
+    );
     assert!(already_applied(&leased, &lease("p", 1, 20)));
     assert!(!already_applied(&leased, &lease("q", 1, 20)));
-    let given = BatchWrite::GiveUp { owner: owner("p"), due_at: at(90), verify_at: None };
-    assert_eq!(may_lease(&must(&leased, &given), at(2), false), LeaseVerdict::Free);
-    let failed = must(&leased, &BatchWrite::Fail { owner: owner("p"), error: "no".to_owned() });
+    let given = BatchWrite::GiveUp {
+        owner: owner("p"),
+        due_at: at(90),
+        verify_at: None,
+    };
+    assert_eq!(
+        may_lease(&must(&leased, &given), at(2), false),
+        LeaseVerdict::Free
+    );
+    let failed = must(
+        &leased,
+        &BatchWrite::Fail {
+            owner: owner("p"),
+            error: "no".to_owned(),
+        },
+    );
     assert_eq!(may_lease(&failed, at(99), false), LeaseVerdict::InError);
     assert_eq!(may_lease(&failed, at(99), true), LeaseVerdict::Free);
 }
@@ -83,11 +148,31 @@ fn who_lost_the_lease_can_change_nothing() {
     let taken_over = must(&must(&opened(), &lease("p", 30, 60)), &lease("q", 62, 90));
     let p = owner("p");
     for write in [
-        BatchWrite::Freeze { owner: p.clone(), index: 0, part: part(0..3) },
-        BatchWrite::Delivered { owner: p.clone(), index: 0, receipt: String::new() },
-        BatchWrite::GiveUp { owner: p.clone(), due_at: at(0), verify_at: None },
-        BatchWrite::Fail { owner: p.clone(), error: String::new() },
-        BatchWrite::Complete { owner: p, accounts: 0, witnesses: 0, at: at(70) },
+        BatchWrite::Freeze {
+            owner: p.clone(),
+            index: 0,
+            part: part(0..3),
+        },
+        BatchWrite::Delivered {
+            owner: p.clone(),
+            index: 0,
+            receipt: String::new(),
+        },
+        BatchWrite::GiveUp {
+            owner: p.clone(),
+            due_at: at(0),
+            verify_at: None,
+        },
+        BatchWrite::Fail {
+            owner: p.clone(),
+            error: String::new(),
+        },
+        BatchWrite::Complete {
+            owner: p,
+            accounts: 0,
+            witnesses: 0,
+            at: at(70),
+        },
     ] {
         assert_eq!(apply(&taken_over, &write), None, "{write:?}");
     }
@@ -99,7 +184,14 @@ fn claims_nobody_counted_never_stand_in_for_counted_ones() {
     // Seqs 0..10 are settled and all of them claims; 10..20 belong to an invocation that died.
     let record = must(&opened(), &BatchWrite::Account(account(1, 10, 0, 10)));
     let shown: SeqSet = (5..20).collect();
-    assert_eq!(lag(&record, &shown), Some(Lag { confirmed: 10, found: 5, witnessed_missing: 0 }));
+    assert_eq!(
+        lag(&record, &shown),
+        Some(Lag {
+            confirmed: 10,
+            found: 5,
+            witnessed_missing: 0
+        })
+    );
     assert_eq!(lag(&record, &(0..10).collect()), None);
 }
 
@@ -113,28 +205,53 @@ fn a_witnessed_claim_must_be_found_before_anything_is_delivered() {
 #[test]
 fn completion_waits_for_accounts_and_witnesses_that_came_meanwhile() {
     let leased = must(&opened(), &lease("p", 30, 60));
-    let complete = BatchWrite::Complete { owner: owner("p"), accounts: 0, witnesses: 0, at: at(40) };
+    let complete = BatchWrite::Complete {
+        owner: owner("p"),
+        accounts: 0,
+        witnesses: 0,
+        at: at(40),
+    };
     let witnessed = must(&leased, &BatchWrite::Witness([3].into_iter().collect()));
     assert_eq!(apply(&witnessed, &complete), None);
     let counted = must(&leased, &BatchWrite::Account(account(1, 1, 0, 1)));
     assert_eq!(apply(&counted, &complete), None);
     let done = must(&leased, &complete);
     assert_eq!((done.status, done.completed_at), (None, Some(at(40))));
-    assert_eq!(apply(&done, &BatchWrite::Witness([3].into_iter().collect())), None);
-    assert_eq!(apply(&done, &BatchWrite::Account(account(1, 1, 0, 1))), None);
+    assert_eq!(
+        apply(&done, &BatchWrite::Witness([3].into_iter().collect())),
+        None
+    );
+    assert_eq!(
+        apply(&done, &BatchWrite::Account(account(1, 1, 0, 1))),
+        None
+    );
 }
 
 #[test]
 fn a_batch_is_proven_only_when_sealed_certain_delivered_and_released() {
-    let sealed = |uncertain| must(&opened(), &BatchWrite::Seal { account: account(1, 5, uncertain, 5), at: at(1) });
+    let sealed = |uncertain| {
+        must(
+            &opened(),
+            &BatchWrite::Seal {
+                account: account(1, 5, uncertain, 5),
+                at: at(1),
+            },
+        )
+    };
     let whole = delivered(&must(&sealed(0), &lease("p", 1, 30)), 0..5);
     let all: SeqSet = (0..5).collect();
     assert!(proven(&whole, &all));
-    assert!(!proven(&whole, &(0..4).collect()), "one release was not acknowledged");
+    assert!(
+        !proven(&whole, &(0..4).collect()),
+        "one release was not acknowledged"
+    );
     let unsure = delivered(&must(&sealed(1), &lease("p", 1, 30)), 0..5);
     assert!(!proven(&unsure, &all));
     let open = must(&opened(), &BatchWrite::Account(account(1, 5, 0, 5)));
-    assert!(!proven(&delivered(&must(&open, &lease("p", 30, 60)), 0..5), &all), "never sealed");
+    assert!(
+        !proven(&delivered(&must(&open, &lease("p", 30, 60)), 0..5), &all),
+        "never sealed"
+    );
     let short = delivered(&must(&sealed(0), &lease("p", 1, 30)), 0..4);
     assert!(!proven(&short, &all));
 }
@@ -145,11 +262,26 @@ fn an_unproven_batch_is_looked_at_twice() {
     let none = SeqSet::new();
     let look = |record: &BatchRecord, now| empty_look(record, &none, at(now), 60 * SECOND);
     assert_eq!(look(&record, 31), EmptyLook::VerifyAt(at(91)));
-    let given = BatchWrite::GiveUp { owner: owner("p"), due_at: at(200), verify_at: Some(at(91)) };
+    let given = BatchWrite::GiveUp {
+        owner: owner("p"),
+        due_at: at(200),
+        verify_at: Some(at(91)),
+    };
     let again = must(&must(&record, &given), &lease("q", 50, 80));
-    assert_eq!(look(&again, 50), EmptyLook::VerifyAt(at(91)), "an early ticket does not move it");
+    assert_eq!(
+        look(&again, 50),
+        EmptyLook::VerifyAt(at(91)),
+        "an early ticket does not move it"
+    );
     assert_eq!(look(&again, 91), EmptyLook::Complete);
-    let found = must(&again, &BatchWrite::Freeze { owner: owner("q"), index: 0, part: part(0..1) });
+    let found = must(
+        &again,
+        &BatchWrite::Freeze {
+            owner: owner("q"),
+            index: 0,
+            part: part(0..1),
+        },
+    );
     assert_eq!(found.verify_at, None, "a straggler starts the wait anew");
 }
 
@@ -157,7 +289,11 @@ fn an_unproven_batch_is_looked_at_twice() {
 fn the_ticket_comes_after_the_window_and_within_what_sqs_can_delay() {
     let closing = Closing::plan(at(0), at(15), 300 * SECOND).unwrap();
     assert_eq!(closing.closes_at, at(315));
-    assert_eq!(closing.ticket_delay(Timestamp::from_ms(1)), 317 * SECOND, "rounded up, skew included");
+    assert_eq!(
+        closing.ticket_delay(Timestamp::from_ms(1)),
+        317 * SECOND,
+        "rounded up, skew included"
+    );
     let cut = Closing::plan(at(0), at(800), 300 * SECOND).unwrap();
     assert_eq!(cut.closes_at, at(897));
     assert_eq!(cut.ticket_delay(Timestamp::from_ms(0)), 899 * SECOND);
@@ -168,7 +304,14 @@ fn the_ticket_comes_after_the_window_and_within_what_sqs_can_delay() {
 #[test]
 fn what_a_collected_seq_is_follows_from_the_parts() {
     let record = delivered(&must(&opened(), &lease("p", 30, 60)), 0..3);
-    let record = must(&record, &BatchWrite::Freeze { owner: owner("p"), index: 1, part: part(3..5) });
+    let record = must(
+        &record,
+        &BatchWrite::Freeze {
+            owner: owner("p"),
+            index: 1,
+            part: part(3..5),
+        },
+    );
     assert_eq!(role(&record, 2), Role::Leftover);
     assert_eq!(role(&record, 3), Role::Frozen);
     assert_eq!(role(&record, 5), Role::New);

@@ -188,7 +188,9 @@ impl Outcome {
             (Outcome::Claimed | Outcome::Redelivered, _) => Answer::Success,
             (Outcome::Duplicate, DuplicateRule::Drop) => Answer::Success,
             (Outcome::Duplicate | Outcome::Conflict, DuplicateRule::Requeue) => Answer::Failure,
-            (Outcome::Conflict, DuplicateRule::Drop) | (Outcome::Unstorable, _) => Answer::Quarantine,
+            (Outcome::Conflict, DuplicateRule::Drop) | (Outcome::Unstorable, _) => {
+                Answer::Quarantine
+            }
             (Outcome::Failed, _) => Answer::Failure,
         }
     }
@@ -256,7 +258,10 @@ pub fn settle_live(
             Meeting::Duplicate => Outcome::Duplicate,
             Meeting::Conflict => Outcome::Conflict,
         }),
-        BatchFate::Ended { delivered, completed_at } if delivered.contains(seq) => {
+        BatchFate::Ended {
+            delivered,
+            completed_at,
+        } if delivered.contains(seq) => {
             // Its release never reached the table: it counts as the tombstone it should have become.
             if meeting == Meeting::Redelivered {
                 return Verdict::Done(Outcome::Redelivered);
@@ -264,7 +269,9 @@ pub fn settle_live(
             against_tombstone(candidate, item, *completed_at + dedup_window, rule, now)
         }
         // Never delivered, and nobody is going to: the claim is free for whoever comes.
-        BatchFate::Ended { .. } | BatchFate::Unknown => Verdict::Replace { past: still_remembered(&item.past, now) },
+        BatchFate::Ended { .. } | BatchFate::Unknown => Verdict::Replace {
+            past: still_remembered(&item.past, now),
+        },
     }
 }
 
@@ -290,10 +297,14 @@ fn against_tombstone(
         return Verdict::Replace { past };
     }
     match rule {
-        DuplicateRule::Drop if item.body_hash == candidate.body_hash => Verdict::Done(Outcome::Duplicate),
+        DuplicateRule::Drop if item.body_hash == candidate.body_hash => {
+            Verdict::Done(Outcome::Duplicate)
+        }
         DuplicateRule::Drop => Verdict::Done(Outcome::Conflict),
         // It waits until an older delivery is forgotten: the memory of the others must not be cut short for it.
-        DuplicateRule::Requeue if past.len() >= PAST_DELIVERIES_MAX => Verdict::Done(Outcome::Duplicate),
+        DuplicateRule::Requeue if past.len() >= PAST_DELIVERIES_MAX => {
+            Verdict::Done(Outcome::Duplicate)
+        }
         DuplicateRule::Requeue => {
             past.insert(item.sqs_message_id.clone(), expires_at);
             Verdict::Replace { past }
@@ -306,7 +317,10 @@ fn remembers(past: &PastDeliveries, message: &SqsMessageId, now: Timestamp) -> b
 }
 
 fn still_remembered(past: &PastDeliveries, now: Timestamp) -> PastDeliveries {
-    past.iter().filter(|(_, until)| **until > now).map(|(id, until)| (id.clone(), *until)).collect()
+    past.iter()
+        .filter(|(_, until)| **until > now)
+        .map(|(id, until)| (id.clone(), *until))
+        .collect()
 }
 
 /// What a later message of the same invocation is to the first one of its event id, once that one is settled.
@@ -327,8 +341,12 @@ pub fn classify_follower(
     }
     let (message, hash) = match (leader_outcome, winner) {
         // The message that holds the event is judged by its own delivery, which will find itself in the table.
-        (_, Some(item)) if item.sqs_message_id == follower.sqs_message_id => return Outcome::Failed,
-        (Outcome::Claimed | Outcome::Redelivered, _) | (_, None) => (&leader.sqs_message_id, leader.body_hash),
+        (_, Some(item)) if item.sqs_message_id == follower.sqs_message_id => {
+            return Outcome::Failed;
+        }
+        (Outcome::Claimed | Outcome::Redelivered, _) | (_, None) => {
+            (&leader.sqs_message_id, leader.body_hash)
+        }
         (_, Some(item)) => (&item.sqs_message_id, item.body_hash),
     };
     debug_assert_ne!(*message, follower.sqs_message_id);
@@ -336,7 +354,11 @@ pub fn classify_follower(
         // The first one does not hold the event; a smaller one may still claim it next time.
         return Outcome::Failed;
     }
-    if hash == follower.body_hash { Outcome::Duplicate } else { Outcome::Conflict }
+    if hash == follower.body_hash {
+        Outcome::Duplicate
+    } else {
+        Outcome::Conflict
+    }
 }
 
 #[cfg(test)]

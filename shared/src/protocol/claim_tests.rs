@@ -9,7 +9,11 @@ fn batch(n: u128) -> BatchId {
 }
 
 fn seat(n: u128, seq: Seq) -> Seat {
-    Seat { batch: batch(n), seq, shards: 10 }
+    Seat {
+        batch: batch(n),
+        seq,
+        shards: 10,
+    }
 }
 
 fn message(id: &str, body: &str) -> Candidate {
@@ -34,19 +38,42 @@ fn item_of(candidate: &Candidate, state: LockState) -> LockItem {
 }
 
 fn live(candidate: &Candidate, at: Seat) -> LockItem {
-    item_of(candidate, LockState::Live { shard: at.shard(), seq: at.seq })
+    item_of(
+        candidate,
+        LockState::Live {
+            shard: at.shard(),
+            seq: at.seq,
+        },
+    )
 }
 
 fn tombstone(candidate: &Candidate, expires_ms: u64) -> LockItem {
-    item_of(candidate, LockState::Tombstone { expires_at: Timestamp::from_ms(expires_ms) })
+    item_of(
+        candidate,
+        LockState::Tombstone {
+            expires_at: Timestamp::from_ms(expires_ms),
+        },
+    )
 }
 
 #[test]
 fn a_live_claim_with_the_seat_asked_for_is_an_earlier_attempt_of_ours() {
     let m1 = message("m1", "a");
-    let verdict = classify(&m1, Some(seat(1, 3)), &live(&m1, seat(1, 3)), DuplicateRule::Drop, NOW);
+    let verdict = classify(
+        &m1,
+        Some(seat(1, 3)),
+        &live(&m1, seat(1, 3)),
+        DuplicateRule::Drop,
+        NOW,
+    );
     assert_eq!(verdict, Verdict::Done(Outcome::Claimed));
-    let verdict = classify(&m1, Some(seat(1, 3)), &live(&m1, seat(1, 4)), DuplicateRule::Drop, NOW);
+    let verdict = classify(
+        &m1,
+        Some(seat(1, 3)),
+        &live(&m1, seat(1, 4)),
+        DuplicateRule::Drop,
+        NOW,
+    );
     assert_eq!(verdict, Verdict::Live(Meeting::Redelivered));
 }
 
@@ -63,27 +90,49 @@ fn what_a_live_claim_means_depends_on_the_fate_of_its_batch() {
     };
     for rule in [DuplicateRule::Drop, DuplicateRule::Requeue] {
         let alive = |candidate, meeting| settle(candidate, meeting, &BatchFate::Alive, rule);
-        assert_eq!(alive(&m1, Meeting::Redelivered), Verdict::Done(Outcome::Redelivered));
-        assert_eq!(alive(&m2, Meeting::Duplicate), Verdict::Done(Outcome::Duplicate));
-        assert_eq!(alive(&m3, Meeting::Conflict), Verdict::Done(Outcome::Conflict));
+        assert_eq!(
+            alive(&m1, Meeting::Redelivered),
+            Verdict::Done(Outcome::Redelivered)
+        );
+        assert_eq!(
+            alive(&m2, Meeting::Duplicate),
+            Verdict::Done(Outcome::Duplicate)
+        );
+        assert_eq!(
+            alive(&m3, Meeting::Conflict),
+            Verdict::Done(Outcome::Conflict)
+        );
         for fate in [ended(&[1, 2]), BatchFate::Unknown] {
-            let orphan = Verdict::Replace { past: PastDeliveries::new() };
+            let orphan = Verdict::Replace {
+                past: PastDeliveries::new(),
+            };
             assert_eq!(settle(&m1, Meeting::Redelivered, &fate, rule), orphan);
             assert_eq!(settle(&m2, Meeting::Duplicate, &fate, rule), orphan);
         }
         let leftover = ended(&[3]);
-        assert_eq!(settle(&m1, Meeting::Redelivered, &leftover, rule), Verdict::Done(Outcome::Redelivered));
+        assert_eq!(
+            settle(&m1, Meeting::Redelivered, &leftover, rule),
+            Verdict::Done(Outcome::Redelivered)
+        );
     }
     let leftover = ended(&[3]);
     assert_eq!(
         settle(&m2, Meeting::Duplicate, &leftover, DuplicateRule::Drop),
         Verdict::Done(Outcome::Duplicate)
     );
-    assert_eq!(settle(&m3, Meeting::Conflict, &leftover, DuplicateRule::Drop), Verdict::Done(Outcome::Conflict));
-    let Verdict::Replace { past } = settle(&m2, Meeting::Duplicate, &leftover, DuplicateRule::Requeue) else {
+    assert_eq!(
+        settle(&m3, Meeting::Conflict, &leftover, DuplicateRule::Drop),
+        Verdict::Done(Outcome::Conflict)
+    );
+    let Verdict::Replace { past } =
+        settle(&m2, Meeting::Duplicate, &leftover, DuplicateRule::Requeue)
+    else {
         panic!("a leftover is a tombstone, and requeue replaces those");
     };
-    assert_eq!(past[&m1.sqs_message_id], Timestamp::from_ms(900_000) + WINDOW);
+    assert_eq!(
+        past[&m1.sqs_message_id],
+        Timestamp::from_ms(900_000) + WINDOW
+    );
 }
 
 #[test]
@@ -97,9 +146,15 @@ fn a_tombstone_answers_by_message_hash_and_age() {
     assert_eq!(drop(&m2, &fresh), Verdict::Done(Outcome::Duplicate));
     assert_eq!(drop(&m3, &fresh), Verdict::Done(Outcome::Conflict));
     for candidate in [&m2, &m3] {
-        assert_eq!(drop(candidate, &stale), Verdict::Replace { past: PastDeliveries::new() });
+        assert_eq!(
+            drop(candidate, &stale),
+            Verdict::Replace {
+                past: PastDeliveries::new()
+            }
+        );
         let verdict = classify(candidate, None, &fresh, DuplicateRule::Requeue, NOW);
-        let past = PastDeliveries::from([(m1.sqs_message_id.clone(), Timestamp::from_ms(1_000_001))]);
+        let past =
+            PastDeliveries::from([(m1.sqs_message_id.clone(), Timestamp::from_ms(1_000_001))]);
         assert_eq!(verdict, Verdict::Replace { past });
     }
 }
@@ -109,14 +164,32 @@ fn requeue_remembers_the_messages_it_delivered_before() {
     let (m1, m2) = (message("m1", "a"), message("m2", "a"));
     let past = PastDeliveries::from([(m1.sqs_message_id.clone(), Timestamp::from_ms(1_000_500))]);
     for state in [
-        LockState::Live { shard: seat(1, 3).shard(), seq: 3 },
-        LockState::Tombstone { expires_at: Timestamp::from_ms(2_000_000) },
+        LockState::Live {
+            shard: seat(1, 3).shard(),
+            seq: 3,
+        },
+        LockState::Tombstone {
+            expires_at: Timestamp::from_ms(2_000_000),
+        },
     ] {
-        let item = LockItem { past: past.clone(), ..item_of(&m2, state) };
+        let item = LockItem {
+            past: past.clone(),
+            ..item_of(&m2, state)
+        };
         let again = classify(&m1, None, &item, DuplicateRule::Requeue, NOW);
         assert_eq!(again, Verdict::Done(Outcome::Redelivered));
-        let later = classify(&m1, None, &item, DuplicateRule::Requeue, Timestamp::from_ms(1_000_500));
-        assert_ne!(later, Verdict::Done(Outcome::Redelivered), "forgotten after the window");
+        let later = classify(
+            &m1,
+            None,
+            &item,
+            DuplicateRule::Requeue,
+            Timestamp::from_ms(1_000_500),
+        );
+        assert_ne!(
+            later,
+            Verdict::Done(Outcome::Redelivered),
+            "forgotten after the window"
+        );
     }
 }
 
@@ -125,10 +198,15 @@ fn a_full_memory_makes_the_next_duplicate_wait() {
     let (m1, m2) = (message("m1", "a"), message("m2", "a"));
     let mut item = tombstone(&m1, 2_000_000);
     let until = Timestamp::from_ms(1_500_000);
-    item.past = (0..PAST_DELIVERIES_MAX).map(|n| (format!("old{n}").parse().unwrap(), until)).collect();
+    item.past = (0..PAST_DELIVERIES_MAX)
+        .map(|n| (format!("old{n}").parse().unwrap(), until))
+        .collect();
     let verdict = classify(&m2, None, &item, DuplicateRule::Requeue, NOW);
     assert_eq!(verdict, Verdict::Done(Outcome::Duplicate));
-    assert_eq!(Outcome::Duplicate.answer(DuplicateRule::Requeue), Answer::Failure);
+    assert_eq!(
+        Outcome::Duplicate.answer(DuplicateRule::Requeue),
+        Answer::Failure
+    );
     let verdict = classify(&m2, None, &item, DuplicateRule::Requeue, until);
     assert!(matches!(verdict, Verdict::Replace { .. }));
 }
@@ -147,20 +225,45 @@ fn answers_follow_the_rule() {
     ];
     for (outcome, drop, requeue) in table {
         assert_eq!(outcome.answer(DuplicateRule::Drop), drop, "{outcome:?}");
-        assert_eq!(outcome.answer(DuplicateRule::Requeue), requeue, "{outcome:?}");
+        assert_eq!(
+            outcome.answer(DuplicateRule::Requeue),
+            requeue,
+            "{outcome:?}"
+        );
     }
 }
 
 #[test]
 fn a_follower_is_never_acknowledged_on_a_failed_leader() {
     let (m1, m2, m3) = (message("m1", "a"), message("m2", "a"), message("m3", "b"));
-    assert_eq!(classify_follower(&m2, &m1, Outcome::Failed, None), Outcome::Failed);
-    assert_eq!(classify_follower(&m2, &m1, Outcome::Unstorable, None), Outcome::Failed);
-    assert_eq!(classify_follower(&m2, &m1, Outcome::Claimed, None), Outcome::Duplicate);
-    assert_eq!(classify_follower(&m3, &m1, Outcome::Claimed, None), Outcome::Conflict);
+    assert_eq!(
+        classify_follower(&m2, &m1, Outcome::Failed, None),
+        Outcome::Failed
+    );
+    assert_eq!(
+        classify_follower(&m2, &m1, Outcome::Unstorable, None),
+        Outcome::Failed
+    );
+    assert_eq!(
+        classify_follower(&m2, &m1, Outcome::Claimed, None),
+        Outcome::Duplicate
+    );
+    assert_eq!(
+        classify_follower(&m3, &m1, Outcome::Claimed, None),
+        Outcome::Conflict
+    );
     let again = message("m1", "a");
-    assert_eq!(classify_follower(&again, &m1, Outcome::Claimed, None), Outcome::Claimed);
+    assert_eq!(
+        classify_follower(&again, &m1, Outcome::Claimed, None),
+        Outcome::Claimed
+    );
     let winner = tombstone(&m3, 2_000_000);
-    assert_eq!(classify_follower(&m2, &m1, Outcome::Conflict, Some(&winner)), Outcome::Conflict);
-    assert_eq!(classify_follower(&m3, &m1, Outcome::Conflict, Some(&winner)), Outcome::Failed);
+    assert_eq!(
+        classify_follower(&m2, &m1, Outcome::Conflict, Some(&winner)),
+        Outcome::Conflict
+    );
+    assert_eq!(
+        classify_follower(&m3, &m1, Outcome::Conflict, Some(&winner)),
+        Outcome::Failed
+    );
 }

@@ -17,20 +17,29 @@ pub struct RetryPolicy {
 
 impl RetryPolicy {
     /// Claims and releases: throttles of a partition pass within a second, and every pause delays a whole burst.
-    pub const ITEMS: RetryPolicy =
-        RetryPolicy { base: Duration::from_millis(25), cap: Duration::from_millis(1_000) };
+    pub const ITEMS: RetryPolicy = RetryPolicy {
+        base: Duration::from_millis(25),
+        cap: Duration::from_millis(1_000),
+    };
     /// Batch records, tickets, quarantine: few and important.
-    pub const CONTROL: RetryPolicy =
-        RetryPolicy { base: Duration::from_millis(50), cap: Duration::from_millis(1_000) };
+    pub const CONTROL: RetryPolicy = RetryPolicy {
+        base: Duration::from_millis(50),
+        cap: Duration::from_millis(1_000),
+    };
     /// Asking the index again: it lags by a fraction of a second as a rule, and each question costs read units.
-    pub const INDEX: RetryPolicy =
-        RetryPolicy { base: Duration::from_millis(200), cap: Duration::from_millis(5_000) };
+    pub const INDEX: RetryPolicy = RetryPolicy {
+        base: Duration::from_millis(200),
+        cap: Duration::from_millis(5_000),
+    };
 
     /// The pause before attempt `attempt` (1 is the first repetition); `jitter` is uniform in `0.0..1.0`.
     ///
     /// At least a tenth of the bound, so that a run of small draws does not hammer a throttled partition.
     pub fn pause(&self, attempt: u32, jitter: f64) -> Duration {
-        let bound = self.base.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(self.cap);
+        let bound = self
+            .base
+            .saturating_mul(1 << attempt.saturating_sub(1).min(16))
+            .min(self.cap);
         bound.mul_f64(0.1 + 0.9 * jitter.clamp(0.0, 1.0))
     }
 }
