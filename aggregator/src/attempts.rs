@@ -132,13 +132,19 @@ impl<P: Ports> Handler<P> {
             .collect();
         let mut open: Vec<usize> = (0..members.len()).collect();
         let mut attempt = 0;
-        while !open.is_empty() && budget.open() {
+        while !open.is_empty() {
+            // Other invocations of this environment may hold all places until there is no time left.
+            let place = self.place().await;
+            if !budget.open() {
+                break;
+            }
             let replies = if open.len() == claims.len() {
-                self.limited(self.ports().locks().claim(&claims)).await
+                self.ports().locks().claim(&claims).await
             } else {
                 let again: Vec<Claim> = open.iter().map(|index| claims[*index].clone()).collect();
-                self.limited(self.ports().locks().claim(&again)).await
+                self.ports().locks().claim(&again).await
             };
+            drop(place);
             let mut repeat = Vec::new();
             let mut unread = Vec::new();
             for (index, reply) in open.drain(..).zip(replies) {

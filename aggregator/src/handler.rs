@@ -14,7 +14,7 @@ use shared::metrics::Metrics;
 use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore, Quarantine, Quarantined};
 use shared::protocol::claim::{Answer, Candidate, Outcome, classify_follower};
 use shared::time::Timestamp;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{error, info};
 
 use crate::attempts::Settled;
@@ -147,12 +147,14 @@ impl<P: Ports> Handler<P> {
     }
 
     /// Waits for a place among the requests in flight of the whole environment.
+    pub(crate) async fn place(&self) -> SemaphorePermit<'_> {
+        let place = self.requests.acquire().await;
+        place.expect("the semaphore is never closed")
+    }
+
+    /// Runs a request in a place among those in flight.
     pub(crate) async fn limited<T>(&self, request: impl Future<Output = T>) -> T {
-        let _permit = self
-            .requests
-            .acquire()
-            .await
-            .expect("the semaphore is never closed");
+        let _place = self.place().await;
         request.await
     }
 

@@ -55,8 +55,8 @@ pub struct StackArgs {
     /// Where the file sink writes; must be empty or absent. Default: a temporary directory, removed at the end
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Most records of one aggregator event
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    /// Most records of one aggregator event; all of them should be done within the timeout even on a busy machine
+    #[arg(long, value_name = "N", default_value_t = 5_000)]
     batch_size: usize,
     /// Aggregator environments at once (MaximumConcurrency)
     #[arg(long, value_name = "N", default_value_t = 2)]

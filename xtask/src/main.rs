@@ -89,8 +89,9 @@ fn purity() -> anyhow::Result<()> {
 }
 
 fn test() -> anyhow::Result<()> {
-    // The end to end suite runs the executables that deploy; they must be there, and up to date.
-    cargo(&["build", "--workspace", "--bins"])?;
+    // The end to end suite runs the executables that deploy, and an example: they must be there, and up to date. All
+    // targets, so that this build has the features of the next one and nothing is built twice.
+    cargo(&["build", "--workspace", "--all-targets"])?;
     cargo(&["test", "--workspace"])
 }
 
