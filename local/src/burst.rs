@@ -60,7 +60,7 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     })?;
     let mut options = stack_args.resolve()?;
     let window_secs = if args.messages > LONG_BURST_MESSAGES {
-        30
+        60
     } else {
         5
     };

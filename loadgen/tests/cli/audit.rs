@@ -48,8 +48,22 @@ fn one_line_removed_and_one_repeated_are_one_lost_and_one_repeated() {
     assert_eq!(repeated["line"], 9);
     assert_eq!(
         (&report["mixed"], &report["corrupt"]),
-        (&json!(1), &json!(0))
+        (&json!(0), &json!(0))
     );
+}
+
+#[test]
+fn a_repeated_line_of_an_envelope_is_repeated_and_nothing_else() {
+    let mut delivery = Delivery::unique();
+    let lines = delivery.lines(0, 1);
+    let again = lines[3].clone();
+    lines.remove(5);
+    lines.push(again);
+    let (code, report) = delivery.audit(&[]);
+    assert_eq!(code, 1);
+    let told =
+        ["lost", "repeated", "mixed", "corrupt", "foreign"].map(|name| report[name].as_u64());
+    assert_eq!(told, [1, 1, 0, 0, 0].map(Some), "{report}");
 }
 
 #[test]
