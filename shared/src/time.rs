@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The epoch itself; also "long ago" for a lease that was given up.
+    /// The epoch itself.
     pub const EPOCH: Timestamp = Timestamp(0);
 
     /// From milliseconds since the epoch.
