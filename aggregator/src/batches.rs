@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use shared::calls::{Budget, Written, bounded};
 use shared::ids::BatchId;
 use shared::limits::WITNESSES_MAX;
+use shared::planted::{Bug, planted};
 use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, PortError};
 use shared::protocol::allocator::{Opening, Sealable};
 use shared::protocol::batch::{BatchRecord, BatchWrite, Closing, NoWindow};
@@ -79,13 +80,18 @@ impl<P: Ports> Handler<P> {
             shards: Some(shards),
             reason: Some(TicketReason::Window),
         };
-        budget
-            .call(RetryPolicy::CONTROL, || {
-                let delay = closing.ticket_delay(budget.clock.now());
-                ports.tickets().send(&ticket, delay)
-            })
-            .await
-            .map_err(|source| OpenError::Ticket { batch, source })?;
+        let announced = budget.call(RetryPolicy::CONTROL, || {
+            let delay = closing.ticket_delay(budget.clock.now());
+            ports.tickets().send(&ticket, delay)
+        });
+        let unannounced = |source| OpenError::Ticket { batch, source };
+        if planted(Bug::CacheBeforeTicket) {
+            guard.opened(recorded.ticket_acknowledged());
+            return announced.await.map_err(unannounced);
+        }
+        if !planted(Bug::TicketAfterFirstClaim) {
+            announced.await.map_err(unannounced)?;
+        }
         guard.opened(recorded.ticket_acknowledged());
         tally.opened();
         info!(batch_id = %batch, source = %record.source, closes_at = %closing.closes_at, "batch opened");
@@ -135,7 +141,9 @@ impl<P: Ports> Handler<P> {
                         .tickets()
                         .send(&ticket, std::time::Duration::ZERO)
                 };
-                if let Err(error) = budget.call(RetryPolicy::CONTROL, send).await {
+                if !planted(Bug::SealWithoutTicket)
+                    && let Err(error) = budget.call(RetryPolicy::CONTROL, send).await
+                {
                     // The window's ticket still comes: later, but it comes.
                     warn!(batch_id = %id, %error, "no immediate ticket for a sealed batch");
                 }
@@ -186,6 +194,7 @@ impl<P: Ports> Handler<P> {
     ) -> bool {
         match budget.write(self.ports().batches(), batch, &write).await {
             Ok(Written::Applied(record)) if record.status.is_some() => true,
+            Ok(_) if planted(Bug::LateCountBelieved) => true,
             // The counts may be there, but they came too late: nobody will look at them any more.
             Ok(Written::Applied(_) | Written::Refused(_)) => {
                 error!(batch_id = %batch, "batch was completed before its claims were counted");
@@ -261,7 +270,7 @@ impl<P: Ports> Handler<P> {
                 Some(record) if record.status.is_some() => record.unknown_of(&relied_on),
                 Some(_) | None => SeqSet::new(),
             };
-            if unknown.is_empty() {
+            if unknown.is_empty() || planted(Bug::WitnessSkipped) {
                 return Ok(Some(BatchFate::from(record.as_ref())));
             }
             if record.is_some_and(|record| record.witnesses >= WITNESSES_MAX) {

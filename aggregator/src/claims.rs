@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use shared::calls::{Budget, bounded};
 use shared::ids::BatchId;
 use shared::limits::{OLD_SEALS_TIME_MAX, SEAT_WAIT_MAX, SHORT_ROUNDS_MAX};
+use shared::planted::{Bug, planted};
 use shared::ports::{Clock, LockStore};
 use shared::protocol::allocator::{Opening, Seating, Slot};
 use shared::protocol::claim::{Candidate, DuplicateRule, LockState, Outcome};
@@ -240,6 +241,9 @@ impl<P: Ports> Handler<P> {
         mut counted: BTreeMap<BatchId, bool>,
         budgets: &Budgets<'_, P::Clock, P::Entropy>,
     ) {
+        if planted(Bug::AcknowledgedUncounted) {
+            return;
+        }
         let mut claimed: BTreeMap<BatchId, SeqSet> = BTreeMap::new();
         for seat in settled.iter().filter_map(|one| one.seat) {
             claimed.entry(seat.batch).or_default().insert(seat.seq);

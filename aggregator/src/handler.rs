@@ -11,6 +11,7 @@ use lambda_runtime::Diagnostic;
 use shared::calls::Budget;
 use shared::ids::{EventId, SourceArn, SqsMessageId};
 use shared::metrics::Metrics;
+use shared::planted::{Bug, planted};
 use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore, Quarantine, Quarantined};
 use shared::protocol::claim::{Answer, Candidate, Outcome, classify_follower};
 use shared::time::Timestamp;
@@ -268,7 +269,7 @@ impl<P: Ports> Handler<P> {
             .collect();
         let sent = self.quarantine(&messages, &budgets.wrap_up).await;
         for ((index, _), sent) in quarantined.into_iter().zip(sent) {
-            verdicts[index].success = sent;
+            verdicts[index].success = sent || planted(Bug::QuarantineNotAwaited);
             verdicts[index].quarantined = sent;
         }
         verdicts
@@ -356,7 +357,7 @@ impl Verdict {
     fn metric(&self) -> Vec<&'static str> {
         let mut names = match self.outcome {
             Outcome::Claimed => vec!["Claimed"],
-            Outcome::Redelivered => vec!["Redelivered"],
+            Outcome::Redelivered | Outcome::RedeliveredLate => vec!["Redelivered"],
             Outcome::Duplicate => vec!["Duplicates"],
             Outcome::Conflict => vec!["Conflicts"],
             Outcome::Unstorable | Outcome::Failed => vec![],

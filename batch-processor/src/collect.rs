@@ -3,6 +3,7 @@
 use shared::calls::{Budget, bounded};
 use shared::ids::{BatchShard, EventId, Seq};
 use shared::limits::BATCH_GET_KEYS_MAX;
+use shared::planted::{Bug, planted};
 use shared::ports::{LockStore, PortError, StoredEvent};
 use shared::protocol::batch::{BatchRecord, Role, lag, role};
 use shared::protocol::retry::RetryPolicy;
@@ -90,7 +91,7 @@ impl<P: Ports> Handler<P> {
                 .into_iter()
                 .collect();
         let mut events: Vec<StoredEvent> = read?.into_iter().flatten().collect();
-        events.retain(|event| event.shard.batch == record.batch_id);
+        events.retain(|event| event.shard.batch == record.batch_id || planted(Bug::IndexBelieved));
         events.sort_unstable_by_key(|event| event.seq);
         let mut look = Look::default();
         for event in events {

@@ -8,6 +8,7 @@ use shared::calls::{Budget, Written};
 use shared::ids::{BatchId, LeaseOwner, SourceArn};
 use shared::limits::{DUE_GRACE, PARTS_MAX, RECORD_TEXT_BYTES_MAX};
 use shared::metrics::Metrics;
+use shared::planted::{Bug, planted};
 use shared::ports::{BatchQueue, BatchStore, Clock, PortError, StoredEvent};
 use shared::protocol::batch::{
     BatchRecord, BatchWrite, EmptyLook, Lease, LeaseVerdict, PartRecord, PartState, empty_look,
@@ -262,8 +263,17 @@ impl<P: Ports> Run<'_, P> {
                     continue;
                 }
             };
+            let (new, frozen) = if planted(Bug::PartRefrozen) {
+                let mut all = [new, frozen].concat();
+                all.sort_unstable_by_key(|event| event.seq);
+                (all, Vec::new())
+            } else {
+                (new, frozen)
+            };
             self.release(&leftovers).await?;
-            if let Some((index, _)) = self.record.frozen_part() {
+            if let Some((index, _)) = self.record.frozen_part()
+                && !planted(Bug::PartRefrozen)
+            {
                 match self.deliver(index, frozen).await? {
                     Some(done) => return Ok(done),
                     None => continue,
@@ -349,7 +359,10 @@ impl<P: Ports> Run<'_, P> {
 
     /// Fixes the content of the next part before the sink sees any of it; `None` when there may be no further part.
     async fn freeze(&mut self, new: &[StoredEvent]) -> Result<Option<usize>, GiveBack> {
-        let index = self.record.parts.len();
+        let index = match self.record.frozen_part() {
+            Some((index, _)) if planted(Bug::PartRefrozen) => index,
+            Some(_) | None => self.record.parts.len(),
+        };
         if index >= PARTS_MAX {
             let error = format!("batch has `{index}` parts, at most {PARTS_MAX} are allowed");
             return self.fail(error).await.map(|_| None);
@@ -395,6 +408,19 @@ impl<P: Ports> Run<'_, P> {
             return self.fail(error).await;
         }
         info!(batch_id = %batch, part = index, items_count = part.items.len(), "delivering part");
+        if planted(Bug::DeliveredBeforeAnswer) {
+            let receipt = "none yet".to_owned();
+            let owner = self.owner.clone();
+            let write = BatchWrite::Delivered {
+                owner,
+                index,
+                receipt,
+            };
+            self.write(&write, self.budgets.work).await?;
+        }
+        if planted(Bug::ReleasedBeforeDelivery) {
+            self.release(&part.items).await?;
+        }
         let started = self.budgets.work.clock.now();
         let delivered = self.within_time(&part).await;
         let elapsed = self.budgets.work.clock.now() - started;

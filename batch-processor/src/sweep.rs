@@ -7,6 +7,7 @@ use serde::Serialize;
 use shared::calls::bounded;
 use shared::limits::SWEEP_BATCHES_MAX;
 use shared::metrics::Metrics;
+use shared::planted::{Bug, planted};
 use shared::ports::{BatchQueue, BatchStore, Clock, PortError};
 use shared::protocol::batch::{BatchRecord, Status};
 use shared::protocol::retry::RetryPolicy;
@@ -67,6 +68,9 @@ impl<P: Ports> Handler<P> {
                 }
             }
             overdue.extend(found.into_iter().filter(|record| record.due_at < now));
+        }
+        if planted(Bug::SweepBlind) {
+            overdue.clear();
         }
         overdue.sort_unstable_by_key(|record| record.due_at);
         swept.overdue = overdue.len();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt};
 
 use crate::ids::BatchId;
+use crate::planted::{Bug, planted};
 use crate::ports::{BatchReply, BatchStore, Clock, Entropy, PortError};
 use crate::protocol::batch::{BatchRecord, BatchWrite, already_applied};
 use crate::protocol::retry::RetryPolicy;
@@ -35,13 +36,13 @@ impl<C, E> Copy for Budget<'_, C, E> {}
 impl<'a, C: Clock, E: Entropy> Budget<'a, C, E> {
     /// Whether something new may be started.
     pub fn open(&self) -> bool {
-        self.clock.now() < self.stop_at
+        self.clock.now() < self.stop_at || planted(Bug::DeadlineIgnored)
     }
 
     /// Waits before repetition `attempt` (1 is the first); `false` when there is no time left for another attempt.
     pub async fn pause(&self, policy: RetryPolicy, attempt: u32) -> bool {
         let pause = policy.pause(attempt, self.entropy.jitter());
-        if self.clock.now() + pause >= self.stop_at {
+        if self.clock.now() + pause >= self.stop_at && !planted(Bug::DeadlineIgnored) {
             return false;
         }
         self.clock.sleep(pause).await;

@@ -12,6 +12,7 @@ pub mod config;
 pub mod ids;
 pub mod limits;
 pub mod metrics;
+pub mod planted;
 pub mod ports;
 pub mod protocol;
 pub mod seqs;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ids::{BatchId, BatchShard, BodyHash, EventId, Place, Seq, SourceArn, SqsMessageId};
+use crate::planted::{Bug, planted};
 use crate::protocol::batch::{BatchRecord, BatchWrite, Status};
 use crate::protocol::claim::{Claim, LockItem, LockState};
 use crate::time::Timestamp;
@@ -269,6 +270,7 @@ impl LockItem {
     /// The end of a tombstone's window, `None` for a live claim.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match self.state {
+            LockState::Live { .. } if planted(Bug::TtlOnLiveClaim) => Some(Timestamp::EPOCH),
             LockState::Live { .. } => None,
             LockState::Tombstone { expires_at } => Some(expires_at),
         }

@@ -22,6 +22,11 @@ impl MemoryBatchStore {
     pub fn records(&self) -> Vec<BatchRecord> {
         locked(&self.0).values().cloned().collect()
     }
+
+    /// A record.
+    pub fn get(&self, batch: BatchId) -> Option<BatchRecord> {
+        locked(&self.0).get(&batch).cloned()
+    }
 }
 
 impl BatchStore for MemoryBatchStore {

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::ids::{BatchId, BatchKey, Seat, Seq, SourceArn};
 use crate::limits::SEATS_MAX;
+use crate::planted::{Bug, planted};
 use crate::protocol::batch::Account;
 use crate::protocol::invariants;
 use crate::seqs::SeqSet;
@@ -326,7 +327,10 @@ impl Allocator {
                 batch.confirmed_bytes += bytes;
                 batch.settled.insert(seat.seq);
             }
-            SeatEnd::Free => batch.settled.insert(seat.seq),
+            SeatEnd::Free => {
+                batch.confirmed += u64::from(planted(Bug::AttemptsCountedAsClaims));
+                batch.settled.insert(seat.seq);
+            }
             SeatEnd::Uncertain => {
                 batch.uncertain += 1;
                 batch.confirmed_bytes += bytes;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::ids::{BatchId, BatchKey, LeaseOwner, Seq, SourceArn};
 use crate::limits::{BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE, SQS_DELAY_MAX};
+use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -201,6 +202,7 @@ impl BatchRecord {
         self.lease
             .as_ref()
             .is_some_and(|lease| lease.owner == *owner)
+            || planted(Bug::WritesWithoutLease)
     }
 }
 
@@ -320,7 +322,10 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.error = None;
         }
         BatchWrite::Freeze { owner, index, part } => {
-            (record.leased_by(owner) && record.parts.len() == *index).then_some(())?;
+            if planted(Bug::PartRefrozen) {
+                next.parts.truncate(*index);
+            }
+            (record.leased_by(owner) && next.parts.len() == *index).then_some(())?;
             next.parts.push(part.clone());
             next.verify_at = None;
         }
@@ -356,9 +361,8 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             witnesses,
             at,
         } => {
-            (record.leased_by(owner)
-                && record.accounts == *accounts
-                && record.witnesses == *witnesses)
+            let unchanged = record.accounts == *accounts && record.witnesses == *witnesses;
+            (record.leased_by(owner) && (unchanged || planted(Bug::CompletionUnconditional)))
                 .then_some(())?;
             next.status = None;
             next.lease = None;
@@ -438,7 +442,9 @@ pub fn may_lease(record: &BatchRecord, now: Timestamp, operator: bool) -> LeaseV
         },
         Some(Status::Processing) => match &record.lease {
             // The owner is stopped at its deadline by its own clock; ours may be ahead.
-            Some(lease) if lease.until + CLOCK_SKEW_MAX > now => {
+            Some(lease)
+                if lease.until + CLOCK_SKEW_MAX > now && !planted(Bug::LeaseTakenWhileHeld) =>
+            {
                 LeaseVerdict::Held { until: lease.until }
             }
             Some(_) | None => LeaseVerdict::Free,
@@ -512,6 +518,9 @@ pub fn lag(record: &BatchRecord, new: &SeqSet) -> Option<Lag> {
     known.extend_from(new);
     let found = known.intersection_len(&record.settled);
     let witnessed_missing = record.witnessed.difference_len(&known);
+    if planted(Bug::SealedDeliveredShort) && record.sealed_at.is_some() {
+        return None;
+    }
     (found < record.confirmed || witnessed_missing > 0).then_some(Lag {
         confirmed: record.confirmed,
         found,
@@ -544,6 +553,7 @@ pub enum Role {
 pub fn role(record: &BatchRecord, seq: Seq) -> Role {
     match record.parts.iter().find(|part| part.members.contains(seq)) {
         Some(part) if part.state == PartState::Frozen => Role::Frozen,
+        Some(_) if planted(Bug::LeftoversDeliveredAgain) => Role::New,
         Some(_) => Role::Leftover,
         None => Role::New,
     }
@@ -565,7 +575,7 @@ pub fn empty_look(
     now: Timestamp,
     verify_delay: Duration,
 ) -> EmptyLook {
-    if proven(record, released) {
+    if proven(record, released) || planted(Bug::CompletionWithoutVerify) {
         return EmptyLook::Complete;
     }
     match record.verify_at {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::ids::{BodyHash, EventId, Seat, Seq, SourceArn, SqsMessageId};
 use crate::limits::{CLAIM_OVERHEAD_BYTES, PAST_DELIVERIES_MAX};
+use crate::planted::{Bug, planted};
 use crate::protocol::batch::BatchRecord;
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
@@ -145,6 +146,7 @@ impl From<Option<&BatchRecord>> for BatchFate {
         match record {
             None => BatchFate::Unknown,
             Some(record) if record.status.is_some() => BatchFate::Alive,
+            Some(_) if planted(Bug::OrphanTakenForAlive) => BatchFate::Alive,
             Some(record) => BatchFate::Ended {
                 delivered: record.members(),
                 completed_at: record.completed_at.unwrap_or(record.created_at),
@@ -160,6 +162,8 @@ pub enum Outcome {
     Claimed,
     /// SQS delivered the same message again; its event is claimed or was delivered.
     Redelivered,
+    /// The same message once more, after its event was forgotten: harmless itself, but no reason to drop another.
+    RedeliveredLate,
     /// Another message carries the same event with the same content (or any content, under `requeue`).
     Duplicate,
     /// Another message carries the same event id with other content.
@@ -185,12 +189,16 @@ impl Outcome {
     /// What to answer for a message with this outcome.
     pub fn answer(self, rule: DuplicateRule) -> Answer {
         match (self, rule) {
-            (Outcome::Claimed | Outcome::Redelivered, _) => Answer::Success,
+            (Outcome::Claimed | Outcome::Redelivered | Outcome::RedeliveredLate, _) => {
+                Answer::Success
+            }
             (Outcome::Duplicate, DuplicateRule::Drop) => Answer::Success,
             (Outcome::Duplicate | Outcome::Conflict, DuplicateRule::Requeue) => Answer::Failure,
+            (Outcome::Unstorable, _) if planted(Bug::BadMessageDropped) => Answer::Success,
             (Outcome::Conflict, DuplicateRule::Drop) | (Outcome::Unstorable, _) => {
                 Answer::Quarantine
             }
+            (Outcome::Failed, _) if planted(Bug::FailedAcknowledged) => Answer::Success,
             (Outcome::Failed, _) => Answer::Failure,
         }
     }
@@ -218,7 +226,8 @@ pub fn classify(
     rule: DuplicateRule,
     now: Timestamp,
 ) -> Verdict {
-    let same_message = item.sqs_message_id == candidate.sqs_message_id;
+    let same_message = item.sqs_message_id == candidate.sqs_message_id
+        && !(planted(Bug::RedeliveryTakenForDuplicate) && rule == DuplicateRule::Requeue);
     match item.state {
         LockState::Live { shard, seq } => {
             let here = |seat: Seat| seat.shard() == shard && seat.seq == seq;
@@ -231,7 +240,10 @@ pub fn classify(
             Verdict::Live(meeting(candidate, item))
         }
         LockState::Tombstone { expires_at } => {
-            if same_message || remembers(&item.past, &candidate.sqs_message_id, now) {
+            if same_message {
+                return Verdict::Done(redelivered(expires_at, now));
+            }
+            if remembers(&item.past, &candidate.sqs_message_id, now) {
                 return Verdict::Done(Outcome::Redelivered);
             }
             against_tombstone(candidate, item, expires_at, rule, now)
@@ -263,10 +275,11 @@ pub fn settle_live(
             completed_at,
         } if delivered.contains(seq) => {
             // Its release never reached the table: it counts as the tombstone it should have become.
+            let expires_at = *completed_at + dedup_window;
             if meeting == Meeting::Redelivered {
-                return Verdict::Done(Outcome::Redelivered);
+                return Verdict::Done(redelivered(expires_at, now));
             }
-            against_tombstone(candidate, item, *completed_at + dedup_window, rule, now)
+            against_tombstone(candidate, item, expires_at, rule, now)
         }
         // Never delivered, and nobody is going to: the claim is free for whoever comes.
         BatchFate::Ended { .. } | BatchFate::Unknown => Verdict::Replace {
@@ -285,6 +298,14 @@ fn meeting(candidate: &Candidate, item: &LockItem) -> Meeting {
     }
 }
 
+fn redelivered(expires_at: Timestamp, now: Timestamp) -> Outcome {
+    if expires_at <= now {
+        Outcome::RedeliveredLate
+    } else {
+        Outcome::Redelivered
+    }
+}
+
 fn against_tombstone(
     candidate: &Candidate,
     item: &LockItem,
@@ -293,7 +314,10 @@ fn against_tombstone(
     now: Timestamp,
 ) -> Verdict {
     let mut past = still_remembered(&item.past, now);
-    if expires_at <= now {
+    if planted(Bug::PastForgotten) {
+        past.clear();
+    }
+    if expires_at <= now && !planted(Bug::ExpiredTombstoneBelieved) {
         return Verdict::Replace { past };
     }
     match rule {
@@ -306,7 +330,9 @@ fn against_tombstone(
             Verdict::Done(Outcome::Duplicate)
         }
         DuplicateRule::Requeue => {
-            past.insert(item.sqs_message_id.clone(), expires_at);
+            if !planted(Bug::PastForgotten) {
+                past.insert(item.sqs_message_id.clone(), expires_at);
+            }
             Verdict::Replace { past }
         }
     }
@@ -338,6 +364,10 @@ pub fn classify_follower(
     }
     if follower.sqs_message_id == leader.sqs_message_id {
         return leader_outcome;
+    }
+    if leader_outcome == Outcome::RedeliveredLate {
+        // What the leader repeats is forgotten: the follower may claim the event for itself next time.
+        return Outcome::Failed;
     }
     let (message, hash) = match (leader_outcome, winner) {
         // The message that holds the event is judged by its own delivery, which will find itself in the table.

@@ -3,8 +3,9 @@
 //! Each answers `Ok(())` or a sentence that says what is broken.
 
 use crate::protocol::allocator::OpenBatch;
-use crate::protocol::batch::{BatchRecord, PartState, lag};
+use crate::protocol::batch::{BatchRecord, BatchWrite, PartState, Status, lag};
 use crate::seqs::SeqSet;
+use crate::time::Timestamp;
 
 /// A broken invariant: its name and what was found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,9 +17,14 @@ pub struct Broken {
     pub found: String,
 }
 
-type Check = Result<(), Broken>;
+/// What a check answers.
+pub type Check = Result<(), Broken>;
 
-fn hold(name: &'static str, holds: bool, found: impl FnOnce() -> String) -> Check {
+/// `Ok` if `holds`, else the name and what was found.
+///
+/// # Errors
+/// [`Broken`] when it does not hold.
+pub fn hold(name: &'static str, holds: bool, found: impl FnOnce() -> String) -> Check {
     if holds {
         Ok(())
     } else {
@@ -115,6 +121,127 @@ pub fn record_is_sound(record: &BatchRecord) -> Check {
     complete_means_whole(record)?;
     counts_fit_the_settled_seats(record)?;
     complete_means_no_status(record)
+}
+
+/// INV-8: once frozen, a part's members and hash never change, and once delivered it stays delivered.
+pub fn parts_never_change(before: &BatchRecord, after: &BatchRecord) -> Check {
+    let changed = before.parts.iter().enumerate().find(|(index, was)| {
+        after.parts.get(*index).is_none_or(|is| {
+            is.members != was.members
+                || is.hash != was.hash
+                || (is.state == PartState::Frozen && was.state != PartState::Frozen)
+        })
+    });
+    hold("INV-8 parts_never_change", changed.is_none(), || {
+        format!(
+            "part {:?} of batch {}",
+            changed.map(|(index, _)| index),
+            before.batch_id
+        )
+    })
+}
+
+/// INV-9: a lease changes hands only when it was given up or is over. `now` is the earliest time any clock shows.
+pub fn a_lease_is_taken_only_when_free(
+    before: &BatchRecord,
+    write: &BatchWrite,
+    now: Timestamp,
+) -> Check {
+    let BatchWrite::Lease { lease, .. } = write else {
+        return Ok(());
+    };
+    let held = before
+        .lease
+        .as_ref()
+        .filter(|held| before.status == Some(Status::Processing) && held.owner != lease.owner);
+    hold(
+        "INV-9 a_lease_is_taken_only_when_free",
+        held.is_none_or(|held| held.until <= now),
+        || {
+            format!(
+                "{} takes batch {} at {now} from {held:?}",
+                lease.owner, before.batch_id
+            )
+        },
+    )
+}
+
+/// INV-10: parts, failure and completion are written only by whoever holds the lease.
+pub fn only_the_holder_writes(before: &BatchRecord, write: &BatchWrite) -> Check {
+    let (BatchWrite::Freeze { owner, .. }
+    | BatchWrite::Delivered { owner, .. }
+    | BatchWrite::GiveUp { owner, .. }
+    | BatchWrite::Fail { owner, .. }
+    | BatchWrite::Complete { owner, .. }) = write
+    else {
+        return Ok(());
+    };
+    let holder = before.lease.as_ref().map(|lease| &lease.owner);
+    hold(
+        "INV-10 only_the_holder_writes",
+        holder == Some(owner),
+        || {
+            format!(
+                "{owner} writes batch {} held by {holder:?}",
+                before.batch_id
+            )
+        },
+    )
+}
+
+/// INV-11: a batch is complete only when its count is proven, or after a second look at the time set by an empty one.
+/// `now` is the latest time any clock shows.
+pub fn completion_is_proven_or_verified(
+    before: &BatchRecord,
+    after: &BatchRecord,
+    now: Timestamp,
+) -> Check {
+    if before.status.is_none() || after.status.is_some() {
+        return Ok(());
+    }
+    let proven = before.sealed_at.is_some()
+        && before.uncertain == 0
+        && lag(before, &SeqSet::new()).is_none();
+    let verified = before.verify_at.is_some_and(|at| at <= now);
+    hold(
+        "INV-11 completion_is_proven_or_verified",
+        proven || verified,
+        || {
+            format!(
+                "batch {} completed at {now}, sealed at {:?}, {} uncertain, verify at {:?}",
+                before.batch_id, before.sealed_at, before.uncertain, before.verify_at
+            )
+        },
+    )
+}
+
+/// INV-12: what is counted and witnessed only grows.
+pub fn counts_never_go_back(before: &BatchRecord, after: &BatchRecord) -> Check {
+    let grows = before.accounts <= after.accounts
+        && before.witnesses <= after.witnesses
+        && before.confirmed <= after.confirmed
+        && before.settled.is_subset(&after.settled)
+        && before.witnessed.is_subset(&after.witnessed);
+    hold("INV-12 counts_never_go_back", grows, || {
+        format!("batch {}: {before:?} became {after:?}", before.batch_id)
+    })
+}
+
+/// INV-1 to INV-5 of the record and INV-8 to INV-12 of the step, for a write that was applied somewhen between
+/// `earliest` and `latest`, as the clocks of this world may show it.
+pub fn step_is_sound(
+    before: &BatchRecord,
+    write: &BatchWrite,
+    after: &BatchRecord,
+    earliest: Timestamp,
+    latest: Timestamp,
+) -> Check {
+    parts_never_change(before, after)?;
+    a_lease_is_taken_only_when_free(before, write, earliest)?;
+    only_the_holder_writes(before, write)?;
+    completion_is_proven_or_verified(before, after, latest)?;
+    counts_never_go_back(before, after)?;
+    record_is_sound(after)
 }
 
 /// INV-6: an open batch never holds more claims, certain, uncertain and under way, than it may.

@@ -1,0 +1,133 @@
+//! Bugs planted on purpose, so that the simulation can be shown to catch them.
+//!
+//! Without the feature `planted-bugs`, which nothing that deploys enables, [`planted`] is a constant `false` and every
+//! bug is compiled away. With it, a thread switches on at most one.
+
+/// A mistake that somebody could make here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bug {
+    /// A batch may be claimed into before its ticket is acknowledged.
+    CacheBeforeTicket,
+    /// The ticket is sent after the first claims, with the seal.
+    TicketAfterFirstClaim,
+    /// A release does not care who holds the claim by now.
+    UnconditionalRelease,
+    /// What the index proposes is delivered though the table says otherwise.
+    IndexBelieved,
+    /// Seats that met a duplicate are counted as claims.
+    AttemptsCountedAsClaims,
+    /// A sealed batch is delivered although counted claims are not seen yet.
+    SealedDeliveredShort,
+    /// One empty look completes a batch whose count is not proven.
+    CompletionWithoutVerify,
+    /// Completion does not care about counts and witnesses that came meanwhile.
+    CompletionUnconditional,
+    /// A message whose outcome is unknown is acknowledged.
+    FailedAcknowledged,
+    /// Under `requeue`, a redelivery is taken for a duplicate.
+    RedeliveryTakenForDuplicate,
+    /// Live claims carry the TTL of tombstones.
+    TtlOnLiveClaim,
+    /// A lease is taken while another processor holds it.
+    LeaseTakenWhileHeld,
+    /// Writes to a batch record do not need the lease.
+    WritesWithoutLease,
+    /// A frozen part is frozen anew at the next attempt.
+    PartRefrozen,
+    /// A part is marked as delivered before the sink answered.
+    DeliveredBeforeAnswer,
+    /// Claims are released before the sink has them.
+    ReleasedBeforeDelivery,
+    /// Nobody looks at the deadline.
+    DeadlineIgnored,
+    /// A message is acknowledged though its quarantine failed.
+    QuarantineNotAwaited,
+    /// A message that cannot be read is acknowledged and nothing else.
+    BadMessageDropped,
+    /// A replaced tombstone takes the memory of earlier deliveries with it.
+    PastForgotten,
+    /// A live claim is relied on though its batch is complete.
+    OrphanTakenForAlive,
+    /// A claim is relied on without its batch knowing of it.
+    WitnessSkipped,
+    /// An attempt without an answer counts as not written.
+    UncertainTakenForFree,
+    /// Messages are acknowledged before their claims are counted.
+    AcknowledgedUncounted,
+    /// A count that came after the batch was complete is believed.
+    LateCountBelieved,
+    /// A tombstone past its window still makes duplicates.
+    ExpiredTombstoneBelieved,
+    /// Claims of a delivered part that are still live are delivered again.
+    LeftoversDeliveredAgain,
+    /// A full batch waits for its window.
+    SealWithoutTicket,
+    /// The sweep finds nothing.
+    SweepBlind,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: &[Bug] = &[
+        Bug::CacheBeforeTicket,
+        Bug::TicketAfterFirstClaim,
+        Bug::UnconditionalRelease,
+        Bug::IndexBelieved,
+        Bug::AttemptsCountedAsClaims,
+        Bug::SealedDeliveredShort,
+        Bug::CompletionWithoutVerify,
+        Bug::CompletionUnconditional,
+        Bug::FailedAcknowledged,
+        Bug::RedeliveryTakenForDuplicate,
+        Bug::TtlOnLiveClaim,
+        Bug::LeaseTakenWhileHeld,
+        Bug::WritesWithoutLease,
+        Bug::PartRefrozen,
+        Bug::DeliveredBeforeAnswer,
+        Bug::ReleasedBeforeDelivery,
+        Bug::DeadlineIgnored,
+        Bug::QuarantineNotAwaited,
+        Bug::BadMessageDropped,
+        Bug::PastForgotten,
+        Bug::OrphanTakenForAlive,
+        Bug::WitnessSkipped,
+        Bug::UncertainTakenForFree,
+        Bug::AcknowledgedUncounted,
+        Bug::LateCountBelieved,
+        Bug::ExpiredTombstoneBelieved,
+        Bug::LeftoversDeliveredAgain,
+        Bug::SealWithoutTicket,
+        Bug::SweepBlind,
+    ];
+}
+
+/// Whether this thread runs with `bug`.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline(always)]
+pub const fn planted(_bug: Bug) -> bool {
+    false
+}
+
+#[cfg(feature = "planted-bugs")]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Bug;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Whether this thread runs with `bug`.
+    pub fn planted(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+
+    /// Plants a bug for this thread, or none.
+    pub fn plant(bug: Option<Bug>) {
+        PLANTED.set(bug);
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+pub use switch::{plant, planted};

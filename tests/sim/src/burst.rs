@@ -1,0 +1,111 @@
+//! The messages of a history: who repeats whom, who contradicts whom, and who cannot be read.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use shared::ids::{BodyHash, SourceArn};
+
+use crate::ledger::Sent;
+use crate::swarm::IdKind;
+use crate::world::World;
+
+const SOURCE: &str = "arn:aws:sqs:eu-west-1:1:input-queue-";
+
+fn source(index: usize) -> SourceArn {
+    format!("{SOURCE}{index}")
+        .parse()
+        .expect("a short text is a source")
+}
+
+/// Which queue a source is.
+pub fn source_index(source: &SourceArn) -> usize {
+    source
+        .as_str()
+        .strip_prefix(SOURCE)
+        .and_then(|number| number.parse().ok())
+        .expect("every source is one of the burst's")
+}
+
+/// Writes the burst into the ledger.
+pub fn plan(world: &mut World) {
+    let plan = world.plan.clone();
+    let rng = &mut world.rng;
+    let messages = &mut world.ledger.messages;
+    let mut events = 0;
+    for index in 0..plan.messages {
+        let sqs_message_id = format!("m{index}").parse().expect("a short text is an id");
+        let sent_at_ms = rng.u64(0..=plan.burst_ms);
+        let original = (index > 0 && rng.f64() < plan.duplicates).then(|| rng.usize(..index));
+        let bad = plan.id_kind != IdKind::MessageId && rng.f64() < plan.bad;
+        if bad {
+            let body = match plan.id_kind {
+                IdKind::Attribute => json!({ "unread": index, "key": "k0" }).to_string(),
+                IdKind::Json | IdKind::MessageId => format!("not JSON {index}"),
+            };
+            messages.push(Sent {
+                sqs_message_id,
+                event_id: None,
+                source: source(rng.usize(..plan.sources)),
+                batch_key: None,
+                body_hash: BodyHash::of(body.as_bytes()),
+                body: Arc::from(body),
+                sent_at_ms,
+                bad,
+                acknowledged_at: None,
+                reported: false,
+            });
+            continue;
+        }
+        // A copy has everything of its original but the message; a contradiction has its event id alone.
+        let original = original.filter(|original| !messages[*original].bad);
+        let contradicts = rng.f64() < plan.conflicts;
+        if let Some(original) = original
+            && !contradicts
+        {
+            let mut copy = messages[original].clone();
+            copy.sqs_message_id = sqs_message_id;
+            copy.sent_at_ms = sent_at_ms;
+            if plan.id_kind == IdKind::MessageId {
+                copy.event_id = Some(copy.sqs_message_id.as_str().parse().expect("an id"));
+            }
+            messages.push(copy);
+            continue;
+        }
+        let id = match original {
+            Some(original) => messages[original].event_id.clone(),
+            None => None,
+        };
+        let id = match (id, plan.id_kind) {
+            (_, IdKind::MessageId) => sqs_message_id_as_event(index),
+            (Some(id), _) => id.to_string(),
+            (None, _) => {
+                events += 1;
+                format!("e{events}")
+            }
+        };
+        let key = (plan.keys > 0).then(|| format!("k{}", rng.usize(..plan.keys)));
+        let body = json!({ "id": id, "key": key, "number": index }).to_string();
+        messages.push(Sent {
+            sqs_message_id,
+            event_id: Some(id.parse().expect("a short text is an id")),
+            source: source(rng.usize(..plan.sources)),
+            batch_key: key.map(|key| key.parse().expect("a short text is a key")),
+            body_hash: BodyHash::of(body.as_bytes()),
+            body: Arc::from(body),
+            sent_at_ms,
+            bad,
+            acknowledged_at: None,
+            reported: false,
+        });
+    }
+    for (index, message) in messages.iter().enumerate() {
+        world
+            .ledger
+            .by_id
+            .insert(message.sqs_message_id.clone(), index);
+    }
+}
+
+fn sqs_message_id_as_event(index: usize) -> String {
+    format!("m{index}")
+}

@@ -1,0 +1,237 @@
+//! The promises of the service, as named pure functions over what really happened.
+//!
+//! The invariants of single records are in [`shared::protocol::invariants`], where production asserts them too; these
+//! look at the world as a whole, which only a simulation can.
+
+use std::time::Duration;
+
+use shared::ids::SqsMessageId;
+use shared::limits::CLOCK_SKEW_MAX;
+use shared::protocol::claim::{DuplicateRule, LockItem, LockState};
+use shared::protocol::invariants::{Check, hold};
+use shared::time::Timestamp;
+
+use crate::ledger::{Delivered, Occurrence, Sent};
+
+/// P1 no loss: a message that was deleted from the input queue was delivered, or is a duplicate of one that was and
+/// is remembered, or lies in the quarantine or among the dead letters.
+pub fn p1_acknowledged_means_delivered_or_reported(
+    message: &Sent,
+    occurrences: &[Occurrence],
+    rule: DuplicateRule,
+    answer_time_max: Duration,
+) -> Check {
+    let Some(acknowledged_at) = message.acknowledged_at else {
+        return Ok(());
+    };
+    let itself = occurrences
+        .iter()
+        .any(|one| one.sqs_message_id == message.sqs_message_id && one.delivered_at.is_some());
+    // A duplicate may be dropped while the first is under way or remembered, not later.
+    let by_another = rule == DuplicateRule::Drop
+        && occurrences.iter().any(|one| {
+            one.body_hash == message.body_hash
+                && one.delivered_at.is_some()
+                && one.claimed_at <= acknowledged_at
+                && one
+                    .remembered_until
+                    .is_none_or(|until| acknowledged_at <= until + CLOCK_SKEW_MAX + answer_time_max)
+        });
+    hold(
+        "P1 acknowledged_means_delivered_or_reported",
+        itself || by_another || message.reported,
+        || {
+            format!(
+                "{} acknowledged at {acknowledged_at}; its event: {occurrences:?}",
+                message.sqs_message_id
+            )
+        },
+    )
+}
+
+/// P2 unique in flight: a claim is written only where there is none that is still to be delivered or released.
+pub fn p2_a_claim_replaces_only_what_has_ended(
+    prior: &Occurrence,
+    batch_complete: bool,
+    now: Timestamp,
+) -> Check {
+    hold(
+        "P2 a_claim_replaces_only_what_has_ended",
+        batch_complete || prior.remembered_until.is_some(),
+        || format!("at {now} {prior:?} was replaced, its batch not complete"),
+    )
+}
+
+/// P2 unique in flight: what the sink is given first is, at that moment, a live claim of that very batch.
+pub fn p2_a_part_holds_only_live_claims(key: &str, held: bool, what: &str) -> Check {
+    hold("P2 a_part_holds_only_live_claims", held, || {
+        format!("part {key} brings {what}")
+    })
+}
+
+/// P3 redelivery is harmless, P4 unique in the window: who claims an event that was delivered and is remembered?
+pub fn p3_p4_delivered_once_per_window(
+    prior: &Occurrence,
+    sqs_message_id: &SqsMessageId,
+    remembered_until: Timestamp,
+    rule: DuplicateRule,
+    now: Timestamp,
+) -> Check {
+    let too_early = prior.delivered_at.is_some() && now + CLOCK_SKEW_MAX < remembered_until;
+    let found = || {
+        format!(
+            "{sqs_message_id} claims at {now} what was delivered as {prior:?}, remembered until {remembered_until}"
+        )
+    };
+    if prior.sqs_message_id == *sqs_message_id {
+        return hold("P3 a_message_is_delivered_once", !too_early, found);
+    }
+    hold(
+        "P4 an_event_is_delivered_once_per_window",
+        !too_early || rule == DuplicateRule::Requeue,
+        found,
+    )
+}
+
+/// P5 stable retries: the content of a part, in its order, is the same at every attempt.
+pub fn p5_a_key_means_one_content(key: &str, first: &Delivered, again: &Delivered) -> Check {
+    hold("P5 a_key_means_one_content", first == again, || {
+        format!("part {key} was {first:?}, now it is {again:?}")
+    })
+}
+
+/// P5: items come in seq order, with the bodies that were sent, of one source and one batch key.
+pub fn p5_a_part_is_what_was_sent(key: &str, in_order: bool, as_sent: bool) -> Check {
+    hold("P5 a_part_is_what_was_sent", in_order && as_sent, || {
+        format!("part {key}: in seq order {in_order}, as sent {as_sent}")
+    })
+}
+
+/// P6 prompt, where nothing goes wrong: a batch's first ticket is visible when its window ends, and not before.
+pub fn p6_a_ticket_comes_when_the_window_ends(
+    closes_at: Timestamp,
+    visible_at: Timestamp,
+) -> Check {
+    let late = closes_at + 2 * CLOCK_SKEW_MAX + Duration::from_secs(2);
+    hold(
+        "P6 a_ticket_comes_when_the_window_ends",
+        closes_at <= visible_at && visible_at <= late,
+        || format!("the window ends at {closes_at}, its ticket is visible at {visible_at}"),
+    )
+}
+
+/// P6 prompt, where nothing goes wrong: a sealed batch has a ticket at once.
+pub fn p6_a_sealed_batch_starts_at_once(
+    sealed_at: Timestamp,
+    ticket_at: Option<Timestamp>,
+) -> Check {
+    let late = sealed_at + CLOCK_SKEW_MAX + Duration::from_secs(2);
+    hold(
+        "P6 a_sealed_batch_starts_at_once",
+        ticket_at.is_some_and(|at| at <= late),
+        || format!("sealed at {sealed_at}, ticket at {ticket_at:?}"),
+    )
+}
+
+/// P7 no stranding: when the faults have stopped, everything comes to its end.
+pub fn p7_everything_drains(drained: bool, left: impl FnOnce() -> String) -> Check {
+    hold("P7 everything_drains", drained, left)
+}
+
+/// P7 no stranding: in the end no claim is live, unless its message is a dead letter.
+pub fn p7_no_claim_is_left(left: &[String]) -> Check {
+    hold("P7 no_claim_is_left", left.is_empty(), || {
+        format!("live in the end: {left:?}")
+    })
+}
+
+/// P8 honest limits: a message that cannot be read ends in the quarantine or among the dead letters.
+pub fn p8_what_cannot_be_read_is_reported(message: &Sent) -> Check {
+    hold(
+        "P8 what_cannot_be_read_is_reported",
+        !message.bad || message.reported,
+        || {
+            format!(
+                "{} was acknowledged and nowhere reported",
+                message.sqs_message_id
+            )
+        },
+    )
+}
+
+/// P8 honest limits: a batch is in error for what the sink said, and says it.
+pub fn p8_only_the_sink_puts_a_batch_in_error(error: &str, of_the_sink: &str) -> Check {
+    hold(
+        "P8 only_the_sink_puts_a_batch_in_error",
+        error == of_the_sink,
+        || format!("batch in error: {error}"),
+    )
+}
+
+/// P8 honest limits: an invocation that is not frozen ends before its deadline, and names only messages of its event.
+pub fn p8_an_invocation_ends_in_time(function: &str, ended: bool) -> Check {
+    hold("P8 an_invocation_ends_in_time", ended, || {
+        format!("{function} was still running at its deadline")
+    })
+}
+
+/// P8: an answer names only messages of its own event; another would fail the whole event.
+pub fn p8_an_answer_names_its_own_messages(stranger: Option<&String>) -> Check {
+    hold(
+        "P8 an_answer_names_its_own_messages",
+        stranger.is_none(),
+        || format!("answered for {stranger:?}"),
+    )
+}
+
+/// INV-13: a claim names a batch only after its record and its first ticket were acknowledged.
+pub fn inv13_claims_name_announced_batches(recorded: bool, ticketed: bool, what: &str) -> Check {
+    hold(
+        "INV-13 claims_name_announced_batches",
+        recorded && ticketed,
+        || format!("{what}: record {recorded}, ticket {ticketed}"),
+    )
+}
+
+/// INV-14: a live claim is released only after its seat was delivered. Without a dedup window, a late write may put a
+/// claim on its seat again after its release: a leftover like any other.
+pub fn inv14_only_delivered_claims_are_released(
+    released: &Occurrence,
+    seat_delivered: bool,
+) -> Check {
+    hold(
+        "INV-14 only_delivered_claims_are_released",
+        seat_delivered,
+        || format!("{released:?}"),
+    )
+}
+
+/// INV-15: the table's TTL removes tombstones, and those only past their window.
+pub fn inv15_ttl_touches_only_expired_tombstones(item: &LockItem, now: Timestamp) -> Check {
+    let expired = matches!(item.state, LockState::Tombstone { expires_at } if expires_at <= now);
+    hold(
+        "INV-15 ttl_touches_only_expired_tombstones",
+        expired,
+        || format!("removed at {now}: {item:?}"),
+    )
+}
+
+/// INV-16: a tombstone is remembered at least for the dedup window from its delivery on.
+pub fn inv16_tombstones_last_the_window(
+    delivered_at: Timestamp,
+    dedup_window: Duration,
+    expires_at: Timestamp,
+) -> Check {
+    hold(
+        "INV-16 tombstones_last_the_window",
+        delivered_at + dedup_window <= expires_at + CLOCK_SKEW_MAX,
+        || format!("delivered at {delivered_at}, forgotten at {expires_at}"),
+    )
+}
+
+/// INV-17: a part marked as delivered is at the sink.
+pub fn inv17_delivered_means_the_sink_has_it(key: &str, there: bool) -> Check {
+    hold("INV-17 delivered_means_the_sink_has_it", there, || {
+        format!("part {key} is marked, the sink does not have it")
+    })
+}

@@ -1,0 +1,393 @@
+//! An execution environment as the handlers see it: every port, each request at the mercy of the world.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use aggregator::handler as aggregator_handler;
+use batch_processor::handler as processor_handler;
+use batch_processor::sink::{Part, Receipt, Sink, SinkError, content_hash};
+use futures::channel::oneshot;
+use shared::ids::{BatchId, BatchShard, EventId, Place};
+use shared::memory::SeededEntropy;
+use shared::ports::{
+    BatchQueue, BatchReply, BatchStore, ClaimReply, Clock, Entropy, IndexEntry, IndexPage,
+    LockStore, PortError, Quarantine, Quarantined, ReleaseReply, StoredEvent,
+};
+use shared::protocol::batch::{BatchRecord, BatchWrite, Status};
+use shared::protocol::claim::{Claim, LockItem};
+use shared::time::Timestamp;
+use shared::wire::Ticket;
+
+use crate::index::REPLICAS;
+use crate::world::{Brought, Fate, REFUSAL, World, throttled, unanswered};
+
+/// The world, as several environments share it. One thread: the lock is never waited for.
+pub type Shared = Arc<Mutex<World>>;
+
+/// Locks the world for one step.
+pub fn lock(world: &Shared) -> MutexGuard<'_, World> {
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An environment: its own clock, its own randomness, the shared world.
+pub struct Environment {
+    world: Shared,
+    skew: Duration,
+    entropy: SeededEntropy,
+    quarantine: bool,
+    items_per_request: usize,
+}
+
+impl Environment {
+    /// An environment whose clock is ahead by `skew`.
+    pub fn new(world: Shared, skew: Duration, seed: u64) -> Environment {
+        let (quarantine, items_per_request) = {
+            let world = lock(&world);
+            (world.plan.quarantine, world.plan.items_per_request)
+        };
+        Environment {
+            world,
+            skew,
+            entropy: SeededEntropy::new(seed),
+            quarantine,
+            items_per_request,
+        }
+    }
+
+    /// Sends a request that changes or reads the world when it arrives.
+    async fn request<T: Send + 'static>(
+        &self,
+        effect: impl FnOnce(&mut World) -> T + Send + 'static,
+    ) -> Result<T, PortError> {
+        let dispatched = dispatch(&mut lock(&self.world), effect);
+        match dispatched {
+            Dispatched::Answered(reply) => reply.await.map_err(|_| unanswered()),
+            Dispatched::Failed { after_ms, error } => {
+                self.sleep(Duration::from_millis(after_ms)).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn for_each<T: Send + 'static>(
+        &self,
+        count: usize,
+        effect: impl FnOnce(&mut World) -> Vec<T> + Send + 'static,
+        failed: impl Fn(PortError) -> T,
+    ) -> Vec<T> {
+        match self.request(effect).await {
+            Ok(replies) => replies,
+            Err(error) => (0..count)
+                .map(|_| {
+                    failed(match &error {
+                        PortError::Throttled { .. } => throttled(),
+                        PortError::Unknown { .. } | PortError::Refused { .. } => unanswered(),
+                    })
+                })
+                .collect(),
+        }
+    }
+}
+
+/// A request on its way.
+enum Dispatched<T> {
+    /// Its reply comes.
+    Answered(oneshot::Receiver<T>),
+    /// None comes; that shows after a while.
+    Failed { after_ms: u64, error: PortError },
+}
+
+fn dispatch<T: Send + 'static>(
+    world: &mut World,
+    effect: impl FnOnce(&mut World) -> T + Send + 'static,
+) -> Dispatched<T> {
+    match world.fate() {
+        Fate::Answered { apply_ms, reply_ms } => {
+            let (sender, receiver) = oneshot::channel();
+            let apply = move |world: &mut World| {
+                let reply = effect(world);
+                // Nobody hears it when the environment has died.
+                let answer = move |_: &mut World| drop(sender.send(reply));
+                world.effect_after(reply_ms, Box::new(answer));
+            };
+            world.effect_after(apply_ms, Box::new(apply));
+            Dispatched::Answered(receiver)
+        }
+        Fate::Throttled { after_ms } => Dispatched::Failed {
+            after_ms,
+            error: throttled(),
+        },
+        Fate::Lost {
+            apply_ms,
+            notice_ms,
+        } => {
+            if let Some(apply_ms) = apply_ms {
+                let apply = move |world: &mut World| drop(effect(world));
+                world.effect_after(apply_ms, Box::new(apply));
+            }
+            Dispatched::Failed {
+                after_ms: notice_ms,
+                error: unanswered(),
+            }
+        }
+    }
+}
+
+impl LockStore for Environment {
+    fn items_per_request(&self) -> usize {
+        self.items_per_request
+    }
+
+    async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply> {
+        let (count, claims) = (claims.len(), claims.to_vec());
+        let effect = move |world: &mut World| world.claim(&claims);
+        self.for_each(count, effect, ClaimReply::Error).await
+    }
+
+    async fn replace(&self, claim: &Claim, expected: &LockItem) -> ClaimReply {
+        let (claim, expected) = (claim.clone(), expected.clone());
+        self.request(move |world| world.replace(&claim, &expected))
+            .await
+            .unwrap_or_else(ClaimReply::Error)
+    }
+
+    async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError> {
+        let ids = ids.to_vec();
+        self.request(move |world| {
+            let read = some_of(world, ids.len());
+            ids[..read].iter().map(|id| world.locks.get(id)).collect()
+        })
+        .await
+    }
+
+    async fn read_events(
+        &self,
+        ids: &[EventId],
+    ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError> {
+        let mut ids = ids.to_vec();
+        self.request(move |world| {
+            let unread = ids.split_off(some_of(world, ids.len()));
+            (world.stored(&ids), unread)
+        })
+        .await
+    }
+
+    async fn release(
+        &self,
+        items: &[(EventId, Place)],
+        expires_at: Option<Timestamp>,
+    ) -> Vec<ReleaseReply> {
+        let (count, items) = (items.len(), items.to_vec());
+        let effect = move |world: &mut World| world.release(&items, expires_at);
+        self.for_each(count, effect, ReleaseReply::Error).await
+    }
+
+    async fn index(
+        &self,
+        shard: BatchShard,
+        after: Option<&IndexEntry>,
+    ) -> Result<IndexPage, PortError> {
+        let after = after.cloned();
+        self.request(move |world| {
+            let replica = world.rng.usize(..REPLICAS);
+            let (now_ms, entries_max) = (world.now_ms, world.plan.page_entries);
+            world
+                .index
+                .page(shard, after.as_ref(), replica, now_ms, entries_max)
+        })
+        .await
+    }
+}
+
+/// How many of `count` keys a read answers: all, as a rule; at least one.
+fn some_of(world: &mut World, count: usize) -> usize {
+    if count > 1 && world.strikes(world.plan.faults.throttle_member) {
+        world.rng.usize(1..count)
+    } else {
+        count
+    }
+}
+
+impl BatchStore for Environment {
+    async fn create(&self, record: &BatchRecord) -> Result<(), PortError> {
+        let record = record.clone();
+        self.request(move |world| world.create(&record)).await
+    }
+
+    async fn read(&self, batch: BatchId) -> Result<Option<BatchRecord>, PortError> {
+        self.request(move |world| world.batches.get(batch)).await
+    }
+
+    async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
+        let write = write.clone();
+        self.request(move |world| world.write(batch, &write)).await
+    }
+
+    async fn overdue(
+        &self,
+        status: Status,
+        now: Timestamp,
+        max: usize,
+    ) -> Result<Vec<BatchRecord>, PortError> {
+        self.request(move |world| world.overdue(status, now, max))
+            .await
+    }
+}
+
+impl BatchQueue for Environment {
+    async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError> {
+        let ticket = ticket.clone();
+        self.request(move |world| world.ticket(&ticket, delay))
+            .await
+    }
+}
+
+impl Quarantine for Environment {
+    async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
+        let (count, messages) = (messages.len(), messages.to_vec());
+        let effect = move |world: &mut World| world.quarantine(&messages);
+        self.for_each(count, effect, Err).await
+    }
+}
+
+impl Clock for Environment {
+    fn now(&self) -> Timestamp {
+        lock(&self.world).now() + self.skew
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        let mut wake_at_ms = None;
+        std::future::poll_fn(|context| {
+            let mut world = lock(&self.world);
+            let at_ms = *wake_at_ms.get_or_insert(world.now_ms + duration.as_millis() as u64);
+            if world.now_ms >= at_ms {
+                return Poll::Ready(());
+            }
+            world.wake_at(at_ms, context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl Entropy for Environment {
+    fn batch_id(&self, now: Timestamp) -> BatchId {
+        self.entropy.batch_id(now)
+    }
+
+    fn jitter(&self) -> f64 {
+        self.entropy.jitter()
+    }
+}
+
+impl Sink for Environment {
+    async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+        let brought = {
+            let world = lock(&self.world);
+            Brought {
+                key: part.key(),
+                batch: part.batch_id,
+                hash: content_hash(&part.items),
+                items: part
+                    .items
+                    .iter()
+                    .map(|item| (item.event_id.clone(), item.place()))
+                    .collect(),
+                in_order: part.items.is_sorted_by(|one, next| one.seq < next.seq),
+                as_sent: part.items.iter().all(|item| {
+                    let sent = world.ledger.by_id.get(&item.sqs_message_id);
+                    sent.map(|index| &world.ledger.messages[*index])
+                        .is_some_and(|sent| {
+                            sent.body == item.body
+                                && sent.source == part.source
+                                && sent.batch_key == part.batch_key
+                        })
+                }),
+            }
+        };
+        let faults = lock(&self.world).plan.faults.clone();
+        if lock(&self.world).strikes(faults.sink_refuses) {
+            return Err(SinkError::Permanent {
+                reason: REFUSAL.to_owned(),
+            });
+        }
+        if lock(&self.world).strikes(faults.sink_fails_before) {
+            return Err(sink_error("before"));
+        }
+        if lock(&self.world).strikes(faults.sink_hangs) {
+            self.sleep(Duration::from_secs(3_600)).await;
+            return Err(sink_error("never"));
+        }
+        let fails_after = lock(&self.world).strikes(faults.sink_fails_after);
+        let delivered = self.request(move |world| world.deliver(&brought)).await;
+        match delivered {
+            Ok(()) if !fails_after => Ok(Receipt("simulated".to_owned())),
+            Ok(()) | Err(_) => Err(sink_error("after")),
+        }
+    }
+}
+
+fn sink_error(when: &str) -> SinkError {
+    SinkError::Retryable {
+        reason: format!("simulated, {when} it has the part"),
+    }
+}
+
+impl aggregator_handler::Ports for Environment {
+    type Locks = Environment;
+    type Batches = Environment;
+    type Tickets = Environment;
+    type Quarantine = Environment;
+    type Clock = Environment;
+    type Entropy = Environment;
+
+    fn locks(&self) -> &Environment {
+        self
+    }
+    fn batches(&self) -> &Environment {
+        self
+    }
+    fn tickets(&self) -> &Environment {
+        self
+    }
+    fn quarantine(&self) -> Option<&Environment> {
+        self.quarantine.then_some(self)
+    }
+    fn clock(&self) -> &Environment {
+        self
+    }
+    fn entropy(&self) -> &Environment {
+        self
+    }
+    fn emit(&self, _line: &str) {}
+}
+
+impl processor_handler::Ports for Environment {
+    type Locks = Environment;
+    type Batches = Environment;
+    type Tickets = Environment;
+    type Sink = Environment;
+    type Clock = Environment;
+    type Entropy = Environment;
+
+    fn locks(&self) -> &Environment {
+        self
+    }
+    fn batches(&self) -> &Environment {
+        self
+    }
+    fn tickets(&self) -> &Environment {
+        self
+    }
+    fn sink(&self) -> &Environment {
+        self
+    }
+    fn clock(&self) -> &Environment {
+        self
+    }
+    fn entropy(&self) -> &Environment {
+        self
+    }
+    fn emit(&self, _line: &str) {}
+}

@@ -1,0 +1,110 @@
+//! `batchId-index` as it may look: several replicas, each behind by as much as it likes, for puts and for deletes.
+
+use std::collections::BTreeMap;
+
+use shared::ids::{BatchShard, EventId, Seq};
+use shared::ports::{IndexEntry, IndexPage};
+
+/// Copies of the index; each question is answered by any one of them, so answers go back and forth.
+pub const REPLICAS: usize = 3;
+
+/// A change of one entry, and when each replica shows it.
+#[derive(Debug)]
+struct Version {
+    present: bool,
+    visible_at_ms: [u64; REPLICAS],
+}
+
+#[derive(Debug)]
+struct Entry {
+    event_id: EventId,
+    versions: Vec<Version>,
+}
+
+/// The index.
+#[derive(Debug, Default)]
+pub struct LaggingIndex {
+    shards: BTreeMap<BatchShard, BTreeMap<Seq, Entry>>,
+}
+
+impl LaggingIndex {
+    /// An entry comes or goes, visible in each replica at its own time.
+    pub fn change(
+        &mut self,
+        shard: BatchShard,
+        seq: Seq,
+        event_id: &EventId,
+        present: bool,
+        visible_at_ms: [u64; REPLICAS],
+    ) {
+        let entry = self
+            .shards
+            .entry(shard)
+            .or_default()
+            .entry(seq)
+            .or_insert_with(|| Entry {
+                event_id: event_id.clone(),
+                versions: Vec::new(),
+            });
+        entry.versions.push(Version {
+            present,
+            visible_at_ms,
+        });
+    }
+
+    /// One page of a shard as `replica` shows it.
+    pub fn page(
+        &self,
+        shard: BatchShard,
+        after: Option<&IndexEntry>,
+        replica: usize,
+        now_ms: u64,
+        entries_max: usize,
+    ) -> IndexPage {
+        let Some(entries) = self.shards.get(&shard) else {
+            return IndexPage::default();
+        };
+        let from = after.map_or(0, |after| after.seq + 1);
+        let mut page: Vec<IndexEntry> = entries
+            .range(from..)
+            .filter(|(_, entry)| {
+                let seen = |version: &&Version| version.visible_at_ms[replica] <= now_ms;
+                let newest = entry.versions.iter().rev().find(seen);
+                newest.is_some_and(|version| version.present)
+            })
+            .take(entries_max + 1)
+            .map(|(seq, entry)| IndexEntry {
+                event_id: entry.event_id.clone(),
+                seq: *seq,
+            })
+            .collect();
+        let more = page.len() > entries_max;
+        page.truncate(entries_max);
+        IndexPage {
+            next: page.last().filter(|_| more).cloned(),
+            entries: page,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::ids::BatchId;
+
+    use super::*;
+
+    #[test]
+    fn replicas_show_a_put_and_a_delete_at_their_own_times() {
+        let batch: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
+        let shard = BatchShard { batch, shard: 0 };
+        let event = "e".parse().unwrap();
+        let mut index = LaggingIndex::default();
+        index.change(shard, 4, &event, true, [10, 20, 30]);
+        index.change(shard, 4, &event, false, [100, 15, 300]);
+        let shown = |replica, now| index.page(shard, None, replica, now, 9).entries.len();
+        assert_eq!((shown(0, 9), shown(0, 10), shown(0, 100)), (0, 1, 0));
+        // Its delete overtook its put: the later change wins, whenever the earlier one arrives.
+        assert_eq!((shown(1, 14), shown(1, 15), shown(1, 500)), (0, 0, 0));
+        assert_eq!((shown(2, 30), shown(2, 299), shown(2, 300)), (1, 1, 0));
+    }
+}

@@ -1,0 +1,113 @@
+//! What really happened to every message and every event: the model the checks look at.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use shared::ids::{BatchId, BatchKey, BodyHash, EventId, Place, SourceArn, SqsMessageId};
+use shared::time::Timestamp;
+
+/// A message of the burst.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// The message.
+    pub sqs_message_id: SqsMessageId,
+    /// Its event; `None` when it cannot be read.
+    pub event_id: Option<EventId>,
+    /// The queue it was sent to.
+    pub source: SourceArn,
+    /// Its batch key.
+    pub batch_key: Option<BatchKey>,
+    /// Its body.
+    pub body: Arc<str>,
+    /// Content hash of the body.
+    pub body_hash: BodyHash,
+    /// When it is sent.
+    pub sent_at_ms: u64,
+    /// Whether it cannot be read.
+    pub bad: bool,
+    /// When the queue deleted it first.
+    pub acknowledged_at: Option<Timestamp>,
+    /// Whether it is in the quarantine or among the dead letters.
+    pub reported: bool,
+}
+
+/// One claim of an event, from its writing to its being forgotten.
+#[derive(Clone, Debug)]
+pub struct Occurrence {
+    /// Who claimed it.
+    pub sqs_message_id: SqsMessageId,
+    /// With which content.
+    pub body_hash: BodyHash,
+    /// Where it sits.
+    pub place: Place,
+    /// When it was written.
+    pub claimed_at: Timestamp,
+    /// When the sink first had it.
+    pub delivered_at: Option<Timestamp>,
+    /// Until when it is remembered, once it was released.
+    pub remembered_until: Option<Timestamp>,
+}
+
+/// A part as the sink was given it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// Hash over the items in order.
+    pub hash: [u8; 32],
+    /// How many items.
+    pub count: usize,
+}
+
+/// Everything.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// The messages of the burst.
+    pub messages: Vec<Sent>,
+    /// Where each message is in that list.
+    pub by_id: BTreeMap<SqsMessageId, usize>,
+    /// The claims of each event, in order.
+    pub occurrences: BTreeMap<EventId, Vec<Occurrence>>,
+    /// The parts the sink has, by idempotency key.
+    pub parts: BTreeMap<String, Delivered>,
+    /// When a ticket of each batch was first accepted by the queue, and when it is visible.
+    pub tickets: BTreeMap<BatchId, Vec<Accepted>>,
+}
+
+/// A ticket the batch queue accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct Accepted {
+    /// When.
+    pub at: Timestamp,
+    /// When it is visible, if the queue keeps its word.
+    pub visible_at: Timestamp,
+}
+
+impl Ledger {
+    /// The message of an id.
+    pub fn message(&mut self, id: &SqsMessageId) -> Option<&mut Sent> {
+        let index = *self.by_id.get(id)?;
+        self.messages.get_mut(index)
+    }
+
+    /// The occurrence of an event at a place.
+    pub fn occurrence(&mut self, event: &EventId, place: Place) -> Option<&mut Occurrence> {
+        let occurrences = self.occurrences.get_mut(event)?;
+        occurrences.iter_mut().rev().find(|one| one.place == place)
+    }
+
+    /// Whether the sink has what was claimed at a place.
+    pub fn seat_delivered(&self, event: &EventId, place: Place) -> bool {
+        self.occurrences.get(event).is_some_and(|all| {
+            all.iter()
+                .any(|one| one.place == place && one.delivered_at.is_some())
+        })
+    }
+
+    /// How many claims reached the sink.
+    pub fn delivered_count(&self) -> usize {
+        self.occurrences
+            .values()
+            .flatten()
+            .filter(|one| one.delivered_at.is_some())
+            .count()
+    }
+}

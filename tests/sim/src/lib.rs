@@ -1,0 +1,84 @@
+//! The protocol under seeded faults.
+//!
+//! One seed is one history: the handlers of both functions, exactly as they ship, over a world in which replies get
+//! lost, queues repeat and reorder, the index lags, environments die or freeze between any two steps, and clocks
+//! differ. Time is virtual and everything happens on one thread, so a seed gives the same history bit for bit.
+//!
+//! After every step the promises ([`checks`]) and the invariants of every record
+//! ([`shared::protocol::invariants`]) are looked at. At a point the faults stop; from then on everything must drain.
+
+#[cfg(feature = "planted-bugs")]
+pub mod bugs;
+pub mod burst;
+pub mod checks;
+pub mod environment;
+pub mod index;
+pub mod lambda;
+pub mod ledger;
+pub mod queue;
+pub mod schedule;
+pub mod swarm;
+pub mod world;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use shared::protocol::invariants::Broken;
+
+use crate::lambda::Run;
+use crate::swarm::Plan;
+
+/// What became of a seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct History {
+    /// The seed.
+    pub seed: u64,
+    /// How many things happened.
+    pub steps: u64,
+    /// How many claims reached the sink.
+    pub delivered: usize,
+    /// How often each kind of thing happened.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// The first broken promise.
+    pub broken: Option<Broken>,
+    /// Everything that happened, in words, where that was asked for.
+    pub trace: Vec<String>,
+}
+
+/// Runs the history of a seed.
+pub fn run(seed: u64, traced: bool) -> History {
+    run_plan(Plan::of(seed), traced)
+}
+
+/// Runs a history whose plan somebody chose.
+pub fn run_plan(plan: Plan, traced: bool) -> History {
+    let seed = plan.seed;
+    let mut run = Run::new(plan, traced);
+    // A broken invariant that production asserts is a panic; the history ends there.
+    let ran = catch_unwind(AssertUnwindSafe(|| run.run()));
+    let mut world = run.world();
+    let broken = match &ran {
+        Ok(_) => world.broken.take(),
+        Err(panic) => Some(asserted(panic.as_ref())),
+    };
+    History {
+        seed,
+        steps: ran.unwrap_or_default(),
+        delivered: world.ledger.delivered_count(),
+        counts: std::mem::take(&mut world.counts),
+        broken,
+        trace: world.trace.take().unwrap_or_default(),
+    }
+}
+
+fn asserted(panic: &(dyn std::any::Any + Send)) -> Broken {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without words");
+    Broken {
+        name: "an assertion of production",
+        found: text.to_owned(),
+    }
+}

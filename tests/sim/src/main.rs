@@ -1,0 +1,187 @@
+//! Runs seeds of the simulation, or replays one.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::bail;
+use clap::Parser;
+use sim::History;
+
+#[derive(Parser)]
+#[command(about = "The protocol under seeded faults")]
+struct Args {
+    /// How many seeds
+    #[arg(long, default_value_t = 20_000)]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Replay one seed, and print all that happens
+    #[arg(long, conflicts_with_all = ["seeds", "first"])]
+    seed: Option<u64>,
+    /// Instead: plant each bug in turn, and tell how many seeds it takes to catch it
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long)]
+    planted: bool,
+    /// Threads; each runs histories of its own
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let done = run(&args);
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
+    #[cfg(feature = "planted-bugs")]
+    if args.planted {
+        return planted::table(args.threads);
+    }
+    match args.seed {
+        Some(seed) => replay(seed),
+        None => seeds(args),
+    }
+}
+
+fn replay(seed: u64) -> anyhow::Result<()> {
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .without_time()
+        .with_writer(std::io::stderr)
+        .init();
+    println!("{:#?}", sim::swarm::Plan::of(seed));
+    let history = sim::run(seed, true);
+    for line in &history.trace {
+        println!("{line}");
+    }
+    match history.broken {
+        Some(broken) => bail!("seed {seed}: {broken}"),
+        None => {
+            println!("seed {seed}: {} steps, nothing broken", history.steps);
+            Ok(())
+        }
+    }
+}
+
+fn seeds(args: &Args) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let next = AtomicU64::new(args.first);
+    let failed: Mutex<Vec<History>> = Mutex::default();
+    let (steps, delivered) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..args.threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= args.first + args.seeds {
+                        return;
+                    }
+                    let history = sim::run(seed, false);
+                    steps.fetch_add(history.steps, Ordering::Relaxed);
+                    delivered.fetch_add(history.delivered as u64, Ordering::Relaxed);
+                    if history.broken.is_some()
+                        && let Ok(mut failed) = failed.lock()
+                    {
+                        failed.push(history);
+                    }
+                }
+            });
+        }
+    });
+    let elapsed = started.elapsed();
+    let steps = steps.into_inner();
+    println!(
+        "{} seeds from {}, {steps} steps ({} a history), {} events delivered, {:.1} s, {:.0} histories a second",
+        args.seeds,
+        args.first,
+        steps / args.seeds.max(1),
+        delivered.into_inner(),
+        elapsed.as_secs_f64(),
+        args.seeds as f64 / elapsed.as_secs_f64(),
+    );
+    let mut failed = failed.into_inner().unwrap_or_default();
+    failed.sort_by_key(|history| history.seed);
+    for history in failed.iter().take(20) {
+        if let Some(broken) = &history.broken {
+            println!("seed {}: {broken}", history.seed);
+            println!("  replay: cargo xtask sim --seed {}", history.seed);
+        }
+    }
+    match failed.len() {
+        0 => Ok(()),
+        count => bail!("{count} of {} seeds broke a promise", args.seeds),
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+mod planted {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use anyhow::ensure;
+    use shared::planted::Bug;
+    use sim::bugs::{Caught, hunt};
+
+    /// Disjoint ranges of seeds, and the longest each may be: what a median is taken over.
+    const RANGES: u64 = 9;
+    const SEEDS_MAX: u64 = 2_000;
+
+    pub fn table(threads: usize) -> anyhow::Result<()> {
+        // A bug may break an assertion of production, which is a catch, not an accident.
+        std::panic::set_hook(Box::new(|_| {}));
+        let next = AtomicUsize::new(0);
+        let caught: Mutex<Vec<Caught>> = Mutex::default();
+        std::thread::scope(|scope| {
+            for _ in 0..threads.max(1) {
+                scope.spawn(|| {
+                    while let Some(bug) = Bug::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let one = hunt(*bug, RANGES, SEEDS_MAX);
+                        if let Ok(mut caught) = caught.lock() {
+                            caught.push(one);
+                        }
+                    }
+                });
+            }
+        });
+        let mut caught = caught.into_inner().unwrap_or_default();
+        caught.sort_by_key(|one| one.bug);
+        println!("| planted bug | caught by (times of {RANGES}) | median seeds | most seeds |");
+        println!("|---|---|---|---|");
+        for one in &caught {
+            let mut by: Vec<_> = one.by.iter().collect();
+            by.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
+            let by: Vec<String> = by
+                .into_iter()
+                .map(|(name, times)| format!("{name} ({times})"))
+                .collect();
+            let seeds = |seeds: Option<u64>| seeds.map_or("-".to_owned(), |n| n.to_string());
+            println!(
+                "| `{:?}` | {} | {} | {} |",
+                one.bug,
+                by.join(", "),
+                seeds(one.median()),
+                seeds(one.most())
+            );
+        }
+        let missed: Vec<Bug> = caught
+            .iter()
+            .filter(|one| one.most().is_none())
+            .map(|one| one.bug)
+            .collect();
+        ensure!(
+            missed.is_empty(),
+            "not caught within {SEEDS_MAX} seeds: {missed:?}"
+        );
+        Ok(())
+    }
+}

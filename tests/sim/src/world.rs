@@ -1,0 +1,683 @@
+//! The simulated services: tables, index, queues and sink, what goes wrong with them, and what really happened.
+//!
+//! Tables are the fakes of [`shared::memory`], which pass the adapters' contract tests; around them stand the faults.
+
+use std::collections::BTreeMap;
+use std::task::Waker;
+use std::time::Duration;
+
+use fastrand::Rng;
+use futures::FutureExt;
+use shared::ids::{BatchId, EventId, Place};
+use shared::limits::CLOCK_SKEW_MAX;
+use shared::memory::{MemoryBatchStore, MemoryLockStore};
+use shared::ports::{
+    BatchReply, BatchStore, ClaimReply, LockStore, PortError, Quarantined, ReleaseReply,
+    StoredEvent,
+};
+use shared::protocol::batch::{BatchRecord, BatchWrite, PartState, Status};
+use shared::protocol::claim::{Claim, LockItem, LockState};
+use shared::protocol::invariants::{Broken, Check, step_is_sound};
+use shared::time::Timestamp;
+use shared::wire::{Ticket, TicketReason};
+
+use crate::checks;
+use crate::index::{LaggingIndex, REPLICAS};
+use crate::lambda::Act;
+use crate::ledger::{Accepted, Delivered, Ledger, Occurrence};
+use crate::queue::Queue;
+use crate::schedule::{Effect, Happening, Schedule};
+use crate::swarm::Plan;
+
+/// When every history begins.
+pub const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
+/// What the sink says when it refuses for good.
+pub const REFUSAL: &str = "the simulated sink refuses this part for good";
+/// After the faults stop, the index shows everything within this time.
+const INDEX_CALM_MS: u64 = 30_000;
+/// How long an outage lasts.
+const OUTAGE_MS: u64 = 8_000;
+
+/// What becomes of a request.
+pub enum Fate {
+    /// Applied, then answered.
+    Answered {
+        /// Until it is applied.
+        apply_ms: u64,
+        /// From then on until its reply is there.
+        reply_ms: u64,
+    },
+    /// Refused for now.
+    Throttled {
+        /// Until that is known.
+        after_ms: u64,
+    },
+    /// No reply.
+    Lost {
+        /// Until it is applied, if it is at all.
+        apply_ms: Option<u64>,
+        /// Until the caller gives it up.
+        notice_ms: u64,
+    },
+}
+
+/// The world.
+pub struct World {
+    /// Milliseconds since [`START`].
+    pub now_ms: u64,
+    /// What is going to happen.
+    pub schedule: Schedule,
+    /// The only source of chance.
+    pub rng: Rng,
+    /// What the seed decided.
+    pub plan: Plan,
+    /// Whether faults still strike.
+    pub faulty: bool,
+    /// The lock table.
+    pub locks: MemoryLockStore,
+    /// Its index.
+    pub index: LaggingIndex,
+    /// The batch table.
+    pub batches: MemoryBatchStore,
+    /// The input queues: positions in [`Ledger::messages`].
+    pub inputs: Vec<Queue<usize>>,
+    /// The batch queue: bodies of tickets.
+    pub tickets: Queue<String>,
+    /// When each mapping looks next: one per input queue, and the batch queue's last.
+    pub polls: Vec<Option<u64>>,
+    /// What really happened.
+    pub ledger: Ledger,
+    /// The first broken promise.
+    pub broken: Option<Broken>,
+    /// What happened, in words, if anybody wants to know.
+    pub trace: Option<Vec<String>>,
+    /// How often each kind of thing happened.
+    pub counts: BTreeMap<&'static str, u64>,
+}
+
+impl World {
+    /// A world in which nothing has happened yet.
+    pub fn new(plan: Plan, traced: bool) -> World {
+        World {
+            now_ms: 0,
+            schedule: Schedule::default(),
+            rng: Rng::with_seed(plan.seed ^ 0x5eed),
+            faulty: !plan.calm,
+            locks: MemoryLockStore::new(),
+            index: LaggingIndex::default(),
+            batches: MemoryBatchStore::new(),
+            inputs: (0..plan.sources)
+                .map(|_| Queue::new(plan.receives_max))
+                .collect(),
+            tickets: Queue::new(plan.receives_max),
+            polls: vec![None; plan.sources + 1],
+            ledger: Ledger::default(),
+            broken: None,
+            trace: traced.then(Vec::new),
+            counts: BTreeMap::new(),
+            plan,
+        }
+    }
+
+    /// Now, by a clock that is right.
+    pub fn now(&self) -> Timestamp {
+        START + Duration::from_millis(self.now_ms)
+    }
+
+    /// Puts down what happens, if anybody wants to know, and counts it.
+    pub fn note(&mut self, kind: &'static str, what: impl FnOnce() -> String) {
+        *self.counts.entry(kind).or_default() += 1;
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("{:>9} {kind} {}", self.now_ms, what()));
+        }
+    }
+
+    /// Keeps the first broken promise.
+    pub fn check(&mut self, check: Check) {
+        if let Err(broken) = check
+            && self.broken.is_none()
+        {
+            if let Some(trace) = &mut self.trace {
+                trace.push(format!("{:>9} BROKEN {broken}", self.now_ms));
+            }
+            self.broken = Some(broken);
+        }
+    }
+
+    /// Whether a fault of this rate strikes now.
+    pub fn strikes(&mut self, rate: f64) -> bool {
+        self.faulty && rate > 0.0 && self.rng.f64() < rate
+    }
+
+    /// Plans something.
+    pub fn after(&mut self, ms: u64, happening: Happening) {
+        self.at(self.now_ms + ms, happening);
+    }
+
+    /// Plans something.
+    pub fn at(&mut self, at_ms: u64, happening: Happening) {
+        let tie = self.rng.u32(..);
+        self.schedule.add(at_ms, tie, happening);
+    }
+
+    /// Wakes somebody.
+    pub fn wake_at(&mut self, at_ms: u64, waker: Waker) {
+        self.at(at_ms, Happening::Wake(waker));
+    }
+
+    /// Has a mapping look at its queue at this time, if it does not look earlier anyway.
+    pub fn poll_by(&mut self, mapping: usize, at_ms: u64) {
+        if self.polls[mapping].is_none_or(|planned_ms| at_ms < planned_ms) {
+            self.polls[mapping] = Some(at_ms);
+            self.at(at_ms, Happening::Act(Act::Poll(mapping)));
+        }
+    }
+
+    fn in_outage(&self) -> bool {
+        let every = self.plan.outage_every_ms;
+        every > 0 && self.faulty && self.now_ms % (every + OUTAGE_MS) >= every
+    }
+
+    /// What becomes of the next request.
+    pub fn fate(&mut self) -> Fate {
+        let latency = |rng: &mut Rng| {
+            if rng.u8(..) < 8 {
+                rng.u64(20..300)
+            } else {
+                rng.u64(1..12)
+            }
+        };
+        let (apply_ms, reply_ms) = (latency(&mut self.rng), latency(&mut self.rng));
+        if !self.faulty {
+            return Fate::Answered { apply_ms, reply_ms };
+        }
+        let faults = self.plan.faults.clone();
+        if self.in_outage() {
+            return match self.rng.u8(..3) {
+                0 => Fate::Throttled { after_ms: apply_ms },
+                _ => Fate::Lost {
+                    apply_ms: None,
+                    notice_ms: 700,
+                },
+            };
+        }
+        if self.strikes(faults.throttle) {
+            return Fate::Throttled { after_ms: apply_ms };
+        }
+        let notice_ms = if self.rng.bool() {
+            740
+        } else {
+            reply_ms + apply_ms
+        };
+        if self.strikes(faults.lose_request) {
+            return Fate::Lost {
+                apply_ms: None,
+                notice_ms,
+            };
+        }
+        if self.strikes(faults.lose_reply) {
+            return Fate::Lost {
+                apply_ms: Some(apply_ms),
+                notice_ms,
+            };
+        }
+        if self.strikes(faults.apply_late) {
+            let late_ms = if self.rng.bool() { 3_000 } else { 90_000 };
+            return Fate::Lost {
+                apply_ms: Some(self.rng.u64(0..late_ms)),
+                notice_ms,
+            };
+        }
+        Fate::Answered { apply_ms, reply_ms }
+    }
+
+    // The lock table.
+
+    /// Claims, member by member.
+    pub fn claim(&mut self, claims: &[Claim]) -> Vec<ClaimReply> {
+        claims
+            .iter()
+            .map(|claim| self.claim_one(claim, None))
+            .collect()
+    }
+
+    /// Replaces an item.
+    pub fn replace(&mut self, claim: &Claim, expected: &LockItem) -> ClaimReply {
+        self.claim_one(claim, Some(expected))
+    }
+
+    fn claim_one(&mut self, claim: &Claim, expected: Option<&LockItem>) -> ClaimReply {
+        let faults = self.plan.faults.clone();
+        if self.strikes(faults.throttle_member) {
+            return ClaimReply::Error(throttled());
+        }
+        let lost = self.strikes(faults.unknown_member);
+        if lost && self.rng.bool() {
+            return ClaimReply::Error(unanswered());
+        }
+        let id = &claim.candidate.event_id;
+        let before = self.locks.get(id);
+        let reply = match expected {
+            None => now(self.locks.claim(std::slice::from_ref(claim))).pop(),
+            Some(expected) => Some(now(self.locks.replace(claim, expected))),
+        }
+        .expect("one answer for one claim");
+        if matches!(reply, ClaimReply::Written) {
+            self.claimed(claim, before);
+        }
+        match reply {
+            _ if lost => ClaimReply::Error(unanswered()),
+            ClaimReply::Exists(Some(_)) if !self.plan.shows_what_refused => {
+                ClaimReply::Exists(None)
+            }
+            reply => reply,
+        }
+    }
+
+    fn claimed(&mut self, claim: &Claim, before: Option<LockItem>) {
+        let (now, place) = (self.now(), claim.seat.place());
+        let (id, message) = (
+            claim.candidate.event_id.clone(),
+            claim.candidate.sqs_message_id.clone(),
+        );
+        self.note("claimed", || {
+            format!("{id} by {message} at {}/{}", place.shard, place.seq)
+        });
+        if let Some(LockItem {
+            state: LockState::Live { shard, seq },
+            ..
+        }) = before
+        {
+            self.index_changes(&id, Place { shard, seq }, false);
+        }
+        self.index_changes(&id, place, true);
+
+        let batch = claim.seat.batch;
+        let check = checks::inv13_claims_name_announced_batches(
+            self.batches.get(batch).is_some(),
+            self.ledger.tickets.contains_key(&batch),
+            &format!("{id} claimed into {batch}"),
+        );
+        self.check(check);
+        let prior = self
+            .ledger
+            .occurrences
+            .get(&id)
+            .cloned()
+            .unwrap_or_default();
+        for prior in &prior {
+            let record = self.batches.get(prior.place.shard.batch);
+            let completed_at = record.and_then(|record| record.completed_at);
+            let check =
+                checks::p2_a_claim_replaces_only_what_has_ended(prior, completed_at.is_some(), now);
+            self.check(check);
+            let remembered_until = prior
+                .remembered_until
+                .unwrap_or_else(|| completed_at.unwrap_or(now) + self.dedup_window());
+            let rule = self.plan.rule;
+            let check = checks::p3_p4_delivered_once_per_window(
+                prior,
+                &message,
+                remembered_until,
+                rule,
+                now,
+            );
+            self.check(check);
+        }
+        self.ledger
+            .occurrences
+            .entry(id)
+            .or_default()
+            .push(Occurrence {
+                sqs_message_id: message,
+                body_hash: claim.candidate.body_hash,
+                place,
+                claimed_at: now,
+                delivered_at: None,
+                remembered_until: None,
+            });
+    }
+
+    fn dedup_window(&self) -> Duration {
+        Duration::from_secs(self.plan.dedup_window_secs)
+    }
+
+    fn index_changes(&mut self, id: &EventId, place: Place, present: bool) {
+        let mut visible_at_ms = [self.now_ms; REPLICAS];
+        for at in &mut visible_at_ms {
+            *at += self.lag_ms();
+        }
+        self.index
+            .change(place.shard, place.seq, id, present, visible_at_ms);
+    }
+
+    fn lag_ms(&mut self) -> u64 {
+        if !self.faulty {
+            return self.rng.u64(0..200);
+        }
+        let max = if self.strikes(self.plan.faults.index_lags_long) {
+            self.plan.index_lag_max_ms
+        } else {
+            self.plan.index_lag_ms
+        };
+        let lag_ms = self.rng.u64(0..=max);
+        // Without bound, but finite.
+        let calm_ms = self.plan.calm_at_ms.saturating_sub(self.now_ms) + INDEX_CALM_MS;
+        lag_ms.min(calm_ms)
+    }
+
+    /// Releases, member by member.
+    pub fn release(
+        &mut self,
+        items: &[(EventId, Place)],
+        expires_at: Option<Timestamp>,
+    ) -> Vec<ReleaseReply> {
+        items
+            .iter()
+            .map(|item| self.release_one(item, expires_at))
+            .collect()
+    }
+
+    fn release_one(
+        &mut self,
+        item: &(EventId, Place),
+        expires_at: Option<Timestamp>,
+    ) -> ReleaseReply {
+        let faults = self.plan.faults.clone();
+        if self.strikes(faults.throttle_member) {
+            return ReleaseReply::Error(throttled());
+        }
+        let lost = self.strikes(faults.unknown_member);
+        if lost && self.rng.bool() {
+            return ReleaseReply::Error(unanswered());
+        }
+        let before = self.locks.get(&item.0);
+        now(self.locks.release(std::slice::from_ref(item), expires_at));
+        let after = self.locks.get(&item.0);
+        if let Some(LockItem {
+            state: LockState::Live { shard, seq },
+            ..
+        }) = before
+            && before != after
+        {
+            self.released(&item.0, Place { shard, seq }, expires_at);
+        }
+        if lost {
+            ReleaseReply::Error(unanswered())
+        } else {
+            ReleaseReply::Released
+        }
+    }
+
+    fn released(&mut self, id: &EventId, place: Place, expires_at: Option<Timestamp>) {
+        let (now, window) = (self.now(), self.dedup_window());
+        self.note("released", || {
+            format!("{id} at {}/{}", place.shard, place.seq)
+        });
+        self.index_changes(id, place, false);
+        let Some(occurrence) = self.ledger.occurrence(id, place) else {
+            return;
+        };
+        occurrence.remembered_until = Some(expires_at.unwrap_or(now));
+        let released = occurrence.clone();
+        let seat_delivered = self.ledger.seat_delivered(id, place);
+        let check = checks::inv14_only_delivered_claims_are_released(&released, seat_delivered);
+        self.check(check);
+        if let (Some(delivered_at), Some(expires_at)) = (released.delivered_at, expires_at) {
+            let check = checks::inv16_tombstones_last_the_window(delivered_at, window, expires_at);
+            self.check(check);
+        }
+    }
+
+    /// The live claims among `ids`.
+    pub fn stored(&self, ids: &[EventId]) -> Vec<StoredEvent> {
+        let read = now(self.locks.read_events(ids));
+        read.map(|(events, _)| events).unwrap_or_default()
+    }
+
+    /// The table's TTL looks at every item and removes some of what is past its end.
+    pub fn expire(&mut self) {
+        let now = self.now();
+        for (id, item) in self.locks.items() {
+            if item.expires_at().is_some_and(|at| at <= now) && self.strikes(self.plan.faults.ttl) {
+                self.note("expired", || id.to_string());
+                self.check(checks::inv15_ttl_touches_only_expired_tombstones(
+                    &item, now,
+                ));
+                self.locks.remove(&id);
+            }
+        }
+    }
+
+    // The batch table.
+
+    /// Creates a record.
+    pub fn create(&mut self, record: &BatchRecord) {
+        self.note("created", || record.batch_id.to_string());
+        now(self.batches.create(record)).expect("the fake never fails");
+    }
+
+    /// Applies a write.
+    pub fn write(&mut self, batch: BatchId, write: &BatchWrite) -> BatchReply {
+        let before = self.batches.get(batch);
+        let reply = now(self.batches.write(batch, write)).expect("the fake never fails");
+        match (&reply, before) {
+            (BatchReply::Applied(after), Some(before)) => self.written(&before, write, after),
+            (BatchReply::Refused(_), _) | (_, None) => {
+                self.note("refused", || format!("{batch} {write:?}"));
+            }
+        }
+        match reply {
+            BatchReply::Refused(Some(_)) if !self.plan.shows_what_refused => {
+                BatchReply::Refused(None)
+            }
+            reply => reply,
+        }
+    }
+
+    fn written(&mut self, before: &BatchRecord, write: &BatchWrite, after: &BatchRecord) {
+        let batch = before.batch_id;
+        self.note("written", || format!("{batch} {write:?}"));
+        let now = self.now();
+        self.check(step_is_sound(
+            before,
+            write,
+            after,
+            now,
+            now + CLOCK_SKEW_MAX,
+        ));
+        match write {
+            BatchWrite::Delivered { index, .. } => {
+                let key = format!("{batch}/{index}");
+                let there = self.ledger.parts.contains_key(&key);
+                self.check(checks::inv17_delivered_means_the_sink_has_it(&key, there));
+            }
+            BatchWrite::Fail { error, .. } => {
+                self.check(checks::p8_only_the_sink_puts_a_batch_in_error(
+                    error, REFUSAL,
+                ));
+            }
+            _ => {}
+        }
+        // Marked without a write of its own: whatever the record says is delivered must be there.
+        for (index, part) in after.parts.iter().enumerate() {
+            if matches!(part.state, PartState::Delivered { .. }) {
+                let key = format!("{batch}/{index}");
+                let there = self.ledger.parts.contains_key(&key);
+                self.check(checks::inv17_delivered_means_the_sink_has_it(&key, there));
+            }
+        }
+    }
+
+    /// Overdue records, as an index that lags may show them.
+    pub fn overdue(
+        &mut self,
+        status: Status,
+        now_there: Timestamp,
+        max: usize,
+    ) -> Vec<BatchRecord> {
+        let mut records =
+            now(self.batches.overdue(status, now_there, max)).expect("the fake never fails");
+        if self.faulty {
+            records.retain(|_| self.rng.u8(..) > 60);
+        }
+        records
+    }
+
+    // Queues.
+
+    /// A ticket arrives at the batch queue.
+    pub fn ticket(&mut self, ticket: &Ticket, delay: Duration) {
+        let (batch, now) = (ticket.batch_id, self.now());
+        self.note("ticket", || {
+            format!("{} in {} s", ticket.to_body(), delay.as_secs())
+        });
+        let visible_at = now + delay;
+        self.ledger
+            .tickets
+            .entry(batch)
+            .or_default()
+            .push(Accepted {
+                at: now,
+                visible_at,
+            });
+        if self.plan.calm
+            && ticket.reason == Some(TicketReason::Window)
+            && let Some(record) = self.batches.get(batch)
+        {
+            let check =
+                checks::p6_a_ticket_comes_when_the_window_ends(record.closes_at, visible_at);
+            self.check(check);
+        }
+        let faults = self.plan.faults.clone();
+        let copies = if self.strikes(faults.lose_ticket) {
+            0
+        } else {
+            1 + u32::from(self.strikes(faults.repeat_ticket))
+        };
+        for _ in 0..copies {
+            let early = self.strikes(faults.early_ticket);
+            let delay_ms = delay.as_millis() as u64;
+            let delay_ms = if early {
+                self.rng.u64(0..=delay_ms)
+            } else {
+                delay_ms
+            };
+            let visible_at_ms = self.now_ms + delay_ms;
+            self.tickets.send(ticket.to_body(), visible_at_ms);
+            self.poll_by(self.plan.sources, visible_at_ms);
+        }
+    }
+
+    /// A message arrives in the quarantine.
+    pub fn quarantine(&mut self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
+        messages
+            .iter()
+            .map(|message| {
+                let faults = self.plan.faults.clone();
+                if self.strikes(faults.throttle_member) {
+                    return Err(throttled());
+                }
+                self.note("quarantined", || {
+                    format!("{}: {}", message.sqs_message_id, message.reason)
+                });
+                if let Some(sent) = self.ledger.message(&message.sqs_message_id)
+                    && *sent.body == *message.body
+                    && !message.reason.is_empty()
+                {
+                    sent.reported = true;
+                }
+                if self.strikes(faults.unknown_member) {
+                    return Err(unanswered());
+                }
+                Ok(())
+            })
+            .collect()
+    }
+
+    // The sink.
+
+    /// The sink takes a part.
+    pub fn deliver(&mut self, part: &Brought) {
+        let (now, key) = (self.now(), part.key.clone());
+        self.note("delivered", || {
+            format!("{key} with {} items", part.items.len())
+        });
+        let brought = Delivered {
+            hash: part.hash,
+            count: part.items.len(),
+        };
+        if let Some(first) = self.ledger.parts.get(&key) {
+            let check = checks::p5_a_key_means_one_content(&key, first, &brought);
+            self.check(check);
+            return;
+        }
+        self.ledger.parts.insert(key.clone(), brought);
+        self.check(checks::p5_a_part_is_what_was_sent(
+            &key,
+            part.in_order,
+            part.as_sent,
+        ));
+        for (id, place) in &part.items {
+            let live = self.locks.get(id).is_some_and(|item| {
+                matches!(item.state, LockState::Live { shard, seq } if Place { shard, seq } == *place)
+            });
+            let own = place.shard.batch == part.batch;
+            let check = checks::p2_a_part_holds_only_live_claims(
+                &key,
+                live && own,
+                &format!(
+                    "{id} from {}/{}, live there: {live}",
+                    place.shard, place.seq
+                ),
+            );
+            self.check(check);
+            if let Some(occurrence) = self.ledger.occurrence(id, *place) {
+                occurrence.delivered_at.get_or_insert(now);
+            }
+        }
+    }
+
+    /// Plans a change of the world.
+    pub fn effect_after(&mut self, ms: u64, effect: Effect) {
+        self.after(ms, Happening::Effect(effect));
+    }
+}
+
+/// A part on its way to the sink.
+#[derive(Clone, Debug)]
+pub struct Brought {
+    /// Its idempotency key.
+    pub key: String,
+    /// Its batch.
+    pub batch: BatchId,
+    /// Hash over its items in order.
+    pub hash: [u8; 32],
+    /// Its items and where each sits.
+    pub items: Vec<(EventId, Place)>,
+    /// Whether they come in seq order.
+    pub in_order: bool,
+    /// Whether bodies, source and batch key are those that were sent.
+    pub as_sent: bool,
+}
+
+/// The answer of a fake, which never waits.
+fn now<T>(answer: impl Future<Output = T>) -> T {
+    answer.now_or_never().expect("fakes answer at once")
+}
+
+/// "Not now".
+pub fn throttled() -> PortError {
+    PortError::Throttled {
+        service: "simulation",
+        message: "throttled".to_owned(),
+    }
+}
+
+/// No reply.
+pub fn unanswered() -> PortError {
+    PortError::Unknown {
+        service: "simulation",
+        message: "no reply".to_owned(),
+    }
+}
