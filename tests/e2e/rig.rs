@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use loadgen::{Plan, PlanConfig, SendOptions};
+use local::faults::FaultOptions;
 use local::lambda::{EnvironmentState, Function, LogLine};
 use local::options::StackOptions;
 use local::sqs::{Depth, Message};
@@ -59,6 +60,8 @@ impl Setup {
             aggregator_timeout: Duration::from_secs(4),
             batch_processor_timeout: Duration::from_secs(4),
             logs: std::env::var_os(SHOW_LOGS).is_some(),
+            sweep_every: None,
+            faults: FaultOptions::default(),
         };
         Setup {
             options,
