@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Counter;
 use super::draws::Draws;
-use super::index::{Entry, Index};
+use super::index::Index;
 use super::limits::{Charge, Key, Limits};
 use super::options::FaultOptions;
 use super::proxy::{Call, Refused, Reply, Upstream};
@@ -183,18 +183,17 @@ impl TableFaults {
             }
             return;
         }
-        if let Some(lag) = &self.lag {
+        // A claim written again in its own seat neither comes nor goes.
+        if let Some(lag) = &self.lag
+            && write.comes != write.goes
+        {
             let now = self.now();
             let mut index = lock(&lag.index);
-            let same = write.comes.is_some() && write.comes == write.goes;
-            let note = |change: fn(&mut Index, &Entry, Duration), index: &mut Index, entry| {
-                change(index, entry, now);
-            };
-            for entry in write.comes.iter().filter(|_| !same) {
-                note(Index::came, &mut index, entry);
+            if let Some(entry) = &write.comes {
+                index.came(entry, now);
             }
-            for entry in write.goes.iter().filter(|_| !same) {
-                note(Index::went, &mut index, entry);
+            if let Some(entry) = &write.goes {
+                index.went(entry, now);
             }
         }
     }
