@@ -131,6 +131,7 @@ async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result
             depth(INPUT_DEAD_LETTER_QUEUE)?,
             depth(BATCH_DEAD_LETTER_QUEUE)?,
         ),
+        faults: stack.faults.report(),
         batches_in_error: batches.get(&Status::Error).copied().unwrap_or_default(),
         sent,
     })

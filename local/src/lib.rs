@@ -7,8 +7,10 @@
 pub mod burst;
 pub mod cli;
 pub mod dynamodb;
+pub mod faults;
 pub mod lambda;
 pub mod options;
+pub mod schedule;
 pub mod sqs;
 pub mod stack;
 pub mod summary;

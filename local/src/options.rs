@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 
+use crate::faults::{FaultArgs, FaultOptions};
 use crate::lambda::Bootstrap;
 
 /// The service's variables that are taken over from the environment, so that `ON_DUPLICATE=requeue local` works.
@@ -76,6 +77,11 @@ pub struct StackArgs {
     /// Show every log line of the functions, not only warnings and errors
     #[arg(long)]
     logs: bool,
+    /// How often the batch processor is told to sweep; 0 is never
+    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+    sweep_every: u64,
+    #[command(flatten)]
+    faults: FaultArgs,
 }
 
 /// What the stack is told, checked.
@@ -103,6 +109,10 @@ pub struct StackOptions {
     pub batch_processor_timeout: Duration,
     /// Whether every log line is shown.
     pub logs: bool,
+    /// How often the batch processor sweeps, if it does.
+    pub sweep_every: Option<Duration>,
+    /// The faults that are on.
+    pub faults: FaultOptions,
 }
 
 impl StackOptions {
@@ -157,6 +167,9 @@ impl StackArgs {
             aggregator_timeout: Duration::from_secs(self.aggregator_timeout),
             batch_processor_timeout: Duration::from_secs(self.batch_processor_timeout),
             logs: self.logs,
+            sweep_every: Some(Duration::from_secs(self.sweep_every))
+                .filter(|every| !every.is_zero()),
+            faults: self.faults.resolve()?,
         })
     }
 }

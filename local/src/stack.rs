@@ -14,10 +14,12 @@ use shared::time::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::dynamodb::{BATCH_INDEX, BATCH_TABLE, DynamoDb, LOCK_TABLE, create_tables};
+use crate::faults::{Faults, Proxy, SinkDown};
 use crate::lambda::{
     EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION,
 };
 use crate::options::StackOptions;
+use crate::schedule::Schedule;
 use crate::sqs::{QueueAttributes, Redrive, Sqs};
 use crate::taps::Taps;
 
@@ -38,6 +40,9 @@ const BATCH_WINDOW: Duration = Duration::from_secs(1);
 const RECEIVES_MAX: u32 = 5;
 /// The same where duplicates wait in the queue: each visibility timeout they wait is one receive.
 const RECEIVES_MAX_REQUEUE: u32 = 1_000;
+/// The same under faults: a killed aggregator has received every message of its event once more, and a message that
+/// is set aside is lost to the audit although the service lost nothing.
+const RECEIVES_MAX_FAULTS: u32 = 100;
 /// Configured memory of both functions.
 const MEMORY_MB: u32 = 1_769;
 /// Longest retention, so that a dead letter outlives the queue it came from.
@@ -59,12 +64,24 @@ pub struct Stack {
     pub taps: Taps,
     /// Where the file sink writes.
     pub out: PathBuf,
+    /// What has gone wrong on purpose.
+    pub faults: Arc<Faults>,
     variables: BTreeMap<String, String>,
+    endpoints: Endpoints,
     sqs_client: aws_sdk_sqs::Client,
+    schedule: Option<Schedule>,
     batches: shared::aws::DynamoBatchStore,
     _dynamodb: DynamoDb,
     _sqs_stop: oneshot::Sender<()>,
+    _proxies: [Option<Proxy>; 2],
+    _sink_down: Option<SinkDown>,
     _temporary: Option<tempfile::TempDir>,
+}
+
+/// Where the services themselves listen, without what may be in front of them.
+struct Endpoints {
+    dynamodb: String,
+    sqs: String,
 }
 
 impl Stack {
@@ -85,9 +102,15 @@ impl Stack {
             Some(out) => (std::path::absolute(out)?, None),
             None => {
                 let temporary = tempfile::Builder::new().prefix("batches-").tempdir()?;
-                (temporary.path().to_owned(), Some(temporary))
+                (temporary.path().join("out"), Some(temporary))
             }
         };
+        let faults = Arc::new(Faults::new(&options.faults));
+        let sink_down = options
+            .faults
+            .sink_down
+            .map(|time| SinkDown::start(&out, time))
+            .transpose()?;
         let dynamodb = DynamoDb::start().await?;
         let config = sdk_config(&dynamodb.endpoint()).await;
         let client = aws_sdk_dynamodb::Client::new(&config);
@@ -103,36 +126,61 @@ impl Stack {
         }));
         let sqs_client = aws_sdk_sqs::Client::new(&sdk_config(&sqs_endpoint).await);
 
-        let variables = variables(options, &dynamodb.endpoint(), &sqs_endpoint, &out);
-        let taps = Taps::default();
-        let function = |name: &str, bootstrap: &crate::lambda::Bootstrap, timeout, concurrency| {
-            let config = FunctionConfig {
-                name: name.to_owned(),
-                bootstrap: bootstrap.clone(),
-                variables: variables.clone(),
-                timeout,
-                memory_mb: MEMORY_MB,
-                concurrency_per_environment: concurrency,
-            };
-            let (watch, show) = (Arc::clone(&watch), taps.sink(options.logs));
-            let logs = move |line: &LogLine| {
-                watch(line);
-                show(line);
-            };
-            Function::new(config, Arc::new(logs))
+        for queue in [INPUT_QUEUE, BATCH_QUEUE] {
+            sqs.set_repeats(queue, faults.repeats(queue))?;
+        }
+        let endpoints = Endpoints {
+            dynamodb: dynamodb.endpoint(),
+            sqs: sqs_endpoint,
         };
+        let proxies = [
+            faults.in_front_of_dynamodb(&endpoints.dynamodb).await?,
+            faults.in_front_of_sqs(&endpoints.sqs).await?,
+        ];
+        let behind = |proxy: &Option<Proxy>, direct: &String| {
+            proxy
+                .as_ref()
+                .map_or_else(|| direct.clone(), Proxy::endpoint)
+        };
+        let seen_by_functions = Endpoints {
+            dynamodb: behind(&proxies[0], &endpoints.dynamodb),
+            sqs: behind(&proxies[1], &endpoints.sqs),
+        };
+        let variables = variables(options, &seen_by_functions, &out);
+        let taps = Taps::default();
+        let function =
+            |name: &str, bootstrap: &crate::lambda::Bootstrap, timeout, concurrency, kills| {
+                let config = FunctionConfig {
+                    name: name.to_owned(),
+                    bootstrap: bootstrap.clone(),
+                    variables: variables.clone(),
+                    timeout,
+                    memory_mb: MEMORY_MB,
+                    concurrency_per_environment: concurrency,
+                };
+                let (watch, show) = (Arc::clone(&watch), taps.sink(options.logs));
+                let faults = Arc::clone(&faults);
+                let logs = move |line: &LogLine| {
+                    faults.heard(&line.text);
+                    watch(line);
+                    show(line);
+                };
+                Function::with_kills(config, Arc::new(logs), kills)
+            };
         let concurrency = options.concurrency_per_environment;
         let aggregator = function(
             "aggregator",
             &options.aggregator,
             options.aggregator_timeout,
             concurrency,
+            faults.aggregator_kills(),
         );
         let batch_processor = function(
             "batch-processor",
             &options.batch_processor,
             options.batch_processor_timeout,
             1,
+            faults.batch_processor_kills(),
         );
         let input_mapping = EventSourceMapping::start(
             sqs.clone(),
@@ -156,6 +204,9 @@ impl Stack {
                 report_batch_item_failures: true,
             },
         )?;
+        let schedule = options
+            .sweep_every
+            .map(|every| Schedule::start(batch_processor.clone(), every));
         Ok(Stack {
             sqs,
             aggregator,
@@ -164,11 +215,16 @@ impl Stack {
             batch_mapping,
             taps,
             out,
+            faults,
             variables,
+            endpoints,
             sqs_client,
+            schedule,
             batches: shared::aws::DynamoBatchStore::new(client, BATCH_TABLE),
             _dynamodb: dynamodb,
             _sqs_stop: sqs_stop,
+            _proxies: proxies,
+            _sink_down: sink_down,
             _temporary: temporary,
         })
     }
@@ -180,7 +236,7 @@ impl Stack {
 
     /// URL of a queue.
     pub fn queue_url(&self, queue: &str) -> String {
-        queue_url(&self.variables["AWS_ENDPOINT_URL_SQS"], queue)
+        queue_url(&self.endpoints.sqs, queue)
     }
 
     /// One of the functions' variables.
@@ -214,6 +270,12 @@ impl Stack {
         lines.extend(
             self.variables
                 .iter()
+                // Another client goes to the services themselves: the faults are for the functions.
+                .map(|(name, value)| match name.as_str() {
+                    "AWS_ENDPOINT_URL_DYNAMODB" => (name, &self.endpoints.dynamodb),
+                    "AWS_ENDPOINT_URL_SQS" => (name, &self.endpoints.sqs),
+                    _ => (name, value),
+                })
                 .map(|(name, value)| format!("export {name}='{value}'")),
         );
         lines.extend(
@@ -230,6 +292,9 @@ impl Stack {
 
     /// Stops everything; returns when every child process is gone.
     pub async fn stop(&self) {
+        if let Some(schedule) = &self.schedule {
+            schedule.stop();
+        }
         self.input_mapping.stop().await;
         self.batch_mapping.stop().await;
         self.aggregator.shutdown().await;
@@ -244,13 +309,12 @@ fn queue_url(endpoint: &str, queue: &str) -> String {
 /// The variables of both functions: what the stack knows, then what was asked for.
 fn variables(
     options: &StackOptions,
-    dynamodb: &str,
-    sqs: &str,
+    Endpoints { dynamodb, sqs }: &Endpoints,
     out: &Path,
 ) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> = [
-        ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.to_owned()),
-        ("AWS_ENDPOINT_URL_SQS", sqs.to_owned()),
+        ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.clone()),
+        ("AWS_ENDPOINT_URL_SQS", sqs.clone()),
         ("DDB_LOCK_TABLE", LOCK_TABLE.to_owned()),
         ("DDB_BATCH_TABLE", BATCH_TABLE.to_owned()),
         ("DDB_BATCH_INDEX", BATCH_INDEX.to_owned()),
@@ -292,10 +356,15 @@ fn create_queues(sqs: &Sqs, options: &StackOptions) -> anyhow::Result<()> {
             ..QueueAttributes::default()
         }
     };
+    let receives_max_tickets = if options.faults.any() {
+        RECEIVES_MAX_FAULTS
+    } else {
+        RECEIVES_MAX
+    };
     let receives_max = if requeue {
         RECEIVES_MAX_REQUEUE
     } else {
-        RECEIVES_MAX
+        receives_max_tickets
     };
     let input = fed(
         options.aggregator_timeout,
@@ -308,7 +377,7 @@ fn create_queues(sqs: &Sqs, options: &StackOptions) -> anyhow::Result<()> {
         options.batch_processor_timeout,
         Duration::ZERO,
         BATCH_DEAD_LETTER_QUEUE,
-        RECEIVES_MAX,
+        receives_max_tickets,
     );
     sqs.create_queue(BATCH_QUEUE, batch)?;
     Ok(())

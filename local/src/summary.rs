@@ -6,6 +6,7 @@ use std::time::Duration;
 use loadgen::{AuditReport, SendReport};
 use serde::Serialize;
 
+use crate::faults::FaultReport;
 use crate::lambda::FunctionStats;
 use crate::sqs::Depth;
 
@@ -26,6 +27,8 @@ pub struct Summary {
     pub set_aside: SetAside,
     /// Batches that the sink refused.
     pub batches_in_error: usize,
+    /// What went wrong on purpose, where anything did.
+    pub faults: Option<FaultReport>,
 }
 
 /// Where the time went, in seconds from the first send.
@@ -155,7 +158,9 @@ impl fmt::Display for Summary {
             dead_letters,
             dead_tickets,
         } = self.set_aside;
-        if quarantined + dead_letters + dead_tickets + self.batches_in_error > 0 {
+        if quarantined + dead_letters + dead_tickets + self.batches_in_error > 0
+            || self.faults.is_some()
+        {
             writeln!(
                 f,
                 "set aside   {quarantined} quarantined, {dead_letters} dead letters, {dead_tickets} dead tickets, {} batches in error",
@@ -182,6 +187,9 @@ impl fmt::Display for Summary {
                 usage.cpu_micros_per_message,
                 usage.peak_mb
             )?;
+        }
+        if let Some(faults) = &self.faults {
+            write!(f, "{faults}")?;
         }
         write!(
             f,

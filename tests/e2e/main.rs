@@ -14,6 +14,7 @@ mod conflicts;
 mod duplicates;
 mod events;
 mod executables;
+mod faults;
 mod kills;
 mod output;
 mod rig;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use loadgen::{Plan, PlanConfig, SendOptions};
+use local::faults::FaultOptions;
 use local::lambda::{EnvironmentState, Function, LogLine};
 use local::options::StackOptions;
 use local::sqs::{Depth, Message};
@@ -25,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Where this is set, log lines are shown as they come; for `--nocapture`.
 const SHOW_LOGS: &str = "E2E_LOGS";
 /// Log lines kept for a test that fails.
-const LOG_LINES_MAX: usize = 3_000;
+const LOG_LINES_MAX: usize = 50_000;
 /// Log lines shown when a test fails.
 const LOG_LINES_SHOWN: usize = 200;
 
@@ -59,6 +60,8 @@ impl Setup {
             aggregator_timeout: Duration::from_secs(4),
             batch_processor_timeout: Duration::from_secs(4),
             logs: std::env::var_os(SHOW_LOGS).is_some(),
+            sweep_every: None,
+            faults: FaultOptions::default(),
         };
         Setup {
             options,
@@ -157,19 +160,28 @@ impl Rig {
     /// # Panics
     /// When it takes too long, with the state of the stack.
     pub async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        self.until_within(CAP, what, holds).await;
+    }
+
+    async fn until_within(&self, cap: Duration, what: &str, holds: impl AsyncFn() -> bool) {
         let waited = async {
             while !holds().await {
                 sleep(LOOK_EVERY).await;
             }
         };
-        if timeout(CAP, waited).await.is_err() {
-            panic!("not within {CAP:?}: {what}\n{}", self.state().await);
+        if timeout(cap, waited).await.is_err() {
+            panic!("not within {cap:?}: {what}\n{}", self.state().await);
         }
     }
 
     /// Waits until the input queue is empty and no batch is under way.
     pub async fn until_drained(&self) {
-        self.until("the stack is drained", async || {
+        self.until_drained_within(CAP).await;
+    }
+
+    /// As [`until_drained`](Self::until_drained), for what takes longer than any test of every day.
+    pub async fn until_drained_within(&self, cap: Duration) {
+        self.until_within(cap, "the stack is drained", async || {
             self.all_taken() && self.under_way().await == 0
         })
         .await;

@@ -21,7 +21,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at
 use super::accounting::Usage;
 use super::exchange::{Diagnostic, Exchange, Init, Outcome, Work};
 use super::ids::random_id;
-use super::logs::{LogLine, LogSink, LogStream, pump};
+use super::logs::{LogLine, LogStream, Watch, pump};
 use super::runtime_api::router;
 use super::{FunctionConfig, INIT_TIME_MAX, InvokeResponse, REGION, SHUTDOWN_GRACE};
 
@@ -55,7 +55,7 @@ pub(super) struct Environment {
     usage: Arc<Mutex<Usage>>,
     orders: mpsc::UnboundedSender<Order>,
     /// Set when the process is to end: no further invocation is assigned.
-    ending: AtomicBool,
+    ending: Arc<AtomicBool>,
     init_time: watch::Receiver<Option<Duration>>,
     exit: watch::Receiver<Option<Option<ExitStatus>>>,
 }
@@ -66,18 +66,24 @@ impl Environment {
         config: &FunctionConfig,
         function_name: &Arc<str>,
         number: u32,
-        logs: &LogSink,
+        watch: &Watch,
     ) -> Environment {
         let exchange = Exchange::new(Arc::clone(function_name));
         let usage = Arc::new(Mutex::new(Usage::default()));
         let (orders, orders_taken) = mpsc::unbounded_channel();
+        let ending = Arc::new(AtomicBool::new(false));
         let (init_time_set, init_time) = watch::channel(None);
         let (exit_set, exit) = watch::channel(None);
         let started = Instant::now();
         let pid = match spawn(config, number, &exchange) {
             Ok((mut child, server)) => {
                 let pid = child.id();
-                let pumps = pump_both(&mut child, function_name, number, logs);
+                // Weak: that the environment was dropped shows by there being no sender left.
+                let killer = Killer {
+                    ending: Arc::clone(&ending),
+                    orders: orders.downgrade(),
+                };
+                let pumps = pump_both(&mut child, (function_name, number), watch, &killer);
                 let supervisor = Supervisor {
                     child,
                     pid,
@@ -112,7 +118,7 @@ impl Environment {
                 None
             }
         };
-        let ending = AtomicBool::new(pid.is_none());
+        ending.fetch_or(pid.is_none(), Ordering::Relaxed);
         Environment {
             number,
             pid,
@@ -410,15 +416,40 @@ fn variables(config: &FunctionConfig, number: u32, runtime_api: &str) -> BTreeMa
     variables
 }
 
+/// Kills the environment whose log it is, as [`Environment::kill`] does.
+#[derive(Clone)]
+struct Killer {
+    ending: Arc<AtomicBool>,
+    orders: mpsc::WeakUnboundedSender<Order>,
+}
+
+impl Killer {
+    fn kill(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+        if let Some(orders) = self.orders.upgrade() {
+            // A supervisor that is gone has reaped the process.
+            let _ = orders.send(Order::Kill);
+        }
+    }
+}
+
 fn pump_both(
     child: &mut Child,
-    function: &Arc<str>,
-    environment: u32,
-    logs: &LogSink,
+    (function, environment): (&Arc<str>, u32),
+    watch: &Watch,
+    killer: &Killer,
 ) -> Vec<JoinHandle<()>> {
     let emit = |stream| {
-        let (function, logs) = (Arc::clone(function), Arc::clone(logs));
-        move |text| {
+        let (function, logs) = (Arc::clone(function), Arc::clone(&watch.logs));
+        let (kills, killer) = (watch.kills.clone(), killer.clone());
+        move |text: String| {
+            // First, so that what is slow about the sink does not give the process time. One kill is enough.
+            if let Some(kills) = &kills
+                && !killer.ending.load(Ordering::Relaxed)
+                && kills.at_line(&text)
+            {
+                killer.kill();
+            }
             logs(&LogLine {
                 function: Arc::clone(&function),
                 environment,

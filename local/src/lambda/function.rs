@@ -17,7 +17,8 @@ use super::REQUEST_BYTES_MAX;
 use super::accounting::{EnvironmentState, EnvironmentStatus, FunctionStats};
 use super::environment::{Environment, Invocation};
 use super::exchange::Diagnostic;
-use super::logs::LogSink;
+use super::logs::{LogSink, Watch};
+use crate::faults::Kills;
 
 /// Environments an invocation is offered before it counts as crashed: each of them ended before it took it.
 const DELIVERY_ATTEMPTS_MAX: u32 = 4;
@@ -114,7 +115,7 @@ pub struct Function {
 struct Inner {
     config: FunctionConfig,
     name: Arc<str>,
-    logs: LogSink,
+    watch: Watch,
     pool: Mutex<Pool>,
 }
 
@@ -139,12 +140,21 @@ struct Seat {
 impl Function {
     /// A function without environments; the first invocation starts one.
     pub fn new(config: FunctionConfig, logs: LogSink) -> Function {
+        Function::with_kills(config, logs, None)
+    }
+
+    /// As [`new`](Self::new); some of the environments are killed.
+    pub fn with_kills(
+        config: FunctionConfig,
+        logs: LogSink,
+        kills: Option<Arc<Kills>>,
+    ) -> Function {
         let name = Arc::from(config.name.as_str());
         Function {
             inner: Arc::new(Inner {
                 config,
                 name,
-                logs,
+                watch: Watch { logs, kills },
                 pool: Mutex::default(),
             }),
         }
@@ -263,8 +273,14 @@ impl Inner {
                 );
             }
             let started = Instant::now();
+            self.kill_at_some_moment(environment);
             let result = match environment.invoke(payload.clone(), timeout).await {
-                Invocation::Answered(response) => Ok(response),
+                Invocation::Answered(response) => {
+                    if let Some(kills) = &self.watch.kills {
+                        kills.took(started.elapsed());
+                    }
+                    Ok(response)
+                }
                 Invocation::Timeout => Err(InvokeError::Timeout { after: timeout }),
                 Invocation::Crashed(exit) => Err(InvokeError::Crashed {
                     environment: environment.number,
@@ -281,6 +297,26 @@ impl Inner {
             }),
             Duration::ZERO,
         )
+    }
+
+    /// Draws whether and when the environment of this invocation is killed.
+    fn kill_at_some_moment(&self, environment: &Arc<Environment>) {
+        let Some((kills, after)) = self
+            .watch
+            .kills
+            .as_ref()
+            .and_then(|kills| Some((Arc::clone(kills), kills.moment()?)))
+        else {
+            return;
+        };
+        let environment = Arc::clone(environment);
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            if !environment.is_ending() {
+                environment.kill();
+                kills.killed();
+            }
+        });
     }
 
     /// The most recently used environment with room, else a new one.
@@ -314,7 +350,7 @@ impl Inner {
             &self.config,
             &self.name,
             number,
-            &self.logs,
+            &self.watch,
         ));
         pool.seats.push(Seat {
             environment: Arc::clone(&environment),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
+use crate::faults::Kills;
+
 /// Longest line handed over in one piece; a longer one comes in several.
 pub const LINE_BYTES_MAX: usize = 256 * 1024;
 
@@ -39,6 +41,12 @@ impl fmt::Display for LogLine {
 /// Takes every line of every environment. Called on the task that drains the pipe: a slow sink slows the function,
 /// as a slow pipe would.
 pub type LogSink = Arc<dyn Fn(&LogLine) + Send + Sync>;
+
+/// What is done with a line: it is handed to the sink, and it may be the environment's last.
+pub(super) struct Watch {
+    pub(super) logs: LogSink,
+    pub(super) kills: Option<Arc<Kills>>,
+}
 
 /// The default sink: prefixed lines on standard error, so that standard output stays free for results.
 pub fn print_logs() -> LogSink {

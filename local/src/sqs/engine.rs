@@ -18,6 +18,7 @@ use super::error::SqsError;
 use super::limits;
 use super::message::{Content, Message, MessageAttribute, Outgoing};
 use super::queue::{Depth, Queue, Take, ms};
+use super::repeats::Repeats;
 
 /// An in-memory SQS: a handle, cheap to clone, to one set of queues.
 ///
@@ -268,6 +269,14 @@ impl Sqs {
                 .map(|judged| judged.and_then(&mut send))
                 .collect()
         })
+    }
+
+    /// Delivers some messages of a queue again although they are in flight; `None` ends that.
+    ///
+    /// # Errors
+    /// `QueueDoesNotExist`.
+    pub fn set_repeats(&self, queue: &str, repeats: Option<Repeats>) -> Result<(), SqsError> {
+        self.with(queue, |queue, _now_ms| queue.repeats = repeats)
     }
 
     /// Counts a queue's messages, exactly.

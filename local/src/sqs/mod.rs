@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `queue` | one queue, pure: every decision about a message's life, with `now` as an argument |
 //! | `receipt` | receipt handles: which delivery of which message of which queue |
+//! | `repeats` | deliveries repeated on purpose, to see what consumers make of them |
 //! | `message` | what may be sent: size, characters, attributes |
 //! | `attributes` | a queue's settings: ranges, wire names, redrive policy |
 //! | `engine` | the set of queues, locks, long polling, dead-letter moves; `queues`: their creation and settings |
@@ -16,7 +17,7 @@
 //!
 //! What it deliberately does not do: FIFO queues, encryption, policies, tags and message system attributes, which it
 //! refuses by name, and the waits of 60 seconds after `DeleteQueue` and `PurgeQueue`, which would only slow a local
-//! run. Queue counts are exact, and it does not deliver a message twice by itself: faults are put in front of it.
+//! run. Queue counts are exact, and it delivers no message twice by itself, unless told to (`Repeats`).
 //! Two choices where AWS's text leaves room: an outdated receipt handle deletes nothing and answers success, and a
 //! message's receive count starts again in its dead-letter queue.
 //!
@@ -33,6 +34,7 @@ mod message;
 mod operations;
 mod queue;
 mod receipt;
+mod repeats;
 mod wire;
 
 pub use attributes::{QueueAttributes, Redrive};
@@ -40,3 +42,4 @@ pub use engine::Sqs;
 pub use error::{AttributeFault, SqsError};
 pub use message::{Message, MessageAttribute};
 pub use queue::Depth;
+pub use repeats::Repeats;

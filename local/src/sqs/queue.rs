@@ -12,6 +12,7 @@ use super::error::SqsError;
 use super::limits;
 use super::message::{Content, Message};
 use super::receipt::Receipt;
+use super::repeats::Repeats;
 
 /// How many messages a queue holds, by where they are in their life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub(super) struct Queue {
     pub(super) attributes: QueueAttributes,
     pub(super) created_ms: u64,
     pub(super) modified_ms: u64,
+    /// Which deliveries are repeated; as a rule none.
+    pub(super) repeats: Option<Repeats>,
     next_key: u64,
     entries: HashMap<u64, Entry>,
     visible: BTreeSet<(u64, u64)>,
@@ -77,6 +80,8 @@ struct Entry {
     sent_ms: u64,
     receive_count: u32,
     first_receive_ms: Option<u64>,
+    /// In flight for less than the visibility timeout, to be delivered again.
+    repeats: bool,
     place: Place,
 }
 
@@ -95,6 +100,7 @@ impl Queue {
             attributes,
             created_ms: now_ms,
             modified_ms: now_ms,
+            repeats: None,
             next_key: 0,
             entries: HashMap::new(),
             visible: BTreeSet::new(),
@@ -201,7 +207,15 @@ impl Queue {
                 });
                 continue;
             }
-            let until_ms = now_ms + visibility_ms;
+            let repeats = self.repeats.as_ref();
+            repeats
+                .filter(|_| entry.repeats)
+                .inspect(|repeats| repeats.repeated());
+            let again_after_ms = repeats
+                .and_then(Repeats::again_after_ms)
+                .filter(|after_ms| *after_ms < visibility_ms);
+            entry.repeats = again_after_ms.is_some();
+            let until_ms = now_ms + again_after_ms.unwrap_or(visibility_ms);
             entry.place = Place::InFlight {
                 until_ms,
                 received_ms: now_ms,
@@ -359,6 +373,7 @@ impl Queue {
                 sent_ms,
                 receive_count: 0,
                 first_receive_ms: None,
+                repeats: false,
                 place,
             },
         );

@@ -1,0 +1,179 @@
+//! Faults: what the services behind the functions, and the machines under them, are allowed to do, made to happen.
+//!
+//! | file | what |
+//! |---|---|
+//! | `options` | the flags, and what they come to |
+//! | `draws` | randomness: one stream for each kind of fault, all from one seed |
+//! | `proxy` | in front of DynamoDB and of the functions' queues: lost replies, errors |
+//! | `requests` | what a request to DynamoDB writes, or asks of the index |
+//! | `tables` | the lock table's faults: `index` (its lag) and `limits` (units a second for each key) |
+//! | `kills` | SIGKILL, at a random moment or at a line of the log |
+//! | `sink` | a directory that cannot be written to |
+//! | `report` | how often each struck |
+//!
+//! Repeated deliveries are the queue server's own (`sqs::Repeats`). Without any fault there is no proxy, and nothing
+//! here runs.
+//!
+//! The draws are the same for the same seed; what they strike depends on the order in which requests and lines come,
+//! which no seed decides.
+
+mod draws;
+mod index;
+mod kills;
+mod limits;
+mod options;
+mod proxy;
+mod report;
+mod requests;
+mod sink;
+mod tables;
+
+pub use draws::{Draws, Percent};
+pub use kills::Kills;
+pub use options::{FaultArgs, FaultOptions, KillAt};
+pub use proxy::Proxy;
+pub use report::{
+    FaultReport, IndexLagReport, KillAtReport, LostRepliesReport, PartitionLimitReport,
+    RequestErrorsReport,
+};
+pub use sink::SinkDown;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sqs::Repeats;
+use proxy::{RequestFaults, Service};
+use tables::TableFaults;
+
+/// Counts how often something happened.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The faults of one stack.
+pub struct Faults {
+    options: FaultOptions,
+    requests: Arc<RequestFaults>,
+    tables: Option<Arc<TableFaults>>,
+    aggregator_kills: Option<Arc<Kills>>,
+    batch_processor_kills: Option<Arc<Kills>>,
+    repeated: Arc<Counter>,
+    sink_refusals: Counter,
+}
+
+impl Faults {
+    /// What the options ask for.
+    pub fn new(options: &FaultOptions) -> Faults {
+        let tables = TableFaults::new(options).map(Arc::new);
+        Faults {
+            options: options.clone(),
+            requests: Arc::new(RequestFaults::new(options)),
+            tables,
+            aggregator_kills: Kills::new(options, "aggregator").map(Arc::new),
+            batch_processor_kills: Kills::new(options, "batch-processor").map(Arc::new),
+            repeated: Arc::default(),
+            sink_refusals: Counter::default(),
+        }
+    }
+
+    /// Puts a proxy in front of DynamoDB, where one is needed.
+    ///
+    /// # Errors
+    /// When its port cannot be bound.
+    pub async fn in_front_of_dynamodb(&self, endpoint: &str) -> anyhow::Result<Option<Proxy>> {
+        if self.tables.is_none() && !self.options.strikes_requests() {
+            return Ok(None);
+        }
+        let requests = Arc::clone(&self.requests);
+        Proxy::start(endpoint, requests, self.tables.clone(), Service::DynamoDb)
+            .await
+            .map(Some)
+    }
+
+    /// Puts a proxy in front of the queues as the functions see them, where one is needed.
+    ///
+    /// # Errors
+    /// When its port cannot be bound.
+    pub async fn in_front_of_sqs(&self, endpoint: &str) -> anyhow::Result<Option<Proxy>> {
+        if !self.options.strikes_requests() {
+            return Ok(None);
+        }
+        Proxy::start(endpoint, Arc::clone(&self.requests), None, Service::Sqs)
+            .await
+            .map(Some)
+    }
+
+    /// What kills the environments of the aggregator.
+    pub fn aggregator_kills(&self) -> Option<Arc<Kills>> {
+        self.aggregator_kills.clone()
+    }
+
+    /// What kills the environments of the batch processor.
+    pub fn batch_processor_kills(&self) -> Option<Arc<Kills>> {
+        self.batch_processor_kills.clone()
+    }
+
+    /// What delivers messages of a queue again although they are in flight.
+    pub fn repeats(&self, queue: &str) -> Option<Repeats> {
+        let percent = self.options.duplicate_deliveries;
+        let draws = Draws::new(self.options.seed, &format!("deliveries of {queue}"));
+        let repeated = Arc::clone(&self.repeated);
+        (!percent.is_zero()).then(|| Repeats::new(percent, draws, repeated))
+    }
+
+    /// Takes in a line of a function's log: it may tell of a ticket that the sink would not have.
+    pub fn heard(&self, line: &str) {
+        if self.options.sink_down.is_some()
+            && line.contains("ticket given back")
+            && line.contains("Not a directory")
+        {
+            self.sink_refusals.add(1);
+        }
+    }
+
+    /// How often each fault has struck; `None` where none is on.
+    pub fn report(&self) -> Option<FaultReport> {
+        let options = &self.options;
+        if !options.any() {
+            return None;
+        }
+        let kills = || {
+            self.aggregator_kills
+                .iter()
+                .chain(&self.batch_processor_kills)
+        };
+        let kill_at = options.kill_at.iter().enumerate().map(|(index, at)| {
+            let (lines, killed) = kills()
+                .map(|kills| kills.at_counts(index))
+                .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+            KillAtReport {
+                text: at.text.clone(),
+                lines,
+                killed,
+            }
+        });
+        let tables = self.tables.as_deref();
+        Some(FaultReport {
+            seed: options.seed,
+            index_lag: tables.and_then(TableFaults::lag_report),
+            partition_limit: tables.and_then(TableFaults::limit_report),
+            lost_replies: (!options.lost_replies.is_zero()).then(|| self.requests.lost_report()),
+            request_errors: (!options.error_rate.is_zero()).then(|| self.requests.error_report()),
+            deliveries_repeated: (!options.duplicate_deliveries.is_zero())
+                .then(|| self.repeated.get()),
+            killed_at_random: (!options.kills.is_zero())
+                .then(|| kills().map(|kills| kills.random_count()).sum()),
+            kill_at: kill_at.collect(),
+            tickets_refused_by_sink: options.sink_down.map(|_| self.sink_refusals.get()),
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! EventBridge's part: a rule whose schedule invokes a function, whatever its event source mappings do meanwhile.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::lambda::{ACCOUNT_ID, Function, REGION};
+
+/// A running schedule; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Schedule(JoinHandle<()>);
+
+impl Schedule {
+    /// Invokes the function every so often, first after one period, each time in an environment of its own if the
+    /// others are busy: the concurrency of a mapping does not bind a schedule.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    pub fn start(function: Function, every: Duration) -> Schedule {
+        Schedule(tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(every);
+            // The first is at once.
+            ticks.tick().await;
+            loop {
+                ticks.tick().await;
+                let event = event(SystemTime::now()).to_string();
+                // What one sweep could not do, the next one does; what there is to say is in the function's log.
+                if let Err(error) = function.invoke(event.into()).await {
+                    tracing::debug!(%error, "scheduled invocation failed");
+                }
+            }
+        }))
+    }
+
+    /// Ends it; an invocation under way goes on.
+    pub fn stop(&self) {
+        self.0.abort();
+    }
+}
+
+impl Drop for Schedule {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The event of a rule with a schedule.
+/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/with-eventbridge-scheduler.html> (2026-08).
+fn event(time: SystemTime) -> Value {
+    json!({
+        "version": "0",
+        "id": Uuid::now_v7(),
+        "detail-type": "Scheduled Event",
+        "source": "aws.events",
+        "account": ACCOUNT_ID,
+        "time": rfc3339(time),
+        "region": REGION,
+        "resources": [format!("arn:aws:events:{REGION}:{ACCOUNT_ID}:rule/sweep")],
+        "detail": {},
+    })
+}
+
+/// Whole seconds, in UTC.
+fn rfc3339(time: SystemTime) -> String {
+    let secs = time
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let (days, secs) = (secs / 86_400, secs % 86_400);
+    // Years that begin in March end with the leap day. Source: Howard Hinnant, `civil_from_days`,
+    // <https://howardhinnant.github.io/date_algorithms.html>.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (secs / 3_600, secs / 60 % 60, secs % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_aws_writes_them() {
+        for (secs, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_735_689_599, "2024-12-31T23:59:59Z"),
+            (1_790_000_000, "2026-09-21T14:13:20Z"),
+        ] {
+            assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_secs(secs)), text);
+        }
+    }
+
+    #[test]
+    fn the_event_is_a_schedules() {
+        assert_eq!(event(UNIX_EPOCH)["detail-type"], "Scheduled Event");
+    }
+}

@@ -1,0 +1,153 @@
+//! Each fault of the services and the machines, on its own: it really strikes, and nothing is lost or repeated.
+//!
+//! `local burst` has the same faults as flags, for longer runs.
+
+use std::time::Duration;
+
+use loadgen::DuplicateRule;
+use local::faults::{FaultReport, KillAt, Percent};
+use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
+
+use crate::rig::{Rig, Setup, plan};
+
+/// A stack whose redeliveries are quick and many: faults cause some.
+fn setup() -> Setup {
+    let mut setup = Setup::new()
+        .var("MAX_BATCH_SIZE", 500)
+        .redeliver(INPUT_QUEUE, Duration::from_secs(6), 1_000)
+        .redeliver(BATCH_QUEUE, Duration::from_secs(3), 1_000);
+    setup.options.batch_size = 500;
+    setup
+}
+
+fn percent(percent: u32) -> Percent {
+    percent.to_string().parse().expect("it is a percentage")
+}
+
+/// Sends a burst through, audits it, and answers how often the faults struck.
+async fn burst_through(rig: &Rig, messages: u64) -> FaultReport {
+    let plan = plan(11, messages, 10.0);
+    rig.burst(&plan).await;
+    rig.until_drained().await;
+    rig.audit(&plan, DuplicateRule::Drop);
+    let report = rig.stack.faults.report().expect("a fault is on");
+    eprintln!("{report}");
+    report
+}
+
+#[tokio::test]
+async fn lost_replies_lose_and_repeat_nothing() {
+    let mut setup = setup();
+    setup.options.faults.lost_replies = percent(5);
+    let rig = setup.start().await;
+    let report = burst_through(&rig, 3_000).await;
+    let lost = report.lost_replies.expect("it is on");
+    assert!(lost.cut > 0, "{report}");
+    assert!(lost.stalled + lost.applied_late > 0, "{report}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn errors_and_throttles_lose_and_repeat_nothing() {
+    let mut setup = setup();
+    setup.options.faults.error_rate = percent(10);
+    let rig = setup.start().await;
+    let report = burst_through(&rig, 3_000).await;
+    let errors = report.request_errors.expect("it is on");
+    assert!(errors.server_errors > 0 && errors.throttled > 0, "{report}");
+    rig.end().await;
+}
+
+async fn an_index_that_lags(write_mode: &str) {
+    let mut setup = setup().var("WRITE_MODE", write_mode);
+    setup.options.faults.index_lag = Some(Duration::from_millis(1_500));
+    let rig = setup.start().await;
+    let report = burst_through(&rig, 3_000).await;
+    let lag = report.index_lag.expect("it is on");
+    assert!(lag.hidden > 0 && lag.gone > 0, "{report}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn an_index_that_lags_hides_and_repeats_nothing_with_batch_writes() {
+    an_index_that_lags("batch").await;
+}
+
+#[tokio::test]
+async fn an_index_that_lags_hides_and_repeats_nothing_with_single_puts() {
+    an_index_that_lags("put").await;
+}
+
+async fn a_hot_index_key(write_mode: &str) {
+    let mut setup = setup().var("WRITE_MODE", write_mode).var("INDEX_SHARDS", 1);
+    setup.options.faults.partition_limit = Some(150);
+    let rig = setup.start().await;
+    let report = burst_through(&rig, 2_000).await;
+    let limit = report.partition_limit.expect("it is on");
+    assert!(limit.by_index_key > 0, "{report}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_hot_index_key_only_slows_batch_writes_down() {
+    a_hot_index_key("batch").await;
+}
+
+#[tokio::test]
+async fn a_hot_index_key_only_slows_single_puts_down() {
+    a_hot_index_key("put").await;
+}
+
+#[tokio::test]
+async fn messages_and_tickets_delivered_twice_are_processed_once() {
+    let mut setup = setup();
+    setup.options.faults.duplicate_deliveries = percent(20);
+    let rig = setup.start().await;
+    let report = burst_through(&rig, 3_000).await;
+    assert!(report.deliveries_repeated > Some(0), "{report}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn environments_killed_at_random_lose_and_repeat_nothing() {
+    let mut setup = setup();
+    setup.options.batch_size = 200;
+    setup.options.faults.kills = percent(25);
+    let rig = setup.start().await;
+    let report = burst_through(&rig, 3_000).await;
+    assert!(report.killed_at_random > Some(0), "{report}");
+    rig.stack.stop().await;
+}
+
+#[tokio::test]
+async fn an_aggregator_killed_as_it_opens_a_batch_loses_and_repeats_nothing() {
+    let mut setup = setup();
+    setup.options.faults.kill_at = vec![KillAt {
+        text: "batch opened".to_owned(),
+        percent: percent(50),
+    }];
+    let rig = setup.start().await;
+    let report = burst_through(&rig, 3_000).await;
+    assert!(report.kill_at[0].killed > 0, "{report}");
+    rig.stack.stop().await;
+}
+
+#[tokio::test]
+async fn a_sink_that_is_down_for_the_whole_burst_gets_everything_once_when_it_is_back() {
+    let mut setup = setup();
+    setup.options.faults.sink_down = Some(Duration::from_secs(6));
+    let rig = setup.start().await;
+    let report = burst_through(&rig, 3_000).await;
+    assert!(report.tickets_refused_by_sink > Some(0), "{report}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn the_schedule_has_the_batch_processor_sweep() {
+    let mut setup = setup();
+    setup.options.sweep_every = Some(Duration::from_secs(1));
+    let rig = setup.start().await;
+    rig.until("a sweep", async || rig.has_logged("sweep done"))
+        .await;
+    rig.end().await;
+}
