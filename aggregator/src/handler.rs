@@ -71,15 +71,6 @@ pub enum HandlerError {
     NoMessageId(#[from] NoMessageId),
 }
 
-impl HandlerError {
-    /// Whether the same event may succeed later.
-    pub fn retryable(&self) -> bool {
-        match self {
-            HandlerError::NoMessageId(_) => false,
-        }
-    }
-}
-
 impl From<HandlerError> for Diagnostic {
     fn from(error: HandlerError) -> Diagnostic {
         let error_type = match error {

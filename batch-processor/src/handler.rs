@@ -1,4 +1,4 @@
-//! One invocation: tickets in, the tickets that must come back out.
+//! One invocation: tickets in, the tickets that must come back out; or the sweep.
 
 use std::future::Future;
 
@@ -7,13 +7,14 @@ use futures::future::BoxFuture;
 use lambda_runtime::Diagnostic;
 use shared::calls::Budget;
 use shared::ids::{IdError, LeaseOwner};
-use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore};
+use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore, PortError};
 use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketError};
 use tokio::sync::Semaphore;
 use tracing::{error, info, warn};
 
 use crate::config::Config;
+use crate::event::{Event, Response};
 use crate::process::{Budgets, Done, GiveBack, Report};
 use crate::sink::Sink;
 
@@ -70,21 +71,16 @@ pub enum HandlerError {
         /// Its position in the event.
         index: usize,
     },
-}
-
-impl HandlerError {
-    /// Whether the same event may succeed later.
-    pub fn retryable(&self) -> bool {
-        match self {
-            HandlerError::NoMessageId { .. } => false,
-        }
-    }
+    /// The sweep could not look at the batch table.
+    #[error("sweep: {0}")]
+    Sweep(#[from] PortError),
 }
 
 impl From<HandlerError> for Diagnostic {
     fn from(error: HandlerError) -> Diagnostic {
         let error_type = match error {
             HandlerError::NoMessageId { .. } => "NoMessageId",
+            HandlerError::Sweep(_) => "Sweep",
         };
         Diagnostic {
             error_type: error_type.to_owned(),
@@ -140,21 +136,26 @@ impl<P: Ports> Handler<P> {
         request.await
     }
 
-    /// Handles one event; as a rule it holds one ticket.
+    /// Handles one event: tickets, as a rule one, or the sweep.
     ///
     /// # Errors
     /// [`HandlerError`] before anything was done: an error brings the whole event back.
     pub fn handle<'a>(
         &'a self,
-        event: SqsEvent,
+        event: Event,
         invocation: &'a Invocation,
-    ) -> BoxFuture<'a, Result<SqsBatchResponse, HandlerError>> {
+    ) -> BoxFuture<'a, Result<Response, HandlerError>> {
         // Boxed here, where the ports are still abstract: that it is `Send` follows from their bounds. With the
         // adapters filled in, the compiler would have to look through every future of the SDK.
-        Box::pin(self.handle_event(event, invocation))
+        Box::pin(async move {
+            Ok(match event {
+                Event::Tickets(event) => Response::Tickets(self.tickets(event, invocation).await?),
+                Event::Sweep => Response::Swept(self.sweep(invocation).await?),
+            })
+        })
     }
 
-    async fn handle_event(
+    async fn tickets(
         &self,
         event: SqsEvent,
         invocation: &Invocation,
@@ -218,7 +219,7 @@ impl<P: Ports> Handler<P> {
             .await?)
     }
 
-    fn budgets(&self, deadline: Timestamp) -> Budgets<'_, P::Clock, P::Entropy> {
+    pub(crate) fn budgets(&self, deadline: Timestamp) -> Budgets<'_, P::Clock, P::Entropy> {
         let margin = self.config.common.deadline_margin;
         let budget = |margin| Budget {
             clock: self.ports.clock(),

@@ -175,6 +175,23 @@ async fn seal(handler: &Handler<World>, seqs: u32) {
     write(handler, BatchWrite::Seal { account, at: START }).await;
 }
 
+/// Invokes with messages of the batch queue; answers the ids of those given back.
+async fn invoke(
+    handler: &Handler<World>,
+    event: serde_json::Value,
+    invocation: &Invocation,
+) -> Vec<String> {
+    let event = serde_json::from_value(event).unwrap();
+    match handler.handle(event, invocation).await.unwrap() {
+        Response::Tickets(response) => response
+            .batch_item_failures
+            .into_iter()
+            .map(|failure| failure.item_identifier)
+            .collect(),
+        Response::Swept(swept) => panic!("{swept:?}"),
+    }
+}
+
 /// Invokes with one message; whether it was given back.
 async fn given_back(handler: &Handler<World>, body: &str) -> bool {
     static REQUESTS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -186,11 +203,7 @@ async fn given_back(handler: &Handler<World>, body: &str) -> bool {
         request_id: format!("r{request}"),
         deadline: handler.ports().clock.now() + Duration::from_secs(60),
     };
-    let response = handler
-        .handle(serde_json::from_value(event).unwrap(), &invocation)
-        .await
-        .unwrap();
-    response.batch_item_failures.len() == 1
+    invoke(handler, event, &invocation).await.len() == 1
 }
 
 async fn ticket(handler: &Handler<World>) -> bool {
@@ -447,15 +460,85 @@ async fn two_tickets_in_one_event_are_judged_one_by_one() {
         request_id: "r".to_owned(),
         deadline: START + Duration::from_secs(60),
     };
-    let response = handler
-        .handle(serde_json::from_value(event).unwrap(), &invocation)
-        .await
-        .unwrap();
-    let failed: Vec<_> = response
-        .batch_item_failures
-        .iter()
-        .map(|one| one.item_identifier.as_str())
-        .collect();
+    let failed = invoke(&handler, event, &invocation).await;
     assert_eq!(failed, ["t1"]);
     assert_eq!(delivered(&handler).len(), 1);
+}
+
+async fn sweep(handler: &Handler<World>) -> crate::sweep::Swept {
+    let invocation = Invocation {
+        function: "batch-processor".to_owned(),
+        request_id: "sweep".to_owned(),
+        deadline: handler.ports().clock.now() + Duration::from_secs(60),
+    };
+    match handler.handle(Event::Sweep, &invocation).await.unwrap() {
+        Response::Swept(swept) => swept,
+        Response::Tickets(_) => panic!("not a sweep"),
+    }
+}
+
+#[tokio::test]
+async fn the_sweep_sends_a_ticket_for_a_batch_that_is_overdue_and_not_before() {
+    let handler = processor();
+    opened(&handler, &[0, 1], 2).await;
+    let early = sweep(&handler).await;
+    assert_eq!((early.overdue, early.tickets_sent), (0, 0));
+    handler.ports().clock.advance(DUE_GRACE * 2);
+    let late = sweep(&handler).await;
+    assert_eq!((late.overdue, late.tickets_sent), (1, 1));
+    assert!(late.oldest_overdue_age_ms > 0);
+    let sent = handler.ports().tickets.take();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].0.batch_id, batch());
+    assert_eq!(sent[0].0.reason, Some(TicketReason::Sweep));
+    assert_eq!(sent[0].1, Duration::ZERO);
+}
+
+#[tokio::test]
+async fn the_sweep_counts_a_batch_in_error_and_leaves_it_to_the_operator() {
+    let handler = processor();
+    opened(&handler, &[0], 1).await;
+    let refusal = SinkError::Permanent {
+        reason: "no such account".to_owned(),
+    };
+    handler.ports().sink.failures.lock().unwrap().push(refusal);
+    assert!(
+        !ticket(&handler).await,
+        "a refusal for good ends the ticket"
+    );
+    handler.ports().clock.advance(DUE_GRACE * 1_000);
+    let swept = sweep(&handler).await;
+    assert_eq!(
+        (swept.in_error, swept.overdue, swept.tickets_sent),
+        (1, 0, 0)
+    );
+    assert!(handler.ports().tickets.take().is_empty());
+}
+
+#[tokio::test]
+async fn the_sweep_finds_a_batch_whose_processor_died_once_its_lease_is_over() {
+    let handler = processor();
+    opened(&handler, &[0], 1).await;
+    let now = handler.ports().clock.now();
+    let lease = Lease {
+        owner: "dead".parse().unwrap(),
+        until: now + Duration::from_secs(60),
+    };
+    let at = now;
+    write(
+        &handler,
+        BatchWrite::Lease {
+            lease,
+            at,
+            operator: false,
+        },
+    )
+    .await;
+    let held = sweep(&handler).await;
+    assert_eq!((held.processing, held.overdue), (1, 0));
+    handler
+        .ports()
+        .clock
+        .advance(Duration::from_secs(60) + DUE_GRACE * 2);
+    assert_eq!(sweep(&handler).await.tickets_sent, 1);
 }

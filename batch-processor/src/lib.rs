@@ -4,17 +4,21 @@
 //!
 //! One ticket, in order: the lease ([`process`]); the batch's claims, as the index proposes them and the table
 //! confirms them ([`collect`]); the part, frozen before the sink sees it; the sink; the release ([`release`]); and
-//! the proof that nothing is left. A crash anywhere resumes from what the batch record says.
+//! the proof that nothing is left. A crash anywhere resumes from what the batch record says; what nobody resumes, the
+//! scheduled [`sweep`] finds.
 
 pub mod collect;
 pub mod config;
+pub mod event;
 pub mod handler;
 pub mod process;
 pub mod release;
 pub mod run;
 pub mod sink;
+pub mod sweep;
 
 pub use config::Config;
+pub use event::{Event, Response};
 pub use handler::{Handler, Invocation, Ports};
 pub use run::{run, run_with};
 pub use sink::{Part, Receipt, Sink, SinkError};

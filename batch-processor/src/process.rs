@@ -365,6 +365,7 @@ impl<P: Ports> Run<'_, P> {
             part,
         };
         self.write(&write, self.budgets.work).await?;
+        info!(batch_id = %self.batch(), part = index, items_count = new.len(), "part frozen");
         Ok(Some(index))
     }
 
@@ -393,6 +394,7 @@ impl<P: Ports> Run<'_, P> {
             let error = format!("content of part {index} is not what was frozen");
             return self.fail(error).await;
         }
+        info!(batch_id = %batch, part = index, items_count = part.items.len(), "delivering part");
         let started = self.budgets.work.clock.now();
         let delivered = self.within_time(&part).await;
         let elapsed = self.budgets.work.clock.now() - started;
@@ -436,6 +438,9 @@ impl<P: Ports> Run<'_, P> {
         let released = self.handler.release(events, &self.budgets.work).await;
         self.metrics.count("Released", released.len());
         self.released.extend_from(&released);
+        if !released.is_empty() {
+            info!(batch_id = %self.batch(), items_count = released.len(), "claims released");
+        }
         match (events.len() as u64).saturating_sub(released.len()) {
             0 => Ok(()),
             count => Err(GiveBack::NotReleased {
@@ -463,6 +468,7 @@ impl<P: Ports> Run<'_, P> {
                 };
                 let sent = self.budgets.wrap_up.call(RetryPolicy::CONTROL, send).await;
                 sent.map_err(|source| self.service(source))?;
+                info!(batch_id = %batch, verify_at = %at, "verify ticket sent");
                 Ok(Some(Done::Verifying))
             }
         }

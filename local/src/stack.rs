@@ -193,12 +193,11 @@ impl Stack {
     /// # Errors
     /// When the table cannot be read.
     pub async fn batches_by_status(&self) -> anyhow::Result<BTreeMap<Status, usize>> {
-        let end_of_time = Timestamp::from_ms(u64::from(u32::MAX) * 1_000);
         let mut counts = BTreeMap::new();
         for status in Status::ALL {
             let records = self
                 .batches
-                .overdue(status, end_of_time, 10_000)
+                .overdue(status, Timestamp::FAR_FUTURE, 10_000)
                 .await
                 .context("read the batch table")?;
             counts.insert(status, records.len());

@@ -57,6 +57,8 @@ pub const BATCH_RECORD_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600
 pub const DEDUP_WINDOW_MAX: Duration = Duration::from_secs(13 * 24 * 3_600);
 /// How long past its due time a batch is left alone before the sweep sends another ticket.
 pub const DUE_GRACE: Duration = Duration::from_secs(60);
+/// Batches of one status that one sweep looks at, oldest first; the next one goes on where their records have moved.
+pub const SWEEP_BATCHES_MAX: usize = 500;
 
 /// Longest one call to DynamoDB or SQS may take before its reply counts as lost.
 pub const ATTEMPT_TIMEOUT_MAX: Duration = Duration::from_millis(1_500);

@@ -17,6 +17,9 @@ impl Timestamp {
     /// The epoch itself.
     pub const EPOCH: Timestamp = Timestamp(0);
 
+    /// Later than anything this program writes.
+    pub const FAR_FUTURE: Timestamp = Timestamp(u32::MAX as u64 * 1_000);
+
     /// From milliseconds since the epoch.
     pub const fn from_ms(ms: u64) -> Timestamp {
         Timestamp(ms)

@@ -1,0 +1,121 @@
+//! The sweep: batches for which something should have happened by now get another ticket.
+//!
+//! It is what makes tickets hints: each may be lost, and the batch is still found by its record. A batch that the
+//! sink refused for good is counted, never swept: it waits for an operator.
+
+use serde::Serialize;
+use shared::calls::bounded;
+use shared::limits::SWEEP_BATCHES_MAX;
+use shared::metrics::Metrics;
+use shared::ports::{BatchQueue, BatchStore, Clock, PortError};
+use shared::protocol::batch::{BatchRecord, Status};
+use shared::protocol::retry::RetryPolicy;
+use shared::time::Timestamp;
+use shared::wire::{Ticket, TicketReason};
+use tracing::{info, warn};
+
+use crate::handler::{Handler, Invocation, Ports};
+
+/// The metrics' source dimension: a sweep looks at the batches of every source.
+const ALL_SOURCES: &str = "all";
+
+/// What a sweep found. Of each status, at most [`SWEEP_BATCHES_MAX`] batches are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Swept {
+    /// Past their `dueAt`, those in error apart.
+    pub overdue: usize,
+    /// How many of those were sent a ticket.
+    pub tickets_sent: usize,
+    /// Being processed, or given up by a processor.
+    pub processing: usize,
+    /// Waiting for an operator.
+    pub in_error: usize,
+    /// How long ago the oldest overdue one was due.
+    pub oldest_overdue_age_ms: u64,
+}
+
+impl<P: Ports> Handler<P> {
+    /// Looks for overdue batches and sends each a ticket, the oldest first.
+    ///
+    /// # Errors
+    /// [`PortError`] when the batch table could not be read in time; the next sweep looks again.
+    pub async fn sweep(&self, invocation: &Invocation) -> Result<Swept, PortError> {
+        let budgets = self.budgets(invocation.deadline);
+        let budget = &budgets.work;
+        let now = budget.clock.now();
+        let mut swept = Swept::default();
+        let mut overdue: Vec<BatchRecord> = Vec::new();
+        for status in Status::ALL {
+            // Of those that are counted, all are asked for: the overdue ones come first.
+            let until = match status {
+                Status::Open | Status::Sealed => now,
+                Status::Processing | Status::Error => Timestamp::FAR_FUTURE,
+            };
+            let batches = self.ports().batches();
+            let found = budget
+                .call(RetryPolicy::CONTROL, || {
+                    batches.overdue(status, until, SWEEP_BATCHES_MAX)
+                })
+                .await?;
+            match status {
+                Status::Open | Status::Sealed => {}
+                Status::Processing => swept.processing = found.len(),
+                Status::Error => {
+                    swept.in_error = found.len();
+                    continue;
+                }
+            }
+            overdue.extend(found.into_iter().filter(|record| record.due_at < now));
+        }
+        overdue.sort_unstable_by_key(|record| record.due_at);
+        swept.overdue = overdue.len();
+        swept.oldest_overdue_age_ms = overdue
+            .first()
+            .map_or(0, |oldest| oldest.due_at.until(now).as_millis() as u64);
+        let sends = overdue
+            .iter()
+            .map(|record| async move {
+                let ticket = Ticket {
+                    source: Some(record.source.clone()),
+                    ..Ticket::new(record.batch_id, TicketReason::Sweep)
+                };
+                let send = || {
+                    self.ports()
+                        .tickets()
+                        .send(&ticket, std::time::Duration::ZERO)
+                };
+                budget
+                    .call(RetryPolicy::CONTROL, send)
+                    .await
+                    .inspect_err(|error| {
+                        warn!(batch_id = %record.batch_id, %error, "no ticket for an overdue batch");
+                    })
+                    .is_ok()
+            })
+            .collect();
+        let sent = bounded(sends, self.config().common.write_concurrency).await;
+        swept.tickets_sent = sent.into_iter().filter(|sent| *sent).count();
+        info!(
+            overdue_count = swept.overdue,
+            tickets_count = swept.tickets_sent,
+            processing_count = swept.processing,
+            error_count = swept.in_error,
+            oldest_overdue_age_ms = swept.oldest_overdue_age_ms,
+            "sweep done"
+        );
+        self.report_sweep(&swept, invocation, now);
+        Ok(swept)
+    }
+
+    fn report_sweep(&self, swept: &Swept, invocation: &Invocation, now: Timestamp) {
+        let mut metrics = Metrics::new();
+        metrics.count("BatchesOverdue", swept.overdue as u64);
+        metrics.count("BatchesProcessing", swept.processing as u64);
+        metrics.count("BatchesInError", swept.in_error as u64);
+        metrics.milliseconds("OldestOverdueAge", swept.oldest_overdue_age_ms.into());
+        // Zeros too: an alarm on overdue batches must see them to recover.
+        let line = metrics.line(&invocation.function, ALL_SOURCES, now);
+        self.ports().emit(&line);
+    }
+}
