@@ -284,7 +284,7 @@ mod tests {
             );
         }
         assert_eq!(text("[1::1048576]", "[1,2,3]").as_deref(), Ok("2"));
-        assert_eq!(text("[::-2147483648]", "[1,2,3]").as_deref(), Ok("3"));
+        assert_eq!(text("[::-2147483647]", "[1,2,3]").as_deref(), Ok("3"));
     }
 
     #[test]
