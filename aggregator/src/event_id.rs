@@ -3,7 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use jmespath::ast::Ast;
 use jmespath::{Rcvar, Variable};
+
+/// Largest step of a slice: no list in a body of 1 MB is longer. The library adds the step to a position in 32 bits,
+/// which must not overflow.
+const SLICE_STEP_MAX: i32 = 1 << 20;
 
 /// What an expression found that cannot be an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -121,12 +126,48 @@ impl FromStr for Expression {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Expression, String> {
-        jmespath::compile(text).map(Expression).map_err(|error| {
+        let compiled = jmespath::compile(text).map_err(|error| {
             format!(
                 "no JMESPath expression: {} (at column {})",
                 error.reason, error.column
             )
-        })
+        })?;
+        match step_max(compiled.as_ast()) {
+            step if step > SLICE_STEP_MAX => Err(format!(
+                "a slice has the step `{step}`, at most {SLICE_STEP_MAX} is allowed"
+            )),
+            _ => Ok(Expression(compiled)),
+        }
+    }
+}
+
+/// The largest step of all slices; zero where there is none.
+fn step_max(ast: &Ast) -> i32 {
+    match ast {
+        Ast::Slice { step, .. } => *step,
+        Ast::Identity { .. } | Ast::Field { .. } | Ast::Index { .. } | Ast::Literal { .. } => 0,
+        Ast::Expref { ast: node, .. }
+        | Ast::Flatten { node, .. }
+        | Ast::Not { node, .. }
+        | Ast::ObjectValues { node, .. } => step_max(node),
+        Ast::Comparison { lhs, rhs, .. }
+        | Ast::Projection { lhs, rhs, .. }
+        | Ast::And { lhs, rhs, .. }
+        | Ast::Or { lhs, rhs, .. }
+        | Ast::Subexpr { lhs, rhs, .. }
+        | Ast::Condition {
+            predicate: lhs,
+            then: rhs,
+            ..
+        } => step_max(lhs).max(step_max(rhs)),
+        Ast::Function { args: nodes, .. }
+        | Ast::MultiList {
+            elements: nodes, ..
+        } => nodes.iter().map(step_max).max().unwrap_or(0),
+        Ast::MultiHash { elements, .. } => {
+            let steps = elements.iter().map(|pair| step_max(&pair.value));
+            steps.max().unwrap_or(0)
+        }
     }
 }
 
@@ -226,6 +267,24 @@ mod tests {
             let error = text(expression, body).unwrap_err().to_string();
             assert!(error.contains(words), "{words} in {error}");
         }
+    }
+
+    #[test]
+    fn repro_a_slice_stepped_beyond_32_bits_and_took_the_function_with_it() {
+        for wide in [
+            "[1::2147483647]",
+            "a.b[?c[:9:1048577]]",
+            "map(&[::1048577], [@])",
+            "{x: !a || (b && @[::1048577][].*)}",
+        ] {
+            let error = wide.parse::<Expression>().unwrap_err();
+            assert!(
+                error.starts_with("a slice has the step `"),
+                "{wide}: {error}"
+            );
+        }
+        assert_eq!(text("[1::1048576]", "[1,2,3]").as_deref(), Ok("2"));
+        assert_eq!(text("[::-2147483647]", "[1,2,3]").as_deref(), Ok("3"));
     }
 
     #[test]

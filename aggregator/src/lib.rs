@@ -8,17 +8,27 @@
 //! A message is acknowledged only after its claim stands in the lock table *and* the batch record, not complete,
 //! has counted or witnessed it. No clock is part of that argument.
 
-pub mod attempts;
-pub mod batches;
-pub mod claims;
 pub mod config;
-pub mod current;
 pub mod event_id;
-pub mod handler;
-pub mod quarantine;
 pub mod records;
+
+#[cfg(feature = "function")]
+pub mod attempts;
+#[cfg(feature = "function")]
+pub mod batches;
+#[cfg(feature = "function")]
+pub mod claims;
+#[cfg(feature = "function")]
+pub mod current;
+#[cfg(feature = "function")]
+pub mod handler;
+#[cfg(feature = "function")]
+pub mod quarantine;
+#[cfg(feature = "function")]
 pub mod run;
 
 pub use config::Config;
+#[cfg(feature = "function")]
 pub use handler::{Handler, Invocation, Ports};
+#[cfg(feature = "function")]
 pub use run::run;

@@ -291,7 +291,28 @@ impl fmt::Debug for BodyHash {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn ids_read_back_as_what_they_are_written_as(
+            batch in any::<u128>(), seq in any::<Seq>(), shards in any::<u16>(), text in "\\PC{1,60}",
+        ) {
+            let batch = BatchId::new(Uuid::from_u128(batch));
+            prop_assert_eq!(batch.to_string().parse(), Ok(batch));
+            let seat = Seat { batch, seq, shards };
+            prop_assert_eq!(seat.shard().to_string().parse(), Ok(seat.shard()));
+            prop_assert!(seat.shard().shard < shards.max(1));
+            let id = EventId::try_from(text.as_str()).unwrap();
+            prop_assert_eq!(id.as_str(), text.as_str());
+            let json = serde_json::to_string(&id).unwrap();
+            prop_assert_eq!(serde_json::from_str::<EventId>(&json).unwrap(), id);
+            let hash = BodyHash::of(text.as_bytes());
+            prop_assert_eq!(BodyHash::try_from(hash.as_bytes().as_slice()), Ok(hash));
+        }
+    }
 
     #[test]
     fn an_event_id_is_bounded_by_what_a_key_may_hold() {

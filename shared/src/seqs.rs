@@ -124,6 +124,8 @@ impl fmt::Debug for SeqSet {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -140,10 +142,56 @@ mod tests {
         );
     }
 
+    /// Runs, gaps, and seqs on both sides of where a bitmap begins anew.
+    fn seqs() -> impl Strategy<Value = BTreeSet<Seq>> {
+        let some = prop_oneof![0..200_u32, 65_500..65_600_u32, any::<Seq>()];
+        let run = (0..70_000_u32, 0..300_u32).prop_map(|(from, len)| (from..from + len).collect());
+        prop_oneof![prop::collection::btree_set(some, 0..60), run]
+    }
+
     proptest! {
         #[test]
         fn bytes_read_back_as_the_set_they_came_from(seqs in prop::collection::vec(any::<u32>(), 0..500)) {
             let set: SeqSet = seqs.into_iter().collect();
+            prop_assert_eq!(SeqSet::try_from(set.to_bytes().as_slice()).unwrap(), set);
+        }
+
+        #[test]
+        fn a_set_is_what_a_plain_set_would_be(left in seqs(), right in seqs(), probe in any::<Seq>()) {
+            let set = |plain: &BTreeSet<Seq>| plain.iter().copied().collect::<SeqSet>();
+            let (a, b) = (set(&left), set(&right));
+            prop_assert_eq!(a.iter().collect::<BTreeSet<Seq>>(), left.clone());
+            prop_assert!(a.iter().is_sorted());
+            prop_assert_eq!(a.len(), left.len() as u64);
+            prop_assert_eq!(a.is_empty(), left.is_empty());
+            for seq in right.iter().chain([&probe]) {
+                prop_assert_eq!(a.contains(*seq), left.contains(seq));
+            }
+            prop_assert_eq!(a.intersection_len(&b), left.intersection(&right).count() as u64);
+            prop_assert_eq!(a.difference_len(&b), left.difference(&right).count() as u64);
+            prop_assert_eq!(a.is_subset(&b), left.is_subset(&right));
+            prop_assert_eq!(a.is_disjoint(&b), left.is_disjoint(&right));
+            let both = set(&left.union(&right).copied().collect());
+            let (mut whole, mut one_by_one, mut extended) = (a.clone(), a.clone(), a);
+            whole.extend_from(&b);
+            b.iter().for_each(|seq| one_by_one.insert(seq));
+            extended.extend(right);
+            prop_assert_eq!([&whole, &one_by_one, &extended], [&both; 3]);
+        }
+
+        #[test]
+        fn bytes_that_were_damaged_are_refused_or_are_a_set_like_any_other(
+            seqs in seqs(), at in any::<prop::sample::Index>(), byte in any::<u8>(),
+        ) {
+            let mut bytes = seqs.into_iter().collect::<SeqSet>().to_bytes();
+            *at.get_mut(&mut bytes) = byte;
+            let Ok(set) = SeqSet::try_from(bytes.as_slice()) else {
+                return Ok(());
+            };
+            let listed: Vec<Seq> = set.iter().collect();
+            prop_assert_eq!(listed.len() as u64, set.len());
+            prop_assert!(listed.windows(2).all(|pair| pair[0] < pair[1]));
+            prop_assert!(listed.iter().all(|seq| set.contains(*seq)));
             prop_assert_eq!(SeqSet::try_from(set.to_bytes().as_slice()).unwrap(), set);
         }
 

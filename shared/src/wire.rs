@@ -80,6 +80,8 @@ impl Ticket {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
@@ -101,6 +103,44 @@ mod tests {
             reason: Some(TicketReason::Window),
         };
         assert_eq!(Ticket::from_body(&ticket.to_body()).unwrap(), ticket);
+    }
+
+    fn tickets() -> impl Strategy<Value = Ticket> {
+        let reason = prop::sample::select(vec![
+            TicketReason::Window,
+            TicketReason::Sealed,
+            TicketReason::Verify,
+            TicketReason::Sweep,
+            TicketReason::Operator,
+        ]);
+        let source = "\\PC{1,40}".prop_map(|text| SourceArn::try_from(text).unwrap());
+        let (source, reason) = (prop::option::of(source), prop::option::of(reason));
+        (any::<u128>(), source, any::<Option<u16>>(), reason).prop_map(
+            |(batch, source, shards, reason)| Ticket {
+                batch_id: BatchId::new(uuid::Uuid::from_u128(batch)),
+                source,
+                shards,
+                reason,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn any_ticket_reads_back_as_what_was_written(ticket in tickets()) {
+            prop_assert_eq!(Ticket::from_body(&ticket.to_body()).unwrap(), ticket);
+        }
+
+        #[test]
+        fn a_ticket_with_any_one_byte_wrong_is_read_or_refused_but_never_a_panic(
+            ticket in tickets(), at in any::<prop::sample::Index>(), byte in 0..128_u8,
+        ) {
+            let mut body = ticket.to_body().into_bytes();
+            *at.get_mut(&mut body) = byte;
+            if let Ok(body) = String::from_utf8(body) {
+                let _ = Ticket::from_body(&body);
+            }
+        }
     }
 
     #[test]

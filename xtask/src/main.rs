@@ -2,6 +2,8 @@
 //!
 //! A fresh machine has cargo and nothing else: whatever a task needs beyond that, it installs itself.
 
+mod fuzz;
+
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -23,6 +25,8 @@ enum Task {
     Lint,
     /// That the protocol depends on no runtime and no SDK
     Purity,
+    /// Long fuzz runs; a short one is part of `test`
+    Fuzz(fuzz::Fuzz),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
         Task::Test => lint().and_then(|()| purity()).and_then(|()| test()),
         Task::Lint => lint(),
         Task::Purity => purity(),
+        Task::Fuzz(fuzz) => fuzz::run(&fuzz),
     };
     match done {
         Ok(()) => {

@@ -15,6 +15,8 @@ mod clients;
 mod dynamo_batch_store;
 mod dynamo_lock_store;
 mod errors;
+#[cfg(test)]
+mod items_props;
 mod lock_items;
 mod partiql;
 mod put;

@@ -588,3 +588,7 @@ pub fn empty_look(
 #[cfg(test)]
 #[path = "batch_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "batch_props.rs"]
+mod props;

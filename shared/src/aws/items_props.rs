@@ -1,0 +1,215 @@
+//! Claims and batch records as items, and back.
+
+use std::fmt::Debug;
+
+use proptest::prelude::*;
+
+use super::attributes::{Item, ttl};
+use super::batch_items::{read_record, record_item};
+use super::lock_items::{
+    EXPIRES_AT, OF_LIVE_CLAIMS, claim_item, index_key, read_event, read_index_entry, read_lock_item,
+};
+use crate::ids::{BatchId, BodyHash, Seat, Seq};
+use crate::ports::{IndexEntry, StoredEvent};
+use crate::protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
+use crate::protocol::claim::{Candidate, Claim, LockItem, LockState};
+use crate::seqs::SeqSet;
+use crate::time::Timestamp;
+
+fn text(bytes: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = String> {
+    prop::collection::vec(any::<char>(), bytes).prop_map(String::from_iter)
+}
+
+/// A text id: never empty.
+fn id<T: Debug + for<'a> TryFrom<&'a str>>() -> impl Strategy<Value = T> {
+    text(1..=30).prop_map(|text| T::try_from(&text).ok().unwrap())
+}
+
+fn batch_ids() -> impl Strategy<Value = BatchId> {
+    any::<u128>().prop_map(|id| BatchId::new(uuid::Uuid::from_u128(id)))
+}
+
+fn time() -> impl Strategy<Value = Timestamp> {
+    any::<u64>().prop_map(Timestamp::from_ms)
+}
+
+/// A time as the table's TTL keeps it: in whole seconds.
+fn time_secs() -> impl Strategy<Value = Timestamp> {
+    any::<u32>().prop_map(|secs| Timestamp::from_ms(u64::from(secs) * 1_000))
+}
+
+fn seqs() -> impl Strategy<Value = SeqSet> {
+    prop::collection::vec(any::<Seq>(), 0..20).prop_map(SeqSet::from_iter)
+}
+
+fn claims() -> impl Strategy<Value = Claim> {
+    let candidate = (
+        id(),
+        id(),
+        text(0..=100),
+        id(),
+        time(),
+        prop::option::of(text(0..=50)),
+    );
+    let seat = (batch_ids(), any::<Seq>(), 1..=100_u16);
+    let past = prop::collection::btree_map(id(), time(), 0..4);
+    (candidate, seat, past).prop_map(|(candidate, (batch, seq, shards), past)| {
+        let (event_id, sqs_message_id, body, source, sent_at, attributes) = candidate;
+        Claim {
+            candidate: Candidate {
+                event_id,
+                sqs_message_id,
+                body_hash: BodyHash::of(body.as_bytes()),
+                body: body.into(),
+                source,
+                sent_at,
+                attributes: attributes.map(Into::into),
+            },
+            seat: Seat { batch, seq, shards },
+            past,
+        }
+    })
+}
+
+fn parts() -> impl Strategy<Value = PartRecord> {
+    let state = prop_oneof![
+        Just(PartState::Frozen),
+        text(0..=20).prop_map(|receipt| PartState::Delivered { receipt }),
+    ];
+    (seqs(), any::<[u8; 32]>(), state).prop_map(|(members, hash, state)| PartRecord {
+        members,
+        hash,
+        state,
+    })
+}
+
+/// Any record, whether or not the protocol would come to it.
+fn records() -> impl Strategy<Value = BatchRecord> {
+    let status = prop::option::of(prop::sample::select(Status::ALL.to_vec()));
+    let lease = (id(), time()).prop_map(|(owner, until)| Lease { owner, until });
+    let opening = (
+        batch_ids(),
+        id(),
+        prop::option::of(id()),
+        any::<u16>(),
+        time(),
+        0..u64::MAX / 2,
+    );
+    let counts = any::<[u64; 5]>();
+    let sets = (seqs(), seqs(), prop::collection::vec(parts(), 0..4));
+    let times = prop::array::uniform3(prop::option::of(time()));
+    let end = (
+        prop::option::of(text(0..=20)),
+        prop::option::of(time_secs()),
+    );
+    (
+        opening,
+        status,
+        prop::option::of(lease),
+        counts,
+        sets,
+        times,
+        end,
+    )
+        .prop_map(
+            |(opening, status, lease, counts, (settled, witnessed, parts), times, end)| {
+                let (batch, source, key, shards, now, closes_at) = opening;
+                let closes_at = Timestamp::from_ms(closes_at);
+                BatchRecord {
+                    status,
+                    lease,
+                    confirmed: counts[0],
+                    uncertain: counts[1],
+                    accounts: counts[2],
+                    witnesses: counts[3],
+                    attempts: counts[4],
+                    settled,
+                    witnessed,
+                    parts,
+                    sealed_at: times[0],
+                    verify_at: times[1],
+                    completed_at: times[2],
+                    error: end.0,
+                    expires_at: end.1,
+                    ..BatchRecord::open(batch, source, key, shards, now, closes_at)
+                }
+            },
+        )
+}
+
+/// What a release makes of a claim's item.
+fn released(claim: &Claim, expires_at: Timestamp) -> Item {
+    let mut item = claim_item(claim);
+    item.retain(|name, _| !OF_LIVE_CLAIMS.contains(&name.as_str()));
+    item.insert(EXPIRES_AT.to_owned(), ttl(expires_at));
+    item
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_claim_reads_back_as_lock_item_and_as_event(claim in claims()) {
+        let candidate = claim.candidate.clone();
+        let (shard, seq) = (claim.seat.shard(), claim.seat.seq);
+        let locked = LockItem {
+            sqs_message_id: candidate.sqs_message_id.clone(),
+            body_hash: candidate.body_hash,
+            past: claim.past.clone(),
+            state: LockState::Live { shard, seq },
+        };
+        let read = read_lock_item("t", claim_item(&claim));
+        prop_assert_eq!(read.unwrap(), (candidate.event_id.clone(), locked));
+        let event = StoredEvent {
+            event_id: candidate.event_id,
+            sqs_message_id: candidate.sqs_message_id,
+            body_hash: candidate.body_hash,
+            shard,
+            seq,
+            body: candidate.body,
+            source: candidate.source,
+            sent_at: candidate.sent_at,
+        };
+        prop_assert_eq!(read_event("t", claim_item(&claim)).unwrap(), Some(event));
+    }
+
+    #[test]
+    fn a_tombstone_reads_back_and_is_no_event(claim in claims(), expires_at in time_secs()) {
+        let (id, item) = read_lock_item("t", released(&claim, expires_at)).unwrap();
+        prop_assert_eq!(id, claim.candidate.event_id.clone());
+        prop_assert_eq!(item.state, LockState::Tombstone { expires_at });
+        prop_assert_eq!(&item.sqs_message_id, &claim.candidate.sqs_message_id);
+        prop_assert_eq!(&item.past, &claim.past);
+        prop_assert_eq!(read_event("t", released(&claim, expires_at)).unwrap(), None);
+    }
+
+    #[test]
+    fn a_key_of_the_index_reads_back(claim in claims()) {
+        let entry = IndexEntry {
+            event_id: claim.candidate.event_id.clone(),
+            seq: claim.seat.seq,
+        };
+        let key = index_key(claim.seat.shard(), &entry);
+        prop_assert_eq!(read_index_entry("t", key).unwrap(), entry);
+    }
+
+    #[test]
+    fn any_record_reads_back_as_it_was_written(record in records()) {
+        prop_assert_eq!(read_record("t", record_item(&record)).unwrap(), record);
+    }
+
+    #[test]
+    fn an_item_that_lost_an_attribute_is_read_or_refused_but_never_a_panic(
+        claim in claims(), record in records(), which in any::<prop::sample::Index>(),
+    ) {
+        let without = |mut item: Item| {
+            let mut names: Vec<String> = item.keys().cloned().collect();
+            names.sort();
+            item.remove(which.get(&names));
+            item
+        };
+        let _ = read_lock_item("t", without(claim_item(&claim)));
+        let _ = read_event("t", without(claim_item(&claim)));
+        let _ = read_record("t", without(record_item(&record)));
+    }
+}

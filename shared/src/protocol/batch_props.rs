@@ -1,0 +1,308 @@
+//! What holds of a batch record whatever order its writers come in, and however often a write of theirs arrives.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::protocol::invariants::record_is_sound;
+
+/// One thing a writer does, or the network.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The aggregator settles seats, some of them with claims, and writes its account.
+    Account { seats: u8, claimed: u8 },
+    /// The aggregator's last account.
+    Seal,
+    /// A redelivery meets a claim.
+    Witness { seq: u8 },
+    /// A processor asks for the lease.
+    Lease { secs: u8, operator: bool },
+    /// A processor that has or had the lease goes on, by what it last read. A write that is lost may still arrive; the
+    /// processor knows nothing of it and gives up.
+    Work {
+        processor: u8,
+        choice: u8,
+        lost: bool,
+    },
+    /// A write that was sent before arrives once more.
+    Again { write: u8 },
+    /// Time passes.
+    Pass { secs: u8 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => (0..4_u8, 0..4_u8).prop_map(|(seats, claimed)| Step::Account { seats, claimed }),
+        1 => Just(Step::Seal),
+        1 => any::<u8>().prop_map(|seq| Step::Witness { seq }),
+        3 => (1..20_u8, any::<bool>()).prop_map(|(secs, operator)| Step::Lease { secs, operator }),
+        10 => (any::<u8>(), any::<u8>(), prop::bool::weighted(0.1))
+            .prop_map(|(processor, choice, lost)| Step::Work { processor, choice, lost }),
+        4 => any::<u8>().prop_map(|write| Step::Again { write }),
+        1 => (1..20_u8).prop_map(|secs| Step::Pass { secs }),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+/// A processor: the record as it last read it, and whether it still works.
+struct Processor {
+    owner: LeaseOwner,
+    record: BatchRecord,
+    works: bool,
+}
+
+/// A record, its writers, and every write that was ever sent.
+struct World {
+    now: Timestamp,
+    record: BatchRecord,
+    sent: Vec<BatchWrite>,
+    account: Account,
+    /// Claims in the lock table, counted or not.
+    claims: SeqSet,
+    processors: Vec<Processor>,
+}
+
+impl World {
+    fn new() -> World {
+        let at = Timestamp::from_ms(1_000_000);
+        let id = BatchId::new(uuid::Uuid::from_u128(1));
+        World {
+            now: at,
+            record: BatchRecord::open(
+                id,
+                "arn:q".parse().unwrap(),
+                None,
+                10,
+                at,
+                at + Duration::from_secs(30),
+            ),
+            sent: Vec::new(),
+            account: Account {
+                confirmed: 0,
+                uncertain: 0,
+                settled: SeqSet::new(),
+                version: 0,
+            },
+            claims: SeqSet::new(),
+            processors: Vec::new(),
+        }
+    }
+
+    /// A write arrives. What it makes of the record is sound, and is recognised as its own when it comes again.
+    fn arrive(&mut self, write: &BatchWrite) -> Result<bool, TestCaseError> {
+        let Some(next) = apply(&self.record, write) else {
+            return Ok(already_applied(&self.record, write));
+        };
+        prop_assert_eq!(record_is_sound(&next), Ok(()), "after {:?}", write);
+        prop_assert!(
+            self.record.completed_at.is_none(),
+            "{write:?} changed a complete record"
+        );
+        match apply(&next, write) {
+            None => prop_assert!(already_applied(&next, write), "{write:?} is not recognised"),
+            // The same seats are witnessed, the same receipt is noted; nothing else applies twice.
+            Some(again) => {
+                let repeatable =
+                    matches!(write, BatchWrite::Witness(_) | BatchWrite::Delivered { .. });
+                prop_assert!(repeatable, "{write:?} applied twice");
+                let witnesses = next.witnesses;
+                prop_assert_eq!(BatchRecord { witnesses, ..again }, next.clone());
+            }
+        }
+        self.record = next;
+        Ok(true)
+    }
+
+    /// Sends a write, which arrives at once, and may again.
+    fn send(&mut self, write: BatchWrite) -> Result<bool, TestCaseError> {
+        let applied = self.arrive(&write)?;
+        self.sent.push(write);
+        Ok(applied)
+    }
+
+    fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Account { seats, claimed } => {
+                let first = self.account.settled.len() as Seq;
+                let claims = first..first + Seq::from((*claimed).min(*seats));
+                self.account.confirmed += claims.len() as u64;
+                self.account
+                    .settled
+                    .extend(first..first + Seq::from(*seats));
+                self.account.version += 1;
+                self.claims.extend(claims);
+                self.send(BatchWrite::Account(self.account.clone()))?;
+            }
+            Step::Seal => {
+                self.account.version += 1;
+                let (account, at) = (self.account.clone(), self.now);
+                self.send(BatchWrite::Seal { account, at })?;
+            }
+            Step::Witness { seq } => {
+                // A claim is witnessed that may not have been counted: its writer may have died.
+                let seq = Seq::from(seq % 16);
+                self.claims.insert(seq);
+                self.send(BatchWrite::Witness([seq].into_iter().collect()))?;
+            }
+            Step::Lease { secs, operator } => self.lease(*secs, *operator)?,
+            Step::Work {
+                processor,
+                choice,
+                lost,
+            } => {
+                if !self.processors.is_empty() {
+                    let index = usize::from(*processor) % self.processors.len();
+                    self.work(index, *choice, *lost)?;
+                }
+            }
+            Step::Again { write } => {
+                if !self.sent.is_empty() {
+                    let write = self.sent[usize::from(*write) % self.sent.len()].clone();
+                    self.arrive(&write)?;
+                }
+            }
+            Step::Pass { secs } => self.now = self.now + Duration::from_secs((*secs).into()),
+        }
+        Ok(())
+    }
+
+    fn lease(&mut self, secs: u8, operator: bool) -> Result<(), TestCaseError> {
+        let owner: LeaseOwner = format!("p{}", self.processors.len()).parse().unwrap();
+        let lease = Lease {
+            owner: owner.clone(),
+            until: self.now + Duration::from_secs(secs.into()),
+        };
+        let at = self.now;
+        // Not among the writes that arrive again: a lease that did, after its owner gave it up, would put that owner's
+        // other late writes in force once more, and nobody would work under it.
+        if self.arrive(&BatchWrite::Lease {
+            lease,
+            at,
+            operator,
+        })? {
+            self.processors.push(Processor {
+                owner,
+                record: self.record.clone(),
+                works: true,
+            });
+        }
+        Ok(())
+    }
+
+    /// What `batch-processor` does next, in the order it does it; a refused write ends it.
+    fn work(&mut self, index: usize, choice: u8, lost: bool) -> Result<(), TestCaseError> {
+        let processor = &self.processors[index];
+        if !processor.works {
+            return Ok(());
+        }
+        let (owner, read) = (processor.owner.clone(), processor.record.clone());
+        let visible: SeqSet = self.claims.iter().take(usize::from(choice / 4)).collect();
+        let new = visible
+            .iter()
+            .filter(|seq| !read.members().contains(*seq))
+            .collect::<SeqSet>();
+        let write = match (choice % 8, read.frozen_part()) {
+            (0, _) => BatchWrite::GiveUp {
+                owner,
+                due_at: self.now,
+                verify_at: (choice > 127).then_some(self.now),
+            },
+            (1, _) => BatchWrite::Fail {
+                owner,
+                error: "no".to_owned(),
+            },
+            (_, Some((index, _))) => BatchWrite::Delivered {
+                owner,
+                index,
+                receipt: "r".to_owned(),
+            },
+            _ if !new.is_empty() && lag(&read, &new).is_none() => BatchWrite::Freeze {
+                owner,
+                index: read.parts.len(),
+                part: PartRecord {
+                    members: new,
+                    hash: [7; 32],
+                    state: PartState::Frozen,
+                },
+            },
+            _ if lag(&read, &SeqSet::new()).is_none() => BatchWrite::Complete {
+                owner,
+                accounts: read.accounts,
+                witnesses: read.witnesses,
+                at: self.now,
+            },
+            // The index lags; it reads the record again.
+            _ => {
+                let owns = self.record.leased_by(&owner);
+                self.processors[index].works = owns;
+                self.processors[index].record = self.record.clone();
+                return Ok(());
+            }
+        };
+        if lost {
+            self.sent.push(write);
+            let processor = &mut self.processors[index];
+            processor.works = false;
+            let (owner, due_at) = (processor.owner.clone(), self.now);
+            let verify_at = None;
+            self.send(BatchWrite::GiveUp {
+                owner,
+                due_at,
+                verify_at,
+            })?;
+            return Ok(());
+        }
+        let ends = matches!(write, BatchWrite::GiveUp { .. } | BatchWrite::Fail { .. });
+        let completes = matches!(write, BatchWrite::Complete { .. });
+        let applied = self.send(write)?;
+        let owns = self.record.leased_by(&self.processors[index].owner);
+        let processor = &mut self.processors[index];
+        processor.works = !ends && owns && (applied || completes);
+        processor.record = self.record.clone();
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn a_record_stays_sound_whoever_writes_and_however_often(steps in steps()) {
+        let mut world = World::new();
+        for step in &steps {
+            world.take(step)?;
+        }
+    }
+
+    #[test]
+    fn a_complete_batch_takes_no_write_at_all(steps in steps()) {
+        let mut world = World::new();
+        for step in &steps {
+            world.take(step)?;
+        }
+        if world.record.completed_at.is_some() {
+            for write in &world.sent {
+                prop_assert_eq!(apply(&world.record, write), None);
+            }
+            prop_assert_eq!(may_lease(&world.record, world.now, true), LeaseVerdict::Complete);
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_to_be_missing_is_known_to_be_there(
+        settled in prop::collection::btree_set(0..20_u32, 0..20),
+        claimed in prop::collection::btree_set(0..20_u32, 0..20),
+        witnessed in prop::collection::btree_set(0..20_u32, 0..4),
+        new in prop::collection::btree_set(0..20_u32, 0..20),
+    ) {
+        // Claims that exist are all that a look can find; those among the settled seats are counted.
+        let mut record = World::new().record;
+        record.confirmed = settled.intersection(&claimed).count() as u64;
+        record.settled = settled.iter().copied().collect();
+        record.witnessed = witnessed.intersection(&claimed).copied().collect();
+        let new = new.intersection(&claimed).copied().collect::<SeqSet>();
+        let missing = claimed.iter().any(|seq| {
+            (settled.contains(seq) || witnessed.contains(seq)) && !new.contains(*seq)
+        });
+        prop_assert_eq!(lag(&record, &new).is_some(), missing);
+    }
+}

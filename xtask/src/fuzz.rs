@@ -1,0 +1,89 @@
+//! The long fuzz runs. `cargo xtask test` needs none of this: a short run of every target is a test of `tests/fuzz`.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+/// Every target of tests/fuzz.
+const TARGETS: [&str; 4] = ["event", "event_id", "batch_key", "ticket"];
+/// The version that is installed.
+const CARGO_FUZZ: &str = "0.13.2";
+
+/// What `cargo xtask fuzz` is told.
+#[derive(clap::Args)]
+pub struct Fuzz {
+    /// How long each target runs
+    #[arg(long, default_value_t = 600, value_name = "N")]
+    seconds: u64,
+    /// One target; all of them if left out
+    #[arg(value_parser = TARGETS)]
+    target: Option<String>,
+}
+
+/// Runs the targets one after the other; the first one that finds something is the last.
+///
+/// No sanitizer: those need a nightly compiler, and there is no unsafe code of ours to watch. What is found on the way is
+/// kept in the target directory, so that the next run goes on from there; what breaks a promise, in
+/// `tests/fuzz/artifacts`.
+pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("xtask is a folder of the workspace")?;
+    let target_dir =
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let cargo_fuzz = install(&target_dir)?;
+    let one = fuzz.target.as_deref();
+    for target in TARGETS
+        .into_iter()
+        .filter(|target| one.is_none_or(|one| one == *target))
+    {
+        let corpus = target_dir.join("fuzz/corpus").join(target);
+        std::fs::create_dir_all(&corpus)?;
+        let mut command = Command::new(&cargo_fuzz);
+        command
+            .current_dir(root)
+            .args(["run", "--fuzz-dir", "tests/fuzz", "--sanitizer", "none"])
+            .args(["--features", "libfuzzer", "--target-dir"])
+            .args([&target_dir.join("fuzz"), Path::new(target), &corpus])
+            .arg(Path::new("tests/fuzz/seeds").join(target))
+            .args([
+                "--",
+                "-dict=tests/fuzz/dict.txt",
+                "-timeout=10",
+                "-print_final_stats=1",
+            ])
+            .arg(format!("-max_total_time={}", fuzz.seconds));
+        status(&mut command)?;
+    }
+    Ok(())
+}
+
+/// The tool, in a folder that git ignores; built there once.
+fn install(target_dir: &Path) -> anyhow::Result<PathBuf> {
+    let tools = target_dir.join("tools");
+    let tool = tools.join("bin/cargo-fuzz");
+    if !tool.exists() {
+        let mut command = Command::new(env!("CARGO"));
+        command
+            .args([
+                "install",
+                "cargo-fuzz",
+                "--locked",
+                "--version",
+                CARGO_FUZZ,
+                "--root",
+            ])
+            .arg(&tools);
+        status(&mut command)?;
+    }
+    Ok(tool)
+}
+
+fn status(command: &mut Command) -> anyhow::Result<()> {
+    eprintln!("> {command:?}");
+    let status = command.status().context("run a tool")?;
+    ensure!(status.success(), "{command:?} failed: {status}");
+    Ok(())
+}
