@@ -194,7 +194,6 @@ impl<P: Ports> Handler<P> {
     ) -> bool {
         match budget.write(self.ports().batches(), batch, &write).await {
             Ok(Written::Applied(record)) if record.status.is_some() => true,
-            Ok(_) if planted(Bug::LateCountBelieved) => true,
             // The counts may be there, but they came too late: nobody will look at them any more.
             Ok(Written::Applied(_) | Written::Refused(_)) => {
                 error!(batch_id = %batch, "batch was completed before its claims were counted");

@@ -189,6 +189,7 @@ async fn complete_batch(handler: &Handler<World>, batch: BatchId, members: &[u32
             owner,
             accounts: 0,
             witnesses: 0,
+            parts: 1,
             at,
         },
     ] {
@@ -469,6 +470,7 @@ async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
             owner,
             accounts: 9,
             witnesses: 0,
+            parts: 0,
             at,
         },
     ] {

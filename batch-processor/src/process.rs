@@ -517,6 +517,7 @@ impl<P: Ports> Run<'_, P> {
             owner: self.owner.clone(),
             accounts: self.record.accounts,
             witnesses: self.record.witnesses,
+            parts: self.record.parts.len(),
             at,
         };
         match self

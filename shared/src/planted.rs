@@ -54,8 +54,6 @@ pub enum Bug {
     UncertainTakenForFree,
     /// Messages are acknowledged before their claims are counted.
     AcknowledgedUncounted,
-    /// A count that came after the batch was complete is believed.
-    LateCountBelieved,
     /// A tombstone past its window still makes duplicates.
     ExpiredTombstoneBelieved,
     /// Claims of a delivered part that are still live are delivered again.
@@ -93,7 +91,6 @@ impl Bug {
         Bug::WitnessSkipped,
         Bug::UncertainTakenForFree,
         Bug::AcknowledgedUncounted,
-        Bug::LateCountBelieved,
         Bug::ExpiredTombstoneBelieved,
         Bug::LeftoversDeliveredAgain,
         Bug::SealWithoutTicket,

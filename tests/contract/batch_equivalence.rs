@@ -132,6 +132,7 @@ impl Draw {
                 owner,
                 accounts: self.near(record.accounts),
                 witnesses: self.near(record.witnesses),
+                parts: self.near(record.parts.len() as u64) as usize,
                 // Whole seconds, as the table keeps `expiresAt`.
                 at: self.time(),
             },

@@ -109,6 +109,7 @@ async fn a_write_to_no_record_is_refused_with_nothing_and_makes_none<S: BatchSto
             owner: owner(),
             accounts: 0,
             witnesses: 0,
+            parts: 0,
             at: ms(0),
         },
     ] {
@@ -194,6 +195,7 @@ async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
         owner: owner(),
         accounts: 1,
         witnesses: 0,
+        parts: 1,
         at: ms(8_000),
     };
     let complete = applied(store, end).await;
@@ -286,6 +288,7 @@ async fn a_complete_batch_is_never_overdue<S: BatchStore>(store: &S) {
             owner: owner(),
             accounts: 0,
             witnesses: 0,
+            parts: 0,
             at: ms(11_000),
         },
     )

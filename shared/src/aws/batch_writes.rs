@@ -96,8 +96,9 @@ pub(super) fn update(write: &BatchWrite) -> Update {
             owner,
             accounts,
             witnesses,
+            parts,
             at,
-        } => complete(owner, *accounts, *witnesses, *at),
+        } => complete(owner, *accounts, *witnesses, *parts, *at),
     }
 }
 
@@ -189,18 +190,25 @@ fn freeze(owner: &LeaseOwner, index: usize, part: &PartRecord) -> Update {
         (":none", AttributeValue::L(Vec::new())),
         (":part", AttributeValue::L(vec![part_value(part)])),
     ];
-    match index {
-        0 => Update::new(
-            format!("{LEASED} AND attribute_not_exists(#parts)"),
-            expression,
-            values,
-        ),
-        _ => Update::new(
-            format!("{LEASED} AND size(#parts) = :index"),
-            expression,
-            values,
-        )
-        .with(":index", n(index)),
+    with_parts(LEASED.to_owned(), index, expression, values)
+}
+
+/// An update whose condition also wants exactly so many parts: a list that was never written has none.
+fn with_parts<const N: usize>(
+    condition: String,
+    parts: usize,
+    expression: &str,
+    values: [(&'static str, AttributeValue); N],
+) -> Update {
+    match parts {
+        0 => {
+            let condition = format!("{condition} AND attribute_not_exists(#parts)");
+            Update::new(condition, expression, values)
+        }
+        _ => {
+            let condition = format!("{condition} AND size(#parts) = :parts");
+            Update::new(condition, expression, values).with(":parts", n(parts))
+        }
     }
 }
 
@@ -248,19 +256,25 @@ fn fail(owner: &LeaseOwner, error: &str) -> Update {
     )
 }
 
-/// Ends the batch, by the holder of the lease, where no account and no witness came since it was read.
-fn complete(owner: &LeaseOwner, accounts: u64, witnesses: u64, at: Timestamp) -> Update {
-    Update::new(
-        format!("{LEASED} AND #accounts = :accounts AND #witnesses = :witnesses"),
-        "SET #completedAt = :at, #expiresAt = :expiresAt REMOVE #status, #lockedBy, #lockedUntil",
-        [
-            (":owner", s(owner.as_str())),
-            (":accounts", n(accounts)),
-            (":witnesses", n(witnesses)),
-            (":at", ms(at)),
-            (":expiresAt", ttl(at + BATCH_RECORD_RETENTION)),
-        ],
-    )
+/// Ends the batch, by the holder of the lease, where no account, no witness and no part came since it was read.
+fn complete(
+    owner: &LeaseOwner,
+    accounts: u64,
+    witnesses: u64,
+    parts: usize,
+    at: Timestamp,
+) -> Update {
+    let unchanged = format!("{LEASED} AND #accounts = :accounts AND #witnesses = :witnesses");
+    let expression =
+        "SET #completedAt = :at, #expiresAt = :expiresAt REMOVE #status, #lockedBy, #lockedUntil";
+    let values = [
+        (":owner", s(owner.as_str())),
+        (":accounts", n(accounts)),
+        (":witnesses", n(witnesses)),
+        (":at", ms(at)),
+        (":expiresAt", ttl(at + BATCH_RECORD_RETENTION)),
+    ];
+    with_parts(unchanged, parts, expression, values)
 }
 
 #[cfg(test)]
@@ -329,9 +343,17 @@ mod tests {
                 error: "no".to_owned(),
             },
             BatchWrite::Complete {
+                owner: owner.clone(),
+                accounts: 1,
+                witnesses: 2,
+                parts: 0,
+                at,
+            },
+            BatchWrite::Complete {
                 owner,
                 accounts: 1,
                 witnesses: 2,
+                parts: 3,
                 at,
             },
         ]

@@ -276,7 +276,8 @@ pub enum BatchWrite {
         /// Why.
         error: String,
     },
-    /// The end. Needs: the lease; no account and no witness since the record was read.
+    /// The end. Needs: the lease; no account, no witness and no part since the record was read. The lease alone does
+    /// not say so: it may be in force again by a late repetition of itself, after others have worked on the batch.
     Complete {
         /// Who holds the lease.
         owner: LeaseOwner,
@@ -284,6 +285,8 @@ pub enum BatchWrite {
         accounts: u64,
         /// `witnesses` as read.
         witnesses: u64,
+        /// Parts as read, all of them delivered.
+        parts: usize,
         /// Now.
         at: Timestamp,
     },
@@ -359,9 +362,11 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             owner,
             accounts,
             witnesses,
+            parts,
             at,
         } => {
             let unchanged = record.accounts == *accounts && record.witnesses == *witnesses;
+            (record.parts.len() == *parts).then_some(())?;
             (record.leased_by(owner) && (unchanged || planted(Bug::CompletionUnconditional)))
                 .then_some(())?;
             next.status = None;

@@ -172,9 +172,7 @@ impl World {
             until: self.now + Duration::from_secs(secs.into()),
         };
         let at = self.now;
-        // Not among the writes that arrive again: a lease that did, after its owner gave it up, would put that owner's
-        // other late writes in force once more, and nobody would work under it.
-        if self.arrive(&BatchWrite::Lease {
+        if self.send(BatchWrite::Lease {
             lease,
             at,
             operator,
@@ -228,6 +226,7 @@ impl World {
                 owner,
                 accounts: read.accounts,
                 witnesses: read.witnesses,
+                parts: read.parts.len(),
                 at: self.now,
             },
             // The index lags; it reads the record again.

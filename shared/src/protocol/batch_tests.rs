@@ -171,6 +171,7 @@ fn who_lost_the_lease_can_change_nothing() {
             owner: p,
             accounts: 0,
             witnesses: 0,
+            parts: 0,
             at: at(70),
         },
     ] {
@@ -209,6 +210,7 @@ fn completion_waits_for_accounts_and_witnesses_that_came_meanwhile() {
         owner: owner("p"),
         accounts: 0,
         witnesses: 0,
+        parts: 0,
         at: at(40),
     };
     let witnessed = must(&leased, &BatchWrite::Witness([3].into_iter().collect()));
@@ -316,4 +318,49 @@ fn what_a_collected_seq_is_follows_from_the_parts() {
     assert_eq!(role(&record, 3), Role::Frozen);
     assert_eq!(role(&record, 5), Role::New);
     assert_eq!(record.frozen_part().map(|(index, _)| index), Some(1));
+}
+
+#[test]
+fn repro_a_late_lease_and_a_late_completion_ended_a_batch_with_a_frozen_part() {
+    // p finds nothing and completes; the write is under way for long, and p gives up.
+    let leased = must(&opened(), &lease("p", 30, 60));
+    let complete = BatchWrite::Complete {
+        owner: owner("p"),
+        accounts: 0,
+        witnesses: 0,
+        parts: 0,
+        at: at(40),
+    };
+    let given_up = must(
+        &leased,
+        &BatchWrite::GiveUp {
+            owner: owner("p"),
+            due_at: at(50),
+            verify_at: None,
+        },
+    );
+    // q finds a claim, freezes it, and gives up before the sink has it.
+    let frozen = must(
+        &must(&given_up, &lease("q", 41, 60)),
+        &BatchWrite::Freeze {
+            owner: owner("q"),
+            index: 0,
+            part: PartRecord {
+                members: [3].into_iter().collect(),
+                hash: [7; 32],
+                state: PartState::Frozen,
+            },
+        },
+    );
+    let given_up = must(
+        &frozen,
+        &BatchWrite::GiveUp {
+            owner: owner("q"),
+            due_at: at(50),
+            verify_at: None,
+        },
+    );
+    // Now p's repeated request for the lease arrives, and then its completion.
+    let leased_again = must(&given_up, &lease("p", 30, 60));
+    assert_eq!(apply(&leased_again, &complete), None);
 }

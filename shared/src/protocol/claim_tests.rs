@@ -142,7 +142,7 @@ fn a_tombstone_answers_by_message_hash_and_age() {
     let stale = tombstone(&m1, 1_000_000);
     let drop = |candidate, item| classify(candidate, None, item, DuplicateRule::Drop, NOW);
     assert_eq!(drop(&m1, &fresh), Verdict::Done(Outcome::Redelivered));
-    assert_eq!(drop(&m1, &stale), Verdict::Done(Outcome::Redelivered));
+    assert_eq!(drop(&m1, &stale), Verdict::Done(Outcome::RedeliveredLate));
     assert_eq!(drop(&m2, &fresh), Verdict::Done(Outcome::Duplicate));
     assert_eq!(drop(&m3, &fresh), Verdict::Done(Outcome::Conflict));
     for candidate in [&m2, &m3] {
@@ -264,6 +264,23 @@ fn a_follower_is_never_acknowledged_on_a_failed_leader() {
     );
     assert_eq!(
         classify_follower(&m3, &m1, Outcome::Conflict, Some(&winner)),
+        Outcome::Failed
+    );
+}
+
+#[test]
+fn repro_a_duplicate_beside_a_late_redelivery_of_a_forgotten_event_was_dropped() {
+    let (first, second) = (message("m1", "body"), message("m2", "body"));
+    let forgotten = tombstone(&first, NOW.as_ms());
+    let outcome = match classify(&first, None, &forgotten, DuplicateRule::Drop, NOW) {
+        Verdict::Done(outcome) => outcome,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(outcome, Outcome::RedeliveredLate);
+    assert_eq!(outcome.answer(DuplicateRule::Drop), Answer::Success);
+    // Both come in one event: the second must come back and claim the event for itself.
+    assert_eq!(
+        classify_follower(&second, &first, outcome, Some(&forgotten)),
         Outcome::Failed
     );
 }

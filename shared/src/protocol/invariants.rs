@@ -17,6 +17,17 @@ pub struct Broken {
     pub found: String,
 }
 
+/// The invariants that production asserts in builds with debug assertions.
+pub const ASSERTED: [&str; 7] = [
+    "INV-1 parts_are_disjoint",
+    "INV-2 earlier_parts_are_delivered",
+    "INV-3 complete_means_whole",
+    "INV-4 counts_fit_the_settled_seats",
+    "INV-5 complete_means_no_status",
+    "INV-6 batch_is_within_its_limits",
+    "INV-7 every_seat_is_accounted_for",
+];
+
 /// What a check answers.
 pub type Check = Result<(), Broken>;
 
@@ -227,7 +238,32 @@ pub fn counts_never_go_back(before: &BatchRecord, after: &BatchRecord) -> Check 
     })
 }
 
-/// INV-1 to INV-5 of the record and INV-8 to INV-12 of the step, for a write that was applied somewhen between
+/// INV-18: whoever completes a batch has seen every count, every witness and every part of it.
+pub fn completion_saw_everything(before: &BatchRecord, write: &BatchWrite) -> Check {
+    let BatchWrite::Complete {
+        accounts,
+        witnesses,
+        parts,
+        ..
+    } = write
+    else {
+        return Ok(());
+    };
+    let seen = (*accounts, *witnesses, *parts);
+    let stands = (before.accounts, before.witnesses, before.parts.len());
+    hold(
+        "INV-18 completion_saw_everything",
+        before.status.is_none() || seen == stands,
+        || {
+            format!(
+                "batch {}: accounts, witnesses and parts are {stands:?}, seen were {seen:?}",
+                before.batch_id
+            )
+        },
+    )
+}
+
+/// INV-1 to INV-5 of the record, INV-8 to INV-12 and INV-18 of the step, for a write that was applied somewhen between
 /// `earliest` and `latest`, as the clocks of this world may show it.
 pub fn step_is_sound(
     before: &BatchRecord,
@@ -241,6 +277,7 @@ pub fn step_is_sound(
     only_the_holder_writes(before, write)?;
     completion_is_proven_or_verified(before, after, latest)?;
     counts_never_go_back(before, after)?;
+    completion_saw_everything(before, write)?;
     record_is_sound(after)
 }
 

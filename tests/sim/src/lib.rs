@@ -23,7 +23,7 @@ pub mod world;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use shared::protocol::invariants::Broken;
+use shared::protocol::invariants::{ASSERTED, Broken};
 
 use crate::lambda::Run;
 use crate::swarm::Plan;
@@ -77,8 +77,9 @@ fn asserted(panic: &(dyn std::any::Any + Send)) -> Broken {
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("a panic without words");
+    let invariant = ASSERTED.iter().find(|name| text.contains(*name));
     Broken {
-        name: "an assertion of production",
+        name: invariant.copied().unwrap_or("an assertion of production"),
         found: text.to_owned(),
     }
 }

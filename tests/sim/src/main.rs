@@ -25,6 +25,18 @@ struct Args {
     #[cfg(feature = "planted-bugs")]
     #[arg(long)]
     planted: bool,
+    /// Disjoint ranges of seeds to hunt in: what the median is taken over
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, default_value_t = 9)]
+    ranges: u64,
+    /// Plant only bugs whose name contains this
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, default_value = "")]
+    bug: String,
+    /// Most seeds of one range
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, default_value_t = 2_000)]
+    range_seeds: u64,
     /// Threads; each runs histories of its own
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -45,7 +57,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> anyhow::Result<()> {
     #[cfg(feature = "planted-bugs")]
     if args.planted {
-        return planted::table(args.threads);
+        return planted::table(args);
     }
     match args.seed {
         Some(seed) => replay(seed),
@@ -132,20 +144,22 @@ mod planted {
     use shared::planted::Bug;
     use sim::bugs::{Caught, hunt};
 
-    /// Disjoint ranges of seeds, and the longest each may be: what a median is taken over.
-    const RANGES: u64 = 9;
-    const SEEDS_MAX: u64 = 2_000;
-
-    pub fn table(threads: usize) -> anyhow::Result<()> {
+    pub fn table(args: &super::Args) -> anyhow::Result<()> {
         // A bug may break an assertion of production, which is a catch, not an accident.
         std::panic::set_hook(Box::new(|_| {}));
+        let (ranges, seeds_max) = (args.ranges, args.range_seeds);
+        let bugs: Vec<Bug> = Bug::ALL
+            .iter()
+            .copied()
+            .filter(|bug| format!("{bug:?}").contains(&args.bug))
+            .collect();
         let next = AtomicUsize::new(0);
         let caught: Mutex<Vec<Caught>> = Mutex::default();
         std::thread::scope(|scope| {
-            for _ in 0..threads.max(1) {
+            for _ in 0..args.threads.max(1) {
                 scope.spawn(|| {
-                    while let Some(bug) = Bug::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let one = hunt(*bug, RANGES, SEEDS_MAX);
+                    while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let one = hunt(*bug, ranges, seeds_max);
                         if let Ok(mut caught) = caught.lock() {
                             caught.push(one);
                         }
@@ -155,7 +169,7 @@ mod planted {
         });
         let mut caught = caught.into_inner().unwrap_or_default();
         caught.sort_by_key(|one| one.bug);
-        println!("| planted bug | caught by (times of {RANGES}) | median seeds | most seeds |");
+        println!("| planted bug | caught by (times of {ranges}) | median seeds | most seeds |");
         println!("|---|---|---|---|");
         for one in &caught {
             let mut by: Vec<_> = one.by.iter().collect();
@@ -180,7 +194,7 @@ mod planted {
             .collect();
         ensure!(
             missed.is_empty(),
-            "not caught within {SEEDS_MAX} seeds: {missed:?}"
+            "not caught within {seeds_max} seeds: {missed:?}"
         );
         Ok(())
     }

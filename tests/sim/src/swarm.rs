@@ -26,6 +26,8 @@ pub struct Faults {
     pub throttle_member: f64,
     /// A member has no result; it may be written.
     pub unknown_member: f64,
+    /// A request takes nearly as long as anybody waits for it.
+    pub slow: f64,
     /// A request never arrives.
     pub lose_request: f64,
     /// A reply is lost; the request was applied.
@@ -157,6 +159,7 @@ impl Plan {
             throttle: rate(rng, 0.4),
             throttle_member: rate(rng, 0.4),
             unknown_member: rate(rng, 0.1),
+            slow: rate(rng, 0.5),
             lose_request: rate(rng, 0.1),
             lose_reply: rate(rng, 0.2),
             apply_late: rate(rng, 0.1),

@@ -192,6 +192,11 @@ impl World {
             return Fate::Answered { apply_ms, reply_ms };
         }
         let faults = self.plan.faults.clone();
+        let apply_ms = if self.strikes(faults.slow) {
+            self.rng.u64(50..650)
+        } else {
+            apply_ms
+        };
         if self.in_outage() {
             return match self.rng.u8(..3) {
                 0 => Fate::Throttled { after_ms: apply_ms },
