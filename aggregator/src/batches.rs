@@ -14,7 +14,7 @@ use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
 use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketReason};
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::current::OpeningGuard;
 use crate::handler::{Handler, Ports, Tally};
@@ -196,7 +196,7 @@ impl<P: Ports> Handler<P> {
             Ok(Written::Applied(record)) if record.status.is_some() => true,
             // The counts may be there, but they came too late: nobody will look at them any more.
             Ok(Written::Applied(_) | Written::Refused(_)) => {
-                error!(batch_id = %batch, "batch was completed before its claims were counted");
+                warn!(batch_id = %batch, "batch was completed before its claims were counted; their messages come back");
                 false
             }
             Err(error) => {

@@ -60,7 +60,7 @@ impl Setup {
             aggregator_timeout: Duration::from_secs(4),
             batch_processor_timeout: Duration::from_secs(4),
             logs: std::env::var_os(SHOW_LOGS).is_some(),
-            sweep_every: None,
+            sweep_every: Some(Duration::from_secs(5)),
             faults: FaultOptions::default(),
         };
         Setup {

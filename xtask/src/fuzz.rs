@@ -1,6 +1,5 @@
 //! The long fuzz runs. `cargo xtask test` needs none of this: a short run of every target is a test of `tests/fuzz`.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,8 +30,7 @@ pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .context("xtask is a folder of the workspace")?;
-    let target_dir =
-        env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target_dir = crate::target_dir();
     let cargo_fuzz = install(&target_dir)?;
     let one = fuzz.target.as_deref();
     for target in TARGETS

@@ -4,6 +4,8 @@
 
 mod fuzz;
 
+use std::env;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -25,6 +27,12 @@ enum Task {
     Lint,
     /// That the protocol depends on no runtime and no SDK
     Purity,
+    /// Seeds of the simulation: 20,000, or what `sim --help` says; a short run is part of `test`
+    Sim {
+        /// Flags of the simulation
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Long fuzz runs; a short one is part of `test`
     Fuzz(fuzz::Fuzz),
 }
@@ -35,6 +43,7 @@ fn main() -> ExitCode {
         Task::Test => lint().and_then(|()| purity()).and_then(|()| test()),
         Task::Lint => lint(),
         Task::Purity => purity(),
+        Task::Sim { arguments } => sim(&arguments),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
     };
     match done {
@@ -97,7 +106,45 @@ fn test() -> anyhow::Result<()> {
     // The end to end suite runs the executables that deploy, and an example: they must be there, and up to date. All
     // targets, so that this build has the features of the next one and nothing is built twice.
     cargo(&["build", "--workspace", "--all-targets"])?;
-    cargo(&["test", "--workspace"])
+    cargo(&["test", "--workspace"])?;
+    // Once more with its planted bugs, which nothing else is built with.
+    cargo(&[
+        "test",
+        "--workspace",
+        "--test",
+        "histories",
+        "--features",
+        PLANTED_BUGS,
+    ])
+}
+
+/// The feature that compiles planted bugs in.
+const PLANTED_BUGS: &str = "sim/planted-bugs";
+
+fn sim(arguments: &[String]) -> anyhow::Result<()> {
+    // The whole workspace is selected, so that dependencies are built with the features of every other task.
+    cargo(&[
+        "build",
+        "--workspace",
+        "--bin",
+        "sim",
+        "--features",
+        PLANTED_BUGS,
+    ])?;
+    let status = Command::new(target_dir().join("debug/sim"))
+        .args(arguments)
+        .status()
+        .context("run the simulation")?;
+    ensure!(status.success(), "the simulation failed: {status}");
+    Ok(())
+}
+
+fn target_dir() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || root.unwrap_or(Path::new(".")).join("target"),
+        PathBuf::from,
+    )
 }
 
 fn cargo(arguments: &[&str]) -> anyhow::Result<()> {

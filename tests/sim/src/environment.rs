@@ -307,19 +307,20 @@ impl Sink for Environment {
             }
         };
         let faults = lock(&self.world).plan.faults.clone();
-        if lock(&self.world).strikes(faults.sink_refuses) {
+        let strikes = |rate, kind| lock(&self.world).strikes_as(rate, kind);
+        if strikes(faults.sink_refuses, "sink refused") {
             return Err(SinkError::Permanent {
                 reason: REFUSAL.to_owned(),
             });
         }
-        if lock(&self.world).strikes(faults.sink_fails_before) {
+        if strikes(faults.sink_fails_before, "sink failed before") {
             return Err(sink_error("before"));
         }
-        if lock(&self.world).strikes(faults.sink_hangs) {
+        if strikes(faults.sink_hangs, "sink hung") {
             self.sleep(Duration::from_secs(3_600)).await;
             return Err(sink_error("never"));
         }
-        let fails_after = lock(&self.world).strikes(faults.sink_fails_after);
+        let fails_after = strikes(faults.sink_fails_after, "sink failed after");
         let delivered = self.request(move |world| world.deliver(&brought)).await;
         match delivered {
             Ok(()) if !fails_after => Ok(Receipt("simulated".to_owned())),

@@ -198,7 +198,7 @@ impl Run {
 
     fn next(&mut self) -> Option<Happening> {
         let mut world = lock(&self.world);
-        let (at_ms, happening) = world.schedule.next()?;
+        let (at_ms, happening) = world.schedule.take()?;
         debug_assert!(at_ms >= world.now_ms);
         world.now_ms = at_ms;
         Some(happening)
@@ -280,7 +280,7 @@ impl Run {
             let received =
                 world.inputs[source].receive(world.now_ms, until_ms, max, &mut world.rng);
             for message in &received {
-                if world.strikes(self.plan.faults.deliver_twice) {
+                if world.strikes_as(self.plan.faults.deliver_twice, "delivered twice") {
                     let again_ms = world.now_ms + world.rng.u64(1..20_000);
                     world.inputs[source].set_visible(message.receipt, again_ms);
                 }
@@ -307,7 +307,7 @@ impl Run {
                 .tickets
                 .receive(world.now_ms, until_ms, 1, &mut world.rng);
             for message in &received {
-                if world.strikes(self.plan.faults.deliver_twice) {
+                if world.strikes_as(self.plan.faults.deliver_twice, "delivered twice") {
                     let again_ms = world.now_ms + world.rng.u64(1..20_000);
                     world.tickets.set_visible(message.receipt, again_ms);
                 }
@@ -604,6 +604,9 @@ impl Run {
     fn thaw(&mut self, environment: u64) {
         for (number, task) in &self.tasks {
             if task.environment == environment {
+                if task.timed_out {
+                    lock(&self.world).note("thawed past its deadline", || format!("#{number}"));
+                }
                 self.ready.add(*number);
             }
         }
@@ -655,7 +658,7 @@ impl Run {
             let mut world = lock(&self.world);
             world.note("answered", || format!("#{number} {answer:?}"));
             let too_late = task.timed_out || world.now_ms > task.deadline_ms;
-            let lost = world.strikes(self.plan.faults.lose_answer);
+            let lost = world.strikes_as(self.plan.faults.lose_answer, "answer lost");
             if let (false, false, Some(failures)) = (too_late, lost, answer) {
                 acknowledge(&mut world, &self.plan, task.work, &failures);
             }
@@ -726,10 +729,14 @@ impl Run {
     fn check_the_end(&mut self) {
         let mut world = lock(&self.world);
         let world = &mut *world;
-        for queue in &world.inputs {
-            for index in &queue.dead_letters {
-                world.ledger.messages[*index].reported = true;
-            }
+        let dead: Vec<usize> = world
+            .inputs
+            .iter()
+            .flat_map(|queue| queue.dead_letters.iter().copied())
+            .collect();
+        for index in dead {
+            world.note("dead letter", || index.to_string());
+            world.ledger.messages[index].reported = true;
         }
         let rule = self.plan.rule;
         let answer_time_max = Duration::from_millis(self.plan.aggregator_timeout_ms);
@@ -822,7 +829,7 @@ fn acknowledge(world: &mut World, plan: &Plan, work: Work, failures: &[String]) 
                 world.ledger.messages[message.body]
                     .acknowledged_at
                     .get_or_insert(now);
-                if world.strikes(plan.faults.ghost) {
+                if world.strikes_as(plan.faults.ghost, "ghost") {
                     let again_ms = world.now_ms + world.rng.u64(1_000..600_000);
                     world.inputs[source].send(message.body, again_ms);
                     world.poll_by(source, again_ms);

@@ -75,7 +75,7 @@ impl Schedule {
     }
 
     /// Takes what happens next, with its time.
-    pub fn next(&mut self) -> Option<(u64, Happening)> {
+    pub fn take(&mut self) -> Option<(u64, Happening)> {
         self.heap.pop().map(|entry| (entry.at_ms, entry.happening))
     }
 }

@@ -171,7 +171,8 @@ impl Plan {
             lose_ticket: rate(rng, 0.3),
             repeat_ticket: rate(rng, 0.3),
             early_ticket: rate(rng, 0.3),
-            sink_fails_before: rate(rng, 0.5),
+            // Some sinks are down for as long as there are faults.
+            sink_fails_before: if rng.u8(..) < 16 { 1.0 } else { rate(rng, 0.5) },
             sink_fails_after: rate(rng, 0.5),
             sink_hangs: rate(rng, 0.2),
             sink_refuses: rate(rng, 0.2),

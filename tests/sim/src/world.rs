@@ -149,6 +149,15 @@ impl World {
         self.faulty && rate > 0.0 && self.rng.f64() < rate
     }
 
+    /// Whether a fault of this rate strikes now, and puts it down if it does.
+    pub fn strikes_as(&mut self, rate: f64, kind: &'static str) -> bool {
+        let strikes = self.strikes(rate);
+        if strikes {
+            self.note(kind, String::new);
+        }
+        strikes
+    }
+
     /// Plans something.
     pub fn after(&mut self, ms: u64, happening: Happening) {
         self.at(self.now_ms + ms, happening);
@@ -206,7 +215,7 @@ impl World {
                 },
             };
         }
-        if self.strikes(faults.throttle) {
+        if self.strikes_as(faults.throttle, "throttled") {
             return Fate::Throttled { after_ms: apply_ms };
         }
         let notice_ms = if self.rng.bool() {
@@ -214,19 +223,19 @@ impl World {
         } else {
             reply_ms + apply_ms
         };
-        if self.strikes(faults.lose_request) {
+        if self.strikes_as(faults.lose_request, "lost") {
             return Fate::Lost {
                 apply_ms: None,
                 notice_ms,
             };
         }
-        if self.strikes(faults.lose_reply) {
+        if self.strikes_as(faults.lose_reply, "lost") {
             return Fate::Lost {
                 apply_ms: Some(apply_ms),
                 notice_ms,
             };
         }
-        if self.strikes(faults.apply_late) {
+        if self.strikes_as(faults.apply_late, "late") {
             let late_ms = if self.rng.bool() { 3_000 } else { 90_000 };
             return Fate::Lost {
                 apply_ms: Some(self.rng.u64(0..late_ms)),
@@ -492,6 +501,9 @@ impl World {
             now + CLOCK_SKEW_MAX,
         ));
         match write {
+            BatchWrite::Lease { .. } if before.lease.is_some() => {
+                self.note("lease taken over", || batch.to_string());
+            }
             BatchWrite::Delivered { index, .. } => {
                 let key = format!("{batch}/{index}");
                 let there = self.ledger.parts.contains_key(&key);
@@ -555,13 +567,13 @@ impl World {
             self.check(check);
         }
         let faults = self.plan.faults.clone();
-        let copies = if self.strikes(faults.lose_ticket) {
+        let copies = if self.strikes_as(faults.lose_ticket, "ticket lost") {
             0
         } else {
-            1 + u32::from(self.strikes(faults.repeat_ticket))
+            1 + u32::from(self.strikes_as(faults.repeat_ticket, "ticket repeated"))
         };
         for _ in 0..copies {
-            let early = self.strikes(faults.early_ticket);
+            let early = self.strikes_as(faults.early_ticket, "ticket early");
             let delay_ms = delay.as_millis() as u64;
             let delay_ms = if early {
                 self.rng.u64(0..=delay_ms)
@@ -612,8 +624,9 @@ impl World {
             hash: part.hash,
             count: part.items.len(),
         };
-        if let Some(first) = self.ledger.parts.get(&key) {
-            let check = checks::p5_a_key_means_one_content(&key, first, &brought);
+        if let Some(first) = self.ledger.parts.get(&key).cloned() {
+            self.note("part repeated", || key.clone());
+            let check = checks::p5_a_key_means_one_content(&key, &first, &brought);
             self.check(check);
             return;
         }

@@ -1,0 +1,93 @@
+//! The simulation is held to its own promises: the same seed is the same history, faults do strike, no seed of a short
+//! run breaks anything, and every planted bug is caught.
+
+use std::collections::BTreeMap;
+
+const SEEDS: u64 = 600;
+
+#[test]
+fn one_seed_is_one_history_bit_for_bit() {
+    for seed in 0..40 {
+        let (one, again) = (sim::run(seed, true), sim::run(seed, true));
+        assert!(
+            one.trace.len() > 50,
+            "seed {seed}: {} lines",
+            one.trace.len()
+        );
+        for (line, repeated) in one.trace.iter().zip(&again.trace) {
+            assert_eq!(line, repeated, "seed {seed}");
+        }
+        assert_eq!(one, again, "seed {seed}");
+    }
+}
+
+#[test]
+fn telling_what_happens_changes_nothing() {
+    for seed in 0..40 {
+        let (silent, told) = (sim::run(seed, false), sim::run(seed, true));
+        assert_eq!(silent.counts, told.counts, "seed {seed}");
+        assert_eq!(silent.steps, told.steps, "seed {seed}");
+    }
+}
+
+#[test]
+fn no_promise_is_broken_and_every_fault_strikes() {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut broken = Vec::new();
+    for seed in 0..SEEDS {
+        let history = sim::run(seed, false);
+        for (kind, count) in history.counts {
+            *counts.entry(kind).or_default() += count;
+        }
+        if let Some(found) = history.broken {
+            broken.push(format!(
+                "seed {seed}: {found}\n  replay: cargo xtask sim --seed {seed}"
+            ));
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    for kind in [
+        "throttled",
+        "lost",
+        "late",
+        "killed",
+        "frozen",
+        "thawed past its deadline",
+        "delivered twice",
+        "ghost",
+        "answer lost",
+        "ticket lost",
+        "ticket repeated",
+        "ticket early",
+        "sink refused",
+        "sink failed before",
+        "sink failed after",
+        "sink hung",
+        "part repeated",
+        "expired",
+        "quarantined",
+        "dead letter",
+        "lease taken over",
+        "calm",
+    ] {
+        let count = counts.get(kind).copied().unwrap_or_default();
+        assert!(
+            count > 0,
+            "nothing was `{kind}` in {SEEDS} seeds: {counts:#?}"
+        );
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn every_planted_bug_is_caught_within_2_000_seeds() {
+    let mut missed = Vec::new();
+    for bug in shared::planted::Bug::ALL {
+        let caught = sim::bugs::hunt(*bug, 1, 2_000);
+        println!("{bug:?}: {:?} after {:?} seeds", caught.by, caught.most());
+        if caught.most().is_none() {
+            missed.push(*bug);
+        }
+    }
+    assert!(missed.is_empty(), "not caught: {missed:?}");
+}
