@@ -754,8 +754,9 @@ impl Run {
                 answer_time_max,
             ));
         }
-        // Without a dedup window, a write that arrives after its event was forgotten is a claim of nobody's; and a
-        // claim whose release was cut off and which the index hid until its batch was complete counts as a tombstone.
+        // Three kinds of live claims may stay, and are free for whoever comes: without a dedup window, a write that
+        // arrives after its event was forgotten; a claim whose release was cut off and which the index hid until its
+        // batch was complete; a write that arrives after its message was acknowledged for another claim.
         let left: Vec<String> = world
             .locks
             .items()
@@ -765,7 +766,8 @@ impl Run {
                 let LockState::Live { shard, seq } = item.state else {
                     return false;
                 };
-                !world.ledger.seat_delivered(id, Place { shard, seq })
+                let place = Place { shard, seq };
+                !world.ledger.seat_delivered(id, place) && !world.ledger.came_too_late(id, place)
             })
             .filter(|(_, item)| {
                 let sent = world.ledger.by_id.get(&item.sqs_message_id);

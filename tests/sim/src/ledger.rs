@@ -102,6 +102,17 @@ impl Ledger {
         })
     }
 
+    /// Whether the claim at a place was written after its message had been acknowledged.
+    pub fn came_too_late(&self, event: &EventId, place: Place) -> bool {
+        let occurrences = self.occurrences.get(event).into_iter().flatten();
+        let mut here = occurrences.filter(|one| one.place == place);
+        here.any(|one| {
+            let sent = self.by_id.get(&one.sqs_message_id);
+            let acknowledged_at = sent.and_then(|index| self.messages[*index].acknowledged_at);
+            acknowledged_at.is_some_and(|at| at < one.claimed_at)
+        })
+    }
+
     /// How many claims reached the sink.
     pub fn delivered_count(&self) -> usize {
         self.occurrences
