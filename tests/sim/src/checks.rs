@@ -27,11 +27,16 @@ pub fn p1_acknowledged_means_delivered_or_reported(
     let itself = occurrences
         .iter()
         .any(|one| one.sqs_message_id == message.sqs_message_id && one.delivered_at.is_some());
+    // A seat counts, not a claim: without a dedup window, a late write may put a delivered claim on its seat again.
+    let delivered = |one: &Occurrence| {
+        let mut here = occurrences.iter().filter(|other| other.place == one.place);
+        here.any(|other| other.delivered_at.is_some())
+    };
     // A duplicate may be dropped while the first is under way or remembered, not later.
     let by_another = rule == DuplicateRule::Drop
         && occurrences.iter().any(|one| {
             one.body_hash == message.body_hash
-                && one.delivered_at.is_some()
+                && delivered(one)
                 && one.claimed_at <= acknowledged_at
                 && one
                     .remembered_until
