@@ -240,11 +240,11 @@ pub fn classify(
             Verdict::Live(meeting(candidate, item))
         }
         LockState::Tombstone { expires_at } => {
-            if same_message {
-                return Verdict::Done(redelivered(expires_at, now));
-            }
             if remembers(&item.past, &candidate.sqs_message_id, now) {
                 return Verdict::Done(Outcome::Redelivered);
+            }
+            if same_message {
+                return Verdict::Done(redelivered(expires_at, now));
             }
             against_tombstone(candidate, item, expires_at, rule, now)
         }
