@@ -69,6 +69,12 @@ impl Setup {
         }
     }
 
+    /// No sweep: where a table is missing, it fails, as it should.
+    pub fn without_sweep(mut self) -> Setup {
+        self.options.sweep_every = None;
+        self
+    }
+
     /// Sets a variable of both functions.
     pub fn var(mut self, name: &str, value: impl ToString) -> Setup {
         self.options

@@ -58,6 +58,7 @@ impl Rig {
 
 async fn is_missing(variable: &str) {
     let rig = Setup::new()
+        .without_sweep()
         .var(variable, "no-such-table")
         .redeliver(INPUT_QUEUE, Duration::from_secs(3), 2)
         .start()
@@ -99,6 +100,7 @@ async fn a_missing_table_fails_the_messages_and_is_named_in_the_log() {
 #[tokio::test]
 async fn messages_sent_before_the_tables_exist_are_delivered_once_they_do() {
     let rig = Setup::new()
+        .without_sweep()
         .var("MAX_BATCH_SIZE", IDS.len())
         .redeliver(INPUT_QUEUE, Duration::from_secs(3), 100)
         .one_aggregator_environment()
@@ -123,6 +125,7 @@ async fn messages_sent_before_the_tables_exist_are_delivered_once_they_do() {
 
 async fn cannot_be_reached(address: SocketAddr, kind: &str) {
     let rig = Setup::new()
+        .without_sweep()
         .var("AWS_ENDPOINT_URL_DYNAMODB", format!("http://{address}"))
         .start()
         .await;
