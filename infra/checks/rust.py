@@ -74,6 +74,7 @@ def block(text, start):
     raise ValueError("unbalanced braces")
 
 
+@functools.lru_cache(maxsize=512)
 def functions(source, path):
     """Every function of a file with the trait or type whose `impl` it is in."""
     text = source.read(path)
@@ -207,6 +208,7 @@ def methods_called(source, folder):
     return found
 
 
+@functools.lru_cache(maxsize=64)
 def called(source, folder, mode):
     """(action, resource) of everything a function calls through its ports, with a write mode."""
     adapters = Adapters(source, mode)
@@ -217,6 +219,7 @@ def called(source, folder, mode):
     return found
 
 
+@functools.lru_cache(maxsize=64)
 def stray_calls(source):
     """SDK calls elsewhere than in adapters and sinks: nothing here would see what they need."""
     found = []
@@ -224,22 +227,25 @@ def stray_calls(source):
         for path in source.files(folder):
             if not path.startswith((Adapters.FOLDER, "batch-processor/src/sink")):
                 text = source.read(path)
+                if "send()" not in text:
+                    continue
                 # A call of the SDK is a method without arguments, and in the end `send()`.
                 found += [
                     f"{path}: {name}"
                     for name in operations()
-                    if re.search(rf"\.{name}\(\)(?:\s*\.\w+\((?:[^()]|\([^()]*\))*\))*\s*\.send\(\)", text)
+                    if f".{name}()" in text and re.search(rf"\.{name}\(\)(?:\s*\.\w+\((?:[^()]|\([^()]*\))*\))*\s*\.send\(\)", text)
                 ]
     return found
 
 
+@functools.lru_cache(maxsize=64)
 def sink_actions(source):
     """Actions that the sinks call, by file name of the sink."""
     found = {}
     for path in source.files("batch-processor/src/sink"):
         text = source.read(path)
         for name, (service, operation) in operations().items():
-            if re.search(rf"\.{name}\(\)", text):
+            if f".{name}()" in text and re.search(rf"\.{name}\(\)", text):
                 scheme = path.rsplit("/", 1)[1][:-3]
                 found.setdefault(scheme, set()).add(f"{service}:{ACTION_OF.get(operation, operation)}")
     return found
@@ -247,9 +253,7 @@ def sink_actions(source):
 
 def sink_schemes(source):
     """What `SINK` may begin with."""
-    text = source.read("batch-processor/src/sink/mod.rs")
     body = next(each.body for each in functions(source, "batch-processor/src/sink/mod.rs") if each.name == "from_str")
-    assert text
     return set(re.findall(r'Some\(\("(\w+)"', body))
 
 
