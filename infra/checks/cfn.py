@@ -195,7 +195,7 @@ def worlds(template):
         sets += [{name: each} for each in allowed(name)]
     sets += [{"Sink": each} for each in SINKS.values()]
     sets += [
-        {"KmsKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/0f1e"},
+        {"KmsKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d"},
         {"LockTableWarmWrites": "40000"},
         {"AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms"},
     ]
