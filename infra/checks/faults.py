@@ -72,16 +72,24 @@ FAULTS = [
 ]
 
 
-def lint(template):
-    """What cfn-lint says: errors and warnings."""
+def matches(template):
     from cfnlint.api import ManualArgs, lint as run
 
+    # The default rules: errors and warnings, no hints.
+    return [match for match in run(template, config=ManualArgs(regions=["eu-west-1"])) if match.rule.id[0] in "EW"]
+
+
+def lint_texts(template):
+    """What cfn-lint says, with where."""
+    return [f"{match.rule.id} {match.message} ({'/'.join(map(str, match.path or []))})" for match in matches(template)]
+
+
+def lint(template):
+    """The rules of cfn-lint that a template breaks."""
     try:
-        # The default rules: errors and warnings, no hints.
-        found = run(template, config=ManualArgs(regions=["eu-west-1"]))
+        return [match.rule.id for match in matches(template)]
     except Exception as error:  # noqa: BLE001: whatever a wrong template breaks
         return [f"{type(error).__name__}"]
-    return [match.rule.id for match in found if match.rule.id[0] in "EW"]
 
 
 def catch(fault):

@@ -49,6 +49,8 @@ export class UniqueEventBatchAggregator extends Construct {
   readonly batchProcessor: lambda.Function;
   /** For what a sink of your own needs. */
   readonly batchProcessorRole: iam.Role;
+  /** Where batches go. */
+  readonly sink: string;
 
   private readonly values: Values;
   private readonly key?: kms.IKey;
@@ -57,6 +59,7 @@ export class UniqueEventBatchAggregator extends Construct {
     super(scope, id);
     const values = resolve(chosen);
     this.values = values;
+    this.sink = values.sink;
     if (values.kmsKeyArn) this.key = kms.Key.fromKeyArn(this, 'Key', values.kmsKeyArn);
 
     this.inputDeadLetterQueue = this.queue('InputDeadLetterQueue', { retentionPeriod: RETENTION_MAX });

@@ -221,7 +221,6 @@ export function dashboard(scope: UniqueEventBatchAggregator): void {
     ], 'Maximum'),
   ];
   new cloudwatch.CfnDashboard(scope, 'Dashboard', {
-    dashboardName: `${Aws.STACK_NAME}-${Aws.REGION}`,
     dashboardBody: Stack.of(scope).toJsonString({ widgets }),
   });
 }
