@@ -204,7 +204,7 @@ def worlds(template):
 
 SINKS = {
     "log": "log:",
-    "file": "file:///tmp/batches",
+    "file": "file:///mnt/batches",
     "s3": "s3://bucket/some/prefix",
     "https": "https://legacy.example:8443/batches",
     "states": "arn:aws:states:eu-west-1:123456789012:stateMachine:legacy",

@@ -68,15 +68,15 @@ def created(template, chosen):
         return status, physical, queues, tables, functions, mappings
 
 
-def check_all(text):
-    """What the emulator made that is not what the template means; and how much was read back."""
+def check_all(text, meant=None):
+    """What the emulator made that is not what the template means, or another one does; and how much was read back."""
     template = cfn.transform(text)
     template["Resources"] = {
         name: each for name, each in template["Resources"].items() if each["Type"] != "AWS::CloudWatch::Alarm"
     }
     template["Resources"] = looked_up(template["Resources"], cfn.Resolver(template, CHOSEN))
     status, physical, queues, tables, functions, mappings = created(template, CHOSEN)
-    wanted = cfn.resolve(text, CHOSEN)
+    wanted = cfn.resolve(meant or text, CHOSEN)
     found = []
     count = 0
 
@@ -125,6 +125,21 @@ def check_all(text):
         same(f"{queue}: function", mapping.get("FunctionArn"), function)
         same(f"{queue}: answers", mapping.get("FunctionResponseTypes"), properties["FunctionResponseTypes"])
     return found, count
+
+
+def self_test(text):
+    """What is made of another template is noticed. Returns how many were tried."""
+    changes = (
+        ("            BatchSize: 1\n", "            BatchSize: 2\n"),
+        ('"20": 740', '"20": 741'),
+        ("requeue: { Input: 1000 }", "requeue: { Input: 999 }"),
+        ("{ ProjectionType: KEYS_ONLY }", "{ ProjectionType: ALL }"),
+        ("          BATCH_QUEUE_URL: !Ref BatchQueue\n", "          BATCH_QUEUE_URL: !Ref InputQueue\n"),
+    )
+    for old, new in changes:
+        assert old in text, f"the template has no {old!r} any more"
+        assert check_all(text.replace(old, new), text)[0], f"unnoticed: {new!r}"
+    return len(changes)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,16 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 
+/// What `cargo xtask infra` is told.
+#[derive(clap::Args)]
+pub struct Infra {
+    /// Ask the linters about every wrong template, not only where nothing else catches it; some minutes more
+    #[arg(long)]
+    all: bool,
+}
+
 /// Installs what is missing, and runs every check.
-pub fn run() -> anyhow::Result<()> {
+pub fn run(arguments: &Infra) -> anyhow::Result<()> {
     let infra = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .context("xtask is a folder of the workspace")?
@@ -25,6 +33,7 @@ pub fn run() -> anyhow::Result<()> {
     status(
         Command::new(python)
             .arg("main.py")
+            .args(arguments.all.then_some("--all"))
             .current_dir(infra.join("checks")),
     )
 }

@@ -37,7 +37,7 @@ enum Task {
     /// Long fuzz runs; a short one is part of `test`
     Fuzz(fuzz::Fuzz),
     /// The templates of `infra`: everything that can be checked without an account
-    Infra,
+    Infra(infra::Infra),
 }
 
 fn main() -> ExitCode {
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         Task::Purity => purity(),
         Task::Sim { arguments } => sim(&arguments),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
-        Task::Infra => infra::run(),
+        Task::Infra(infra) => infra::run(&infra),
     };
     match done {
         Ok(()) => {
