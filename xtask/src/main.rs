@@ -3,6 +3,7 @@
 //! A fresh machine has cargo and nothing else: whatever a task needs beyond that, it installs itself.
 
 mod fuzz;
+mod infra;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,8 @@ enum Task {
     },
     /// Long fuzz runs; a short one is part of `test`
     Fuzz(fuzz::Fuzz),
+    /// The templates of `infra`: everything that can be checked without an account
+    Infra(infra::Infra),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Task::Purity => purity(),
         Task::Sim { arguments } => sim(&arguments),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
+        Task::Infra(infra) => infra::run(&infra),
     };
     match done {
         Ok(()) => {

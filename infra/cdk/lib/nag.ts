@@ -1,0 +1,36 @@
+import { Validations } from 'aws-cdk-lib';
+
+import type { UniqueEventBatchAggregator } from './aggregator';
+
+/** What cdk-nag objects to, and why it is so all the same. */
+export function acknowledge(service: UniqueEventBatchAggregator): void {
+  const queues = [
+    service.inputQueue,
+    service.batchQueue,
+    service.inputDeadLetterQueue,
+    service.batchDeadLetterQueue,
+    service.quarantineQueue,
+  ];
+  for (const queue of queues) {
+    Validations.of(queue).acknowledge({
+      id: 'AwsSolutions-SQS4',
+      reason:
+        'No queue has a policy: only roles of this account may use it, and the SDKs speak TLS. Who lets other accounts in writes the policy.',
+    });
+  }
+  Validations.of(service.quarantineQueue).acknowledge({
+    id: 'AwsSolutions-SQS3',
+    reason: 'Nothing takes from it but people, so nothing can come back too often.',
+  });
+  const wildcards = {
+    'Action::kms:GenerateDataKey*': 'Variants of one action on one key, which SQS and DynamoDB choose, and only through them.',
+    'Action::kms:ReEncrypt*': 'Variants of one action on one key, which SQS and DynamoDB choose, and only through them.',
+    'Resource::*': 'X-Ray has no resources to name.',
+    ...(service.sink.startsWith('s3://') && {
+      [`Resource::arn:<AWS::Partition>:s3:::${service.sink.slice('s3://'.length)}/*`]: 'Objects are called by their batch.',
+    }),
+  };
+  for (const [what, reason] of Object.entries(wildcards)) {
+    Validations.of(service).acknowledge({ id: `AwsSolutions-IAM5[${what}]`, reason });
+  }
+}

@@ -1,0 +1,21 @@
+import { Stack } from 'aws-cdk-lib';
+import * as iam from 'aws-cdk-lib/aws-iam';
+import type { Construct } from 'constructs';
+
+/** One statement, by name: what may be done to what. */
+export function grant(sid: string, actions: string[], resource: string): iam.PolicyStatement {
+  return new iam.PolicyStatement({ sid, actions, resources: [resource] });
+}
+
+/** What the batch processor may do where `sink` points, and nothing for sinks that need nothing of AWS. */
+export function grantsOfSink(scope: Construct, sink: string): iam.PolicyStatement[] {
+  if (sink.startsWith('s3://')) {
+    const place = sink.slice('s3://'.length);
+    // The wildcard is the batch: <prefix>/<batchId>/<part>. GetObject tells whether what is there is this part.
+    return [grant('DeliverToS3', ['s3:GetObject', 's3:PutObject'], `arn:${Stack.of(scope).partition}:s3:::${place}/*`)];
+  }
+  const service = sink.split(':')[2];
+  if (service === 'states') return [grant('DeliverToStateMachine', ['states:StartExecution'], sink)];
+  if (service === 'lambda') return [grant('DeliverToFunction', ['lambda:InvokeFunction'], sink)];
+  return [];
+}

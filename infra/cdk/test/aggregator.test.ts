@@ -1,0 +1,171 @@
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+
+import { App, Stack, Validations } from 'aws-cdk-lib';
+import { Match, Template } from 'aws-cdk-lib/assertions';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as s3 from 'aws-cdk-lib/aws-s3';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { afterAll, describe, expect, it } from 'vitest';
+
+import { parse, UniqueEventBatchAggregator, type UniqueEventBatchAggregatorProps } from '../lib';
+import { acknowledge } from '../lib/nag';
+
+const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'code-'));
+fs.writeFileSync(path.join(directory, 'bootstrap'), '');
+afterAll(() => fs.rmSync(directory, { recursive: true }));
+
+type Chosen = Omit<UniqueEventBatchAggregatorProps, 'code'>;
+
+function service(stack: Stack, chosen: Chosen = {}, id = 'Service'): UniqueEventBatchAggregator {
+  const code = lambda.Code.fromAsset(directory);
+  return new UniqueEventBatchAggregator(stack, id, { ...chosen, code: { aggregator: code, batchProcessor: code } });
+}
+
+function template(chosen: Chosen = {}): Template {
+  const stack = new Stack(new App(), 'Stack');
+  service(stack, chosen);
+  return Template.fromStack(stack);
+}
+
+describe('the stack', () => {
+  it('has the resources of the design, and no others', () => {
+    const counts: Record<string, number> = {};
+    for (const { Type } of Object.values<{ Type: string }>(template().toJSON().Resources)) counts[Type] = (counts[Type] ?? 0) + 1;
+    expect(counts).toEqual({
+      'AWS::SQS::Queue': 5,
+      'AWS::DynamoDB::Table': 2,
+      'AWS::Logs::LogGroup': 2,
+      'AWS::IAM::Role': 2,
+      'AWS::Lambda::Function': 2,
+      'AWS::Lambda::EventSourceMapping': 2,
+      'AWS::Lambda::Permission': 1,
+      'AWS::Events::Rule': 1,
+      'AWS::CloudWatch::Alarm': 13,
+      'AWS::CloudWatch::Dashboard': 1,
+    });
+  });
+
+  it('has visibility timeouts that follow from the timeouts', () => {
+    const made = template({ aggregatorTimeout: 120, inputBatchingWindow: 20, batchProcessorTimeout: 600 });
+    made.hasResourceProperties('AWS::SQS::Queue', { VisibilityTimeout: 740 });
+    made.hasResourceProperties('AWS::SQS::Queue', { VisibilityTimeout: 3600 });
+  });
+
+  it('scales in one way', () => {
+    const mapping = (chosen: Chosen) => {
+      const found = template(chosen).findResources('AWS::Lambda::EventSourceMapping', { Properties: { BatchSize: 10_000 } });
+      return Object.values(found)[0]?.Properties;
+    };
+    expect(mapping({})).toMatchObject({ ScalingConfig: { MaximumConcurrency: 50 } });
+    expect(mapping({})).not.toHaveProperty('ProvisionedPollerConfig');
+    const provisioned = mapping({ inputScaling: 'provisioned' });
+    expect(provisioned).toMatchObject({ ProvisionedPollerConfig: { MinimumPollers: 2, MaximumPollers: 200 } });
+    expect(provisioned).not.toHaveProperty('ScalingConfig');
+  });
+
+  it('lets waiting duplicates be received often, and nothing else', () => {
+    const receives = (made: Template) =>
+      Object.values(made.findResources('AWS::SQS::Queue'))
+        .map(({ Properties }) => Properties.RedrivePolicy?.maxReceiveCount)
+        .filter(Boolean)
+        .sort();
+    expect(receives(template())).toEqual([5, 5]);
+    expect(receives(template({ onDuplicate: 'requeue' }))).toEqual([1000, 5]);
+  });
+
+  it('keeps its data', () => {
+    for (const kind of ['AWS::SQS::Queue', 'AWS::DynamoDB::Table']) {
+      template().allResources(kind, { DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain' });
+    }
+  });
+
+  it('grants what the sink needs, and only that', () => {
+    const sids = (sink: string) =>
+      Object.values(template({ sink }).findResources('AWS::IAM::Role'))
+        .flatMap(({ Properties }) => Properties.Policies[0].PolicyDocument.Statement)
+        .map(({ Sid }) => Sid)
+        .filter((sid: string) => sid.startsWith('Deliver'));
+    expect(sids('log:')).toEqual([]);
+    expect(sids('https://legacy.example/states')).toEqual([]);
+    expect(sids('s3://bucket')).toEqual(['DeliverToS3']);
+    expect(sids('arn:aws:states:eu-west-1:123456789012:stateMachine:legacy')).toEqual(['DeliverToStateMachine']);
+    expect(sids('arn:aws:lambda:eu-west-1:123456789012:function:legacy')).toEqual(['DeliverToFunction']);
+  });
+
+  it('takes the grants of a sink of your own', () => {
+    const stack = new Stack(new App(), 'Stack');
+    const bucket = new s3.Bucket(stack, 'Bucket');
+    bucket.grantPut(service(stack).batchProcessorRole);
+    Template.fromStack(stack).hasResourceProperties('AWS::IAM::Policy', {
+      PolicyDocument: { Statement: Match.arrayWith([Match.objectLike({ Effect: 'Allow' })]) },
+    });
+  });
+
+  it('can be there twice', () => {
+    const stack = new Stack(new App(), 'Stack');
+    service(stack, {}, 'One');
+    service(stack, { sink: 's3://bucket' }, 'Two');
+    const made = Template.fromStack(stack);
+    made.resourceCountIs('AWS::Lambda::Function', 4);
+    // A name of its own would be the same one twice.
+    made.allResourcesProperties('AWS::CloudWatch::Dashboard', { DashboardName: Match.absent() });
+  });
+});
+
+describe('parameters', () => {
+  it('are all checked, and all problems told at once', () => {
+    const wrong = { dedupWindow: 60, aggregatorTimeout: 17, sink: 'ftp://x', inputBatchSize: 1.5, nonsense: 1 };
+    expect(() => template(wrong as unknown as Chosen)).toThrow(
+      /no parameter nonsense.*aggregatorTimeout is 17, expected one of.*inputBatchSize is 1.5.*dedupWindow is 60.*sink is "ftp:\/\/x"/,
+    );
+  });
+
+  it('come from texts', () => {
+    const texts: Record<string, unknown> = { maxBatchSize: '100', sink: 'log:' };
+    expect(parse((name) => texts[name])).toEqual({ maxBatchSize: 100, sink: 'log:' });
+    expect(() => template(parse((name) => (name === 'maxBatchSize' ? 'many' : undefined)))).toThrow(/maxBatchSize is null, expected a whole number/);
+  });
+});
+
+describe('cdk-nag', () => {
+  const everything: Chosen = {
+    tracing: 'Active',
+    kmsKeyArn: 'arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d',
+    sink: 's3://bucket/prefix',
+  };
+
+  /** Rules that are not answered; a synthesis with any fails. */
+  function findings(chosen: Chosen, acknowledged: boolean): string[] {
+    const app = new App();
+    const one = service(new Stack(app, 'Stack'), chosen);
+    if (acknowledged) acknowledge(one);
+    Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
+    try {
+      app.synth();
+      return [];
+    } catch (error) {
+      const found = String(error).match(/Acknowledge with '[^']+'/g);
+      if (!found) throw error;
+      return [...new Set(found)].sort().map((text) => text.slice("Acknowledge with 'AwsSolutions::AwsSolutions-".length, -1));
+    }
+  }
+
+  it('objects to nothing that is not answered', () => {
+    expect(findings({}, true)).toEqual([]);
+    expect(findings(everything, true)).toEqual([]);
+  });
+
+  it('would object without the answers', () => {
+    expect(findings({}, false)).toEqual(['SQS3', 'SQS4']);
+    expect(findings(everything, false)).toEqual([
+      'IAM5[Action::kms:GenerateDataKey*]',
+      'IAM5[Action::kms:ReEncrypt*]',
+      'IAM5[Resource::*]',
+      'IAM5[Resource::arn:<AWS::Partition>:s3:::bucket/prefix/*]',
+      'SQS3',
+      'SQS4',
+    ]);
+  });
+});

@@ -1,0 +1,212 @@
+"""Templates: reading, transforming, and working out what CloudFormation would make of them."""
+
+import copy
+import functools
+import json
+import logging
+import os
+import pathlib
+
+os.environ.setdefault("AWS_DEFAULT_REGION", "eu-west-1")
+os.environ.setdefault("AWS_ACCESS_KEY_ID", "none")
+os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "none")
+
+from samcli.yamlhelper import yaml_parse  # noqa: E402
+from samtranslator.translator.transform import transform as sam_transform  # noqa: E402
+
+# It counts what it does, and complains that nobody asks for the counts.
+logging.getLogger("samtranslator").setLevel(logging.CRITICAL)
+
+INFRA = pathlib.Path(__file__).resolve().parent.parent
+ROOT = INFRA.parent
+SAM = INFRA / "sam" / "template.yaml"
+
+PSEUDO = {
+    "AWS::Region": "eu-west-1",
+    "AWS::Partition": "aws",
+    "AWS::URLSuffix": "amazonaws.com",
+    "AWS::AccountId": "123456789012",
+    "AWS::StackName": "stack",
+}
+NO_VALUE = object()
+
+
+class _NoManagedPolicies:
+    def load(self):
+        return {}
+
+    def get_policy_name_map(self):
+        return {}
+
+
+def parse(text):
+    return yaml_parse(text)
+
+
+def parameters(template, chosen=None):
+    """Every parameter with its value; refuses values that CloudFormation would refuse."""
+    values = {}
+    for name, spec in template["Parameters"].items():
+        if "Default" in spec:
+            values[name] = str(spec["Default"])
+    for name, value in (chosen or {}).items():
+        if name not in template["Parameters"]:
+            raise ValueError(f"no parameter {name}")
+        values[name] = str(value)
+    return values
+
+
+@functools.lru_cache(maxsize=None)
+def _transform(text, chosen):
+    template = parse(text)
+    defaults = {}
+    if chosen is None:
+        # Without values, references to parameters stay what they are, and one template serves for all values.
+        for name, spec in template["Parameters"].items():
+            if "Default" in spec:
+                defaults[name] = spec.pop("Default")
+    for resource in template["Resources"].values():
+        uri = resource.get("Properties", {}).get("CodeUri")
+        if uri is not None:
+            # `sam package` puts it in a bucket; here it only has to have that form.
+            resource["Properties"]["CodeUri"] = {"Bucket": "code", "Key": pathlib.PurePath(uri).parent.name + ".zip"}
+    made = json.loads(json.dumps(sam_transform(template, dict(chosen or ()), _NoManagedPolicies())))
+    for name, default in defaults.items():
+        made["Parameters"][name]["Default"] = default
+    return made
+
+
+def transform(text, chosen=None):
+    """The plain CloudFormation template that AWS makes of a SAM template: for given parameters, or for all."""
+    values = None if chosen is None else tuple(sorted(parameters(parse(text), chosen).items()))
+    return copy.deepcopy(_transform(text, values))
+
+
+class Resolver:
+    """Works a template out for given parameters. A reference to a resource becomes the text `<Name>` or `<Name.Att>`."""
+
+    def __init__(self, template, chosen=None, rename=None):
+        self.template = template
+        self.values = PSEUDO | parameters(template, chosen) if template.get("Parameters") else dict(PSEUDO)
+        self.rename = rename or {}
+
+    def condition(self, name):
+        return bool(self.value(self.template["Conditions"][name]))
+
+    def reference(self, name):
+        if name == "AWS::NoValue":
+            return NO_VALUE
+        if name in self.values:
+            return self.values[name]
+        if name not in self.template["Resources"]:
+            raise ValueError(f"nothing is called {name}")
+        return f"<{self.rename.get(name, name)}>"
+
+    def attribute(self, name, attribute):
+        if name not in self.template["Resources"]:
+            raise ValueError(f"nothing is called {name}")
+        return f"<{self.rename.get(name, name)}.{attribute}>"
+
+    def sub(self, text, extra):
+        import re
+
+        def one(match):
+            name = match.group(1)
+            if name in extra:
+                return str(extra[name])
+            if "." in name:
+                return self.attribute(*name.split(".", 1))
+            return str(self.reference(name))
+
+        return re.sub(r"\$\{([^}!]+)\}", one, text)
+
+    def value(self, node):
+        if isinstance(node, list):
+            values = (self.value(each) for each in node)
+            return [each for each in values if each is not NO_VALUE]
+        if not isinstance(node, dict):
+            return node
+        if len(node) == 1:
+            (key, argument), = node.items()
+            if key == "Ref":
+                return self.reference(argument)
+            if key == "Condition" and isinstance(argument, str):
+                return self.condition(argument)
+            if key == "Fn::GetAtt":
+                name, attribute = argument if isinstance(argument, list) else argument.split(".", 1)
+                return self.attribute(name, attribute)
+            if key == "Fn::If":
+                return self.value(argument[1] if self.condition(argument[0]) else argument[2])
+            if key == "Fn::Sub":
+                text, extra = argument if isinstance(argument, list) else (argument, {})
+                return self.sub(text, {name: self.value(each) for name, each in extra.items()})
+            if key == "Fn::Join":
+                return argument[0].join(str(each) for each in self.value(argument[1]))
+            if key == "Fn::Split":
+                return str(self.value(argument[1])).split(argument[0])
+            if key == "Fn::Select":
+                return self.value(argument[1])[int(self.value(argument[0]))]
+            if key == "Fn::Equals":
+                left, right = (self.value(each) for each in argument)
+                return str(left) == str(right)
+            if key == "Fn::Not":
+                return not self.value(argument[0])
+            if key in ("Fn::And", "Fn::Or"):
+                return (all if key == "Fn::And" else any)(self.value(each) for each in argument)
+            if key == "Fn::FindInMap":
+                table, first, second = (self.value(each) for each in argument)
+                return self.template["Mappings"][table][str(first)][str(second)]
+            if key.startswith("Fn::"):
+                raise ValueError(f"{key} is not known here")
+        values = {key: self.value(each) for key, each in node.items()}
+        return {key: each for key, each in values.items() if each is not NO_VALUE}
+
+    def resources(self):
+        """Every resource that is created, worked out."""
+        resolved = {}
+        for name, resource in self.template["Resources"].items():
+            if "Condition" in resource and not self.condition(resource["Condition"]):
+                continue
+            one = {key: each for key, each in resource.items() if key in ("Type", "DeletionPolicy", "UpdateReplacePolicy")}
+            one["Properties"] = self.value(resource.get("Properties", {}))
+            resolved[self.rename.get(name, name)] = one
+        return resolved
+
+
+def resolve(text, chosen=None):
+    """Resources of a SAM template for given parameters."""
+    return Resolver(_transform(text, None), chosen).resources()
+
+
+def by_type(resources, kind):
+    return {name: each["Properties"] for name, each in resources.items() if each["Type"] == kind}
+
+
+def worlds(template):
+    """Sets of parameters under which a template is looked at: every choice once, and all timeouts with all windows."""
+    def allowed(name):
+        return [str(each) for each in template["Parameters"][name]["AllowedValues"]]
+
+    sets = [{}]
+    for timeout in allowed("AggregatorTimeout"):
+        sets += [{"AggregatorTimeout": timeout, "InputBatchingWindow": window} for window in allowed("InputBatchingWindow")]
+    sets += [{"BatchProcessorTimeout": each} for each in allowed("BatchProcessorTimeout")]
+    for name in ("Architecture", "InputScaling", "OnDuplicate", "WriteMode", "Tracing", "SinkFormat", "SweepMinutes"):
+        sets += [{name: each} for each in allowed(name)]
+    sets += [{"Sink": each} for each in SINKS.values()]
+    sets += [
+        {"KmsKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d"},
+        {"LockTableWarmWrites": "40000"},
+        {"AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms"},
+    ]
+    return sets
+
+
+SINKS = {
+    "log": "log:",
+    "file": "file:///mnt/batches",
+    "s3": "s3://bucket/some/prefix",
+    "https": "https://legacy.example:8443/batches",
+    "states": "arn:aws:states:eu-west-1:123456789012:stateMachine:legacy",
+    "lambda": "arn:aws:lambda:eu-west-1:123456789012:function:legacy",
+}

@@ -1,0 +1,146 @@
+"""The stack, created on moto from the transformed template; its queues, tables and mappings read back.
+
+moto creates no alarms, takes every function for x86-64, and knows neither TTL nor point-in-time recovery nor scaling of what CloudFormation creates: those are for the rules. And an
+emulator that agrees is no proof about AWS.
+"""
+
+import io
+import json
+import logging
+import zipfile
+
+import boto3
+from moto import mock_aws
+
+import cfn
+
+logging.getLogger("moto").setLevel(logging.ERROR)
+
+CHOSEN = {"AggregatorTimeout": "120", "InputBatchingWindow": "20", "OnDuplicate": "requeue"}
+
+
+def archive():
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as out:
+        out.writestr("bootstrap", "")
+    return file.getvalue()
+
+
+def looked_up(node, resolver):
+    """Mappings worked out: moto turns a parameter that is a number into one, and finds no key for it."""
+    if isinstance(node, dict):
+        if set(node) == {"Fn::FindInMap"}:
+            return resolver.value(node)
+        return {key: looked_up(each, resolver) for key, each in node.items()}
+    if isinstance(node, list):
+        return [looked_up(each, resolver) for each in node]
+    return node
+
+
+def created(template, chosen):
+    """Every physical resource, and what the services say about it."""
+    with mock_aws():
+        s3 = boto3.client("s3", region_name="eu-west-1")
+        s3.create_bucket(Bucket="code", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+        for function in ("aggregator", "batch-processor"):
+            s3.put_object(Bucket="code", Key=f"{function}.zip", Body=archive())
+        stacks = boto3.client("cloudformation")
+        stacks.create_stack(
+            StackName="stack",
+            TemplateBody=json.dumps(template),
+            Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in chosen.items()],
+            Capabilities=["CAPABILITY_IAM"],
+        )
+        status = stacks.describe_stacks(StackName="stack")["Stacks"][0]["StackStatus"]
+        physical = {
+            each["LogicalResourceId"]: each.get("PhysicalResourceId", "")
+            for each in stacks.list_stack_resources(StackName="stack")["StackResourceSummaries"]
+        }
+        sqs, dynamodb, lambdas = boto3.client("sqs"), boto3.client("dynamodb"), boto3.client("lambda")
+        queues = {
+            name: sqs.get_queue_attributes(QueueUrl=physical[name], AttributeNames=["All"])["Attributes"]
+            for name in physical
+            if name.endswith("Queue")
+        }
+        tables = {name: dynamodb.describe_table(TableName=physical[name])["Table"] for name in ("LockTable", "BatchTable")}
+        functions = {name: lambdas.get_function_configuration(FunctionName=physical[name]) for name in ("Aggregator", "BatchProcessor")}
+        mappings = lambdas.list_event_source_mappings()["EventSourceMappings"]
+        return status, physical, queues, tables, functions, mappings
+
+
+def check_all(text, meant=None):
+    """What the emulator made that is not what the template means, or another one does; and how much was read back."""
+    template = cfn.transform(text)
+    template["Resources"] = {
+        name: each for name, each in template["Resources"].items() if each["Type"] != "AWS::CloudWatch::Alarm"
+    }
+    template["Resources"] = looked_up(template["Resources"], cfn.Resolver(template, CHOSEN))
+    status, physical, queues, tables, functions, mappings = created(template, CHOSEN)
+    wanted = cfn.resolve(meant or text, CHOSEN)
+    found = []
+    count = 0
+
+    def same(what, here, there):
+        nonlocal count
+        count += 1
+        if str(here) != str(there):
+            found.append(f"{what}: {here}, wanted {there}")
+
+    same("status", status, "CREATE_COMPLETE")
+    creatable = {name for name, each in wanted.items() if each["Type"] != "AWS::CloudWatch::Alarm"}
+    same("resources", sorted(name for name in physical if name), sorted(creatable))
+    arns = {attributes["QueueArn"]: name for name, attributes in queues.items()}
+    for name, properties in cfn.by_type(wanted, "AWS::SQS::Queue").items():
+        attributes = queues[name]
+        same(f"{name}: visibility", attributes["VisibilityTimeout"], properties.get("VisibilityTimeout", 30))
+        same(f"{name}: retention", attributes["MessageRetentionPeriod"], properties["MessageRetentionPeriod"])
+        redrive = json.loads(attributes.get("RedrivePolicy", "{}"))
+        wanted_redrive = properties.get("RedrivePolicy", {})
+        same(f"{name}: receives", redrive.get("maxReceiveCount"), wanted_redrive.get("maxReceiveCount"))
+        dead = arns.get(redrive.get("deadLetterTargetArn"))
+        same(f"{name}: dead letters", dead and f"<{dead}.Arn>", wanted_redrive.get("deadLetterTargetArn"))
+    for name, properties in cfn.by_type(wanted, "AWS::DynamoDB::Table").items():
+        table = tables[name]
+        same(f"{name}: keys", table["KeySchema"], properties["KeySchema"])
+        by_name = lambda each: each["AttributeName"]  # noqa: E731
+        same(f"{name}: attributes", sorted(table["AttributeDefinitions"], key=by_name), sorted(properties["AttributeDefinitions"], key=by_name))
+        same(f"{name}: billing", table["BillingModeSummary"]["BillingMode"], properties["BillingMode"])
+        for index, other in zip(table["GlobalSecondaryIndexes"], properties["GlobalSecondaryIndexes"], strict=True):
+            for key in ("IndexName", "KeySchema", "Projection"):
+                same(f"{name}: index {key}", index[key], other[key])
+    for name, properties in cfn.by_type(wanted, "AWS::Lambda::Function").items():
+        function = functions[name]
+        for key in ("Runtime", "Timeout", "MemorySize"):
+            same(f"{name}: {key}", function[key], properties[key])
+        given = function["Environment"]["Variables"]
+        same(f"{name}: variables", sorted(given), sorted(properties["Environment"]["Variables"]))
+        same(f"{name}: batch queue", given["BATCH_QUEUE_URL"], physical["BatchQueue"])
+        same(f"{name}: lock table", given["DDB_LOCK_TABLE"], physical["LockTable"])
+    made = {arns[each["EventSourceArn"]]: each for each in mappings}
+    for properties in cfn.by_type(wanted, "AWS::Lambda::EventSourceMapping").values():
+        queue = properties["EventSourceArn"].strip("<>").split(".")[0]
+        mapping = made.get(queue, {})
+        same(f"{queue}: batch size", mapping.get("BatchSize"), properties["BatchSize"])
+        function = functions[properties["FunctionName"].strip("<>")]["FunctionArn"]
+        same(f"{queue}: function", mapping.get("FunctionArn"), function)
+        same(f"{queue}: answers", mapping.get("FunctionResponseTypes"), properties["FunctionResponseTypes"])
+    return found, count
+
+
+def self_test(text):
+    """What is made of another template is noticed. Returns how many were tried."""
+    changes = (
+        ("            BatchSize: 1\n", "            BatchSize: 2\n"),
+        ('"20": 740', '"20": 741'),
+        ("requeue: { Input: 1000 }", "requeue: { Input: 999 }"),
+        ("{ ProjectionType: KEYS_ONLY }", "{ ProjectionType: ALL }"),
+        ("          BATCH_QUEUE_URL: !Ref BatchQueue\n", "          BATCH_QUEUE_URL: !Ref InputQueue\n"),
+    )
+    for old, new in changes:
+        assert old in text, f"the template has no {old!r} any more"
+        assert check_all(text.replace(old, new), text)[0], f"unnoticed: {new!r}"
+    return len(changes)
+
+
+if __name__ == "__main__":
+    print(check_all(cfn.SAM.read_text()))

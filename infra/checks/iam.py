@@ -1,0 +1,169 @@
+"""The actions the code calls against the actions granted, both ways, for every choice that changes either."""
+
+import cfn
+import policy
+import rust
+
+CRATES = {"Aggregator": "aggregator", "BatchProcessor": "batch-processor"}
+
+# What Lambda does with a function's role for a queue that is mapped to it.
+# Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>.
+MAPPING = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
+# What it writes a log with.
+# Source: <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html>.
+LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
+# What tracing needs; X-Ray has no resources.
+# Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html>.
+TRACE = {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+# What SQS and DynamoDB ask of the key on the caller's behalf.
+# Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html>,
+# <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html>.
+KEY = {"kms:Decrypt", "kms:Encrypt", "kms:DescribeKey", "kms:GenerateDataKey*", "kms:ReEncrypt*"}
+
+# Reached only with DEDUP_WINDOW=0, which the template's MinValue rules out.
+WITHOUT_DEDUP_WINDOW = {"dynamodb:DeleteItem", "dynamodb:PartiQLDelete"}
+
+# What each sink acts on, in terms of `SINK`.
+SINK_RESOURCE = {
+    "s3": "arn:aws:s3:::bucket/some/prefix/*",
+    "states": cfn.SINKS["states"],
+    "lambda": cfn.SINKS["lambda"],
+}
+# Sinks of the design that the code does not have yet, with what they will call. One that the code has is found in the
+# code, and may not stand here.
+SINKS_TO_COME = {
+    "s3": {"s3:PutObject", "s3:GetObject"},
+    "states": {"states:StartExecution"},
+    "lambda": {"lambda:InvokeFunction"},
+    "https": set(),
+}
+# The sink's file, where it is not called as its scheme.
+SINK_FILE = {"states": ("states", "step_functions", "stepfunctions"), "lambda": ("lambda", "function"), "https": ("https", "http")}
+
+
+def as_list(value):
+    return value if isinstance(value, list) else [value]
+
+
+def granted(role):
+    return {
+        (action, resource.strip("<>").removesuffix(".Arn") if resource.startswith("<") and resource.endswith(">") else resource)
+        for statement in policy.statements(role)
+        for action in as_list(statement["Action"])
+        for resource in (each.replace(".Arn>/", "/").lstrip("<") if ".Arn>/" in each else each for each in as_list(statement["Resource"]))
+    }
+
+
+def sinks(source):
+    """Scheme to the actions its sink calls; those to come as they are announced."""
+    known = rust.sink_schemes(source)
+    calls = rust.sink_actions(source)
+    if "arn" in known:
+        known = (known - {"arn"}) | {"states", "lambda"}
+    found = dict(SINKS_TO_COME)
+    for scheme in known:
+        files = SINK_FILE.get(scheme, (scheme,))
+        found[scheme] = set().union(*(calls.get(file, set()) for file in files))
+    return known, found
+
+
+def needed(source, function, world, sink):
+    """(action, resource) that a function needs in a world."""
+    mode = world.parameter("WriteMode")
+    need = rust.called(source, f"{CRATES[function]}/src", mode)
+    if int(world.spec("DedupWindow").get("MinValue", 0)) > 0:
+        need = {each for each in need if each[0] not in WITHOUT_DEDUP_WINDOW}
+    for _, name, queue in world.mappings():
+        if name == function:
+            need |= {(action, queue) for action in MAPPING}
+    need |= {(action, f"{function}LogGroup") for action in LOG}
+    if world.parameter("Tracing") == "Active":
+        need |= {(action, "*") for action in TRACE}
+    key = world.parameter("KmsKeyArn")
+    if key:
+        need |= {(action, key) for action in KEY}
+    if function == "BatchProcessor":
+        scheme = next((name for name, uri in cfn.SINKS.items() if uri == world.parameter("Sink")))
+        need |= {(action, SINK_RESOURCE[scheme]) for action in sink[scheme]}
+    return need
+
+
+def check_all(text, source=None):
+    """(check, what is wrong)."""
+    source = source or rust.Source()
+    found = {}
+    for stray in rust.stray_calls(source):
+        found[("iam", f"an SDK call outside the adapters, which nothing here sees: {stray}")] = {}
+    known, sink = sinks(source)
+    for scheme in sorted(known & set(SINKS_TO_COME)):
+        found[("iam", f"the code has the sink {scheme}: take it off SINKS_TO_COME")] = {}
+    for scheme in sorted(set(sink) - set(cfn.SINKS)):
+        found[("iam", f"the sink {scheme} is not among the worlds that are looked at")] = {}
+    try:
+        generic = cfn._transform(text, None)
+        worlds = cfn.worlds(generic)
+        for chosen in worlds:
+            world = policy.World(text, chosen, generic)
+            for function in CRATES:
+                grants = granted(world.properties(f"{function}Role"))
+                need = needed(source, function, world, sink)
+                for action, resource in sorted(need - grants):
+                    found.setdefault(("iam", f"{function} calls {action} on {resource}: not granted"), chosen)
+                for action, resource in sorted(grants - need):
+                    found.setdefault(("iam", f"{function} is granted {action} on {resource}: not called"), chosen)
+    except Exception as error:  # noqa: BLE001: whatever a wrong template breaks
+        found[("iam", f"cannot be looked at: {error!r}")] = {}
+    return [(name, f"{problem}{f' (with {chosen})' if chosen else ''}") for (name, problem), chosen in found.items()]
+
+
+def self_test(text):
+    """The comparison fails for every grant that is taken away or added, and for a call that is added. Returns how many."""
+    import copy
+
+    generic = cfn._transform(text, None)
+    source = rust.Source()
+    _, sink = sinks(source)
+    tried = 0
+    for chosen in cfn.worlds(generic):
+        for function in CRATES:
+            world = policy.World(text, chosen, generic)
+            role = world.properties(f"{function}Role")
+            need = needed(source, function, world, sink)
+            for at, statement in enumerate(policy.statements(role)):
+                for action in as_list(statement["Action"]):
+                    less = copy.deepcopy(role)
+                    one = policy.statements(less)[at]
+                    one["Action"] = [each for each in as_list(one["Action"]) if each != action]
+                    assert need - granted(less), f"{function}: {action} can be taken away unnoticed"
+                    more = copy.deepcopy(role)
+                    one = policy.statements(more)[at]
+                    one["Action"] = [*as_list(one["Action"]), action.split(":")[0] + ":Another"]
+                    assert granted(more) - need, f"{function}: an action beside {action} can be added unnoticed"
+                    wide = copy.deepcopy(role)
+                    one = policy.statements(wide)[at]
+                    one["Resource"] = [*as_list(one["Resource"]), "*"] if one["Resource"] != "*" else ["*", "<LockTable.Arn>"]
+                    assert granted(wide) - need, f"{function}: the resource of {action} can be widened unnoticed"
+                    tried += 3
+    # In the code: a call that is added to an adapter, one that is taken away, a sink that appears.
+    def changed(path, old, new):
+        before = (cfn.ROOT / path).read_text()
+        assert old in before, f"{path} has no `{old}` any more"
+        return rust.Source({path: before.replace(old, new)})
+
+    adapters = "shared/src/aws/"
+    codes = {
+        "a scan beside a query": changed(adapters + "dynamo_lock_store.rs", ".query()", ".scan()"),
+        "get instead of put": changed(adapters + "dynamo_batch_store.rs", ".put_item()", ".get_item()"),
+        "another statement": changed(adapters + "partiql.rs", 'format!("UPDATE ', 'format!("SELECT '),
+        "a port's method less": changed("batch-processor/src/sweep.rs", "batches.overdue(", "batches.nothing("),
+        "a port's method more": changed("batch-processor/src/release.rs", ".locks().release(", ".locks().claim("),
+        "another queue method": changed(adapters + "sqs_batch_queue.rs", ".send_message()", ".purge_queue()"),
+        "a call outside the adapters": rust.Source({"aggregator/src/new.rs": "fn f() { client.list_tables().limit(3).send().await }"}),
+        "a sink that is there": changed(
+            "batch-processor/src/sink/mod.rs", 'Some(("log", "")) =>', 'Some(("s3", path)) => Err(path), Some(("log", "")) =>'
+        ),
+    }
+    for name, other in codes.items():
+        assert check_all(text, other), f"unnoticed: {name}"
+        tried += 1
+    return tried

@@ -1,0 +1,150 @@
+"""Every check of the templates, one after the other, with the time each takes. `cargo xtask infra` installs what this needs."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import cfn
+import drift
+import emulator
+import faults
+import iam
+import policy
+import same
+
+TEXT = cfn.SAM.read_text()
+# What synthesis made, for the parts after it.
+CDK = {}
+
+
+def run(*command, folder=cfn.INFRA):
+    done = subprocess.run(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return [] if done.returncode == 0 else [f"{' '.join(map(str, command))} failed:", *done.stdout.splitlines()]
+
+
+def texts(problems):
+    return [": ".join(each) for each in problems]
+
+
+def sam_validate():
+    return run(pathlib.Path(sys.executable).parent / "sam", "validate", "--lint", "--region", "eu-west-1", "--template", cfn.SAM), ""
+
+
+def lint_transformed():
+    # With each way of scaling, as CloudFormation would get it; and with the parameters left open.
+    templates = [cfn.transform(TEXT), cfn.transform(TEXT, {}), cfn.transform(TEXT, same.WORLDS["Provisioned"])]
+    return [f"cfn-lint: {each}" for template in templates for each in faults.lint_texts(json.dumps(template))], f"{len(templates)} templates"
+
+
+def rules():
+    return texts(policy.check_all(TEXT)), f"{len(policy.RULES)} rules, {len(cfn.worlds(cfn.parse(TEXT)))} sets of parameters"
+
+
+def grants():
+    return texts(iam.check_all(TEXT)), f"{iam.self_test(TEXT)} grants and calls added, taken away or widened, each noticed"
+
+
+def variables():
+    return texts(drift.check_all(TEXT)), f"{drift.self_test(TEXT)} changes of the code, each noticed"
+
+
+def planted():
+    lines, missed = faults.table(everybody="--all" in sys.argv)
+    print("\n".join(lines))
+    return [f"caught by nobody: {each}" for each in missed], f"{len(faults.FAULTS)} wrong templates, {len(missed)} missed"
+
+
+def moto():
+    problems, count = emulator.check_all(TEXT)
+    return problems, f"{count} properties read back; {emulator.self_test(TEXT)} other templates, each noticed"
+
+
+def cdk_build():
+    return run(same.CDK / "node_modules" / ".bin" / "tsc", folder=same.CDK), ""
+
+
+def cdk_tests():
+    return run(same.CDK / "node_modules" / ".bin" / "vitest", "run", folder=same.CDK), "assertions, cdk-nag"
+
+
+def cdk_app():
+    """The app itself, offline and with cdk-nag: it must synthesize with a built bootstrap, and not with a wrong parameter."""
+    with tempfile.TemporaryDirectory() as folder:
+        for function in ("aggregator", "batch-processor"):
+            (pathlib.Path(folder) / function).mkdir()
+            (pathlib.Path(folder) / function / "bootstrap").touch()
+        context = {"code": folder, "maxBatchSize": "1000"}
+
+        def synthesize(chosen):
+            # As the CLI hands over `-c name=value`.
+            command = ["env", f"CDK_CONTEXT_JSON={json.dumps(chosen)}", f"CDK_OUTDIR={folder}/out", "node", "dist/bin/app.js"]
+            return run(*command, folder=same.CDK)
+
+        problems = synthesize(context)
+        made = json.loads((pathlib.Path(folder) / "out" / "UniqueEventBatchAggregator.template.json").read_text()) if not problems else {}
+        if made and '"MAX_BATCH_SIZE": "1000"' not in json.dumps(made):
+            problems.append("the app does not take its parameters")
+        if not synthesize(context | {"maxBatchSize": "0"}):
+            problems.append("the app takes a wrong parameter")
+    return problems, ""
+
+
+def sam_is_cdk():
+    with tempfile.TemporaryDirectory() as folder:
+        outdir = pathlib.Path(folder)
+        CDK.update(same.synthesize(outdir))
+        listed = json.loads((outdir / "parameters.json").read_text())
+    problems = texts(same.check_all(TEXT, CDK, listed))
+    problems += [f"no set of parameters chooses {each}" for each in same.used_worlds()]
+    if problems:
+        return problems, ""
+    return problems, f"{len(same.WORLDS)} sets of parameters, {same.self_test(TEXT, CDK, listed)} changes, each noticed"
+
+
+def lint_cdk():
+    names = ("Default", "Provisioned", "Key", "Warm")
+    # W3005: CDK writes the dependency of a function on its role although the reference says it already.
+    said = [f"{name}: {each}" for name in names for each in faults.lint_texts(json.dumps(CDK[name]))]
+    return [each for each in said if ": W3005 " not in each], f"{len(names)} templates"
+
+
+PARTS = [
+    ("sam validate --lint", sam_validate),
+    ("SAM, transformed: cfn-lint", lint_transformed),
+    ("rules", rules),
+    ("IAM: called against granted", grants),
+    ("variables", variables),
+    ("moto", moto),
+    ("CDK: build", cdk_build),
+    ("CDK: vitest", cdk_tests),
+    ("CDK: app", cdk_app),
+    ("SAM against CDK", sam_is_cdk),
+    ("CDK: cfn-lint", lint_cdk),
+    ("planted faults", planted),
+]
+
+
+def main():
+    failed = 0
+    times = []
+    for name, part in PARTS:
+        started = time.monotonic()
+        try:
+            problems, note = part()
+        except AssertionError as error:
+            problems, note = [f"the check itself is wrong: {error}"], ""
+        took = time.monotonic() - started
+        failed += bool(problems)
+        times.append(f"{'FAILED' if problems else 'ok':6} {took:6.1f} s  {name}{f' ({note})' if note else ''}")
+        print(times[-1], flush=True)
+        for problem in problems:
+            print(f"       {problem}")
+    print("", *times, sep="\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

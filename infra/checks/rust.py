@@ -1,0 +1,300 @@
+"""What the Rust sources say about AWS: the actions each function calls, its variables, its metrics.
+
+Read from the code, not from a list: SDK calls are recognised by the names of the operations in botocore's models, and
+followed from the ports' methods that a function calls down to the adapters.
+"""
+
+import functools
+import re
+from collections import namedtuple
+
+import botocore.session
+from botocore import xform_name
+
+from cfn import ROOT
+
+# Which actions an operation needs, where it is not the one of its own name.
+# Source: <https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsqs.html>.
+ACTION_OF = {"SendMessageBatch": "SendMessage", "HeadObject": "GetObject", "Invoke": "InvokeFunction"}
+SERVICES = {"dynamodb": "dynamodb", "sqs": "sqs", "s3": "s3", "stepfunctions": "states", "lambda": "lambda"}
+# Which resource each port is about. The names are the template's.
+RESOURCE_OF = {
+    "LockStore": "LockTable",
+    "BatchStore": "BatchTable",
+    "BatchQueue": "BatchQueue",
+    "Quarantine": "QuarantineQueue",
+}
+# How a handler gets at each port.
+ACCESSOR_OF = {"LockStore": "locks", "BatchStore": "batches", "BatchQueue": "tickets", "Quarantine": "quarantine"}
+# Index of the table, by what is put in `index_name`.
+INDEX_OF = {"&self.index": "batchId-index", "STATUS_INDEX": "status-index"}
+
+Function = namedtuple("Function", "file name body owner")
+
+
+class Source:
+    """The Rust sources; `overlay` replaces or adds files, so that the checks can be tested."""
+
+    def __init__(self, overlay=None):
+        self.overlay = overlay or {}
+
+    def read(self, path):
+        text = self.overlay.get(path)
+        if text is None:
+            text = (ROOT / path).read_text()
+        # Neither tests nor comments call anything.
+        text = re.split(r"\n#\[cfg\(test\)\]\n(?:pub\(crate\) )?mod ", text)[0]
+        return re.sub(r"(?m)^\s*//.*$", "", text)
+
+    def files(self, folder):
+        found = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.rs")}
+        found |= {path for path in self.overlay if path.startswith(folder + "/")}
+        return sorted(path for path in found if not path.endswith(("_tests.rs", "_props.rs")))
+
+
+@functools.lru_cache(maxsize=1)
+def operations():
+    """Snake-case method of the SDK to (service prefix, operation)."""
+    session = botocore.session.get_session()
+    found = {}
+    for service, prefix in SERVICES.items():
+        for operation in session.get_service_model(service).operation_names:
+            found.setdefault(xform_name(operation), (prefix, operation))
+    return found
+
+
+def block(text, start):
+    """From the first `{` at or after `start` to its `}`; braces in strings are balanced in these sources."""
+    opening = text.index("{", start)
+    depth = 0
+    for at in range(opening, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if depth == 0:
+            return text[opening : at + 1]
+    raise ValueError("unbalanced braces")
+
+
+@functools.lru_cache(maxsize=512)
+def functions(source, path):
+    """Every function of a file with the trait or type whose `impl` it is in."""
+    text = source.read(path)
+    owners = []
+    for match in re.finditer(r"(?m)^impl(?:<[^>]*>)? (?:(\w+)(?:<[^>]*>)? for )?(\w+)", text):
+        owners.append((match.start(), match.start() + len(block(text, match.start())), match.group(1) or match.group(2)))
+    found = []
+    for match in re.finditer(r"\bfn (\w+)", text):
+        signature = text[match.end() :]
+        end = re.search(r"[{;]", signature)
+        if signature[end.start()] == ";":
+            continue
+        owner = next((name for start, stop, name in owners if start <= match.start() <= stop), None)
+        found.append(Function(path, match.group(1), block(text, match.end() + end.start()), owner))
+    return found
+
+
+def ports(source):
+    """Methods of each port."""
+    text = source.read("shared/src/ports.rs")
+    found = {}
+    for port in RESOURCE_OF:
+        body = block(text, re.search(rf"pub trait {port}\b", text).start())
+        found[port] = set(re.findall(r"\bfn (\w+)", body))
+    return found
+
+
+def only_mode(body, mode):
+    """The body without the arm of the other write mode."""
+    batch, put = body.find("WriteMode::Batch =>"), body.find("WriteMode::Put =>")
+    if batch < 0 and put < 0:
+        return body
+    if not 0 <= batch < put:
+        raise ValueError("the arms of a match on the write mode are not where they are looked for")
+    return body[:put] if mode == "batch" else body[:batch] + body[put:]
+
+
+def verbs(source):
+    """PartiQL verb of each field of `Statements`."""
+    text = next(each.body for each in functions(source, "shared/src/aws/partiql.rs") if each.name == "new")
+    found = {}
+    for match in re.finditer(r'"(INSERT INTO|UPDATE|DELETE FROM|SELECT) ', text):
+        name = re.findall(r"(?:let (\w+) =|\b(\w+): format!)", text[: match.start()])[-1]
+        found[name[0] or name[1]] = "PartiQL" + match.group(1).split()[0].capitalize()
+    return found
+
+
+class Adapters:
+    """shared/src/aws, as a graph of calls."""
+
+    FOLDER = "shared/src/aws"
+
+    def __init__(self, source, mode):
+        self.verbs = verbs(source)
+        self.functions = [
+            each._replace(body=only_mode(each.body, mode))
+            for path in source.files(self.FOLDER)
+            for each in functions(source, path)
+        ]
+
+    def called(self, function):
+        """Functions of the adapters that this one calls."""
+        module = function.file.rsplit("/", 1)[1][:-3]
+        for other in self.functions:
+            other_module = other.file.rsplit("/", 1)[1][:-3]
+            name = re.escape(other.name)
+            # A port's own methods are called through the port alone.
+            if other.owner in RESOURCE_OF:
+                continue
+            same = other_module == module and re.search(rf"(?<![\w.:]){name}\(|(?:self\.|Self::|statements\.){name}\(", function.body)
+            if same or re.search(rf"\b{other_module}::{name}\(", function.body):
+                if other != function:
+                    yield other
+
+    def reached(self, function):
+        seen, todo = [], [function]
+        while todo:
+            one = todo.pop()
+            if one not in seen:
+                seen.append(one)
+                todo += self.called(one)
+        return seen
+
+    def actions(self, port, method):
+        """(action, resource) of a port's method, with the indexes."""
+        starts = [each for each in self.functions if each.owner == port and each.name == method]
+        if len(starts) != 1:
+            raise ValueError(f"{len(starts)} adapters have {port}::{method}")
+        reached = self.reached(starts[0])
+        found = set()
+        for function in reached:
+            for name, (service, operation) in operations().items():
+                for call in re.finditer(rf"\.{name}\(\)", function.body):
+                    rest = function.body[call.end() :]
+                    index = re.search(r"\.index_name\(([^)]*)\)", rest.split(".send()")[0])
+                    resource = RESOURCE_OF[port]
+                    if index:
+                        resource += "/index/" + INDEX_OF[index.group(1)]
+                    if operation == "BatchExecuteStatement":
+                        found |= {(f"dynamodb:{verb}", resource) for verb in self.partiql(reached)}
+                    else:
+                        found.add((f"{service}:{ACTION_OF.get(operation, operation)}", resource))
+        return found
+
+    def partiql(self, reached):
+        found = {
+            verb
+            for field, verb in self.verbs.items()
+            for each in reached
+            if each.owner == "Statements" and each.name != "new" and f"self.{field}" in each.body
+        }
+        if not found:
+            raise ValueError("no statement found behind BatchExecuteStatement")
+        return found
+
+
+def methods_called(source, folder):
+    """(port, method) pairs that a function's own sources call."""
+    methods = ports(source)
+    found = set()
+    # The loops over a port that both functions share: `budget.write(batches, ..)` calls methods of the store it is given.
+    loops = {"write": {("BatchStore", each) for each in re.findall(r"\bstore\.(\w+)\(", source.read("shared/src/calls.rs"))}}
+    for path in source.files(folder):
+        text = source.read(path)
+        for port, accessor in ACCESSOR_OF.items():
+            for method in methods[port]:
+                if re.search(rf"\b{accessor}(?:\(\))?\s*\.{method}\(", text):
+                    found.add((port, method))
+        if re.search(r"\.write\(\s*(?:\w+\.)*(?:ports\(\)\.)?(?:self\.handler\.ports\(\)\.)?batches", text):
+            found |= loops["write"]
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def called(source, folder, mode):
+    """(action, resource) of everything a function calls through its ports, with a write mode."""
+    adapters = Adapters(source, mode)
+    found = set()
+    for port, method in methods_called(source, folder):
+        if method != "items_per_request":
+            found |= adapters.actions(port, method)
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def stray_calls(source):
+    """SDK calls elsewhere than in adapters and sinks: nothing here would see what they need."""
+    found = []
+    for folder in ("aggregator/src", "batch-processor/src", "shared/src"):
+        for path in source.files(folder):
+            if not path.startswith((Adapters.FOLDER, "batch-processor/src/sink")):
+                text = source.read(path)
+                if "send()" not in text:
+                    continue
+                # A call of the SDK is a method without arguments, and in the end `send()`.
+                found += [
+                    f"{path}: {name}"
+                    for name in operations()
+                    if f".{name}()" in text and re.search(rf"\.{name}\(\)(?:\s*\.\w+\((?:[^()]|\([^()]*\))*\))*\s*\.send\(\)", text)
+                ]
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def sink_actions(source):
+    """Actions that the sinks call, by file name of the sink."""
+    found = {}
+    for path in source.files("batch-processor/src/sink"):
+        text = source.read(path)
+        for name, (service, operation) in operations().items():
+            if f".{name}()" in text and re.search(rf"\.{name}\(\)", text):
+                scheme = path.rsplit("/", 1)[1][:-3]
+                found.setdefault(scheme, set()).add(f"{service}:{ACTION_OF.get(operation, operation)}")
+    return found
+
+
+def sink_schemes(source):
+    """What `SINK` may begin with."""
+    body = next(each.body for each in functions(source, "batch-processor/src/sink/mod.rs") if each.name == "from_str")
+    return set(re.findall(r'Some\(\("(\w+)"', body))
+
+
+def variables(source, crate):
+    """Names of the variables a function reads, from the consts its `Config` hands to the reader."""
+    consts, used = {}, set()
+    bodies = []
+    for path in ("shared/src/config.rs", f"{crate}/src/config.rs"):
+        text = source.read(path)
+        consts |= dict(re.findall(r'pub const (\w+): &str =\s*"([A-Z0-9_]+)";', text))
+        bodies += [each.body for each in functions(source, path) if each.name == "read"]
+    for body in bodies:
+        used |= set(re.findall(r"reader\s*\.(?:required|optional|optional_with|number)\(\s*(\w+)", body))
+    unknown = used - set(consts)
+    if unknown or len(bodies) != 2:
+        raise ValueError(f"variables without a name: {unknown}")
+    return {consts[each] for each in used}
+
+
+def bounds(source, crate):
+    """Variable to (default, min, max) as texts, where the reader takes a whole number."""
+    found = {}
+    for path in ("shared/src/config.rs", f"{crate}/src/config.rs"):
+        for each in functions(source, path):
+            if each.name == "read":
+                for call in re.finditer(r"reader\s*\.number\(([^;]*?)\);", each.body):
+                    parts = [part.strip() for part in call.group(1).split(",") if part.strip()]
+                    found[parts[0]] = tuple(parts[2:5])
+    return found
+
+
+def metrics(source):
+    """Names of the metrics that the functions emit."""
+    found = set()
+    for crate in ("aggregator", "batch-processor"):
+        for path in source.files(f"{crate}/src"):
+            text = source.read(path)
+            found |= set(re.findall(r'\.(?:count|milliseconds)\(\s*"(\w+)"', text))
+            found |= set(re.findall(r'(?:vec!\[|push\()"([A-Z]\w+)"', text))
+    return found
+
+
+def namespace(source):
+    return re.search(r'NAMESPACE: &str = "(\w+)"', source.read("shared/src/metrics.rs")).group(1)

@@ -1,0 +1,187 @@
+"""SAM against CDK: the same parameters, and for each choice the same resources with the same properties."""
+
+import copy
+import json
+import re
+import subprocess
+
+import cfn
+import policy
+
+CDK = cfn.INFRA / "cdk"
+
+WORLDS = {
+    "Default": {},
+    "Provisioned": {"InputScaling": "provisioned", "PollersMin": "3", "PollersMax": "400"},
+    "Requeue": {"OnDuplicate": "requeue", "DedupWindow": "86400", "BatchKey": "customer", "BatchKeysMax": "50", "DeadlineMarginMs": "5000"},
+    "Put": {"WriteMode": "put", "Architecture": "x86_64", "MemorySize": "3008"},
+    "Key": {"KmsKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d"},
+    "Traced": {"Tracing": "Active", "AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms", "SweepMinutes": "10"},
+    "Warm": {"LockTableWarmWrites": "40000", "LockTableWarmReads": "24000"},
+    "Slow": {"MaxSecondaryBatchingWindow": "700", "MaxBatchSize": "400000", "MaxBatchBytes": "268435456", "VerifyDelay": "30", "AggregatorTimeout": "180", "InputBatchingWindow": "300", "BatchProcessorTimeout": "900", "OldestMessageSeconds": "7200"},
+    "Bucket": {"Sink": cfn.SINKS["s3"], "SinkFormat": "body", "LogRetentionDays": "7"},
+    "Machine": {"Sink": cfn.SINKS["states"], "EventId": "json:[a, b]", "EventIdPrefix": "tenant/"},
+    "Function": {"Sink": cfn.SINKS["lambda"], "InputBatchSize": "500", "BatchProcessorConcurrency": "5"},
+    "Https": {"Sink": cfn.SINKS["https"], "AggregatorConcurrency": "9", "IndexShards": "20", "WriteConcurrency": "128"},
+}
+
+
+def synthesize(outdir):
+    command = ["node", str(CDK / "dist" / "bin" / "worlds.js"), str(outdir)]
+    subprocess.run(command, input=json.dumps(WORLDS), text=True, check=True)
+    return {name: json.loads((outdir / f"{name}.template.json").read_text()) for name in WORLDS}
+
+
+def names(template):
+    """CDK's logical ids to the names of its constructs, which are the template's."""
+    found = {}
+    for identity, resource in template["Resources"].items():
+        path = resource.get("Metadata", {}).get("aws:cdk:path", "").split("/")
+        name = path[2] if len(path) > 2 else path[-1]
+        if resource["Type"] == "AWS::Lambda::Permission":
+            name += "Permission"
+        if name in found.values():
+            name = identity
+        found[identity] = name
+    return found
+
+
+def of_cdk(template):
+    template = copy.deepcopy(template)
+    for identity in [identity for identity, each in template["Resources"].items() if each["Type"] == "AWS::CDK::Metadata"]:
+        del template["Resources"][identity]
+    template.pop("Parameters", None)
+    return cfn.Resolver(template, rename=names(template)).resources()
+
+
+# Where the two tools write one thing in two ways.
+
+
+def plain(resources):
+    """Without what says nothing, and with one spelling for each thing."""
+    resources = copy.deepcopy(resources)
+    for resource in resources.values():
+        properties = resource["Properties"]
+        kind = resource["Type"]
+        if kind == "AWS::Lambda::Function":
+            # The archive: SAM names a bucket that `sam package` fills, CDK its asset bucket.
+            del properties["Code"]
+            properties["Tags"] = [each for each in properties.pop("Tags", []) if each["Key"] != "lambda:createdBy"]
+        if kind == "AWS::Lambda::EventSourceMapping":
+            properties["Tags"] = [each for each in properties.pop("Tags", []) if each["Key"] != "lambda:createdBy"]
+        if kind == "AWS::Events::Rule":
+            for target in properties["Targets"]:
+                del target["Id"]
+        if kind == "AWS::Lambda::Permission":
+            # By name or by ARN.
+            properties["FunctionName"] = properties["FunctionName"].replace(".Arn>", ">")
+        if kind == "AWS::DynamoDB::Table" and "SSESpecification" in properties:
+            # KMS is the only type there is.
+            properties["SSESpecification"].setdefault("SSEType", "KMS")
+        if kind == "AWS::IAM::Role":
+            for statement in policy.statements(properties):
+                for key in ("Action", "Resource"):
+                    value = statement[key]
+                    statement[key] = sorted(value if isinstance(value, list) else [value])
+            for each in properties["Policies"]:
+                each["PolicyDocument"]["Statement"].sort(key=lambda one: one["Sid"])
+        if kind == "AWS::CloudWatch::Dashboard":
+            properties["DashboardBody"] = json.loads(properties["DashboardBody"])
+        if kind in ("AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::Logs::LogGroup"):
+            resource.setdefault("DeletionPolicy", "Delete")
+        else:
+            resource.pop("DeletionPolicy", None)
+            resource.pop("UpdateReplacePolicy", None)
+    return scalars(resources)
+
+
+def scalars(node):
+    """Numbers and truth values as texts, as parameters are; no empty lists."""
+    if isinstance(node, dict):
+        values = {key: scalars(each) for key, each in node.items()}
+        return {key: each for key, each in values.items() if each != []}
+    if isinstance(node, list):
+        return [scalars(each) for each in node]
+    if isinstance(node, bool):
+        return str(node).lower()
+    return str(node)
+
+
+def differences(sam, cdk, path=""):
+    if isinstance(sam, dict) and isinstance(cdk, dict):
+        for key in sorted(set(sam) | set(cdk)):
+            if key not in cdk:
+                yield f"{path}/{key}: only SAM has it ({json.dumps(sam[key])[:120]})"
+            elif key not in sam:
+                yield f"{path}/{key}: only CDK has it ({json.dumps(cdk[key])[:120]})"
+            else:
+                yield from differences(sam[key], cdk[key], f"{path}/{key}")
+    elif isinstance(sam, list) and isinstance(cdk, list) and len(sam) == len(cdk):
+        for at, (one, other) in enumerate(zip(sam, cdk)):
+            yield from differences(one, other, f"{path}/{at}")
+    elif sam != cdk:
+        yield f"{path}: SAM {json.dumps(sam)[:160]}, CDK {json.dumps(cdk)[:160]}"
+
+
+def camel(name):
+    return name[0].lower() + name[1:]
+
+
+def parameters(template, listed):
+    """Names, defaults and bounds."""
+    spelling = {"Default": "default", "MinValue": "min", "MaxValue": "max", "AllowedValues": "allowed", "AllowedPattern": "pattern"}
+    sam = {
+        camel(name): {spelling[key]: value for key, value in spec.items() if key in spelling}
+        for name, spec in template["Parameters"].items()
+    }
+    cdk = copy.deepcopy(listed)
+    for spec in cdk.values():
+        if "pattern" in spec:
+            spec["pattern"] = spec["pattern"].replace("\\/", "/")
+    return list(differences(sam, cdk, "parameters"))
+
+
+def check_all(text, templates, listed):
+    found = [("parameters", each) for each in parameters(cfn.parse(text), listed)]
+    for name, chosen in WORLDS.items():
+        sam = plain(cfn.resolve(text, chosen))
+        cdk = plain(of_cdk(templates[name]))
+        found += [("same", f"{each} (with {name})") for each in differences(sam, cdk)]
+    return found
+
+
+def self_test(text, templates, listed):
+    """Each resource that is taken away, and each property of it that is changed, is a difference. Returns how many."""
+    tried = 0
+    cdk = plain(of_cdk(templates["Default"]))
+    sam = plain(cfn.resolve(text))
+
+    def leaves(node):
+        if isinstance(node, (dict, list)):
+            for key in node if isinstance(node, dict) else range(len(node)):
+                if isinstance(node[key], (dict, list)):
+                    yield from leaves(node[key])
+                else:
+                    yield node, key
+
+    for name in list(sam):
+        less = {key: value for key, value in sam.items() if key != name}
+        assert list(differences(less, cdk)), f"{name} can be missing unnoticed"
+        for holder, key in list(leaves(sam[name])):
+            before, holder[key] = holder[key], "changed"
+            # The template is large: only the resource that changed is compared.
+            assert list(differences(sam[name], cdk[name])), f"{name}: {key} can differ unnoticed"
+            holder[key] = before
+            tried += 1
+        tried += 1
+    wrong = copy.deepcopy(listed)
+    wrong["verifyDelay"]["max"] = 901
+    assert parameters(cfn.parse(text), wrong), "a bound can differ unnoticed"
+    return tried + 1
+
+
+def used_worlds():
+    """Every parameter is chosen otherwise in some world, so that a property that CDK ignores shows. Returns those that are not."""
+    template = cfn.parse(cfn.SAM.read_text())
+    chosen = {name for world in WORLDS.values() for name in world}
+    return sorted(set(template["Parameters"]) - chosen)
