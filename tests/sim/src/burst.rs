@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use shared::ids::{BodyHash, SourceArn};
+use shared::ids::{BatchKey, BodyHash, EventId, SourceArn, SqsMessageId};
 
 use crate::ledger::Sent;
 use crate::swarm::IdKind;
@@ -33,7 +33,8 @@ pub fn plan(world: &mut World) {
     let messages = &mut world.ledger.messages;
     let mut events = 0;
     for index in 0..plan.messages {
-        let sqs_message_id = format!("m{index}").parse().expect("a short text is an id");
+        let sqs_message_id: SqsMessageId =
+            format!("m{index}").parse().expect("a short text is an id");
         let sent_at_ms = rng.u64(0..=plan.burst_ms);
         let original = (index > 0 && rng.f64() < plan.duplicates).then(|| rng.usize(..index));
         let bad = plan.id_kind != IdKind::MessageId && rng.f64() < plan.bad;
@@ -42,18 +43,8 @@ pub fn plan(world: &mut World) {
                 IdKind::Attribute => json!({ "unread": index, "key": "k0" }).to_string(),
                 IdKind::Json | IdKind::MessageId => format!("not JSON {index}"),
             };
-            messages.push(Sent {
-                sqs_message_id,
-                event_id: None,
-                source: source(rng.usize(..plan.sources)),
-                batch_key: None,
-                body_hash: BodyHash::of(body.as_bytes()),
-                body: Arc::from(body),
-                sent_at_ms,
-                bad,
-                acknowledged_at: None,
-                reported: false,
-            });
+            let source = source(rng.usize(..plan.sources));
+            messages.push(sent(sqs_message_id, None, source, None, body, sent_at_ms));
             continue;
         }
         // A copy has everything of its original but the message; a contradiction has its event id alone.
@@ -71,12 +62,9 @@ pub fn plan(world: &mut World) {
             messages.push(copy);
             continue;
         }
-        let id = match original {
-            Some(original) => messages[original].event_id.clone(),
-            None => None,
-        };
+        let id = original.and_then(|original| messages[original].event_id.clone());
         let id = match (id, plan.id_kind) {
-            (_, IdKind::MessageId) => sqs_message_id_as_event(index),
+            (_, IdKind::MessageId) => sqs_message_id.to_string(),
             (Some(id), _) => id.to_string(),
             (None, _) => {
                 events += 1;
@@ -85,18 +73,17 @@ pub fn plan(world: &mut World) {
         };
         let key = (plan.keys > 0).then(|| format!("k{}", rng.usize(..plan.keys)));
         let body = json!({ "id": id, "key": key, "number": index }).to_string();
-        messages.push(Sent {
+        let event_id = Some(id.parse().expect("a short text is an id"));
+        let batch_key = key.map(|key| key.parse().expect("a short text is a key"));
+        let source = source(rng.usize(..plan.sources));
+        messages.push(sent(
             sqs_message_id,
-            event_id: Some(id.parse().expect("a short text is an id")),
-            source: source(rng.usize(..plan.sources)),
-            batch_key: key.map(|key| key.parse().expect("a short text is a key")),
-            body_hash: BodyHash::of(body.as_bytes()),
-            body: Arc::from(body),
+            event_id,
+            source,
+            batch_key,
+            body,
             sent_at_ms,
-            bad,
-            acknowledged_at: None,
-            reported: false,
-        });
+        ));
     }
     for (index, message) in messages.iter().enumerate() {
         world
@@ -106,6 +93,25 @@ pub fn plan(world: &mut World) {
     }
 }
 
-fn sqs_message_id_as_event(index: usize) -> String {
-    format!("m{index}")
+/// A message of which nothing has become yet; without an event id, it cannot be read.
+fn sent(
+    sqs_message_id: SqsMessageId,
+    event_id: Option<EventId>,
+    source: SourceArn,
+    batch_key: Option<BatchKey>,
+    body: String,
+    sent_at_ms: u64,
+) -> Sent {
+    Sent {
+        sqs_message_id,
+        bad: event_id.is_none(),
+        event_id,
+        source,
+        batch_key,
+        body_hash: BodyHash::of(body.as_bytes()),
+        body: Arc::from(body),
+        sent_at_ms,
+        acknowledged_at: None,
+        reported: false,
+    }
 }

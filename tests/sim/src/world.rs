@@ -504,11 +504,6 @@ impl World {
             BatchWrite::Lease { .. } if before.lease.is_some() => {
                 self.note("lease taken over", || batch.to_string());
             }
-            BatchWrite::Delivered { index, .. } => {
-                let key = format!("{batch}/{index}");
-                let there = self.ledger.parts.contains_key(&key);
-                self.check(checks::inv17_delivered_means_the_sink_has_it(&key, there));
-            }
             BatchWrite::Fail { error, .. } => {
                 self.check(checks::p8_only_the_sink_puts_a_batch_in_error(
                     error, REFUSAL,
@@ -516,7 +511,7 @@ impl World {
             }
             _ => {}
         }
-        // Marked without a write of its own: whatever the record says is delivered must be there.
+        // By whatever write it was marked: what the record says is delivered must be there.
         for (index, part) in after.parts.iter().enumerate() {
             if matches!(part.state, PartState::Delivered { .. }) {
                 let key = format!("{batch}/{index}");
