@@ -48,6 +48,8 @@ class Build:
             command += ["--package", function]
         # cargo-lambda links with the zig of the first Python in PATH. Not `--target-dir`: it would look for what it built elsewhere.
         environment = os.environ | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+        # The profile strips them; to make them first takes a sixth of the time.
+        environment["CARGO_PROFILE_RELEASE_DEBUG"] = "none"
         self.output = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT)
 
