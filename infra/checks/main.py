@@ -1,6 +1,6 @@
 """Every check of the templates, one after the other, with the time each takes. `cargo xtask infra` installs what this needs.
 
-What deploys is built meanwhile; the parts that need it are the last.
+What deploys is built meanwhile; the parts that need it are run after the others, by `main.py --packages`.
 """
 
 import json
@@ -27,8 +27,6 @@ TOOLS = pathlib.Path(sys.executable).parent
 TEXT = cfn.SAM.read_text()
 # What synthesis made, for the parts after it.
 CDK = {}
-# The build under way.
-BUILD = []
 
 
 def run(*command, folder=cfn.INFRA):
@@ -101,9 +99,6 @@ def lint_cdk():
 
 
 def packages():
-    problems = BUILD[0].problems()
-    if problems:
-        return problems, ""
     problems, figures = package.check_all()
     return problems, figures if problems else f"{figures}; {package.self_test()} wrong zips, each noticed"
 
@@ -175,6 +170,8 @@ PARTS = [
     ("SAM against CDK", sam_is_cdk),
     ("CDK: cfn-lint", lint_cdk),
     ("planted faults", planted),
+]
+PARTS_OF_PACKAGES = [
     ("packages", packages),
     ("sam build", sam_build),
     ("CDK: app", cdk_app),
@@ -182,10 +179,9 @@ PARTS = [
 
 
 def main():
-    BUILD.append(package.Build())
     failed = 0
     times = []
-    for name, part in PARTS:
+    for name, part in PARTS_OF_PACKAGES if "--packages" in sys.argv else PARTS:
         started = time.monotonic()
         try:
             problems, note = part()

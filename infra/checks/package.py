@@ -1,15 +1,13 @@
-"""What deploys, built and looked into: each zip holds one executable `bootstrap` that provided.al2023 can run.
+"""What deploys, looked into: each zip holds one executable `bootstrap` that provided.al2023 can run.
 
-By itself (`cargo xtask package`) it also unpacks each executable beside its zip, for what runs it without Lambda.
+xtask/src/package.rs builds the zips. By itself (`cargo xtask package`) this also unpacks each executable beside its zip, for
+what runs it without Lambda.
 """
 
 import io
-import os
 import pathlib
 import platform
-import subprocess
 import sys
-import tempfile
 import zipfile
 
 from elftools.common.exceptions import ELFError
@@ -33,32 +31,6 @@ GLIBC_LIBRARIES = ("libc.so.", "libm.so.", "libpthread.so.", "libdl.so.", "librt
 
 def zip_of(function):
     return CODE / function / "bootstrap.zip"
-
-
-class Build:
-    """A build under way, so that other checks run meanwhile."""
-
-    def __init__(self):
-        for function in FUNCTIONS:
-            # What an earlier build left must not pass for this one's.
-            zip_of(function).unlink(missing_ok=True)
-        tools = pathlib.Path(sys.executable).parent
-        command = [tools / "cargo-lambda", "lambda", "build", "--release", "--locked", "--output-format", "zip", "--lambda-dir", CODE]
-        for function in FUNCTIONS:
-            command += ["--package", function]
-        # cargo-lambda links with the zig of the first Python in PATH. Not `--target-dir`: it would look for what it built elsewhere.
-        environment = os.environ | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
-        # The profile strips them; to make them first takes a sixth of the time.
-        environment["CARGO_PROFILE_RELEASE_DEBUG"] = "none"
-        self.output = tempfile.TemporaryFile(mode="w+")
-        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT)
-
-    def problems(self):
-        """Waits until it is over. What the compiler said, if it failed."""
-        if self.process.wait() == 0:
-            return []
-        self.output.seek(0)
-        return ["cargo lambda build failed:", *self.output.read().splitlines()]
 
 
 class Package:
@@ -189,9 +161,7 @@ def unpack():
 
 
 def main():
-    problems, figures = Build().problems(), ""
-    if not problems:
-        problems, figures = check_all()
+    problems, figures = check_all()
     if not problems:
         unpack()
     print(*problems, figures, sep="\n")

@@ -6,9 +6,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
+
+use crate::package;
 
 /// What `cargo xtask infra` is told.
 #[derive(clap::Args)]
@@ -18,21 +21,30 @@ pub struct Infra {
     all: bool,
 }
 
-/// Installs what is missing, and runs every check.
+/// Installs what is missing, and runs every check, those of the packages when they are built.
 pub fn run(arguments: &Infra) -> anyhow::Result<()> {
-    let infra = root()?.join("infra");
+    let checks = root()?.join("infra/checks");
     let started = Instant::now();
-    let python = install_python("infra", "requirements.txt")?;
-    eprintln!("tools of Python: {} s", started.elapsed().as_secs());
-    let started = Instant::now();
-    install_node(&infra.join("cdk"))?;
-    eprintln!("tools of node: {} s", started.elapsed().as_secs());
-    status(
-        Command::new(python)
-            .arg("main.py")
-            .args(arguments.all.then_some("--all"))
-            .current_dir(infra.join("checks")),
-    )
+    let say = |what: &str| eprintln!("{what} after {} s", started.elapsed().as_secs());
+    thread::scope(|scope| {
+        // The build is the longest by far: the other checks are done while it is under way.
+        let build = scope.spawn(|| package::build().inspect(|()| say("packages")));
+        let python = install_python("infra", "requirements.txt")?;
+        say("tools of Python");
+        install_node(&root()?.join("infra/cdk"))?;
+        say("tools of node");
+        let check = |flag: Option<&str>| {
+            status(
+                Command::new(&python)
+                    .arg("main.py")
+                    .args(flag)
+                    .current_dir(&checks),
+            )
+        };
+        let checked = check(arguments.all.then_some("--all"));
+        build.join().map_err(|_| anyhow!("the build panicked"))??;
+        check(Some("--packages")).and(checked)
+    })
 }
 
 /// The folder of the workspace.

@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         Task::Sim { arguments } => sim(&arguments),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
         Task::Infra(infra) => infra::run(&infra),
-        Task::Package => package::build(),
+        Task::Package => package::package(),
         Task::PackageBurst(burst) => package::burst(&burst),
         Task::Ministack(ministack) => package::ministack(&ministack),
     };
