@@ -179,7 +179,7 @@ def burst(endpoint, loadgen, messages, folder):
     began = time.monotonic()
     subprocess.run(send, check=True)
     problems = stack.drain()
-    invocations = (folder / LOG).read_text().count("ESM: Lambda ")
+    invocations = (folder / LOG).read_text().count(" SQS messages from ")
     print(f"drained after {time.monotonic() - began:.0f} s: {invocations} invocations, {stack.batches()[0]} batches complete")
     if subprocess.run([loadgen, "audit", *plan, "--dir", sink], check=False).returncode != 0:
         problems.append("the audit found what was lost, repeated or changed")
