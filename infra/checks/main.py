@@ -1,6 +1,10 @@
-"""Every check of the templates, one after the other, with the time each takes. `cargo xtask infra` installs what this needs."""
+"""Every check of the templates, one after the other, with the time each takes. `cargo xtask infra` installs what this needs.
+
+What deploys is built meanwhile; the parts that need it are the last.
+"""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,12 +16,19 @@ import drift
 import emulator
 import faults
 import iam
+import package
 import policy
 import same
 
+# It would tell its makers, who cannot be reached from everywhere.
+os.environ["SAM_CLI_TELEMETRY"] = "0"
+
+TOOLS = pathlib.Path(sys.executable).parent
 TEXT = cfn.SAM.read_text()
 # What synthesis made, for the parts after it.
 CDK = {}
+# The build under way.
+BUILD = []
 
 
 def run(*command, folder=cfn.INFRA):
@@ -30,7 +41,7 @@ def texts(problems):
 
 
 def sam_validate():
-    return run(pathlib.Path(sys.executable).parent / "sam", "validate", "--lint", "--region", "eu-west-1", "--template", cfn.SAM), ""
+    return run(TOOLS / "sam", "validate", "--lint", "--region", "eu-west-1", "--template", cfn.SAM), ""
 
 
 def lint_transformed():
@@ -70,28 +81,6 @@ def cdk_tests():
     return run(same.CDK / "node_modules" / ".bin" / "vitest", "run", folder=same.CDK), "assertions, cdk-nag"
 
 
-def cdk_app():
-    """The app itself, offline and with cdk-nag: it must synthesize with a built bootstrap, and not with a wrong parameter."""
-    with tempfile.TemporaryDirectory() as folder:
-        for function in ("aggregator", "batch-processor"):
-            (pathlib.Path(folder) / function).mkdir()
-            (pathlib.Path(folder) / function / "bootstrap").touch()
-        context = {"code": folder, "maxBatchSize": "1000"}
-
-        def synthesize(chosen):
-            # As the CLI hands over `-c name=value`.
-            command = ["env", f"CDK_CONTEXT_JSON={json.dumps(chosen)}", f"CDK_OUTDIR={folder}/out", "node", "dist/bin/app.js"]
-            return run(*command, folder=same.CDK)
-
-        problems = synthesize(context)
-        made = json.loads((pathlib.Path(folder) / "out" / "UniqueEventBatchAggregator.template.json").read_text()) if not problems else {}
-        if made and '"MAX_BATCH_SIZE": "1000"' not in json.dumps(made):
-            problems.append("the app does not take its parameters")
-        if not synthesize(context | {"maxBatchSize": "0"}):
-            problems.append("the app takes a wrong parameter")
-    return problems, ""
-
-
 def sam_is_cdk():
     with tempfile.TemporaryDirectory() as folder:
         outdir = pathlib.Path(folder)
@@ -111,6 +100,69 @@ def lint_cdk():
     return [each for each in said if ": W3005 " not in each], f"{len(names)} templates"
 
 
+def packages():
+    problems = BUILD[0].problems()
+    if problems:
+        return problems, ""
+    problems, figures = package.check_all()
+    return problems, figures if problems else f"{figures}; {package.self_test()} wrong zips, each noticed"
+
+
+def sam_built(template, folder):
+    """What is wrong with what `sam build` makes of a template: each function's code must be what was packaged."""
+    problems = run(TOOLS / "sam", "build", "--template", template, "--build-dir", folder, "--region", "eu-west-1")
+    if problems:
+        return problems
+    resources = cfn.parse((folder / "template.yaml").read_text())["Resources"]
+    for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor")):
+        code = (folder / resources[name]["Properties"]["CodeUri"]).resolve()
+        if not code.is_file() or code != package.zip_of(function).resolve():
+            problems.append(f"{name} is built from {code}, wanted {package.zip_of(function)}")
+    return problems
+
+
+def sam_build():
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        problems = sam_built(cfn.SAM, folder / "built")
+        # From elsewhere, the template's paths lead to no package.
+        elsewhere = folder / "infra" / "sam" / "template.yaml"
+        elsewhere.parent.mkdir(parents=True)
+        elsewhere.write_text(TEXT)
+        if not sam_built(elsewhere, folder / "elsewhere"):
+            problems.append("a template without its packages is built unnoticed")
+    return problems, ""
+
+
+def cdk_app():
+    """The app itself, offline and with cdk-nag: it must take what was packaged, and neither nothing nor a wrong parameter."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "out"
+
+        def synthesize(chosen):
+            # As the CLI hands over `-c name=value`, and asks for paths.
+            context = {"aws:cdk:enable-path-metadata": True} | chosen
+            command = ["env", f"CDK_CONTEXT_JSON={json.dumps(context)}", f"CDK_OUTDIR={out}", "node", "dist/bin/app.js"]
+            return run(*command, folder=same.CDK)
+
+        problems = synthesize({"maxBatchSize": "1000"})
+        if not problems:
+            made = json.loads((out / "UniqueEventBatchAggregator.template.json").read_text())
+            if '"MAX_BATCH_SIZE": "1000"' not in json.dumps(made):
+                problems.append("the app does not take its parameters")
+            names = same.names(made)
+            code = {names[key]: each["Properties"]["Code"] for key, each in made["Resources"].items() if each["Type"] == "AWS::Lambda::Function"}
+            for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor")):
+                asset = out / f"asset.{code[name]['S3Key']}"
+                if not asset.is_file() or asset.read_bytes() != package.zip_of(function).read_bytes():
+                    problems.append(f"{name} is deployed from {asset.name}, which is not what was packaged")
+        if not synthesize({"maxBatchSize": "0"}):
+            problems.append("the app takes a wrong parameter")
+        if not synthesize({"code": folder}):
+            problems.append("the app takes no code")
+    return problems, ""
+
+
 PARTS = [
     ("sam validate --lint", sam_validate),
     ("SAM, transformed: cfn-lint", lint_transformed),
@@ -120,14 +172,17 @@ PARTS = [
     ("moto", moto),
     ("CDK: build", cdk_build),
     ("CDK: vitest", cdk_tests),
-    ("CDK: app", cdk_app),
     ("SAM against CDK", sam_is_cdk),
     ("CDK: cfn-lint", lint_cdk),
     ("planted faults", planted),
+    ("packages", packages),
+    ("sam build", sam_build),
+    ("CDK: app", cdk_app),
 ]
 
 
 def main():
+    BUILD.append(package.Build())
     failed = 0
     times = []
     for name, part in PARTS:

@@ -20,12 +20,9 @@ pub struct Infra {
 
 /// Installs what is missing, and runs every check.
 pub fn run(arguments: &Infra) -> anyhow::Result<()> {
-    let infra = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("xtask is a folder of the workspace")?
-        .join("infra");
+    let infra = root()?.join("infra");
     let started = Instant::now();
-    let python = install_python(&infra.join("checks/requirements.txt"))?;
+    let python = install_python("infra", "requirements.txt")?;
     eprintln!("tools of Python: {} s", started.elapsed().as_secs());
     let started = Instant::now();
     install_node(&infra.join("cdk"))?;
@@ -38,9 +35,17 @@ pub fn run(arguments: &Infra) -> anyhow::Result<()> {
     )
 }
 
-/// A virtualenv with exactly what is required; answers its interpreter.
-fn install_python(requirements: &Path) -> anyhow::Result<PathBuf> {
-    let environment = crate::target_dir().join("tools/infra");
+/// The folder of the workspace.
+pub fn root() -> anyhow::Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("xtask is a folder of the workspace")
+}
+
+/// A virtualenv of this name with exactly what a file of `infra/checks` requires; answers its interpreter.
+pub fn install_python(name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
+    let requirements = &root()?.join("infra/checks").join(requirements);
+    let environment = crate::target_dir().join("tools").join(name);
     let python = environment.join("bin/python");
     let installed = environment.join("requirements.txt");
     let required = fs::read(requirements)?;
@@ -75,7 +80,8 @@ fn install_node(cdk: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn status(command: &mut Command) -> anyhow::Result<()> {
+/// Runs a tool, which must succeed.
+pub fn status(command: &mut Command) -> anyhow::Result<()> {
     eprintln!("> {command:?}");
     let status = command
         .status()

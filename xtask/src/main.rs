@@ -4,6 +4,7 @@
 
 mod fuzz;
 mod infra;
+mod package;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,12 @@ enum Task {
     Fuzz(fuzz::Fuzz),
     /// The templates of `infra`: everything that can be checked without an account
     Infra(infra::Infra),
+    /// Both functions as they deploy: zips in target/lambda for this machine's architecture, checked
+    Package,
+    /// A burst through `local`, with the packaged functions
+    PackageBurst(package::Burst),
+    /// A burst through ministack, which runs the packaged functions from the template's queues
+    Ministack(package::Ministack),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +56,9 @@ fn main() -> ExitCode {
         Task::Sim { arguments } => sim(&arguments),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
         Task::Infra(infra) => infra::run(&infra),
+        Task::Package => package::build(),
+        Task::PackageBurst(burst) => package::burst(&burst),
+        Task::Ministack(ministack) => package::ministack(&ministack),
     };
     match done {
         Ok(()) => {

@@ -1,4 +1,4 @@
-/** Deploys the service with what `-c name=value` chooses; `-c code=DIRECTORY` is where `cargo lambda build` put it. */
+/** Deploys the service with what `-c name=value` chooses; `-c code=DIRECTORY` is where `cargo lambda build` put the zips. */
 import * as path from 'node:path';
 
 import { App, CfnOutput, Stack, Validations } from 'aws-cdk-lib';
@@ -13,7 +13,7 @@ const stack = new Stack(app, app.node.tryGetContext('stack') ?? 'UniqueEventBatc
   description: 'Unique-event batch aggregator: bursts of events in SQS become few, large batches in which no event comes twice.',
 });
 const directory = app.node.tryGetContext('code') ?? path.join(__dirname, '../../../../target/lambda');
-const code = (name: string) => lambda.Code.fromAsset(path.join(directory, name));
+const code = (name: string) => lambda.Code.fromAsset(path.join(directory, name, 'bootstrap.zip'));
 const service = new UniqueEventBatchAggregator(stack, 'Service', {
   ...parse((name) => app.node.tryGetContext(name)),
   code: { aggregator: code('aggregator'), batchProcessor: code('batch-processor') },

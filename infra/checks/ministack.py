@@ -1,0 +1,203 @@
+"""What deploys, as it deploys: ministack creates the transformed stack and runs the packaged executables from its queues.
+
+A burst with duplicates goes in, files come out, and `loadgen audit` compares the two. `cargo xtask ministack` calls this; it
+takes a minute, and is no part of the other checks. ministack calls the functions with at most 10 messages and without a
+window, so this is about the template and the executables, not about load; and an emulator that agrees is no proof about AWS.
+
+    python ministack.py PYTHON_OF_MINISTACK LOADGEN MESSAGES
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+import boto3
+
+import cfn
+import package
+
+START_MAX_SECS = 60
+DRAIN_MAX_SECS = 150
+# More than either queue can look empty while a message is on its way from one to the other.
+QUIET_SECS = 3
+CHOSEN = {
+    "Architecture": package.ARCHITECTURE,
+    "EventId": "json:id",
+    # No more than ministack hands over.
+    "InputBatchSize": "10",
+    # The sooner a batch starts, the sooner this ends: timeout, window and 3 s after it was opened.
+    "AggregatorTimeout": "15",
+    "MaxSecondaryBatchingWindow": "5",
+    "BatchProcessorTimeout": "60",
+    "VerifyDelay": "2",
+    "AggregatorConcurrency": "2",
+}
+SET_ASIDE = ("InputDeadLetterQueue", "BatchDeadLetterQueue", "QuarantineQueue")
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def started(python, folder):
+    """ministack on a port of its own, with all that it starts; answers where. All of it ends with the block."""
+    port = free_port()
+    endpoint = f"http://127.0.0.1:{port}"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "BIND_HOST": "127.0.0.1",
+        "GATEWAY_PORT": str(port),
+        "MINISTACK_HOST": "127.0.0.1",
+        "MINISTACK_REGION": os.environ["AWS_DEFAULT_REGION"],
+        "LAMBDA_EXECUTOR": "local",
+        # What it has set itself, it sets for the functions.
+        "AWS_ENDPOINT_URL": endpoint,
+    }
+    with open(folder / "ministack.log", "w") as log:
+        # A session of its own: what ministack starts, the functions, is ended with it.
+        server = subprocess.Popen(
+            [python, "-m", "ministack"], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            answers(server, endpoint)
+            yield endpoint
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def answers(server, endpoint):
+    deadline = time.monotonic() + START_MAX_SECS
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise RuntimeError(f"ministack ended with {server.returncode}")
+        try:
+            with urllib.request.urlopen(f"{endpoint}/_ministack/health", timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise RuntimeError(f"ministack does not answer after {START_MAX_SECS} s")
+
+
+def template(chosen):
+    """The transformed template, with what ministack 1.5.33 cannot do done for it."""
+    made = cfn.transform(cfn.SAM.read_text())
+    resolver = cfn.Resolver(made, chosen)
+    for name, condition in made["Conditions"].items():
+        # Of a condition it works out no Fn::Split and no Fn::Sub: create_stack answers `InternalError`, `0`.
+        if "Fn::Split" in json.dumps(condition):
+            made["Conditions"][name] = {"Fn::Equals": [str(resolver.condition(name)), "True"]}
+    for mapping in cfn.by_type(made["Resources"], "AWS::Lambda::EventSourceMapping").values():
+        # It takes a parameter of type Number for text, and compares it with a number: the mapping never polls.
+        mapping["ScalingConfig"] = {"MaximumConcurrency": int(resolver.value(mapping["ScalingConfig"])["MaximumConcurrency"])}
+    for name in [name for name, each in made["Resources"].items() if "Metrics" in each.get("Properties", {})]:
+        # Alarms on expressions: `metric math is not supported`.
+        del made["Resources"][name]
+    return made
+
+
+class Stack:
+    """The stack on ministack."""
+
+    def __init__(self, endpoint, sink):
+        def client(service):
+            return boto3.client(service, endpoint_url=endpoint)
+
+        self.sqs, self.dynamodb, self.lambdas = client("sqs"), client("dynamodb"), client("lambda")
+        s3 = client("s3")
+        s3.create_bucket(Bucket="code", CreateBucketConfiguration={"LocationConstraint": os.environ["AWS_DEFAULT_REGION"]})
+        for function in package.FUNCTIONS:
+            s3.put_object(Bucket="code", Key=f"{function}.zip", Body=package.zip_of(function).read_bytes())
+        stacks = client("cloudformation")
+        chosen = CHOSEN | {"Sink": f"file://{sink}"}
+        stacks.create_stack(
+            StackName="stack",
+            TemplateBody=json.dumps(template(chosen)),
+            Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in chosen.items()],
+            Capabilities=["CAPABILITY_IAM"],
+        )
+        stacks.get_waiter("stack_create_complete").wait(StackName="stack", WaiterConfig={"Delay": 1, "MaxAttempts": START_MAX_SECS})
+        self.physical = {
+            each["LogicalResourceId"]: each["PhysicalResourceId"]
+            for page in stacks.get_paginator("list_stack_resources").paginate(StackName="stack")
+            for each in page["StackResourceSummaries"]
+        }
+
+    def messages(self, *queues):
+        """How many there are, whether visible, in flight or delayed."""
+        total = 0
+        for queue in queues:
+            attributes = self.sqs.get_queue_attributes(QueueUrl=self.physical[queue], AttributeNames=["All"])["Attributes"]
+            total += sum(int(attributes[f"ApproximateNumberOfMessages{state}"]) for state in ("", "NotVisible", "Delayed"))
+        return total
+
+    def batches(self):
+        """How many there are of each status."""
+        counts = {}
+        for page in self.dynamodb.get_paginator("scan").paginate(TableName=self.physical["BatchTable"], ConsistentRead=True):
+            for item in page["Items"]:
+                # Not every item there is a batch.
+                status = item.get("status", {}).get("S", "none")
+                counts[status] = counts.get(status, 0) + 1
+        return counts
+
+    def drain(self):
+        """Waits until nothing is under way any more."""
+        deadline = time.monotonic() + DRAIN_MAX_SECS
+        quiet = 0
+        while quiet < QUIET_SECS:
+            if time.monotonic() > deadline:
+                left = self.messages("InputQueue", "BatchQueue")
+                raise RuntimeError(f"{left} messages are left after {DRAIN_MAX_SECS} s; batches: {self.batches()}")
+            time.sleep(1)
+            quiet = 0 if self.messages("InputQueue", "BatchQueue") else quiet + 1
+
+
+def burst(endpoint, loadgen, messages, folder):
+    """Everything that is wrong."""
+    sink = folder / "sink"
+    sink.mkdir()
+    stack = Stack(endpoint, sink)
+    plan = ["--messages", messages, "--duplicates", "10"]
+    send = [loadgen, "send", *plan, "--queue-url", stack.physical["InputQueue"], "--endpoint-url", endpoint]
+    began = time.monotonic()
+    subprocess.run(send, check=True)
+    stack.drain()
+    print(f"drained after {time.monotonic() - began:.0f} s; batches: {stack.batches()}")
+    audit = subprocess.run([loadgen, "audit", *plan, "--dir", sink], check=False)
+    problems = [] if audit.returncode == 0 else ["the audit found what was lost, repeated or changed"]
+    return problems + [f"{queue} holds {stack.messages(queue)} messages" for queue in SET_ASIDE if stack.messages(queue)]
+
+
+def main():
+    python, loadgen, messages = sys.argv[1:]
+    with tempfile.TemporaryDirectory(prefix="ministack-") as folder:
+        folder = pathlib.Path(folder)
+        try:
+            with started(python, folder) as endpoint:
+                problems = burst(endpoint, loadgen, messages, folder)
+        except Exception:
+            print((folder / "ministack.log").read_text()[-20_000:], file=sys.stderr)
+            raise
+        if problems:
+            print((folder / "ministack.log").read_text()[-20_000:], file=sys.stderr)
+        print(*problems or ["nothing lost, nothing repeated, nothing set aside"], sep="\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
