@@ -6,13 +6,14 @@ use std::thread::JoinHandle;
 
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
-    ProjectionType, ScalarAttributeType,
+    AttributeDefinition, GlobalSecondaryIndex, KeySchemaElement, Projection,
 };
 use dynoxide::Database;
-use shared::aws::STATUS_INDEX;
 use tokio::sync::oneshot;
+
+use crate::template::{Key, Table};
 
 /// A running stand-in for DynamoDB.
 pub struct DynamoDb {
@@ -83,76 +84,56 @@ fn serve(
     })
 }
 
-/// Names of the tables.
+/// The lock table, as the stack on this machine calls it.
 pub const LOCK_TABLE: &str = "lock-table";
-/// Names of the tables.
+/// The batch table, as the stack on this machine calls it.
 pub const BATCH_TABLE: &str = "batch-table";
 /// The index of the lock table by batch.
 pub const BATCH_INDEX: &str = "batchId-index";
 
-/// Creates both tables as they are deployed.
+/// Creates a table as the template defines it.
 ///
 /// # Errors
 /// What the service says.
-pub async fn create_tables(client: &Client) -> anyhow::Result<()> {
-    let string = ScalarAttributeType::S;
-    let number = ScalarAttributeType::N;
+pub async fn create_table(client: &Client, name: &str, table: &Table) -> anyhow::Result<()> {
+    let attributes = table.attribute_definitions.iter().map(|attribute| {
+        AttributeDefinition::builder()
+            .attribute_name(&attribute.attribute_name)
+            .attribute_type(attribute.attribute_type.as_str().into())
+            .build()
+    });
+    let indexes = table.global_secondary_indexes.iter().map(|index| {
+        let projection = index.projection.projection_type.as_str();
+        GlobalSecondaryIndex::builder()
+            .index_name(&index.index_name)
+            .set_key_schema(Some(key_schema(&index.key_schema)?))
+            .projection(
+                Projection::builder()
+                    .projection_type(projection.into())
+                    .build(),
+            )
+            .build()
+    });
     client
         .create_table()
-        .table_name(LOCK_TABLE)
-        .billing_mode(BillingMode::PayPerRequest)
-        .attribute_definitions(attribute("messageId", &string)?)
-        .attribute_definitions(attribute("batchId", &string)?)
-        .attribute_definitions(attribute("seq", &number)?)
-        .key_schema(key("messageId", KeyType::Hash)?)
-        .global_secondary_indexes(index(
-            BATCH_INDEX,
-            "batchId",
-            "seq",
-            ProjectionType::KeysOnly,
-        )?)
+        .table_name(name)
+        .billing_mode(table.billing_mode.as_str().into())
+        .set_attribute_definitions(Some(attributes.collect::<Result<_, _>>()?))
+        .set_key_schema(Some(key_schema(&table.key_schema)?))
+        .set_global_secondary_indexes(Some(indexes.collect::<Result<_, _>>()?))
         .send()
         .await
-        .context("create the lock table")?;
-    client
-        .create_table()
-        .table_name(BATCH_TABLE)
-        .billing_mode(BillingMode::PayPerRequest)
-        .attribute_definitions(attribute("batchId", &string)?)
-        .attribute_definitions(attribute("status", &string)?)
-        .attribute_definitions(attribute("dueAt", &number)?)
-        .key_schema(key("batchId", KeyType::Hash)?)
-        .global_secondary_indexes(index(STATUS_INDEX, "status", "dueAt", ProjectionType::All)?)
-        .send()
-        .await
-        .context("create the batch table")?;
+        .with_context(|| format!("create table `{name}`"))?;
     Ok(())
 }
 
-fn attribute(name: &str, kind: &ScalarAttributeType) -> anyhow::Result<AttributeDefinition> {
-    Ok(AttributeDefinition::builder()
-        .attribute_name(name)
-        .attribute_type(kind.clone())
-        .build()?)
-}
-
-fn key(name: &str, kind: KeyType) -> anyhow::Result<KeySchemaElement> {
-    Ok(KeySchemaElement::builder()
-        .attribute_name(name)
-        .key_type(kind)
-        .build()?)
-}
-
-fn index(
-    name: &str,
-    hash: &str,
-    range: &str,
-    projection: ProjectionType,
-) -> anyhow::Result<GlobalSecondaryIndex> {
-    Ok(GlobalSecondaryIndex::builder()
-        .index_name(name)
-        .key_schema(key(hash, KeyType::Hash)?)
-        .key_schema(key(range, KeyType::Range)?)
-        .projection(Projection::builder().projection_type(projection).build())
-        .build()?)
+fn key_schema(keys: &[Key]) -> Result<Vec<KeySchemaElement>, BuildError> {
+    keys.iter()
+        .map(|key| {
+            KeySchemaElement::builder()
+                .attribute_name(&key.attribute_name)
+                .key_type(key.key_type.as_str().into())
+                .build()
+        })
+        .collect()
 }

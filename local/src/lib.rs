@@ -15,3 +15,4 @@ pub mod sqs;
 pub mod stack;
 pub mod summary;
 pub mod taps;
+pub mod template;

@@ -9,6 +9,7 @@ use clap::Args;
 
 use crate::faults::{FaultArgs, FaultOptions};
 use crate::lambda::Bootstrap;
+use crate::template::Template;
 
 /// The service's variables that are taken over from the environment, so that `ON_DUPLICATE=requeue local` works.
 /// Names of tables, queues and endpoints are the stack's own.
@@ -50,6 +51,9 @@ pub struct StackArgs {
     /// Run this executable as the batch processor instead of the one built in
     #[arg(long, value_name = "PATH")]
     batch_processor: Option<PathBuf>,
+    /// Take queues, tables and the functions' variables from this SAM template instead of the one built in
+    #[arg(long, value_name = "FILE")]
+    template: Option<PathBuf>,
     /// A variable for both functions, over the environment's: NAME=VALUE; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE")]
     env: Vec<String>,
@@ -91,6 +95,8 @@ pub struct StackOptions {
     pub aggregator: Bootstrap,
     /// What runs as the batch processor.
     pub batch_processor: Bootstrap,
+    /// What is deployed.
+    pub template: Template,
     /// Variables of both functions, without those the stack sets itself.
     pub variables: BTreeMap<String, String>,
     /// Where the file sink writes, if somebody chose.
@@ -128,7 +134,7 @@ impl StackArgs {
     /// Checks the flags against the environment.
     ///
     /// # Errors
-    /// A malformed `--env`, a missing executable, an output directory with something in it.
+    /// A malformed `--env`, a template that cannot be read, a missing executable, an output directory with something in it.
     pub fn resolve(&self) -> anyhow::Result<StackOptions> {
         let mut variables: BTreeMap<String, String> = DEFAULTS
             .iter()
@@ -158,6 +164,7 @@ impl StackArgs {
         Ok(StackOptions {
             aggregator: bootstrap(self.aggregator.as_ref(), "aggregator")?,
             batch_processor: bootstrap(self.batch_processor.as_ref(), "batch-processor")?,
+            template: template(self.template.as_ref())?,
             variables,
             out: self.out.clone(),
             batch_size: self.batch_size,
@@ -172,6 +179,15 @@ impl StackArgs {
             faults: self.faults.resolve()?,
         })
     }
+}
+
+fn template(path: Option<&PathBuf>) -> anyhow::Result<Template> {
+    let Some(path) = path else {
+        return Template::deployed();
+    };
+    let flag = || format!("`--template {}`", path.display());
+    let text = std::fs::read_to_string(path).with_context(flag)?;
+    Template::parse(&text).with_context(flag)
 }
 
 fn bootstrap(path: Option<&PathBuf>, built_in: &str) -> anyhow::Result<Bootstrap> {

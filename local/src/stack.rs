@@ -1,9 +1,8 @@
-//! The stack: tables, queues, functions and mappings, as they are deployed, on loopback ports of their own.
+//! The stack: tables, queues, functions and mappings of the template that is deployed, on loopback ports of their own.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use aws_config::{BehaviorVersion, Region};
@@ -13,15 +12,17 @@ use shared::protocol::batch::Status;
 use shared::time::Timestamp;
 use tokio::sync::oneshot;
 
-use crate::dynamodb::{BATCH_INDEX, BATCH_TABLE, DynamoDb, LOCK_TABLE, create_tables};
+use crate::dynamodb::{BATCH_TABLE, DynamoDb, create_table};
 use crate::faults::{Faults, Proxy, SinkDown};
 use crate::lambda::{
-    EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION,
+    Bootstrap, EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig,
+    REGION,
 };
 use crate::options::StackOptions;
 use crate::schedule::Schedule;
-use crate::sqs::{QueueAttributes, Redrive, Sqs};
+use crate::sqs::Sqs;
 use crate::taps::Taps;
+use crate::template::{self, Resources};
 
 /// Where events come in.
 pub const INPUT_QUEUE: &str = "input-queue";
@@ -34,19 +35,9 @@ pub const INPUT_DEAD_LETTER_QUEUE: &str = "input-dead-letter-queue";
 /// Where tickets go that came back too often.
 pub const BATCH_DEAD_LETTER_QUEUE: &str = "batch-dead-letter-queue";
 
-/// Window of the aggregator's mapping: what more than 10 records need.
-const BATCH_WINDOW: Duration = Duration::from_secs(1);
-/// Receives before a message is given up.
-const RECEIVES_MAX: u32 = 5;
-/// The same where duplicates wait in the queue: each visibility timeout they wait is one receive.
-const RECEIVES_MAX_REQUEUE: u32 = 1_000;
-/// The same under faults: a killed aggregator has received every message of its event once more, and a message that
-/// is set aside is lost to the audit although the service lost nothing.
+/// Receives before a message is given up under faults: a killed aggregator has received every message of its event once
+/// more, and a message that is set aside is lost to the audit although the service lost nothing.
 const RECEIVES_MAX_FAULTS: u32 = 100;
-/// Configured memory of both functions.
-const MEMORY_MB: u32 = 1_769;
-/// Longest retention, so that a dead letter outlives the queue it came from.
-const RETENTION_MAX: Duration = Duration::from_secs(14 * 24 * 3_600);
 
 /// The running stack.
 pub struct Stack {
@@ -114,10 +105,8 @@ impl Stack {
         let dynamodb = DynamoDb::start().await?;
         let config = sdk_config(&dynamodb.endpoint()).await;
         let client = aws_sdk_dynamodb::Client::new(&config);
-        create_tables(&client).await?;
 
         let sqs = Sqs::new();
-        create_queues(&sqs, options)?;
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
         let sqs_endpoint = format!("http://{}", listener.local_addr()?);
         let (sqs_stop, stopped) = oneshot::channel::<()>();
@@ -126,9 +115,6 @@ impl Stack {
         }));
         let sqs_client = aws_sdk_sqs::Client::new(&sdk_config(&sqs_endpoint).await);
 
-        for queue in [INPUT_QUEUE, BATCH_QUEUE] {
-            sqs.set_repeats(queue, faults.repeats(queue))?;
-        }
         let endpoints = Endpoints {
             dynamodb: dynamodb.endpoint(),
             sqs: sqs_endpoint,
@@ -146,64 +132,85 @@ impl Stack {
             dynamodb: behind(&proxies[0], &endpoints.dynamodb),
             sqs: behind(&proxies[1], &endpoints.sqs),
         };
-        let variables = variables(options, &seen_by_functions, &out);
+        let parameters = options.template.parameters_for(&options.variables);
+        let resources = options.template.resolve(&parameters, &|queue| {
+            queue_url(&seen_by_functions.sqs, queue)
+        })?;
+        for (name, table) in &resources.tables {
+            create_table(&client, name, table).await?;
+        }
+        create_queues(&sqs, &resources, options)?;
+        for queue in [INPUT_QUEUE, BATCH_QUEUE] {
+            sqs.set_repeats(queue, faults.repeats(queue))?;
+        }
+
+        let changed = changed_variables(options, &seen_by_functions, &out);
         let taps = Taps::default();
-        let function =
-            |name: &str, bootstrap: &crate::lambda::Bootstrap, timeout, concurrency, kills| {
-                let config = FunctionConfig {
-                    name: name.to_owned(),
-                    bootstrap: bootstrap.clone(),
-                    variables: variables.clone(),
-                    timeout,
-                    memory_mb: MEMORY_MB,
-                    concurrency_per_environment: concurrency,
-                };
-                let (watch, show) = (Arc::clone(&watch), taps.sink(options.logs));
-                let faults = Arc::clone(&faults);
-                let logs = move |line: &LogLine| {
-                    faults.heard(&line.text);
-                    watch(line);
-                    show(line);
-                };
-                Function::with_kills(config, Arc::new(logs), kills)
+        let function = |deployed: &template::Function,
+                        name: &str,
+                        bootstrap: &Bootstrap,
+                        timeout,
+                        concurrency,
+                        kills| {
+            let mut variables = deployed.variables.clone();
+            variables.extend(changed.clone());
+            let config = FunctionConfig {
+                name: name.to_owned(),
+                bootstrap: bootstrap.clone(),
+                variables,
+                timeout,
+                memory_mb: deployed.memory_mb,
+                concurrency_per_environment: concurrency,
             };
-        let concurrency = options.concurrency_per_environment;
+            let (watch, show) = (Arc::clone(&watch), taps.sink(options.logs));
+            let faults = Arc::clone(&faults);
+            let logs = move |line: &LogLine| {
+                faults.heard(&line.text);
+                watch(line);
+                show(line);
+            };
+            Function::with_kills(config, Arc::new(logs), kills)
+        };
+        let deployed_aggregator = resources.function("aggregator")?;
         let aggregator = function(
+            deployed_aggregator,
             "aggregator",
             &options.aggregator,
             options.aggregator_timeout,
-            concurrency,
+            options.concurrency_per_environment,
             faults.aggregator_kills(),
         );
+        let deployed_batch_processor = resources.function("batch-processor")?;
         let batch_processor = function(
+            deployed_batch_processor,
             "batch-processor",
             &options.batch_processor,
             options.batch_processor_timeout,
             1,
             faults.batch_processor_kills(),
         );
+        let mapping = |deployed: &template::Mapping, batch_size, concurrency_max| MappingConfig {
+            queue: deployed.queue().to_owned(),
+            batch_size,
+            window: deployed.window,
+            concurrency_max,
+            report_batch_item_failures: deployed.reports_batch_item_failures(),
+        };
+        let input = &deployed_aggregator.mapping;
         let input_mapping = EventSourceMapping::start(
             sqs.clone(),
             aggregator.clone(),
-            MappingConfig {
-                queue: INPUT_QUEUE.to_owned(),
-                batch_size: options.batch_size,
-                window: BATCH_WINDOW,
-                concurrency_max: options.aggregators,
-                report_batch_item_failures: true,
-            },
+            mapping(input, options.batch_size, options.aggregators),
         )?;
+        let tickets = &deployed_batch_processor.mapping;
         let batch_mapping = EventSourceMapping::start(
             sqs.clone(),
             batch_processor.clone(),
-            MappingConfig {
-                queue: BATCH_QUEUE.to_owned(),
-                batch_size: 1,
-                window: Duration::ZERO,
-                concurrency_max: options.batch_processors,
-                report_batch_item_failures: true,
-            },
+            mapping(tickets, tickets.batch_size, options.batch_processors),
         )?;
+        let mut variables = deployed_batch_processor.variables.clone();
+        variables.extend(deployed_aggregator.variables.clone());
+        variables.extend(changed);
         let schedule = options
             .sweep_every
             .map(|every| Schedule::start(batch_processor.clone(), every));
@@ -306,8 +313,8 @@ fn queue_url(endpoint: &str, queue: &str) -> String {
     format!("{endpoint}/{}/{queue}", crate::lambda::ACCOUNT_ID)
 }
 
-/// The variables of both functions: what the stack knows, then what was asked for.
-fn variables(
+/// The variables that differ from the template's: what is of this machine, then what was asked for.
+fn changed_variables(
     options: &StackOptions,
     Endpoints { dynamodb, sqs }: &Endpoints,
     out: &Path,
@@ -315,11 +322,6 @@ fn variables(
     let mut variables: BTreeMap<String, String> = [
         ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.clone()),
         ("AWS_ENDPOINT_URL_SQS", sqs.clone()),
-        ("DDB_LOCK_TABLE", LOCK_TABLE.to_owned()),
-        ("DDB_BATCH_TABLE", BATCH_TABLE.to_owned()),
-        ("DDB_BATCH_INDEX", BATCH_INDEX.to_owned()),
-        ("BATCH_QUEUE_URL", queue_url(sqs, BATCH_QUEUE)),
-        ("QUARANTINE_SQS_URL", queue_url(sqs, QUARANTINE_QUEUE)),
         ("SINK", format!("file://{}", out.display())),
     ]
     .map(|(name, value)| (name.to_owned(), value))
@@ -328,58 +330,38 @@ fn variables(
     variables
 }
 
-fn create_queues(sqs: &Sqs, options: &StackOptions) -> anyhow::Result<()> {
-    let requeue = options
-        .variables
-        .get("ON_DUPLICATE")
-        .is_some_and(|rule| rule == "requeue");
-    let kept = || QueueAttributes {
-        retention: RETENTION_MAX,
-        ..QueueAttributes::default()
-    };
-    for queue in [
-        INPUT_DEAD_LETTER_QUEUE,
-        BATCH_DEAD_LETTER_QUEUE,
-        QUARANTINE_QUEUE,
-    ] {
-        sqs.create_queue(queue, kept())?;
-    }
-    // AWS's rule: six times the function's timeout, and the mapping's window.
-    // Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
-    let fed = |timeout: Duration, window: Duration, dead_letter_queue: &str, receives_max| {
-        QueueAttributes {
-            visibility_timeout: 6 * timeout + window,
-            redrive: Some(Redrive {
-                dead_letter_queue: dead_letter_queue.to_owned(),
-                receives_max,
-            }),
-            ..QueueAttributes::default()
+/// Creates the template's queues. The visibility timeout follows the functions' timeouts, which are shorter here than the
+/// template allows, by the template's rule: six times the timeout, and the window.
+fn create_queues(sqs: &Sqs, resources: &Resources, options: &StackOptions) -> anyhow::Result<()> {
+    // A dead-letter queue must be there before the queue that names it.
+    let (sources, targets): (Vec<_>, Vec<_>) = resources
+        .queues
+        .iter()
+        .partition(|(_, queue)| queue.redrive_policy.is_some());
+    let fed = [
+        (
+            resources.function("aggregator")?,
+            options.aggregator_timeout,
+        ),
+        (
+            resources.function("batch-processor")?,
+            options.batch_processor_timeout,
+        ),
+    ];
+    for (name, queue) in targets.into_iter().chain(sources) {
+        let mut attributes = queue.attributes();
+        for (function, timeout) in fed {
+            if function.mapping.queue() == name {
+                attributes.visibility_timeout = 6 * timeout + function.mapping.window;
+            }
         }
-    };
-    let receives_max_tickets = if options.faults.any() {
-        RECEIVES_MAX_FAULTS
-    } else {
-        RECEIVES_MAX
-    };
-    let receives_max = if requeue {
-        RECEIVES_MAX_REQUEUE
-    } else {
-        receives_max_tickets
-    };
-    let input = fed(
-        options.aggregator_timeout,
-        BATCH_WINDOW,
-        INPUT_DEAD_LETTER_QUEUE,
-        receives_max,
-    );
-    sqs.create_queue(INPUT_QUEUE, input)?;
-    let batch = fed(
-        options.batch_processor_timeout,
-        Duration::ZERO,
-        BATCH_DEAD_LETTER_QUEUE,
-        receives_max_tickets,
-    );
-    sqs.create_queue(BATCH_QUEUE, batch)?;
+        if let Some(redrive) = attributes.redrive.as_mut()
+            && options.faults.any()
+        {
+            redrive.receives_max = redrive.receives_max.max(RECEIVES_MAX_FAULTS);
+        }
+        sqs.create_queue(name, attributes)?;
+    }
     Ok(())
 }
 

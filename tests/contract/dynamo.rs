@@ -1,25 +1,22 @@
 //! An embedded DynamoDB over HTTP, and stores on fresh tables of it.
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
-    ProjectionType, ScalarAttributeType,
-};
 use dynoxide::Database;
 use dynoxide::server::serve_with_shutdown;
-use shared::aws::{DynamoBatchStore, DynamoLockStore, STATUS_INDEX};
+pub use local::dynamodb::BATCH_INDEX;
+use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_table};
+use local::template::{Resources, Template};
+use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use tokio::net::TcpListener;
-
-/// The index of every lock table.
-pub const BATCH_INDEX: &str = "batchId-index";
 
 /// Where the database of this process listens. It has a thread of its own, as its work blocks, and lives as long as
 /// the process.
@@ -70,91 +67,30 @@ pub fn client() -> Client {
 
 fn new_table(kind: &str) -> String {
     static TABLES: AtomicU32 = AtomicU32::new(0);
-    format!("{kind}-table-{}", TABLES.fetch_add(1, Ordering::Relaxed))
+    format!("{kind}-{}", TABLES.fetch_add(1, Ordering::Relaxed))
 }
 
-/// An index, or a table's key: attribute names and types.
-type Keys<'a> = [(&'a str, KeyType)];
-
-fn schema(keys: &Keys<'_>) -> Vec<KeySchemaElement> {
-    let element = |(name, kind): &(&str, KeyType)| {
-        KeySchemaElement::builder()
-            .attribute_name(*name)
-            .key_type(kind.clone())
-            .build()
-            .unwrap()
-    };
-    keys.iter().map(element).collect()
-}
-
-async fn create_table(
-    client: &Client,
-    table: &str,
-    hash: &str,
-    (index, keys, projection): (&str, &Keys<'_>, ProjectionType),
-    attributes: &[(&str, ScalarAttributeType)],
-) {
-    let definition = |(name, kind): &(&str, ScalarAttributeType)| {
-        AttributeDefinition::builder()
-            .attribute_name(*name)
-            .attribute_type(kind.clone())
-            .build()
-            .unwrap()
-    };
-    let index = GlobalSecondaryIndex::builder()
-        .index_name(index)
-        .set_key_schema(Some(schema(keys)))
-        .projection(Projection::builder().projection_type(projection).build())
-        .build()
-        .unwrap();
-    client
-        .create_table()
-        .table_name(table)
-        .billing_mode(BillingMode::PayPerRequest)
-        .set_attribute_definitions(Some(attributes.iter().map(definition).collect()))
-        .set_key_schema(Some(schema(&[(hash, KeyType::Hash)])))
-        .global_secondary_indexes(index)
-        .send()
+/// A fresh table, as the template defines it that is deployed.
+async fn table(client: &Client, kind: &str) -> String {
+    static DEPLOYED: LazyLock<Resources> = LazyLock::new(|| {
+        let template = Template::deployed().unwrap();
+        template.resolve(&BTreeMap::new(), &str::to_owned).unwrap()
+    });
+    let name = new_table(kind);
+    create_table(client, &name, &DEPLOYED.tables[kind])
         .await
         .unwrap();
+    name
 }
 
 /// A fresh lock table.
 pub async fn lock_table(client: &Client) -> String {
-    let table = new_table("lock");
-    let keys = [("batchId", KeyType::Hash), ("seq", KeyType::Range)];
-    create_table(
-        client,
-        &table,
-        "messageId",
-        (BATCH_INDEX, &keys, ProjectionType::KeysOnly),
-        &[
-            ("messageId", ScalarAttributeType::S),
-            ("batchId", ScalarAttributeType::S),
-            ("seq", ScalarAttributeType::N),
-        ],
-    )
-    .await;
-    table
+    table(client, LOCK_TABLE).await
 }
 
 /// A fresh batch table.
 pub async fn batch_table(client: &Client) -> String {
-    let table = new_table("batch");
-    let keys = [("status", KeyType::Hash), ("dueAt", KeyType::Range)];
-    create_table(
-        client,
-        &table,
-        "batchId",
-        (STATUS_INDEX, &keys, ProjectionType::All),
-        &[
-            ("batchId", ScalarAttributeType::S),
-            ("status", ScalarAttributeType::S),
-            ("dueAt", ScalarAttributeType::N),
-        ],
-    )
-    .await;
-    table
+    table(client, BATCH_TABLE).await
 }
 
 /// A lock store on a fresh table.

@@ -131,17 +131,16 @@ async fn a_full_batch_does_not_wait_for_its_window() {
 
 #[tokio::test]
 async fn work_that_does_not_fit_an_invocation_is_given_back_in_time_and_done_later() {
-    // One write at a time, and one second for them.
+    // A second for the work, and writes for several: all of them change the index under one key.
     let mut setup = Setup::new()
-        .var("WRITE_MODE", "put")
-        .var("WRITE_CONCURRENCY", 1)
-        .var("MAX_BATCH_SIZE", 2_000)
+        .var("INDEX_SHARDS", 1)
         .redeliver(INPUT_QUEUE, Duration::from_secs(4), 1_000)
         .redeliver(BATCH_QUEUE, Duration::from_secs(4), 1_000);
     setup.options.aggregator_timeout = Duration::from_secs(2);
     setup.options.batch_processor_timeout = Duration::from_secs(2);
+    setup.options.faults.partition_limit = Some(100);
     let rig = setup.start().await;
-    let plan = plan(8, 4_000, 10.0);
+    let plan = plan(8, 600, 10.0);
     rig.burst(&plan).await;
     rig.until_drained().await;
     rig.audit(&plan, DuplicateRule::Drop);

@@ -93,11 +93,36 @@ async fn a_burst_is_the_default_and_ends_with_a_verdict_for_people() {
 }
 
 #[tokio::test]
+async fn a_template_of_ones_own_makes_the_queues_and_tells_the_functions_what_it_says() {
+    let deployed = include_str!("../../infra/sam/template.yaml");
+    let changed = deployed.replace(
+        "Default: 50000\n    MinValue: 1\n    MaxValue: 500000",
+        "Default: 50",
+    );
+    assert_ne!(changed, deployed, "the template has another MaxBatchSize");
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let template = directory.path().join("template.yaml");
+    std::fs::write(&template, changed).expect("it can be written");
+    let template = template.to_str().expect("paths here are text");
+    let mut arguments = vec!["--messages", "200", "--duplicates", "0", "--json"];
+    arguments.extend(["--template", template]);
+    arguments.extend(SHORT);
+    let (code, out, err) = local(&arguments).await;
+    assert_eq!(code, Some(0), "{out}\n{err}");
+    let summary: Value = serde_json::from_str(&out).expect("standard output is one JSON object");
+    let batches = summary["audit"]["batches"]["count"].as_u64();
+    assert!(batches.is_some_and(|batches| batches >= 4), "{summary}");
+}
+
+#[tokio::test]
 async fn a_command_line_that_makes_no_sense_is_refused_with_its_reason() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     std::fs::write(directory.path().join("file"), "of another burst").expect("it can be written");
     let taken = directory.path().to_str().expect("paths here are text");
-    let cases: [(&[&str], &str); 9] = [
+    let template = directory.path().join("template.yaml");
+    std::fs::write(&template, "Description: nothing").expect("it can be written");
+    let template = template.to_str().expect("paths here are text");
+    let cases: [(&[&str], &str); 11] = [
         (&["--no-such-flag"], "--no-such-flag"),
         (&["no-such-command"], "no-such-command"),
         (&["--messages", "some"], "some"),
@@ -107,6 +132,8 @@ async fn a_command_line_that_makes_no_sense_is_refused_with_its_reason() {
         (&["--aggregator", "/no/such/file"], "/no/such/file"),
         (&["--aggregators", "1"], "concurrency `1`"),
         (&["--out", taken], "is not empty"),
+        (&["--template", "/no/such/file"], "--template /no/such/file"),
+        (&["--template", template], "there are no `Resources`"),
     ];
     for (arguments, words) in cases {
         let (code, out, err) = local(arguments).await;

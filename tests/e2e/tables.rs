@@ -1,13 +1,15 @@
 //! Tables that are missing, and a DynamoDB that does not answer.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_dynamodb::types::Select;
-use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_tables};
+use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_table};
 use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE};
+use local::template::Template;
 
 use crate::events::{body, event, failures};
 use crate::output::sorted;
@@ -117,7 +119,12 @@ async fn messages_sent_before_the_tables_exist_are_delivered_once_they_do() {
     })
     .await;
     assert_eq!(rig.depth(INPUT_QUEUE), IDS.len());
-    create_tables(&client).await.expect("the tables are gone");
+    let template = Template::deployed().expect("it can be read");
+    let resources = template.resolve(&BTreeMap::new(), &str::to_owned);
+    for (name, table) in &resources.expect("it can be worked out").tables {
+        let created = create_table(&client, name, table).await;
+        created.expect("the table is gone");
+    }
     rig.until_drained().await;
     assert_eq!(rig.delivered_ids(), sorted(IDS));
     rig.end().await;

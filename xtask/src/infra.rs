@@ -1,8 +1,10 @@
 //! The checks of the templates in `infra`. What they are is in `infra/checks/main.py`; here is what they need.
 //!
-//! Python 3.11 and node 20 must be there. Everything else is installed at the versions pinned in
+//! Python from 3.11 on must be there. Everything else, node included, is installed at the versions pinned in
 //! `infra/checks/requirements.txt` and `infra/cdk/package-lock.json`, into folders that git ignores.
 
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +16,7 @@ use anyhow::{Context, anyhow, ensure};
 use crate::package;
 
 /// What `cargo xtask infra` is told.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub struct Infra {
     /// Ask the linters about every wrong template, not only where nothing else catches it; some minutes more
     #[arg(long)]
@@ -31,13 +33,15 @@ pub fn run(arguments: &Infra) -> anyhow::Result<()> {
         let build = scope.spawn(|| package::build().inspect(|()| say("packages")));
         let python = install_python("infra", "requirements.txt")?;
         say("tools of Python");
-        install_node(&root()?.join("infra/cdk"))?;
-        say("tools of node");
+        let path = path_with_tools_of(&python)?;
+        install_node_packages(&root()?.join("infra/cdk"), &path)?;
+        say("packages of node");
         let check = |flag: Option<&str>| {
             status(
                 Command::new(&python)
                     .arg("main.py")
                     .args(flag)
+                    .env("PATH", &path)
                     .current_dir(&checks),
             )
         };
@@ -68,7 +72,8 @@ pub fn install_python(name: &str, requirements: &str) -> anyhow::Result<PathBuf>
         Command::new("python3")
             .args(["-m", "venv", "--clear"])
             .arg(&environment),
-    )?;
+    )
+    .context("a virtualenv needs Python 3.11 or later, with its module `venv`")?;
     status(
         Command::new(&python)
             .args(["-m", "pip", "install", "--quiet"])
@@ -80,14 +85,28 @@ pub fn install_python(name: &str, requirements: &str) -> anyhow::Result<PathBuf>
     Ok(python)
 }
 
+/// The search path, with the programs of a virtualenv first: node among them.
+pub fn path_with_tools_of(python: &Path) -> anyhow::Result<OsString> {
+    let tools = python.parent().map(Path::to_owned);
+    let others = env::var_os("PATH").unwrap_or_default();
+    Ok(env::join_paths(
+        tools.into_iter().chain(env::split_paths(&others)),
+    )?)
+}
+
 /// The packages of the lock file, in `node_modules`.
-fn install_node(cdk: &Path) -> anyhow::Result<()> {
+fn install_node_packages(cdk: &Path, path: &OsStr) -> anyhow::Result<()> {
     let installed = cdk.join("node_modules/.installed-lock.json");
     let locked = fs::read(cdk.join("package-lock.json"))?;
     if fs::read(&installed).is_ok_and(|there| there == locked) {
         return Ok(());
     }
-    status(Command::new("npm").arg("ci").current_dir(cdk))?;
+    status(
+        Command::new("npm")
+            .arg("ci")
+            .env("PATH", path)
+            .current_dir(cdk),
+    )?;
     fs::write(installed, locked)?;
     Ok(())
 }

@@ -23,7 +23,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Everything: format, lints, purity, every test
+    /// Everything: format, lints, purity, every test, the templates
     Test,
     /// Format and lints alone
     Lint,
@@ -50,7 +50,10 @@ enum Task {
 fn main() -> ExitCode {
     let started = Instant::now();
     let done = match Cli::parse().task {
-        Task::Test => lint().and_then(|()| purity()).and_then(|()| test()),
+        Task::Test => lint()
+            .and_then(|()| purity())
+            .and_then(|()| test())
+            .and_then(|()| infra::run(&infra::Infra::default())),
         Task::Lint => lint(),
         Task::Purity => purity(),
         Task::Sim { arguments } => sim(&arguments),
@@ -120,7 +123,8 @@ fn test() -> anyhow::Result<()> {
     // The end to end suite runs the executables that deploy, and an example: they must be there, and up to date. All
     // targets, so that this build has the features of the next one and nothing is built twice.
     cargo(&["build", "--workspace", "--all-targets"])?;
-    cargo(&["test", "--workspace"])?;
+    // More threads than cores: most of the time of the longest suite is waits for timeouts.
+    cargo(&["test", "--workspace", "--", "--test-threads", "6"])?;
     // Once more with its planted bugs, which nothing else is built with.
     cargo(&[
         "test",

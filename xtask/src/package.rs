@@ -2,7 +2,6 @@
 //!
 //! What is demanded of the zips is in `infra/checks/package.py`.
 
-use std::env;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -44,12 +43,7 @@ pub fn build() -> anyhow::Result<()> {
     let python = infra::install_python("package", "package-requirements.txt")?;
     let tools = python.parent().context("an interpreter is in a folder")?;
     // cargo-lambda links with the zig of the first Python in PATH.
-    let path = env::var_os("PATH").unwrap_or_default();
-    let path = env::join_paths(
-        [tools.to_owned()]
-            .into_iter()
-            .chain(env::split_paths(&path)),
-    )?;
+    let path = infra::path_with_tools_of(&python)?;
     let mut command = Command::new(tools.join("cargo-lambda"));
     command
         .args(["lambda", "build", "--release", "--locked"])
