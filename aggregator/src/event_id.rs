@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use jmespath::ast::Ast;
-use jmespath::{Rcvar, Variable};
+use jmespath::{Context, DEFAULT_RUNTIME, Rcvar, Variable};
+
+use crate::paths::Plain;
 
 /// Largest step of a slice: no list in a body of 1 MB is longer. The library adds the step to a position in 32 bits,
 /// which must not overflow.
@@ -41,7 +43,10 @@ pub enum ExpressionError {
 
 /// A JMESPath expression whose result is one text.
 #[derive(Clone)]
-pub struct Expression(jmespath::Expression<'static>);
+pub struct Expression {
+    compiled: jmespath::Expression<'static>,
+    plain: Option<Plain>,
+}
 
 impl Expression {
     /// The text the expression finds in a JSON body. A list joins to one text, by `|`; a `|` or `\` inside a member
@@ -50,13 +55,15 @@ impl Expression {
     /// # Errors
     /// [`ExpressionError`]; the same body fails every time.
     pub fn text(&self, body: &Rcvar) -> Result<String, ExpressionError> {
-        let expression = || self.0.as_str().to_owned();
-        let found = self
-            .0
-            .search(body)
-            .map_err(|error| ExpressionError::Evaluation {
-                expression: expression(),
-                message: error.reason.to_string(),
+        let expression = || self.compiled.as_str().to_owned();
+        // Not by `search`, which serialises the body into another one first.
+        let mut context = Context::new(self.compiled.as_str(), &DEFAULT_RUNTIME);
+        let found =
+            jmespath::interpret(body, self.compiled.as_ast(), &mut context).map_err(|error| {
+                ExpressionError::Evaluation {
+                    expression: expression(),
+                    message: error.reason.to_string(),
+                }
             })?;
         let no_text = |value: &Variable| ExpressionError::NoText {
             expression: expression(),
@@ -72,13 +79,9 @@ impl Expression {
             Variable::Array(members) => {
                 let texts: Result<Vec<String>, _> = members
                     .iter()
-                    .map(|member| {
-                        scalar(member)
-                            .map(|text| escape(&text))
-                            .ok_or_else(|| no_text(member))
-                    })
+                    .map(|member| scalar(member).ok_or_else(|| no_text(member)))
                     .collect();
-                Ok(texts?.join("|"))
+                Ok(join(&texts?))
             }
             value => match scalar(value) {
                 Some(text) if text.is_empty() => Err(ExpressionError::Nothing {
@@ -89,10 +92,28 @@ impl Expression {
             },
         }
     }
+
+    /// The fields it names, if it does nothing else.
+    pub(crate) fn plain(&self) -> Option<&Plain> {
+        self.plain.as_ref()
+    }
 }
 
-fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('|', "\\|")
+/// The one text of a list.
+pub(crate) fn join<T: AsRef<str>>(members: &[T]) -> String {
+    let mut joined = String::new();
+    for (index, member) in members.iter().enumerate() {
+        if index > 0 {
+            joined.push('|');
+        }
+        for letter in member.as_ref().chars() {
+            if matches!(letter, '\\' | '|') {
+                joined.push('\\');
+            }
+            joined.push(letter);
+        }
+    }
+    joined
 }
 
 /// The one text of a scalar. Numbers that are not whole, or do not fit 64 bits, have none: they would be read as
@@ -136,7 +157,10 @@ impl FromStr for Expression {
             step if step > SLICE_STEP_MAX => Err(format!(
                 "a slice has the step `{step}`, at most {SLICE_STEP_MAX} is allowed"
             )),
-            _ => Ok(Expression(compiled)),
+            _ => Ok(Expression {
+                plain: Plain::of(compiled.as_ast()),
+                compiled,
+            }),
         }
     }
 }
@@ -173,13 +197,13 @@ fn step_max(ast: &Ast) -> i32 {
 
 impl fmt::Debug for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Expression({})", self.0.as_str())
+        write!(f, "Expression({})", self.compiled.as_str())
     }
 }
 
 impl PartialEq for Expression {
     fn eq(&self, other: &Expression) -> bool {
-        self.0.as_str() == other.0.as_str()
+        self.compiled.as_str() == other.compiled.as_str()
     }
 }
 

@@ -5,9 +5,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use aws_lambda_events::event::sqs::SqsBatchResponse;
 use futures::future::BoxFuture;
 use lambda_runtime::Diagnostic;
+use serde_json::value::RawValue;
 use shared::calls::Budget;
 use shared::ids::{EventId, SourceArn, SqsMessageId};
 use shared::metrics::Metrics;
@@ -22,7 +23,7 @@ use crate::attempts::Settled;
 use crate::claims::{Budgets, Leader};
 use crate::config::Config;
 use crate::current::CurrentBatches;
-use crate::records::{self, Bad, Good, NoMessageId, Record};
+use crate::records::{self, Bad, EventError, Good, Record};
 
 /// What the aggregator needs of the world.
 pub trait Ports: Send + Sync + 'static {
@@ -67,15 +68,16 @@ pub struct Invocation {
 /// Why a whole event fails.
 #[derive(Debug, thiserror::Error)]
 pub enum HandlerError {
-    /// A message cannot be named in the answer.
+    /// Its messages cannot be named in the answer.
     #[error(transparent)]
-    NoMessageId(#[from] NoMessageId),
+    Event(#[from] EventError),
 }
 
 impl From<HandlerError> for Diagnostic {
     fn from(error: HandlerError) -> Diagnostic {
         let error_type = match error {
-            HandlerError::NoMessageId(_) => "NoMessageId",
+            HandlerError::Event(EventError::Malformed(_)) => "MalformedEvent",
+            HandlerError::Event(EventError::NoMessageId(_)) => "NoMessageId",
         };
         Diagnostic {
             error_type: error_type.to_owned(),
@@ -150,13 +152,13 @@ impl<P: Ports> Handler<P> {
         request.await
     }
 
-    /// Handles one event.
+    /// Handles one event, as Lambda hands it over.
     ///
     /// # Errors
     /// [`HandlerError`] only before anything was claimed: an error brings the whole event back.
     pub fn handle<'a>(
         &'a self,
-        event: SqsEvent,
+        event: Box<RawValue>,
         invocation: &'a Invocation,
     ) -> BoxFuture<'a, Result<SqsBatchResponse, HandlerError>> {
         // Boxed here, where the ports are still abstract: that it is `Send` follows from their bounds. With the
@@ -166,11 +168,12 @@ impl<P: Ports> Handler<P> {
 
     async fn handle_event(
         &self,
-        event: SqsEvent,
+        event: Box<RawValue>,
         invocation: &Invocation,
     ) -> Result<SqsBatchResponse, HandlerError> {
         let started = self.ports.clock().now();
-        let records = records::read(event, &self.config, started)?;
+        let records = records::read(event.get(), &self.config, started)?;
+        drop(event);
         let budgets = self.budgets(invocation.deadline);
         if !budgets.claims.open() {
             let margin_ms = self.config.common.deadline_margin.as_millis() as u64;
@@ -190,10 +193,7 @@ impl<P: Ports> Handler<P> {
             }
             let metrics = metrics.entry(&record.source).or_default();
             metrics.count("Received", 1);
-            verdict
-                .metric()
-                .into_iter()
-                .for_each(|name| metrics.count(name, 1));
+            verdict.metrics().for_each(|name| metrics.count(name, 1));
         }
         self.report(metrics, &tally, invocation, started, failed.len());
         let mut response = SqsBatchResponse::default();
@@ -354,21 +354,17 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn metric(&self) -> Vec<&'static str> {
-        let mut names = match self.outcome {
-            Outcome::Claimed => vec!["Claimed"],
-            Outcome::Redelivered | Outcome::RedeliveredLate => vec!["Redelivered"],
-            Outcome::Duplicate => vec!["Duplicates"],
-            Outcome::Conflict => vec!["Conflicts"],
-            Outcome::Unstorable | Outcome::Failed => vec![],
+    fn metrics(&self) -> impl Iterator<Item = &'static str> {
+        let outcome = match self.outcome {
+            Outcome::Claimed => Some("Claimed"),
+            Outcome::Redelivered | Outcome::RedeliveredLate => Some("Redelivered"),
+            Outcome::Duplicate => Some("Duplicates"),
+            Outcome::Conflict => Some("Conflicts"),
+            Outcome::Unstorable | Outcome::Failed => None,
         };
-        if self.quarantined {
-            names.push("Quarantined");
-        }
-        if !self.success {
-            names.push("Failed");
-        }
-        names
+        let quarantined = self.quarantined.then_some("Quarantined");
+        let failed = (!self.success).then_some("Failed");
+        [outcome, quarantined, failed].into_iter().flatten()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The aggregator: takes SQS events, claims each message into a batch, and answers which messages must come back.
 //!
-//! One invocation, in order: [`records`] reads every message, a bad one alone; [`claims`] seats and claims them in
+//! One invocation, in order: [`records`] reads every message of the [`event`], a bad one alone; [`claims`] seats and claims them in
 //! rounds, opening and sealing batches as it goes ([`batches`], [`attempts`]); the counts are written to the batch
 //! records; only then is anything answered with success. What happens to be decided is decided in
 //! [`shared::protocol`]; here it is carried out.
@@ -9,7 +9,9 @@
 //! has counted or witnessed it. No clock is part of that argument.
 
 pub mod config;
+pub mod event;
 pub mod event_id;
+pub mod paths;
 pub mod records;
 
 #[cfg(feature = "function")]

@@ -1,9 +1,11 @@
 //! Reading an SQS event: every message by itself, a bad one alone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
+use aws_lambda_events::event::sqs::SqsMessageAttribute;
 use jmespath::{Rcvar, Variable};
 use shared::ids::{BatchKey, BodyHash, EventId, IdError, SourceArn, SqsMessageId};
 use shared::limits::DYNAMODB_ITEM_BYTES_MAX;
@@ -11,8 +13,13 @@ use shared::protocol::allocator::Slot;
 use shared::protocol::claim::Candidate;
 use shared::time::Timestamp;
 
-use crate::config::Config;
-use crate::event_id::{EventIdRule, ExpressionError};
+use crate::config::{BATCH_KEY, Config, EVENT_ID};
+use crate::event::{Body, Event, MalformedEvent, Message, Text};
+use crate::event_id::{EventIdRule, Expression, ExpressionError};
+use crate::paths::{Found, Paths};
+
+/// The source of what names none.
+const NO_SOURCE: &str = "unknown";
 
 /// What is wrong with a message that can never be claimed.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +63,18 @@ pub enum BadRecord {
     },
 }
 
-/// The event names nothing that could be answered for: not an SQS event, or a message without an id.
+/// The event names nothing that could be answered for: only failing it whole loses nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum EventError {
+    /// It is no SQS event.
+    #[error(transparent)]
+    Malformed(#[from] MalformedEvent),
+    /// It has a message without an id.
+    #[error(transparent)]
+    NoMessageId(#[from] NoMessageId),
+}
+
+/// A message cannot be named in the answer.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "record {index} of the event has no message id; nothing can be reported for it, so the event fails whole"
@@ -100,145 +118,180 @@ pub struct Bad {
 /// Reads every message of an event.
 ///
 /// # Errors
-/// [`NoMessageId`] when a message cannot be named in the answer: then only failing the whole event loses nothing.
-pub fn read(event: SqsEvent, config: &Config, now: Timestamp) -> Result<Vec<Record>, NoMessageId> {
-    event
-        .records
-        .into_iter()
-        .enumerate()
-        .map(|(index, message)| read_one(index, message, config, now))
-        .collect()
-}
-
-fn read_one(
-    index: usize,
-    message: SqsMessage,
-    config: &Config,
-    now: Timestamp,
-) -> Result<Record, NoMessageId> {
-    let id = message
-        .message_id
-        .as_deref()
-        .and_then(|id| SqsMessageId::try_from(id).ok());
-    let sqs_message_id = id.ok_or(NoMessageId { index })?;
-    // A direct invocation may leave the ARN out; such records share the batches of one nameless source.
-    let arn = message.event_source_arn.as_deref().unwrap_or("unknown");
-    let source = SourceArn::try_from(arn).unwrap_or_else(|_| {
-        SourceArn::try_from("unknown").expect("a short constant is a valid source")
-    });
-    let body: Arc<str> = message.body.as_deref().unwrap_or_default().into();
-    let mut event_id = None;
-    let content = content(
-        &message,
-        &sqs_message_id,
-        &source,
-        &body,
-        config,
-        now,
-        &mut event_id,
-    )
-    .map_err(|reason| Bad {
-        reason,
-        event_id,
-        body,
-    });
-    Ok(Record {
-        sqs_message_id,
-        source,
-        content,
-    })
-}
-
-fn content(
-    message: &SqsMessage,
-    sqs_message_id: &SqsMessageId,
-    source: &SourceArn,
-    body: &Arc<str>,
-    config: &Config,
-    now: Timestamp,
-    event_id_read: &mut Option<EventId>,
-) -> Result<Good, BadRecord> {
-    if message.body.is_none() {
-        return Err(BadRecord::NoBody);
+/// [`EventError`]; the same event fails every time.
+pub fn read(event: &str, config: &Config, now: Timestamp) -> Result<Vec<Record>, EventError> {
+    let messages = Event::parse(event)?.records;
+    let mut reader = Reader::new(config, now);
+    let mut records = Vec::with_capacity(messages.len());
+    for (index, message) in messages.into_iter().enumerate() {
+        records.push(reader.read(message).ok_or(NoMessageId { index })?);
     }
-    let body_hash = BodyHash::of(body.as_bytes());
-    let json = JsonBody::new(body);
-    let id = match &config.event_id {
-        EventIdRule::MessageId => sqs_message_id.to_string(),
-        EventIdRule::BodyHash => body_hash.to_string(),
-        EventIdRule::Attribute(name) => message
-            .message_attributes
-            .get(name)
-            .and_then(|attribute| attribute.string_value.clone())
-            .ok_or_else(|| BadRecord::NoAttribute { name: name.clone() })?,
-        EventIdRule::Json(expression) => json.find(expression, crate::config::EVENT_ID)?,
-    };
-    // The check for emptiness comes before the prefix: a prefix alone would be one id for every nameless event.
-    let event_id = match EventId::try_from(id)? {
-        id if config.event_id_prefix.is_empty() => id,
-        id => EventId::try_from(format!("{}{id}", config.event_id_prefix))?,
-    };
-    *event_id_read = Some(event_id.clone());
-    let key = match &config.batch_key {
-        None => None,
-        Some(expression) => Some(BatchKey::try_from(
-            json.find(expression, crate::config::BATCH_KEY)?,
-        )?),
-    };
-    let sent = message
-        .attributes
-        .get("SentTimestamp")
-        .and_then(|text| text.parse().ok());
-    let candidate = Candidate {
-        event_id,
-        sqs_message_id: sqs_message_id.clone(),
-        body_hash,
-        body: body.clone(),
-        source: source.clone(),
-        sent_at: sent.map_or(now, Timestamp::from_ms),
-        attributes: attributes_text(&message.message_attributes),
-    };
-    let bytes = candidate.item_bytes();
-    if bytes > DYNAMODB_ITEM_BYTES_MAX {
-        return Err(BadRecord::TooLarge {
-            bytes,
-            max: DYNAMODB_ITEM_BYTES_MAX,
+    Ok(records)
+}
+
+/// Reads the messages of one event.
+struct Reader<'c> {
+    config: &'c Config,
+    now: Timestamp,
+    /// Of `EVENT_ID` and `BATCH_KEY`, if those are plain.
+    paths: Option<Paths<'c>>,
+    /// The source of the message before: as a rule that of all.
+    source: Option<SourceArn>,
+}
+
+impl<'c> Reader<'c> {
+    fn new(config: &'c Config, now: Timestamp) -> Reader<'c> {
+        let event_id = match &config.event_id {
+            EventIdRule::Json(expression) => Some(expression),
+            EventIdRule::MessageId | EventIdRule::BodyHash | EventIdRule::Attribute(_) => None,
+        };
+        Reader {
+            config,
+            now,
+            paths: Paths::of(event_id.into_iter().chain(&config.batch_key)),
+            source: None,
+        }
+    }
+
+    /// Reads a message, if it has a name.
+    fn read(&mut self, message: Message<'_>) -> Option<Record> {
+        let id = message.message_id.as_ref().map(Text::as_str)?;
+        let sqs_message_id = SqsMessageId::try_from(id).ok()?;
+        let source = self.source(message.event_source_arn.as_ref().map(Text::as_str));
+        let mut event_id = None;
+        let content = self
+            .content(&message, &sqs_message_id, &source, &mut event_id)
+            .map_err(|reason| Bad {
+                reason,
+                event_id,
+                body: message.body.map(|Body(body)| body).unwrap_or_default(),
+            });
+        Some(Record {
+            sqs_message_id,
+            source,
+            content,
+        })
+    }
+
+    /// A direct invocation may leave the ARN out; such records share the batches of one nameless source.
+    fn source(&mut self, arn: Option<&str>) -> SourceArn {
+        let arn = arn.unwrap_or(NO_SOURCE);
+        if let Some(source) = &self.source
+            && source.as_str() == arn
+        {
+            return source.clone();
+        }
+        let source = SourceArn::try_from(arn).unwrap_or_else(|_| {
+            SourceArn::try_from(NO_SOURCE).expect("a short constant is a valid source")
         });
+        self.source.insert(source).clone()
     }
-    Ok(Good {
-        candidate,
-        slot: Slot {
+
+    fn content(
+        &self,
+        message: &Message<'_>,
+        sqs_message_id: &SqsMessageId,
+        source: &SourceArn,
+        event_id_read: &mut Option<EventId>,
+    ) -> Result<Good, BadRecord> {
+        let Some(Body(body)) = &message.body else {
+            return Err(BadRecord::NoBody);
+        };
+        let body_hash = BodyHash::of(body.as_bytes());
+        let json = JsonBody::new(body, self.paths.as_ref());
+        let id = match &self.config.event_id {
+            EventIdRule::MessageId => Cow::Borrowed(sqs_message_id.as_str()),
+            EventIdRule::BodyHash => Cow::Owned(body_hash.to_string()),
+            EventIdRule::Attribute(name) => Cow::Borrowed(attribute(message, name)?),
+            EventIdRule::Json(expression) => json.find(expression, EVENT_ID)?,
+        };
+        // The check for emptiness comes before the prefix: a prefix alone would be one id for every nameless event.
+        let prefix = &self.config.event_id_prefix;
+        let event_id = match EventId::try_from(&*id)? {
+            id if prefix.is_empty() => id,
+            id => EventId::try_from(format!("{prefix}{id}"))?,
+        };
+        *event_id_read = Some(event_id.clone());
+        let key = match &self.config.batch_key {
+            None => None,
+            Some(expression) => Some(BatchKey::try_from(&*json.find(expression, BATCH_KEY)?)?),
+        };
+        let sent_ms = message.attributes.and_then(|attributes| attributes.sent_ms);
+        let candidate = Candidate {
+            event_id,
+            sqs_message_id: sqs_message_id.clone(),
+            body_hash,
+            body: body.clone(),
             source: source.clone(),
-            key,
-        },
-    })
+            sent_at: sent_ms.map_or(self.now, Timestamp::from_ms),
+            attributes: message
+                .message_attributes
+                .as_ref()
+                .and_then(attributes_text),
+        };
+        let bytes = candidate.item_bytes();
+        if bytes > DYNAMODB_ITEM_BYTES_MAX {
+            return Err(BadRecord::TooLarge {
+                bytes,
+                max: DYNAMODB_ITEM_BYTES_MAX,
+            });
+        }
+        Ok(Good {
+            candidate,
+            slot: Slot {
+                source: source.clone(),
+                key,
+            },
+        })
+    }
 }
 
-/// A body that is parsed at most once, and only if somebody asks.
+fn attribute<'m>(message: &'m Message<'_>, name: &str) -> Result<&'m str, BadRecord> {
+    message
+        .message_attributes
+        .as_ref()
+        .and_then(|attributes| attributes.get(name)?.string_value.as_deref())
+        .ok_or_else(|| BadRecord::NoAttribute {
+            name: name.to_owned(),
+        })
+}
+
+/// A body that is read only if somebody asks; at most once, where all expressions are plain and find what they name.
 struct JsonBody<'a> {
     text: &'a str,
-    parsed: std::cell::OnceCell<Result<Rcvar, String>>,
+    paths: Option<&'a Paths<'a>>,
+    found: OnceCell<Option<Found<'a>>>,
+    parsed: OnceCell<Result<Rcvar, String>>,
 }
 
 impl<'a> JsonBody<'a> {
-    fn new(text: &'a str) -> JsonBody<'a> {
+    fn new(text: &'a str, paths: Option<&'a Paths<'a>>) -> JsonBody<'a> {
         JsonBody {
             text,
-            parsed: std::cell::OnceCell::new(),
+            paths,
+            found: OnceCell::new(),
+            parsed: OnceCell::new(),
         }
     }
 
     fn find(
         &self,
-        expression: &crate::event_id::Expression,
+        expression: &Expression,
         needed_by: &'static str,
-    ) -> Result<String, BadRecord> {
+    ) -> Result<Cow<'_, str>, BadRecord> {
+        if let Some(paths) = self.paths
+            && let Some(found) = self.found.get_or_init(|| paths.search(self.text))
+            && let Some(text) = paths.text(expression, found)
+        {
+            return Ok(text);
+        }
         let parsed = self
             .parsed
             .get_or_init(|| Variable::from_json(self.text).map(Rcvar::new));
         match parsed {
             Ok(body) => expression
                 .text(body)
+                .map(Cow::Owned)
                 .map_err(|source| BadRecord::Expression { needed_by, source }),
             Err(message) => Err(BadRecord::NotJson {
                 needed_by,
@@ -248,135 +301,14 @@ impl<'a> JsonBody<'a> {
     }
 }
 
-fn attributes_text(attributes: &HashMap<String, SqsMessageAttribute>) -> Option<Arc<str>> {
+fn attributes_text(attributes: &BTreeMap<String, SqsMessageAttribute>) -> Option<Arc<str>> {
     if attributes.is_empty() {
         return None;
     }
-    let sorted: BTreeMap<&String, &SqsMessageAttribute> = attributes.iter().collect();
-    Some(
-        serde_json::to_string(&sorted)
-            .expect("attributes came from JSON")
-            .into(),
-    )
+    let text = serde_json::to_string(attributes).expect("attributes came from JSON");
+    Some(text.into())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::tests_support::config;
-
-    fn read_bodies(config: &Config, messages: serde_json::Value) -> Vec<Record> {
-        let event: SqsEvent =
-            serde_json::from_value(serde_json::json!({ "Records": messages })).unwrap();
-        read(event, config, Timestamp::from_ms(5)).unwrap()
-    }
-
-    fn reason(record: &Record) -> String {
-        record.content.as_ref().unwrap_err().reason.to_string()
-    }
-
-    #[test]
-    fn a_bad_message_is_named_and_leaves_its_neighbours_alone() {
-        let config = config(&[("EVENT_ID", "json:id")]);
-        let records = read_bodies(
-            &config,
-            serde_json::json!([
-                { "messageId": "m0", "body": r#"{"id":"e0"}"#, "eventSourceARN": "arn:q" },
-                { "messageId": "m1", "body": "not json" },
-                { "messageId": "m2", "body": r#"{"no":"id"}"# },
-                { "messageId": "m3" },
-                { "messageId": "m4", "body": format!(r#"{{"id":"e4","pad":"{}"}}"#, "x".repeat(409_600)) },
-                { "messageId": "m5", "body": format!(r#"{{"id":"{}"}}"#, "x".repeat(2_049)) },
-                { "messageId": "m6", "body": r#"{"id":"e6"}"#, "attributes": { "SentTimestamp": "77" } },
-            ]),
-        );
-        let good = |index: usize| records[index].content.as_ref().unwrap();
-        assert_eq!(good(0).candidate.event_id.as_str(), "e0");
-        assert_eq!(good(0).slot.source.as_str(), "arn:q");
-        assert_eq!(good(0).candidate.sent_at, Timestamp::from_ms(5));
-        assert_eq!(good(6).candidate.sent_at, Timestamp::from_ms(77));
-        assert!(reason(&records[1]).starts_with("body is not JSON, which `EVENT_ID` needs"));
-        assert_eq!(reason(&records[2]), "`EVENT_ID`: `id` finds nothing");
-        assert_eq!(reason(&records[3]), "message has no body");
-        assert!(reason(&records[4]).contains("at most 409600 can be stored"));
-        assert_eq!(
-            records[4]
-                .content
-                .as_ref()
-                .unwrap_err()
-                .event_id
-                .as_ref()
-                .unwrap()
-                .as_str(),
-            "e4"
-        );
-        assert_eq!(
-            reason(&records[5]),
-            "event id has `2049` bytes, at most 2048 are allowed"
-        );
-    }
-
-    #[test]
-    fn a_message_without_an_id_fails_the_event_because_it_cannot_be_named() {
-        let event =
-            serde_json::json!({ "Records": [{ "messageId": "m0", "body": "" }, { "body": "x" }] });
-        let event: SqsEvent = serde_json::from_value(event).unwrap();
-        let error = read(event, &config(&[]), Timestamp::EPOCH).unwrap_err();
-        assert_eq!(error.index, 1);
-    }
-
-    #[test]
-    fn every_rule_finds_its_id() {
-        let message = serde_json::json!([{
-            "messageId": "m0",
-            "body": r#"{"customer":"c","day":3}"#,
-            "messageAttributes": { "order": { "dataType": "String", "stringValue": "o7",
-                "stringListValues": [], "binaryListValues": [] } },
-        }]);
-        let id = |rule: &str| {
-            let config = config(&[("EVENT_ID", rule), ("EVENT_ID_PREFIX", "t1-")]);
-            let records = read_bodies(&config, message.clone());
-            records[0]
-                .content
-                .as_ref()
-                .unwrap()
-                .candidate
-                .event_id
-                .to_string()
-        };
-        assert_eq!(id("message-id"), "t1-m0");
-        assert_eq!(id("attribute:order"), "t1-o7");
-        assert_eq!(id("json:[customer, day]"), "t1-c|3");
-        assert_eq!(
-            id("body-hash"),
-            format!("t1-{}", BodyHash::of(br#"{"customer":"c","day":3}"#))
-        );
-        let missing = config(&[("EVENT_ID", "attribute:none")]);
-        assert!(reason(&read_bodies(&missing, message.clone())[0]).contains("no attribute `none`"));
-    }
-
-    #[test]
-    fn a_batch_key_makes_a_slot_of_its_own() {
-        let config = config(&[("BATCH_KEY", "customer")]);
-        let records = read_bodies(
-            &config,
-            serde_json::json!([
-                { "messageId": "m0", "body": r#"{"customer":"a"}"# },
-                { "messageId": "m1", "body": "{}" },
-            ]),
-        );
-        assert_eq!(
-            records[0]
-                .content
-                .as_ref()
-                .unwrap()
-                .slot
-                .key
-                .as_ref()
-                .unwrap()
-                .as_str(),
-            "a"
-        );
-        assert_eq!(reason(&records[1]), "`BATCH_KEY`: `customer` finds nothing");
-    }
-}
+#[path = "records_tests.rs"]
+mod tests;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use aggregator::current::CurrentBatches;
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use batch_processor::{Event, Response};
+use serde_json::value::to_raw_value;
 use shared::ids::Place;
 use shared::limits::CLOCK_SKEW_MAX;
 use shared::protocol::batch::Status;
@@ -435,7 +436,7 @@ impl Run {
                 .iter()
                 .map(|message| record(&world, message.body))
                 .collect();
-            event
+            to_raw_value(&event).expect("texts make JSON")
         };
         let timeout_ms = self.plan.aggregator_timeout_ms;
         let invocation = aggregator::Invocation {
