@@ -2,7 +2,7 @@
 //! the difference by the messages. Arguments: messages in the event, how often it is read, `EVENT_ID`.
 //!
 //! ```text
-//! cargo build --workspace --release --example read_event
+//! cargo build --release --package aggregator --no-default-features --example read_event
 //! valgrind --tool=callgrind target/release/examples/read_event 5000 3 json:id
 //! ```
 
@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use aggregator::{Config, records};
 use serde_json::json;
-use serde_json::value::RawValue;
 use shared::time::Timestamp;
 
 const BODY_BYTES: usize = 300;
@@ -52,8 +51,8 @@ fn main() {
 /// As the function does: the runtime's part, then the handler's.
 fn read(payload: &[u8], config: &Config) -> usize {
     let mut json = serde_json::Deserializer::from_slice(payload);
-    let event: Box<RawValue> = serde_path_to_error::deserialize(&mut json).expect("it is JSON");
-    let records = records::read(event.get(), config, Timestamp::EPOCH).expect("it is an event");
+    let event = serde_path_to_error::deserialize(&mut json).expect("it is an event");
+    let records = records::read(event, config, Timestamp::EPOCH).expect("all have ids");
     records
         .iter()
         .filter(|record| record.content.is_ok())

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use futures::future::BoxFuture;
 use lambda_runtime::Diagnostic;
-use serde_json::value::RawValue;
 use shared::calls::Budget;
 use shared::ids::{EventId, SourceArn, SqsMessageId};
 use shared::metrics::Metrics;
@@ -23,7 +22,8 @@ use crate::attempts::Settled;
 use crate::claims::{Budgets, Leader};
 use crate::config::Config;
 use crate::current::CurrentBatches;
-use crate::records::{self, Bad, EventError, Good, Record};
+use crate::event::Event;
+use crate::records::{self, Bad, Good, NoMessageId, Record};
 
 /// What the aggregator needs of the world.
 pub trait Ports: Send + Sync + 'static {
@@ -68,16 +68,15 @@ pub struct Invocation {
 /// Why a whole event fails.
 #[derive(Debug, thiserror::Error)]
 pub enum HandlerError {
-    /// Its messages cannot be named in the answer.
+    /// A message cannot be named in the answer.
     #[error(transparent)]
-    Event(#[from] EventError),
+    NoMessageId(#[from] NoMessageId),
 }
 
 impl From<HandlerError> for Diagnostic {
     fn from(error: HandlerError) -> Diagnostic {
         let error_type = match error {
-            HandlerError::Event(EventError::Malformed(_)) => "MalformedEvent",
-            HandlerError::Event(EventError::NoMessageId(_)) => "NoMessageId",
+            HandlerError::NoMessageId(_) => "NoMessageId",
         };
         Diagnostic {
             error_type: error_type.to_owned(),
@@ -152,13 +151,13 @@ impl<P: Ports> Handler<P> {
         request.await
     }
 
-    /// Handles one event, as Lambda hands it over.
+    /// Handles one event.
     ///
     /// # Errors
     /// [`HandlerError`] only before anything was claimed: an error brings the whole event back.
     pub fn handle<'a>(
         &'a self,
-        event: Box<RawValue>,
+        event: Event,
         invocation: &'a Invocation,
     ) -> BoxFuture<'a, Result<SqsBatchResponse, HandlerError>> {
         // Boxed here, where the ports are still abstract: that it is `Send` follows from their bounds. With the
@@ -168,12 +167,11 @@ impl<P: Ports> Handler<P> {
 
     async fn handle_event(
         &self,
-        event: Box<RawValue>,
+        event: Event,
         invocation: &Invocation,
     ) -> Result<SqsBatchResponse, HandlerError> {
         let started = self.ports.clock().now();
-        let records = records::read(event.get(), &self.config, started)?;
-        drop(event);
+        let records = records::read(event, &self.config, started)?;
         let budgets = self.budgets(invocation.deadline);
         if !budgets.claims.open() {
             let margin_ms = self.config.common.deadline_margin.as_millis() as u64;

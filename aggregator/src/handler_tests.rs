@@ -1,7 +1,6 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use shared::ids::{BatchId, BodyHash, LeaseOwner, Seat};
 use shared::memory::{
@@ -98,7 +97,7 @@ async fn invoke_until(
             })
         })
         .collect();
-    let event = to_raw_value(&json!({ "Records": records })).unwrap();
+    let event = serde_json::from_value(json!({ "Records": records })).unwrap();
     let invocation = Invocation {
         function: "aggregator".to_owned(),
         deadline,

@@ -14,12 +14,9 @@ use shared::protocol::claim::Candidate;
 use shared::time::Timestamp;
 
 use crate::config::{BATCH_KEY, Config, EVENT_ID};
-use crate::event::{Body, Event, MalformedEvent, Message, Text};
+use crate::event::{Event, Message};
 use crate::event_id::{EventIdRule, Expression, ExpressionError};
 use crate::paths::{Found, Paths};
-
-/// The source of what names none.
-const NO_SOURCE: &str = "unknown";
 
 /// What is wrong with a message that can never be claimed.
 #[derive(Debug, thiserror::Error)]
@@ -63,18 +60,7 @@ pub enum BadRecord {
     },
 }
 
-/// The event names nothing that could be answered for: only failing it whole loses nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum EventError {
-    /// It is no SQS event.
-    #[error(transparent)]
-    Malformed(#[from] MalformedEvent),
-    /// It has a message without an id.
-    #[error(transparent)]
-    NoMessageId(#[from] NoMessageId),
-}
-
-/// A message cannot be named in the answer.
+/// A message cannot be named in the answer: nothing but the whole event can fail for it.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "record {index} of the event has no message id; nothing can be reported for it, so the event fails whole"
@@ -118,10 +104,10 @@ pub struct Bad {
 /// Reads every message of an event.
 ///
 /// # Errors
-/// [`EventError`]; the same event fails every time.
-pub fn read(event: &str, config: &Config, now: Timestamp) -> Result<Vec<Record>, EventError> {
-    let messages = Event::parse(event)?.records;
-    let mut reader = Reader::new(config, now);
+/// [`NoMessageId`] when a message cannot be named in the answer: then only failing the whole event loses nothing.
+pub fn read(event: Event, config: &Config, now: Timestamp) -> Result<Vec<Record>, NoMessageId> {
+    let reader = Reader::new(config, now);
+    let messages = event.into_messages();
     let mut records = Vec::with_capacity(messages.len());
     for (index, message) in messages.into_iter().enumerate() {
         records.push(reader.read(message).ok_or(NoMessageId { index })?);
@@ -135,8 +121,6 @@ struct Reader<'c> {
     now: Timestamp,
     /// Of `EVENT_ID` and `BATCH_KEY`, if those are plain.
     paths: Option<Paths<'c>>,
-    /// The source of the message before: as a rule that of all.
-    source: Option<SourceArn>,
 }
 
 impl<'c> Reader<'c> {
@@ -149,22 +133,23 @@ impl<'c> Reader<'c> {
             config,
             now,
             paths: Paths::of(event_id.into_iter().chain(&config.batch_key)),
-            source: None,
         }
     }
 
     /// Reads a message, if it has a name.
-    fn read(&mut self, message: Message<'_>) -> Option<Record> {
-        let id = message.message_id.as_ref().map(Text::as_str)?;
-        let sqs_message_id = SqsMessageId::try_from(id).ok()?;
-        let source = self.source(message.event_source_arn.as_ref().map(Text::as_str));
+    fn read(&self, mut message: Message) -> Option<Record> {
+        let sqs_message_id = message.sqs_message_id.take()?;
+        // A direct invocation may leave the ARN out; such records share the batches of one nameless source.
+        let source = message.source.take().unwrap_or_else(|| {
+            SourceArn::try_from("unknown").expect("a short constant is a valid source")
+        });
         let mut event_id = None;
         let content = self
             .content(&message, &sqs_message_id, &source, &mut event_id)
             .map_err(|reason| Bad {
                 reason,
                 event_id,
-                body: message.body.map(|Body(body)| body).unwrap_or_default(),
+                body: message.body.unwrap_or_default(),
             });
         Some(Record {
             sqs_message_id,
@@ -173,30 +158,14 @@ impl<'c> Reader<'c> {
         })
     }
 
-    /// A direct invocation may leave the ARN out; such records share the batches of one nameless source.
-    fn source(&mut self, arn: Option<&str>) -> SourceArn {
-        let arn = arn.unwrap_or(NO_SOURCE);
-        if let Some(source) = &self.source
-            && source.as_str() == arn
-        {
-            return source.clone();
-        }
-        let source = SourceArn::try_from(arn).unwrap_or_else(|_| {
-            SourceArn::try_from(NO_SOURCE).expect("a short constant is a valid source")
-        });
-        self.source.insert(source).clone()
-    }
-
     fn content(
         &self,
-        message: &Message<'_>,
+        message: &Message,
         sqs_message_id: &SqsMessageId,
         source: &SourceArn,
         event_id_read: &mut Option<EventId>,
     ) -> Result<Good, BadRecord> {
-        let Some(Body(body)) = &message.body else {
-            return Err(BadRecord::NoBody);
-        };
+        let body = message.body.as_ref().ok_or(BadRecord::NoBody)?;
         let body_hash = BodyHash::of(body.as_bytes());
         let json = JsonBody::new(body, self.paths.as_ref());
         let id = match &self.config.event_id {
@@ -216,18 +185,14 @@ impl<'c> Reader<'c> {
             None => None,
             Some(expression) => Some(BatchKey::try_from(&*json.find(expression, BATCH_KEY)?)?),
         };
-        let sent_ms = message.attributes.and_then(|attributes| attributes.sent_ms);
         let candidate = Candidate {
             event_id,
             sqs_message_id: sqs_message_id.clone(),
             body_hash,
             body: body.clone(),
             source: source.clone(),
-            sent_at: sent_ms.map_or(self.now, Timestamp::from_ms),
-            attributes: message
-                .message_attributes
-                .as_ref()
-                .and_then(attributes_text),
+            sent_at: message.sent_ms.map_or(self.now, Timestamp::from_ms),
+            attributes: attributes_text(&message.attributes),
         };
         let bytes = candidate.item_bytes();
         if bytes > DYNAMODB_ITEM_BYTES_MAX {
@@ -246,11 +211,11 @@ impl<'c> Reader<'c> {
     }
 }
 
-fn attribute<'m>(message: &'m Message<'_>, name: &str) -> Result<&'m str, BadRecord> {
+fn attribute<'m>(message: &'m Message, name: &str) -> Result<&'m str, BadRecord> {
     message
-        .message_attributes
-        .as_ref()
-        .and_then(|attributes| attributes.get(name)?.string_value.as_deref())
+        .attributes
+        .get(name)
+        .and_then(|attribute| attribute.string_value.as_deref())
         .ok_or_else(|| BadRecord::NoAttribute {
             name: name.to_owned(),
         })

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use once_cell::sync::OnceCell;
-use serde_json::value::RawValue;
 use shared::aws::{
     Clients, DynamoBatchStore, DynamoLockStore, SqsBatchQueue, SqsQuarantine, SystemClock,
     SystemEntropy,
@@ -102,8 +101,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
         .get_or_init(|| Arc::new(CurrentBatches::new(config.limits)))
         .clone();
     let handler = Arc::new(Handler::new(config, ports, current));
-    // Raw: the runtime would note the path of every field it reads, in case one is wrong.
-    lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<Box<RawValue>>| {
+    lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<_>| {
         let handler = handler.clone();
         async move {
             let invocation = Invocation {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 use aggregator::Config;
-use aggregator::records::{self, EventError, Record};
+use aggregator::event::Event;
+use aggregator::records::{self, NoMessageId, Record};
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use serde_json::value::RawValue;
 use shared::ids::{BodyHash, SourceArn};
@@ -51,7 +52,7 @@ pub fn event(data: &[u8]) {
             }
         }
         // What is wrong in a field that nobody needs may be read all the same.
-        Ok(_) | Err(_) => drop(records::read(json, &CONFIGS[0], NOW)),
+        Ok(_) | Err(_) => drop(read(json, &CONFIGS[0])),
     }
 }
 
@@ -64,15 +65,19 @@ fn has_names(json: &str) -> bool {
         .is_some_and(|records| serde_json::from_str::<Vec<Fields<'_>>>(records.get()).is_ok())
 }
 
+fn read(json: &str, config: &Config) -> serde_json::Result<Result<Vec<Record>, NoMessageId>> {
+    let event: Event = serde_json::from_str(json)?;
+    Ok(records::read(event, config, NOW))
+}
+
 fn check(json: &str, event: &SqsEvent, config: &Config) {
     let nameless = event.records.iter().position(|message| {
         let id = message.message_id.as_deref().unwrap_or_default();
         id.is_empty() || id.len() > 256
     });
-    let records = match (records::read(json, config, NOW), nameless) {
-        (Err(EventError::NoMessageId(error)), Some(index)) => {
-            return assert_eq!(error.index, index);
-        }
+    let read_whole = read(json, config).expect("by what AWS publishes it is an event");
+    let records = match (read_whole, nameless) {
+        (Err(error), Some(index)) => return assert_eq!(error.index, index),
         (Ok(records), None) => records,
         (read, nameless) => panic!("nameless: {nameless:?}, read: {read:?}"),
     };
@@ -82,7 +87,9 @@ fn check(json: &str, event: &SqsEvent, config: &Config) {
         let mut alone = SqsEvent::default();
         alone.records.push(message.clone());
         let alone = serde_json::to_string(&alone).expect("it came from JSON");
-        let alone = records::read(&alone, config, NOW).expect("it has a name");
+        let alone = read(&alone, config)
+            .expect("it is an event")
+            .expect("it has a name");
         assert_eq!(format!("{alone:?}"), format!("[{record:?}]"));
     }
 }

@@ -151,7 +151,8 @@ fn read(config: &Config, body: &str) -> [Result<Good, Bad>; 3] {
         event.records.push(message);
     }
     let event = serde_json::to_string(&event).expect("texts make JSON");
-    let records = records::read(&event, config, NOW).expect("every message has a name");
+    let event = serde_json::from_str(&event).expect("it is an event");
+    let records = records::read(event, config, NOW).expect("every message has a name");
     let contents: Vec<_> = records.into_iter().map(|record| record.content).collect();
     contents.try_into().expect("three in, three out")
 }

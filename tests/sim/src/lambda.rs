@@ -9,7 +9,6 @@ use std::time::Duration;
 use aggregator::current::CurrentBatches;
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use batch_processor::{Event, Response};
-use serde_json::value::to_raw_value;
 use shared::ids::Place;
 use shared::limits::CLOCK_SKEW_MAX;
 use shared::protocol::batch::Status;
@@ -436,7 +435,8 @@ impl Run {
                 .iter()
                 .map(|message| record(&world, message.body))
                 .collect();
-            to_raw_value(&event).expect("texts make JSON")
+            let event = serde_json::to_string(&event).expect("texts make JSON");
+            serde_json::from_str(&event).expect("it is an event")
         };
         let timeout_ms = self.plan.aggregator_timeout_ms;
         let invocation = aggregator::Invocation {
