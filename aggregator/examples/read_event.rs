@@ -8,6 +8,7 @@
 
 use std::time::Instant;
 
+use aggregator::event::Event;
 use aggregator::{Config, records};
 use serde_json::json;
 use shared::time::Timestamp;
@@ -48,10 +49,8 @@ fn main() {
     );
 }
 
-/// As the function does: the runtime's part, then the handler's.
 fn read(payload: &[u8], config: &Config) -> usize {
-    let mut json = serde_json::Deserializer::from_slice(payload);
-    let event = serde_path_to_error::deserialize(&mut json).expect("it is an event");
+    let event = Event::parse(payload).expect("it is an event");
     let records = records::read(event, config, Timestamp::EPOCH).expect("all have ids");
     records
         .iter()

@@ -4,8 +4,7 @@
 //! checked only for being JSON; the types of `aws_lambda_events` would make a string of each. Of what is kept, every
 //! string is made once, and the source once for all messages that have the same.
 //!
-//! [`Event`] owns its texts because `lambda_runtime` reads it from a buffer that it keeps to itself. Raw JSON instead,
-//! read here in place, costs more: that is one more pass over the whole payload.
+//! [`crate::payload`] sees to it that the event can be read here, and not by `lambda_runtime`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +22,26 @@ pub struct Event {
     records: Records,
 }
 
+/// The payload is no SQS event: where, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("payload is no SQS event: {0}")]
+pub struct MalformedEvent(#[source] serde_path_to_error::Error<serde_json::Error>);
+
 impl Event {
+    /// Reads an event.
+    ///
+    /// # Errors
+    /// [`MalformedEvent`], with the path to what is wrong; the same payload fails every time.
+    pub fn parse(payload: &[u8]) -> Result<Event, MalformedEvent> {
+        // Text by text, or with the path to where it is, it costs more: only one that is wrong is read that way.
+        let text = std::str::from_utf8(payload).ok();
+        if let Some(event) = text.and_then(|text| serde_json::from_str(text).ok()) {
+            return Ok(event);
+        }
+        let mut json = serde_json::Deserializer::from_slice(payload);
+        serde_path_to_error::deserialize(&mut json).map_err(MalformedEvent)
+    }
+
     /// The messages, in order.
     pub fn into_messages(self) -> Vec<Message> {
         self.records.0
@@ -224,9 +242,8 @@ mod tests {
     use super::*;
 
     fn messages(json: &str) -> Result<Vec<Message>, String> {
-        // As the runtime reads it.
-        let mut json = serde_json::Deserializer::from_slice(json.as_bytes());
-        serde_path_to_error::deserialize(&mut json)
+        let event = Event::parse(json.as_bytes());
+        event
             .map(Event::into_messages)
             .map_err(|error| error.to_string())
     }

@@ -22,7 +22,7 @@ use crate::attempts::Settled;
 use crate::claims::{Budgets, Leader};
 use crate::config::Config;
 use crate::current::CurrentBatches;
-use crate::event::Event;
+use crate::event::{Event, MalformedEvent};
 use crate::records::{self, Bad, Good, NoMessageId, Record};
 
 /// What the aggregator needs of the world.
@@ -68,6 +68,9 @@ pub struct Invocation {
 /// Why a whole event fails.
 #[derive(Debug, thiserror::Error)]
 pub enum HandlerError {
+    /// The payload is no SQS event.
+    #[error(transparent)]
+    MalformedEvent(#[from] MalformedEvent),
     /// A message cannot be named in the answer.
     #[error(transparent)]
     NoMessageId(#[from] NoMessageId),
@@ -76,6 +79,7 @@ pub enum HandlerError {
 impl From<HandlerError> for Diagnostic {
     fn from(error: HandlerError) -> Diagnostic {
         let error_type = match error {
+            HandlerError::MalformedEvent(_) => "MalformedEvent",
             HandlerError::NoMessageId(_) => "NoMessageId",
         };
         Diagnostic {

@@ -25,6 +25,8 @@ pub mod current;
 #[cfg(feature = "function")]
 pub mod handler;
 #[cfg(feature = "function")]
+pub mod payload;
+#[cfg(feature = "function")]
 pub mod quarantine;
 #[cfg(feature = "function")]
 pub mod run;

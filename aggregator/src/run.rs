@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
+use lambda_runtime::layers::TracingLayer;
+use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use once_cell::sync::OnceCell;
 use shared::aws::{
     Clients, DynamoBatchStore, DynamoLockStore, SqsBatchQueue, SqsQuarantine, SystemClock,
@@ -14,7 +15,9 @@ use tracing::info;
 
 use crate::config::Config;
 use crate::current::CurrentBatches;
-use crate::handler::{Handler, Invocation, Ports};
+use crate::event::Event;
+use crate::handler::{Handler, HandlerError, Invocation, Ports};
+use crate::payload::Payloads;
 
 /// The current batches of this environment: they live as long as the process does, over all its invocations.
 static CURRENT_BATCHES: OnceCell<Arc<CurrentBatches>> = OnceCell::new();
@@ -101,18 +104,25 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
         .get_or_init(|| Arc::new(CurrentBatches::new(config.limits)))
         .clone();
     let handler = Arc::new(Handler::new(config, ports, current));
-    lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<_>| {
+    let payloads = Payloads::default();
+    let aside = payloads.clone();
+    let function = service_fn(move |event: LambdaEvent<u64>| {
         let handler = handler.clone();
+        let payload = aside.take(event.payload);
         async move {
             let invocation = Invocation {
                 function: event.context.env_config.function_name.clone(),
                 deadline: Timestamp::from_ms(event.context.deadline),
             };
-            handler
-                .handle(event.payload, &invocation)
-                .await
-                .map_err(Diagnostic::from)
+            let event = Event::parse(&payload).map_err(HandlerError::from)?;
+            drop(payload);
+            let answer = handler.handle(event, &invocation).await?;
+            Ok::<_, HandlerError>(answer)
         }
-    }))
-    .await
+    });
+    Runtime::new(function)
+        .layer(payloads)
+        .layer(TracingLayer::new())
+        .run_concurrent()
+        .await
 }
