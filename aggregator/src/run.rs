@@ -16,7 +16,7 @@ use tracing::info;
 use crate::config::Config;
 use crate::current::CurrentBatches;
 use crate::event::Event;
-use crate::handler::{Handler, HandlerError, Invocation, Ports};
+use crate::handler::{Handler, Invocation, Ports};
 use crate::payload::Payloads;
 
 /// The current batches of this environment: they live as long as the process does, over all its invocations.
@@ -114,10 +114,9 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
                 function: event.context.env_config.function_name.clone(),
                 deadline: Timestamp::from_ms(event.context.deadline),
             };
-            let event = Event::parse(&payload).map_err(HandlerError::from)?;
+            let event = Event::parse(&payload)?;
             drop(payload);
-            let answer = handler.handle(event, &invocation).await?;
-            Ok::<_, HandlerError>(answer)
+            handler.handle(event, &invocation).await
         }
     });
     Runtime::new(function)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 use aggregator::Config;
-use aggregator::event::Event;
+use aggregator::event::{Event, MalformedEvent};
 use aggregator::records::{self, NoMessageId, Record};
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use serde_json::value::RawValue;
@@ -42,40 +42,41 @@ static CONFIGS: LazyLock<Vec<Config>> = LazyLock::new(|| {
 /// was read of it is not what it says, to the types that AWS publishes.
 pub fn event(data: &[u8]) {
     let grown = Choices::of(data).map(|mut choices| choices.event());
-    let Ok(json) = std::str::from_utf8(grown.as_deref().unwrap_or(data)) else {
-        return;
-    };
-    match serde_json::from_str::<SqsEvent>(json) {
-        Ok(event) if has_names(json) => {
+    let payload = grown.as_deref().unwrap_or(data);
+    match serde_json::from_slice::<SqsEvent>(payload) {
+        Ok(event) if has_names(payload) => {
             for config in CONFIGS.iter() {
-                check(json, &event, config);
+                check(payload, &event, config);
             }
         }
         // What is wrong in a field that nobody needs may be read all the same.
-        Ok(_) | Err(_) => drop(read(json, &CONFIGS[0])),
+        Ok(_) | Err(_) => drop(read(payload, &CONFIGS[0])),
     }
 }
 
 /// Whether fields have names: the types would take lists of values as well, each in an order of its own.
-fn has_names(json: &str) -> bool {
+fn has_names(payload: &[u8]) -> bool {
     type Fields<'a> = BTreeMap<String, &'a RawValue>;
-    let event = serde_json::from_str::<Fields<'_>>(json).unwrap_or_default();
+    let event = serde_json::from_slice::<Fields<'_>>(payload).unwrap_or_default();
     event
         .get("Records")
         .is_some_and(|records| serde_json::from_str::<Vec<Fields<'_>>>(records.get()).is_ok())
 }
 
-fn read(json: &str, config: &Config) -> serde_json::Result<Result<Vec<Record>, NoMessageId>> {
-    let event: Event = serde_json::from_str(json)?;
+fn read(
+    payload: &[u8],
+    config: &Config,
+) -> Result<Result<Vec<Record>, NoMessageId>, MalformedEvent> {
+    let event = Event::parse(payload)?;
     Ok(records::read(event, config, NOW))
 }
 
-fn check(json: &str, event: &SqsEvent, config: &Config) {
+fn check(payload: &[u8], event: &SqsEvent, config: &Config) {
     let nameless = event.records.iter().position(|message| {
         let id = message.message_id.as_deref().unwrap_or_default();
         id.is_empty() || id.len() > 256
     });
-    let read_whole = read(json, config).expect("by what AWS publishes it is an event");
+    let read_whole = read(payload, config).expect("by what AWS publishes it is an event");
     let records = match (read_whole, nameless) {
         (Err(error), Some(index)) => return assert_eq!(error.index, index),
         (Ok(records), None) => records,
@@ -86,7 +87,7 @@ fn check(json: &str, event: &SqsEvent, config: &Config) {
         check_record(record, message);
         let mut alone = SqsEvent::default();
         alone.records.push(message.clone());
-        let alone = serde_json::to_string(&alone).expect("it came from JSON");
+        let alone = serde_json::to_vec(&alone).expect("it came from JSON");
         let alone = read(&alone, config)
             .expect("it is an event")
             .expect("it has a name");
