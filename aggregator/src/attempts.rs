@@ -1,8 +1,8 @@
 //! Writing claims: attempts, repetitions, lost replies, and what was met.
 
-use shared::calls::Budget;
+use shared::calls::{Budget, bounded};
 use shared::ids::EventId;
-use shared::limits::REPLACE_ROUNDS_MAX;
+use shared::limits::{BATCH_GET_KEYS_MAX, REPLACE_ROUNDS_MAX};
 use shared::planted::{Bug, planted};
 use shared::ports::{ClaimReply, Clock, LockStore, PortError};
 use shared::protocol::allocator::SeatEnd;
@@ -31,6 +31,10 @@ pub struct Attempted<'a> {
 /// How far a candidate has come.
 #[derive(Debug)]
 pub enum State {
+    /// To be written.
+    Open,
+    /// Something stands in the way, which nobody has read yet.
+    Met,
     /// Decided.
     Done(Outcome, Option<LockItem>),
     /// A live claim stands in the way; its batch must be asked.
@@ -65,10 +69,11 @@ impl Settled {
 }
 
 impl<'a> Attempted<'a> {
-    fn new(seated: Seated<'a>) -> Attempted<'a> {
+    /// A candidate with a seat, to be written.
+    pub fn new(seated: Seated<'a>) -> Attempted<'a> {
         Attempted {
             seated,
-            state: State::Done(Outcome::Failed, None),
+            state: State::Open,
             unanswered: false,
         }
     }
@@ -94,7 +99,7 @@ impl<'a> Attempted<'a> {
     /// Ends the seat and keeps the outcome.
     pub fn settle(self) -> Settled {
         let State::Done(outcome, winner) = self.state else {
-            // A state that was never carried on: out of time.
+            // Never carried on: out of time, or what it met could not be read.
             return self.fail();
         };
         let (leader, seat) = (self.seated.leader, self.seated.seat);
@@ -119,14 +124,14 @@ impl<'a> Attempted<'a> {
 }
 
 impl<P: Ports> Handler<P> {
-    /// Claims the seats of one request's worth of candidates, repeating what was throttled or lost.
+    /// Claims the seats of one request's worth of candidates, repeating what was throttled or lost. What stands in the way of
+    /// a member is left unread: the members of many requests are read together.
     pub async fn claim_chunk<'a>(
         &self,
-        seated: Vec<Seated<'a>>,
+        mut members: Vec<Attempted<'a>>,
         budget: &Budget<'_, P::Clock, P::Entropy>,
         tally: &Tally,
     ) -> Vec<Attempted<'a>> {
-        let mut members: Vec<Attempted<'a>> = seated.into_iter().map(Attempted::new).collect();
         let claims: Vec<Claim> = members
             .iter()
             .map(|member| member.claim(PastDeliveries::new()))
@@ -147,7 +152,6 @@ impl<P: Ports> Handler<P> {
             };
             drop(place);
             let mut repeat = Vec::new();
-            let mut unread = Vec::new();
             for (index, reply) in open.drain(..).zip(replies) {
                 let member = &mut members[index];
                 match reply {
@@ -155,40 +159,66 @@ impl<P: Ports> Handler<P> {
                     ClaimReply::Exists(Some(item)) => {
                         member.state = self.judge(member, item, budget.clock.now())
                     }
-                    ClaimReply::Exists(None) => unread.push(index),
+                    ClaimReply::Exists(None) => member.state = State::Met,
                     ClaimReply::Unstorable(_) => {
                         member.state = State::Done(Outcome::Unstorable, None)
                     }
                     ClaimReply::Error(error) if member.take(&error, tally) => repeat.push(index),
-                    ClaimReply::Error(_) => {}
+                    ClaimReply::Error(_) => member.state = State::Done(Outcome::Failed, None),
                 }
             }
-            // An item that is gone again leaves its place to a repetition.
-            repeat.extend(self.read_and_judge(&mut members, unread, budget).await);
             open = repeat;
             attempt += 1;
             if !open.is_empty() && !budget.pause(RetryPolicy::ITEMS, attempt).await {
                 break;
             }
         }
+        for index in &open {
+            members[*index].state = State::Done(Outcome::Failed, None);
+        }
         self.settle_unanswered(&mut members, open, budget.clock.now())
             .await;
         members
     }
 
-    /// Reads the items that stand in the way of `indexes`; answers those whose item is gone.
-    async fn read_and_judge(
+    /// Reads what stands in the way of members that met something. Where it is gone again, the member is taken out, for
+    /// another attempt; where it cannot be read, the member has failed.
+    pub async fn read_met<'a>(
         &self,
-        members: &mut [Attempted<'_>],
-        mut indexes: Vec<usize>,
+        members: &mut Vec<Attempted<'a>>,
         budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> Vec<usize> {
-        let mut gone = Vec::new();
-        while !indexes.is_empty() {
-            let ids: Vec<EventId> = indexes
-                .iter()
-                .map(|index| members[*index].seated.candidate.event_id.clone())
-                .collect();
+    ) -> Vec<Attempted<'a>> {
+        let met: Vec<(usize, EventId)> = members
+            .iter()
+            .enumerate()
+            .filter(|(_, member)| matches!(member.state, State::Met))
+            .map(|(index, member)| (index, member.seated.candidate.event_id.clone()))
+            .collect();
+        let reads = met
+            .chunks(BATCH_GET_KEYS_MAX)
+            .map(|some| self.read_items(some, budget))
+            .collect();
+        let read = bounded(reads, self.config().common.write_concurrency).await;
+        for (index, item) in read.into_iter().flatten() {
+            members[index].state = match item {
+                Some(item) => self.judge(&members[index], item, budget.clock.now()),
+                None => State::Open,
+            };
+        }
+        members
+            .extract_if(.., |member| matches!(member.state, State::Open))
+            .collect()
+    }
+
+    /// Reads items by event id; answers the items with what came with their ids, as far as they can be read.
+    async fn read_items(
+        &self,
+        mut wanted: &[(usize, EventId)],
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> Vec<(usize, Option<LockItem>)> {
+        let mut found = Vec::with_capacity(wanted.len());
+        while !wanted.is_empty() {
+            let ids: Vec<EventId> = wanted.iter().map(|(_, id)| id.clone()).collect();
             let read = budget
                 .call(RetryPolicy::ITEMS, || {
                     self.limited(self.ports().locks().read(&ids))
@@ -196,18 +226,11 @@ impl<P: Ports> Handler<P> {
                 .await
                 .inspect_err(|error| warn!(%error, "items not read"));
             let Ok(items) = read else { break };
-            let rest = indexes.split_off(items.len().min(indexes.len()));
-            for (index, item) in indexes.into_iter().zip(items) {
-                match item {
-                    Some(item) => {
-                        members[index].state = self.judge(&members[index], item, budget.clock.now())
-                    }
-                    None => gone.push(index),
-                }
-            }
-            indexes = rest;
+            let (read, rest) = wanted.split_at(items.len().min(wanted.len()));
+            found.extend(read.iter().map(|(index, _)| *index).zip(items));
+            wanted = rest;
         }
-        gone
+        found
     }
 
     /// Out of time: whether the lost replies of `open` were successes can still be read, once.
@@ -263,6 +286,7 @@ impl<P: Ports> Handler<P> {
                     member.state = step;
                     return member.settle();
                 }
+                State::Open | State::Met => break,
                 State::Live(item, meeting) => {
                     self.ask_and_judge(&member, item, meeting, budget).await
                 }

@@ -12,6 +12,7 @@ use shared::planted::{Bug, planted};
 use shared::ports::{Clock, LockStore};
 use shared::protocol::allocator::{Opening, Seating, Slot};
 use shared::protocol::claim::{Candidate, DuplicateRule, LockState, Outcome};
+use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
 use shared::time::Timestamp;
 use tracing::{error, warn};
@@ -196,16 +197,8 @@ impl<P: Ports> Handler<P> {
         tally: &Tally,
     ) -> Vec<Settled> {
         let concurrency = self.config().common.write_concurrency;
-        let size = self.ports().locks().items_per_request();
-        let chunks: Vec<_> = chunks(seated, size)
-            .into_iter()
-            .map(|chunk| self.claim_chunk(chunk, &budgets.claims, tally))
-            .collect();
-        let attempted: Vec<Attempted<'a>> = bounded(chunks, concurrency)
-            .await
-            .into_iter()
-            .flatten()
-            .collect();
+        let seated = seated.into_iter().map(Attempted::new).collect();
+        let attempted = self.attempt_all(seated, &budgets.claims, tally).await;
         let fates = self
             .fates(met(&attempted, self.config().rule), &budgets.wrap_up)
             .await;
@@ -221,10 +214,10 @@ impl<P: Ports> Handler<P> {
                             None => State::Done(Outcome::Failed, Some(item)),
                         }
                     }
-                    state @ (State::Done(..) | State::Replace(..)) => state,
+                    state => state,
                 };
             match member.state {
-                State::Done(..) => settled.push(member.settle()),
+                State::Done(..) | State::Open | State::Met => settled.push(member.settle()),
                 State::Live(..) | State::Replace(..) => {
                     open.push(self.settle_one(member, &budgets.claims, tally));
                 }
@@ -232,6 +225,38 @@ impl<P: Ports> Handler<P> {
         }
         settled.extend(bounded(open, concurrency).await);
         settled
+    }
+
+    /// Writes what is to be written, and reads what stands in its way, until nothing is left to try or no time.
+    async fn attempt_all<'a>(
+        &self,
+        mut open: Vec<Attempted<'a>>,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+        tally: &Tally,
+    ) -> Vec<Attempted<'a>> {
+        let concurrency = self.config().common.write_concurrency;
+        let size = self.ports().locks().items_per_request();
+        let mut attempted = Vec::with_capacity(open.len());
+        let mut attempt = 0;
+        loop {
+            let chunks: Vec<_> = chunks(open, size)
+                .into_iter()
+                .map(|chunk| self.claim_chunk(chunk, budget, tally))
+                .collect();
+            let mut members: Vec<Attempted<'a>> = bounded(chunks, concurrency)
+                .await
+                .into_iter()
+                .flatten()
+                .collect();
+            // An item that is gone again leaves its place to a repetition.
+            open = self.read_met(&mut members, budget).await;
+            attempted.append(&mut members);
+            attempt += 1;
+            if open.is_empty() || !budget.pause(RetryPolicy::ITEMS, attempt).await {
+                attempted.append(&mut open);
+                return attempted;
+            }
+        }
     }
 
     /// Has every claim of this invocation counted in its batch's record; what is not is answered as failed.

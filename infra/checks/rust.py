@@ -144,7 +144,7 @@ class Adapters:
             # A port's own methods are called through the port alone.
             if other.owner in RESOURCE_OF:
                 continue
-            same = other_module == module and re.search(rf"(?<![\w.:]){name}\(|(?:self\.|Self::|statements\.){name}\(", function.body)
+            same = other_module == module and re.search(rf"(?<![\w.:]){name}\(|(?:self\s*\.|Self::|statements\.){name}\(", function.body)
             if same or re.search(rf"\b{other_module}::{name}\(", function.body):
                 if other != function:
                     yield other

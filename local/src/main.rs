@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+/// As the functions have it where they are deployed.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     local::cli::main()
 }

@@ -25,14 +25,18 @@ impl FileSink {
         let name = format!("{}.{}", part.number, self.format.extension());
         fs::create_dir_all(&directory)?;
         let temporary = Temporary(directory.join(format!(".{name}.{}.tmp", Uuid::now_v7())));
-        let mut to = Hashing {
-            to: BufWriter::with_capacity(1 << 18, File::create(&temporary.0)?),
-            hasher: blake3::Hasher::new(),
-        };
+        // The buffer comes first: the hash is several times as fast over large pieces.
+        let mut to = BufWriter::with_capacity(
+            1 << 18,
+            Hashing {
+                to: File::create(&temporary.0)?,
+                hasher: blake3::Hasher::new(),
+            },
+        );
         self.format.write(part, &mut to)?;
         to.flush()?;
-        let hash = to.hasher.finalize();
-        to.to.get_ref().sync_all()?;
+        let hash = to.get_ref().hasher.finalize();
+        to.get_ref().to.sync_all()?;
         let path = directory.join(name);
         // A link, unlike a rename, never replaces: of two processes that deliver the part at once, one is first.
         let before = match fs::hard_link(&temporary.0, &path) {

@@ -1,35 +1,228 @@
-//! Stored items as the SDK hands them out, read with a check at every attribute.
+//! Stored items: values as they are sent and as they come, and reading them with a check at every attribute.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use base64::Engine as _;
+use base64::display::Base64Display;
+use base64::prelude::BASE64_STANDARD as STANDARD;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::errors::DYNAMODB;
 use crate::ports::PortError;
 use crate::time::Timestamp;
 
-/// One item, or one map within an item.
-pub(super) type Item = HashMap<String, AttributeValue>;
+/// One item, or one map within an item, as the SDK has it.
+pub(super) type SdkItem = HashMap<String, AttributeValue>;
 
-/// A text.
+/// One attribute's value in DynamoDB's JSON, of which texts without escapes are borrowed.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_AttributeValue.html> (2026-08).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum Value<'a> {
+    S(#[serde(borrow)] Cow<'a, str>),
+    N(#[serde(borrow)] Cow<'a, str>),
+    B(Bytes),
+    #[serde(rename = "BS")]
+    Bs(Vec<Bytes>),
+    M(#[serde(borrow)] Item<'a>),
+    L(#[serde(borrow)] Vec<Value<'a>>),
+    #[serde(rename = "SS")]
+    Ss(Vec<String>),
+    #[serde(rename = "NS")]
+    Ns(Vec<String>),
+    #[serde(rename = "BOOL")]
+    Bool(bool),
+    #[serde(rename = "NULL")]
+    Null(bool),
+}
+
+/// Bytes, base64 in JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Bytes(Vec<u8>);
+
+/// One item, or one map within an item. It has a handful of attributes, so looking one up is looking through them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Item<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
+
+impl<'a> Item<'a> {
+    fn take(&mut self, name: &str) -> Option<Value<'a>> {
+        let index = self.0.iter().position(|(other, _)| other == name)?;
+        Some(self.0.swap_remove(index).1)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(other, _)| other == name)
+    }
+}
+
+impl<'a> IntoIterator for Item<'a> {
+    type Item = (Cow<'a, str>, Value<'a>);
+    type IntoIter = std::vec::IntoIter<(Cow<'a, str>, Value<'a>)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> FromIterator<(Cow<'a, str>, Value<'a>)> for Item<'a> {
+    fn from_iter<T: IntoIterator<Item = (Cow<'a, str>, Value<'a>)>>(attributes: T) -> Item<'a> {
+        Item(attributes.into_iter().collect())
+    }
+}
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Item<'a>, D::Error> {
+        /// A name, borrowed where it can be.
+        #[derive(Deserialize)]
+        struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+        struct Attributes;
+
+        impl<'de> Visitor<'de> for Attributes {
+            type Value = Item<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an item")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Item<'de>, A::Error> {
+                let mut attributes = Vec::with_capacity(10);
+                while let Some((Name(name), value)) = map.next_entry()? {
+                    attributes.push((name, value));
+                }
+                Ok(Item(attributes))
+            }
+        }
+
+        deserializer.deserialize_map(Attributes)
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&Base64Display::new(&self.0, &STANDARD))
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        #[derive(Deserialize)]
+        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+        let Text(text) = Text::deserialize(deserializer)?;
+        STANDARD
+            .decode(text.as_bytes())
+            .map(Bytes)
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+impl From<AttributeValue> for Value<'static> {
+    fn from(value: AttributeValue) -> Value<'static> {
+        match value {
+            AttributeValue::S(text) => Value::S(text.into()),
+            AttributeValue::N(number) => Value::N(number.into()),
+            AttributeValue::B(blob) => Value::B(Bytes(blob.into_inner())),
+            AttributeValue::Bs(blobs) => Value::Bs(
+                blobs
+                    .into_iter()
+                    .map(|blob| Bytes(blob.into_inner()))
+                    .collect(),
+            ),
+            AttributeValue::M(map) => Value::M(map.into()),
+            AttributeValue::L(values) => Value::L(values.into_iter().map(Value::from).collect()),
+            AttributeValue::Ss(texts) => Value::Ss(texts),
+            AttributeValue::Ns(numbers) => Value::Ns(numbers),
+            AttributeValue::Bool(truth) => Value::Bool(truth),
+            // Whatever the SDK may add is none of the kinds that are read here.
+            _ => Value::Null(true),
+        }
+    }
+}
+
+impl From<SdkItem> for Item<'static> {
+    fn from(item: SdkItem) -> Item<'static> {
+        item.into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
+    }
+}
+
+impl From<Value<'_>> for AttributeValue {
+    fn from(value: Value<'_>) -> AttributeValue {
+        match value {
+            Value::S(text) => AttributeValue::S(text.into_owned()),
+            Value::N(number) => AttributeValue::N(number.into_owned()),
+            Value::B(Bytes(bytes)) => AttributeValue::B(Blob::new(bytes)),
+            Value::Bs(all) => AttributeValue::Bs(
+                all.into_iter()
+                    .map(|Bytes(bytes)| Blob::new(bytes))
+                    .collect(),
+            ),
+            Value::M(Item(attributes)) => AttributeValue::M(
+                attributes
+                    .into_iter()
+                    .map(|(name, value)| (name.into_owned(), value.into()))
+                    .collect(),
+            ),
+            Value::L(values) => AttributeValue::L(values.into_iter().map(Into::into).collect()),
+            Value::Ss(texts) => AttributeValue::Ss(texts),
+            Value::Ns(numbers) => AttributeValue::Ns(numbers),
+            Value::Bool(truth) => AttributeValue::Bool(truth),
+            Value::Null(null) => AttributeValue::Null(null),
+        }
+    }
+}
+
+impl<'a> Value<'a> {
+    /// A text.
+    pub(super) fn text(text: impl Into<Cow<'a, str>>) -> Value<'a> {
+        Value::S(text.into())
+    }
+
+    /// A number.
+    pub(super) fn number(number: impl Display) -> Value<'a> {
+        Value::N(number.to_string().into())
+    }
+
+    /// Bytes.
+    pub(super) fn bytes(bytes: impl Into<Vec<u8>>) -> Value<'a> {
+        Value::B(Bytes(bytes.into()))
+    }
+
+    /// A point in time, as epoch milliseconds.
+    pub(super) fn ms(time: Timestamp) -> Value<'a> {
+        Value::number(time.as_ms())
+    }
+}
+
+/// A text, for the SDK.
 pub(super) fn s(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
 }
 
-/// A number.
+/// A number, for the SDK.
 pub(super) fn n(number: impl Display) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-/// Bytes.
+/// Bytes, for the SDK.
 pub(super) fn b(bytes: impl Into<Vec<u8>>) -> AttributeValue {
     AttributeValue::B(Blob::new(bytes))
 }
 
-/// A point in time, as epoch milliseconds.
+/// A point in time, as epoch milliseconds, for the SDK.
 pub(super) fn ms(time: Timestamp) -> AttributeValue {
     n(time.as_ms())
 }
@@ -61,8 +254,8 @@ impl From<MalformedItem> for PortError {
 /// An item that is being read: attributes are taken out of it one by one.
 pub(super) struct StoredItem<'a> {
     table: &'a str,
-    key: String,
-    item: Item,
+    key: Cow<'a, str>,
+    item: Item<'a>,
 }
 
 impl<'a> StoredItem<'a> {
@@ -70,10 +263,10 @@ impl<'a> StoredItem<'a> {
     pub(super) fn new(
         table: &'a str,
         key_attribute: &'static str,
-        mut item: Item,
+        mut item: Item<'a>,
     ) -> Result<Self, MalformedItem> {
-        match item.remove(key_attribute) {
-            Some(AttributeValue::S(key)) => Ok(StoredItem { table, key, item }),
+        match item.take(key_attribute) {
+            Some(Value::S(key)) => Ok(StoredItem { table, key, item }),
             Some(_) | None => Err(MalformedItem {
                 table: table.to_owned(),
                 key: String::new(),
@@ -89,7 +282,7 @@ impl<'a> StoredItem<'a> {
     }
 
     /// A map within this item; its errors name the same key.
-    pub(super) fn nested(&self, item: Item) -> StoredItem<'a> {
+    pub(super) fn nested(&self, item: Item<'a>) -> StoredItem<'a> {
         StoredItem {
             table: self.table,
             key: self.key.clone(),
@@ -101,7 +294,7 @@ impl<'a> StoredItem<'a> {
     pub(super) fn malformed(&self, attribute: &str, problem: impl Display) -> MalformedItem {
         MalformedItem {
             table: self.table.to_owned(),
-            key: self.key.clone(),
+            key: self.key.to_string(),
             attribute: attribute.to_owned(),
             problem: problem.to_string(),
         }
@@ -109,7 +302,7 @@ impl<'a> StoredItem<'a> {
 
     /// Whether it has an attribute (not yet taken).
     pub(super) fn has(&self, attribute: &str) -> bool {
-        self.item.contains_key(attribute)
+        self.item.has(attribute)
     }
 
     /// Takes an attribute that must be there.
@@ -124,13 +317,25 @@ impl<'a> StoredItem<'a> {
     /// A text, or what is made of one.
     pub(super) fn text<T>(&mut self, attribute: &str) -> Result<Option<T>, MalformedItem>
     where
-        T: TryFrom<String, Error: Display>,
+        T: for<'t> TryFrom<&'t str, Error: Display>,
     {
-        match self.item.remove(attribute) {
+        match self.item.take(attribute) {
             None => Ok(None),
-            Some(AttributeValue::S(text)) => T::try_from(text)
+            Some(Value::S(text)) => T::try_from(&text)
                 .map(Some)
                 .map_err(|error| self.malformed(attribute, error)),
+            Some(_) => Err(self.malformed(attribute, "is not a text")),
+        }
+    }
+
+    /// A text as it is.
+    pub(super) fn string(
+        &mut self,
+        attribute: &str,
+    ) -> Result<Option<Cow<'a, str>>, MalformedItem> {
+        match self.item.take(attribute) {
+            None => Ok(None),
+            Some(Value::S(text)) => Ok(Some(text)),
             Some(_) => Err(self.malformed(attribute, "is not a text")),
         }
     }
@@ -140,7 +345,7 @@ impl<'a> StoredItem<'a> {
     where
         T: FromStr<Err: Display>,
     {
-        match self.text::<String>(attribute)? {
+        match self.string(attribute)? {
             None => Ok(None),
             Some(text) => text
                 .parse()
@@ -154,9 +359,9 @@ impl<'a> StoredItem<'a> {
         &mut self,
         attribute: &str,
     ) -> Result<Option<T>, MalformedItem> {
-        match self.item.remove(attribute) {
+        match self.item.take(attribute) {
             None => Ok(None),
-            Some(AttributeValue::N(number)) => match number.parse() {
+            Some(Value::N(number)) => match number.parse() {
                 Ok(number) => Ok(Some(number)),
                 Err(_) => Err(self.malformed(
                     attribute,
@@ -184,42 +389,40 @@ impl<'a> StoredItem<'a> {
 
     /// Bytes.
     pub(super) fn bytes(&mut self, attribute: &str) -> Result<Option<Vec<u8>>, MalformedItem> {
-        match self.item.remove(attribute) {
+        match self.item.take(attribute) {
             None => Ok(None),
-            Some(AttributeValue::B(blob)) => Ok(Some(blob.into_inner())),
+            Some(Value::B(Bytes(bytes))) => Ok(Some(bytes)),
             Some(_) => Err(self.malformed(attribute, "is not binary")),
         }
     }
 
     /// A set of byte strings; none when the attribute is absent.
     pub(super) fn byte_set(&mut self, attribute: &str) -> Result<Vec<Vec<u8>>, MalformedItem> {
-        match self.item.remove(attribute) {
+        match self.item.take(attribute) {
             None => Ok(Vec::new()),
-            Some(AttributeValue::Bs(blobs)) => {
-                Ok(blobs.into_iter().map(Blob::into_inner).collect())
-            }
+            Some(Value::Bs(all)) => Ok(all.into_iter().map(|Bytes(bytes)| bytes).collect()),
             Some(_) => Err(self.malformed(attribute, "is not a set of binaries")),
         }
     }
 
     /// A map; empty when the attribute is absent.
-    pub(super) fn map(&mut self, attribute: &str) -> Result<Item, MalformedItem> {
-        match self.item.remove(attribute) {
-            None => Ok(Item::new()),
-            Some(AttributeValue::M(map)) => Ok(map),
+    pub(super) fn map(&mut self, attribute: &str) -> Result<Item<'a>, MalformedItem> {
+        match self.item.take(attribute) {
+            None => Ok(Item::default()),
+            Some(Value::M(map)) => Ok(map),
             Some(_) => Err(self.malformed(attribute, "is not a map")),
         }
     }
 
     /// A list of maps; empty when the attribute is absent.
-    pub(super) fn maps(&mut self, attribute: &str) -> Result<Vec<Item>, MalformedItem> {
-        let values = match self.item.remove(attribute) {
+    pub(super) fn maps(&mut self, attribute: &str) -> Result<Vec<Item<'a>>, MalformedItem> {
+        let values = match self.item.take(attribute) {
             None => return Ok(Vec::new()),
-            Some(AttributeValue::L(values)) => values,
+            Some(Value::L(values)) => values,
             Some(_) => return Err(self.malformed(attribute, "is not a list")),
         };
         let map = |value| match value {
-            AttributeValue::M(map) => Ok(map),
+            Value::M(map) => Ok(map),
             _ => Err(self.malformed(attribute, "is not a list of maps")),
         };
         values.into_iter().map(map).collect()

@@ -1,9 +1,11 @@
 //! Items of the batch table: a batch record as attributes, and back.
 
+use std::borrow::Cow;
+
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::attributes::{Item, MalformedItem, StoredItem, b, ms, n, s, ttl};
+use super::attributes::{MalformedItem, SdkItem, StoredItem, b, ms, n, s, ttl};
 use crate::ids::BatchId;
 use crate::protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
 use crate::seqs::SeqSet;
@@ -16,8 +18,8 @@ pub(super) const FROZEN: &str = "frozen";
 pub(super) const DELIVERED: &str = "delivered";
 
 /// A record as an item. What is `None` or empty has no attribute.
-pub(super) fn record_item(record: &BatchRecord) -> Item {
-    let mut item = Item::new();
+pub(super) fn record_item(record: &BatchRecord) -> SdkItem {
+    let mut item = SdkItem::new();
     let mut put = |name: &str, value: AttributeValue| drop(item.insert(name.to_owned(), value));
     put(BATCH_ID, s(record.batch_id.to_string()));
     put("dueAt", ms(record.due_at));
@@ -77,7 +79,7 @@ pub(super) fn witness_value(seqs: &SeqSet) -> AttributeValue {
 
 /// A part as an element of `parts`.
 pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
-    let mut map = Item::from([
+    let mut map = SdkItem::from([
         ("count".to_owned(), n(part.members.len())),
         ("members".to_owned(), b(part.members.to_bytes())),
         ("hash".to_owned(), b(part.hash)),
@@ -94,8 +96,8 @@ pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
 }
 
 /// Reads a record. `expires_at` comes back in whole seconds, rounded up.
-pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, MalformedItem> {
-    let mut item = StoredItem::new(table, BATCH_ID, item)?;
+pub(super) fn read_record(table: &str, item: SdkItem) -> Result<BatchRecord, MalformedItem> {
+    let mut item = StoredItem::new(table, BATCH_ID, item.into())?;
     let batch_id: BatchId = item
         .key()
         .parse()
@@ -121,7 +123,7 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         parts: parts(&mut item)?,
         verify_at: item.time_ms("verifyAt")?,
         completed_at: item.time_ms("completedAt")?,
-        error: item.text("error")?,
+        error: item.string("error")?.map(Cow::into_owned),
         expires_at: item.time_secs("expiresAt")?,
     })
 }
@@ -136,7 +138,7 @@ fn required<'a, T>(
 }
 
 fn status(item: &mut StoredItem<'_>) -> Result<Option<Status>, MalformedItem> {
-    let Some(text) = item.text::<String>("status")? else {
+    let Some(text) = item.string("status")? else {
         return Ok(None);
     };
     match Status::ALL
@@ -200,10 +202,10 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
     let hash = required(&mut part, "hash", StoredItem::bytes)?;
     let hash = <[u8; 32]>::try_from(hash)
         .map_err(|bytes| part.malformed("hash", format!("has {} bytes", bytes.len())))?;
-    let state = match required(&mut part, "state", StoredItem::text::<String>)?.as_str() {
+    let state = match &*required(&mut part, "state", StoredItem::string)? {
         FROZEN => PartState::Frozen,
         DELIVERED => PartState::Delivered {
-            receipt: required(&mut part, "receipt", StoredItem::text)?,
+            receipt: required(&mut part, "receipt", StoredItem::string)?.into_owned(),
         },
         other => {
             return Err(part.malformed("state", format_args!("is `{other}`, which is no state")));

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValue::AllNew;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 
-use super::attributes::{Item, ms, s};
+use super::attributes::{SdkItem, ms, s};
 use super::batch_items::{BATCH_ID, read_record, record_item};
 use super::batch_writes::{Update, update};
 use super::errors::{DYNAMODB, port_error};
@@ -39,11 +39,11 @@ impl DynamoBatchStore {
         }
     }
 
-    fn key(batch: BatchId) -> Item {
+    fn key(batch: BatchId) -> SdkItem {
         [(BATCH_ID.to_owned(), s(batch.to_string()))].into()
     }
 
-    fn record(&self, item: Item) -> Result<Box<BatchRecord>, PortError> {
+    fn record(&self, item: SdkItem) -> Result<Box<BatchRecord>, PortError> {
         Ok(Box::new(read_record(&self.table, item)?))
     }
 
@@ -68,7 +68,7 @@ impl DynamoBatchStore {
 
     /// A stored record, or nothing and an error in the log: one that somebody broke must not hide the others from
     /// the sweep. Whoever gets its ticket is told what is wrong with it.
-    fn sound(&self, item: Item) -> Option<BatchRecord> {
+    fn sound(&self, item: SdkItem) -> Option<BatchRecord> {
         read_record(&self.table, item)
             .inspect_err(|error| tracing::error!(%error, "batch record left out of the sweep"))
             .ok()

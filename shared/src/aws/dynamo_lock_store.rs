@@ -1,14 +1,20 @@
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::batch_get_item::{BatchGetItemError, BatchGetItemOutput};
+use aws_sdk_dynamodb::operation::query::{QueryError, QueryOutput};
 use aws_sdk_dynamodb::types::KeysAndAttributes;
+use aws_smithy_runtime_api::client::interceptors::context::{Error, Output};
 use futures::future::join_all;
+use serde::Deserialize;
 
-use super::attributes::{Item, s};
+use super::attributes::{Item, MalformedItem, SdkItem, Value, s};
+use super::bodies::{Answer, Bodies, Ends, read};
 use super::errors::{DYNAMODB, port_error};
 use super::lock_items::{
-    EVENT_PROJECTION, LOCK_ITEM_PROJECTION, SOURCE, index_key, key, key_text, read_event,
-    read_index_entry, read_lock_item,
+    EVENT_PROJECTION, LOCK_ITEM_PROJECTION, SOURCE, index_key, key, read_event, read_index_entry,
+    read_lock_item,
 };
 use super::partiql::{self, Statements};
 use super::put;
@@ -34,11 +40,47 @@ pub struct DynamoLockStore {
     statements: Statements,
 }
 
-/// What one BatchGetItem brought.
-struct Got {
-    items: Vec<Item>,
+/// What one BatchGetItem brought, with what was asked for.
+struct Got<T> {
+    items: Vec<T>,
     /// Keys that were asked for and not read.
     unread: BTreeSet<String>,
+}
+
+/// The body of BatchGetItem's answer. One table was asked, so every key of these maps is it, by name or by ARN.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html> (2026-08).
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct BatchGetAnswer<'a> {
+    #[serde(borrow, default)]
+    responses: BTreeMap<Cow<'a, str>, Vec<Item<'a>>>,
+    #[serde(borrow, default)]
+    unprocessed_keys: BTreeMap<Cow<'a, str>, UnprocessedKeys<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct UnprocessedKeys<'a> {
+    #[serde(borrow, default)]
+    keys: Vec<LockKey<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LockKey<'a> {
+    #[serde(borrow)]
+    message_id: Value<'a>,
+}
+
+/// The body of Query's answer.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_Query.html> (2026-08).
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct QueryAnswer<'a> {
+    #[serde(borrow, default)]
+    items: Vec<Item<'a>>,
+    #[serde(borrow)]
+    last_evaluated_key: Option<Item<'a>>,
 }
 
 impl DynamoLockStore {
@@ -60,24 +102,25 @@ impl DynamoLockStore {
         }
     }
 
-    /// Reads items by key, strongly consistent. An id that is asked for twice is read once: DynamoDB refuses requests
+    /// Reads items by key, strongly consistent, each by `read_item`. An id that is asked for twice is read once: DynamoDB refuses requests
     /// that name a key twice. The order is kept, so that a store that stops at 16 MB reads the first ones.
     ///
     /// # Errors
     /// Also [`PortError::Throttled`] when nothing was read at all.
-    async fn get(
+    async fn get<T>(
         &self,
         ids: &[EventId],
         projection: &str,
         names: Option<HashMap<String, String>>,
-    ) -> Result<Got, PortError> {
+        read_item: for<'a> fn(&'a str, Item<'a>) -> Result<T, MalformedItem>,
+    ) -> Result<Got<T>, PortError> {
         debug_assert!(
             ids.len() <= BATCH_GET_KEYS_MAX,
             "{} keys in one request",
             ids.len()
         );
         let mut seen = BTreeSet::new();
-        let keys: Vec<Item> = ids.iter().filter(|id| seen.insert(*id)).map(key).collect();
+        let keys: Vec<SdkItem> = ids.iter().filter(|id| seen.insert(*id)).map(key).collect();
         if keys.is_empty() {
             return Ok(Got {
                 items: Vec::new(),
@@ -91,26 +134,37 @@ impl DynamoLockStore {
             .consistent_read(true)
             .build()
             .expect("the keys are set above");
+        let answer = Answer::default();
+        let ends = Ends {
+            output: || Output::erase(BatchGetItemOutput::builder().build()),
+            error: |metadata| Error::erase(BatchGetItemError::generic(metadata)),
+        };
+        let bodies = Bodies::answer(&answer, ends);
         let sent = self
             .client
             .batch_get_item()
             .request_items(&self.table, keys)
+            .customize()
+            .interceptor(bodies)
             .send()
             .await;
-        let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
-        // One table was asked, so every key of these maps is it, by name or by ARN.
-        let items = output
+        sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
+        let answer = answer.take();
+        let answer: BatchGetAnswer<'_> = read(&self.table, &answer)?;
+        let items = answer
             .responses
-            .unwrap_or_default()
             .into_values()
             .flatten()
-            .collect();
-        let unread: BTreeSet<String> = output
+            .map(|item| read_item(&self.table, item))
+            .collect::<Result<_, _>>()?;
+        let unread: BTreeSet<String> = answer
             .unprocessed_keys
-            .iter()
-            .flat_map(HashMap::values)
-            .flat_map(|keys| &keys.keys)
-            .filter_map(|key| key_text(key).map(String::from))
+            .into_values()
+            .flat_map(|keys| keys.keys)
+            .filter_map(|key| match key.message_id {
+                Value::S(id) => Some(id.into_owned()),
+                _ => None,
+            })
             .collect();
         if unread.len() >= seen.len() {
             let message = format!("{}: none of {} items was read", self.table, seen.len());
@@ -150,12 +204,10 @@ impl LockStore for DynamoLockStore {
     }
 
     async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError> {
-        let got = self.get(ids, LOCK_ITEM_PROJECTION, None).await?;
-        let mut items = BTreeMap::new();
-        for item in got.items {
-            let (id, item) = read_lock_item(&self.table, item)?;
-            items.insert(id, item);
-        }
+        let got = self
+            .get(ids, LOCK_ITEM_PROJECTION, None, read_lock_item)
+            .await?;
+        let items: BTreeMap<EventId, LockItem> = got.items.into_iter().collect();
         // In order, and as far as everything was read.
         let read: Vec<Option<LockItem>> = ids
             .iter()
@@ -182,17 +234,15 @@ impl LockStore for DynamoLockStore {
         ids: &[EventId],
     ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError> {
         let names = HashMap::from([("#source".to_owned(), SOURCE.to_owned())]);
-        let got = self.get(ids, EVENT_PROJECTION, Some(names)).await?;
-        let mut events = Vec::with_capacity(got.items.len());
-        for item in got.items {
-            events.extend(read_event(&self.table, item)?);
-        }
+        let got = self
+            .get(ids, EVENT_PROJECTION, Some(names), read_event)
+            .await?;
         let unread = ids
             .iter()
             .filter(|id| got.unread.contains(id.as_str()))
             .cloned()
             .collect();
-        Ok((events, unread))
+        Ok((got.items.into_iter().flatten().collect(), unread))
     }
 
     async fn release(
@@ -217,6 +267,12 @@ impl LockStore for DynamoLockStore {
         shard: BatchShard,
         after: Option<&IndexEntry>,
     ) -> Result<IndexPage, PortError> {
+        let answer = Answer::default();
+        let ends = Ends {
+            output: || Output::erase(QueryOutput::builder().build()),
+            error: |metadata| Error::erase(QueryError::generic(metadata)),
+        };
+        let bodies = Bodies::answer(&answer, ends);
         let sent = self
             .client
             .query()
@@ -226,18 +282,21 @@ impl LockStore for DynamoLockStore {
             .expression_attribute_values(":batchId", s(shard.to_string()))
             .scan_index_forward(true)
             .set_exclusive_start_key(after.map(|entry| index_key(shard, entry)))
+            .customize()
+            .interceptor(bodies)
             .send()
             .await;
         let what = format!("{}, index {}", self.table, self.index);
-        let output = sent.map_err(|error| port_error(DYNAMODB, &what, &error))?;
+        sent.map_err(|error| port_error(DYNAMODB, &what, &error))?;
+        let answer = answer.take();
+        let answer: QueryAnswer<'_> = read(&what, &answer)?;
         let entry = |item| read_index_entry(&self.table, item);
-        let entries = output
+        let entries = answer
             .items
-            .unwrap_or_default()
             .into_iter()
             .map(entry)
             .collect::<Result<_, _>>()?;
-        let next = output.last_evaluated_key.map(entry).transpose()?;
+        let next = answer.last_evaluated_key.map(entry).transpose()?;
         Ok(IndexPage { entries, next })
     }
 }

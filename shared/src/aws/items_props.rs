@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use proptest::prelude::*;
 
-use super::attributes::{Item, ttl};
+use super::attributes::{Item, SdkItem, ttl};
 use super::batch_items::{read_record, record_item};
 use super::lock_items::{
     EXPIRES_AT, OF_LIVE_CLAIMS, claim_item, index_key, read_event, read_index_entry, read_lock_item,
@@ -138,7 +138,7 @@ fn records() -> impl Strategy<Value = BatchRecord> {
 }
 
 /// What a release makes of a claim's item.
-fn released(claim: &Claim, expires_at: Timestamp) -> Item {
+fn released(claim: &Claim, expires_at: Timestamp) -> SdkItem {
     let mut item = claim_item(claim);
     item.retain(|name, _| !OF_LIVE_CLAIMS.contains(&name.as_str()));
     item.insert(EXPIRES_AT.to_owned(), ttl(expires_at));
@@ -158,7 +158,7 @@ proptest! {
             past: claim.past.clone(),
             state: LockState::Live { shard, seq },
         };
-        let read = read_lock_item("t", claim_item(&claim));
+        let read = read_lock_item("t", claim_item(&claim).into());
         prop_assert_eq!(read.unwrap(), (candidate.event_id.clone(), locked));
         let event = StoredEvent {
             event_id: candidate.event_id,
@@ -170,17 +170,27 @@ proptest! {
             source: candidate.source,
             sent_at: candidate.sent_at,
         };
-        prop_assert_eq!(read_event("t", claim_item(&claim)).unwrap(), Some(event));
+        prop_assert_eq!(read_event("t", claim_item(&claim).into()).unwrap(), Some(event));
+    }
+
+    /// What is written here is what the SDK would write; and what DynamoDB answers reads as what the SDK would read.
+    #[test]
+    fn an_item_as_json_reads_back(claim in claims(), record in records()) {
+        for item in [claim_item(&claim), record_item(&record)] {
+            let item = Item::from(item);
+            let json = serde_json::to_string(&item).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Item<'_>>(&json).unwrap(), item);
+        }
     }
 
     #[test]
     fn a_tombstone_reads_back_and_is_no_event(claim in claims(), expires_at in time_secs()) {
-        let (id, item) = read_lock_item("t", released(&claim, expires_at)).unwrap();
+        let (id, item) = read_lock_item("t", released(&claim, expires_at).into()).unwrap();
         prop_assert_eq!(id, claim.candidate.event_id.clone());
         prop_assert_eq!(item.state, LockState::Tombstone { expires_at });
         prop_assert_eq!(&item.sqs_message_id, &claim.candidate.sqs_message_id);
         prop_assert_eq!(&item.past, &claim.past);
-        prop_assert_eq!(read_event("t", released(&claim, expires_at)).unwrap(), None);
+        prop_assert_eq!(read_event("t", released(&claim, expires_at).into()).unwrap(), None);
     }
 
     #[test]
@@ -190,7 +200,7 @@ proptest! {
             seq: claim.seat.seq,
         };
         let key = index_key(claim.seat.shard(), &entry);
-        prop_assert_eq!(read_index_entry("t", key).unwrap(), entry);
+        prop_assert_eq!(read_index_entry("t", key.into()).unwrap(), entry);
     }
 
     #[test]
@@ -202,14 +212,14 @@ proptest! {
     fn an_item_that_lost_an_attribute_is_read_or_refused_but_never_a_panic(
         claim in claims(), record in records(), which in any::<prop::sample::Index>(),
     ) {
-        let without = |mut item: Item| {
+        let without = |mut item: SdkItem| {
             let mut names: Vec<String> = item.keys().cloned().collect();
             names.sort();
             item.remove(which.get(&names));
             item
         };
-        let _ = read_lock_item("t", without(claim_item(&claim)));
-        let _ = read_event("t", without(claim_item(&claim)));
+        let _ = read_lock_item("t", without(claim_item(&claim)).into());
+        let _ = read_event("t", without(claim_item(&claim)).into());
         let _ = read_record("t", without(record_item(&record)));
     }
 }

@@ -1,10 +1,9 @@
 //! Items of the lock table: which attributes a claim has, and what a stored one says.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use aws_sdk_dynamodb::types::AttributeValue;
-
-use super::attributes::{Item, MalformedItem, StoredItem, b, ms, n, s};
+use super::attributes::{Item, MalformedItem, SdkItem, StoredItem, Value, n, s};
 use crate::ids::{BatchShard, BodyHash, EventId, SqsMessageId};
 use crate::limits::DYNAMODB_ITEM_BYTES_MAX;
 use crate::ports::{ClaimReply, IndexEntry, StoredEvent};
@@ -57,20 +56,20 @@ pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
 
 /// The values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`] and [`PAST_DELIVERIES`] where
 /// it has them.
-pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
+pub(super) fn claim_values(claim: &Claim) -> Vec<Value<'_>> {
     let candidate = &claim.candidate;
     let mut values = Vec::with_capacity(OF_EVERY_CLAIM.len() + 2);
     values.extend([
-        s(candidate.event_id.as_str()),
-        s(candidate.sqs_message_id.as_str()),
-        b(*candidate.body_hash.as_bytes()),
-        s(claim.seat.shard().to_string()),
-        n(claim.seat.seq),
-        s(&*candidate.body),
-        s(candidate.source.as_str()),
-        ms(candidate.sent_at),
+        Value::text(candidate.event_id.as_str()),
+        Value::text(candidate.sqs_message_id.as_str()),
+        Value::bytes(*candidate.body_hash.as_bytes()),
+        Value::text(claim.seat.shard().to_string()),
+        Value::number(claim.seat.seq),
+        Value::text(&*candidate.body),
+        Value::text(candidate.source.as_str()),
+        Value::ms(candidate.sent_at),
     ]);
-    values.extend(candidate.attributes.as_deref().map(s));
+    values.extend(candidate.attributes.as_deref().map(Value::text));
     values.extend((!claim.past.is_empty()).then(|| past_value(&claim.past)));
     values
 }
@@ -86,18 +85,18 @@ pub(super) fn claim_names(
         .chain(has_past.then_some(PAST_DELIVERIES))
 }
 
-/// A claim as an item.
-pub(super) fn claim_item(claim: &Claim) -> Item {
+/// A claim as an item, for the SDK.
+pub(super) fn claim_item(claim: &Claim) -> SdkItem {
     claim_names(claim.candidate.attributes.is_some(), !claim.past.is_empty())
         .map(str::to_owned)
-        .zip(claim_values(claim))
+        .zip(claim_values(claim).into_iter().map(Into::into))
         .collect()
 }
 
-fn past_value(past: &PastDeliveries) -> AttributeValue {
-    AttributeValue::M(
+fn past_value(past: &PastDeliveries) -> Value<'_> {
+    Value::M(
         past.iter()
-            .map(|(id, until)| (id.as_str().to_owned(), ms(*until)))
+            .map(|(id, until)| (id.as_str().into(), Value::ms(*until)))
             .collect(),
     )
 }
@@ -125,9 +124,9 @@ fn past_bytes(past: &PastDeliveries) -> usize {
 }
 
 /// Reads an item, whatever it holds besides what [`LOCK_ITEM_PROJECTION`] names.
-pub(super) fn read_lock_item(
-    table: &str,
-    item: Item,
+pub(super) fn read_lock_item<'a>(
+    table: &'a str,
+    item: Item<'a>,
 ) -> Result<(EventId, LockItem), MalformedItem> {
     let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
     let id = event_id(&item)?;
@@ -150,14 +149,17 @@ pub(super) fn read_lock_item(
 }
 
 /// Reads a live claim with its body; `None` for a tombstone.
-pub(super) fn read_event(table: &str, item: Item) -> Result<Option<StoredEvent>, MalformedItem> {
+pub(super) fn read_event<'a>(
+    table: &'a str,
+    item: Item<'a>,
+) -> Result<Option<StoredEvent>, MalformedItem> {
     let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
     if !item.has(BATCH_ID) {
         return Ok(None);
     }
     let event_id = event_id(&item)?;
     let (shard, seq) = live(&mut item)?;
-    let body = item.text::<String>(MESSAGE)?;
+    let body = item.string(MESSAGE)?;
     let source = item.text(SOURCE)?;
     let sent_at = item.time_ms(SENT_AT)?;
     Ok(Some(StoredEvent {
@@ -166,14 +168,17 @@ pub(super) fn read_event(table: &str, item: Item) -> Result<Option<StoredEvent>,
         body_hash: body_hash(&mut item)?,
         shard,
         seq,
-        body: Arc::from(item.required(MESSAGE, body)?),
+        body: Arc::from(&*item.required(MESSAGE, body)?),
         source: item.required(SOURCE, source)?,
         sent_at: item.required(SENT_AT, sent_at)?,
     }))
 }
 
 /// Reads an entry of the index, or the key where a page of it ended.
-pub(super) fn read_index_entry(table: &str, item: Item) -> Result<IndexEntry, MalformedItem> {
+pub(super) fn read_index_entry<'a>(
+    table: &'a str,
+    item: Item<'a>,
+) -> Result<IndexEntry, MalformedItem> {
     let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
     let seq = item.number(SEQ)?;
     Ok(IndexEntry {
@@ -183,7 +188,7 @@ pub(super) fn read_index_entry(table: &str, item: Item) -> Result<IndexEntry, Ma
 }
 
 /// The key where a page of the index ended.
-pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> Item {
+pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> SdkItem {
     [
         (MESSAGE_ID, s(entry.event_id.as_str())),
         (BATCH_ID, s(shard.to_string())),
@@ -194,13 +199,8 @@ pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> Item {
 }
 
 /// The partition key of an event.
-pub(super) fn key(id: &EventId) -> Item {
+pub(super) fn key(id: &EventId) -> SdkItem {
     [(MESSAGE_ID.to_owned(), s(id.as_str()))].into()
-}
-
-/// The partition key of an item, whatever else is in it.
-pub(super) fn key_text(item: &Item) -> Option<&str> {
-    item.get(MESSAGE_ID)?.as_s().ok().map(String::as_str)
 }
 
 fn event_id(item: &StoredItem<'_>) -> Result<EventId, MalformedItem> {
@@ -226,10 +226,13 @@ fn body_hash(item: &mut StoredItem<'_>) -> Result<BodyHash, MalformedItem> {
 
 fn past_deliveries(item: &mut StoredItem<'_>) -> Result<PastDeliveries, MalformedItem> {
     let past = item.map(PAST_DELIVERIES)?;
-    let entry = |(id, until): (String, AttributeValue)| {
+    let entry = |(id, until): (Cow<'_, str>, Value<'_>)| {
         let id =
-            SqsMessageId::try_from(id).map_err(|error| item.malformed(PAST_DELIVERIES, error))?;
-        let until = until.as_n().ok().and_then(|number| number.parse().ok());
+            SqsMessageId::try_from(&*id).map_err(|error| item.malformed(PAST_DELIVERIES, error))?;
+        let until = match until {
+            Value::N(number) => number.parse().ok(),
+            _ => None,
+        };
         let until = until.ok_or_else(|| {
             item.malformed(PAST_DELIVERIES, "has a time that is not epoch milliseconds")
         })?;

@@ -11,6 +11,7 @@
 mod attributes;
 mod batch_items;
 mod batch_writes;
+mod bodies;
 mod clients;
 mod dynamo_batch_store;
 mod dynamo_lock_store;

@@ -4,12 +4,14 @@
 //! duplicate `INSERT` says only that there is one (`ClaimReply::Exists(None)`).
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{
-    AttributeValue, BatchStatementError, BatchStatementErrorCodeEnum, BatchStatementRequest,
-    BatchStatementResponse,
+use aws_sdk_dynamodb::operation::batch_execute_statement::{
+    BatchExecuteStatementError, BatchExecuteStatementOutput,
 };
+use aws_smithy_runtime_api::client::interceptors::context::{Error, Output};
+use serde::{Deserialize, Serialize};
 
-use super::attributes::{n, s, ttl};
+use super::attributes::Value;
+use super::bodies::{Answer, Bodies, Ends, json, read};
 use super::errors::{DYNAMODB, is_item_too_large, meaning, port_error, repeated};
 use super::lock_items::{
     BATCH_ID, EXPIRES_AT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, claim_names, claim_values, unstorable,
@@ -57,32 +59,72 @@ impl Statements {
         }
     }
 
-    fn insert(&self, claim: &Claim) -> BatchStatementRequest {
+    fn insert<'a>(&'a self, claim: &'a Claim) -> Statement<'a> {
         let has_attributes = usize::from(claim.candidate.attributes.is_some());
         let has_past = usize::from(!claim.past.is_empty());
-        statement(&self.insert[has_attributes][has_past], claim_values(claim))
+        Statement {
+            statement: &self.insert[has_attributes][has_past],
+            parameters: claim_values(claim),
+        }
     }
 
-    fn release(
-        &self,
-        id: &EventId,
+    fn release<'a>(
+        &'a self,
+        id: &'a EventId,
         place: Place,
         expires_at: Option<Timestamp>,
-    ) -> BatchStatementRequest {
-        let (id, shard, seq) = (s(id.as_str()), s(place.shard.to_string()), n(place.seq));
-        match expires_at {
-            Some(expires_at) => statement(&self.tombstone, vec![ttl(expires_at), id, shard, seq]),
-            None => statement(&self.delete, vec![id, shard, seq]),
+    ) -> Statement<'a> {
+        let mine = [
+            Value::text(id.as_str()),
+            Value::text(place.shard.to_string()),
+            Value::number(place.seq),
+        ];
+        let expires_at = expires_at.map(|time| Value::number(time.as_secs_ceil()));
+        Statement {
+            statement: match expires_at {
+                Some(_) => &self.tombstone,
+                None => &self.delete,
+            },
+            parameters: expires_at.into_iter().chain(mine).collect(),
         }
     }
 }
 
-fn statement(text: &str, parameters: Vec<AttributeValue>) -> BatchStatementRequest {
-    BatchStatementRequest::builder()
-        .statement(text)
-        .set_parameters(Some(parameters))
-        .build()
-        .expect("the statement is set in the line above")
+/// The body of a request.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html> (2026-08).
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Request<'a> {
+    statements: Vec<Statement<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Statement<'a> {
+    statement: &'a str,
+    parameters: Vec<Value<'a>>,
+}
+
+/// The body of an answer.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Responses {
+    #[serde(default)]
+    responses: Vec<Response>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Response {
+    error: Option<MemberError>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct MemberError {
+    code: Option<String>,
+    #[serde(default)]
+    message: String,
 }
 
 /// Writes claims, one request.
@@ -147,7 +189,7 @@ type Member = Result<Option<Failure>, PortError>;
 
 /// What a member's error says, with the table it is about.
 struct Failure {
-    code: BatchStatementErrorCodeEnum,
+    code: String,
     table: String,
     message: String,
 }
@@ -156,20 +198,15 @@ struct Failure {
 async fn execute(
     client: &Client,
     statements: &Statements,
-    requests: Vec<BatchStatementRequest>,
+    requests: Vec<Statement<'_>>,
 ) -> Vec<Member> {
     let count = requests.len();
     if count == 0 {
         return Vec::new();
     }
-    match client
-        .batch_execute_statement()
-        .set_statements(Some(requests))
-        .send()
-        .await
-    {
-        Ok(output) => {
-            let mut responses = output.responses.unwrap_or_default().into_iter();
+    match send(client, &statements.table, requests).await {
+        Ok(responses) => {
+            let mut responses = responses.into_iter();
             (0..count)
                 .map(|_| {
                     responses.next().map_or_else(
@@ -179,18 +216,37 @@ async fn execute(
                 })
                 .collect()
         }
-        Err(error) => {
-            let error = port_error(DYNAMODB, &statements.table, &error);
-            (0..count).map(|_| Err(repeated(&error))).collect()
-        }
+        Err(error) => (0..count).map(|_| Err(repeated(&error))).collect(),
     }
 }
 
-fn member(table: &str, response: BatchStatementResponse) -> Member {
-    let Some(BatchStatementError { code, message, .. }) = response.error else {
+async fn send(
+    client: &Client,
+    table: &str,
+    statements: Vec<Statement<'_>>,
+) -> Result<Vec<Response>, PortError> {
+    let request = json(&Request { statements });
+    let answer = Answer::default();
+    let ends = Ends {
+        output: || Output::erase(BatchExecuteStatementOutput::builder().build()),
+        error: |metadata| Error::erase(BatchExecuteStatementError::generic(metadata)),
+    };
+    let bodies = Bodies::answer(&answer, ends);
+    client
+        .batch_execute_statement()
+        .customize()
+        .interceptor(bodies.with_request(request))
+        .send()
+        .await
+        .map_err(|error| port_error(DYNAMODB, table, &error))?;
+    let answer: Responses = read(table, &answer.take())?;
+    Ok(answer.responses)
+}
+
+fn member(table: &str, response: Response) -> Member {
+    let Some(MemberError { code, message }) = response.error else {
         return Ok(None);
     };
-    let message = message.unwrap_or_default();
     match code {
         Some(code) => Ok(Some(Failure {
             code,
@@ -206,7 +262,7 @@ fn member(table: &str, response: BatchStatementResponse) -> Member {
 
 impl Failure {
     fn into_error(self) -> PortError {
-        let code = self.code.as_str();
+        let code = &self.code;
         meaning(code, None).error(
             DYNAMODB,
             format!("{}: {code}: {}", self.table, self.message),
@@ -217,10 +273,8 @@ impl Failure {
 fn claim_reply(member: Member) -> ClaimReply {
     match member {
         Ok(None) => ClaimReply::Written,
-        Ok(Some(failure)) if failure.code == BatchStatementErrorCodeEnum::DuplicateItem => {
-            ClaimReply::Exists(None)
-        }
-        Ok(Some(failure)) if is_item_too_large(failure.code.as_str(), &failure.message) => {
+        Ok(Some(failure)) if failure.code == "DuplicateItem" => ClaimReply::Exists(None),
+        Ok(Some(failure)) if is_item_too_large(&failure.code, &failure.message) => {
             ClaimReply::Unstorable(failure.message)
         }
         Ok(Some(failure)) => ClaimReply::Error(failure.into_error()),
@@ -232,11 +286,7 @@ fn release_reply(member: Member) -> ReleaseReply {
     match member {
         Ok(None) => ReleaseReply::Released,
         // Not this batch's claim any more.
-        Ok(Some(failure))
-            if failure.code == BatchStatementErrorCodeEnum::ConditionalCheckFailed =>
-        {
-            ReleaseReply::Released
-        }
+        Ok(Some(failure)) if failure.code == "ConditionalCheckFailed" => ReleaseReply::Released,
         Ok(Some(failure)) => ReleaseReply::Error(failure.into_error()),
         Err(error) => ReleaseReply::Error(error),
     }
