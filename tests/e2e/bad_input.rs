@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
+use local::lambda::InvokeResponse;
 use local::sqs::Message;
 use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE};
 
@@ -193,4 +195,29 @@ async fn a_quarantine_that_does_not_exist_gives_the_bad_messages_back() {
     rig.until_drained().await;
     assert_eq!(rig.delivered_ids(), ["g1"]);
     rig.end().await;
+}
+
+#[tokio::test]
+async fn a_payload_that_is_no_event_is_refused_with_the_place_of_what_is_wrong() {
+    let rig = Setup::new().start().await;
+    let payload = Bytes::from_static(br#"{"Records":[{"messageId":"m1","body":5}]}"#);
+    let (error_type, message) = match rig.stack.aggregator.invoke(payload).await {
+        Ok(InvokeResponse::FunctionError {
+            error_type,
+            message,
+        }) => (error_type, message),
+        other => panic!("not an error of the function: {other:?}"),
+    };
+    assert_eq!(error_type, "MalformedEvent");
+    assert!(
+        message.contains("Records[0].body: invalid type"),
+        "{message}"
+    );
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    let good = event(&source, &[("m2", &body("g1"))]);
+    assert!(failures(&rig, &rig.stack.aggregator, good).await.is_empty());
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), ["g1"]);
+    rig.stack.stop().await;
+    assert_eq!(rig.stack.aggregator.stats().function_errors, 1);
 }
