@@ -2,6 +2,7 @@
 //!
 //! A fresh machine has cargo and nothing else: whatever a task needs beyond that, it installs itself.
 
+mod bench;
 mod fuzz;
 mod infra;
 mod package;
@@ -39,6 +40,8 @@ enum Task {
     Fuzz(fuzz::Fuzz),
     /// The templates of `infra`: everything that can be checked without an account
     Infra(infra::Infra),
+    /// CPU and memory a message, of the functions as they deploy: the median of some bursts
+    Bench(bench::Bench),
     /// Both functions as they deploy: zips in target/lambda for this machine's architecture, checked
     Package,
     /// A burst through `local`, with the packaged functions
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Task::Sim { arguments } => sim(&arguments),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
         Task::Infra(infra) => infra::run(&infra),
+        Task::Bench(bench) => bench::run(&bench),
         Task::Package => package::package(),
         Task::PackageBurst(burst) => package::burst(&burst),
         Task::Ministack(ministack) => package::ministack(&ministack),

@@ -99,19 +99,23 @@ fn build_tools() -> anyhow::Result<PathBuf> {
     Ok(crate::target_dir().join("release"))
 }
 
+/// `local burst`, whose functions are what was packaged.
+pub fn local_burst(messages: u64) -> anyhow::Result<Command> {
+    let packaged = packaged()?;
+    let mut command = Command::new(build_tools()?.join("local"));
+    command
+        .args(["burst", "--messages", &messages.to_string()])
+        .arg("--aggregator")
+        .arg(packaged.join("aggregator/bootstrap"))
+        .arg("--batch-processor")
+        .arg(packaged.join("batch-processor/bootstrap"));
+    Ok(command)
+}
+
 /// A burst through `local`, whose functions are what was packaged.
 pub fn burst(burst: &Burst) -> anyhow::Result<()> {
     package()?;
-    let packaged = packaged()?;
-    status(
-        Command::new(build_tools()?.join("local"))
-            .args(["burst", "--messages", &burst.messages.to_string()])
-            .arg("--aggregator")
-            .arg(packaged.join("aggregator/bootstrap"))
-            .arg("--batch-processor")
-            .arg(packaged.join("batch-processor/bootstrap"))
-            .args(&burst.arguments),
-    )
+    status(local_burst(burst.messages)?.args(&burst.arguments))
 }
 
 /// A burst through ministack, which creates the stack of the template and runs what was packaged.

@@ -49,6 +49,10 @@ pub(super) struct Bytes(Vec<u8>);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Item<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 
+/// A text, borrowed where it can be: a `Cow` alone never is.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
 impl<'a> Item<'a> {
     fn take(&mut self, name: &str) -> Option<Value<'a>> {
         let index = self.0.iter().position(|(other, _)| other == name)?;
@@ -83,10 +87,6 @@ impl Serialize for Item<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Item<'a>, D::Error> {
-        /// A name, borrowed where it can be.
-        #[derive(Deserialize)]
-        struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
-
         struct Attributes;
 
         impl<'de> Visitor<'de> for Attributes {
@@ -98,7 +98,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Item<'de>, A::Error> {
                 let mut attributes = Vec::with_capacity(10);
-                while let Some((Name(name), value)) = map.next_entry()? {
+                while let Some((Text(name), value)) = map.next_entry()? {
                     attributes.push((name, value));
                 }
                 Ok(Item(attributes))
@@ -117,9 +117,6 @@ impl Serialize for Bytes {
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-        #[derive(Deserialize)]
-        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
         let Text(text) = Text::deserialize(deserializer)?;
         STANDARD
             .decode(text.as_bytes())
