@@ -35,7 +35,7 @@ struct Args {
     bug: String,
     /// Most seeds of one range
     #[cfg(feature = "planted-bugs")]
-    #[arg(long, default_value_t = 2_000)]
+    #[arg(long, default_value_t = 5_000)]
     range_seeds: u64,
     /// Threads; each runs histories of its own
     #[arg(long, default_value_t = 2)]
