@@ -1,6 +1,6 @@
 //! Every task of this workspace. `cargo xtask` alone lists them.
 //!
-//! A fresh machine has cargo and nothing else: whatever a task needs beyond that, it installs itself.
+//! A fresh machine has cargo, a C compiler and Python: whatever a task needs beyond that, it installs itself.
 
 mod bench;
 mod fuzz;
