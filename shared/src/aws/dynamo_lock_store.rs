@@ -1,5 +1,5 @@
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::batch_get_item::{BatchGetItemError, BatchGetItemOutput};
@@ -7,19 +7,19 @@ use aws_sdk_dynamodb::operation::query::{QueryError, QueryOutput};
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use aws_smithy_runtime_api::client::interceptors::context::{Error, Output};
 use futures::future::join_all;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::attributes::{Item, MalformedItem, SdkItem, Value, s};
-use super::bodies::{Answer, Bodies, Ends, read};
+use super::attributes::{Item, MalformedItem, Value, s};
+use super::bodies::{Answer, Bodies, Ends, json, read};
 use super::errors::{DYNAMODB, port_error};
 use super::lock_items::{
-    EVENT_PROJECTION, LOCK_ITEM_PROJECTION, SOURCE, index_key, key, read_event, read_index_entry,
-    read_lock_item,
+    EVENT_NAMES, EVENT_PROJECTION, LOCK_ITEM_PROJECTION, Names, index_key, read_event,
+    read_index_entry, read_lock_item,
 };
 use super::partiql::{self, Statements};
 use super::put;
 use crate::config::WriteMode;
-use crate::ids::{BatchShard, EventId, Place};
+use crate::ids::{BatchShard, EventId, Place, SourceArn};
 use crate::limits::{BATCH_GET_KEYS_MAX, PARTIQL_STATEMENTS_MAX};
 use crate::ports::{
     ClaimReply, IndexEntry, IndexPage, LockStore, PortError, ReleaseReply, StoredEvent,
@@ -47,8 +47,25 @@ struct Got<T> {
     unread: BTreeSet<String>,
 }
 
-/// The body of BatchGetItem's answer. One table was asked, so every key of these maps is it, by name or by ARN.
+/// The body of BatchGetItem.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html> (2026-08).
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct BatchGet<'a> {
+    request_items: BTreeMap<&'a str, KeysOfTable<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct KeysOfTable<'a> {
+    keys: Vec<LockKey<'a>>,
+    projection_expression: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expression_attribute_names: Option<Names>,
+    consistent_read: bool,
+}
+
+/// The body of BatchGetItem's answer. One table was asked, so every key of these maps is it, by name or by ARN.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct BatchGetAnswer<'a> {
@@ -65,7 +82,7 @@ struct UnprocessedKeys<'a> {
     keys: Vec<LockKey<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LockKey<'a> {
     #[serde(borrow)]
@@ -111,8 +128,8 @@ impl DynamoLockStore {
         &self,
         ids: &[EventId],
         projection: &str,
-        names: Option<HashMap<String, String>>,
-        read_item: for<'a> fn(&'a str, Item<'a>) -> Result<T, MalformedItem>,
+        names: Option<Names>,
+        mut read_item: impl for<'a> FnMut(&'a str, Item<'a>) -> Result<T, MalformedItem>,
     ) -> Result<Got<T>, PortError> {
         debug_assert!(
             ids.len() <= BATCH_GET_KEYS_MAX,
@@ -120,18 +137,31 @@ impl DynamoLockStore {
             ids.len()
         );
         let mut seen = BTreeSet::new();
-        let keys: Vec<SdkItem> = ids.iter().filter(|id| seen.insert(*id)).map(key).collect();
+        let keys: Vec<LockKey<'_>> = ids
+            .iter()
+            .filter(|id| seen.insert(*id))
+            .map(|id| LockKey {
+                message_id: Value::text(id.as_str()),
+            })
+            .collect();
         if keys.is_empty() {
             return Ok(Got {
                 items: Vec::new(),
                 unread: BTreeSet::new(),
             });
         }
-        let keys = KeysAndAttributes::builder()
-            .set_keys(Some(keys))
-            .projection_expression(projection)
-            .set_expression_attribute_names(names)
-            .consistent_read(true)
+        let keys = KeysOfTable {
+            keys,
+            projection_expression: projection,
+            expression_attribute_names: names,
+            consistent_read: true,
+        };
+        let request = json(&BatchGet {
+            request_items: BTreeMap::from([(self.table.as_str(), keys)]),
+        });
+        // The endpoint may depend on the table, so the operation is told of it.
+        let table_alone = KeysAndAttributes::builder()
+            .set_keys(Some(Vec::new()))
             .build()
             .expect("the keys are set above");
         let answer = Answer::default();
@@ -143,9 +173,9 @@ impl DynamoLockStore {
         let sent = self
             .client
             .batch_get_item()
-            .request_items(&self.table, keys)
+            .request_items(&self.table, table_alone)
             .customize()
-            .interceptor(bodies)
+            .interceptor(bodies.with_request(request))
             .send()
             .await;
         sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
@@ -233,9 +263,11 @@ impl LockStore for DynamoLockStore {
         &self,
         ids: &[EventId],
     ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError> {
-        let names = HashMap::from([("#source".to_owned(), SOURCE.to_owned())]);
+        // As a rule all events of a batch have one source, which is kept once.
+        let mut source: Option<SourceArn> = None;
+        let read_item = |table: &str, item: Item<'_>| read_event(table, item, &mut source);
         let got = self
-            .get(ids, EVENT_PROJECTION, Some(names), read_event)
+            .get(ids, EVENT_PROJECTION, Some(EVENT_NAMES), read_item)
             .await?;
         let unread = ids
             .iter()

@@ -170,7 +170,7 @@ proptest! {
             source: candidate.source,
             sent_at: candidate.sent_at,
         };
-        prop_assert_eq!(read_event("t", claim_item(&claim).into()).unwrap(), Some(event));
+        prop_assert_eq!(read_event("t", claim_item(&claim).into(), &mut None).unwrap(), Some(event));
     }
 
     /// What is written here is what the SDK would write; and what DynamoDB answers reads as what the SDK would read.
@@ -190,7 +190,7 @@ proptest! {
         prop_assert_eq!(item.state, LockState::Tombstone { expires_at });
         prop_assert_eq!(&item.sqs_message_id, &claim.candidate.sqs_message_id);
         prop_assert_eq!(&item.past, &claim.past);
-        prop_assert_eq!(read_event("t", released(&claim, expires_at).into()).unwrap(), None);
+        prop_assert_eq!(read_event("t", released(&claim, expires_at).into(), &mut None).unwrap(), None);
     }
 
     #[test]
@@ -219,7 +219,7 @@ proptest! {
             item
         };
         let _ = read_lock_item("t", without(claim_item(&claim)).into());
-        let _ = read_event("t", without(claim_item(&claim)).into());
+        let _ = read_event("t", without(claim_item(&claim)).into(), &mut None);
         let _ = read_record("t", without(record_item(&record)));
     }
 }

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::attributes::{Item, MalformedItem, SdkItem, StoredItem, Value, n, s};
-use crate::ids::{BatchShard, BodyHash, EventId, SqsMessageId};
+use crate::ids::{BatchShard, BodyHash, EventId, SourceArn, SqsMessageId};
 use crate::limits::DYNAMODB_ITEM_BYTES_MAX;
 use crate::ports::{ClaimReply, IndexEntry, StoredEvent};
 use crate::protocol::claim::{Claim, LockItem, LockState, PastDeliveries};
@@ -41,6 +43,15 @@ pub(super) const LOCK_ITEM_PROJECTION: &str =
 /// What [`read_event`] needs. `source` is a reserved word.
 pub(super) const EVENT_PROJECTION: &str =
     "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt";
+/// The names that stand for others in [`EVENT_PROJECTION`].
+pub(super) const EVENT_NAMES: Names = Names { source: SOURCE };
+
+/// `ExpressionAttributeNames` of a request.
+#[derive(Serialize)]
+pub(super) struct Names {
+    #[serde(rename = "#source")]
+    source: &'static str,
+}
 
 /// The attributes every claim has, in the order of [`claim_values`].
 pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
@@ -148,10 +159,11 @@ pub(super) fn read_lock_item<'a>(
     Ok((id, lock_item))
 }
 
-/// Reads a live claim with its body; `None` for a tombstone.
-pub(super) fn read_event<'a>(
-    table: &'a str,
-    item: Item<'a>,
+/// Reads a live claim with its body; `None` for a tombstone. `known` is the source that was read last.
+pub(super) fn read_event(
+    table: &str,
+    item: Item<'_>,
+    known: &mut Option<SourceArn>,
 ) -> Result<Option<StoredEvent>, MalformedItem> {
     let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
     if !item.has(BATCH_ID) {
@@ -160,7 +172,15 @@ pub(super) fn read_event<'a>(
     let event_id = event_id(&item)?;
     let (shard, seq) = live(&mut item)?;
     let body = item.string(MESSAGE)?;
-    let source = item.text(SOURCE)?;
+    let source = match item.string(SOURCE)? {
+        Some(text) if known.as_ref().is_none_or(|source| source.as_str() != text) => {
+            let source = SourceArn::try_from(&*text);
+            *known = Some(source.map_err(|error| item.malformed(SOURCE, error))?);
+            known.clone()
+        }
+        Some(_) => known.clone(),
+        None => None,
+    };
     let sent_at = item.time_ms(SENT_AT)?;
     Ok(Some(StoredEvent {
         event_id,
