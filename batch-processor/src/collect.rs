@@ -1,5 +1,8 @@
 //! A look at a batch: what the index proposes, as far as the table confirms it.
 
+use std::slice::Chunks;
+use std::sync::{Mutex, PoisonError};
+
 use shared::calls::{Budget, bounded};
 use shared::ids::{BatchShard, EventId, Seq};
 use shared::limits::BATCH_GET_KEYS_MAX;
@@ -81,15 +84,14 @@ impl<P: Ports> Handler<P> {
         // The index may show one event twice, under a seat it has left and one it has taken.
         ids.sort_unstable();
         ids.dedup();
-        let reads = ids
-            .chunks(BATCH_GET_KEYS_MAX)
-            .map(|chunk| self.read_events(chunk, budget))
+        // Readers that take one piece after another, not a read for each piece: a read that waits for its turn has the
+        // size of one that runs, and there may be thousands.
+        let pieces = Mutex::new(ids.chunks(BATCH_GET_KEYS_MAX));
+        let readers = (0..BODY_READS_MAX.min(concurrency))
+            .map(|_| self.read_pieces(&pieces, budget))
             .collect();
         let read: Result<Vec<Vec<StoredEvent>>, PortError> =
-            bounded(reads, BODY_READS_MAX.min(concurrency))
-                .await
-                .into_iter()
-                .collect();
+            bounded(readers, concurrency).await.into_iter().collect();
         let mut events: Vec<StoredEvent> = read?.into_iter().flatten().collect();
         events.retain(|event| event.shard.batch == record.batch_id || planted(Bug::IndexBelieved));
         events.sort_unstable_by_key(|event| event.seq);
@@ -137,6 +139,20 @@ impl<P: Ports> Handler<P> {
                 None => return Ok(proposals),
             }
         }
+    }
+
+    /// Reads the live claims among the pieces it can get.
+    async fn read_pieces(
+        &self,
+        pieces: &Mutex<Chunks<'_, EventId>>,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> Result<Vec<StoredEvent>, PortError> {
+        let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let mut events = Vec::new();
+        while let Some(ids) = next() {
+            events.extend(self.read_events(ids, budget).await?);
+        }
+        Ok(events)
     }
 
     /// Reads the live claims among `ids`. A read that has no answer in time is repeated in halves: large bodies may

@@ -10,6 +10,7 @@ use shared::ids::{IdError, LeaseOwner};
 use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore, PortError};
 use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketError};
+use shared::writes::SharedPaces;
 use tokio::sync::Semaphore;
 use tracing::{error, info, warn};
 
@@ -105,6 +106,7 @@ pub struct Handler<P> {
     config: Config,
     ports: P,
     requests: Semaphore,
+    paces: SharedPaces,
 }
 
 impl<P: Ports> Handler<P> {
@@ -115,6 +117,7 @@ impl<P: Ports> Handler<P> {
             config,
             ports,
             requests,
+            paces: SharedPaces::default(),
         }
     }
 
@@ -124,6 +127,11 @@ impl<P: Ports> Handler<P> {
 
     pub(crate) fn ports(&self) -> &P {
         &self.ports
+    }
+
+    /// How fast the index keys of the batches at hand can be written.
+    pub(crate) fn paces(&self) -> &SharedPaces {
+        &self.paces
     }
 
     /// Waits for a place among the requests in flight of the whole environment.

@@ -1,11 +1,12 @@
 //! Releasing delivered claims: as tombstones for the dedup window, or by deleting them.
 
 use shared::calls::{Budget, bounded};
-use shared::ids::{EventId, Place};
+use shared::ids::{BatchShard, EventId, Place};
 use shared::ports::{Clock, LockStore, PortError, ReleaseReply, StoredEvent};
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
 use shared::time::Timestamp;
+use shared::writes::{Member, WriteQueue};
 use tracing::warn;
 
 use crate::handler::{Handler, Ports};
@@ -19,51 +20,82 @@ impl<P: Ports> Handler<P> {
     ) -> SeqSet {
         let window = self.config().common.dedup_window;
         let expires_at = (!window.is_zero()).then(|| budget.clock.now() + window);
-        let size = self.ports().locks().items_per_request().max(1);
-        let chunks = events
-            .chunks(size)
-            .map(|chunk| self.release_chunk(chunk, expires_at, budget))
+        let size = self.ports().locks().items_per_request();
+        let concurrency = self.config().common.write_concurrency;
+        let delivered = events.iter().map(Delivered).collect();
+        let now = budget.clock.now();
+        let queue = WriteQueue::new(delivered, size, concurrency, self.paces(), now);
+        let workers = (0..queue.workers())
+            .map(|_| self.release_from(&queue, expires_at, budget))
             .collect();
         let mut all = SeqSet::new();
-        for chunk in bounded(chunks, self.config().common.write_concurrency).await {
-            all.extend_from(&chunk);
+        for seqs in bounded(workers, concurrency).await {
+            all.extend_from(&seqs);
         }
         all
     }
 
-    async fn release_chunk(
+    /// Releases what the queue hands out, putting back what was throttled or lost.
+    async fn release_from(
         &self,
-        events: &[StoredEvent],
+        queue: &WriteQueue<'_, Delivered<'_>>,
         expires_at: Option<Timestamp>,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> SeqSet {
         let mut released = SeqSet::new();
-        let mut open: Vec<&StoredEvent> = events.iter().collect();
-        let mut attempt = 0;
-        while !open.is_empty() && budget.open() {
-            let items: Vec<(EventId, Place)> = open
+        let mut losses = 0;
+        loop {
+            let members = queue.next(budget).await;
+            if members.is_empty() {
+                return released;
+            }
+            let items: Vec<(EventId, Place)> = members
                 .iter()
-                .map(|event| (event.event_id.clone(), event.place()))
+                .map(|Delivered(event)| (event.event_id.clone(), event.place()))
                 .collect();
             let replies = self
                 .limited(self.ports().locks().release(&items, expires_at))
                 .await;
-            let mut repeat = Vec::new();
-            for (event, reply) in open.into_iter().zip(replies) {
+            let keys = members.iter().map(Member::key);
+            queue.replied(keys.zip(replies.iter().map(error_of)), budget.clock.now());
+            let mut again = Vec::new();
+            let mut lost = false;
+            for (member, reply) in members.into_iter().zip(replies) {
                 match reply {
-                    ReleaseReply::Released => released.insert(event.seq),
+                    ReleaseReply::Released => released.insert(member.0.seq),
                     ReleaseReply::Error(error @ PortError::Refused { .. }) => {
-                        warn!(event_id = %event.event_id, %error, "claim not released");
+                        warn!(event_id = %member.0.event_id, %error, "claim not released");
                     }
-                    ReleaseReply::Error(_) => repeat.push(event),
+                    ReleaseReply::Error(error) => {
+                        lost |= matches!(error, PortError::Unknown { .. });
+                        again.push(member);
+                    }
                 }
             }
-            open = repeat;
-            attempt += 1;
-            if !open.is_empty() && !budget.pause(RetryPolicy::ITEMS, attempt).await {
-                break;
+            // Throttles are the queue's to pace; whoever does not answer is left alone for a while.
+            losses = if lost { losses + 1 } else { 0 };
+            let in_time = !lost || budget.pause(RetryPolicy::ITEMS, losses).await;
+            queue.put_back(again);
+            if !in_time {
+                return released;
             }
         }
-        released
+    }
+}
+
+/// An event whose claim is to be released.
+#[derive(Debug)]
+struct Delivered<'a>(&'a StoredEvent);
+
+impl Member for Delivered<'_> {
+    fn key(&self) -> BatchShard {
+        self.0.shard
+    }
+}
+
+fn error_of(reply: &ReleaseReply) -> Option<&PortError> {
+    match reply {
+        ReleaseReply::Error(error) => Some(error),
+        ReleaseReply::Released => None,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. [`protocol`]: the decisions, pure. It reads no clock, no environment, no network.
 //! 2. [`ids`], [`time`], [`seqs`], [`limits`], [`wire`]: the data.
-//! 3. [`ports`]: what the protocol needs of the world, as traits; [`calls`] drives them with a retry budget.
+//! 3. [`ports`]: what the protocol needs of the world, as traits; [`calls`] and [`writes`] drive them with a retry budget.
 //! 4. `aws` and `memory`: the adapters (feature `aws`) and the fakes (feature `test-support`).
 //!
 //! The invariants the protocol keeps are listed in `ARCHITECTURE.md`, each with the code that checks it.
@@ -18,6 +18,7 @@ pub mod protocol;
 pub mod seqs;
 pub mod time;
 pub mod wire;
+pub mod writes;
 
 #[cfg(feature = "aws")]
 pub mod aws;

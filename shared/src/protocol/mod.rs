@@ -8,4 +8,5 @@ pub mod allocator;
 pub mod batch;
 pub mod claim;
 pub mod invariants;
+pub mod pace;
 pub mod retry;
