@@ -1,7 +1,7 @@
 //! Writing claims: attempts, repetitions, lost replies, and what was met.
 
 use shared::calls::{Budget, bounded};
-use shared::ids::EventId;
+use shared::ids::{BatchShard, EventId};
 use shared::limits::{BATCH_GET_KEYS_MAX, REPLACE_ROUNDS_MAX};
 use shared::planted::{Bug, planted};
 use shared::ports::{ClaimReply, Clock, LockStore, PortError};
@@ -12,6 +12,7 @@ use shared::protocol::claim::{
 };
 use shared::protocol::retry::RetryPolicy;
 use shared::time::Timestamp;
+use shared::writes::{Member, WriteQueue};
 use tracing::{debug, warn};
 
 use crate::current::Seated;
@@ -26,6 +27,8 @@ pub struct Attempted<'a> {
     pub state: State,
     /// Whether an attempt had no reply: its write may still arrive.
     pub unanswered: bool,
+    /// Whether its claim remembers earlier messages: then only the table can tell a duplicate from a redelivery.
+    has_past: bool,
 }
 
 /// How far a candidate has come.
@@ -66,6 +69,27 @@ impl Settled {
             seat: None,
         }
     }
+
+    /// A candidate whose event is held by a claim that nothing needs to be asked about.
+    pub fn known(leader: usize, meeting: Meeting) -> Settled {
+        Settled {
+            outcome: meeting.outcome(),
+            ..Settled::failed(leader)
+        }
+    }
+}
+
+impl Member for Attempted<'_> {
+    fn key(&self) -> BatchShard {
+        self.seated.seat.shard()
+    }
+}
+
+fn error_of(reply: &ClaimReply) -> Option<&PortError> {
+    match reply {
+        ClaimReply::Error(error) => Some(error),
+        ClaimReply::Written | ClaimReply::Exists(_) | ClaimReply::Unstorable(_) => None,
+    }
 }
 
 impl<'a> Attempted<'a> {
@@ -75,6 +99,7 @@ impl<'a> Attempted<'a> {
             seated,
             state: State::Open,
             unanswered: false,
+            has_past: false,
         }
     }
 
@@ -103,12 +128,14 @@ impl<'a> Attempted<'a> {
             return self.fail();
         };
         let (leader, seat) = (self.seated.leader, self.seated.seat);
-        self.seated.settle(match outcome {
+        let end = match outcome {
             Outcome::Claimed => SeatEnd::Claimed,
             // What went unanswered may still arrive in the table, after whatever was read there.
             _ if self.unanswered && !planted(Bug::UncertainTakenForFree) => SeatEnd::Uncertain,
             _ => SeatEnd::Free,
-        });
+        };
+        self.seated
+            .settle(end, outcome == Outcome::Claimed && !self.has_past);
         Settled {
             leader,
             outcome,
@@ -124,61 +151,74 @@ impl<'a> Attempted<'a> {
 }
 
 impl<P: Ports> Handler<P> {
-    /// Claims the seats of one request's worth of candidates, repeating what was throttled or lost. What stands in the way of
-    /// a member is left unread: the members of many requests are read together.
-    pub async fn claim_chunk<'a>(
+    /// Claims what the queue hands out, putting back what was throttled or lost. What stands in the way of a member is
+    /// left unread: the members of many requests are read together.
+    pub async fn claim_from<'a>(
         &self,
-        mut members: Vec<Attempted<'a>>,
+        queue: &WriteQueue<'_, Attempted<'a>>,
         budget: &Budget<'_, P::Clock, P::Entropy>,
         tally: &Tally,
     ) -> Vec<Attempted<'a>> {
-        let claims: Vec<Claim> = members
-            .iter()
-            .map(|member| member.claim(PastDeliveries::new()))
-            .collect();
-        let mut open: Vec<usize> = (0..members.len()).collect();
-        let mut attempt = 0;
-        while !open.is_empty() {
+        let mut claimed = Vec::new();
+        let mut losses = 0;
+        loop {
+            let members = queue.next(budget).await;
+            if members.is_empty() {
+                return claimed;
+            }
             // Other invocations of this environment may hold all places until there is no time left.
             let place = self.place().await;
             if !budget.open() {
-                break;
+                queue.put_back(members);
+                return claimed;
             }
-            let replies = if open.len() == claims.len() {
-                self.ports().locks().claim(&claims).await
-            } else {
-                let again: Vec<Claim> = open.iter().map(|index| claims[*index].clone()).collect();
-                self.ports().locks().claim(&again).await
-            };
+            let claims: Vec<Claim> = members
+                .iter()
+                .map(|member| member.claim(PastDeliveries::new()))
+                .collect();
+            let replies = self.ports().locks().claim(&claims).await;
             drop(place);
-            let mut repeat = Vec::new();
-            for (index, reply) in open.drain(..).zip(replies) {
-                let member = &mut members[index];
-                match reply {
-                    ClaimReply::Written => member.state = State::Done(Outcome::Claimed, None),
-                    ClaimReply::Exists(Some(item)) => {
-                        member.state = self.judge(member, item, budget.clock.now())
+            let now = budget.clock.now();
+            let keys = members.iter().map(Member::key);
+            queue.replied(keys.zip(replies.iter().map(error_of)), now);
+            let mut again = Vec::new();
+            let mut lost = false;
+            for (mut member, reply) in members.into_iter().zip(replies) {
+                member.state = match reply {
+                    ClaimReply::Written => State::Done(Outcome::Claimed, None),
+                    ClaimReply::Exists(Some(item)) => self.judge(&member, item, now),
+                    ClaimReply::Exists(None) => State::Met,
+                    ClaimReply::Unstorable(_) => State::Done(Outcome::Unstorable, None),
+                    ClaimReply::Error(error) if member.take(&error, tally) => {
+                        lost |= matches!(error, PortError::Unknown { .. });
+                        again.push(member);
+                        continue;
                     }
-                    ClaimReply::Exists(None) => member.state = State::Met,
-                    ClaimReply::Unstorable(_) => {
-                        member.state = State::Done(Outcome::Unstorable, None)
-                    }
-                    ClaimReply::Error(error) if member.take(&error, tally) => repeat.push(index),
-                    ClaimReply::Error(_) => member.state = State::Done(Outcome::Failed, None),
-                }
+                    ClaimReply::Error(_) => State::Done(Outcome::Failed, None),
+                };
+                claimed.push(member);
             }
-            open = repeat;
-            attempt += 1;
-            if !open.is_empty() && !budget.pause(RetryPolicy::ITEMS, attempt).await {
-                break;
+            // Throttles are the queue's to pace; whoever does not answer is left alone for a while.
+            losses = if lost { losses + 1 } else { 0 };
+            let in_time = !lost || budget.pause(RetryPolicy::ITEMS, losses).await;
+            queue.put_back(again);
+            if !in_time {
+                return claimed;
             }
         }
-        for index in &open {
-            members[*index].state = State::Done(Outcome::Failed, None);
+    }
+
+    /// Ends what there was no time to write (again).
+    pub async fn fail_rest<'a>(
+        &self,
+        mut rest: Vec<Attempted<'a>>,
+        now: Timestamp,
+    ) -> Vec<Attempted<'a>> {
+        for member in &mut rest {
+            member.state = State::Done(Outcome::Failed, None);
         }
-        self.settle_unanswered(&mut members, open, budget.clock.now())
-            .await;
-        members
+        self.settle_unanswered(&mut rest, now).await;
+        rest
     }
 
     /// Reads what stands in the way of members that met something. Where it is gone again, the member is taken out, for
@@ -233,33 +273,33 @@ impl<P: Ports> Handler<P> {
         found
     }
 
-    /// Out of time: whether the lost replies of `open` were successes can still be read, once.
-    async fn settle_unanswered(
-        &self,
-        members: &mut [Attempted<'_>],
-        open: Vec<usize>,
-        now: Timestamp,
-    ) {
-        let unanswered: Vec<usize> = open
-            .into_iter()
-            .filter(|index| members[*index].unanswered)
+    /// Out of time: whether the lost replies were successes can still be read, once.
+    async fn settle_unanswered(&self, members: &mut [Attempted<'_>], now: Timestamp) {
+        let mut unanswered: Vec<&mut Attempted<'_>> = members
+            .iter_mut()
+            .filter(|member| member.unanswered)
             .collect();
-        if unanswered.is_empty() {
-            return;
-        }
-        let ids: Vec<EventId> = unanswered
+        let concurrency = self.config().common.write_concurrency;
+        let reads = unanswered
+            .chunks_mut(BATCH_GET_KEYS_MAX)
+            .map(|members| self.settle_by_reading(members, now))
+            .collect();
+        bounded(reads, concurrency).await;
+    }
+
+    async fn settle_by_reading(&self, members: &mut [&mut Attempted<'_>], now: Timestamp) {
+        let ids: Vec<EventId> = members
             .iter()
-            .map(|index| members[*index].seated.candidate.event_id.clone())
+            .map(|member| member.seated.candidate.event_id.clone())
             .collect();
         let Ok(items) = self.limited(self.ports().locks().read(&ids)).await else {
             return;
         };
-        for (index, item) in unanswered.into_iter().zip(items) {
-            if let Some(item) = item {
-                let state = self.judge(&members[index], item, now);
-                if let State::Done(..) = state {
-                    members[index].state = state;
-                }
+        for (member, item) in members.iter_mut().zip(items) {
+            if let Some(item) = item
+                && let state @ State::Done(..) = self.judge(member, item, now)
+            {
+                member.state = state;
             }
         }
     }
@@ -344,6 +384,7 @@ impl<P: Ports> Handler<P> {
         budget: &Budget<'_, P::Clock, P::Entropy>,
         tally: &Tally,
     ) -> State {
+        member.has_past = !past.is_empty();
         let claim = member.claim(past);
         let mut attempt = 0;
         while budget.open() {

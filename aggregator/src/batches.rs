@@ -8,7 +8,7 @@ use shared::limits::WITNESSES_MAX;
 use shared::planted::{Bug, planted};
 use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, PortError};
 use shared::protocol::allocator::{Opening, Sealable};
-use shared::protocol::batch::{BatchRecord, BatchWrite, Closing, NoWindow};
+use shared::protocol::batch::{Account, BatchRecord, BatchWrite, Closing, NoWindow};
 use shared::protocol::claim::BatchFate;
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
@@ -156,10 +156,7 @@ impl<P: Ports> Handler<P> {
                 true
             }
             // It was quicker, and the last counts still have to arrive.
-            Ok(Written::Refused(_)) => {
-                self.write_account(id, BatchWrite::Account(account), budget)
-                    .await
-            }
+            Ok(Written::Refused(_)) => self.write_account(id, account, budget).await,
             Err(error) => {
                 warn!(batch_id = %id, %error, "batch not sealed");
                 false
@@ -179,8 +176,12 @@ impl<P: Ports> Handler<P> {
         let account = self.current().lock().account(batch);
         match account {
             Some(account) => {
-                self.write_account(batch, BatchWrite::Account(account), budget)
-                    .await
+                let version = account.version;
+                let counted = self.write_account(batch, account, budget).await;
+                if counted {
+                    self.current().lock().counted(batch, version);
+                }
+                counted
             }
             None => self.counted_by_another(batch, seqs, budget).await,
         }
@@ -189,9 +190,10 @@ impl<P: Ports> Handler<P> {
     async fn write_account(
         &self,
         batch: BatchId,
-        write: BatchWrite,
+        account: Account,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> bool {
+        let write = BatchWrite::Account(account);
         match budget.write(self.ports().batches(), batch, &write).await {
             Ok(Written::Applied(record)) if record.status.is_some() => true,
             // The counts may be there, but they came too late: nobody will look at them any more.

@@ -15,6 +15,7 @@ use shared::protocol::claim::{Candidate, DuplicateRule, LockState, Outcome};
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
 use shared::time::Timestamp;
+use shared::writes::WriteQueue;
 use tracing::{error, warn};
 
 use crate::attempts::{Attempted, Settled, State};
@@ -53,12 +54,8 @@ impl<P: Ports> Handler<P> {
         budgets: &Budgets<'_, P::Clock, P::Entropy>,
         tally: &Tally,
     ) -> Vec<Settled> {
-        let mut waiting = Waiting::new();
-        for (index, leader) in leaders.iter().enumerate() {
-            waiting.entry(leader.slot).or_default().push_back(index);
-        }
-        self.current().lock().retire_past(budgets.deadline);
         let mut settled = Vec::with_capacity(leaders.len());
+        let mut waiting = self.not_known(leaders, budgets.deadline, &mut settled);
         // Late seals cost promptness, late claims cost a redelivery: what is left over gets only a little time.
         let soon = budgets.claims.clock.now() + OLD_SEALS_TIME_MAX;
         let old_seals = Budget {
@@ -92,6 +89,25 @@ impl<P: Ports> Handler<P> {
         settled.extend(waiting.into_values().flatten().map(Settled::failed));
         self.count(&mut settled, counted, budgets).await;
         settled
+    }
+
+    /// Settles the leaders whose events this environment knows to be in an open batch; the others want seats.
+    fn not_known<'a>(
+        &self,
+        leaders: &'a [Leader<'_>],
+        deadline: Timestamp,
+        settled: &mut Vec<Settled>,
+    ) -> Waiting<'a> {
+        let mut waiting = Waiting::new();
+        let mut allocator = self.current().lock();
+        allocator.retire_past(deadline);
+        for (index, leader) in leaders.iter().enumerate() {
+            match allocator.known(leader.slot, leader.candidate, deadline) {
+                Some(meeting) => settled.push(Settled::known(index, meeting)),
+                None => waiting.entry(leader.slot).or_default().push_back(index),
+            }
+        }
+        waiting
     }
 
     fn retire_all(&self, waiting: &Waiting<'_>) {
@@ -239,15 +255,14 @@ impl<P: Ports> Handler<P> {
         let mut attempted = Vec::with_capacity(open.len());
         let mut attempt = 0;
         loop {
-            let chunks: Vec<_> = chunks(open, size)
-                .into_iter()
-                .map(|chunk| self.claim_chunk(chunk, budget, tally))
+            let now = budget.clock.now();
+            let queue = WriteQueue::new(open, size, concurrency, self.paces(), now);
+            let workers = (0..queue.workers())
+                .map(|_| self.claim_from(&queue, budget, tally))
                 .collect();
-            let mut members: Vec<Attempted<'a>> = bounded(chunks, concurrency)
-                .await
-                .into_iter()
-                .flatten()
-                .collect();
+            let claimed = bounded(workers, concurrency).await;
+            let mut members: Vec<Attempted<'a>> = claimed.into_iter().flatten().collect();
+            members.extend(self.fail_rest(queue.into_rest(), budget.clock.now()).await);
             // An item that is gone again leaves its place to a repetition.
             open = self.read_met(&mut members, budget).await;
             attempted.append(&mut members);
@@ -311,17 +326,5 @@ fn batch_of(state: &LockState) -> Option<BatchId> {
     match state {
         LockState::Live { shard, .. } => Some(shard.batch),
         LockState::Tombstone { .. } => None,
-    }
-}
-
-fn chunks<T>(items: Vec<T>, size: usize) -> Vec<Vec<T>> {
-    let mut chunks = Vec::with_capacity(items.len().div_ceil(size.max(1)));
-    let mut items = items.into_iter();
-    loop {
-        let chunk: Vec<T> = items.by_ref().take(size.max(1)).collect();
-        if chunk.is_empty() {
-            return chunks;
-        }
-        chunks.push(chunk);
     }
 }

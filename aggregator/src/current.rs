@@ -92,16 +92,19 @@ impl<'a> Seated<'a> {
         }
     }
 
-    /// Tells the allocator how it ended.
-    pub fn settle(mut self, end: SeatEnd) {
-        self.end(end);
+    /// Tells the allocator how it ended, and whether its claim tells duplicates of the event from redeliveries.
+    pub fn settle(mut self, end: SeatEnd, tells_duplicates: bool) {
+        self.end(end, tells_duplicates);
     }
 
-    fn end(&mut self, end: SeatEnd) {
+    fn end(&mut self, end: SeatEnd, tells_duplicates: bool) {
         if !std::mem::replace(&mut self.settled, true) {
-            self.current
-                .lock()
-                .settle(self.seat, self.candidate.body.len() as u64, end);
+            let mut allocator = self.current.lock();
+            allocator.settle(self.seat, self.candidate.body.len() as u64, end);
+            if tells_duplicates {
+                allocator.remember(self.seat, self.candidate);
+            }
+            drop(allocator);
             self.current.ring();
         }
     }
@@ -109,7 +112,7 @@ impl<'a> Seated<'a> {
 
 impl Drop for Seated<'_> {
     fn drop(&mut self) {
-        self.end(SeatEnd::Uncertain);
+        self.end(SeatEnd::Uncertain, false);
     }
 }
 

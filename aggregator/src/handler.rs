@@ -15,6 +15,7 @@ use shared::planted::{Bug, planted};
 use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore, Quarantine, Quarantined};
 use shared::protocol::claim::{Answer, Candidate, Outcome, classify_follower};
 use shared::time::Timestamp;
+use shared::writes::SharedPaces;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{error, info};
 
@@ -95,6 +96,7 @@ pub struct Handler<P> {
     ports: P,
     current: Arc<CurrentBatches>,
     requests: Semaphore,
+    paces: SharedPaces,
 }
 
 /// What happens during an invocation besides outcomes.
@@ -128,6 +130,7 @@ impl<P: Ports> Handler<P> {
             ports,
             current,
             requests,
+            paces: SharedPaces::default(),
         }
     }
 
@@ -141,6 +144,11 @@ impl<P: Ports> Handler<P> {
 
     pub(crate) fn current(&self) -> &CurrentBatches {
         &self.current
+    }
+
+    /// How fast the index keys of the current batches can be written.
+    pub(crate) fn paces(&self) -> &SharedPaces {
+        &self.paces
     }
 
     /// Waits for a place among the requests in flight of the whole environment.

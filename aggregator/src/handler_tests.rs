@@ -294,6 +294,60 @@ async fn duplicates_do_not_take_places_and_full_batches_start_at_once() {
     assert_eq!(immediate, 2);
 }
 
+/// What the table holds of an event; taken out of it, so that only the environment still knows of it.
+fn taken_away(handler: &Handler<World>, event: &str) -> EventId {
+    let event: EventId = event.parse().unwrap();
+    assert!(handler.ports().locks.get(&event).is_some());
+    handler.ports().locks.remove(&event);
+    event
+}
+
+#[tokio::test]
+async fn duplicates_of_counted_claims_of_the_open_batch_ask_nothing_of_the_table() {
+    let handler = aggregator(&[]);
+    invoke(&handler, &[("m1", "e1", ""), ("m2", "e2", "")]).await;
+    let event = taken_away(&handler, "e1");
+    let failed = invoke(
+        &handler,
+        &[("m1", "e1", ""), ("m3", "e1", ""), ("m4", "e3", "")],
+    )
+    .await;
+    assert!(failed.is_empty(), "{failed:?}");
+    assert_eq!(handler.ports().locks.get(&event), None);
+    assert_eq!(only_batch(&handler).confirmed, 3);
+    assert_eq!(
+        only_batch(&handler).settled.len(),
+        3,
+        "they have had no seats"
+    );
+    let line = handler.ports().lines.lock().unwrap().pop().unwrap();
+    assert!(line.contains(r#""Duplicates":1"#), "{line}");
+    assert!(line.contains(r#""Redelivered":1"#), "{line}");
+}
+
+#[tokio::test]
+async fn other_content_under_a_known_id_is_for_the_table_to_judge() {
+    let handler = aggregator(&[]);
+    invoke(&handler, &[("m1", "e1", "")]).await;
+    invoke(&handler, &[("m2", "e1", "other")]).await;
+    let quarantine = handler.ports().quarantine.as_ref().unwrap();
+    assert_eq!(quarantine.take().len(), 1);
+}
+
+#[tokio::test]
+async fn nothing_is_known_past_the_window_or_of_a_batch_that_is_full() {
+    let handler = aggregator(&[("MAX_BATCH_SIZE", "2")]);
+    invoke(&handler, &[("m1", "e1", "")]).await;
+    let event = taken_away(&handler, "e1");
+    handler.ports().clock.advance(Duration::from_secs(300));
+    invoke(&handler, &[("m2", "e1", "")]).await;
+    assert!(handler.ports().locks.get(&event).is_some(), "claimed anew");
+    invoke(&handler, &[("m3", "e2", "")]).await;
+    let event = taken_away(&handler, "e2");
+    invoke(&handler, &[("m4", "e2", "")]).await;
+    assert!(handler.ports().locks.get(&event).is_some(), "claimed anew");
+}
+
 #[tokio::test]
 async fn requeue_gives_duplicates_back_and_takes_them_after_the_first() {
     let handler = aggregator(&[("ON_DUPLICATE", "requeue")]);
@@ -318,15 +372,21 @@ async fn requeue_gives_duplicates_back_and_takes_them_after_the_first() {
         .locks
         .release(&[released], Some(expires_at))
         .await;
+    handler.ports().clock.advance(Duration::from_secs(300));
     assert!(invoke(&handler, &[("m2", "e1", "")]).await.is_empty());
     let (_, item) = &handler.ports().locks.items()[0];
     assert!(matches!(item.state, LockState::Live { .. }) && item.past.len() == 1);
-    let before = only_batch(&handler).confirmed;
+    let before = handler.ports().batches.records();
     assert!(
         invoke(&handler, &[("m1", "e1", "")]).await.is_empty(),
         "the first message is still remembered"
     );
-    assert_eq!(only_batch(&handler).confirmed, before);
+    let confirmed =
+        |records: Vec<BatchRecord>| -> u64 { records.iter().map(|record| record.confirmed).sum() };
+    assert_eq!(
+        confirmed(handler.ports().batches.records()),
+        confirmed(before)
+    );
 }
 
 #[tokio::test]

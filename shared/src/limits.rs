@@ -28,6 +28,18 @@ pub const PARTIQL_STATEMENTS_MAX: usize = 25;
 /// Source: botocore `dynamodb` service model (2026-08).
 pub const BATCH_GET_KEYS_MAX: usize = 100;
 
+/// Write units a second that one key of an index takes.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/gsi-throttling.html> (2026-08).
+pub const INDEX_KEY_UNITS_PER_SECOND: f64 = 1_000.0;
+/// An index key that throttles is written this slowly at worst: two requests a second.
+pub const PACE_UNITS_PER_SECOND_MIN: f64 = 50.0;
+/// Throttles within this time are one reason to write a key more slowly: their requests were under way together.
+pub const PACE_CUT_EVERY: Duration = Duration::from_millis(250);
+/// A worker that would wait longer than this for a key's turn leaves it to the others.
+pub const PACE_WAIT_MAX: Duration = Duration::from_millis(100);
+/// How long a key's pace is remembered after its last write.
+pub const PACE_FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+
 /// What a claim takes besides its texts: attribute names, numbers, the hash, and the batch shard.
 pub const CLAIM_OVERHEAD_BYTES: usize = 256;
 /// Past deliveries one lock item remembers under `ON_DUPLICATE=requeue`; the next duplicate waits until one expires.
@@ -38,6 +50,9 @@ pub const PARTS_MAX: usize = 100;
 pub const SEATS_MAX: u32 = 2_000_000;
 /// Items of the largest batch that can be configured.
 pub const BATCH_ITEMS_MAX: u64 = 500_000;
+/// Claims of open batches that an environment remembers, some 80 bytes each; duplicates of others are for the table to
+/// tell.
+pub const KNOWN_CLAIMS_MAX: usize = 200_000;
 /// Times a batch can be told of claims that a redelivery relies on; each adds a small bitmap to its record.
 pub const WITNESSES_MAX: u64 = 1_000;
 /// Texts of a sink that a batch record keeps: receipts and errors.

@@ -6,15 +6,19 @@
 //! Seats are not claims: a seat whose attempt met a duplicate gives its place back, so that a full batch holds
 //! exactly as many events as it may. Seqs are never reused.
 //!
+//! Claims of an open batch are remembered, so that their duplicates and redeliveries cost no write: a conditional write
+//! that fails is charged like one that succeeds.
+//!
 //! The state is shared by all invocations of an environment (several at once under `AWS_LAMBDA_MAX_CONCURRENCY`).
 //! It holds nothing of an invocation: an invocation that dies takes the whole environment, and this state, with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use crate::ids::{BatchId, BatchKey, Seat, Seq, SourceArn};
-use crate::limits::SEATS_MAX;
+use crate::ids::{BatchId, BatchKey, BodyHash, Seat, Seq, SourceArn};
+use crate::limits::{KNOWN_CLAIMS_MAX, SEATS_MAX};
 use crate::planted::{Bug, planted};
 use crate::protocol::batch::Account;
+use crate::protocol::claim::{Candidate, Meeting};
 use crate::protocol::invariants;
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
@@ -132,7 +136,22 @@ pub struct OpenBatch {
     uncertain: u64,
     settled: SeqSet,
     accounts: u64,
+    /// The latest account that is in its record.
+    counted: u64,
+    known: HashMap<Digest, Known>,
     retired: bool,
+}
+
+/// What is kept of an id: 16 bytes, as of a body.
+type Digest = BodyHash;
+
+/// A claim of this environment, as far as telling its duplicates takes.
+#[derive(Debug)]
+struct Known {
+    message: Digest,
+    body: BodyHash,
+    /// The first account that counts it.
+    account: u64,
 }
 
 impl OpenBatch {
@@ -150,6 +169,8 @@ impl OpenBatch {
             uncertain: 0,
             settled: SeqSet::new(),
             accounts: 0,
+            counted: 0,
+            known: HashMap::new(),
             retired: false,
         }
     }
@@ -236,6 +257,7 @@ pub struct Allocator {
     limits: BatchLimits,
     current: BTreeMap<Slot, Current>,
     batches: BTreeMap<BatchId, OpenBatch>,
+    known_count: usize,
 }
 
 impl Allocator {
@@ -245,6 +267,7 @@ impl Allocator {
             limits,
             current: BTreeMap::new(),
             batches: BTreeMap::new(),
+            known_count: 0,
         }
     }
 
@@ -339,6 +362,64 @@ impl Allocator {
         debug_assert_eq!(invariants::every_seat_is_accounted_for(batch), Ok(()));
     }
 
+    /// Remembers that `seat`, which was settled as claimed, holds the event of `candidate`.
+    pub fn remember(&mut self, seat: Seat, candidate: &Candidate) {
+        if self.known_count >= KNOWN_CLAIMS_MAX {
+            return;
+        }
+        let Some(batch) = self.batches.get_mut(&seat.batch) else {
+            return;
+        };
+        let (event, message) = digests(candidate);
+        let known = Known {
+            message,
+            body: candidate.body_hash,
+            account: batch.accounts + 1,
+        };
+        batch.known.insert(event, known);
+        self.known_count += 1;
+    }
+
+    /// What `candidate` is to a claim of its slot's batch that an invocation with this deadline may rely on; `None`
+    /// where the table has to say.
+    ///
+    /// Such a claim is in the table, is counted in its batch's record, and stays both until the batch closes. A batch
+    /// cannot complete without what is counted, so nothing needs to be asked or witnessed.
+    pub fn known(
+        &self,
+        slot: &Slot,
+        candidate: &Candidate,
+        deadline: Timestamp,
+    ) -> Option<Meeting> {
+        let Some(Current::Batch(id)) = self.current.get(slot) else {
+            return None;
+        };
+        let batch = self.batches.get(id)?;
+        if batch.known.is_empty() || deadline >= batch.closes_at {
+            return None;
+        }
+        let (event, message) = digests(candidate);
+        let known = batch.known.get(&event)?;
+        if known.account > batch.counted {
+            return None;
+        }
+        if known.message == message {
+            Some(Meeting::Redelivered)
+        } else if known.body == candidate.body_hash {
+            Some(Meeting::Duplicate)
+        } else {
+            // Who follows it in the same event is judged by what the table holds.
+            None
+        }
+    }
+
+    /// The account of this version is in the batch's record.
+    pub fn counted(&mut self, batch: BatchId, version: u64) {
+        if let Some(batch) = self.batches.get_mut(&batch) {
+            batch.counted = batch.counted.max(version);
+        }
+    }
+
     /// Retires every batch no invocation with this or a later deadline can use.
     pub fn retire_past(&mut self, deadline: Timestamp) {
         let batches = &mut self.batches;
@@ -378,6 +459,7 @@ impl Allocator {
         ids.into_iter()
             .filter_map(|id| self.batches.remove(&id))
             .map(|mut batch| {
+                self.known_count -= batch.known.len();
                 if matches!(self.current.get(&batch.slot), Some(Current::Batch(id)) if *id == batch.id) {
                     self.current.remove(&batch.slot);
                 }
@@ -390,6 +472,22 @@ impl Allocator {
     pub fn account(&mut self, batch: BatchId) -> Option<Account> {
         self.batches.get_mut(&batch).map(OpenBatch::account)
     }
+}
+
+/// Of the event id and of the message id.
+fn digests(candidate: &Candidate) -> (Digest, Digest) {
+    let (event, message) = (
+        candidate.event_id.as_str(),
+        candidate.sqs_message_id.as_str(),
+    );
+    let of_event = Digest::of(event.as_bytes());
+    // Without `EVENT_ID` they are the same text.
+    let of_message = if message == event {
+        of_event
+    } else {
+        Digest::of(message.as_bytes())
+    };
+    (of_event, of_message)
 }
 
 /// A batch to be sealed, with its final counts.

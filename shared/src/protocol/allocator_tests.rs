@@ -201,3 +201,44 @@ fn keyed_batches_are_capped_and_others_are_not() {
         Seating::Open(_)
     ));
 }
+
+#[test]
+fn a_claim_is_known_once_it_is_counted_and_until_its_batch_closes() {
+    let mut allocator = Allocator::new(limits(2, 1_000));
+    let slot = slot("q", None);
+    let batch = open(&mut allocator, &slot, 1);
+    let candidate = |message: &str, body: &str| Candidate {
+        event_id: "e".parse().unwrap(),
+        sqs_message_id: message.parse().unwrap(),
+        body_hash: BodyHash::of(body.as_bytes()),
+        body: body.into(),
+        source: slot.source.clone(),
+        sent_at: Timestamp::EPOCH,
+        attributes: None,
+    };
+    let first = candidate("m1", "b");
+    let seat = seats(allocator.seat(&slot, &[1], DEADLINE))[0];
+    let early = allocator.account(batch).unwrap();
+    allocator.settle(seat, 1, SeatEnd::Claimed);
+    allocator.remember(seat, &first);
+    allocator.counted(batch, early.version);
+    assert_eq!(
+        allocator.known(&slot, &first, DEADLINE),
+        None,
+        "the account is older than the claim"
+    );
+    let account = allocator.account(batch).unwrap();
+    assert_eq!(
+        allocator.known(&slot, &first, DEADLINE),
+        None,
+        "the account is not in the record yet"
+    );
+    allocator.counted(batch, account.version);
+    let known = |candidate: Candidate| allocator.known(&slot, &candidate, DEADLINE);
+    assert_eq!(known(first.clone()), Some(Meeting::Redelivered));
+    assert_eq!(known(candidate("m2", "b")), Some(Meeting::Duplicate));
+    assert_eq!(known(candidate("m2", "c")), None);
+    assert_eq!(allocator.known(&slot, &first, CLOSES), None);
+    allocator.retire(&slot);
+    assert_eq!(allocator.known(&slot, &first, DEADLINE), None);
+}

@@ -116,6 +116,15 @@ pub enum Meeting {
 }
 
 impl Meeting {
+    /// What it comes to while the claim's batch is alive.
+    pub fn outcome(self) -> Outcome {
+        match self {
+            Meeting::Redelivered => Outcome::Redelivered,
+            Meeting::Duplicate => Outcome::Duplicate,
+            Meeting::Conflict => Outcome::Conflict,
+        }
+    }
+
     /// Whether a message is acknowledged because this claim exists: then its batch must know of it first.
     pub fn relies_on_it(self, rule: DuplicateRule) -> bool {
         match (self, rule) {
@@ -265,11 +274,7 @@ pub fn settle_live(
         return classify(candidate, None, item, rule, now);
     };
     match fate {
-        BatchFate::Alive => Verdict::Done(match meeting {
-            Meeting::Redelivered => Outcome::Redelivered,
-            Meeting::Duplicate => Outcome::Duplicate,
-            Meeting::Conflict => Outcome::Conflict,
-        }),
+        BatchFate::Alive => Verdict::Done(meeting.outcome()),
         BatchFate::Ended {
             delivered,
             completed_at,
