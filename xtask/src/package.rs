@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
@@ -34,7 +34,7 @@ pub struct Ministack {
 const FUNCTIONS: [&str; 2] = ["aggregator", "batch-processor"];
 
 /// Where the zips are, whatever `CARGO_TARGET_DIR` says: the template and the CDK app look there.
-fn packaged() -> anyhow::Result<PathBuf> {
+pub fn packaged() -> anyhow::Result<PathBuf> {
     Ok(infra::root()?.join("target/lambda"))
 }
 
@@ -101,14 +101,27 @@ fn build_tools() -> anyhow::Result<PathBuf> {
 
 /// `local burst`, whose functions are what was packaged.
 pub fn local_burst(messages: u64) -> anyhow::Result<Command> {
-    let packaged = packaged()?;
+    let bootstrap = |function| Ok::<_, anyhow::Error>(packaged()?.join(function).join("bootstrap"));
+    local_burst_of(
+        messages,
+        &bootstrap("aggregator")?,
+        &bootstrap("batch-processor")?,
+    )
+}
+
+/// `local burst` with these functions.
+pub fn local_burst_of(
+    messages: u64,
+    aggregator: &Path,
+    batch_processor: &Path,
+) -> anyhow::Result<Command> {
     let mut command = Command::new(build_tools()?.join("local"));
     command
         .args(["burst", "--messages", &messages.to_string()])
         .arg("--aggregator")
-        .arg(packaged.join("aggregator/bootstrap"))
+        .arg(aggregator)
         .arg("--batch-processor")
-        .arg(packaged.join("batch-processor/bootstrap"));
+        .arg(batch_processor);
     Ok(command)
 }
 

@@ -1,0 +1,247 @@
+//! What the pure parts of a message's way cost, by 5,000 messages of 300 bytes: `cargo xtask bench parts`.
+
+use std::io;
+use std::sync::Arc;
+
+use aggregator::event::Event;
+use aggregator::{Config, records};
+use batch_processor::sink::{Format, Part, content_hash};
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use serde_json::json;
+use shared::ids::{BatchId, BodyHash, Seat};
+use shared::ports::StoredEvent;
+use shared::protocol::allocator::{Allocator, BatchLimits, SeatEnd, Seating, Slot};
+use shared::protocol::claim::Candidate;
+use shared::time::Timestamp;
+
+const MESSAGES: usize = 5_000;
+const BODY_BYTES: usize = 300;
+const SOURCE: &str = "arn:aws:sqs:eu-west-1:123456789012:unique-events-input-queue";
+const DEADLINE: Timestamp = Timestamp::from_ms(15_000);
+const CLOSES_AT: Timestamp = Timestamp::from_ms(300_000);
+
+fn main() {
+    divan::main();
+}
+
+/// From the payload of an invocation to candidates: ids, and hashes of the bodies.
+#[divan::bench(args = ["message-id", "body-hash", "json:id", "json:join('-', [id, type])"])]
+fn read_event(bencher: Bencher<'_, '_>, rule: &str) {
+    let payload = payload();
+    let config = config(rule);
+    bencher.counter(ItemsCount::new(MESSAGES)).bench_local(|| {
+        let event = Event::parse(&payload).expect("it is an event");
+        records::read(event, &config, Timestamp::EPOCH).expect("all have ids")
+    });
+}
+
+/// Seats for all, and their ends.
+#[divan::bench]
+fn seat_and_settle(bencher: Bencher<'_, '_>) {
+    let slot = slot();
+    bencher
+        .counter(ItemsCount::new(MESSAGES))
+        .with_inputs(|| open(&slot))
+        .bench_local_refs(|allocator| {
+            for seat in seats(allocator, &slot) {
+                allocator.settle(seat, BODY_BYTES as u64, SeatEnd::Claimed);
+            }
+        });
+}
+
+/// Remembering claims.
+#[divan::bench]
+fn remember(bencher: Bencher<'_, '_>) {
+    let slot = slot();
+    let candidates = candidates();
+    bencher
+        .counter(ItemsCount::new(MESSAGES))
+        .with_inputs(|| {
+            let mut allocator = open(&slot);
+            let seats = seats(&mut allocator, &slot);
+            (allocator, seats)
+        })
+        .bench_local_refs(|(allocator, seats)| {
+            for (seat, candidate) in seats.iter().zip(&candidates) {
+                allocator.remember(*seat, candidate);
+            }
+        });
+}
+
+/// Telling whether events are known; these are.
+#[divan::bench]
+fn known(bencher: Bencher<'_, '_>) {
+    let slot = slot();
+    let candidates = candidates();
+    let mut allocator = open(&slot);
+    for (seat, candidate) in seats(&mut allocator, &slot).into_iter().zip(&candidates) {
+        allocator.settle(seat, BODY_BYTES as u64, SeatEnd::Claimed);
+        allocator.remember(seat, candidate);
+    }
+    let account = allocator.account(batch()).expect("the batch is open");
+    allocator.counted(batch(), account.version);
+    bencher.counter(ItemsCount::new(MESSAGES)).bench_local(|| {
+        let known = |one: &&Candidate| allocator.known(&slot, one, DEADLINE).is_some();
+        assert_eq!(candidates.iter().filter(known).count(), MESSAGES);
+    });
+}
+
+/// The content hash of a part.
+#[divan::bench]
+fn hash_part(bencher: Bencher<'_, '_>) {
+    let part = part();
+    bencher
+        .counter(ItemsCount::new(MESSAGES))
+        .bench_local(|| content_hash(&part.items));
+}
+
+/// A part as its sink gets it.
+#[divan::bench(args = [Format::Envelope, Format::Body])]
+fn render_part(bencher: Bencher<'_, '_>, format: &Format) {
+    let part = part();
+    bencher.counter(ItemsCount::new(MESSAGES)).bench_local(|| {
+        let mut to = io::BufWriter::with_capacity(1 << 18, io::sink());
+        format
+            .write(&part, &mut to)
+            .expect("a sink takes everything");
+    });
+}
+
+fn batch() -> BatchId {
+    BatchId::new(uuid::Uuid::from_u128(1))
+}
+
+fn slot() -> Slot {
+    Slot {
+        source: SOURCE.parse().expect("it is an ARN"),
+        key: None,
+    }
+}
+
+fn open(slot: &Slot) -> Allocator {
+    let mut allocator = Allocator::new(BatchLimits {
+        items_max: 50_000,
+        bytes_max: 128 << 20,
+        shards: 10,
+        keys_max: 1,
+    });
+    let Seating::Open(opening) = allocator.seat(slot, &[1], DEADLINE) else {
+        panic!("nothing is open");
+    };
+    let recorded = opening.record_acknowledged(batch(), CLOSES_AT);
+    allocator.opened(recorded.ticket_acknowledged());
+    allocator
+}
+
+fn seats(allocator: &mut Allocator, slot: &Slot) -> Vec<Seat> {
+    match allocator.seat(slot, &[BODY_BYTES as u64; MESSAGES], DEADLINE) {
+        Seating::Seats(seats) => seats,
+        other => panic!("expected seats, got {other:?}"),
+    }
+}
+
+fn candidates() -> Vec<Candidate> {
+    (0..MESSAGES)
+        .map(|index| {
+            let body = body(index);
+            Candidate {
+                event_id: event_id(index).parse().expect("it is an id"),
+                sqs_message_id: message_id(index).parse().expect("it is an id"),
+                body_hash: BodyHash::of(body.as_bytes()),
+                body: body.into(),
+                source: slot().source,
+                sent_at: Timestamp::EPOCH,
+                attributes: None,
+            }
+        })
+        .collect()
+}
+
+fn part() -> Part {
+    let item = |(index, candidate): (usize, Candidate)| {
+        let seat = Seat {
+            batch: batch(),
+            seq: index as u32,
+            shards: 10,
+        };
+        StoredEvent {
+            event_id: candidate.event_id,
+            sqs_message_id: candidate.sqs_message_id,
+            body_hash: candidate.body_hash,
+            shard: seat.shard(),
+            seq: seat.seq,
+            body: Arc::clone(&candidate.body),
+            source: candidate.source,
+            sent_at: candidate.sent_at,
+        }
+    };
+    Part {
+        batch_id: batch(),
+        number: 0,
+        source: slot().source,
+        batch_key: None,
+        items: candidates().into_iter().enumerate().map(item).collect(),
+    }
+}
+
+fn config(rule: &str) -> Config {
+    let config = Config::read(&|name| {
+        let value = match name {
+            "DDB_LOCK_TABLE" => "lock-table",
+            "DDB_BATCH_TABLE" => "batch-table",
+            "BATCH_QUEUE_URL" => "https://sqs.eu-west-1.amazonaws.com/1/batch-queue",
+            "EVENT_ID" => rule,
+            _ => return None,
+        };
+        Some(value.to_owned())
+    });
+    config.expect("the rule is good")
+}
+
+/// An event of SQS, with everything that is in one.
+fn payload() -> Vec<u8> {
+    let records: Vec<_> = (0..MESSAGES).map(message).collect();
+    json!({ "Records": records }).to_string().into_bytes()
+}
+
+fn message(index: usize) -> serde_json::Value {
+    json!({
+        "messageId": message_id(index),
+        "receiptHandle": "AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a+Zk/".repeat(9),
+        "body": body(index),
+        "attributes": {
+            "ApproximateReceiveCount": "1",
+            "SentTimestamp": "1700000000000",
+            "SenderId": "AIDAIENQZJOLO23YVJ4VO",
+            "ApproximateFirstReceiveTimestamp": "1700000000001",
+        },
+        "messageAttributes": {},
+        "md5OfBody": "098f6bcd4621d373cade4e832627b4f6",
+        "eventSource": "aws:sqs",
+        "eventSourceARN": SOURCE,
+        "awsRegion": "eu-west-1",
+    })
+}
+
+fn message_id(index: usize) -> String {
+    format!("{index:08x}-1234-4abc-8def-0123456789ab")
+}
+
+fn event_id(index: usize) -> String {
+    format!("order-{index:010}")
+}
+
+fn body(index: usize) -> String {
+    let mut body = json!({
+        "id": event_id(index),
+        "customer": index % 997,
+        "type": "order.created",
+        "at": "2025-11-21T10:00:00.000Z",
+        "items": [{ "sku": "a-1", "count": 2, "price": 12.5 }, { "sku": "b-2", "count": 1, "price": 3 }],
+        "note": "",
+    });
+    let missing = BODY_BYTES - body.to_string().len();
+    body["note"] = "x".repeat(missing).into();
+    body.to_string()
+}

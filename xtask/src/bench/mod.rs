@@ -1,0 +1,125 @@
+//! What a message costs, measured on the executables that deploy.
+//!
+//! CPU and peak memory as the kernel accounts for each function's processes, start-up included. Wall times say more about the
+//! machine than about the code, and stand beside them only where waiting is what is measured.
+
+mod instructions;
+mod table;
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::package;
+
+/// What `cargo xtask bench` is told.
+#[derive(clap::Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Messages in each burst, duplicates included
+    #[arg(long, default_value_t = 100_000, value_name = "N")]
+    messages: u64,
+    /// Bursts, of which the median is taken
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// More flags of `local burst`
+    #[arg(last = true, value_name = "FLAGS")]
+    arguments: Vec<String>,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// The pure parts of a message's way, each by itself
+    Parts {
+        /// Flags of the benchmarks; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Instructions a message of both functions, against those that were written down; needs valgrind
+    Instructions(instructions::Instructions),
+    /// Bursts of many kinds, one after the other, as the rows of a table
+    Table(table::Table),
+}
+
+/// What is read from a burst's summary: a name, and where it stands.
+const FIGURES: [(&str, &str); 4] = [
+    (
+        "aggregator, CPU us a message",
+        "/aggregator/cpu_micros_per_message",
+    ),
+    ("aggregator, peak MB", "/aggregator/peak_mb"),
+    (
+        "batch-processor, CPU us a message",
+        "/batch_processor/cpu_micros_per_message",
+    ),
+    ("batch-processor, peak MB", "/batch_processor/peak_mb"),
+];
+
+/// Measures what is asked for; the bursts if nothing is.
+pub fn run(bench: &Bench) -> anyhow::Result<()> {
+    match &bench.what {
+        None => bursts(bench),
+        Some(What::Parts { arguments }) => parts(arguments),
+        Some(What::Instructions(instructions)) => instructions::run(instructions),
+        Some(What::Table(table)) => table::run(table),
+    }
+}
+
+/// Bursts one after the other, and a table of what each function took.
+fn bursts(bench: &Bench) -> anyhow::Result<()> {
+    package::package()?;
+    let mut command = summarised(package::local_burst(bench.messages)?, &bench.arguments);
+    let mut figures: [Vec<f64>; FIGURES.len()] = Default::default();
+    for _ in 0..bench.runs {
+        let summary = burst(&mut command)?;
+        for ((_, place), values) in FIGURES.iter().zip(&mut figures) {
+            values.push(figure(&summary, place)?);
+        }
+    }
+    println!("{} bursts of {} messages", bench.runs, bench.messages);
+    for ((name, _), mut values) in FIGURES.iter().zip(figures) {
+        values.sort_by(f64::total_cmp);
+        let [least, .., most] = *values else {
+            println!("{name:36} {:6.1}", values[0]);
+            continue;
+        };
+        let median = values[values.len() / 2];
+        println!("{name:36} {median:6.1}   ({least:.1} to {most:.1})");
+    }
+    Ok(())
+}
+
+fn parts(arguments: &[String]) -> anyhow::Result<()> {
+    let mut command = vec!["bench", "--package", "tests", "--bench", "parts", "--"];
+    command.extend(arguments.iter().map(String::as_str));
+    crate::cargo(&command)
+}
+
+/// The command of a burst, made to answer its summary alone.
+fn summarised(mut command: Command, arguments: &[impl AsRef<OsStr>]) -> Command {
+    command.arg("--json").args(arguments).stderr(Stdio::null());
+    command
+}
+
+/// Runs a burst; one that lost or repeated anything is an error.
+fn burst(command: &mut Command) -> anyhow::Result<Value> {
+    let output = command.output().context("run local")?;
+    ensure!(
+        output.status.success(),
+        "{command:?} lost or repeated something, or did not end: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout)
+    );
+    serde_json::from_slice(&output.stdout).context("the summary of a burst is one JSON object")
+}
+
+/// A number of a burst's summary.
+fn figure(summary: &Value, place: &str) -> anyhow::Result<f64> {
+    summary
+        .pointer(place)
+        .and_then(Value::as_f64)
+        .with_context(|| format!("the summary has no number at {place}"))
+}

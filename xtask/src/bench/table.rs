@@ -1,0 +1,127 @@
+//! Bursts of many kinds: what changes against the first row is what the row is named for.
+
+use serde_json::Value;
+
+use super::{burst, figure, summarised};
+use crate::package;
+
+/// What `cargo xtask bench table` is told.
+#[derive(clap::Args)]
+pub struct Table {
+    /// Rows whose name contains this text; all of them if not given
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    row: String,
+}
+
+/// A kind of burst: messages, and flags of `local burst`.
+struct Row {
+    name: &'static str,
+    messages: u64,
+    flags: &'static [&'static str],
+}
+
+const fn row(name: &'static str, messages: u64, flags: &'static [&'static str]) -> Row {
+    Row {
+        name,
+        messages,
+        flags,
+    }
+}
+
+/// The first row is 100,000 messages of 300 bytes, 5 % duplicates, 10 shards, `WRITE_MODE=batch`.
+const ROWS: [Row; 16] = [
+    row("100,000 messages", 100_000, &[]),
+    row("10,000 messages", 10_000, &[]),
+    row("1,200,000 messages", 1_200_000, &[]),
+    row("100 bytes", 100_000, &["--size", "100"]),
+    row("1 KB", 100_000, &["--size", "1024"]),
+    row("10 KB, 20,000 messages", 20_000, &["--size", "10240"]),
+    row("no duplicates", 100_000, &["--duplicates", "0"]),
+    row("50 % duplicates", 100_000, &["--duplicates", "50"]),
+    row(
+        "50 % duplicates, one environment",
+        100_000,
+        &["--duplicates", "50", "--aggregators", "1"],
+    ),
+    row("1 shard", 100_000, &["--env", "INDEX_SHARDS=1"]),
+    row("`WRITE_MODE=put`", 100_000, &["--env", "WRITE_MODE=put"]),
+    row(
+        "`SEAL_WHEN_DRAINED=on`",
+        100_000,
+        &["--env", "SEAL_WHEN_DRAINED=on"],
+    ),
+    row(
+        "1,000 units a key, 10 shards",
+        50_000,
+        &["--partition-limit", "1000", "--duplicates", "0"],
+    ),
+    row(
+        "1,000 units a key, 1 shard",
+        50_000,
+        &[
+            "--partition-limit",
+            "1000",
+            "--duplicates",
+            "0",
+            "--env",
+            "INDEX_SHARDS=1",
+        ],
+    ),
+    row(
+        "100 units a key, 10 shards",
+        20_000,
+        &["--partition-limit", "100", "--duplicates", "0"],
+    ),
+    row(
+        "100 units a key, 1 shard",
+        5_000,
+        &[
+            "--partition-limit",
+            "100",
+            "--duplicates",
+            "0",
+            "--env",
+            "INDEX_SHARDS=1",
+        ],
+    ),
+];
+
+/// Columns: a heading, where it stands in a burst's summary, and its decimals.
+const COLUMNS: [(&str, &str, usize); 9] = [
+    ("aggregator, µs", "/aggregator/cpu_micros_per_message", 1),
+    ("MB", "/aggregator/peak_mb", 0),
+    (
+        "processor, µs",
+        "/batch_processor/cpu_micros_per_message",
+        1,
+    ),
+    ("MB", "/batch_processor/peak_mb", 0),
+    ("write units", "/cost/write_units_per_unique", 2),
+    ("requests", "/cost/requests_per_message", 3),
+    ("batches", "/audit/batches/count", 0),
+    ("claimed, s", "/time/claimed_secs", 1),
+    ("drained, s", "/time/drained_secs", 1),
+];
+
+/// Runs the rows and prints them as they end.
+pub fn run(table: &Table) -> anyhow::Result<()> {
+    package::package()?;
+    let headings: Vec<&str> = COLUMNS.iter().map(|(heading, ..)| *heading).collect();
+    println!("| | {} |", headings.join(" | "));
+    println!("|---|{}", "---:|".repeat(COLUMNS.len()));
+    for row in ROWS.iter().filter(|row| row.name.contains(&table.row)) {
+        let summary = burst(&mut summarised(
+            package::local_burst(row.messages)?,
+            row.flags,
+        ))?;
+        println!("| {} | {} |", row.name, cells(&summary)?.join(" | "));
+    }
+    Ok(())
+}
+
+fn cells(summary: &Value) -> anyhow::Result<Vec<String>> {
+    COLUMNS
+        .iter()
+        .map(|(_, place, decimals)| Ok(format!("{:.*}", decimals, figure(summary, place)?)))
+        .collect()
+}
