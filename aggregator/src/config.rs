@@ -25,6 +25,8 @@ pub const EVENT_ID_PREFIX: &str = "EVENT_ID_PREFIX";
 pub const BATCH_KEY: &str = "BATCH_KEY";
 /// Batches with a key open at once.
 pub const BATCH_KEYS_MAX: &str = "BATCH_KEYS_MAX";
+/// Whether a batch is sealed when its source holds nothing more.
+pub const SEAL_WHEN_DRAINED: &str = "SEAL_WHEN_DRAINED";
 /// What happens to a duplicate.
 pub const ON_DUPLICATE: &str = "ON_DUPLICATE";
 /// Where messages go that cannot be processed.
@@ -45,6 +47,8 @@ pub struct Config {
     pub event_id_prefix: String,
     /// What the events of one batch have in common.
     pub batch_key: Option<Expression>,
+    /// Whether a batch is sealed when its source holds nothing more.
+    pub seal_when_drained: bool,
     /// What happens to a duplicate.
     pub rule: DuplicateRule,
     /// Where messages go that cannot be processed.
@@ -81,6 +85,13 @@ impl Config {
             })
             .unwrap_or_default();
         let batch_key = reader.optional_with(BATCH_KEY, str::parse);
+        let seal_when_drained = reader
+            .optional(SEAL_WHEN_DRAINED, "`on` or `off`", |text| match text {
+                "on" => Some(true),
+                "off" => Some(false),
+                _ => None,
+            })
+            .unwrap_or(false);
         let rule = reader
             .optional(ON_DUPLICATE, "`drop` or `requeue`", |text| match text {
                 "drop" => Some(DuplicateRule::Drop),
@@ -101,6 +112,7 @@ impl Config {
             event_id,
             event_id_prefix,
             batch_key,
+            seal_when_drained,
             rule,
             quarantine_url,
         });
@@ -152,6 +164,7 @@ mod tests {
         assert_eq!(config.event_id, EventIdRule::MessageId);
         assert_eq!(config.rule, DuplicateRule::Drop);
         assert_eq!(config.batch_key, None);
+        assert!(!config.seal_when_drained);
     }
 
     #[test]
@@ -164,12 +177,13 @@ mod tests {
             (INDEX_SHARDS, "101"),
             (EVENT_ID, "json:a["),
             (BATCH_KEY, "]"),
+            (SEAL_WHEN_DRAINED, "yes"),
             (ON_DUPLICATE, "ignore"),
             (QUARANTINE_SQS_URL, "here"),
         ])
         .unwrap_err();
         let text = error.to_string();
-        assert_eq!(error.problems.len(), 9, "{text}");
+        assert_eq!(error.problems.len(), 10, "{text}");
         for words in [
             "`DDB_LOCK_TABLE` is not set",
             "`MAX_SECONDARY_BATCHING_WINDOW` is `0`, expected a whole number of seconds from 1 to 900",
@@ -178,6 +192,7 @@ mod tests {
             "`INDEX_SHARDS` is `101`, expected a whole number of shards from 1 to 100",
             "`EVENT_ID` is `json:a[`: ",
             "`BATCH_KEY` is `]`: ",
+            "`SEAL_WHEN_DRAINED` is `yes`, expected `on` or `off`",
             "`ON_DUPLICATE` is `ignore`, expected `drop` or `requeue`",
             "`QUARANTINE_SQS_URL` is `here`",
         ] {

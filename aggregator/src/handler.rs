@@ -12,7 +12,9 @@ use shared::calls::Budget;
 use shared::ids::{EventId, SourceArn, SqsMessageId};
 use shared::metrics::Metrics;
 use shared::planted::{Bug, planted};
-use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore, Quarantine, Quarantined};
+use shared::ports::{
+    BatchQueue, BatchStore, Clock, Entropy, LockStore, Quarantine, Quarantined, SourceQueues,
+};
 use shared::protocol::claim::{Answer, Candidate, Outcome, classify_follower};
 use shared::time::Timestamp;
 use shared::writes::SharedPaces;
@@ -23,6 +25,7 @@ use crate::attempts::Settled;
 use crate::claims::{Budgets, Leader};
 use crate::config::Config;
 use crate::current::CurrentBatches;
+use crate::drained::Received;
 use crate::event::{Event, MalformedEvent};
 use crate::records::{self, Bad, Good, NoMessageId, Record};
 
@@ -36,6 +39,8 @@ pub trait Ports: Send + Sync + 'static {
     type Tickets: BatchQueue;
     /// The quarantine queue.
     type Quarantine: Quarantine;
+    /// The queues that events come from.
+    type Sources: SourceQueues;
     /// Time.
     type Clock: Clock;
     /// Randomness.
@@ -49,6 +54,8 @@ pub trait Ports: Send + Sync + 'static {
     fn tickets(&self) -> &Self::Tickets;
     /// The quarantine queue, if there is one.
     fn quarantine(&self) -> Option<&Self::Quarantine>;
+    /// The queues that events come from.
+    fn sources(&self) -> &Self::Sources;
     /// Time.
     fn clock(&self) -> &Self::Clock;
     /// Randomness.
@@ -249,7 +256,11 @@ impl<P: Ports> Handler<P> {
                     }),
             );
         }
-        let mut settled = self.claim_all(&leaders, budgets, tally).await;
+        let mut received = Received::new();
+        for record in records {
+            *received.entry(&record.source).or_default() += 1;
+        }
+        let mut settled = self.claim_all(&leaders, &received, budgets, tally).await;
         settled.sort_unstable_by_key(|one| one.leader);
         debug_assert_eq!(settled.len(), leaders.len());
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use shared::ids::{BatchId, BodyHash, LeaseOwner, Seat};
 use shared::memory::{
     ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, MemoryQuarantine,
-    SeededEntropy,
+    MemorySourceQueues, SeededEntropy,
 };
 use shared::protocol::batch::{
     Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status,
@@ -16,6 +16,9 @@ use shared::wire::TicketReason;
 use super::*;
 use crate::config::tests_support::config;
 
+#[path = "drained_tests.rs"]
+mod drained;
+
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 
 struct World {
@@ -23,6 +26,7 @@ struct World {
     batches: MemoryBatchStore,
     tickets: MemoryBatchQueue,
     quarantine: Option<MemoryQuarantine>,
+    sources: MemorySourceQueues,
     clock: ManualClock,
     entropy: SeededEntropy,
     lines: Mutex<Vec<String>>,
@@ -33,6 +37,7 @@ impl Ports for World {
     type Batches = MemoryBatchStore;
     type Tickets = MemoryBatchQueue;
     type Quarantine = MemoryQuarantine;
+    type Sources = MemorySourceQueues;
     type Clock = ManualClock;
     type Entropy = SeededEntropy;
 
@@ -47,6 +52,9 @@ impl Ports for World {
     }
     fn quarantine(&self) -> Option<&MemoryQuarantine> {
         self.quarantine.as_ref()
+    }
+    fn sources(&self) -> &MemorySourceQueues {
+        &self.sources
     }
     fn clock(&self) -> &ManualClock {
         &self.clock
@@ -69,6 +77,7 @@ fn aggregator(variables: &[(&str, &str)]) -> Handler<World> {
         batches: MemoryBatchStore::new(),
         tickets: MemoryBatchQueue::new(),
         quarantine: Some(MemoryQuarantine::new()),
+        sources: MemorySourceQueues::new(),
         clock: ManualClock::at(START),
         entropy: SeededEntropy::new(7),
         lines: Mutex::default(),

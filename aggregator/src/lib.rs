@@ -1,7 +1,8 @@
 //! The aggregator: takes SQS events, claims each message into a batch, and answers which messages must come back.
 //!
 //! One invocation, in order: [`records`] reads every message of the [`event`], a bad one alone; [`claims`] seats and claims them in
-//! rounds, opening and sealing batches as it goes ([`batches`], [`attempts`]); the counts are written to the batch
+//! rounds, opening and sealing batches as it goes ([`batches`], [`attempts`]), and at the end what is open of a source
+//! that has nothing more ([`drained`]); the counts are written to the batch
 //! records; only then is anything answered with success. What happens to be decided is decided in
 //! [`shared::protocol`]; here it is carried out.
 //!
@@ -22,6 +23,8 @@ pub mod batches;
 pub mod claims;
 #[cfg(feature = "function")]
 pub mod current;
+#[cfg(feature = "function")]
+pub mod drained;
 #[cfg(feature = "function")]
 pub mod handler;
 #[cfg(feature = "function")]

@@ -6,8 +6,8 @@ use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use once_cell::sync::OnceCell;
 use shared::aws::{
-    Clients, DynamoBatchStore, DynamoLockStore, SqsBatchQueue, SqsQuarantine, SystemClock,
-    SystemEntropy,
+    Clients, DynamoBatchStore, DynamoLockStore, SqsBatchQueue, SqsQuarantine, SqsSourceQueues,
+    SystemClock, SystemEntropy,
 };
 use shared::calls::attempt_timeout;
 use shared::time::Timestamp;
@@ -31,6 +31,7 @@ struct AwsPorts {
     batches: DynamoBatchStore,
     tickets: SqsBatchQueue,
     quarantine: Option<SqsQuarantine>,
+    sources: SqsSourceQueues,
     clock: SystemClock,
     entropy: SystemEntropy,
 }
@@ -40,6 +41,7 @@ impl Ports for AwsPorts {
     type Batches = DynamoBatchStore;
     type Tickets = SqsBatchQueue;
     type Quarantine = SqsQuarantine;
+    type Sources = SqsSourceQueues;
     type Clock = SystemClock;
     type Entropy = SystemEntropy;
 
@@ -54,6 +56,9 @@ impl Ports for AwsPorts {
     }
     fn quarantine(&self) -> Option<&SqsQuarantine> {
         self.quarantine.as_ref()
+    }
+    fn sources(&self) -> &SqsSourceQueues {
+        &self.sources
     }
     fn clock(&self) -> &SystemClock {
         &self.clock
@@ -85,7 +90,8 @@ async fn ports(config: &Config) -> AwsPorts {
         quarantine: config
             .quarantine_url
             .as_ref()
-            .map(|url| SqsQuarantine::new(clients.sqs, url)),
+            .map(|url| SqsQuarantine::new(clients.sqs.clone(), url)),
+        sources: SqsSourceQueues::new(clients.sqs),
         clock: SystemClock,
         entropy: SystemEntropy,
     }

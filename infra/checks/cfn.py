@@ -191,7 +191,7 @@ def worlds(template):
     for timeout in allowed("AggregatorTimeout"):
         sets += [{"AggregatorTimeout": timeout, "InputBatchingWindow": window} for window in allowed("InputBatchingWindow")]
     sets += [{"BatchProcessorTimeout": each} for each in allowed("BatchProcessorTimeout")]
-    for name in ("Architecture", "InputScaling", "OnDuplicate", "WriteMode", "Tracing", "SinkFormat", "SweepMinutes"):
+    for name in ("Architecture", "InputScaling", "OnDuplicate", "WriteMode", "SealWhenDrained", "Tracing", "SinkFormat", "SweepMinutes"):
         sets += [{name: each} for each in allowed(name)]
     sets += [{"Sink": each} for each in SINKS.values()]
     sets += [

@@ -23,6 +23,9 @@ KEY = {"kms:Decrypt", "kms:Encrypt", "kms:DescribeKey", "kms:GenerateDataKey*", 
 # Reached only with DEDUP_WINDOW=0, which the template's MinValue rules out.
 WITHOUT_DEDUP_WINDOW = {"dynamodb:DeleteItem", "dynamodb:PartiQLDelete"}
 
+# Called only with SEAL_WHEN_DRAINED=on. The figures of the queue are what its mapping asks for too.
+WHEN_DRAINED = {"sqs:GetQueueUrl"}
+
 # What each sink acts on, in terms of `SINK`.
 SINK_RESOURCE = {
     "s3": "arn:aws:s3:::bucket/some/prefix/*",
@@ -73,6 +76,8 @@ def needed(source, function, world, sink):
     need = rust.called(source, f"{CRATES[function]}/src", mode)
     if int(world.spec("DedupWindow").get("MinValue", 0)) > 0:
         need = {each for each in need if each[0] not in WITHOUT_DEDUP_WINDOW}
+    if world.parameter("SealWhenDrained") == "off":
+        need = {each for each in need if each[0] not in WHEN_DRAINED}
     for _, name, queue in world.mappings():
         if name == function:
             need |= {(action, queue) for action in MAPPING}
@@ -157,6 +162,7 @@ def self_test(text):
         "another statement": changed(adapters + "partiql.rs", 'format!("UPDATE ', 'format!("SELECT '),
         "a port's method less": changed("batch-processor/src/sweep.rs", "batches.overdue(", "batches.nothing("),
         "a port's method more": changed("batch-processor/src/release.rs", ".locks().release(", ".locks().claim("),
+        "another question to a source": changed(adapters + "sqs_source_queues.rs", ".get_queue_url()", ".list_queues()"),
         "another queue method": changed(adapters + "sqs_batch_queue.rs", ".send_message()", ".purge_queue()"),
         "a call outside the adapters": rust.Source({"aggregator/src/new.rs": "fn f() { client.list_tables().limit(3).send().await }"}),
         "a sink that is there": changed(

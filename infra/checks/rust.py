@@ -23,9 +23,10 @@ RESOURCE_OF = {
     "BatchStore": "BatchTable",
     "BatchQueue": "BatchQueue",
     "Quarantine": "QuarantineQueue",
+    "SourceQueues": "InputQueue",
 }
 # How a handler gets at each port.
-ACCESSOR_OF = {"LockStore": "locks", "BatchStore": "batches", "BatchQueue": "tickets", "Quarantine": "quarantine"}
+ACCESSOR_OF = {"LockStore": "locks", "BatchStore": "batches", "BatchQueue": "tickets", "Quarantine": "quarantine", "SourceQueues": "sources"}
 # Index of the table, by what is put in `index_name`.
 INDEX_OF = {"&self.index": "batchId-index", "STATUS_INDEX": "status-index"}
 

@@ -22,7 +22,7 @@ WORLDS = {
     "Bucket": {"Sink": cfn.SINKS["s3"], "SinkFormat": "body", "LogRetentionDays": "7"},
     "Machine": {"Sink": cfn.SINKS["states"], "EventId": "json:[a, b]", "EventIdPrefix": "tenant/"},
     "Function": {"Sink": cfn.SINKS["lambda"], "InputBatchSize": "500", "BatchProcessorConcurrency": "5"},
-    "Https": {"Sink": cfn.SINKS["https"], "AggregatorConcurrency": "9", "IndexShards": "20", "WriteConcurrency": "128"},
+    "Https": {"Sink": cfn.SINKS["https"], "SealWhenDrained": "on", "AggregatorConcurrency": "9", "IndexShards": "20", "WriteConcurrency": "128"},
 }
 
 

@@ -23,6 +23,7 @@ const TAKEN_OVER: &[&str] = &[
     "BATCH_KEY",
     "BATCH_KEYS_MAX",
     "ON_DUPLICATE",
+    "SEAL_WHEN_DRAINED",
     "DEDUP_WINDOW",
     "WRITE_MODE",
     "WRITE_CONCURRENCY",

@@ -60,6 +60,8 @@ pub enum Bug {
     LeftoversDeliveredAgain,
     /// A full batch waits for its window.
     SealWithoutTicket,
+    /// Nobody hears that a source is drained.
+    DrainedUnnoticed,
     /// The sweep finds nothing.
     SweepBlind,
 }
@@ -94,6 +96,7 @@ impl Bug {
         Bug::ExpiredTombstoneBelieved,
         Bug::LeftoversDeliveredAgain,
         Bug::SealWithoutTicket,
+        Bug::DrainedUnnoticed,
         Bug::SweepBlind,
     ];
 }

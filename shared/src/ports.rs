@@ -243,6 +243,34 @@ pub trait Quarantine: Send + Sync {
     ) -> impl Future<Output = Vec<Result<(), PortError>>> + Send;
 }
 
+/// How many messages of a queue are where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueDepth {
+    /// Can be received now.
+    pub visible: u64,
+    /// Received, and neither deleted nor visible again.
+    pub in_flight: u64,
+    /// Sent, and not visible yet.
+    pub delayed: u64,
+}
+
+impl QueueDepth {
+    /// Whether the queue holds nothing but `own` messages, which whoever asks has in hand.
+    pub fn is_drained_but_for(&self, own: u64) -> bool {
+        self.visible == 0 && self.delayed == 0 && self.in_flight <= own
+    }
+}
+
+/// The queues that events come from.
+pub trait SourceQueues: Send + Sync {
+    /// How many messages a source holds. A hint, never the truth: the figures are approximate, and as AWS has it they
+    /// may be a minute old. A source that is no queue is [`PortError::Refused`].
+    fn depth(
+        &self,
+        source: &SourceArn,
+    ) -> impl Future<Output = Result<QueueDepth, PortError>> + Send;
+}
+
 /// Time, and waiting for it.
 pub trait Clock: Send + Sync {
     /// Now.

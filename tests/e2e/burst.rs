@@ -5,6 +5,8 @@ use std::time::Duration;
 use loadgen::DuplicateRule;
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 
+use crate::events::body;
+use crate::output::sorted;
 use crate::rig::{Rig, Setup, plan};
 
 async fn comes_out_once_each(write_mode: &str) {
@@ -126,6 +128,27 @@ async fn a_full_batch_does_not_wait_for_its_window() {
     rig.burst(&plan).await;
     rig.until_drained().await;
     rig.audit(&plan, DuplicateRule::Drop);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_burst_does_not_wait_for_the_window_when_told_so() {
+    // The window ends long after any wait here is given up.
+    let rig = Setup::new()
+        .var("SEAL_WHEN_DRAINED", "on")
+        .var("MAX_SECONDARY_BATCHING_WINDOW", 880)
+        .one_aggregator_environment()
+        .start()
+        .await;
+    let ids: Vec<String> = (0..100).map(|number| format!("e{number}")).collect();
+    let (last, others) = ids.split_last().expect("there are some");
+    others.iter().for_each(|id| rig.send(body(id)));
+    rig.until("all but the last are taken", async || rig.all_taken())
+        .await;
+    // Alone, because two invocations that end together may each take the other's messages for more to come.
+    rig.send(body(last));
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), sorted(ids));
     rig.end().await;
 }
 

@@ -28,6 +28,7 @@ const CASES: [Case; 2] = [
             ("INDEX_SHARDS", "0", "`INDEX_SHARDS` is `0`"),
             ("EVENT_ID", "json:a[", "`EVENT_ID` is `json:a[`"),
             ("ON_DUPLICATE", "ignore", "`ON_DUPLICATE` is `ignore`"),
+            ("SEAL_WHEN_DRAINED", "1", "`SEAL_WHEN_DRAINED` is `1`"),
             ("WRITE_MODE", "fast", "`WRITE_MODE` is `fast`"),
             ("DEADLINE_MARGIN_MS", "0", "`DEADLINE_MARGIN_MS` is `0`"),
             ("DEDUP_WINDOW", "-1", "`DEDUP_WINDOW` is `-1`"),

@@ -235,6 +235,7 @@ export class UniqueEventBatchAggregator extends Construct {
       BATCH_KEY: values.batchKey,
       BATCH_KEYS_MAX: `${values.batchKeysMax}`,
       ON_DUPLICATE: values.onDuplicate,
+      SEAL_WHEN_DRAINED: values.sealWhenDrained,
     };
   }
 
@@ -251,8 +252,13 @@ export class UniqueEventBatchAggregator extends Construct {
 
   private grantsOfAggregator(logGroup: logs.LogGroup): iam.PolicyStatement[] {
     const byPartiql = this.values.writeMode === 'batch';
+    const whenDrained = this.values.sealWhenDrained === 'on';
     return [
-      grant('ReceiveEvents', ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes'], this.inputQueue.queueArn),
+      grant(
+        'ReceiveEvents',
+        ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes', ...(whenDrained ? ['sqs:GetQueueUrl'] : [])],
+        this.inputQueue.queueArn,
+      ),
       grant('SendTickets', ['sqs:SendMessage'], this.batchQueue.queueArn),
       grant('Quarantine', ['sqs:SendMessage'], this.quarantineQueue.queueArn),
       // PutItem in either mode: it is also how a claim takes the place of another item.

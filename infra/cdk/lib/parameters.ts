@@ -38,6 +38,7 @@ export const parameters = {
   batchKey: { default: "" },
   batchKeysMax: { default: 1000, min: 1, max: 10000 },
   onDuplicate: { default: "drop", allowed: ["drop", "requeue"] },
+  sealWhenDrained: { default: "off", allowed: ["on", "off"] },
   dedupWindow: { default: 3600, min: 1440, max: 1123200 },
   writeMode: { default: "batch", allowed: ["batch", "put"] },
   writeConcurrency: { default: 64, min: 1, max: 900 },

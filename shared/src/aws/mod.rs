@@ -23,6 +23,7 @@ mod partiql;
 mod put;
 mod sqs_batch_queue;
 mod sqs_quarantine;
+mod sqs_source_queues;
 mod system;
 
 pub use clients::Clients;
@@ -30,4 +31,5 @@ pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_lock_store::DynamoLockStore;
 pub use sqs_batch_queue::SqsBatchQueue;
 pub use sqs_quarantine::SqsQuarantine;
+pub use sqs_source_queues::SqsSourceQueues;
 pub use system::{SystemClock, SystemEntropy};

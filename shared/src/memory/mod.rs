@@ -10,7 +10,7 @@ mod queues;
 pub use batch_store::MemoryBatchStore;
 pub use clock::{ManualClock, SeededEntropy};
 pub use lock_store::MemoryLockStore;
-pub use queues::{MemoryBatchQueue, MemoryQuarantine};
+pub use queues::{MemoryBatchQueue, MemoryQuarantine, MemorySourceQueues};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

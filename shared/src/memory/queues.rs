@@ -1,8 +1,10 @@
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use super::locked;
-use crate::ports::{BatchQueue, PortError, Quarantine, Quarantined};
+use crate::ids::SourceArn;
+use crate::ports::{BatchQueue, PortError, Quarantine, Quarantined, QueueDepth, SourceQueues};
 use crate::wire::Ticket;
 
 /// The batch queue in memory: what was sent, in order.
@@ -48,5 +50,31 @@ impl Quarantine for MemoryQuarantine {
     async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
         locked(&self.0).extend_from_slice(messages);
         messages.iter().map(|_| Ok(())).collect()
+    }
+}
+
+/// The queues that events come from, in memory: as deep as they are said to be.
+#[derive(Debug, Default)]
+pub struct MemorySourceQueues(Mutex<BTreeMap<SourceArn, QueueDepth>>);
+
+impl MemorySourceQueues {
+    /// No queues.
+    pub fn new() -> MemorySourceQueues {
+        MemorySourceQueues::default()
+    }
+
+    /// From now on the queue of this source is so deep.
+    pub fn set(&self, source: SourceArn, depth: QueueDepth) {
+        locked(&self.0).insert(source, depth);
+    }
+}
+
+impl SourceQueues for MemorySourceQueues {
+    async fn depth(&self, source: &SourceArn) -> Result<QueueDepth, PortError> {
+        let depth = locked(&self.0).get(source).copied();
+        depth.ok_or_else(|| PortError::Refused {
+            service: "memory",
+            message: format!("there is no queue `{source}`"),
+        })
     }
 }

@@ -445,6 +445,22 @@ impl Allocator {
         }
     }
 
+    /// The slots of a source whose batch holds something and has no attempt under way.
+    pub fn idle(&self, source: &SourceArn) -> Vec<Slot> {
+        let is_idle = |current: &Current| match current {
+            Current::Opening => false,
+            Current::Batch(id) => self
+                .batches
+                .get(id)
+                .is_some_and(|batch| batch.in_flight == 0 && batch.taken() > 0),
+        };
+        self.current
+            .iter()
+            .filter(|(slot, current)| slot.source == *source && is_idle(current))
+            .map(|(slot, _)| slot.clone())
+            .collect()
+    }
+
     /// Takes out the batches that get no further claims and have no attempt under way: seal them with these counts.
     ///
     /// Whoever calls this owns the seal; no other invocation is handed the same batch.

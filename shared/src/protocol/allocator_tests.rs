@@ -242,3 +242,27 @@ fn a_claim_is_known_once_it_is_counted_and_until_its_batch_closes() {
     allocator.retire(&slot);
     assert_eq!(allocator.known(&slot, &first, DEADLINE), None);
 }
+
+#[test]
+fn idle_is_what_holds_something_and_has_no_attempt_under_way() {
+    let mut allocator = Allocator::new(limits(10, 1_000));
+    let slots = [slot("q", None), slot("q", Some("a")), slot("r", None)];
+    for (n, slot) in (1..).zip(&slots) {
+        open(&mut allocator, slot, n);
+    }
+    let source = &slots[0].source;
+    assert_eq!(allocator.idle(source), []);
+    let seated: Vec<Seat> = slots
+        .iter()
+        .flat_map(|slot| seats(allocator.seat(slot, &[1], DEADLINE)))
+        .collect();
+    allocator.settle(seated[1], 1, SeatEnd::Claimed);
+    allocator.settle(seated[2], 1, SeatEnd::Claimed);
+    assert_eq!(allocator.idle(source), [slots[1].clone()]);
+    allocator.settle(seated[0], 1, SeatEnd::Free);
+    assert_eq!(allocator.idle(source), [slots[1].clone()]);
+    allocator.retire(&slots[1]);
+    assert_eq!(allocator.idle(source), []);
+    let sealable = allocator.take_sealable();
+    assert_eq!((sealable.len(), sealable[0].account.confirmed), (1, 1));
+}

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use shared::ids::SqsMessageId;
+use shared::ids::{BatchId, SqsMessageId};
 use shared::limits::CLOCK_SKEW_MAX;
 use shared::protocol::claim::{DuplicateRule, LockItem, LockState};
 use shared::protocol::invariants::{Check, hold};
@@ -136,6 +136,14 @@ pub fn p6_a_sealed_batch_starts_at_once(
         ticket_at.is_some_and(|at| at <= late),
         || format!("sealed at {sealed_at}, ticket at {ticket_at:?}"),
     )
+}
+
+/// P6 prompt, where nothing goes wrong and `SEAL_WHEN_DRAINED` is on: once the only aggregator has emptied a queue, no
+/// batch that holds anything waits for its window.
+pub fn p6_a_drained_source_is_sealed(open: Option<BatchId>) -> Check {
+    hold("P6 a_drained_source_is_sealed", open.is_none(), || {
+        format!("{open:?} is open, and its source drained")
+    })
 }
 
 /// P7 no stranding: when the faults have stopped, everything comes to its end.

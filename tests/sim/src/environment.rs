@@ -8,11 +8,12 @@ use aggregator::handler as aggregator_handler;
 use batch_processor::handler as processor_handler;
 use batch_processor::sink::{Part, Receipt, Sink, SinkError, content_hash};
 use futures::channel::oneshot;
-use shared::ids::{BatchId, BatchShard, EventId, Place};
+use shared::ids::{BatchId, BatchShard, EventId, Place, SourceArn};
 use shared::memory::SeededEntropy;
 use shared::ports::{
     BatchQueue, BatchReply, BatchStore, ClaimReply, Clock, Entropy, IndexEntry, IndexPage,
-    LockStore, PortError, Quarantine, Quarantined, ReleaseReply, StoredEvent,
+    LockStore, PortError, Quarantine, Quarantined, QueueDepth, ReleaseReply, SourceQueues,
+    StoredEvent,
 };
 use shared::protocol::batch::{BatchRecord, BatchWrite, Status};
 use shared::protocol::claim::{Claim, LockItem};
@@ -251,6 +252,13 @@ impl Quarantine for Environment {
     }
 }
 
+impl SourceQueues for Environment {
+    async fn depth(&self, source: &SourceArn) -> Result<QueueDepth, PortError> {
+        let source = source.clone();
+        self.request(move |world| world.depth(&source)).await
+    }
+}
+
 impl Clock for Environment {
     fn now(&self) -> Timestamp {
         lock(&self.world).now() + self.skew
@@ -340,6 +348,7 @@ impl aggregator_handler::Ports for Environment {
     type Batches = Environment;
     type Tickets = Environment;
     type Quarantine = Environment;
+    type Sources = Environment;
     type Clock = Environment;
     type Entropy = Environment;
 
@@ -354,6 +363,9 @@ impl aggregator_handler::Ports for Environment {
     }
     fn quarantine(&self) -> Option<&Environment> {
         self.quarantine.then_some(self)
+    }
+    fn sources(&self) -> &Environment {
+        self
     }
     fn clock(&self) -> &Environment {
         self

@@ -660,8 +660,29 @@ impl Run {
             world.note("answered", || format!("#{number} {answer:?}"));
             let too_late = task.timed_out || world.now_ms > task.deadline_ms;
             let lost = world.strikes_as(self.plan.faults.lose_answer, "answer lost");
+            let source = match task.work {
+                Work::Input { source, .. } => Some(source),
+                Work::Ticket(_) | Work::Sweep => None,
+            };
             if let (false, false, Some(failures)) = (too_late, lost, answer) {
                 acknowledge(&mut world, &self.plan, task.work, &failures);
+            }
+            // Others would have batches of their own, which they seal when they see the end themselves.
+            let alone = self.plan.aggregators * self.plan.invocations == 1;
+            if let Some(source) = source
+                && self.plan.calm
+                && self.plan.seal_when_drained
+                && alone
+                && world.inputs[source].is_empty()
+            {
+                let records = world.batches.records();
+                let open = records.iter().find(|record| {
+                    record.status == Some(Status::Open)
+                        && record.confirmed > 0
+                        && burst::source_index(&record.source) == source
+                });
+                let open = open.map(|record| record.batch_id);
+                world.check(checks::p6_a_drained_source_is_sealed(open));
             }
         }
         if self

@@ -1,6 +1,7 @@
 //! A standard SQS queue: at least once, in no order.
 
 use fastrand::Rng;
+use shared::ports::QueueDepth;
 
 /// A message of a queue, as received.
 #[derive(Clone, Debug)]
@@ -107,6 +108,21 @@ impl<T: Clone> Queue<T> {
             .iter()
             .map(|message| message.visible_at_ms)
             .min()
+    }
+
+    /// How many messages it holds. One that was never received and is not visible is a deleted one that will come back,
+    /// of which the queue knows nothing: the only queue that is asked delays no messages.
+    pub fn depth(&self, now_ms: u64) -> QueueDepth {
+        let (visible, others): (Vec<_>, Vec<_>) = self
+            .messages
+            .iter()
+            .partition(|message| message.visible_at_ms <= now_ms);
+        let received = others.iter().filter(|message| message.receives > 0);
+        QueueDepth {
+            visible: visible.len() as u64,
+            in_flight: received.count() as u64,
+            delayed: 0,
+        }
     }
 
     /// Whether there is no message, visible or not.

@@ -62,6 +62,8 @@ pub struct Faults {
     pub index_lags_long: f64,
     /// Tombstones past their end are removed.
     pub ttl: f64,
+    /// A queue says anything about its depth.
+    pub depth_wrong: f64,
 }
 
 /// Everything a seed decides beforehand. Times in milliseconds.
@@ -101,6 +103,8 @@ pub struct Plan {
     pub write_concurrency: usize,
     /// `VERIFY_DELAY`.
     pub verify_delay_secs: u64,
+    /// `SEAL_WHEN_DRAINED`.
+    pub seal_when_drained: bool,
     /// Whether there is a quarantine queue.
     pub quarantine: bool,
     /// Most records of one aggregator event.
@@ -154,6 +158,8 @@ impl Plan {
     /// The plan of a seed.
     pub fn of(seed: u64) -> Plan {
         let rng = &mut Rng::with_seed(seed);
+        // A draw among the others would make every seed another history; these came later.
+        let apart = &mut Rng::with_seed(seed ^ 0xd2a1_4ed0);
         let calm = rng.u8(..) < 12;
         let faults = Faults {
             throttle: rate(rng, 0.4),
@@ -178,6 +184,7 @@ impl Plan {
             sink_refuses: rate(rng, 0.2),
             index_lags_long: rate(rng, 0.3),
             ttl: rate(rng, 1.0),
+            depth_wrong: rate(apart, 1.0),
         };
         let burst_ms = rng.u64(1_000..=600_000);
         let quarantine = rng.u8(..) < 220;
@@ -209,6 +216,7 @@ impl Plan {
             shards: pick(rng, &[1, 2, 3, 10]),
             write_concurrency: pick(rng, &[1, 4, 16]),
             verify_delay_secs: pick(rng, &[2, 20, 60]),
+            seal_when_drained: pick(apart, &[true, false, false]),
             quarantine,
             event_records: pick(rng, &[5, 20, 60]),
             aggregator_timeout_ms,
@@ -258,6 +266,7 @@ impl Plan {
             }
             .to_owned(),
             "BATCH_KEY" if self.keys > 0 => "key".to_owned(),
+            "SEAL_WHEN_DRAINED" if self.seal_when_drained => "on".to_owned(),
             "ON_DUPLICATE" => match self.rule {
                 DuplicateRule::Drop => "drop",
                 DuplicateRule::Requeue => "requeue",

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use futures::FutureExt;
-use shared::ids::{BatchId, EventId, Place};
+use shared::ids::{BatchId, EventId, Place, SourceArn};
 use shared::limits::CLOCK_SKEW_MAX;
 use shared::memory::{MemoryBatchStore, MemoryLockStore};
 use shared::ports::{
-    BatchReply, BatchStore, ClaimReply, LockStore, PortError, Quarantined, ReleaseReply,
-    StoredEvent,
+    BatchReply, BatchStore, ClaimReply, LockStore, PortError, Quarantined, QueueDepth,
+    ReleaseReply, StoredEvent,
 };
 use shared::protocol::batch::{BatchRecord, BatchWrite, PartState, Status};
 use shared::protocol::claim::{Claim, LockItem, LockState};
@@ -21,6 +21,7 @@ use shared::protocol::invariants::{Broken, Check, step_is_sound};
 use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketReason};
 
+use crate::burst::source_index;
 use crate::checks;
 use crate::index::{LaggingIndex, REPLICAS};
 use crate::lambda::Act;
@@ -578,6 +579,22 @@ impl World {
             let visible_at_ms = self.now_ms + delay_ms;
             self.tickets.send(ticket.to_body(), visible_at_ms);
             self.poll_by(self.plan.sources, visible_at_ms);
+        }
+    }
+
+    /// What an input queue says about its depth: what it holds, or anything at all.
+    pub fn depth(&mut self, source: &SourceArn) -> QueueDepth {
+        if !self.strikes_as(self.plan.faults.depth_wrong, "depth wrong") {
+            return self.inputs[source_index(source)].depth(self.now_ms);
+        }
+        let mut some = || match self.rng.bool() {
+            true => self.rng.u64(1..50),
+            false => 0,
+        };
+        QueueDepth {
+            visible: some(),
+            in_flight: some(),
+            delayed: some(),
         }
     }
 

@@ -68,6 +68,7 @@ fn no_promise_is_broken_and_every_fault_strikes() {
         "quarantined",
         "dead letter",
         "lease taken over",
+        "depth wrong",
         "calm",
     ] {
         let count = counts.get(kind).copied().unwrap_or_default();

@@ -1,0 +1,121 @@
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::QueueAttributeName;
+
+use super::errors::{SQS, port_error};
+use crate::ids::SourceArn;
+use crate::ports::{PortError, QueueDepth, SourceQueues};
+
+/// The queues that events come from, on SQS.
+///
+/// Their URLs are asked for once in a process, not put together from the ARN: AWS reserves to itself what they look like.
+/// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html>.
+/// A queue is looked for in the client's own region, which is where Lambda takes messages from.
+#[derive(Debug)]
+pub struct SqsSourceQueues {
+    client: Client,
+    /// One for each queue that is mapped to the function; seldom more than one.
+    urls: Mutex<BTreeMap<SourceArn, String>>,
+}
+
+impl SqsSourceQueues {
+    /// Whatever queues there are.
+    pub fn new(client: Client) -> SqsSourceQueues {
+        SqsSourceQueues {
+            client,
+            urls: Mutex::default(),
+        }
+    }
+
+    async fn url(&self, source: &SourceArn) -> Result<String, PortError> {
+        let known = || self.urls.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(url) = known().get(source) {
+            return Ok(url.clone());
+        }
+        let Some((account, name)) = account_and_name(source) else {
+            return Err(PortError::Refused {
+                service: SQS,
+                message: format!("`{source}` is not the ARN of a queue"),
+            });
+        };
+        let answer = self
+            .client
+            .get_queue_url()
+            .queue_name(name)
+            .queue_owner_aws_account_id(account)
+            .send()
+            .await
+            .map_err(|error| port_error(SQS, source.as_str(), &error))?;
+        let url = answer.queue_url.ok_or_else(|| PortError::Unknown {
+            service: SQS,
+            message: format!("{source}: no URL in the answer"),
+        })?;
+        known().insert(source.clone(), url.clone());
+        Ok(url)
+    }
+}
+
+impl SourceQueues for SqsSourceQueues {
+    async fn depth(&self, source: &SourceArn) -> Result<QueueDepth, PortError> {
+        let url = self.url(source).await?;
+        let answer = self
+            .client
+            .get_queue_attributes()
+            .queue_url(&url)
+            .attribute_names(QueueAttributeName::ApproximateNumberOfMessages)
+            .attribute_names(QueueAttributeName::ApproximateNumberOfMessagesNotVisible)
+            .attribute_names(QueueAttributeName::ApproximateNumberOfMessagesDelayed)
+            .send()
+            .await
+            .map_err(|error| port_error(SQS, &url, &error))?;
+        let number = |name: QueueAttributeName| {
+            let text = answer.attributes().and_then(|all| all.get(&name));
+            text.and_then(|text| text.parse().ok())
+                .ok_or_else(|| PortError::Unknown {
+                    service: SQS,
+                    message: format!("{url}: no number `{name}` in the answer"),
+                })
+        };
+        Ok(QueueDepth {
+            visible: number(QueueAttributeName::ApproximateNumberOfMessages)?,
+            in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible)?,
+            delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed)?,
+        })
+    }
+}
+
+/// What names a queue: `arn:<partition>:sqs:<region>:<account>:<name>`.
+fn account_and_name(source: &SourceArn) -> Option<(&str, &str)> {
+    let mut parts = source.as_str().split(':');
+    let mut part = || parts.next().filter(|part| !part.is_empty());
+    match [part()?, part()?, part()?, part()?, part()?, part()?] {
+        ["arn", _, "sqs", _, account, name] => parts.next().is_none().then_some((account, name)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_arn_of_a_queue_names_one() {
+        let queue = "arn:aws-cn:sqs:cn-north-1:123456789012:input-queue";
+        let queue: SourceArn = queue.parse().unwrap();
+        assert_eq!(
+            account_and_name(&queue),
+            Some(("123456789012", "input-queue"))
+        );
+        for other in [
+            "unknown",
+            "arn:aws:sqs:eu-west-1:123456789012:",
+            "arn:aws:sqs:eu-west-1::queue",
+            "arn:aws:sqs:eu-west-1:123456789012:queue:more",
+            "arn:aws:kinesis:eu-west-1:123456789012:stream",
+        ] {
+            assert_eq!(account_and_name(&other.parse().unwrap()), None, "{other}");
+        }
+    }
+}
