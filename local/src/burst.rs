@@ -117,6 +117,8 @@ async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result
     let depth = |queue| stack.sqs.depth(queue);
     let batches = stack.batches_by_status().await?;
     Ok(Summary {
+        cost: stack.ledger(sent.sent, sent.unique),
+        latency: stack.latencies(args.size).await?,
         audit,
         time: TimeSplit {
             sent_secs: sent_after.as_secs_f64(),

@@ -13,12 +13,15 @@ use shared::time::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::dynamodb::{BATCH_TABLE, DynamoDb, create_table};
-use crate::faults::{Faults, Proxy, SinkDown};
+use crate::faults::{Faults, SinkDown};
 use crate::lambda::{
     Bootstrap, EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig,
     REGION,
 };
+use crate::latency::{Delivered, Latencies, delivered_at};
+use crate::ledger::{Bill, FunctionBill, Ledger, Meter};
 use crate::options::StackOptions;
+use crate::proxy::{Proxy, Service};
 use crate::schedule::Schedule;
 use crate::sqs::Sqs;
 use crate::taps::Taps;
@@ -64,7 +67,10 @@ pub struct Stack {
     batches: shared::aws::DynamoBatchStore,
     _dynamodb: DynamoDb,
     _sqs_stop: oneshot::Sender<()>,
-    _proxies: [Option<Proxy>; 2],
+    meter: Arc<Meter>,
+    /// The processor that the template asks for.
+    architecture: String,
+    _proxies: [Proxy; 2],
     _sink_down: Option<SinkDown>,
     _temporary: Option<tempfile::TempDir>,
 }
@@ -119,18 +125,17 @@ impl Stack {
             dynamodb: dynamodb.endpoint(),
             sqs: sqs_endpoint,
         };
-        let proxies = [
-            faults.in_front_of_dynamodb(&endpoints.dynamodb).await?,
-            faults.in_front_of_sqs(&endpoints.sqs).await?,
-        ];
-        let behind = |proxy: &Option<Proxy>, direct: &String| {
-            proxy
-                .as_ref()
-                .map_or_else(|| direct.clone(), Proxy::endpoint)
+        let meter = Arc::new(Meter::default());
+        let in_front_of = |service, endpoint, strikes| {
+            Proxy::start(service, endpoint, Arc::clone(&meter), strikes)
         };
+        let proxies = [
+            in_front_of(Service::DynamoDb, &endpoints.dynamodb, faults.on_dynamodb()).await?,
+            in_front_of(Service::Sqs, &endpoints.sqs, faults.on_sqs()).await?,
+        ];
         let seen_by_functions = Endpoints {
-            dynamodb: behind(&proxies[0], &endpoints.dynamodb),
-            sqs: behind(&proxies[1], &endpoints.sqs),
+            dynamodb: proxies[0].endpoint(),
+            sqs: proxies[1].endpoint(),
         };
         let parameters = options.template.parameters_for(&options.variables);
         let resources = options.template.resolve(&parameters, &|queue| {
@@ -228,6 +233,8 @@ impl Stack {
             sqs_client,
             schedule,
             batches: shared::aws::DynamoBatchStore::new(client, BATCH_TABLE),
+            meter,
+            architecture: deployed_aggregator.architecture.clone(),
             _dynamodb: dynamodb,
             _sqs_stop: sqs_stop,
             _proxies: proxies,
@@ -266,6 +273,60 @@ impl Stack {
             counts.insert(status, records.len());
         }
         Ok(counts)
+    }
+
+    /// What everything so far has cost, for so many messages, so many of them unique.
+    pub fn ledger(&self, sent: u64, unique: u64) -> Ledger {
+        let functions = [
+            ("aggregator", &self.aggregator),
+            ("batch-processor", &self.batch_processor),
+        ];
+        let [input, tickets] =
+            [&self.input_mapping, &self.batch_mapping].map(EventSourceMapping::requests);
+        let bill = Bill {
+            counts: self.meter.counts(),
+            mappings: vec![
+                ("ReceiveMessage", input.receives.and(tickets.receives)),
+                ("DeleteMessageBatch", input.deletes.and(tickets.deletes)),
+            ],
+            functions: functions
+                .map(|(name, function)| {
+                    let memory_mb = function.config().memory_mb;
+                    FunctionBill::new(name, &function.stats(), memory_mb, &self.architecture)
+                })
+                .into(),
+        };
+        bill.ledger(sent, unique)
+    }
+
+    /// How long the batches took that the file sink has, where every body has so many bytes.
+    ///
+    /// # Errors
+    /// When the batch table or the sink's directory cannot be read, or a limit is no number.
+    pub async fn latencies(&self, body_bytes: usize) -> anyhow::Result<Latencies> {
+        let limit = |name: &str| -> anyhow::Result<u64> {
+            let value = self.variable(name).unwrap_or_default();
+            value.parse().with_context(|| format!("{name}=`{value}`"))
+        };
+        let bytes_max = limit("MAX_BATCH_BYTES")?;
+        let items_max = limit("MAX_BATCH_SIZE")?.min(bytes_max / body_bytes.max(1) as u64);
+        let mut delivered = Vec::new();
+        for (batch, claimed_at) in self.meter.counts().last_claims {
+            let Some(delivered_at) = delivered_at(&self.out.join(batch.to_string()))? else {
+                continue;
+            };
+            let record = self.batches.read(batch).await;
+            let record = record.context("read the batch table")?;
+            delivered.push(Delivered {
+                // The kernel's clock of files may be a tick behind.
+                latency: delivered_at.duration_since(claimed_at).unwrap_or_default(),
+                // A place whose claim is uncertain is taken as well.
+                full: record.is_some_and(|record| {
+                    record.sealed_at.is_some() && record.confirmed + record.uncertain >= items_max
+                }),
+            });
+        }
+        Ok(Latencies::of(&delivered))
     }
 
     /// What another client needs, as shell variables.

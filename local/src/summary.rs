@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use crate::faults::FaultReport;
 use crate::lambda::FunctionStats;
+use crate::latency::Latencies;
+use crate::ledger::Ledger;
 use crate::sqs::Depth;
 
 /// What a burst came to.
@@ -19,6 +21,10 @@ pub struct Summary {
     pub audit: AuditReport,
     /// Where the time went.
     pub time: TimeSplit,
+    /// How long batches took.
+    pub latency: Latencies,
+    /// What it cost.
+    pub cost: Ledger,
     /// What the aggregator took.
     pub aggregator: Usage,
     /// What the batch processor took.
@@ -188,6 +194,7 @@ impl fmt::Display for Summary {
                 usage.peak_mb
             )?;
         }
+        write!(f, "{}{}", self.latency, self.cost)?;
         if let Some(faults) = &self.faults {
             write!(f, "{faults}")?;
         }

@@ -125,6 +125,8 @@ pub struct Function {
     pub variables: BTreeMap<String, String>,
     /// Its memory in MB.
     pub memory_mb: u32,
+    /// Its processor, `arm64` or `x86_64`.
+    pub architecture: String,
     /// The mapping that feeds it.
     pub mapping: Mapping,
 }
@@ -342,6 +344,11 @@ impl Resolver<'_> {
             memory_mb: text(&self.required(property("MemorySize"))?)
                 .parse()
                 .context("MemorySize")?,
+            // Where nothing is said, it is the older one.
+            architecture: self.required(property("Architectures"))?[0]
+                .as_str()
+                .unwrap_or("x86_64")
+                .to_owned(),
             mapping: typed(&self.required(&mapping["Properties"])?)?,
         })
     }
@@ -583,6 +590,7 @@ mod tests {
         );
         let aggregator = &resources.functions["aggregator"];
         assert_eq!(aggregator.memory_mb, 1_769);
+        assert_eq!(aggregator.architecture, "arm64");
         assert_eq!(aggregator.mapping.window, Duration::from_secs(1));
         assert_eq!(
             aggregator.variables["BATCH_QUEUE_URL"],

@@ -62,6 +62,18 @@ async fn a_burst_prints_one_json_object_and_succeeds_when_nothing_is_lost() {
     assert_eq!(summary["sent"]["sent"], 3_000, "{summary}");
     assert_eq!(summary["audit"]["delivered"], 2_700, "{summary}");
     assert_eq!(summary["batches_in_error"], 0, "{summary}");
+    let batches = &summary["audit"]["batches"]["count"];
+    assert_eq!(summary["latency"]["all"]["batches"], *batches, "{summary}");
+    let share = &summary["cost"]["per_unique"];
+    for (figure, least) in [
+        ("/write_units", 4.0),
+        ("/read_units", 1.0),
+        ("/sqs_requests", 0.2),
+        ("/dollars_per_million/total", 2.5),
+    ] {
+        let figure = share.pointer(figure).and_then(Value::as_f64);
+        assert!(figure > Some(least), "{share}");
+    }
     for (_, count) in summary["set_aside"].as_object().expect("it is an object") {
         assert_eq!(*count, 0, "{summary}");
     }

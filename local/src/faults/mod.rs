@@ -4,15 +4,15 @@
 //! |---|---|
 //! | `options` | the flags, and what they come to |
 //! | `draws` | randomness: one stream for each kind of fault, all from one seed |
-//! | `proxy` | in front of DynamoDB and of the functions' queues: lost replies, errors |
+//! | `replies` | what may strike any request: lost replies, errors |
 //! | `requests` | what a request to DynamoDB writes, or asks of the index |
 //! | `tables` | the lock table's faults: `index` (its lag) and `limits` (units a second for each key) |
 //! | `kills` | SIGKILL, at a random moment or at a line of the log |
 //! | `sink` | a directory that cannot be written to |
 //! | `report` | how often each struck |
 //!
-//! Repeated deliveries are the queue server's own (`sqs::Repeats`). Without any fault there is no proxy, and nothing
-//! here runs.
+//! Requests are struck in the proxies (`crate::proxy`) in front of DynamoDB and of the functions' queues. Repeated
+//! deliveries are the queue server's own (`sqs::Repeats`).
 //!
 //! The draws are the same for the same seed; what they strike depends on the order in which requests and lines come,
 //! which no seed decides.
@@ -22,7 +22,7 @@ mod index;
 mod kills;
 mod limits;
 mod options;
-mod proxy;
+mod replies;
 mod report;
 mod requests;
 mod sink;
@@ -31,7 +31,7 @@ mod tables;
 pub use draws::{Draws, Percent};
 pub use kills::Kills;
 pub use options::{FaultArgs, FaultOptions, KillAt};
-pub use proxy::Proxy;
+pub(crate) use replies::{Fate, STALL};
 pub use report::{
     FaultReport, IndexLagReport, KillAtReport, LostRepliesReport, PartitionLimitReport,
     RequestErrorsReport,
@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sqs::Repeats;
-use proxy::{RequestFaults, Service};
+use replies::RequestFaults;
 use tables::TableFaults;
 
 /// Counts how often something happened.
@@ -57,6 +57,13 @@ impl Counter {
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// What strikes the requests that go through one proxy.
+#[derive(Clone, Debug)]
+pub struct Strikes {
+    pub(crate) requests: Arc<RequestFaults>,
+    pub(crate) tables: Option<Arc<TableFaults>>,
 }
 
 /// The faults of one stack.
@@ -85,31 +92,20 @@ impl Faults {
         }
     }
 
-    /// Puts a proxy in front of DynamoDB, where one is needed.
-    ///
-    /// # Errors
-    /// When its port cannot be bound.
-    pub async fn in_front_of_dynamodb(&self, endpoint: &str) -> anyhow::Result<Option<Proxy>> {
-        if self.tables.is_none() && !self.options.strikes_requests() {
-            return Ok(None);
+    /// What strikes requests to DynamoDB.
+    pub fn on_dynamodb(&self) -> Strikes {
+        Strikes {
+            requests: Arc::clone(&self.requests),
+            tables: self.tables.clone(),
         }
-        let requests = Arc::clone(&self.requests);
-        Proxy::start(endpoint, requests, self.tables.clone(), Service::DynamoDb)
-            .await
-            .map(Some)
     }
 
-    /// Puts a proxy in front of the queues as the functions see them, where one is needed.
-    ///
-    /// # Errors
-    /// When its port cannot be bound.
-    pub async fn in_front_of_sqs(&self, endpoint: &str) -> anyhow::Result<Option<Proxy>> {
-        if !self.options.strikes_requests() {
-            return Ok(None);
+    /// What strikes the functions' requests to the queues.
+    pub fn on_sqs(&self) -> Strikes {
+        Strikes {
+            requests: Arc::clone(&self.requests),
+            tables: None,
         }
-        Proxy::start(endpoint, Arc::clone(&self.requests), None, Service::Sqs)
-            .await
-            .map(Some)
     }
 
     /// What kills the environments of the aggregator.

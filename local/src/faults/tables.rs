@@ -10,19 +10,20 @@ use serde_json::{Value, json};
 
 use super::Counter;
 use super::draws::Draws;
-use super::index::Index;
+use super::index::{Index, Position};
 use super::limits::{Charge, Key, Limits};
 use super::options::FaultOptions;
-use super::proxy::{Call, Refused, Reply, Upstream};
 use super::report::{IndexLagReport, PartitionLimitReport};
 use super::requests::{IndexQuery, Request, Write, read};
+use crate::dynamodb::{BATCH_INDEX, LOCK_TABLE};
+use crate::proxy::{Call, Refused, Reply, Upstream};
 
 const THROTTLED: &str = "Throughput exceeds the current capacity of your table or index. DynamoDB is automatically \
                          scaling your table or index so please try again shortly.";
 
 /// The faults of the lock table.
 #[derive(Debug)]
-pub(super) struct TableFaults {
+pub(crate) struct TableFaults {
     started: Instant,
     lag: Option<Lag>,
     limit: Option<Limit>,
@@ -96,7 +97,7 @@ impl TableFaults {
     ///
     /// # Errors
     /// When the table could not be reached.
-    pub(super) async fn answer(
+    pub(crate) async fn answer(
         &self,
         mut call: Call,
         upstream: &Upstream,
@@ -107,7 +108,11 @@ impl TableFaults {
         match read(&call.operation, &body) {
             Request::Other => upstream.send(call).await,
             Request::Query(query) => match &self.lag {
-                Some(lag) => Ok(lag.answer(&query, self.now())),
+                Some(lag) => {
+                    let reply = lag.answer(&query, self.now());
+                    upstream.stood_in_for(&call, &reply);
+                    Ok(reply)
+                }
                 None => upstream.send(call).await,
             },
             Request::Write(write) => {
@@ -252,7 +257,7 @@ impl Limit {
             0 => "ProvisionedThroughputExceeded",
             _ => "ThrottlingError",
         };
-        json!({ "TableName": crate::dynamodb::LOCK_TABLE, "Error": { "Code": code, "Message": THROTTLED } })
+        json!({ "TableName": LOCK_TABLE, "Error": { "Code": code, "Message": THROTTLED } })
     }
 }
 
@@ -276,11 +281,48 @@ impl Lag {
                 })
             })
             .collect();
-        let mut body = json!({ "Count": items.len(), "ScannedCount": items.len() });
+        let units = page_units(&query.shard, &page.positions);
+        let mut body = json!({
+            "Count": items.len(),
+            "ScannedCount": items.len(),
+            "ConsumedCapacity": {
+                "TableName": LOCK_TABLE,
+                "CapacityUnits": units,
+                "Table": { "CapacityUnits": 0.0 },
+                "GlobalSecondaryIndexes": { BATCH_INDEX: { "CapacityUnits": units } },
+            },
+        });
         if let Some(last) = items.last().filter(|_| page.more) {
             body["LastEvaluatedKey"] = last.clone();
         }
         body["Items"] = Value::Array(items);
         Reply::json(200, &body)
+    }
+}
+
+/// What reading a page of the index consumes: half a unit for every 4 KB begun, and no less. An entry has three keys,
+/// each with its name; a number has two digits a byte, and one byte more.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html> (2026-08).
+fn page_units(shard: &str, positions: &[Position]) -> f64 {
+    let names = "messageId".len() + "batchId".len() + "seq".len();
+    let entry = |(seq, message_id): &Position| {
+        let digits = seq.to_string().len();
+        names + message_id.len() + shard.len() + digits.div_ceil(2) + 1
+    };
+    let bytes: usize = positions.iter().map(entry).sum();
+    bytes.div_ceil(4 << 10).max(1) as f64 / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_the_index_costs_half_a_unit_for_every_4_kb_begun() {
+        assert_eq!(page_units("b#1", &[]), 0.5);
+        // 19 bytes of names, 3 of the shard, 2 of the number.
+        let positions = |count: usize| vec![(7, "i".repeat(40)); count];
+        assert_eq!(page_units("b#1", &positions(64)), 0.5);
+        assert_eq!(page_units("b#1", &positions(65)), 1.0);
     }
 }

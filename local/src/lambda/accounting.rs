@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use super::judge::Why;
+use crate::ledger::Requests;
 
 /// CPU time of a process, all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,6 +122,15 @@ pub struct MappingStats {
     pub batch_bytes_max: u64,
     /// Sum of the times spent in the function, cold starts included.
     pub function_time: Duration,
+}
+
+/// Requests of an event source mapping to its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MappingRequests {
+    /// `ReceiveMessage`.
+    pub receives: Requests,
+    /// `DeleteMessageBatch`.
+    pub deletes: Requests,
 }
 
 impl MappingStats {

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use super::accounting::MappingStats;
+use super::accounting::{MappingRequests, MappingStats};
 use super::esm_config::{MappingConfig, MappingError};
 use super::event::EventSource;
 use super::function::Function;
@@ -44,6 +44,7 @@ struct Shared {
     gathered: AtomicUsize,
     in_flight: AtomicUsize,
     stats: Mutex<MappingStats>,
+    requests: Mutex<MappingRequests>,
 }
 
 impl EventSourceMapping {
@@ -75,6 +76,7 @@ impl EventSourceMapping {
             gathered: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             stats: Mutex::default(),
+            requests: Mutex::default(),
         });
         let (stop, stopped) = watch::channel(false);
         let poller = tokio::spawn(poll(Arc::clone(&shared), gatherer, stopped));
@@ -96,6 +98,11 @@ impl EventSourceMapping {
     /// Totals so far.
     pub fn stats(&self) -> MappingStats {
         self.shared.stats().clone()
+    }
+
+    /// Requests to the queue so far, those that brought nothing included.
+    pub fn requests(&self) -> MappingRequests {
+        *self.shared.requests()
     }
 
     /// Stops polling and waits for the invocations in flight and their deletes. Messages gathered and not handed to
@@ -176,7 +183,11 @@ impl Receive for Shared {
             .receive(&self.config.queue, messages_max, wait, None)
             .await
         {
-            Ok(messages) => messages,
+            Ok(messages) => {
+                let bytes = messages.iter().map(|message| message.body.len()).sum();
+                self.requests().receives.add(bytes);
+                messages
+            }
             Err(error) => {
                 tracing::warn!(queue = self.config.queue, %error, "receive failed");
                 tokio::time::sleep(RECEIVE_RETRY_PAUSE.min(wait)).await;
@@ -231,6 +242,7 @@ impl Shared {
                 .iter()
                 .map(|position| receipt_handles[*position].as_str())
                 .collect();
+            self.requests().deletes.add(0);
             match self.sqs.delete_batch(queue, &receipts) {
                 Ok(results) => {
                     deleted += results.iter().filter(|result| result.is_ok()).count() as u64
@@ -272,6 +284,10 @@ impl Shared {
 
     fn stats(&self) -> MutexGuard<'_, MappingStats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn requests(&self) -> MutexGuard<'_, MappingRequests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

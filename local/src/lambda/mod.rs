@@ -22,7 +22,9 @@ mod judge;
 mod logs;
 mod runtime_api;
 
-pub use accounting::{CpuTime, EnvironmentState, EnvironmentStatus, FunctionStats, MappingStats};
+pub use accounting::{
+    CpuTime, EnvironmentState, EnvironmentStatus, FunctionStats, MappingRequests, MappingStats,
+};
 pub use esm::EventSourceMapping;
 pub use esm_config::{MappingConfig, MappingError, MappingProblem};
 pub use function::{Bootstrap, Function, FunctionConfig, InvokeError, InvokeResponse};

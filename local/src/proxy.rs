@@ -1,4 +1,5 @@
-//! A proxy in front of DynamoDB, or of the queues as the functions see them: replies are lost, requests fail.
+//! A proxy in front of DynamoDB, or of the queues as the functions see them: here requests are metered, and here faults
+//! strike them.
 //!
 //! A request goes through in a task of its own: a caller that has given up, or has been killed, does not take back
 //! what it sent.
@@ -15,156 +16,49 @@ use hyper::service::service_fn;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::Counter;
-use super::draws::{Draws, Percent};
-use super::options::FaultOptions;
-use super::report::{LostRepliesReport, RequestErrorsReport};
-use super::tables::TableFaults;
-
-/// Longer than any caller waits for one attempt (`ATTEMPT_TIMEOUT_MAX`).
-const STALL: Duration = Duration::from_millis(2_000);
-const _: () = assert!(STALL.as_millis() > shared::limits::ATTEMPT_TIMEOUT_MAX.as_millis());
+use crate::faults::{Fate, STALL, Strikes};
+use crate::ledger::Meter;
 
 /// Most bytes of a request or a reply: DynamoDB's limit, and some for what is around it.
 const BODY_BYTES_MAX: usize = 32 << 20;
 
-/// What may strike any request, whatever it asks.
-#[derive(Debug)]
-pub(super) struct RequestFaults {
-    lost_replies: Percent,
-    lost_draws: Draws,
-    error_rate: Percent,
-    error_draws: Draws,
-    cut: Counter,
-    stalled: Counter,
-    applied_late: Counter,
-    server_errors: Counter,
-    throttled: Counter,
-}
-
-/// What becomes of a reply.
-#[derive(Clone, Copy, Debug)]
-enum Fate {
-    Arrives,
-    /// The request is applied, and the connection closed in place of the reply. The most frequent: the caller knows
-    /// at once and goes on, so that much of it fits a run.
-    Cut,
-    /// The request is applied, and nothing is said until the caller has given up.
-    Stalled,
-    /// The request is applied only after the caller has given up.
-    AppliedLate,
-}
-
-impl RequestFaults {
-    pub(super) fn new(options: &FaultOptions) -> RequestFaults {
-        RequestFaults {
-            lost_replies: options.lost_replies,
-            lost_draws: Draws::new(options.seed, "lost replies"),
-            error_rate: options.error_rate,
-            error_draws: Draws::new(options.seed, "errors"),
-            cut: Counter::default(),
-            stalled: Counter::default(),
-            applied_late: Counter::default(),
-            server_errors: Counter::default(),
-            throttled: Counter::default(),
-        }
-    }
-
-    pub(super) fn lost_report(&self) -> LostRepliesReport {
-        LostRepliesReport {
-            cut: self.cut.get(),
-            stalled: self.stalled.get(),
-            applied_late: self.applied_late.get(),
-        }
-    }
-
-    pub(super) fn error_report(&self) -> RequestErrorsReport {
-        RequestErrorsReport {
-            server_errors: self.server_errors.get(),
-            throttled: self.throttled.get(),
-        }
-    }
-
-    fn fate(&self) -> Fate {
-        if !self.lost_draws.strikes(self.lost_replies) {
-            return Fate::Arrives;
-        }
-        let (fate, counter) = match self.lost_draws.below(10) {
-            0 => (Fate::Stalled, &self.stalled),
-            1 => (Fate::AppliedLate, &self.applied_late),
-            _ => (Fate::Cut, &self.cut),
-        };
-        counter.add(1);
-        fate
-    }
-
-    /// An answer in place of the service's, if this request is to fail.
-    fn error(&self, service: Service) -> Option<Reply> {
-        if !self.error_draws.strikes(self.error_rate) {
-            return None;
-        }
-        let throttled = self.error_draws.below(3) == 0;
-        let counter = if throttled {
-            &self.throttled
-        } else {
-            &self.server_errors
-        };
-        counter.add(1);
-        Some(match (service, throttled) {
-            (Service::DynamoDb, false) => Reply::error(
-                500,
-                "com.amazonaws.dynamodb.v20120810#InternalServerError",
-                "Internal server error",
-            ),
-            (Service::DynamoDb, true) => Reply::error(
-                400,
-                "com.amazonaws.dynamodb.v20120810#RequestLimitExceeded",
-                "Throughput exceeds the current throughput limit for your account.",
-            ),
-            (Service::Sqs, false) => {
-                Reply::error(500, "com.amazonaws.sqs#InternalError", "Internal error")
-            }
-            (Service::Sqs, true) => Reply::error(
-                400,
-                "com.amazonaws.sqs#RequestThrottled",
-                "The request was denied due to request throttling.",
-            ),
-        })
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Service {
+/// What is behind a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Service {
+    /// The tables.
     DynamoDb,
+    /// The queues.
     Sqs,
 }
 
 /// A request on its way.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(crate) struct Call {
     /// Its name, without the prefix of the service's protocol.
-    pub(super) operation: String,
+    pub(crate) operation: String,
     method: Method,
     path: String,
     headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 /// An answer on its way back.
 #[derive(Clone, Debug)]
-pub(super) struct Reply {
-    pub(super) status: StatusCode,
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
     headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 /// No answer: the connection is to be closed in its place.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     #[error("the reply is lost")]
     Lost,
     #[error("the service behind the proxy did not answer: {0}")]
@@ -172,7 +66,7 @@ pub(super) enum Refused {
 }
 
 impl Reply {
-    pub(super) fn json(status: u16, body: &Value) -> Reply {
+    pub(crate) fn json(status: u16, body: &Value) -> Reply {
         let mut headers = HeaderMap::new();
         let json = HeaderValue::from_static("application/x-amz-json-1.0");
         headers.insert(header::CONTENT_TYPE, json);
@@ -183,12 +77,12 @@ impl Reply {
         }
     }
 
-    pub(super) fn error(status: u16, name: &str, message: &str) -> Reply {
+    pub(crate) fn error(status: u16, name: &str, message: &str) -> Reply {
         Reply::json(status, &json!({ "__type": name, "message": message }))
     }
 
     /// The same with another body, and without what was said about the one before.
-    pub(super) fn with_body(mut self, body: &Value) -> Reply {
+    pub(crate) fn with_body(mut self, body: &Value) -> Reply {
         self.headers.remove(header::CONTENT_LENGTH);
         self.headers.remove("x-amz-crc32");
         self.body = body.to_string().into();
@@ -205,9 +99,11 @@ impl Reply {
 
 /// The service behind the proxy.
 #[derive(Clone, Debug)]
-pub(super) struct Upstream {
+pub(crate) struct Upstream {
+    service: Service,
     endpoint: String,
     client: Client<HttpConnector, Body>,
+    meter: Arc<Meter>,
 }
 
 impl Upstream {
@@ -215,31 +111,48 @@ impl Upstream {
     ///
     /// # Errors
     /// When there is no answer: a bug of this proxy, or the end of the run.
-    pub(super) async fn send(&self, call: Call) -> Result<Reply, Refused> {
+    pub(crate) async fn send(&self, call: Call) -> Result<Reply, Refused> {
+        let Call {
+            operation,
+            method,
+            path,
+            mut headers,
+            body,
+        } = call;
+        let body = self.meter.sends(self.service, &operation, body);
+        // The body may be another by now, and says its length itself.
+        headers.remove(header::CONTENT_LENGTH);
         let no_answer = |error: Box<dyn std::error::Error + Send + Sync>| Refused::NoAnswer(error);
-        let uri: Uri = format!("{}{}", self.endpoint, call.path)
+        let uri: Uri = format!("{}{path}", self.endpoint)
             .parse()
             .map_err(|error| no_answer(Box::new(error)))?;
-        let mut request = Request::new(Body::from(call.body));
-        *request.method_mut() = call.method;
+        let mut request = Request::new(Body::from(body.clone()));
+        *request.method_mut() = method;
         *request.uri_mut() = uri;
-        *request.headers_mut() = call.headers;
-        // The body may be another by now, and says its length itself.
-        request.headers_mut().remove(header::CONTENT_LENGTH);
+        *request.headers_mut() = headers;
         let response = self
             .client
             .request(request)
             .await
             .map_err(|error| no_answer(Box::new(error)))?;
-        let (parts, body) = response.into_parts();
-        let body = to_bytes(Body::new(body), BODY_BYTES_MAX)
+        let (parts, answer) = response.into_parts();
+        let answer = to_bytes(Body::new(answer), BODY_BYTES_MAX)
             .await
             .map_err(|error| no_answer(Box::new(error)))?;
-        Ok(Reply {
+        let reply = Reply {
             status: parts.status,
             headers: parts.headers,
-            body,
-        })
+            body: answer,
+        };
+        self.meter.answered(self.service, &operation, &body, &reply);
+        Ok(reply)
+    }
+
+    /// Meters a call that was answered in the service's place.
+    pub(crate) fn stood_in_for(&self, call: &Call, reply: &Reply) {
+        let (operation, body) = (&call.operation, call.body.clone());
+        let body = self.meter.sends(self.service, operation, body);
+        self.meter.answered(self.service, operation, &body, reply);
     }
 }
 
@@ -256,26 +169,27 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
-    pub(super) async fn start(
-        endpoint: &str,
-        requests: Arc<RequestFaults>,
-        tables: Option<Arc<TableFaults>>,
+    /// Starts one on a loopback port of its own, in front of the service at `endpoint`.
+    ///
+    /// # Errors
+    /// When the port cannot be bound.
+    pub async fn start(
         service: Service,
+        endpoint: &str,
+        meter: Arc<Meter>,
+        strikes: Strikes,
     ) -> anyhow::Result<Proxy> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let upstream = Upstream {
+            service,
             endpoint: endpoint.to_owned(),
             client: Client::builder(TokioExecutor::new()).build(connector),
+            meter,
         };
-        let inner = Arc::new(Inner {
-            requests,
-            tables,
-            service,
-            upstream,
-        });
+        let inner = Arc::new(Inner { strikes, upstream });
         Ok(Proxy {
             address,
             accepting: tokio::spawn(accept(listener, inner)),
@@ -290,9 +204,7 @@ impl Drop for Proxy {
 }
 
 struct Inner {
-    requests: Arc<RequestFaults>,
-    tables: Option<Arc<TableFaults>>,
-    service: Service,
+    strikes: Strikes,
     upstream: Upstream,
 }
 
@@ -325,7 +237,7 @@ impl Inner {
         let body = to_bytes(Body::new(body), BODY_BYTES_MAX)
             .await
             .map_err(|error| Refused::NoAnswer(Box::new(error)))?;
-        if let Some(error) = self.requests.error(self.service) {
+        if let Some(error) = self.strikes.requests.error(self.upstream.service) {
             return Ok(error.into_response());
         }
         let target = parts.headers.get("x-amz-target");
@@ -340,7 +252,7 @@ impl Inner {
             headers: parts.headers,
             body,
         };
-        match self.requests.fate() {
+        match self.strikes.requests.fate() {
             Fate::Arrives => Ok(self.in_a_task(call, Duration::ZERO).await?.into_response()),
             Fate::Cut => {
                 self.in_a_task(call, Duration::ZERO).await?;
@@ -365,7 +277,7 @@ impl Inner {
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
-            match &inner.tables {
+            match &inner.strikes.tables {
                 Some(tables) => tables.answer(call, &inner.upstream).await,
                 None => inner.upstream.send(call).await,
             }

@@ -1,0 +1,165 @@
+//! How long delivered batches took: from the last claim, as the table acknowledged it, to the last part at the sink.
+
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use serde::Serialize;
+
+/// Latencies of the batches of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Latencies {
+    /// Of all batches.
+    pub all: Option<Latency>,
+    /// Of those that were sealed because they were full: they start at once.
+    pub full: Option<Latency>,
+    /// Of the others, which wait until their window closes.
+    pub drained: Option<Latency>,
+}
+
+/// How long batches took, in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// How many they are.
+    pub batches: usize,
+    /// Half of them took no longer.
+    pub median_secs: f64,
+    /// 99 of a hundred took no longer; of fewer than a hundred, all.
+    pub p99_secs: f64,
+    /// The longest.
+    pub max_secs: f64,
+}
+
+/// A delivered batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivered {
+    /// From its last claim to its last part.
+    pub latency: Duration,
+    /// Whether it was sealed because it was full.
+    pub full: bool,
+}
+
+impl Latencies {
+    /// Of these batches.
+    pub fn of(delivered: &[Delivered]) -> Latencies {
+        let of = |which: &dyn Fn(&Delivered) -> bool| {
+            let batches = delivered.iter().filter(|one| which(one));
+            Latency::of(batches.map(|one| one.latency).collect())
+        };
+        Latencies {
+            all: of(&|_| true),
+            full: of(&|one| one.full),
+            drained: of(&|one| !one.full),
+        }
+    }
+}
+
+impl Latency {
+    fn of(mut sorted: Vec<Duration>) -> Option<Latency> {
+        sorted.sort_unstable();
+        let max = sorted.last()?;
+        let rank = |percent: usize| sorted[(sorted.len() * percent).div_ceil(100) - 1];
+        Some(Latency {
+            batches: sorted.len(),
+            median_secs: rank(50).as_secs_f64(),
+            p99_secs: rank(99).as_secs_f64(),
+            max_secs: max.as_secs_f64(),
+        })
+    }
+}
+
+/// When the last part of a batch was complete in the sink's directory of it; `None` if there is none.
+///
+/// A part is written under another name, then linked to its own and unlinked from the other: its inode changes for the
+/// last time when it is whole and on disk.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn delivered_at(batch: &Path) -> anyhow::Result<Option<SystemTime>> {
+    if !batch.exists() {
+        return Ok(None);
+    }
+    let mut last = None;
+    for entry in std::fs::read_dir(batch).with_context(|| batch.display().to_string())? {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let metadata = entry.metadata()?;
+        let (secs, nanos) = (metadata.ctime(), metadata.ctime_nsec());
+        let since_epoch = Duration::new(u64::try_from(secs)?, u32::try_from(nanos)?);
+        last = last.max(Some(UNIX_EPOCH + since_epoch));
+    }
+    Ok(last)
+}
+
+/// A line for each kind of batch there is, each ended.
+impl fmt::Display for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (kind, latency) in [("full", &self.full), ("drained", &self.drained)] {
+            if let Some(latency) = latency {
+                writeln!(
+                    f,
+                    "latency     {kind} batches, last claim to delivery: median {:.2} s, p99 {:.2} s, max {:.2} s of {}",
+                    latency.median_secs, latency.p99_secs, latency.max_secs, latency.batches
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batches(latencies: impl IntoIterator<Item = u64>, full: bool) -> Vec<Delivered> {
+        latencies
+            .into_iter()
+            .map(|secs| Delivered {
+                latency: Duration::from_secs(secs),
+                full,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn ranks_are_latencies_that_occurred() {
+        let spread = |latencies: Vec<Delivered>| {
+            let all = Latencies::of(&latencies).all.unwrap();
+            (all.batches, all.median_secs, all.p99_secs, all.max_secs)
+        };
+        assert_eq!(spread(batches([3], true)), (1, 3.0, 3.0, 3.0));
+        assert_eq!(spread(batches([4, 1], true)), (2, 1.0, 4.0, 4.0));
+        assert_eq!(
+            spread(batches((1..=200).rev(), true)),
+            (200, 100.0, 198.0, 200.0)
+        );
+    }
+
+    #[test]
+    fn full_batches_and_the_others_are_told_apart() {
+        assert_eq!(Latencies::of(&[]), Latencies::default());
+        let both = [batches([1, 2], true), batches([60], false)].concat();
+        let Latencies { all, full, drained } = Latencies::of(&both);
+        let max = |latency: Option<Latency>| latency.unwrap().max_secs;
+        assert_eq!((max(all), max(full), max(drained)), (60.0, 2.0, 60.0));
+    }
+
+    #[test]
+    fn a_batch_is_delivered_when_its_last_part_is_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let batch = directory.path().join("b");
+        assert_eq!(delivered_at(&batch).unwrap(), None);
+        std::fs::create_dir(&batch).unwrap();
+        std::fs::write(batch.join(".0.jsonl.1.tmp"), "").unwrap();
+        assert_eq!(delivered_at(&batch).unwrap(), None);
+        // The kernel's clock of files may be a tick behind.
+        let before = SystemTime::now() - Duration::from_millis(20);
+        std::fs::hard_link(batch.join(".0.jsonl.1.tmp"), batch.join("0.jsonl")).unwrap();
+        let at = delivered_at(&batch).unwrap().unwrap();
+        assert!(at >= before && at <= SystemTime::now());
+    }
+}
