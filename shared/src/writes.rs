@@ -301,9 +301,7 @@ mod tests {
         let budget = world.budget(Duration::from_millis(500));
         assert_eq!(queue.next(&budget).await.len(), 25);
         // Five requests ahead: more than a worker waits for while there is another one.
-        let mut paces = lock(&world.paces.0);
-        paces.take(key(0), 125, now);
-        drop(paces);
+        lock(&world.paces.0).take(key(0), 125, now);
         assert_eq!(queue.next(&budget).await, []);
         let mut written = 25;
         loop {

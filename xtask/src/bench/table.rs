@@ -29,7 +29,7 @@ const fn row(name: &'static str, messages: u64, flags: &'static [&'static str]) 
 }
 
 /// The first row is 100,000 messages of 300 bytes, 5 % duplicates, 10 shards, `WRITE_MODE=batch`.
-const ROWS: [Row; 16] = [
+const ROWS: [Row; 15] = [
     row("100,000 messages", 100_000, &[]),
     row("10,000 messages", 10_000, &[]),
     row("1,200,000 messages", 1_200_000, &[]),
@@ -41,7 +41,7 @@ const ROWS: [Row; 16] = [
     row(
         "50 % duplicates, one environment",
         100_000,
-        &["--duplicates", "50", "--aggregators", "1"],
+        &["--duplicates", "50", "--concurrency-per-environment", "2"],
     ),
     row("1 shard", 100_000, &["--env", "INDEX_SHARDS=1"]),
     row("`WRITE_MODE=put`", 100_000, &["--env", "WRITE_MODE=put"]),
@@ -51,38 +51,30 @@ const ROWS: [Row; 16] = [
         &["--env", "SEAL_WHEN_DRAINED=on"],
     ),
     row(
-        "1,000 units a key, 10 shards",
-        50_000,
-        &["--partition-limit", "1000", "--duplicates", "0"],
-    ),
-    row(
-        "1,000 units a key, 1 shard",
+        "1,000 units a key, one environment, 10 shards",
         50_000,
         &[
-            "--partition-limit",
-            "1000",
-            "--duplicates",
-            "0",
-            "--env",
-            "INDEX_SHARDS=1",
+            "--partition-limit=1000",
+            "--duplicates=0",
+            "--concurrency-per-environment=2",
+            "--aggregator-timeout=30",
         ],
     ),
     row(
-        "100 units a key, 10 shards",
+        "1,000 units a key, one environment, 1 shard",
+        50_000,
+        &[
+            "--partition-limit=1000",
+            "--duplicates=0",
+            "--concurrency-per-environment=2",
+            "--aggregator-timeout=30",
+            "--env=INDEX_SHARDS=1",
+        ],
+    ),
+    row(
+        "100 units a key",
         20_000,
-        &["--partition-limit", "100", "--duplicates", "0"],
-    ),
-    row(
-        "100 units a key, 1 shard",
-        5_000,
-        &[
-            "--partition-limit",
-            "100",
-            "--duplicates",
-            "0",
-            "--env",
-            "INDEX_SHARDS=1",
-        ],
+        &["--partition-limit=100", "--duplicates=0"],
     ),
 ];
 
