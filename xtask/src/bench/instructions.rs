@@ -30,7 +30,7 @@ const FUNCTIONS: [(&str, &str); 2] = [
     ("aggregator", "/aggregator/cold_starts"),
     ("batch-processor", "/batch_processor/cold_starts"),
 ];
-/// More than this above what was written down is a regression. Runs of one executable differ by 3 % at most.
+/// More than this above what was written down is a regression. Two runs of one executable differed by less than 1 %.
 const TOLERANCE: f64 = 1.05;
 /// Flags of `local burst` for functions that take some fifty times as long as they do alone, each in one environment.
 const SLOW: &[&str] = &[
