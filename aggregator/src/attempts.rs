@@ -1,14 +1,16 @@
 //! Writing claims: attempts, repetitions, lost replies, and what was met.
 
+use std::sync::Arc;
+
 use shared::calls::{Budget, bounded};
 use shared::ids::{BatchShard, EventId};
-use shared::limits::{BATCH_GET_KEYS_MAX, REPLACE_ROUNDS_MAX};
+use shared::limits::{BATCH_GET_KEYS_MAX, OVERFLOW_CALLS_MAX, REPLACE_ROUNDS_MAX};
 use shared::planted::{Bug, planted};
-use shared::ports::{ClaimReply, Clock, LockStore, PortError};
+use shared::ports::{ClaimReply, Clock, LockStore, OverflowStore, PortError};
 use shared::protocol::allocator::SeatEnd;
 use shared::protocol::claim::{
-    BatchFate, Claim, LockItem, LockState, Meeting, Outcome, PastDeliveries, Verdict, classify,
-    settle_live,
+    BatchFate, Claim, LockItem, LockState, Meeting, Outcome, Overflow, PastDeliveries, Verdict,
+    classify, settle_live,
 };
 use shared::protocol::retry::RetryPolicy;
 use shared::time::Timestamp;
@@ -27,6 +29,8 @@ pub struct Attempted<'a> {
     pub state: State,
     /// Whether an attempt had no reply: its write may still arrive.
     pub unanswered: bool,
+    /// Where its body goes, if it does not fit the item.
+    overflow: Option<Overflow>,
     /// Whether its claim remembers earlier messages: then only the table can tell a duplicate from a redelivery.
     has_past: bool,
 }
@@ -57,6 +61,8 @@ pub struct Settled {
     pub winner: Option<LockItem>,
     /// The seat it claimed.
     pub seat: Option<shared::ids::Seat>,
+    /// A body that was stored for a claim there is not, and never will be.
+    pub unused: Option<Overflow>,
 }
 
 impl Settled {
@@ -67,6 +73,7 @@ impl Settled {
             outcome: Outcome::Failed,
             winner: None,
             seat: None,
+            unused: None,
         }
     }
 
@@ -93,12 +100,14 @@ fn error_of(reply: &ClaimReply) -> Option<&PortError> {
 }
 
 impl<'a> Attempted<'a> {
-    /// A candidate with a seat, to be written.
-    pub fn new(seated: Seated<'a>) -> Attempted<'a> {
+    /// A candidate with a seat, to be written; with its body in `bucket` if it does not fit the item.
+    pub fn new(seated: Seated<'a>, bucket: Option<&Arc<str>>) -> Attempted<'a> {
+        let overflow = bucket.and_then(|bucket| seated.candidate.overflow(bucket, seated.seat));
         Attempted {
             seated,
             state: State::Open,
             unanswered: false,
+            overflow,
             has_past: false,
         }
     }
@@ -107,6 +116,7 @@ impl<'a> Attempted<'a> {
         Claim {
             candidate: self.seated.candidate.clone(),
             seat: self.seated.seat,
+            overflow: self.overflow.clone(),
             past,
         }
     }
@@ -134,6 +144,7 @@ impl<'a> Attempted<'a> {
             _ if self.unanswered && !planted(Bug::UncertainTakenForFree) => SeatEnd::Uncertain,
             _ => SeatEnd::Free,
         };
+        let unused = self.overflow.filter(|_| end == SeatEnd::Free);
         self.seated
             .settle(end, outcome == Outcome::Claimed && !self.has_past);
         Settled {
@@ -141,6 +152,7 @@ impl<'a> Attempted<'a> {
             outcome,
             winner,
             seat: (outcome == Outcome::Claimed).then_some(seat),
+            unused,
         }
     }
 
@@ -151,6 +163,60 @@ impl<'a> Attempted<'a> {
 }
 
 impl<P: Ports> Handler<P> {
+    /// Stores the bodies that do not fit their items, before any claim says where they are. A candidate whose body could
+    /// not be stored has failed.
+    pub async fn store_bodies(
+        &self,
+        members: &mut [Attempted<'_>],
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) {
+        let large = members
+            .iter_mut()
+            .filter(|member| member.overflow.is_some());
+        let stores = large
+            .map(|member| self.store_body(member, budget))
+            .collect();
+        bounded(stores, OVERFLOW_CALLS_MAX).await;
+    }
+
+    async fn store_body(
+        &self,
+        member: &mut Attempted<'_>,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) {
+        let Some(place) = &member.overflow else {
+            return;
+        };
+        if planted(Bug::OverflowLost) {
+            return;
+        }
+        let body = &member.seated.candidate.body;
+        let put = || self.limited(self.ports().overflow().put(place, body));
+        if let Err(error) = budget.call(RetryPolicy::ITEMS, put).await {
+            let event_id = &member.seated.candidate.event_id;
+            warn!(%event_id, %error, "body not stored");
+            member.state = State::Done(Outcome::Failed, None);
+        }
+    }
+
+    /// Removes bodies of claims that came to nothing. What is left is for the bucket's lifecycle.
+    pub async fn remove_unused(
+        &self,
+        settled: &mut [Settled],
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) {
+        let unused = settled.iter_mut().filter_map(|one| one.unused.take());
+        let removals = unused
+            .map(|place| async move {
+                let remove = || self.limited(self.ports().overflow().remove(&place));
+                if let Err(error) = budget.call(RetryPolicy::ITEMS, remove).await {
+                    warn!(key = place.key, %error, "unused body not removed");
+                }
+            })
+            .collect();
+        bounded(removals, OVERFLOW_CALLS_MAX).await;
+    }
+
     /// Claims what the queue hands out, putting back what was throttled or lost. What stands in the way of a member is
     /// left unread: the members of many requests are read together.
     pub async fn claim_from<'a>(
@@ -198,11 +264,8 @@ impl<P: Ports> Handler<P> {
                 };
                 claimed.push(member);
             }
-            // Throttles are the queue's to pace; whoever does not answer is left alone for a while.
             losses = if lost { losses + 1 } else { 0 };
-            let in_time = !lost || budget.pause(RetryPolicy::ITEMS, losses).await;
-            queue.put_back(again);
-            if !in_time {
+            if !queue.repeat(again, losses, budget).await {
                 return claimed;
             }
         }

@@ -219,8 +219,16 @@ impl<P: Ports> Handler<P> {
         tally: &Tally,
     ) -> Vec<Settled> {
         let concurrency = self.config().common.write_concurrency;
-        let seated = seated.into_iter().map(Attempted::new).collect();
-        let attempted = self.attempt_all(seated, &budgets.claims, tally).await;
+        let bucket = self.config().overflow_bucket.as_ref();
+        let seated = seated.into_iter();
+        let mut open: Vec<_> = seated
+            .map(|seated| Attempted::new(seated, bucket))
+            .collect();
+        self.store_bodies(&mut open, &budgets.claims).await;
+        let failed = open.extract_if(.., |member| matches!(member.state, State::Done(..)));
+        let failed: Vec<_> = failed.collect();
+        let mut attempted = self.attempt_all(open, &budgets.claims, tally).await;
+        attempted.extend(failed);
         let fates = self
             .fates(met(&attempted, self.config().rule), &budgets.wrap_up)
             .await;
@@ -246,6 +254,7 @@ impl<P: Ports> Handler<P> {
             }
         }
         settled.extend(bounded(open, concurrency).await);
+        self.remove_unused(&mut settled, &budgets.wrap_up).await;
         settled
     }
 

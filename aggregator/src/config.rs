@@ -1,8 +1,9 @@
 //! The aggregator's configuration.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use shared::config::{Common, ConfigError, QUEUE_URL, Reader, queue_url};
+use shared::config::{BUCKET_NAME, Common, ConfigError, QUEUE_URL, Reader, bucket_name, queue_url};
 use shared::limits::{BATCH_ITEMS_MAX, DYNAMODB_ITEM_BYTES_MAX, SQS_DELAY_MAX};
 use shared::protocol::allocator::BatchLimits;
 use shared::protocol::claim::DuplicateRule;
@@ -31,6 +32,8 @@ pub const SEAL_WHEN_DRAINED: &str = "SEAL_WHEN_DRAINED";
 pub const ON_DUPLICATE: &str = "ON_DUPLICATE";
 /// Where messages go that cannot be processed.
 pub const QUARANTINE_SQS_URL: &str = "QUARANTINE_SQS_URL";
+/// Where bodies go that do not fit an item.
+pub const OVERFLOW_BUCKET: &str = "OVERFLOW_BUCKET";
 
 /// Everything the aggregator is told.
 #[derive(Clone, Debug)]
@@ -53,6 +56,8 @@ pub struct Config {
     pub rule: DuplicateRule,
     /// Where messages go that cannot be processed.
     pub quarantine_url: Option<String>,
+    /// Where bodies go that do not fit an item; without it, into the quarantine.
+    pub overflow_bucket: Option<Arc<str>>,
 }
 
 impl Config {
@@ -71,9 +76,9 @@ impl Config {
             SQS_DELAY_MAX.as_secs(),
         );
         let items_max = reader.number(MAX_BATCH_SIZE, "items", 50_000, 1, BATCH_ITEMS_MAX);
-        // At least one item of the largest kind; at most what a function of 10 GB can hold.
+        // At least one item of the largest kind; at most what the parts of one batch hold as they are by default.
         let bytes_min = DYNAMODB_ITEM_BYTES_MAX as u64;
-        let bytes_max = reader.number(MAX_BATCH_BYTES, "bytes", 128 << 20, bytes_min, 8 << 30);
+        let bytes_max = reader.number(MAX_BATCH_BYTES, "bytes", 128 << 20, bytes_min, 4 << 30);
         let shards = reader.number(INDEX_SHARDS, "shards", 10, 1, 100);
         let keys_max = reader.number(BATCH_KEYS_MAX, "batch keys", 1_000, 1, 10_000);
         let event_id = reader
@@ -100,6 +105,7 @@ impl Config {
             })
             .unwrap_or(DuplicateRule::Drop);
         let quarantine_url = reader.optional(QUARANTINE_SQS_URL, QUEUE_URL, queue_url);
+        let overflow_bucket = reader.optional(OVERFLOW_BUCKET, BUCKET_NAME, bucket_name);
         let config = common.map(|common| Config {
             common,
             window: Duration::from_secs(window_secs),
@@ -115,6 +121,7 @@ impl Config {
             seal_when_drained,
             rule,
             quarantine_url,
+            overflow_bucket,
         });
         reader.finish(config)
     }
@@ -180,10 +187,11 @@ mod tests {
             (SEAL_WHEN_DRAINED, "yes"),
             (ON_DUPLICATE, "ignore"),
             (QUARANTINE_SQS_URL, "here"),
+            (OVERFLOW_BUCKET, "Here"),
         ])
         .unwrap_err();
         let text = error.to_string();
-        assert_eq!(error.problems.len(), 10, "{text}");
+        assert_eq!(error.problems.len(), 11, "{text}");
         for words in [
             "`DDB_LOCK_TABLE` is not set",
             "`MAX_SECONDARY_BATCHING_WINDOW` is `0`, expected a whole number of seconds from 1 to 900",
@@ -195,6 +203,7 @@ mod tests {
             "`SEAL_WHEN_DRAINED` is `yes`, expected `on` or `off`",
             "`ON_DUPLICATE` is `ignore`, expected `drop` or `requeue`",
             "`QUARANTINE_SQS_URL` is `here`",
+            "`OVERFLOW_BUCKET` is `Here`, expected the name of a bucket",
         ] {
             assert!(text.contains(words), "{words} in {text}");
         }

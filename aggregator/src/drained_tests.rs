@@ -16,8 +16,19 @@ const FULL: QueueDepth = QueueDepth {
 };
 
 fn source_is(handler: &Handler<World>, depth: QueueDepth) {
+    source_becomes(handler, [depth]);
+}
+
+fn source_becomes<const N: usize>(handler: &Handler<World>, depths: [QueueDepth; N]) {
     let source = "arn:q".parse().unwrap();
-    handler.ports().sources.set(source, depth);
+    handler.ports().sources.set(source, depths);
+}
+
+fn in_flight(in_flight: u64) -> QueueDepth {
+    QueueDepth {
+        in_flight,
+        ..DRAINED
+    }
 }
 
 fn statuses(handler: &Handler<World>) -> Vec<Option<Status>> {
@@ -28,14 +39,8 @@ fn statuses(handler: &Handler<World>) -> Vec<Option<Status>> {
 #[tokio::test]
 async fn a_drained_source_has_its_batch_sealed_by_the_write_that_counts() {
     let handler = aggregator(&[SWITCH]);
-    let in_flight = 2;
-    source_is(
-        &handler,
-        QueueDepth {
-            in_flight,
-            ..DRAINED
-        },
-    );
+    // These two are its own.
+    source_becomes(&handler, [in_flight(2), FULL]);
     let failed = invoke(&handler, &[("m1", "e1", ""), ("m2", "e2", "")]).await;
     assert!(failed.is_empty());
     let record = only_batch(&handler);
@@ -50,28 +55,38 @@ async fn a_drained_source_has_its_batch_sealed_by_the_write_that_counts() {
 }
 
 #[tokio::test]
-async fn a_source_that_holds_more_than_this_event_keeps_its_batch_open() {
-    let more = [
-        FULL,
-        QueueDepth {
-            in_flight: 3,
-            ..DRAINED
-        },
-        QueueDepth {
-            delayed: 1,
-            ..DRAINED
-        },
+async fn a_source_with_more_to_receive_keeps_its_batch_open() {
+    let delayed = QueueDepth {
+        delayed: 1,
+        ..DRAINED
+    };
+    let depths = [
+        [FULL, DRAINED],
+        [delayed, DRAINED],
+        [in_flight(3), FULL],
+        [in_flight(3), delayed],
+        [in_flight(3), in_flight(4)],
     ];
-    for depth in more {
+    for depths in depths {
         let handler = aggregator(&[SWITCH]);
-        source_is(&handler, depth);
+        source_becomes(&handler, depths);
         invoke(&handler, &[("m1", "e1", ""), ("m2", "e2", "")]).await;
         let record = only_batch(&handler);
         assert_eq!(
             (record.status, record.confirmed),
             (Some(Status::Open), 2),
-            "{depth:?}"
+            "{depths:?}"
         );
+    }
+}
+
+#[tokio::test]
+async fn messages_that_others_hold_keep_a_batch_open_only_while_more_are_received() {
+    for later in [9, 8, 2] {
+        let handler = aggregator(&[SWITCH]);
+        source_becomes(&handler, [in_flight(9), in_flight(later)]);
+        invoke(&handler, &[("m1", "e1", ""), ("m2", "e2", "")]).await;
+        assert_eq!(statuses(&handler), [Some(Status::Sealed)], "{later}");
     }
 }
 
@@ -120,5 +135,14 @@ async fn nobody_is_asked_within_the_margin_of_the_deadline() {
     source_is(&handler, DRAINED);
     let deadline = handler.ports().clock.now() + Duration::from_millis(2_999);
     invoke_until(&handler, &[("m2", "e2", "")], deadline).await;
+    assert_eq!(statuses(&handler), [Some(Status::Open)]);
+}
+
+#[tokio::test]
+async fn a_second_look_that_would_take_the_margin_of_the_deadline_is_not_waited_for() {
+    let handler = aggregator(&[SWITCH]);
+    source_is(&handler, in_flight(9));
+    let deadline = handler.ports().clock.now() + Duration::from_millis(3_999);
+    invoke_until(&handler, &[("m1", "e1", "")], deadline).await;
     assert_eq!(statuses(&handler), [Some(Status::Open)]);
 }

@@ -13,7 +13,8 @@ use shared::ids::{EventId, SourceArn, SqsMessageId};
 use shared::metrics::Metrics;
 use shared::planted::{Bug, planted};
 use shared::ports::{
-    BatchQueue, BatchStore, Clock, Entropy, LockStore, Quarantine, Quarantined, SourceQueues,
+    BatchQueue, BatchStore, Clock, Entropy, LockStore, OverflowStore, Quarantine, Quarantined,
+    SourceQueues,
 };
 use shared::protocol::claim::{Answer, Candidate, Outcome, classify_follower};
 use shared::time::Timestamp;
@@ -41,6 +42,8 @@ pub trait Ports: Send + Sync + 'static {
     type Quarantine: Quarantine;
     /// The queues that events come from.
     type Sources: SourceQueues;
+    /// Where bodies are that do not fit their items.
+    type Overflow: OverflowStore;
     /// Time.
     type Clock: Clock;
     /// Randomness.
@@ -56,6 +59,8 @@ pub trait Ports: Send + Sync + 'static {
     fn quarantine(&self) -> Option<&Self::Quarantine>;
     /// The queues that events come from.
     fn sources(&self) -> &Self::Sources;
+    /// Where bodies are that do not fit their items.
+    fn overflow(&self) -> &Self::Overflow;
     /// Time.
     fn clock(&self) -> &Self::Clock;
     /// Randomness.
@@ -257,8 +262,10 @@ impl<P: Ports> Handler<P> {
             );
         }
         let mut received = Received::new();
-        for record in records {
-            *received.entry(&record.source).or_default() += 1;
+        if self.config.seal_when_drained {
+            for record in records {
+                *received.entry(&record.source).or_default() += 1;
+            }
         }
         let mut settled = self.claim_all(&leaders, &received, budgets, tally).await;
         settled.sort_unstable_by_key(|one| one.leader);

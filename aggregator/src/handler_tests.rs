@@ -4,8 +4,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shared::ids::{BatchId, BodyHash, LeaseOwner, Seat};
 use shared::memory::{
-    ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, MemoryQuarantine,
-    MemorySourceQueues, SeededEntropy,
+    ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, MemoryOverflowStore,
+    MemoryQuarantine, MemorySourceQueues, SeededEntropy,
 };
 use shared::protocol::batch::{
     Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status,
@@ -18,6 +18,8 @@ use crate::config::tests_support::config;
 
 #[path = "drained_tests.rs"]
 mod drained;
+#[path = "overflow_tests.rs"]
+mod overflow;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 
@@ -25,6 +27,7 @@ struct World {
     locks: MemoryLockStore,
     batches: MemoryBatchStore,
     tickets: MemoryBatchQueue,
+    overflow: MemoryOverflowStore,
     quarantine: Option<MemoryQuarantine>,
     sources: MemorySourceQueues,
     clock: ManualClock,
@@ -36,6 +39,7 @@ impl Ports for World {
     type Locks = MemoryLockStore;
     type Batches = MemoryBatchStore;
     type Tickets = MemoryBatchQueue;
+    type Overflow = MemoryOverflowStore;
     type Quarantine = MemoryQuarantine;
     type Sources = MemorySourceQueues;
     type Clock = ManualClock;
@@ -49,6 +53,9 @@ impl Ports for World {
     }
     fn tickets(&self) -> &MemoryBatchQueue {
         &self.tickets
+    }
+    fn overflow(&self) -> &MemoryOverflowStore {
+        &self.overflow
     }
     fn quarantine(&self) -> Option<&MemoryQuarantine> {
         self.quarantine.as_ref()
@@ -76,6 +83,7 @@ fn aggregator(variables: &[(&str, &str)]) -> Handler<World> {
         locks: MemoryLockStore::new(),
         batches: MemoryBatchStore::new(),
         tickets: MemoryBatchQueue::new(),
+        overflow: MemoryOverflowStore::new(),
         quarantine: Some(MemoryQuarantine::new()),
         sources: MemorySourceQueues::new(),
         clock: ManualClock::at(START),
@@ -139,6 +147,7 @@ async fn live_claim(handler: &Handler<World>, message: &str, event: &str, seq: u
             sqs_message_id: message.parse().unwrap(),
             body_hash: BodyHash::of(body.as_bytes()),
             body: body.into(),
+            compressed: None,
             source: "arn:q".parse().unwrap(),
             sent_at: START,
             attributes: None,
@@ -148,6 +157,7 @@ async fn live_claim(handler: &Handler<World>, message: &str, event: &str, seq: u
             seq,
             shards: 10,
         },
+        overflow: None,
         past: PastDeliveries::new(),
     };
     handler.ports().locks.claim(&[claim]).await;

@@ -190,12 +190,14 @@ impl<'c> Reader<'c> {
             sqs_message_id: sqs_message_id.clone(),
             body_hash,
             body: body.clone(),
+            compressed: None,
             source: source.clone(),
             sent_at: message.sent_ms.map_or(self.now, Timestamp::from_ms),
             attributes: attributes_text(&message.attributes),
-        };
+        }
+        .compressed();
         let bytes = candidate.item_bytes();
-        if bytes > DYNAMODB_ITEM_BYTES_MAX {
+        if bytes > DYNAMODB_ITEM_BYTES_MAX && self.config.overflow_bucket.is_none() {
             return Err(BadRecord::TooLarge {
                 bytes,
                 max: DYNAMODB_ITEM_BYTES_MAX,

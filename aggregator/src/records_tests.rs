@@ -1,3 +1,5 @@
+use shared::memory::noise;
+
 use super::*;
 use crate::config::tests_support::config;
 
@@ -25,7 +27,7 @@ fn a_bad_message_is_named_and_leaves_its_neighbours_alone() {
             { "messageId": "m1", "body": "not json" },
             { "messageId": "m2", "body": r#"{"no":"id"}"# },
             { "messageId": "m3" },
-            { "messageId": "m4", "body": format!(r#"{{"id":"e4","pad":"{}"}}"#, "x".repeat(409_600)) },
+            { "messageId": "m4", "body": format!(r#"{{"id":"e4","pad":"{}"}}"#, noise(600_000)) },
             { "messageId": "m5", "body": format!(r#"{{"id":"{}"}}"#, "x".repeat(2_049)) },
             { "messageId": "m6", "body": r#"{"id":"e6"}"#, "attributes": { "SentTimestamp": "77" } },
         ]),

@@ -6,8 +6,8 @@ use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use once_cell::sync::OnceCell;
 use shared::aws::{
-    Clients, DynamoBatchStore, DynamoLockStore, SqsBatchQueue, SqsQuarantine, SqsSourceQueues,
-    SystemClock, SystemEntropy,
+    Clients, DynamoBatchStore, DynamoLockStore, S3OverflowStore, SqsBatchQueue, SqsQuarantine,
+    SqsSourceQueues, SystemClock, SystemEntropy,
 };
 use shared::calls::attempt_timeout;
 use shared::time::Timestamp;
@@ -32,6 +32,7 @@ struct AwsPorts {
     tickets: SqsBatchQueue,
     quarantine: Option<SqsQuarantine>,
     sources: SqsSourceQueues,
+    overflow: S3OverflowStore,
     clock: SystemClock,
     entropy: SystemEntropy,
 }
@@ -42,6 +43,7 @@ impl Ports for AwsPorts {
     type Tickets = SqsBatchQueue;
     type Quarantine = SqsQuarantine;
     type Sources = SqsSourceQueues;
+    type Overflow = S3OverflowStore;
     type Clock = SystemClock;
     type Entropy = SystemEntropy;
 
@@ -59,6 +61,9 @@ impl Ports for AwsPorts {
     }
     fn sources(&self) -> &SqsSourceQueues {
         &self.sources
+    }
+    fn overflow(&self) -> &S3OverflowStore {
+        &self.overflow
     }
     fn clock(&self) -> &SystemClock {
         &self.clock
@@ -92,6 +97,7 @@ async fn ports(config: &Config) -> AwsPorts {
             .as_ref()
             .map(|url| SqsQuarantine::new(clients.sqs.clone(), url)),
         sources: SqsSourceQueues::new(clients.sqs),
+        overflow: S3OverflowStore::new(clients.s3),
         clock: SystemClock,
         entropy: SystemEntropy,
     }

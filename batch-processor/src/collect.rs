@@ -1,42 +1,166 @@
-//! A look at a batch: what the index proposes, as far as the table confirms it.
+//! A look at a batch: what the index proposes, and, as far as it fits a part, what the table confirms of it.
+//!
+//! A batch may be larger than memory: of what the index proposes only ids and seqs are held, and bodies are read for
+//! one part after the other.
 
-use std::slice::Chunks;
 use std::sync::{Mutex, PoisonError};
 
 use shared::calls::{Budget, bounded};
-use shared::ids::{BatchShard, EventId, Seq};
-use shared::limits::BATCH_GET_KEYS_MAX;
+use shared::ids::{BatchId, BatchShard, EventId, Seq};
+use shared::limits::{BATCH_GET_KEYS_MAX, CLAIM_OVERHEAD_BYTES, OVERFLOW_CALLS_MAX};
 use shared::planted::{Bug, planted};
-use shared::ports::{LockStore, PortError, StoredEvent};
+use shared::ports::{IndexEntry, LockStore, OverflowStore, PortError, StoredEvent};
 use shared::protocol::batch::{BatchRecord, Role, lag, role};
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
 
 use crate::handler::{Handler, Ports};
 
-/// The live claims of a batch that could be seen, by what they are to it; each list in seq order.
+/// What the index proposes of a batch, by what it is to it.
 #[derive(Debug, Default)]
 pub struct Look {
     /// In no part yet.
-    pub new: Vec<StoredEvent>,
+    pub new: Entries,
     /// In the part that is frozen and not yet delivered.
-    pub frozen: Vec<StoredEvent>,
-    /// In a delivered part: their release is still due.
-    pub leftovers: Vec<StoredEvent>,
+    pub frozen: Entries,
+    /// In a delivered part: their release may still be due.
+    pub leftovers: Entries,
 }
 
 /// What a look came to.
 #[derive(Debug)]
 pub enum Sight {
-    /// Everything that is known to exist was seen.
+    /// The index shows everything that is known to exist.
     Whole(Look),
-    /// The index does not show everything yet; what is missing, in words.
+    /// It does not yet; what is missing, in words.
     Short(String),
 }
 
-/// Reads of bodies in flight: each brings up to 16 MB, and an environment has 625 Mbit/s.
+/// Index entries that are yet to be read, in seq order. Their ids are one text: there may be half a million.
+#[derive(Debug, Default)]
+pub struct Entries {
+    list: Vec<Entry>,
+    ids: String,
+    /// How many were handed out.
+    taken: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    seq: Seq,
+    /// Where its id starts in the text.
+    start: u32,
+    len: u16,
+}
+
+/// Reads of bodies in flight: each brings up to [`PIECE_BYTES`], and an environment has 625 Mbit/s.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-10).
 const BODY_READS_MAX: usize = 8;
+/// What one read should bring, once it is known how large the events are.
+const PIECE_BYTES: u64 = 4 << 20;
+/// Events of a read while that is not known; the largest are 400 KB.
+const FIRST_PIECE: usize = 10;
+
+impl Entries {
+    fn push(&mut self, seq: Seq, id: &str) {
+        self.list.push(Entry {
+            seq,
+            start: u32::try_from(self.ids.len()).expect("a batch has less than 4 GiB of ids"),
+            len: u16::try_from(id.len()).expect("an id is at most 2,048 bytes"),
+        });
+        self.ids.push_str(id);
+    }
+
+    fn id(&self, entry: Entry) -> &str {
+        let start = entry.start as usize;
+        &self.ids[start..start + usize::from(entry.len)]
+    }
+
+    fn seqs(&self) -> SeqSet {
+        self.list.iter().map(|entry| entry.seq).collect()
+    }
+
+    /// Whether all were handed out.
+    pub fn is_empty(&self) -> bool {
+        self.taken == self.list.len()
+    }
+
+    /// The next few.
+    fn take(&mut self, count: usize) -> Piece {
+        let end = self.list.len().min(self.taken + count);
+        let entries = &self.list[self.taken..end];
+        let ids = entries.iter().map(|entry| {
+            EventId::try_from(self.id(*entry)).expect("it was an event id when it was pushed")
+        });
+        let mut ids: Vec<EventId> = ids.collect();
+        // The index may show one event twice, under a seat it has left and one it has taken.
+        ids.sort_unstable();
+        ids.dedup();
+        let piece = Piece {
+            ids,
+            seqs: entries.iter().map(|entry| entry.seq).collect(),
+        };
+        self.taken = end;
+        piece
+    }
+}
+
+/// What one read asks for.
+#[derive(Debug)]
+struct Piece {
+    ids: Vec<EventId>,
+    /// Where the index has them.
+    seqs: SeqSet,
+}
+
+/// How far the reading of a part has come.
+struct Progress<'a> {
+    entries: &'a mut Entries,
+    /// Asked for and not answered yet.
+    awaited: u64,
+    answered: u64,
+    /// Of the events that were there.
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl Progress<'_> {
+    /// The next piece, unless what is there and what is awaited fill the part.
+    fn next(&mut self) -> Option<Piece> {
+        let size = match self.mean() {
+            None => FIRST_PIECE,
+            Some(mean) => {
+                if self.bytes + self.awaited * mean >= self.bytes_max {
+                    return None;
+                }
+                (PIECE_BYTES / mean).clamp(1, BATCH_GET_KEYS_MAX as u64) as usize
+            }
+        };
+        if self.entries.is_empty() {
+            return None;
+        }
+        let piece = self.entries.take(size);
+        self.awaited += piece.ids.len() as u64;
+        Some(piece)
+    }
+
+    /// What asking for one entry brings.
+    fn mean(&self) -> Option<u64> {
+        (self.answered > 0).then(|| (self.bytes / self.answered).max(1))
+    }
+
+    fn read(&mut self, asked: u64, events: &[StoredEvent]) {
+        self.awaited -= asked;
+        self.answered += asked;
+        self.bytes += events.iter().map(bytes_of).sum::<u64>();
+    }
+}
+
+/// What an event takes in memory, roughly.
+fn bytes_of(event: &StoredEvent) -> u64 {
+    let elsewhere = event.overflow.as_ref().map_or(0, |place| place.bytes);
+    (event.body.len() + CLAIM_OVERHEAD_BYTES) as u64 + elsewhere
+}
 
 /// The seqs of events.
 pub fn seqs(events: &[StoredEvent]) -> SeqSet {
@@ -44,7 +168,7 @@ pub fn seqs(events: &[StoredEvent]) -> SeqSet {
 }
 
 /// What is known to exist and is not among `seen`; in words, `None` when nothing is missing.
-fn missing(record: &BatchRecord, seen: &SeqSet) -> Option<String> {
+pub fn missing(record: &BatchRecord, seen: &SeqSet) -> Option<String> {
     if let Some((index, part)) = record.frozen_part() {
         let missing_count = part.members.difference_len(seen);
         return (missing_count > 0).then(|| format!("{missing_count} of part {index}"));
@@ -59,7 +183,7 @@ impl<P: Ports> Handler<P> {
     /// Looks at a batch. What this run has seen released is not asked for again.
     ///
     /// # Errors
-    /// [`PortError`] when the index or the table could not be read in time.
+    /// [`PortError`] when the index could not be read in time.
     pub async fn look(
         &self,
         record: &BatchRecord,
@@ -74,44 +198,36 @@ impl<P: Ports> Handler<P> {
         let proposals = shards
             .map(|shard| self.proposals(shard, released, budget))
             .collect();
-        let proposed: Result<Vec<Vec<(Seq, EventId)>>, PortError> =
-            bounded(proposals, concurrency).await.into_iter().collect();
-        let (proposed, mut ids): (SeqSet, Vec<EventId>) = proposed?.into_iter().flatten().unzip();
+        let shards: Vec<Entries> = bounded(proposals, concurrency)
+            .await
+            .into_iter()
+            .collect::<Result<_, PortError>>()?;
+        let mut proposed = SeqSet::new();
+        for shard in &shards {
+            proposed.extend_from(&shard.seqs());
+        }
         // The table confirms less than the index proposes: what is missing here need not be looked for there.
         if let Some(missing) = missing(record, &proposed) {
             return Ok(Sight::Short(missing));
         }
-        // The index may show one event twice, under a seat it has left and one it has taken.
-        ids.sort_unstable();
-        ids.dedup();
-        // Readers that take one piece after another, not a read for each piece: a read that waits for its turn has the
-        // size of one that runs, and there may be thousands.
-        let pieces = Mutex::new(ids.chunks(BATCH_GET_KEYS_MAX));
-        let readers = (0..BODY_READS_MAX.min(concurrency))
-            .map(|_| self.read_pieces(&pieces, budget))
-            .collect();
-        let read: Result<Vec<Vec<StoredEvent>>, PortError> =
-            bounded(readers, concurrency).await.into_iter().collect();
-        let mut events: Vec<StoredEvent> = read?.into_iter().flatten().collect();
-        events.retain(|event| event.shard.batch == record.batch_id || planted(Bug::IndexBelieved));
-        events.sort_unstable_by_key(|event| event.seq);
+        let mut order: Vec<(Seq, u32, u32)> = Vec::with_capacity(proposed.len() as usize);
+        for (number, shard) in (0..).zip(&shards) {
+            let entries = (0..).zip(&shard.list);
+            order.extend(entries.map(|(index, entry)| (entry.seq, number, index)));
+        }
+        order.sort_unstable();
         let mut look = Look::default();
-        for event in events {
-            match role(record, event.seq) {
-                Role::New => look.new.push(event),
-                Role::Frozen => look.frozen.push(event),
-                Role::Leftover => look.leftovers.push(event),
+        for (seq, number, index) in order {
+            let shard = &shards[number as usize];
+            let id = shard.id(shard.list[index as usize]);
+            match role(record, seq) {
+                Role::New => look.new.push(seq, id),
+                Role::Frozen if planted(Bug::PartRefrozen) => look.new.push(seq, id),
+                Role::Frozen => look.frozen.push(seq, id),
+                Role::Leftover => look.leftovers.push(seq, id),
             }
         }
-        let seen = if record.frozen_part().is_some() {
-            seqs(&look.frozen)
-        } else {
-            seqs(&look.new)
-        };
-        Ok(match missing(record, &seen) {
-            Some(missing) => Sight::Short(missing),
-            None => Sight::Whole(look),
-        })
+        Ok(Sight::Whole(look))
     }
 
     /// All entries of one index shard, but those released in this run.
@@ -120,20 +236,20 @@ impl<P: Ports> Handler<P> {
         shard: BatchShard,
         released: &SeqSet,
         budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> Result<Vec<(Seq, EventId)>, PortError> {
-        let mut proposals = Vec::new();
-        let mut after = None;
+    ) -> Result<Entries, PortError> {
+        let mut proposals = Entries::default();
+        let mut after: Option<IndexEntry> = None;
         loop {
             let page = budget
                 .call(RetryPolicy::ITEMS, || {
                     self.limited(self.ports().locks().index(shard, after.as_ref()))
                 })
                 .await?;
-            let entries = page
-                .entries
-                .into_iter()
-                .filter(|entry| !released.contains(entry.seq));
-            proposals.extend(entries.map(|entry| (entry.seq, entry.event_id)));
+            for entry in page.entries {
+                if !released.contains(entry.seq) {
+                    proposals.push(entry.seq, entry.event_id.as_str());
+                }
+            }
             match page.next {
                 Some(next) => after = Some(next),
                 None => return Ok(proposals),
@@ -141,18 +257,97 @@ impl<P: Ports> Handler<P> {
         }
     }
 
-    /// Reads the live claims among the pieces it can get.
-    async fn read_pieces(
+    /// Reads the next entries that are live claims of `batch`, about `bytes_max` of them and at least one if there is
+    /// one; in seq order. What the table has under another seat than the index is left for the index to show.
+    ///
+    /// # Errors
+    /// [`PortError`] when the table could not be read in time.
+    pub async fn read(
         &self,
-        pieces: &Mutex<Chunks<'_, EventId>>,
+        batch: BatchId,
+        entries: &mut Entries,
+        bytes_max: u64,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> Result<Vec<StoredEvent>, PortError> {
-        let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let mut events = Vec::new();
-        while let Some(ids) = next() {
-            events.extend(self.read_events(ids, budget).await?);
-        }
+        let concurrency = self.config().common.write_concurrency;
+        let progress = Mutex::new(Progress {
+            entries,
+            awaited: 0,
+            answered: 0,
+            bytes: 0,
+            bytes_max,
+        });
+        // Readers that take one piece after another, not a read for each piece: a read that waits for its turn has the
+        // size of one that runs, and there may be thousands.
+        let readers = (0..BODY_READS_MAX.min(concurrency))
+            .map(|_| self.read_pieces(batch, &progress, budget))
+            .collect();
+        let read: Result<Vec<Vec<StoredEvent>>, PortError> =
+            bounded(readers, concurrency).await.into_iter().collect();
+        let mut events: Vec<StoredEvent> = read?.into_iter().flatten().collect();
+        events.sort_unstable_by_key(|event| event.seq);
         Ok(events)
+    }
+
+    /// Fetches the bodies that do not fit their items.
+    ///
+    /// # Errors
+    /// [`PortError`] when one is not there, or could not be read in time.
+    pub async fn fetch_bodies(
+        &self,
+        events: &mut [StoredEvent],
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> Result<(), PortError> {
+        let elsewhere = events.iter_mut().filter(|event| event.overflow.is_some());
+        let fetches = elsewhere
+            .map(|event| self.fetch_body(event, budget))
+            .collect();
+        bounded(fetches, OVERFLOW_CALLS_MAX)
+            .await
+            .into_iter()
+            .collect()
+    }
+
+    async fn fetch_body(
+        &self,
+        event: &mut StoredEvent,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> Result<(), PortError> {
+        let Some(place) = &event.overflow else {
+            return Ok(());
+        };
+        let get = || self.limited(self.ports().overflow().get(place));
+        let Some(body) = budget.call(RetryPolicy::ITEMS, get).await? else {
+            return Err(PortError::Refused {
+                service: "S3",
+                message: format!("body of event `{}` is not at {place}", event.event_id),
+            });
+        };
+        event.body = body;
+        Ok(())
+    }
+
+    /// Reads the live claims of `batch` among the pieces it can get.
+    async fn read_pieces(
+        &self,
+        batch: BatchId,
+        progress: &Mutex<Progress<'_>>,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> Result<Vec<StoredEvent>, PortError> {
+        let locked = || progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = Vec::new();
+        loop {
+            let Some(piece) = locked().next() else {
+                return Ok(events);
+            };
+            let mut read = self.read_events(&piece.ids, budget).await?;
+            read.retain(|event| {
+                event.shard.batch == batch && piece.seqs.contains(event.seq)
+                    || planted(Bug::IndexBelieved)
+            });
+            locked().read(piece.ids.len() as u64, &read);
+            events.append(&mut read);
+        }
     }
 
     /// Reads the live claims among `ids`. A read that has no answer in time is repeated in halves: large bodies may

@@ -5,14 +5,26 @@ use std::time::Duration;
 use shared::config::{Common, ConfigError, DDB_BATCH_INDEX, Reader, TABLE_NAME, table_name};
 use shared::limits::SQS_DELAY_MAX;
 
-use crate::sink::{Format, SinkUri};
+use crate::sink::{Columns, Compression, Format, Rendering, SinkUri};
 
 /// How long after an empty look a batch is looked at once more.
 pub const VERIFY_DELAY: &str = "VERIFY_DELAY";
+/// What a part holds at most: bodies, and 256 bytes for each event besides.
+pub const MAX_PART_BYTES: &str = "MAX_PART_BYTES";
 /// Where batches go.
 pub const SINK: &str = "SINK";
 /// What they look like there.
 pub const SINK_FORMAT: &str = "SINK_FORMAT";
+/// The columns of `csv` and `fixed-width`.
+pub const SINK_COLUMNS: &str = "SINK_COLUMNS";
+/// Whether `csv` begins with the names of its columns.
+pub const SINK_HEADER: &str = "SINK_HEADER";
+/// How parts are compressed.
+pub const SINK_COMPRESSION: &str = "SINK_COMPRESSION";
+/// How long an endpoint may take to answer.
+pub const SINK_TIMEOUT: &str = "SINK_TIMEOUT";
+/// Where reject lists go that cannot stand beside the parts.
+pub const SINK_REJECTS: &str = "SINK_REJECTS";
 
 /// Everything the batch processor is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +35,25 @@ pub struct Config {
     pub index: String,
     /// How long after an empty look a batch is looked at once more.
     pub verify_delay: Duration,
+    /// What a part holds at most.
+    pub part_bytes_max: u64,
     /// Where batches go; a sink of your own leaves it unread.
     pub sink: SinkUri,
     /// What they look like there.
-    pub format: Format,
+    pub rendering: Rendering,
+    /// How long an endpoint may take to answer.
+    pub sink_timeout: Duration,
+    /// Where reject lists go that cannot stand beside the parts.
+    pub rejects: Option<SinkUri>,
+}
+
+/// `SINK_FORMAT`, before its columns are known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FormatName {
+    Envelope,
+    Body,
+    Csv,
+    FixedWidth,
 }
 
 impl Config {
@@ -39,24 +66,152 @@ impl Config {
         let common = Common::read(&mut reader);
         let index = reader.optional(DDB_BATCH_INDEX, TABLE_NAME, table_name);
         let verify_secs = reader.number(VERIFY_DELAY, "seconds", 60, 1, SQS_DELAY_MAX.as_secs());
+        let part_bytes_max = reader.number(MAX_PART_BYTES, "bytes", 64 << 20, 1_024, 1 << 30);
         let sink = reader
             .optional_with(SINK, str::parse)
             .unwrap_or(SinkUri::Log);
-        let format = reader
-            .optional(SINK_FORMAT, "`envelope` or `body`", |text| match text {
-                "envelope" => Some(Format::Envelope),
-                "body" => Some(Format::Body),
+        let name = reader.optional(
+            SINK_FORMAT,
+            "`envelope`, `body`, `csv` or `fixed-width`",
+            |text| match text {
+                "envelope" => Some(FormatName::Envelope),
+                "body" => Some(FormatName::Body),
+                "csv" => Some(FormatName::Csv),
+                "fixed-width" => Some(FormatName::FixedWidth),
+                _ => None,
+            },
+        );
+        let header = reader
+            .optional(SINK_HEADER, "`on` or `off`", |text| match text {
+                "on" => Some(true),
+                "off" => Some(false),
                 _ => None,
             })
-            .unwrap_or(Format::Envelope);
+            .unwrap_or(true);
+        let mut columns = Given::No;
+        reader.optional_with(SINK_COLUMNS, |text| {
+            columns = Given::Wrong;
+            text.parse::<Columns>()
+                .map(|parsed| columns = Given::Columns(parsed))
+        });
+        let format = format(&mut reader, name, columns, header);
+        let compression = reader
+            .optional(
+                SINK_COMPRESSION,
+                "`none`, `gzip` or `zstd`",
+                |text| match text {
+                    "none" => Some(Compression::None),
+                    "gzip" => Some(Compression::Gzip),
+                    "zstd" => Some(Compression::Zstd),
+                    _ => None,
+                },
+            )
+            .unwrap_or(Compression::None);
+        let timeout_secs = reader.number(SINK_TIMEOUT, "seconds", 30, 1, 900);
+        let rejects = reader.optional_with(SINK_REJECTS, str::parse);
+        check_rejects(&mut reader, &sink, &format, rejects.as_ref());
         let config = common.map(|common| Config {
             common,
             index: index.unwrap_or_else(|| "batchId-index".to_owned()),
             verify_delay: Duration::from_secs(verify_secs),
+            part_bytes_max,
             sink,
-            format,
+            rendering: Rendering {
+                format,
+                compression,
+            },
+            sink_timeout: Duration::from_secs(timeout_secs),
+            rejects,
         });
         reader.finish(config)
+    }
+}
+
+/// What was said of the columns.
+enum Given {
+    No,
+    Wrong,
+    Columns(Columns),
+}
+
+/// The format with its columns; another one where there is a problem, which is told.
+fn format(
+    reader: &mut Reader<'_>,
+    name: Option<FormatName>,
+    columns: Given,
+    header: bool,
+) -> Format {
+    let name = name.unwrap_or(FormatName::Envelope);
+    let columns = match (name, columns) {
+        (FormatName::Csv | FormatName::FixedWidth, Given::Columns(columns)) => columns,
+        (FormatName::Csv | FormatName::FixedWidth, Given::No) => {
+            reader.problem(format!(
+                "`{SINK_COLUMNS}` is not set, `{SINK_FORMAT}` needs it: \
+                 a JSON list of columns, each with a `name` and a `json` or `field`"
+            ));
+            return Format::Envelope;
+        }
+        (FormatName::Envelope | FormatName::Body, Given::Columns(_)) => {
+            reader.problem(format!(
+                "`{SINK_COLUMNS}` is set, but only `{SINK_FORMAT}` `csv` and `fixed-width` have columns"
+            ));
+            return Format::Envelope;
+        }
+        (_, Given::Wrong) => return Format::Envelope,
+        (FormatName::Body, Given::No) => return Format::Body,
+        (FormatName::Envelope, Given::No) => return Format::Envelope,
+    };
+    if name == FormatName::Csv {
+        return Format::Csv {
+            columns: columns.csv(),
+            header,
+        };
+    }
+    match columns.fixed_width() {
+        Ok(columns) => Format::FixedWidth(columns),
+        Err(error) => {
+            reader.problem(format!(
+                "`{SINK_COLUMNS}`: {error}, which `{SINK_FORMAT}` `fixed-width` needs"
+            ));
+            Format::Envelope
+        }
+    }
+}
+
+/// An endpoint has no place for reject lists; files and objects have them beside the parts, and nowhere else.
+fn check_rejects(
+    reader: &mut Reader<'_>,
+    sink: &SinkUri,
+    format: &Format,
+    rejects: Option<&SinkUri>,
+) {
+    const STORES: &str = "expected `file:///directory` or `s3://bucket/prefix`";
+    let elsewhere = match sink {
+        #[cfg(feature = "http")]
+        SinkUri::Http(_) => true,
+        #[cfg(feature = "s3")]
+        SinkUri::S3 { .. } => false,
+        SinkUri::Log | SinkUri::File(_) => false,
+    };
+    let store = match rejects {
+        None => None,
+        #[cfg(feature = "http")]
+        Some(SinkUri::Http(_)) => Some(false),
+        #[cfg(feature = "s3")]
+        Some(SinkUri::S3 { .. }) => Some(true),
+        Some(SinkUri::Log) => Some(false),
+        Some(SinkUri::File(_)) => Some(true),
+    };
+    match (elsewhere, store) {
+        (_, Some(false)) => reader.problem(format!("`{SINK_REJECTS}` keeps nothing, {STORES}")),
+        (true, None) if format.rejects() => reader.problem(format!(
+            "`{SINK_REJECTS}` is not set, `{SINK_FORMAT}` `{}` needs it with `{SINK}` `https:`, {STORES}",
+            format.name()
+        )),
+        (false, Some(true)) => reader.problem(format!(
+            "`{SINK_REJECTS}` is set, but only `{SINK}` `https:` reads it: other sinks keep rejects beside the parts"
+        )),
+        (true, Some(true) | None) | (false, None) => {}
     }
 }
 
@@ -84,8 +239,12 @@ mod tests {
         let config = read(&[]).unwrap();
         assert_eq!(config.index, "batchId-index");
         assert_eq!(config.verify_delay, Duration::from_secs(60));
+        assert_eq!(config.part_bytes_max, 64 << 20);
         assert_eq!(config.sink, SinkUri::Log);
-        assert_eq!(config.format, Format::Envelope);
+        assert_eq!(config.rendering.format, Format::Envelope);
+        assert_eq!(config.rendering.compression, Compression::None);
+        assert_eq!(config.sink_timeout, Duration::from_secs(30));
+        assert_eq!(config.rejects, None);
     }
 
     #[test]
@@ -94,20 +253,109 @@ mod tests {
             ("DDB_BATCH_TABLE", ""),
             (DDB_BATCH_INDEX, "!"),
             (VERIFY_DELAY, "901"),
+            (MAX_PART_BYTES, "1k"),
             (SINK, "ftp://host"),
             (SINK_FORMAT, "xml"),
+            (SINK_COLUMNS, "id"),
+            (SINK_HEADER, "yes"),
+            (SINK_COMPRESSION, "zip"),
+            (SINK_TIMEOUT, "0"),
+            (SINK_REJECTS, "log:"),
         ])
         .unwrap_err();
         let text = error.to_string();
-        assert_eq!(error.problems.len(), 5, "{text}");
+        assert_eq!(error.problems.len(), 11, "{text}");
         for words in [
             "`DDB_BATCH_TABLE` is not set",
             "`DDB_BATCH_INDEX` is `!`",
             "`VERIFY_DELAY` is `901`, expected a whole number of seconds from 1 to 900",
-            "`SINK` is `ftp://host`: expected `log:` or `file:///directory`",
-            "`SINK_FORMAT` is `xml`, expected `envelope` or `body`",
+            "`MAX_PART_BYTES` is `1k`, expected a whole number of bytes from 1024 to 1073741824",
+            "`SINK` is `ftp://host`: expected `log:`, `file:///directory`, `s3://bucket/prefix` or `https://host/path`",
+            "`SINK_FORMAT` is `xml`, expected `envelope`, `body`, `csv` or `fixed-width`",
+            "`SINK_COLUMNS` is `id`: no JSON list of columns: ",
+            "`SINK_HEADER` is `yes`, expected `on` or `off`",
+            "`SINK_COMPRESSION` is `zip`, expected `none`, `gzip` or `zstd`",
+            "`SINK_TIMEOUT` is `0`, expected a whole number of seconds from 1 to 900",
+            "`SINK_REJECTS` keeps nothing, expected `file:///directory` or `s3://bucket/prefix`",
         ] {
             assert!(text.contains(words), "{words} in {text}");
+        }
+    }
+
+    const COLUMNS: &str = r#"[{"name":"id","json":"id","width":3},{"name":"seq","field":"seq"}]"#;
+
+    fn problem(extra: &[(&str, &str)]) -> String {
+        let error = read(extra).unwrap_err();
+        assert_eq!(error.problems.len(), 1, "{error}");
+        error.problems[0].clone()
+    }
+
+    #[test]
+    fn columns_go_with_the_formats_that_have_them() {
+        let csv = |header| {
+            read(&[
+                (SINK_FORMAT, "csv"),
+                (SINK_COLUMNS, COLUMNS),
+                (SINK_HEADER, header),
+            ])
+        };
+        for (header, expected) in [("", true), ("on", true), ("off", false)] {
+            let Format::Csv { columns, header } = csv(header).unwrap().rendering.format else {
+                panic!("no csv");
+            };
+            assert_eq!((columns.len(), header), (2, expected));
+        }
+        for (extra, words) in [
+            (
+                vec![(SINK_FORMAT, "csv")],
+                "`SINK_COLUMNS` is not set, `SINK_FORMAT` needs it",
+            ),
+            (
+                vec![(SINK_COLUMNS, COLUMNS)],
+                "`SINK_COLUMNS` is set, but only",
+            ),
+            (
+                vec![(SINK_FORMAT, "body"), (SINK_COLUMNS, COLUMNS)],
+                "`SINK_COLUMNS` is set, but only",
+            ),
+            (
+                vec![(SINK_FORMAT, "fixed-width"), (SINK_COLUMNS, COLUMNS)],
+                "column `seq` has no `width`",
+            ),
+            (
+                vec![(SINK_FORMAT, "csv"), (SINK_COLUMNS, "[]")],
+                "`SINK_COLUMNS` is `[]`: no columns",
+            ),
+        ] {
+            let problem = problem(&extra);
+            assert!(problem.contains(words), "{words} in {problem}");
+        }
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn an_endpoint_needs_a_place_for_rejects_where_there_can_be_any() {
+        let url = (SINK, "https://host/path");
+        read(&[url]).unwrap();
+        let file = (SINK_REJECTS, "file:///rejects");
+        let config = read(&[url, (SINK_FORMAT, "body"), file]).unwrap();
+        assert_eq!(config.rejects, Some("file:///rejects".parse().unwrap()));
+        for (extra, words) in [
+            (
+                vec![url, (SINK_FORMAT, "body")],
+                "`SINK_REJECTS` is not set, `SINK_FORMAT` `body` needs it",
+            ),
+            (
+                vec![url, (SINK_REJECTS, "https://host/rejects")],
+                "`SINK_REJECTS` keeps nothing",
+            ),
+            (
+                vec![(SINK, "file:///parts"), file],
+                "`SINK_REJECTS` is set, but only `SINK` `https:`",
+            ),
+        ] {
+            let problem = problem(&extra);
+            assert!(problem.contains(words), "{words} in {problem}");
         }
     }
 }

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use lambda_runtime::Diagnostic;
 use shared::calls::Budget;
 use shared::ids::{IdError, LeaseOwner};
-use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore, PortError};
+use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore, OverflowStore, PortError};
 use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketError};
 use shared::writes::SharedPaces;
@@ -27,6 +27,8 @@ pub trait Ports: Send + Sync + 'static {
     type Batches: BatchStore;
     /// The batch queue.
     type Tickets: BatchQueue;
+    /// Where bodies are that do not fit their items.
+    type Overflow: OverflowStore;
     /// Where parts go.
     type Sink: Sink;
     /// Time.
@@ -40,6 +42,8 @@ pub trait Ports: Send + Sync + 'static {
     fn batches(&self) -> &Self::Batches;
     /// The batch queue.
     fn tickets(&self) -> &Self::Tickets;
+    /// Where bodies are that do not fit their items.
+    fn overflow(&self) -> &Self::Overflow;
     /// Where parts go.
     fn sink(&self) -> &Self::Sink;
     /// Time.

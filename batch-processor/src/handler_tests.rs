@@ -1,16 +1,17 @@
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
 use shared::ids::{BatchId, BodyHash, EventId, Seat};
 use shared::limits::DUE_GRACE;
 use shared::memory::{
-    ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, SeededEntropy,
+    ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, MemoryOverflowStore,
+    SeededEntropy,
 };
 use shared::protocol::batch::{
     Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status,
 };
-use shared::protocol::claim::{Candidate, Claim, LockState, PastDeliveries};
+use shared::protocol::claim::{Candidate, Claim, LockState, Overflow, PastDeliveries};
 use shared::wire::TicketReason;
 
 use super::*;
@@ -18,10 +19,11 @@ use crate::sink::{Part, Receipt, SinkError};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000_000);
 
-/// What the sink was given: key and event ids; and what it answers next.
+/// What the sink was given: key and event ids, and bodies; and what it answers next.
 #[derive(Default)]
 struct TestSink {
     seen: Mutex<Vec<(String, Vec<String>)>>,
+    bodies: Mutex<Vec<String>>,
     failures: Mutex<Vec<SinkError>>,
 }
 
@@ -33,9 +35,11 @@ impl Sink for TestSink {
             .map(|item| item.event_id.to_string())
             .collect();
         self.seen.lock().unwrap().push((part.key(), ids));
+        let bodies = part.items.iter().map(|item| item.body.to_string());
+        self.bodies.lock().unwrap().extend(bodies);
         match self.failures.lock().unwrap().pop() {
             Some(error) => Err(error),
-            None => Ok(Receipt("ok".to_owned())),
+            None => Ok(Receipt::new("ok")),
         }
     }
 }
@@ -44,6 +48,7 @@ struct World {
     locks: MemoryLockStore,
     batches: MemoryBatchStore,
     tickets: MemoryBatchQueue,
+    overflow: MemoryOverflowStore,
     sink: TestSink,
     clock: ManualClock,
     entropy: SeededEntropy,
@@ -53,6 +58,7 @@ impl Ports for World {
     type Locks = MemoryLockStore;
     type Batches = MemoryBatchStore;
     type Tickets = MemoryBatchQueue;
+    type Overflow = MemoryOverflowStore;
     type Sink = TestSink;
     type Clock = ManualClock;
     type Entropy = SeededEntropy;
@@ -65,6 +71,9 @@ impl Ports for World {
     }
     fn tickets(&self) -> &MemoryBatchQueue {
         &self.tickets
+    }
+    fn overflow(&self) -> &MemoryOverflowStore {
+        &self.overflow
     }
     fn sink(&self) -> &TestSink {
         &self.sink
@@ -83,6 +92,10 @@ fn batch() -> BatchId {
 }
 
 fn processor() -> Handler<World> {
+    processor_with(&[])
+}
+
+fn processor_with(extra: &[(&str, &str)]) -> Handler<World> {
     let variables = [
         ("DDB_LOCK_TABLE", "lock-table"),
         ("DDB_BATCH_TABLE", "batch-table"),
@@ -92,8 +105,9 @@ fn processor() -> Handler<World> {
         ),
     ];
     let lookup = |name: &str| {
-        variables
+        extra
             .iter()
+            .chain(&variables)
             .find(|(key, _)| *key == name)
             .map(|(_, value)| (*value).to_owned())
     };
@@ -101,6 +115,7 @@ fn processor() -> Handler<World> {
         locks: MemoryLockStore::new(),
         batches: MemoryBatchStore::new(),
         tickets: MemoryBatchQueue::new(),
+        overflow: MemoryOverflowStore::new(),
         sink: TestSink::default(),
         clock: ManualClock::at(START),
         entropy: SeededEntropy::new(7),
@@ -131,13 +146,19 @@ async fn opened(handler: &Handler<World>, seqs: &[u32], confirmed: u64) {
 }
 
 async fn claim(handler: &Handler<World>, seq: u32) {
+    let claim = a_claim(seq);
+    handler.ports().locks.claim(&[claim]).await;
+}
+
+fn a_claim(seq: u32) -> Claim {
     let body = format!("body {seq}");
-    let claim = Claim {
+    Claim {
         candidate: Candidate {
             event_id: format!("e{seq}").parse().unwrap(),
             sqs_message_id: format!("m{seq}").parse().unwrap(),
             body_hash: BodyHash::of(body.as_bytes()),
             body: body.into(),
+            compressed: None,
             source: "arn:q".parse().unwrap(),
             sent_at: START,
             attributes: None,
@@ -147,9 +168,9 @@ async fn claim(handler: &Handler<World>, seq: u32) {
             seq,
             shards: 3,
         },
+        overflow: None,
         past: PastDeliveries::new(),
-    };
-    handler.ports().locks.claim(&[claim]).await;
+    }
 }
 
 async fn write(handler: &Handler<World>, write: BatchWrite) {
@@ -541,4 +562,73 @@ async fn the_sweep_finds_a_batch_whose_processor_died_once_its_lease_is_over() {
         .clock
         .advance(Duration::from_secs(60) + DUE_GRACE * 2);
     assert_eq!(sweep(&handler).await.tickets_sent, 1);
+}
+
+#[tokio::test]
+async fn a_batch_larger_than_a_part_is_delivered_in_several_and_each_event_once() {
+    // Four events of 256 bytes and some fill a part.
+    let handler = processor_with(&[("MAX_PART_BYTES", "1024")]);
+    let seqs: Vec<u32> = (0..23).collect();
+    opened(&handler, &seqs, 23).await;
+    seal(&handler, 23).await;
+    assert!(!ticket(&handler).await);
+    let parts = delivered(&handler);
+    assert!(parts.len() > 1, "{parts:?}");
+    let events: Vec<String> = parts.iter().flat_map(|(_, ids)| ids.clone()).collect();
+    assert_eq!(events, ids(&seqs), "in seq order over all parts");
+    for (number, (key, _)) in parts.iter().enumerate() {
+        assert_eq!(*key, format!("{}/{number}", batch()));
+    }
+    assert_eq!(record(&handler).status, None);
+    assert_eq!(live(&handler), []);
+}
+
+#[tokio::test]
+async fn nothing_of_a_large_batch_is_delivered_while_the_index_lacks_some_of_it() {
+    let handler = processor_with(&[("MAX_PART_BYTES", "1024")]);
+    opened(&handler, &(0..23).collect::<Vec<_>>(), 23).await;
+    seal(&handler, 24).await;
+    assert!(ticket(&handler).await);
+    assert_eq!(delivered(&handler), []);
+}
+
+/// Puts a claim of this seq, whose body is elsewhere, into the batch; answers where that is.
+async fn claim_elsewhere(handler: &Handler<World>, seq: u32) -> Overflow {
+    let place = Overflow {
+        bucket: "bodies".into(),
+        key: format!("{}/{seq}", batch()),
+        bytes: 6,
+    };
+    let claim = Claim {
+        overflow: Some(place.clone()),
+        ..a_claim(seq)
+    };
+    handler.ports().locks.claim(&[claim]).await;
+    place
+}
+
+#[tokio::test]
+async fn a_body_that_is_elsewhere_is_delivered_with_the_others_and_removed_once_released() {
+    let handler = processor();
+    opened(&handler, &[0, 1], 2).await;
+    seal(&handler, 3).await;
+    let place = claim_elsewhere(&handler, 2).await;
+    let body: Arc<str> = "body 2".into();
+    handler.ports().overflow.put(&place, &body).await.unwrap();
+    assert!(!ticket(&handler).await);
+    let bodies = handler.ports().sink.bodies.lock().unwrap().clone();
+    assert_eq!(bodies, ["body 0", "body 1", "body 2"]);
+    assert_eq!(handler.ports().overflow.keys(), [""; 0]);
+    assert_eq!(record(&handler).status, None);
+}
+
+#[tokio::test]
+async fn a_batch_waits_for_a_body_that_is_not_where_its_claim_says() {
+    let handler = processor();
+    opened(&handler, &[0, 1], 2).await;
+    seal(&handler, 3).await;
+    claim_elsewhere(&handler, 2).await;
+    assert!(ticket(&handler).await);
+    assert_eq!(delivered(&handler), []);
+    assert_eq!(live(&handler).len(), 3);
 }

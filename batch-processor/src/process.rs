@@ -20,7 +20,7 @@ use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketReason};
 use tracing::{debug, error, info, warn};
 
-use crate::collect::{Look, Sight, seqs};
+use crate::collect::{Entries, Look, Sight, missing, seqs};
 use crate::handler::{Handler, Ports};
 use crate::sink::{Part, Sink, SinkError, content_hash};
 
@@ -126,6 +126,18 @@ pub struct Budgets<'a, C, E> {
     pub work: Budget<'a, C, E>,
     /// For what should still be written: that the sink has a part, that the lease is given up.
     pub wrap_up: Budget<'a, C, E>,
+}
+
+/// What became of what a look showed.
+enum Step {
+    /// Something was delivered: what is left is for another look.
+    LookAgain,
+    /// The table does not confirm everything yet; what is missing, in words.
+    Short(String),
+    /// There was nothing to deliver.
+    NothingNew,
+    /// The ticket is done.
+    Done(Done),
 }
 
 /// A batch under our lease.
@@ -263,34 +275,93 @@ impl<P: Ports> Run<'_, P> {
                     continue;
                 }
             };
-            let (new, frozen) = if planted(Bug::PartRefrozen) {
-                let mut all = [new, frozen].concat();
-                all.sort_unstable_by_key(|event| event.seq);
-                (all, Vec::new())
-            } else {
-                (new, frozen)
-            };
-            self.release(&leftovers).await?;
-            if let Some((index, _)) = self.record.frozen_part()
-                && !planted(Bug::PartRefrozen)
-            {
-                match self.deliver(index, frozen).await? {
-                    Some(done) => return Ok(done),
-                    None => continue,
+            self.release_leftovers(leftovers).await?;
+            let step = match self.record.frozen_part() {
+                Some((index, _)) if !planted(Bug::PartRefrozen) => {
+                    self.deliver_frozen(index, frozen).await?
                 }
+                Some(_) | None => self.deliver_new(new).await?,
+            };
+            match step {
+                Step::LookAgain => {}
+                Step::Short(missing) => {
+                    looks += 1;
+                    self.wait_for_index(looks, missing).await?;
+                }
+                Step::NothingNew => {
+                    if let Some(done) = self.nothing_new().await? {
+                        return Ok(done);
+                    }
+                }
+                Step::Done(done) => return Ok(done),
             }
-            if !new.is_empty() {
-                let delivered = match self.freeze(&new).await? {
-                    Some(index) => self.deliver(index, new).await?,
+        }
+    }
+
+    /// Reads the next claims of the batch, as many as make a part.
+    async fn read(
+        &self,
+        entries: &mut Entries,
+        bytes_max: u64,
+    ) -> Result<Vec<StoredEvent>, GiveBack> {
+        self.handler
+            .read(self.batch(), entries, bytes_max, &self.budgets.work)
+            .await
+            .map_err(|source| self.service(source))
+    }
+
+    async fn release_leftovers(&mut self, mut leftovers: Entries) -> Result<(), GiveBack> {
+        let bytes_max = self.handler.config().part_bytes_max;
+        while !leftovers.is_empty() {
+            let events = self.read(&mut leftovers, bytes_max).await?;
+            self.release(&events).await?;
+        }
+        Ok(())
+    }
+
+    /// Delivers the part that is frozen, of exactly its members.
+    async fn deliver_frozen(
+        &mut self,
+        index: usize,
+        mut frozen: Entries,
+    ) -> Result<Step, GiveBack> {
+        let events = self.read(&mut frozen, u64::MAX).await?;
+        if let Some(missing) = missing(&self.record, &seqs(&events)) {
+            return Ok(Step::Short(missing));
+        }
+        let end = self.deliver(index, events).await?;
+        Ok(end.map_or(Step::LookAgain, Step::Done))
+    }
+
+    /// Delivers what is in no part yet, part by part.
+    async fn deliver_new(&mut self, mut new: Entries) -> Result<Step, GiveBack> {
+        let bytes_max = self.handler.config().part_bytes_max;
+        let mut step = Step::NothingNew;
+        loop {
+            let events = self.read(&mut new, bytes_max).await?;
+            // Only the last part can tell whether anything is missing.
+            if new.is_empty()
+                && let Some(missing) = missing(&self.record, &seqs(&events))
+            {
+                return Ok(Step::Short(missing));
+            }
+            if !events.is_empty() {
+                let end = match self.freeze(&events).await? {
+                    Some(index) => self.deliver(index, events).await?,
                     None => Some(Done::InError),
                 };
-                match delivered {
-                    Some(done) => return Ok(done),
-                    None => continue,
+                if let Some(done) = end {
+                    return Ok(Step::Done(done));
                 }
+                step = Step::LookAgain;
             }
-            if let Some(done) = self.nothing_new().await? {
-                return Ok(done);
+            if new.is_empty() {
+                return Ok(step);
+            }
+            if !self.budgets.work.open() {
+                return Err(GiveBack::OutOfTime {
+                    batch: self.batch(),
+                });
             }
         }
     }
@@ -364,7 +435,9 @@ impl<P: Ports> Run<'_, P> {
             Some(_) | None => self.record.parts.len(),
         };
         if index >= PARTS_MAX {
-            let error = format!("batch has `{index}` parts, at most {PARTS_MAX} are allowed");
+            let error = format!(
+                "batch has `{index}` parts, at most {PARTS_MAX} are allowed; a larger `MAX_PART_BYTES` makes fewer"
+            );
             return self.fail(error).await.map(|_| None);
         }
         let part = PartRecord {
@@ -397,9 +470,14 @@ impl<P: Ports> Run<'_, P> {
     async fn deliver(
         &mut self,
         index: usize,
-        items: Vec<StoredEvent>,
+        mut items: Vec<StoredEvent>,
     ) -> Result<Option<Done>, GiveBack> {
         let batch = self.batch();
+        let fetched = self
+            .handler
+            .fetch_bodies(&mut items, &self.budgets.work)
+            .await;
+        fetched.map_err(|source| self.service(source))?;
         let part = self.part(index, items);
         if self.record.parts.get(index).map(|frozen| frozen.hash) != Some(content_hash(&part.items))
         {
@@ -435,12 +513,20 @@ impl<P: Ports> Run<'_, P> {
         info!(batch_id = %batch, part = index, items_count = part.items.len(), elapsed_ms = elapsed.as_millis() as u64, "part delivered");
         self.metrics.count("PartsDelivered", 1);
         self.metrics.count("BatchItems", part.items.len() as u64);
+        if receipt.rejected > 0 {
+            warn!(
+                part_key = part.key(),
+                rejected_count = receipt.rejected,
+                "records of a part were rejected"
+            );
+            self.metrics.count("Rejected", receipt.rejected);
+        }
         self.metrics
             .milliseconds("DeliverTime", elapsed.as_millis());
         let write = BatchWrite::Delivered {
             owner: self.owner.clone(),
             index,
-            receipt: cut(receipt.0),
+            receipt: cut(receipt.text),
         };
         self.write(&write, self.budgets.wrap_up).await?;
         self.release(&part.items).await.map(|()| None)

@@ -2,7 +2,8 @@
 
 use shared::calls::{Budget, bounded};
 use shared::ids::{BatchShard, EventId, Place};
-use shared::ports::{Clock, LockStore, PortError, ReleaseReply, StoredEvent};
+use shared::limits::OVERFLOW_CALLS_MAX;
+use shared::ports::{Clock, LockStore, OverflowStore, PortError, ReleaseReply, StoredEvent};
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
 use shared::time::Timestamp;
@@ -32,7 +33,28 @@ impl<P: Ports> Handler<P> {
         for seqs in bounded(workers, concurrency).await {
             all.extend_from(&seqs);
         }
+        self.remove_bodies(events, &all, budget).await;
         all
+    }
+
+    /// Removes the bodies of released events that did not fit their items. What is left is for the bucket's lifecycle.
+    async fn remove_bodies(
+        &self,
+        events: &[StoredEvent],
+        released: &SeqSet,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) {
+        let gone = events.iter().filter(|event| released.contains(event.seq));
+        let removals = gone
+            .filter_map(|event| event.overflow.as_ref())
+            .map(|place| async move {
+                let remove = || self.limited(self.ports().overflow().remove(place));
+                if let Err(error) = budget.call(RetryPolicy::ITEMS, remove).await {
+                    warn!(key = place.key, %error, "body of a released claim not removed");
+                }
+            })
+            .collect();
+        bounded(removals, OVERFLOW_CALLS_MAX).await;
     }
 
     /// Releases what the queue hands out, putting back what was throttled or lost.
@@ -72,11 +94,8 @@ impl<P: Ports> Handler<P> {
                     }
                 }
             }
-            // Throttles are the queue's to pace; whoever does not answer is left alone for a while.
             losses = if lost { losses + 1 } else { 0 };
-            let in_time = !lost || budget.pause(RetryPolicy::ITEMS, losses).await;
-            queue.put_back(again);
-            if !in_time {
+            if !queue.repeat(again, losses, budget).await {
                 return released;
             }
         }

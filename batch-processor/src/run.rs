@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use shared::aws::{
-    Clients, DynamoBatchStore, DynamoLockStore, SqsBatchQueue, SystemClock, SystemEntropy,
+    Clients, DynamoBatchStore, DynamoLockStore, S3OverflowStore, SqsBatchQueue, SystemClock,
+    SystemEntropy,
 };
 use shared::calls::attempt_timeout;
 use shared::time::Timestamp;
 use tracing::info;
 
-use crate::config::{Config, SINK};
+use crate::config::{Config, SINK, SINK_REJECTS};
 use crate::handler::{Handler, Invocation, Ports};
 use crate::sink::{BuiltInSink, Sink};
 
@@ -19,6 +20,7 @@ struct AwsPorts<S> {
     locks: DynamoLockStore,
     batches: DynamoBatchStore,
     tickets: SqsBatchQueue,
+    overflow: S3OverflowStore,
     sink: S,
     clock: SystemClock,
     entropy: SystemEntropy,
@@ -28,6 +30,7 @@ impl<S: Sink> Ports for AwsPorts<S> {
     type Locks = DynamoLockStore;
     type Batches = DynamoBatchStore;
     type Tickets = SqsBatchQueue;
+    type Overflow = S3OverflowStore;
     type Sink = S;
     type Clock = SystemClock;
     type Entropy = SystemEntropy;
@@ -40,6 +43,9 @@ impl<S: Sink> Ports for AwsPorts<S> {
     }
     fn tickets(&self) -> &SqsBatchQueue {
         &self.tickets
+    }
+    fn overflow(&self) -> &S3OverflowStore {
+        &self.overflow
     }
     fn sink(&self) -> &S {
         &self.sink
@@ -61,17 +67,17 @@ impl<S: Sink> Ports for AwsPorts<S> {
 /// A wrong configuration, with all its problems; or the Runtime API failing.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = start(&|name| std::env::var(name).ok())?;
-    let sink = BuiltInSink::new(&config.sink, config.format);
+    let sink = BuiltInSink::new(&config).await;
     serve(config, sink).await
 }
 
-/// Runs the function with a sink of your own; `SINK` is then not read.
+/// Runs the function with a sink of your own; `SINK` and `SINK_REJECTS` are then not read.
 ///
 /// # Errors
 /// As [`run`].
 pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
     let config = start(&|name| {
-        if name == SINK {
+        if [SINK, SINK_REJECTS].contains(&name) {
             None
         } else {
             std::env::var(name).ok()
@@ -103,6 +109,7 @@ async fn serve<S: Sink>(config: Config, sink: S) -> Result<(), lambda_runtime::E
         ),
         batches: DynamoBatchStore::new(clients.dynamodb, &common.batch_table),
         tickets: SqsBatchQueue::new(clients.sqs, &common.batch_queue_url),
+        overflow: S3OverflowStore::new(clients.s3),
         sink,
         clock: SystemClock,
         entropy: SystemEntropy,

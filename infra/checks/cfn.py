@@ -191,17 +191,20 @@ def worlds(template):
     for timeout in allowed("AggregatorTimeout"):
         sets += [{"AggregatorTimeout": timeout, "InputBatchingWindow": window} for window in allowed("InputBatchingWindow")]
     sets += [{"BatchProcessorTimeout": each} for each in allowed("BatchProcessorTimeout")]
-    for name in ("Architecture", "InputScaling", "OnDuplicate", "WriteMode", "SealWhenDrained", "Tracing", "SinkFormat", "SweepMinutes"):
+    for name in ("Architecture", "InputScaling", "OnDuplicate", "WriteMode", "SealWhenDrained", "Tracing", "SinkFormat", "SinkHeader", "SinkCompression", "SweepMinutes"):
         sets += [{name: each} for each in allowed(name)]
     sets += [{"Sink": each} for each in SINKS.values()]
+    sets += [{"Sink": SINKS["https"], "SinkRejects": each} for each in (REJECTS, "file:///mnt/rejects")]
     sets += [
         {"KmsKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d"},
+        {"OverflowBucket": "bodies"},
         {"LockTableWarmWrites": "40000"},
         {"AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms"},
     ]
     return sets
 
 
+REJECTS = "s3://rejects/some/prefix"
 SINKS = {
     "log": "log:",
     "file": "file:///mnt/batches",

@@ -111,7 +111,9 @@ TEXTS = {
     "WRITE_MODE": ("shared/src/config.rs", r'"(\w+)" => Some'),
     "ON_DUPLICATE": ("aggregator/src/config.rs", r'"(\w+)" => Some'),
     "SEAL_WHEN_DRAINED": ("aggregator/src/config.rs", r'"(\w+)" => Some'),
-    "SINK_FORMAT": ("batch-processor/src/config.rs", r'"(\w+)" => Some'),
+    "SINK_FORMAT": ("batch-processor/src/config.rs", r'"([\w-]+)" => Some'),
+    "SINK_HEADER": ("batch-processor/src/config.rs", r'"(\w+)" => Some'),
+    "SINK_COMPRESSION": ("batch-processor/src/config.rs", r'"(\w+)" => Some'),
 }
 
 

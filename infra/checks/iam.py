@@ -35,10 +35,8 @@ SINK_RESOURCE = {
 # Sinks of the design that the code does not have yet, with what they will call. One that the code has is found in the
 # code, and may not stand here.
 SINKS_TO_COME = {
-    "s3": {"s3:PutObject", "s3:GetObject"},
     "states": {"states:StartExecution"},
     "lambda": {"lambda:InvokeFunction"},
-    "https": set(),
 }
 # The sink's file, where it is not called as its scheme.
 SINK_FILE = {"states": ("states", "step_functions", "stepfunctions"), "lambda": ("lambda", "function"), "https": ("https", "http")}
@@ -76,6 +74,12 @@ def needed(source, function, world, sink):
     need = rust.called(source, f"{CRATES[function]}/src", mode)
     if int(world.spec("DedupWindow").get("MinValue", 0)) > 0:
         need = {each for each in need if each[0] not in WITHOUT_DEDUP_WINDOW}
+    bucket = world.parameter("OverflowBucket")
+    need = {
+        (action, f"arn:aws:s3:::{bucket}/*" if resource == "OverflowBucket" else resource)
+        for action, resource in need
+        if resource != "OverflowBucket" or bucket
+    }
     if world.parameter("SealWhenDrained") == "off":
         need = {each for each in need if each[0] not in WHEN_DRAINED}
     for _, name, queue in world.mappings():
@@ -90,6 +94,9 @@ def needed(source, function, world, sink):
     if function == "BatchProcessor":
         scheme = next((name for name, uri in cfn.SINKS.items() if uri == world.parameter("Sink")))
         need |= {(action, SINK_RESOURCE[scheme]) for action in sink[scheme]}
+        # An endpoint's rejects go the way of objects.
+        if world.parameter("SinkRejects") == cfn.REJECTS:
+            need |= {(action, "arn:aws:s3:::rejects/some/prefix/*") for action in sink["s3"]}
     return need
 
 
@@ -159,14 +166,15 @@ def self_test(text):
     codes = {
         "a scan beside a query": changed(adapters + "dynamo_lock_store.rs", ".query()", ".scan()"),
         "get instead of put": changed(adapters + "dynamo_batch_store.rs", ".put_item()", ".get_item()"),
-        "another statement": changed(adapters + "partiql.rs", 'format!("UPDATE ', 'format!("SELECT '),
+        "another statement": changed(adapters + "partiql.rs", '"UPDATE ', '"SELECT '),
         "a port's method less": changed("batch-processor/src/sweep.rs", "batches.overdue(", "batches.nothing("),
         "a port's method more": changed("batch-processor/src/release.rs", ".locks().release(", ".locks().claim("),
         "another question to a source": changed(adapters + "sqs_source_queues.rs", ".get_queue_url()", ".list_queues()"),
         "another queue method": changed(adapters + "sqs_batch_queue.rs", ".send_message()", ".purge_queue()"),
         "a call outside the adapters": rust.Source({"aggregator/src/new.rs": "fn f() { client.list_tables().limit(3).send().await }"}),
+        "a sink that asks for more": changed("batch-processor/src/sink/s3.rs", ".head_object()", ".get_object_tagging()"),
         "a sink that is there": changed(
-            "batch-processor/src/sink/mod.rs", 'Some(("log", "")) =>', 'Some(("s3", path)) => Err(path), Some(("log", "")) =>'
+            "batch-processor/src/sink/mod.rs", 'Some(("log", "")) =>', 'Some(("arn", path)) => Err(path), Some(("log", "")) =>'
         ),
     }
     for name, other in codes.items():

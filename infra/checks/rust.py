@@ -24,9 +24,10 @@ RESOURCE_OF = {
     "BatchQueue": "BatchQueue",
     "Quarantine": "QuarantineQueue",
     "SourceQueues": "InputQueue",
+    "OverflowStore": "OverflowBucket",
 }
 # How a handler gets at each port.
-ACCESSOR_OF = {"LockStore": "locks", "BatchStore": "batches", "BatchQueue": "tickets", "Quarantine": "quarantine", "SourceQueues": "sources"}
+ACCESSOR_OF = {"LockStore": "locks", "BatchStore": "batches", "BatchQueue": "tickets", "Quarantine": "quarantine", "SourceQueues": "sources", "OverflowStore": "overflow"}
 # Index of the table, by what is put in `index_name`.
 INDEX_OF = {"&self.index": "batchId-index", "STATUS_INDEX": "status-index"}
 
@@ -44,7 +45,7 @@ class Source:
         if text is None:
             text = (ROOT / path).read_text()
         # Neither tests nor comments call anything.
-        text = re.split(r"\n#\[cfg\(test\)\]\n(?:pub\(crate\) )?mod ", text)[0]
+        text = re.split(r"\n#\[cfg\(test\)\]\n(?:pub\(crate\) )?mod \w+ \{", text)[0]
         return re.sub(r"(?m)^\s*//.*$", "", text)
 
     def files(self, folder):
@@ -64,14 +65,18 @@ def operations():
     return found
 
 
+# Strings and characters, of which no brace counts; and braces.
+BRACES = re.compile(r'''r#"[\s\S]*?"#|'(?:[^'\\\n]|\\.)'|"(?:[^"\\]|\\[\s\S])*"|[{}]''')
+
+
 def block(text, start):
-    """From the first `{` at or after `start` to its `}`; braces in strings are balanced in these sources."""
+    """From the first `{` at or after `start` to its `}`."""
     opening = text.index("{", start)
     depth = 0
-    for at in range(opening, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
+    for token in BRACES.finditer(text, opening):
+        depth += {"{": 1, "}": -1}.get(token.group(), 0)
         if depth == 0:
-            return text[opening : at + 1]
+            return text[opening : token.end()]
     raise ValueError("unbalanced braces")
 
 
@@ -118,7 +123,7 @@ def verbs(source):
     text = next(each.body for each in functions(source, "shared/src/aws/partiql.rs") if each.name == "new")
     found = {}
     for match in re.finditer(r'"(INSERT INTO|UPDATE|DELETE FROM|SELECT) ', text):
-        name = re.findall(r"(?:let (\w+) =|\b(\w+): format!)", text[: match.start()])[-1]
+        name = re.findall(r"(?:let (\w+) =|\b(\w+): as_json\(&format!)", text[: match.start()])[-1]
         found[name[0] or name[1]] = "PartiQL" + match.group(1).split()[0].capitalize()
     return found
 

@@ -19,10 +19,10 @@ WORLDS = {
     "Traced": {"Tracing": "Active", "AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms", "SweepMinutes": "10"},
     "Warm": {"LockTableWarmWrites": "40000", "LockTableWarmReads": "24000"},
     "Slow": {"MaxSecondaryBatchingWindow": "700", "MaxBatchSize": "400000", "MaxBatchBytes": "268435456", "VerifyDelay": "30", "AggregatorTimeout": "180", "InputBatchingWindow": "300", "BatchProcessorTimeout": "900", "OldestMessageSeconds": "7200"},
-    "Bucket": {"Sink": cfn.SINKS["s3"], "SinkFormat": "body", "LogRetentionDays": "7"},
+    "Bucket": {"Sink": cfn.SINKS["s3"], "OverflowBucket": "bodies", "MaxPartBytes": "33554432", "SinkFormat": "body", "SinkCompression": "zstd", "LogRetentionDays": "7"},
     "Machine": {"Sink": cfn.SINKS["states"], "EventId": "json:[a, b]", "EventIdPrefix": "tenant/"},
     "Function": {"Sink": cfn.SINKS["lambda"], "InputBatchSize": "500", "BatchProcessorConcurrency": "5"},
-    "Https": {"Sink": cfn.SINKS["https"], "SealWhenDrained": "on", "AggregatorConcurrency": "9", "IndexShards": "20", "WriteConcurrency": "128"},
+    "Https": {"Sink": cfn.SINKS["https"], "SinkFormat": "csv", "SinkColumns": '[{"name":"id","json":"id"}]', "SinkHeader": "off", "SinkTimeout": "60", "SinkRejects": cfn.REJECTS, "SealWhenDrained": "on", "AggregatorConcurrency": "9", "IndexShards": "20", "WriteConcurrency": "128"},
 }
 
 

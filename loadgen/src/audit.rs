@@ -8,7 +8,10 @@
 //! well. A line that appears twice in a file is repeated, mixed (one batch has the event twice)
 //! and, as an envelope, corrupt (its seq does not ascend).
 //!
-//! The books balance: deliveries owed − lost + repeated = delivered.
+//! Beside a part may stand its reject list, `<part>.rejects`: envelopes with a reason, of events that the part's format
+//! could not carry. Such an event is neither lost nor delivered; one that is in a part as well is repeated.
+//!
+//! The books balance: deliveries owed − lost + repeated = delivered + rejected.
 
 mod layout;
 mod ledger;
@@ -16,8 +19,10 @@ mod line;
 mod report;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
 
 use crate::Plan;
 use ledger::Ledger;
@@ -50,7 +55,8 @@ pub enum AuditError {
     },
 }
 
-/// Audits the parts in `dir`, laid out as `<batchId>/<part>.<ext>`, against a plan.
+/// Audits the parts in `dir`, laid out as `<batchId>/<part>.<ext>` at any depth, against a plan. Parts whose names end in
+/// `.gz` or `.zst` are read as what they say they are.
 ///
 /// The format of each file, envelopes or bodies alone, is told from its first sound line.
 ///
@@ -94,6 +100,8 @@ struct Place<'a> {
     batch_id: &'a str,
     batch_ordinal: u32,
     part: u64,
+    /// Whether it is in a reject list.
+    rejected: bool,
     file: &'a str,
     line: u64,
 }
@@ -127,12 +135,14 @@ impl<'a> Auditor<'a> {
     }
 
     fn batch(&mut self, batch: &layout::Batch) -> Result<(), AuditError> {
-        if batch.parts.is_empty() {
+        if batch.parts.is_empty() && batch.rejects.is_empty() {
             return Ok(());
         }
         let lines_before = self.report.lines;
-        for (part, path) in &batch.parts {
-            self.part(batch, *part, path)
+        let parts = batch.parts.iter().map(|part| (part, false));
+        let rejects = batch.rejects.iter().map(|part| (part, true));
+        for ((part, path), rejected) in parts.chain(rejects) {
+            self.part(batch, *part, path, rejected)
                 .map_err(|source| AuditError::Read {
                     path: path.clone(),
                     source,
@@ -144,26 +154,42 @@ impl<'a> Auditor<'a> {
         Ok(())
     }
 
-    fn part(&mut self, batch: &layout::Batch, part: u64, path: &Path) -> io::Result<()> {
+    /// Reads a part, or its reject list.
+    fn part(
+        &mut self,
+        batch: &layout::Batch,
+        part: u64,
+        path: &Path,
+        rejected: bool,
+    ) -> io::Result<()> {
         let file = self.name(path);
-        let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, File::open(path)?);
-        let mut format = None;
+        let (plain, compressed) = reader(path)?;
+        let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, plain);
+        let mut format = rejected.then_some(Format::Envelope);
         let mut seq_last = None;
         let mut text = Vec::new();
         for line in 1.. {
-            text.clear();
-            if reader.read_until(b'\n', &mut text)? == 0 {
-                break;
-            }
-            self.report.lines += 1;
-            let text = text.strip_suffix(b"\n").unwrap_or(&text);
             let place = Place {
                 batch_id: &batch.id,
                 batch_ordinal: self.report.batches.count as u32 + 1,
                 part,
+                rejected,
                 file: &file,
                 line,
             };
+            text.clear();
+            match reader.read_until(b'\n', &mut text) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if compressed => {
+                    let why = Corruption::Compression(error.to_string());
+                    self.corrupt(&place, None, &why);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+            self.report.lines += u64::from(!rejected);
+            let text = text.strip_suffix(b"\n").unwrap_or(&text);
             format = format.or_else(|| Format::of(text));
             match format {
                 Some(Format::Envelope) => self.envelope(&place, text, &mut seq_last),
@@ -187,6 +213,8 @@ impl<'a> Auditor<'a> {
             Some(Corruption::Batch(envelope.batch_id.clone().into_owned()))
         } else if envelope.part != place.part {
             Some(Corruption::Part(envelope.part))
+        } else if place.rejected && envelope.reason.is_none() {
+            Some(Corruption::NoReason)
         } else {
             last.filter(|last| *last >= seq)
                 .map(|last| Corruption::Seq { last, seq })
@@ -217,7 +245,10 @@ impl<'a> Auditor<'a> {
                 place.example(Some(&id), &"not of this plan")
             });
         };
-        self.report.delivered += 1;
+        match place.rejected {
+            true => self.report.rejected += 1,
+            false => self.report.delivered += 1,
+        }
         let message_id = envelope.map(|envelope| envelope.sqs_message_id.as_ref());
         let entry = self.ledger.book(number, place.batch_ordinal, message_id);
         // A surplus delivery is one trouble, not three: its seq and its batch say nothing more.
@@ -317,4 +348,15 @@ impl<'a> Auditor<'a> {
         report.judge();
         self.report
     }
+}
+
+/// What is in a file, and whether it was compressed.
+fn reader(path: &Path) -> io::Result<(Box<dyn Read>, bool)> {
+    let file = File::open(path)?;
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    Ok(match extension {
+        Some("gz") => (Box::new(MultiGzDecoder::new(BufReader::new(file))), true),
+        Some("zst") => (Box::new(zstd::Decoder::new(file)?), true),
+        Some(_) | None => (Box::new(file), false),
+    })
 }

@@ -46,7 +46,7 @@ pub struct BurstArgs {
     json: bool,
 }
 
-/// Runs a burst. The exit code is 0 only if nothing was lost, repeated or set aside.
+/// Runs a burst. The exit code is 0 only if nothing was lost, repeated, changed between attempts, or set aside.
 ///
 /// # Errors
 /// When the stack does not start, the burst cannot be sent, or nothing moves any more.
@@ -67,7 +67,7 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     options.default_variable("MAX_SECONDARY_BATCHING_WINDOW", window_secs);
     if options.variables.contains_key("SINK") {
         bail!(
-            "`SINK` is set, but a burst audits the files of its own sink; use `serve` for other sinks"
+            "`SINK` is set, but a burst audits a sink of its own, which `--sink` chooses; use `serve` for other sinks"
         );
     }
     let stack = Stack::start(&options).await?;
@@ -120,6 +120,7 @@ async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result
         cost: stack.ledger(sent.sent, sent.unique),
         latency: stack.latencies(args.size).await?,
         audit,
+        sink: stack.sink_report(),
         time: TimeSplit {
             sent_secs: sent_after.as_secs_f64(),
             claimed_secs: claimed_after.as_secs_f64(),

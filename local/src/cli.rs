@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::burst::{self, BurstArgs};
 use crate::options::StackArgs;
@@ -29,6 +30,16 @@ enum Command {
     Bootstrap(Function),
 }
 
+impl Command {
+    fn contradiction(&self) -> Option<String> {
+        match self {
+            Command::Burst(command) => command.stack.contradiction(),
+            Command::Serve(command) => command.stack.contradiction(),
+            Command::Bootstrap(_) => None,
+        }
+    }
+}
+
 #[derive(Args)]
 struct BurstCommand {
     #[command(flatten)]
@@ -52,7 +63,13 @@ enum Function {
 /// Runs the command line: 0 when nothing was lost or repeated, 1 when something was, 2 when nothing could be said.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done = match cli.command.unwrap_or(Command::Burst(cli.burst)) {
+    let command = cli.command.unwrap_or(Command::Burst(cli.burst));
+    if let Some(contradiction) = command.contradiction() {
+        Cli::command()
+            .error(ErrorKind::ArgumentConflict, contradiction)
+            .exit();
+    }
+    let done = match command {
         Command::Bootstrap(function) => bootstrap(&function),
         Command::Burst(command) => on_threads(burst::run(command.burst, command.stack)),
         Command::Serve(command) => on_threads(serve(command.stack)),

@@ -1,4 +1,4 @@
-//! The whole service on one machine: embedded DynamoDB and SQS, a Lambda host with its event source mappings, the two
+//! The whole service on one machine: embedded DynamoDB, SQS and S3, a Lambda host with its event source mappings, the two
 //! functions in processes of their own, a burst through all of it, and the audit of what came out.
 //!
 //! What is real here: the functions (the same code, the same SDK, the same Runtime API as on AWS), the wire protocols,
@@ -6,14 +6,20 @@
 
 pub mod burst;
 pub mod cli;
+pub mod deliveries;
 pub mod dynamodb;
 pub mod faults;
+pub mod files;
 pub mod lambda;
 pub mod latency;
 pub mod ledger;
+mod loopback;
 pub mod options;
 pub mod proxy;
+pub mod receiver;
+pub mod s3;
 pub mod schedule;
+pub mod sink;
 pub mod sqs;
 pub mod stack;
 pub mod summary;

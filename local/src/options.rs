@@ -9,6 +9,7 @@ use clap::Args;
 
 use crate::faults::{FaultArgs, FaultOptions};
 use crate::lambda::Bootstrap;
+use crate::sink::SinkKind;
 use crate::template::Template;
 
 /// The service's variables that are taken over from the environment, so that `ON_DUPLICATE=requeue local` works.
@@ -31,6 +32,11 @@ const TAKEN_OVER: &[&str] = &[
     "VERIFY_DELAY",
     "SINK",
     "SINK_FORMAT",
+    "SINK_COLUMNS",
+    "SINK_HEADER",
+    "SINK_COMPRESSION",
+    "SINK_TIMEOUT",
+    "SINK_REJECTS",
     "AWS_LAMBDA_LOG_LEVEL",
 ];
 
@@ -58,7 +64,10 @@ pub struct StackArgs {
     /// A variable for both functions, over the environment's: NAME=VALUE; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// Where the file sink writes; must be empty or absent. Default: a temporary directory, removed at the end
+    /// Where batches go: sets SINK, and stands in for what is behind it [default: file]
+    #[arg(long, value_enum)]
+    sink: Option<SinkKind>,
+    /// Where the batches end up; must be empty or absent. Default: a temporary directory, removed at the end
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Most records of one aggregator event; all of them should be done within the timeout even on a busy machine
@@ -100,7 +109,9 @@ pub struct StackOptions {
     pub template: Template,
     /// Variables of both functions, without those the stack sets itself.
     pub variables: BTreeMap<String, String>,
-    /// Where the file sink writes, if somebody chose.
+    /// Where batches go.
+    pub sink: SinkKind,
+    /// Where they end up, if somebody chose.
     pub out: Option<PathBuf>,
     /// Most records of one aggregator event.
     pub batch_size: usize,
@@ -132,10 +143,26 @@ impl StackOptions {
 }
 
 impl StackArgs {
+    /// Which flags contradict each other, in words.
+    pub fn contradiction(&self) -> Option<String> {
+        let sink = self.sink.unwrap_or_default();
+        let of_file = sink == SinkKind::File;
+        if of_file && self.faults.sink_errors() {
+            return Some("`--sink-error-rate` has no one to answer 503 with `--sink file`".into());
+        }
+        if !of_file && self.faults.sink_down() {
+            return Some(format!(
+                "`--sink-down` is for the file sink, not for `--sink {sink}`"
+            ));
+        }
+        None
+    }
+
     /// Checks the flags against the environment.
     ///
     /// # Errors
-    /// A malformed `--env`, a template that cannot be read, a missing executable, an output directory with something in it.
+    /// A malformed `--env`, two sinks, a template that cannot be read, a missing executable, an output directory with
+    /// something in it.
     pub fn resolve(&self) -> anyhow::Result<StackOptions> {
         let mut variables: BTreeMap<String, String> = DEFAULTS
             .iter()
@@ -153,6 +180,9 @@ impl StackArgs {
             };
             variables.insert(name.to_owned(), value.to_owned());
         }
+        if let (Some(sink), Some(uri)) = (self.sink, variables.get("SINK")) {
+            bail!("`--sink {sink}` sets `SINK`, but `SINK={uri}` is set as well");
+        }
         if let Some(out) = &self.out {
             let taken = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
             if taken {
@@ -167,6 +197,7 @@ impl StackArgs {
             batch_processor: bootstrap(self.batch_processor.as_ref(), "batch-processor")?,
             template: template(self.template.as_ref())?,
             variables,
+            sink: self.sink.unwrap_or_default(),
             out: self.out.clone(),
             batch_size: self.batch_size,
             aggregators: self.aggregators,

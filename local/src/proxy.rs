@@ -1,5 +1,5 @@
-//! A proxy in front of DynamoDB, or of the queues as the functions see them: here requests are metered, and here faults
-//! strike them.
+//! A proxy in front of DynamoDB, or of the queues or a sink as the functions see them: here requests are metered, and here
+//! faults strike them.
 //!
 //! A request goes through in a task of its own: a caller that has given up, or has been killed, does not take back
 //! what it sent.
@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
+use axum::http::request::Parts;
+use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -24,8 +25,10 @@ use tokio::task::JoinHandle;
 use crate::faults::{Fate, STALL, Strikes};
 use crate::ledger::Meter;
 
-/// Most bytes of a request or a reply: DynamoDB's limit, and some for what is around it.
+/// Most bytes of a request or a reply to tables and queues: DynamoDB's limit, and some for what is around it.
 const BODY_BYTES_MAX: usize = 32 << 20;
+/// Most bytes of a request to a sink, or of its reply.
+const SINK_BODY_BYTES_MAX: usize = crate::s3::OBJECT_BYTES_MAX;
 
 /// What is behind a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -35,6 +38,38 @@ pub enum Service {
     DynamoDb,
     /// The queues.
     Sqs,
+    /// The buckets.
+    S3,
+    /// Whatever takes batches by HTTP.
+    Http,
+}
+
+impl Service {
+    fn body_bytes_max(self) -> usize {
+        match self {
+            Service::DynamoDb | Service::Sqs => BODY_BYTES_MAX,
+            Service::S3 | Service::Http => SINK_BODY_BYTES_MAX,
+        }
+    }
+
+    /// The name of what a request asks.
+    fn operation(self, request: &Parts) -> String {
+        let of_object = request.uri.path().trim_matches('/').contains('/');
+        match (self, request.method.as_str()) {
+            (Service::DynamoDb | Service::Sqs, _) => {
+                let target = request.headers.get("x-amz-target");
+                let target = target.and_then(|target| target.to_str().ok());
+                let name = target.and_then(|target| target.rsplit('.').next());
+                name.unwrap_or_default().to_owned()
+            }
+            (Service::S3, "PUT") if of_object => "PutObject".to_owned(),
+            (Service::S3, "GET") if of_object => "GetObject".to_owned(),
+            (Service::S3, "HEAD") if of_object => "HeadObject".to_owned(),
+            (Service::S3, "DELETE") if of_object => "DeleteObject".to_owned(),
+            (Service::S3, "GET") => "ListObjectsV2".to_owned(),
+            (Service::S3 | Service::Http, method) => method.to_owned(),
+        }
+    }
 }
 
 /// A request on its way.
@@ -43,7 +78,7 @@ pub(crate) struct Call {
     /// Its name, without the prefix of the service's protocol.
     pub(crate) operation: String,
     method: Method,
-    path: String,
+    path_and_query: String,
     headers: HeaderMap,
     pub(crate) body: Bytes,
 }
@@ -71,14 +106,36 @@ impl Reply {
         let json = HeaderValue::from_static("application/x-amz-json-1.0");
         headers.insert(header::CONTENT_TYPE, json);
         Reply {
-            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             headers,
             body: body.to_string().into(),
+            ..Reply::bare(status)
         }
     }
 
     pub(crate) fn error(status: u16, name: &str, message: &str) -> Reply {
         Reply::json(status, &json!({ "__type": name, "message": message }))
+    }
+
+    /// An error of S3; the texts are the caller's own, and nothing in them must be escaped.
+    pub(crate) fn s3_error(status: u16, code: &str, message: &str) -> Reply {
+        let xml = HeaderValue::from_static("application/xml");
+        let body = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+        );
+        Reply {
+            headers: HeaderMap::from_iter([(header::CONTENT_TYPE, xml)]),
+            body: body.into(),
+            ..Reply::bare(status)
+        }
+    }
+
+    /// A status, and nothing else.
+    pub(crate) fn bare(status: u16) -> Reply {
+        Reply {
+            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+        }
     }
 
     /// The same with another body, and without what was said about the one before.
@@ -115,15 +172,19 @@ impl Upstream {
         let Call {
             operation,
             method,
-            path,
+            path_and_query,
             mut headers,
             body,
         } = call;
         let body = self.meter.sends(self.service, &operation, body);
-        // The body may be another by now, and says its length itself.
-        headers.remove(header::CONTENT_LENGTH);
+        // The body may be another by now, and is here as a whole. A length that was said may have been signed, also of
+        // nothing.
+        if headers.contains_key(header::CONTENT_LENGTH) {
+            headers.insert(header::CONTENT_LENGTH, body.len().into());
+        }
+        headers.remove(header::TRANSFER_ENCODING);
         let no_answer = |error: Box<dyn std::error::Error + Send + Sync>| Refused::NoAnswer(error);
-        let uri: Uri = format!("{}{path}", self.endpoint)
+        let uri: Uri = format!("{}{path_and_query}", self.endpoint)
             .parse()
             .map_err(|error| no_answer(Box::new(error)))?;
         let mut request = Request::new(Body::from(body.clone()));
@@ -136,7 +197,7 @@ impl Upstream {
             .await
             .map_err(|error| no_answer(Box::new(error)))?;
         let (parts, answer) = response.into_parts();
-        let answer = to_bytes(Body::new(answer), BODY_BYTES_MAX)
+        let answer = to_bytes(Body::new(answer), self.service.body_bytes_max())
             .await
             .map_err(|error| no_answer(Box::new(error)))?;
         let reply = Reply {
@@ -192,7 +253,10 @@ impl Proxy {
         let inner = Arc::new(Inner { strikes, upstream });
         Ok(Proxy {
             address,
-            accepting: tokio::spawn(accept(listener, inner)),
+            accepting: tokio::spawn(crate::loopback::serve(
+                listener,
+                service_fn(move |request| Arc::clone(&inner).answer(request)),
+            )),
         })
     }
 }
@@ -208,47 +272,24 @@ struct Inner {
     upstream: Upstream,
 }
 
-async fn accept(listener: TcpListener, inner: Arc<Inner>) {
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            // Too many open files, as a rule: some will be closed soon.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        // A connection whose options cannot be set has been closed by its peer, and says so when it is read.
-        let _ = stream.set_nodelay(true);
-        let inner = Arc::clone(&inner);
-        tokio::spawn(async move {
-            let service = service_fn(|request| Arc::clone(&inner).answer(request));
-            // An error is a reply that was lost on purpose, or a caller that went away.
-            let _ = http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        });
-    }
-}
-
 impl Inner {
     async fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Refused> {
         let (parts, body) = request.into_parts();
-        let body = to_bytes(Body::new(body), BODY_BYTES_MAX)
+        let service = self.upstream.service;
+        let body = to_bytes(Body::new(body), service.body_bytes_max())
             .await
             .map_err(|error| Refused::NoAnswer(Box::new(error)))?;
-        if let Some(error) = self.strikes.requests.error(self.upstream.service) {
+        if let Some(error) = self.strikes.requests.error(service) {
             return Ok(error.into_response());
         }
-        let target = parts.headers.get("x-amz-target");
-        let target = target.and_then(|target| target.to_str().ok());
+        let path_and_query = parts.uri.path_and_query();
         let call = Call {
-            operation: target
-                .and_then(|target| target.rsplit('.').next())
-                .unwrap_or_default()
-                .to_owned(),
+            operation: service.operation(&parts),
             method: parts.method,
-            path: parts.uri.path().to_owned(),
+            path_and_query: path_and_query.map_or("/", PathAndQuery::as_str).to_owned(),
             headers: parts.headers,
             body,
         };

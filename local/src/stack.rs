@@ -1,7 +1,7 @@
 //! The stack: tables, queues, functions and mappings of the template that is deployed, on loopback ports of their own.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -22,7 +22,9 @@ use crate::latency::{Delivered, Latencies, delivered_at};
 use crate::ledger::{Bill, FunctionBill, Ledger, Meter};
 use crate::options::StackOptions;
 use crate::proxy::{Proxy, Service};
+use crate::s3::S3;
 use crate::schedule::Schedule;
+use crate::sink::{SinkHost, SinkReport};
 use crate::sqs::Sqs;
 use crate::taps::Taps;
 use crate::template::{self, Resources};
@@ -56,7 +58,7 @@ pub struct Stack {
     pub batch_mapping: EventSourceMapping,
     /// What the functions' metrics add up to.
     pub taps: Taps,
-    /// Where the file sink writes.
+    /// Where the parts are.
     pub out: PathBuf,
     /// What has gone wrong on purpose.
     pub faults: Arc<Faults>,
@@ -70,15 +72,16 @@ pub struct Stack {
     meter: Arc<Meter>,
     /// The processor that the template asks for.
     architecture: String,
-    _proxies: [Proxy; 2],
+    _proxies: Vec<Proxy>,
     _sink_down: Option<SinkDown>,
-    _temporary: Option<tempfile::TempDir>,
+    sink: SinkHost,
 }
 
 /// Where the services themselves listen, without what may be in front of them.
 struct Endpoints {
     dynamodb: String,
     sqs: String,
+    s3: String,
 }
 
 impl Stack {
@@ -95,14 +98,10 @@ impl Stack {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_watched(options: &StackOptions, watch: LogSink) -> anyhow::Result<Stack> {
-        let (out, temporary) = match &options.out {
-            Some(out) => (std::path::absolute(out)?, None),
-            None => {
-                let temporary = tempfile::Builder::new().prefix("batches-").tempdir()?;
-                (temporary.path().join("out"), Some(temporary))
-            }
-        };
         let faults = Arc::new(Faults::new(&options.faults));
+        let errors = faults.sink_errors();
+        let sink = SinkHost::start(options.sink, options.out.as_deref(), &errors).await?;
+        let out = sink.out().to_owned();
         let sink_down = options
             .faults
             .sink_down
@@ -124,19 +123,29 @@ impl Stack {
         let endpoints = Endpoints {
             dynamodb: dynamodb.endpoint(),
             sqs: sqs_endpoint,
+            s3: sink.s3().endpoint(),
         };
         let meter = Arc::new(Meter::default());
         let in_front_of = |service, endpoint, strikes| {
             Proxy::start(service, endpoint, Arc::clone(&meter), strikes)
         };
-        let proxies = [
+        let mut proxies = vec![
             in_front_of(Service::DynamoDb, &endpoints.dynamodb, faults.on_dynamodb()).await?,
-            in_front_of(Service::Sqs, &endpoints.sqs, faults.on_sqs()).await?,
+            in_front_of(Service::Sqs, &endpoints.sqs, faults.on_requests()).await?,
+            in_front_of(Service::S3, &endpoints.s3, faults.on_requests()).await?,
         ];
         let seen_by_functions = Endpoints {
             dynamodb: proxies[0].endpoint(),
             sqs: proxies[1].endpoint(),
+            s3: proxies[2].endpoint(),
         };
+        let mut receiver = None;
+        if let Some(endpoint) = sink.receiver_endpoint() {
+            let proxy = in_front_of(Service::Http, &endpoint, faults.on_requests()).await?;
+            receiver = Some(proxy.endpoint());
+            proxies.push(proxy);
+        }
+        let sink_variable = sink.variable(receiver.as_deref());
         let parameters = options.template.parameters_for(&options.variables);
         let resources = options.template.resolve(&parameters, &|queue| {
             queue_url(&seen_by_functions.sqs, queue)
@@ -149,7 +158,7 @@ impl Stack {
             sqs.set_repeats(queue, faults.repeats(queue))?;
         }
 
-        let changed = changed_variables(options, &seen_by_functions, &out);
+        let changed = changed_variables(options, &seen_by_functions, sink_variable);
         let taps = Taps::default();
         let function = |deployed: &template::Function,
                         name: &str,
@@ -239,13 +248,18 @@ impl Stack {
             _sqs_stop: sqs_stop,
             _proxies: proxies,
             _sink_down: sink_down,
-            _temporary: temporary,
+            sink,
         })
     }
 
     /// A client for the queues.
     pub fn sqs_client(&self) -> &aws_sdk_sqs::Client {
         &self.sqs_client
+    }
+
+    /// The S3 stand-in, to which buckets can be added.
+    pub fn s3(&self) -> &S3 {
+        self.sink.s3()
     }
 
     /// URL of a queue.
@@ -299,7 +313,12 @@ impl Stack {
         bill.ledger(sent, unique)
     }
 
-    /// How long the batches took that the file sink has, where every body has so many bytes.
+    /// What the sink has taken so far.
+    pub fn sink_report(&self) -> SinkReport {
+        self.sink.report()
+    }
+
+    /// How long the batches took that the sink has, where every body has so many bytes.
     ///
     /// # Errors
     /// When the batch table or the sink's directory cannot be read, or a limit is no number.
@@ -342,6 +361,7 @@ impl Stack {
                 .map(|(name, value)| match name.as_str() {
                     "AWS_ENDPOINT_URL_DYNAMODB" => (name, &self.endpoints.dynamodb),
                     "AWS_ENDPOINT_URL_SQS" => (name, &self.endpoints.sqs),
+                    "AWS_ENDPOINT_URL_S3" => (name, &self.endpoints.s3),
                     _ => (name, value),
                 })
                 .map(|(name, value)| format!("export {name}='{value}'")),
@@ -354,7 +374,7 @@ impl Stack {
             ]
             .map(|(name, value)| format!("export {name}={value}")),
         );
-        lines.push(format!("# Batches are written to {}", self.out.display()));
+        lines.push(format!("# Batches come to {}", self.out.display()));
         lines.join("\n")
     }
 
@@ -377,13 +397,14 @@ fn queue_url(endpoint: &str, queue: &str) -> String {
 /// The variables that differ from the template's: what is of this machine, then what was asked for.
 fn changed_variables(
     options: &StackOptions,
-    Endpoints { dynamodb, sqs }: &Endpoints,
-    out: &Path,
+    Endpoints { dynamodb, sqs, s3 }: &Endpoints,
+    sink: String,
 ) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> = [
         ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.clone()),
         ("AWS_ENDPOINT_URL_SQS", sqs.clone()),
-        ("SINK", format!("file://{}", out.display())),
+        ("AWS_ENDPOINT_URL_S3", s3.clone()),
+        ("SINK", sink),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();

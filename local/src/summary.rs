@@ -10,6 +10,7 @@ use crate::faults::FaultReport;
 use crate::lambda::FunctionStats;
 use crate::latency::Latencies;
 use crate::ledger::Ledger;
+use crate::sink::SinkReport;
 use crate::sqs::Depth;
 
 /// What a burst came to.
@@ -19,6 +20,8 @@ pub struct Summary {
     pub sent: SendReport,
     /// What was delivered.
     pub audit: AuditReport,
+    /// What the sink took, and where it is.
+    pub sink: SinkReport,
     /// Where the time went.
     pub time: TimeSplit,
     /// How long batches took.
@@ -55,6 +58,8 @@ pub struct TimeSplit {
 pub struct Usage {
     /// Environments started.
     pub cold_starts: u64,
+    /// From the start of a process to its first poll, on average.
+    pub cold_start_ms: f64,
     /// Invocations.
     pub invocations: u64,
     /// Invocations that ended by a timeout or a crash.
@@ -75,6 +80,7 @@ impl Usage {
         let cpu = stats.cpu.total();
         Usage {
             cold_starts: stats.cold_starts,
+            cold_start_ms: per(stats.init_time, stats.cold_starts - stats.init_failures) / 1e3,
             invocations: stats.invocations,
             killed: stats.timeouts + stats.crashes,
             invoke_secs: stats.invoke_time.as_secs_f64(),
@@ -85,8 +91,9 @@ impl Usage {
     }
 }
 
-fn per(cpu: Duration, messages: u64) -> f64 {
-    cpu.as_secs_f64() * 1e6 / messages.max(1) as f64
+/// Microseconds each.
+fn per(time: Duration, count: u64) -> f64 {
+    time.as_secs_f64() * 1e6 / count.max(1) as f64
 }
 
 /// Messages that did not go to the sink.
@@ -113,7 +120,7 @@ impl SetAside {
 }
 
 impl Summary {
-    /// Whether nothing was lost, repeated or set aside.
+    /// Whether nothing was lost, repeated, changed between attempts, or set aside.
     pub fn ok(&self) -> bool {
         let SetAside {
             quarantined,
@@ -121,6 +128,7 @@ impl Summary {
             dead_tickets,
         } = self.set_aside;
         self.audit.ok()
+            && self.sink.ok()
             && self.batches_in_error == 0
             && quarantined + dead_letters + dead_tickets == 0
     }
@@ -141,6 +149,9 @@ impl fmt::Display for Summary {
             "delivered   {} in {} batches, {} parts",
             audit.delivered, audit.batches.count, audit.batches.parts
         )?;
+        if audit.rejected > 0 {
+            writeln!(f, "rejected    {}", audit.rejected)?;
+        }
         let sizes: Vec<String> = audit
             .batches
             .sizes
@@ -150,6 +161,7 @@ impl fmt::Display for Summary {
             .map(|(size, count)| format!("{count} x {size}"))
             .collect();
         writeln!(f, "sizes       {}", sizes.join(", "))?;
+        write!(f, "{}", self.sink)?;
         writeln!(f, "lost        {}", audit.lost)?;
         writeln!(f, "repeated    {}", audit.repeated)?;
         if audit.foreign + audit.corrupt + audit.mixed > 0 {
@@ -184,10 +196,11 @@ impl fmt::Display for Summary {
         ] {
             writeln!(
                 f,
-                "{name:<11} {} invocations in {} environments ({} killed), {:.1} s, CPU {:.1} s = {:.1} µs a message, peak {:.0} MB",
+                "{name:<11} {} invocations in {} environments ({} killed; cold start {:.0} ms), {:.1} s, CPU {:.1} s = {:.1} µs a message, peak {:.0} MB",
                 usage.invocations,
                 usage.cold_starts,
                 usage.killed,
+                usage.cold_start_ms,
                 usage.invoke_secs,
                 usage.cpu_secs,
                 usage.cpu_micros_per_message,

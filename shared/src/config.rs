@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::DEDUP_WINDOW_MAX;
@@ -160,6 +161,15 @@ pub fn table_name(name: &str) -> Option<String> {
     (name.len() >= 3 && name.chars().all(fits)).then(|| name.to_owned())
 }
 
+/// Whether `name` may be the name of a bucket.
+/// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>.
+pub fn bucket_name(name: &str) -> Option<Arc<str>> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    ((3..=63).contains(&name.len()) && name.chars().all(fits)).then(|| name.into())
+}
+
+/// What [`bucket_name`] allows.
+pub const BUCKET_NAME: &str = "the name of a bucket, 3 to 63 of `a-z 0-9 - .`";
 /// What [`table_name`] allows.
 pub const TABLE_NAME: &str = "a name of 3 or more of `A-Z a-z 0-9 _ - .`, or an ARN";
 /// What [`queue_url`] allows.

@@ -29,7 +29,7 @@ pub const PARTIQL_STATEMENTS_MAX: usize = 25;
 pub const BATCH_GET_KEYS_MAX: usize = 100;
 
 /// Write units a second that one key of an index takes.
-/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/gsi-throttling.html> (2026-08).
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput-scenarios.html> (2026-08).
 pub const INDEX_KEY_UNITS_PER_SECOND: f64 = 1_000.0;
 /// An index key that throttles is written this slowly at worst: two requests a second.
 pub const PACE_UNITS_PER_SECOND_MIN: f64 = 50.0;
@@ -40,8 +40,16 @@ pub const PACE_WAIT_MAX: Duration = Duration::from_millis(100);
 /// How long a key's pace is remembered after its last write.
 pub const PACE_FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
+/// What a write unit carries.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html> (2026-08).
+pub const WRITE_UNIT_BYTES: usize = 1_024;
+
 /// What a claim takes besides its texts: attribute names, numbers, the hash, and the batch shard.
 pub const CLAIM_OVERHEAD_BYTES: usize = 256;
+/// Bodies on their way to or from S3 at once, of up to 1 MiB each.
+pub const OVERFLOW_CALLS_MAX: usize = 8;
+/// What an item says besides names about a body that is elsewhere.
+pub const OVERFLOW_BYTES: usize = 64;
 /// Past deliveries one lock item remembers under `ON_DUPLICATE=requeue`; the next duplicate waits until one expires.
 pub const PAST_DELIVERIES_MAX: usize = 32;
 /// Parts of one batch. Each straggler pass that finds something makes one; a batch that needs more is broken.
@@ -65,6 +73,9 @@ pub const SEAT_WAIT_MAX: Duration = Duration::from_secs(1);
 pub const OLD_SEALS_TIME_MAX: Duration = Duration::from_secs(1);
 /// How often a claim may find the item changed between reading and replacing it before it is given up as failed.
 pub const REPLACE_ROUNDS_MAX: usize = 4;
+/// Between two looks at a queue that is empty while others hold messages of it: whoever polls a queue that still gets
+/// messages receives some within this time.
+pub const DRAINED_LOOKS_APART: Duration = Duration::from_secs(1);
 
 /// How long a batch record is kept after its end, for audit and for claims that surface late.
 pub const BATCH_RECORD_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);

@@ -62,6 +62,8 @@ pub enum Bug {
     SealWithoutTicket,
     /// Nobody hears that a source is drained.
     DrainedUnnoticed,
+    /// A claim is written although its body was not stored.
+    OverflowLost,
     /// The sweep finds nothing.
     SweepBlind,
 }
@@ -97,6 +99,7 @@ impl Bug {
         Bug::LeftoversDeliveredAgain,
         Bug::SealWithoutTicket,
         Bug::DrainedUnnoticed,
+        Bug::OverflowLost,
         Bug::SweepBlind,
     ];
 }

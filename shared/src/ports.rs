@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::ids::{BatchId, BatchShard, BodyHash, EventId, Place, Seq, SourceArn, SqsMessageId};
 use crate::planted::{Bug, planted};
 use crate::protocol::batch::{BatchRecord, BatchWrite, Status};
-use crate::protocol::claim::{Claim, LockItem, LockState};
+use crate::protocol::claim::{Claim, LockItem, LockState, Overflow};
 use crate::time::Timestamp;
 use crate::wire::Ticket;
 
@@ -107,8 +107,10 @@ pub struct StoredEvent {
     pub shard: BatchShard,
     /// Position in the batch.
     pub seq: Seq,
-    /// The body.
+    /// The body; nothing while it is elsewhere.
     pub body: Arc<str>,
+    /// Where the body is, if it did not fit the item.
+    pub overflow: Option<Overflow>,
     /// Where it came from.
     pub source: SourceArn,
     /// When it was sent.
@@ -255,9 +257,9 @@ pub struct QueueDepth {
 }
 
 impl QueueDepth {
-    /// Whether the queue holds nothing but `own` messages, which whoever asks has in hand.
-    pub fn is_drained_but_for(&self, own: u64) -> bool {
-        self.visible == 0 && self.delayed == 0 && self.in_flight <= own
+    /// Whether nothing is left to be received.
+    pub fn is_empty(&self) -> bool {
+        self.visible == 0 && self.delayed == 0
     }
 }
 
@@ -269,6 +271,25 @@ pub trait SourceQueues: Send + Sync {
         &self,
         source: &SourceArn,
     ) -> impl Future<Output = Result<QueueDepth, PortError>> + Send;
+}
+
+/// Where bodies are that do not fit their items.
+pub trait OverflowStore: Send + Sync {
+    /// Stores a body. A place is one claim's alone, so that storing again what may have been stored is harmless.
+    fn put(
+        &self,
+        place: &Overflow,
+        body: &Arc<str>,
+    ) -> impl Future<Output = Result<(), PortError>> + Send;
+
+    /// Reads a body; `None` where there is none.
+    fn get(
+        &self,
+        place: &Overflow,
+    ) -> impl Future<Output = Result<Option<Arc<str>>, PortError>> + Send;
+
+    /// Removes a body; one that is not there is removed already.
+    fn remove(&self, place: &Overflow) -> impl Future<Output = Result<(), PortError>> + Send;
 }
 
 /// Time, and waiting for it.

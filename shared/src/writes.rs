@@ -8,6 +8,7 @@ use crate::ids::BatchShard;
 use crate::limits::PACE_WAIT_MAX;
 use crate::ports::{Clock, Entropy, PortError};
 use crate::protocol::pace::Paces;
+use crate::protocol::retry::RetryPolicy;
 use crate::time::Timestamp;
 
 /// The paces of an environment: what one invocation has learned of a key, the next one knows.
@@ -145,6 +146,19 @@ impl<'a, M: Member> WriteQueue<'a, M> {
         for (key, (passed, throttled)) in of_keys {
             paces.replied(key, passed, throttled, now);
         }
+    }
+
+    /// Puts back what is to be written again: at once what was throttled, which is paced here; after a pause where
+    /// requests had no answer, so many in a row. Whether there is time to go on.
+    pub async fn repeat<C: Clock, E: Entropy>(
+        &self,
+        members: Vec<M>,
+        losses: u32,
+        budget: &Budget<'_, C, E>,
+    ) -> bool {
+        let in_time = losses == 0 || budget.pause(RetryPolicy::ITEMS, losses).await;
+        self.put_back(members);
+        in_time
     }
 
     /// Puts back what is to be written again, by whichever worker comes first.

@@ -150,6 +150,7 @@ fn candidates() -> Vec<Candidate> {
                 sqs_message_id: message_id(index).parse().expect("it is an id"),
                 body_hash: BodyHash::of(body.as_bytes()),
                 body: body.into(),
+                compressed: None,
                 source: slot().source,
                 sent_at: Timestamp::EPOCH,
                 attributes: None,
@@ -172,6 +173,7 @@ fn part() -> Part {
             shard: seat.shard(),
             seq: seat.seq,
             body: Arc::clone(&candidate.body),
+            overflow: None,
             source: candidate.source,
             sent_at: candidate.sent_at,
         }

@@ -40,6 +40,7 @@ pub fn candidate(id: &str, body: &str) -> Candidate {
             .unwrap(),
         body_hash: BodyHash::of(body.as_bytes()),
         body: body.into(),
+        compressed: None,
         source: source(),
         sent_at: ms(17),
         attributes: None,
@@ -59,6 +60,7 @@ pub fn claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
             seq,
             shards: SHARDS,
         },
+        overflow: None,
         past: PastDeliveries::new(),
     }
 }

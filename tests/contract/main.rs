@@ -15,5 +15,6 @@ mod events;
 mod lock_reads;
 mod lock_store;
 mod malformed;
+mod overflow;
 mod queues;
 mod scripted;

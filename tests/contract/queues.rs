@@ -358,7 +358,7 @@ async fn a_source_tells_its_depth<Q: SourceQueues>(
 async fn a_source_tells_its_depth_in_memory() {
     let (queues, source) = (MemorySourceQueues::new(), source());
     a_source_tells_its_depth(&queues, &source, async |depth| {
-        queues.set(source.clone(), depth)
+        queues.set(source.clone(), [depth])
     })
     .await;
 }

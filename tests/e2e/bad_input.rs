@@ -7,6 +7,7 @@ use bytes::Bytes;
 use local::lambda::InvokeResponse;
 use local::sqs::Message;
 use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE};
+use shared::memory::noise;
 
 use crate::events::{body, event, failures};
 use crate::output::sorted;
@@ -30,10 +31,7 @@ fn bad(body: impl Into<String>, reason: &'static str, event_id: Option<&'static 
 }
 
 fn every_kind() -> Vec<Bad> {
-    let too_large = format!(
-        r#"{{"id":"large","key":"k","pad":"{}"}}"#,
-        "x".repeat(500_000)
-    );
+    let too_large = format!(r#"{{"id":"large","key":"k","pad":"{}"}}"#, noise(600_000));
     let long_id = format!(r#"{{"id":"{}","key":"k"}}"#, "x".repeat(2_049));
     vec![
         bad(r#"{"no":"id"}"#, "`EVENT_ID`: `id` finds nothing", None),
@@ -156,7 +154,7 @@ async fn without_a_quarantine_bad_messages_end_as_dead_letters_and_their_neighbo
 async fn without_a_quarantine_exactly_the_bad_messages_are_reported_as_failed() {
     let rig = Setup::new().var("QUARANTINE_SQS_URL", "").start().await;
     let (g1, g2) = (body("g1"), body("g2"));
-    let too_large = format!(r#"{{"id":"large","pad":"{}"}}"#, "x".repeat(409_600));
+    let too_large = format!(r#"{{"id":"large","pad":"{}"}}"#, noise(600_000));
     let messages = [
         ("m1", g1.as_str()),
         ("m2", r#"{"no":"id"}"#),

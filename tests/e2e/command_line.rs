@@ -12,7 +12,7 @@ use crate::executables::executable;
 const EXIT_NOTHING_TO_SAY: i32 = 2;
 
 /// Flags that make a burst end in seconds.
-const SHORT: [&str; 9] = [
+pub const SHORT: [&str; 9] = [
     "--aggregator-timeout",
     "4",
     "--batch-processor-timeout",
@@ -24,7 +24,8 @@ const SHORT: [&str; 9] = [
     "60",
 ];
 
-async fn local(arguments: &[&str]) -> (Option<i32>, String, String) {
+/// Runs `local`; answers its exit code and what it printed.
+pub async fn local(arguments: &[&str]) -> (Option<i32>, String, String) {
     let child = Command::new(executable("local"))
         .args(arguments)
         .env_clear()
@@ -62,6 +63,7 @@ async fn a_burst_prints_one_json_object_and_succeeds_when_nothing_is_lost() {
     assert_eq!(summary["sent"]["sent"], 3_000, "{summary}");
     assert_eq!(summary["audit"]["delivered"], 2_700, "{summary}");
     assert_eq!(summary["batches_in_error"], 0, "{summary}");
+    assert_eq!(summary["sink"]["kind"], "file", "{summary}");
     let batches = &summary["audit"]["batches"]["count"];
     assert_eq!(summary["latency"]["all"]["batches"], *batches, "{summary}");
     let share = &summary["cost"]["per_unique"];
@@ -134,7 +136,7 @@ async fn a_command_line_that_makes_no_sense_is_refused_with_its_reason() {
     let template = directory.path().join("template.yaml");
     std::fs::write(&template, "Description: nothing").expect("it can be written");
     let template = template.to_str().expect("paths here are text");
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 15] = [
         (&["--no-such-flag"], "--no-such-flag"),
         (&["no-such-command"], "no-such-command"),
         (&["--messages", "some"], "some"),
@@ -146,6 +148,13 @@ async fn a_command_line_that_makes_no_sense_is_refused_with_its_reason() {
         (&["--out", taken], "is not empty"),
         (&["--template", "/no/such/file"], "--template /no/such/file"),
         (&["--template", template], "there are no `Resources`"),
+        (&["--sink", "tape"], "tape"),
+        (&["--sink-error-rate", "0.1"], "--sink file"),
+        (
+            &["--sink", "http", "--sink-error-rate", "10"],
+            "not a share from 0 to 1",
+        ),
+        (&["--sink", "s3", "--sink-down", "1"], "--sink-down"),
     ];
     for (arguments, words) in cases {
         let (code, out, err) = local(arguments).await;
@@ -163,4 +172,7 @@ async fn a_command_line_that_makes_no_sense_is_refused_with_its_reason() {
     let (code, _, err) = local(&["--env", "SINK=log:"]).await;
     assert_eq!(code, Some(EXIT_NOTHING_TO_SAY));
     assert!(err.contains("`SINK` is set"), "{err}");
+    let (code, _, err) = local(&["serve", "--sink", "s3", "--env", "SINK=log:"]).await;
+    assert_eq!(code, Some(EXIT_NOTHING_TO_SAY));
+    assert!(err.contains("`SINK=log:` is set as well"), "{err}");
 }

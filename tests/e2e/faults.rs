@@ -125,6 +125,7 @@ async fn an_aggregator_killed_as_it_opens_a_batch_loses_and_repeats_nothing() {
     setup.options.faults.kill_at = vec![KillAt {
         text: "batch opened".to_owned(),
         percent: percent(50),
+        kills_max: None,
     }];
     let rig = setup.start().await;
     let report = burst_through(&rig, 3_000).await;

@@ -20,5 +20,6 @@ mod kills;
 mod output;
 mod rig;
 mod sink;
+mod sinks;
 mod tables;
 mod tickets;

@@ -9,6 +9,7 @@ use loadgen::{Plan, PlanConfig, SendOptions};
 use local::faults::FaultOptions;
 use local::lambda::{EnvironmentState, Function, LogLine};
 use local::options::StackOptions;
+use local::sink::SinkKind;
 use local::sqs::{Depth, Message};
 use local::stack::{
     BATCH_DEAD_LETTER_QUEUE, BATCH_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE,
@@ -54,6 +55,7 @@ impl Setup {
             variables: variables
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
+            sink: SinkKind::File,
             out: None,
             batch_size: 10_000,
             aggregators: 2,

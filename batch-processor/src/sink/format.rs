@@ -1,123 +1,401 @@
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use serde::Serialize;
+use shared::ids::{EventId, Seq};
+use shared::json::push_text;
+use shared::ports::StoredEvent;
 
 use super::Part;
+use super::columns::{Body, Column, FixedColumn};
+use super::csv;
 
 /// What a part looks like at its sink: `SINK_FORMAT`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     /// One JSON object a line, the body as a string in it.
     Envelope,
     /// The bodies alone, one a line.
     Body,
-}
-
-/// Why a part could not be written.
-#[derive(Debug, thiserror::Error)]
-pub enum RenderError {
-    /// A body that does not fit the format.
-    #[error(
-        "body of event `{event_id}` (seq {seq}) has a line break, which `SINK_FORMAT=body` cannot carry; \
-         `envelope` can"
-    )]
-    LineBreak {
-        /// Whose body.
-        event_id: String,
-        /// Its position.
-        seq: u32,
+    /// Columns, as RFC 4180 quotes them.
+    Csv {
+        /// What is in them.
+        columns: Arc<[Column]>,
+        /// Whether the first line has their names.
+        header: bool,
     },
-    /// The writer failed.
-    #[error(transparent)]
-    Write(#[from] io::Error),
+    /// Columns of so many characters, without anything between them.
+    FixedWidth(Arc<[FixedColumn]>),
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Envelope<'a> {
-    batch_id: &'a str,
-    part: usize,
-    seq: u32,
-    event_id: &'a str,
-    sqs_message_id: &'a str,
-    source: &'a str,
-    sent_at: u64,
-    body: &'a str,
+/// A record that its format cannot carry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("event `{event_id}` (seq {seq}): {reason}")]
+pub struct Reject {
+    /// Its position in the batch.
+    pub seq: Seq,
+    /// The event.
+    pub event_id: EventId,
+    /// Why.
+    #[source]
+    pub reason: RejectReason,
+}
+
+/// Why a format cannot carry a record; the same record has the same reason every time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RejectReason {
+    /// It would be two records.
+    #[error("body has a line break, which `SINK_FORMAT=body` cannot carry; `envelope` can")]
+    LineBreak,
+    /// A column is an expression over JSON.
+    #[error("body is not JSON: {message}")]
+    NotJson {
+        /// What the parser says.
+        message: String,
+    },
+    /// An expression fails on this body.
+    #[error("column `{column}`: `{expression}` cannot be evaluated: {message}")]
+    Evaluation {
+        /// Name of the column.
+        column: String,
+        /// Its expression.
+        expression: String,
+        /// Why.
+        message: String,
+    },
+    /// A number that may have lost digits when it was read.
+    #[error(
+        "column `{column}`: the number does not fit 64 bits; as a string it would be kept as it is"
+    )]
+    NumberTooLarge {
+        /// Name of the column.
+        column: String,
+    },
+    /// More than the column takes.
+    #[error(
+        "column `{column}`: the value has `{length}` characters, the column a width of `{width}`"
+    )]
+    TooWide {
+        /// Name of the column.
+        column: String,
+        /// Characters of the value.
+        length: usize,
+        /// Characters of the column.
+        width: usize,
+    },
+    /// It would be two lines.
+    #[error(
+        "column `{column}`: the value has a line break (`{length}` characters, the column a width of `{width}`)"
+    )]
+    ColumnLineBreak {
+        /// Name of the column.
+        column: String,
+        /// Characters of the value.
+        length: usize,
+        /// Characters of the column.
+        width: usize,
+    },
 }
 
 impl Format {
     /// The extension of a file in this format.
-    pub const fn extension(self) -> &'static str {
+    pub const fn extension(&self) -> &'static str {
         match self {
             Format::Envelope => "jsonl",
-            Format::Body => "txt",
+            Format::Body | Format::FixedWidth(_) => "txt",
+            Format::Csv { .. } => "csv",
         }
     }
 
-    /// Writes a part. The same part is the same bytes, every time.
+    /// As `SINK_FORMAT` names it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Format::Envelope => "envelope",
+            Format::Body => "body",
+            Format::Csv { .. } => "csv",
+            Format::FixedWidth(_) => "fixed-width",
+        }
+    }
+
+    /// The media type.
+    pub const fn content_type(&self) -> &'static str {
+        match self {
+            Format::Envelope => "application/x-ndjson",
+            Format::Body | Format::FixedWidth(_) => "text/plain; charset=utf-8",
+            Format::Csv { header: true, .. } => "text/csv; charset=utf-8; header=present",
+            Format::Csv { header: false, .. } => "text/csv; charset=utf-8; header=absent",
+        }
+    }
+
+    /// Whether there are records that it cannot carry.
+    pub const fn rejects(&self) -> bool {
+        match self {
+            Format::Envelope => false,
+            Format::Body | Format::Csv { .. } | Format::FixedWidth(_) => true,
+        }
+    }
+
+    /// Writes a part, less what the format cannot carry: that it answers. The same part is the same bytes and the same
+    /// rejects, every time.
     ///
     /// # Errors
-    /// [`RenderError`]; a line break is for good, a failing writer may recover.
-    pub fn write(self, part: &Part, to: &mut impl Write) -> Result<(), RenderError> {
-        let batch_id = part.batch_id.to_string();
+    /// The writer's.
+    pub fn write(&self, part: &Part, to: &mut impl Write) -> io::Result<Vec<Reject>> {
+        let mut rejects = Vec::new();
+        let mut line = Vec::new();
+        if let Format::Csv {
+            columns,
+            header: true,
+        } = self
+        {
+            csv::push_record(&mut line, columns.iter().map(|column| column.name.as_str()));
+            to.write_all(&line)?;
+        }
         for item in &part.items {
-            match self {
-                Format::Envelope => {
-                    let envelope = Envelope {
-                        batch_id: &batch_id,
-                        part: part.number,
-                        seq: item.seq,
-                        event_id: item.event_id.as_str(),
-                        sqs_message_id: item.sqs_message_id.as_str(),
-                        source: item.source.as_str(),
-                        sent_at: item.sent_at.as_ms(),
-                        body: &item.body,
-                    };
-                    serde_json::to_writer(&mut *to, &envelope).map_err(io::Error::from)?;
-                }
-                Format::Body if item.body.contains(['\n', '\r']) => {
-                    return Err(RenderError::LineBreak {
-                        event_id: item.event_id.to_string(),
-                        seq: item.seq,
-                    });
-                }
-                Format::Body => to.write_all(item.body.as_bytes())?,
+            line.clear();
+            match self.push(&mut line, part, item) {
+                Ok(()) => to.write_all(&line)?,
+                Err(reason) => rejects.push(Reject {
+                    seq: item.seq,
+                    event_id: item.event_id.clone(),
+                    reason,
+                }),
             }
-            to.write_all(b"\n")?;
+        }
+        Ok(rejects)
+    }
+
+    /// One record with its line break; what was pushed before an error is worth nothing.
+    fn push(
+        &self,
+        line: &mut Vec<u8>,
+        part: &Part,
+        item: &StoredEvent,
+    ) -> Result<(), RejectReason> {
+        match self {
+            Format::Envelope => {
+                push_envelope(line, part, item);
+                line.extend_from_slice(b"}\n");
+            }
+            Format::Body if item.body.contains(['\n', '\r']) => {
+                return Err(RejectReason::LineBreak);
+            }
+            Format::Body => {
+                line.extend_from_slice(item.body.as_bytes());
+                line.push(b'\n');
+            }
+            Format::Csv { columns, .. } => {
+                let mut body = Body::of(item);
+                let fields: Result<Vec<_>, RejectReason> = columns
+                    .iter()
+                    .map(|column| column.text(part, item, &mut body))
+                    .collect();
+                csv::push_record(line, fields?.iter().map(AsRef::as_ref));
+            }
+            Format::FixedWidth(columns) => {
+                let mut body = Body::of(item);
+                for column in columns.iter() {
+                    column.push(line, part, item, &mut body)?;
+                }
+                line.push(b'\n');
+            }
         }
         Ok(())
     }
 }
 
+/// Writes the reject list of a part: its records as envelopes, each with the `reason`.
+///
+/// # Errors
+/// The writer's.
+pub fn write_rejects(part: &Part, rejects: &[Reject], to: &mut impl Write) -> io::Result<()> {
+    let mut line = Vec::new();
+    for reject in rejects {
+        let Ok(index) = part
+            .items
+            .binary_search_by_key(&reject.seq, |item| item.seq)
+        else {
+            let words = format!("{reject} is of another part than {}", part.key());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+        };
+        line.clear();
+        push_envelope(&mut line, part, &part.items[index]);
+        line.extend_from_slice(b",\"reason\":");
+        push_text(&mut line, &reject.reason.to_string());
+        line.extend_from_slice(b"}\n");
+        to.write_all(&line)?;
+    }
+    Ok(())
+}
+
+/// An envelope but for its end.
+fn push_envelope(line: &mut Vec<u8>, part: &Part, item: &StoredEvent) {
+    let texts = [
+        ("eventId", item.event_id.as_str()),
+        ("sqsMessageId", item.sqs_message_id.as_str()),
+        ("source", item.source.as_str()),
+    ];
+    // Into memory: it cannot fail.
+    let _ = write!(
+        line,
+        "{{\"batchId\":\"{}\",\"part\":{},\"seq\":{}",
+        part.batch_id, part.number, item.seq
+    );
+    for (name, text) in texts {
+        let _ = write!(line, ",\"{name}\":");
+        push_text(line, text);
+    }
+    let _ = write!(line, ",\"sentAt\":{},\"body\":", item.sent_at.as_ms());
+    push_text(line, &item.body);
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::columns::Columns;
     use super::super::tests_support::part;
     use super::*;
 
-    fn written(format: Format, bodies: &[&str]) -> Result<String, RenderError> {
+    fn written(format: &Format, bodies: &[&str]) -> (String, Vec<String>) {
         let mut bytes = Vec::new();
-        format.write(&part(2, bodies), &mut bytes)?;
-        Ok(String::from_utf8(bytes).unwrap())
+        let rejects = format.write(&part(2, bodies), &mut bytes).unwrap();
+        let rejects = rejects.iter().map(ToString::to_string).collect();
+        (String::from_utf8(bytes).unwrap(), rejects)
     }
+
+    fn csv(columns: &str, header: bool) -> Format {
+        let columns: Columns = columns.parse().unwrap();
+        Format::Csv {
+            columns: columns.csv(),
+            header,
+        }
+    }
+
+    fn fixed_width(columns: &str) -> Format {
+        let columns: Columns = columns.parse().unwrap();
+        Format::FixedWidth(columns.fixed_width().unwrap())
+    }
+
+    const ENVELOPE: &str = concat!(
+        r#"{"batchId":"0190163d-8694-739b-aea5-966c26f8ad91","part":2,"seq":0,"eventId":"e0","#,
+        r#""sqsMessageId":"m0","source":"arn:q","sentAt":7,"body":"{\"a\":1}\n""#,
+    );
 
     #[test]
     fn an_envelope_names_everything_and_carries_the_body_as_a_string() {
-        assert_eq!(
-            written(Format::Envelope, &["{\"a\":1}\n"]).unwrap(),
-            concat!(
-                r#"{"batchId":"0190163d-8694-739b-aea5-966c26f8ad91","part":2,"seq":0,"eventId":"e0","#,
-                r#""sqsMessageId":"m0","source":"arn:q","sentAt":7,"body":"{\"a\":1}\n"}"#,
-                "\n"
-            )
+        let (text, rejects) = written(&Format::Envelope, &["{\"a\":1}\n"]);
+        assert_eq!(text, format!("{ENVELOPE}}}\n"));
+        assert!(rejects.is_empty());
+    }
+
+    #[test]
+    fn bodies_stand_alone_one_a_line_and_a_line_break_is_rejected_by_name() {
+        assert_eq!(written(&Format::Body, &["a", "b"]).0, "a\nb\n");
+        let (text, rejects) = written(&Format::Body, &["a", "b\nc", "d\r", "e"]);
+        assert_eq!(text, "a\ne\n", "the others are written");
+        assert_eq!(rejects.len(), 2);
+        assert!(
+            rejects[0].starts_with("event `e1` (seq 1): body has a line break"),
+            "{rejects:?}"
         );
     }
 
     #[test]
-    fn bodies_stand_alone_one_a_line_and_a_line_break_is_refused_by_name() {
-        assert_eq!(written(Format::Body, &["a", "b"]).unwrap(), "a\nb\n");
-        let error = written(Format::Body, &["a", "b\nc"])
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("event `e1` (seq 1)"), "{error}");
+    fn a_reject_list_is_the_envelope_with_the_reason() {
+        let part = part(2, &["{\"a\":1}\n", "b"]);
+        let rejects = Format::Body.write(&part, &mut io::sink()).unwrap();
+        let mut list = Vec::new();
+        write_rejects(&part, &rejects, &mut list).unwrap();
+        assert_eq!(
+            String::from_utf8(list).unwrap(),
+            format!("{ENVELOPE},\"reason\":\"{}\"}}\n", RejectReason::LineBreak)
+        );
+    }
+
+    #[test]
+    fn columns_take_fields_of_the_envelope_and_what_expressions_find() {
+        let format = csv(
+            r#"[{"name":"event","field":"eventId"},{"name":"n, m","json":"n"},{"name":"list","json":"[n, s]"},
+                {"name":"s","json":"s"},{"name":"t","json":"t"},{"name":"key","field":"batchKey"}]"#,
+            true,
+        );
+        let (text, rejects) = written(
+            &format,
+            &[
+                r#"{"n":1.5,"s":"a \"b\"","t":true}"#,
+                "[]",
+                "no JSON",
+                r#"{"n":123456789012345678901234567890}"#,
+            ],
+        );
+        assert_eq!(
+            text,
+            concat!(
+                "event,\"n, m\",list,s,t,key\n",
+                "e0,1.5,\"[1.5,\"\"a \\\"\"b\\\"\"\"\"]\",\"a \"\"b\"\"\",true,\n",
+                "e1,,\"[null,null]\",,,\n",
+            )
+        );
+        assert!(
+            rejects[0].starts_with("event `e2` (seq 2): body is not JSON: "),
+            "{rejects:?}"
+        );
+        assert!(
+            rejects[1].contains("column `n, m`: the number does not fit 64 bits"),
+            "{rejects:?}"
+        );
+    }
+
+    #[test]
+    fn without_a_header_or_any_record_there_is_nothing() {
+        let columns = r#"[{"name":"a","json":"a"}]"#;
+        assert_eq!(written(&csv(columns, false), &["no JSON"]).0, "");
+        assert_eq!(written(&csv(columns, true), &["no JSON"]).0, "a\n");
+        assert_eq!(
+            written(&csv(columns, false), &["{}"]).0,
+            "\"\"\n",
+            "no blank line"
+        );
+    }
+
+    #[test]
+    fn an_expression_that_fails_on_a_body_rejects_that_record() {
+        let format = csv(r#"[{"name":"a","json":"abs(a)"}]"#, false);
+        let (text, rejects) = written(&format, &[r#"{"a":-1}"#, r#"{"a":"x"}"#]);
+        assert_eq!(text, "1\n");
+        assert!(
+            rejects[0].contains("(seq 1): column `a`: `abs(a)` cannot be evaluated: "),
+            "{rejects:?}"
+        );
+    }
+
+    #[test]
+    fn a_column_of_fixed_width_is_filled_and_never_overrun() {
+        let format = fixed_width(
+            r#"[{"name":"id","json":"id","width":4},{"name":"sum","json":"sum","width":6,"align":"right","pad":"0"},
+                {"name":"seq","field":"seq","width":2,"align":"right"}]"#,
+        );
+        let (text, rejects) = written(
+            &format,
+            &[
+                r#"{"id":"äö","sum":12}"#,
+                r#"{"id":"abcd","sum":123456}"#,
+                r#"{"id":"abcde","sum":1}"#,
+                r#"{"id":"a\nb"}"#,
+                "{}",
+            ],
+        );
+        assert_eq!(text, "äö  000012 0\nabcd123456 1\n    000000 4\n");
+        assert_eq!(
+            rejects,
+            [
+                "event `e2` (seq 2): column `id`: the value has `5` characters, the column a width of `4`",
+                "event `e3` (seq 3): column `id`: the value has a line break (`3` characters, the column a width of `4`)",
+            ]
+        );
+    }
+
+    #[test]
+    fn only_what_can_reject_says_so() {
+        assert!(!Format::Envelope.rejects());
+        assert!(Format::Body.rejects());
     }
 }

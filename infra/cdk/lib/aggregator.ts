@@ -10,7 +10,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
 import { resolve, type Values } from './parameters';
-import { grant, grantsOfSink } from './sink';
+import { grant, grantsOfRejects, grantsOfSink } from './sink';
 import { alarms, dashboard } from './watch';
 
 /** Longest retention of a queue. */
@@ -226,6 +226,7 @@ export class UniqueEventBatchAggregator extends Construct {
     return {
       ...this.variables(),
       QUARANTINE_SQS_URL: this.quarantineQueue.queueUrl,
+      OVERFLOW_BUCKET: values.overflowBucket,
       MAX_SECONDARY_BATCHING_WINDOW: `${values.maxSecondaryBatchingWindow}`,
       MAX_BATCH_SIZE: `${values.maxBatchSize}`,
       MAX_BATCH_BYTES: `${values.maxBatchBytes}`,
@@ -245,8 +246,14 @@ export class UniqueEventBatchAggregator extends Construct {
       ...this.variables(),
       DDB_BATCH_INDEX: BATCH_INDEX,
       VERIFY_DELAY: `${values.verifyDelay}`,
+      MAX_PART_BYTES: `${values.maxPartBytes}`,
       SINK: values.sink,
       SINK_FORMAT: values.sinkFormat,
+      SINK_COLUMNS: values.sinkColumns,
+      SINK_HEADER: values.sinkHeader,
+      SINK_COMPRESSION: values.sinkCompression,
+      SINK_TIMEOUT: `${values.sinkTimeout}`,
+      SINK_REJECTS: values.sinkRejects,
     };
   }
 
@@ -268,7 +275,7 @@ export class UniqueEventBatchAggregator extends Construct {
         this.lockTable.tableArn,
       ),
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
-      ...this.grantsOfBoth(logGroup),
+      ...this.grantsOfBoth(logGroup, 's3:PutObject'),
     ];
   }
 
@@ -289,14 +296,20 @@ export class UniqueEventBatchAggregator extends Construct {
       grant('FindClaims', ['dynamodb:Query'], `${this.lockTable.tableArn}/index/${BATCH_INDEX}`),
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
       grant('FindOverdueBatches', ['dynamodb:Query'], `${this.batchTable.tableArn}/index/${STATUS_INDEX}`),
-      ...this.grantsOfBoth(logGroup),
+      ...this.grantsOfBoth(logGroup, 's3:GetObject'),
       ...grantsOfSink(this, this.values.sink),
+      ...grantsOfRejects(this, this.values.sinkRejects),
     ];
   }
 
-  private grantsOfBoth(logGroup: logs.LogGroup): iam.PolicyStatement[] {
-    const { region, urlSuffix } = Stack.of(this);
+  private grantsOfBoth(logGroup: logs.LogGroup, onOverflow: string): iam.PolicyStatement[] {
+    const { partition, region, urlSuffix } = Stack.of(this);
     const grants = [grant('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], logGroup.logGroupArn)];
+    if (this.values.overflowBucket !== '') {
+      // The wildcard is the claim: <batchId>/<seq>. Deleted is what is released, or was put for a claim that another had made.
+      const bodies = `arn:${partition}:s3:::${this.values.overflowBucket}/*`;
+      grants.push(grant('Overflow', [onOverflow, 's3:DeleteObject'], bodies));
+    }
     if (this.key) {
       // Through SQS and DynamoDB alone. The wildcards stand for the variants of one action, which the services choose.
       const actions = ['kms:Decrypt', 'kms:Encrypt', 'kms:DescribeKey', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'];

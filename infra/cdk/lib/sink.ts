@@ -9,13 +9,20 @@ export function grant(sid: string, actions: string[], resource: string): iam.Pol
 
 /** What the batch processor may do where `sink` points, and nothing for sinks that need nothing of AWS. */
 export function grantsOfSink(scope: Construct, sink: string): iam.PolicyStatement[] {
-  if (sink.startsWith('s3://')) {
-    const place = sink.slice('s3://'.length);
-    // The wildcard is the batch: <prefix>/<batchId>/<part>. GetObject tells whether what is there is this part.
-    return [grant('DeliverToS3', ['s3:GetObject', 's3:PutObject'], `arn:${Stack.of(scope).partition}:s3:::${place}/*`)];
-  }
+  if (sink.startsWith('s3://')) return [grantOfPlace(scope, 'DeliverToS3', sink)];
   const service = sink.split(':')[2];
   if (service === 'states') return [grant('DeliverToStateMachine', ['states:StartExecution'], sink)];
   if (service === 'lambda') return [grant('DeliverToFunction', ['lambda:InvokeFunction'], sink)];
   return [];
+}
+
+/** What it may do where `rejects` points. */
+export function grantsOfRejects(scope: Construct, rejects: string): iam.PolicyStatement[] {
+  return rejects.startsWith('s3://') ? [grantOfPlace(scope, 'KeepRejectsInS3', rejects)] : [];
+}
+
+/** The wildcard is the batch: <prefix>/<batchId>/<part>. GetObject tells whether what is there is this part. */
+function grantOfPlace(scope: Construct, sid: string, uri: string): iam.PolicyStatement {
+  const place = uri.slice('s3://'.length);
+  return grant(sid, ['s3:GetObject', 's3:PutObject'], `arn:${Stack.of(scope).partition}:s3:::${place}/*`);
 }

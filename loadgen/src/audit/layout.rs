@@ -1,7 +1,9 @@
-//! Which files of a directory are parts: `<batchId>/<part>.<ext>`, parts numbered from 0.
+//! Which files of a directory tree are parts: `<batchId>/<part>.<ext>` at any depth, parts numbered from 0; and which are
+//! their reject lists, `<part>.rejects`.
 //!
 //! Hidden names and names ending in `.tmp` are writes that were not finished, by anyone's
-//! reckoning; they are passed over. Anything else that is not a part is reported as a stray.
+//! reckoning, and a `.manifest.json` tells of the part beside it; they are passed over. Any other
+//! file that is not a part is reported as a stray.
 
 use std::fs;
 use std::io;
@@ -15,6 +17,8 @@ pub(super) struct Batch {
     pub id: String,
     /// Part numbers and their files, in order.
     pub parts: Vec<(u64, PathBuf)>,
+    /// As `parts`, the reject lists.
+    pub rejects: Vec<(u64, PathBuf)>,
 }
 
 /// Names of one directory, sorted, less what was not finished.
@@ -31,20 +35,35 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, AuditError> {
             .file_name()
             .map(|name| name.as_encoded_bytes())
             .unwrap_or_default();
-        !name.starts_with(b".") && !name.ends_with(b".tmp")
+        let passed_over = [&b".tmp"[..], b".manifest.json"];
+        !name.starts_with(b".") && !passed_over.iter().any(|ending| name.ends_with(ending))
     });
     paths.sort();
     Ok(paths)
 }
 
-/// The directories that may hold batches, in order of their names; files beside them are strays.
+/// The directories that may hold batches, each before those in it, in order of their names; files
+/// beside the topmost are strays.
 pub(super) fn batch_dirs(
     dir: &Path,
     strays: &mut Vec<PathBuf>,
 ) -> Result<Vec<PathBuf>, AuditError> {
     let (dirs, files): (Vec<_>, Vec<_>) = entries(dir)?.into_iter().partition(|path| path.is_dir());
     strays.extend(files);
-    Ok(dirs)
+    let mut found = Vec::new();
+    for dir in dirs {
+        add_with_those_in_it(dir, &mut found)?;
+    }
+    Ok(found)
+}
+
+fn add_with_those_in_it(dir: PathBuf, found: &mut Vec<PathBuf>) -> Result<(), AuditError> {
+    let inside = entries(&dir)?;
+    found.push(dir);
+    for dir in inside.into_iter().filter(|path| path.is_dir()) {
+        add_with_those_in_it(dir, found)?;
+    }
+    Ok(())
 }
 
 /// The parts in one directory.
@@ -53,23 +72,29 @@ pub(super) fn batch(dir: &Path, strays: &mut Vec<PathBuf>) -> Result<Batch, Audi
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let mut parts = Vec::new();
-    for path in entries(dir)? {
-        match part_number(&path).filter(|_| path.is_file()) {
-            Some(part) => parts.push((part, path)),
-            None => strays.push(path),
-        }
+    let (mut parts, mut rejects) = (Vec::new(), Vec::new());
+    for path in entries(dir)?.into_iter().filter(|path| !path.is_dir()) {
+        let (list, part) = match part_number(&path) {
+            Some((part, "rejects")) => (&mut rejects, part),
+            Some((part, _)) => (&mut parts, part),
+            None => {
+                strays.push(path);
+                continue;
+            }
+        };
+        list.push((part, path));
     }
     parts.sort();
-    Ok(Batch { id, parts })
+    rejects.sort();
+    Ok(Batch { id, parts, rejects })
 }
 
-/// `3` of `3.jsonl`; also of `3.jsonl.gz`, which will then prove unreadable.
-fn part_number(path: &Path) -> Option<u64> {
-    let (stem, _) = path.file_name()?.to_str()?.split_once('.')?;
-    stem.bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| stem.parse().ok())?
+/// `3` and `jsonl.gz` of `3.jsonl.gz`.
+fn part_number(path: &Path) -> Option<(u64, &str)> {
+    let (stem, extension) = path.file_name()?.to_str()?.split_once('.')?;
+    let digits = stem.bytes().all(|byte| byte.is_ascii_digit());
+    let number = digits.then(|| stem.parse().ok())??;
+    Some((number, extension))
 }
 
 #[cfg(test)]
@@ -80,14 +105,19 @@ mod tests {
     fn parts_come_in_numeric_order_and_strays_are_told_apart() {
         let dir = tempfile::tempdir().unwrap();
         let batch_dir = dir.path().join("b1");
-        fs::create_dir_all(batch_dir.join("nested")).unwrap();
+        let nested = batch_dir.join("nested");
+        fs::create_dir_all(&nested).unwrap();
         for name in [
             "10.jsonl",
-            "9.jsonl",
+            "9.jsonl.gz",
+            "9.rejects",
+            "9.manifest.json",
             ".11.jsonl",
             "12.jsonl.tmp",
             "x.jsonl",
             "13",
+            "9.manifest.json",
+            "nested/7.csv",
         ] {
             fs::write(batch_dir.join(name), "").unwrap();
         }
@@ -96,7 +126,9 @@ mod tests {
 
         let mut strays = Vec::new();
         let dirs = batch_dirs(dir.path(), &mut strays).unwrap();
-        assert_eq!(dirs, [batch_dir.as_path()]);
+        assert_eq!(dirs, [batch_dir.as_path(), nested.as_path()]);
+        let inner = batch(&nested, &mut strays).unwrap();
+        assert_eq!((&*inner.id, inner.parts.len()), ("nested", 1));
         let batch = batch(&dirs[0], &mut strays).unwrap();
         assert_eq!(batch.id, "b1");
         assert_eq!(
@@ -107,10 +139,11 @@ mod tests {
                 .collect::<Vec<_>>(),
             [9, 10]
         );
+        assert_eq!(batch.rejects, [(9, batch_dir.join("9.rejects"))]);
         let names: Vec<_> = strays
             .iter()
             .map(|path| path.file_name().unwrap())
             .collect();
-        assert_eq!(names, ["notes.txt", "13", "nested", "x.jsonl"]);
+        assert_eq!(names, ["notes.txt", "13", "x.jsonl"]);
     }
 }

@@ -45,6 +45,9 @@ pub(super) struct Envelope<'a> {
     pub sqs_message_id: Cow<'a, str>,
     #[serde(borrow)]
     pub body: Cow<'a, str>,
+    /// In a reject list alone.
+    #[serde(borrow, default)]
+    pub reason: Option<Cow<'a, str>>,
 }
 
 /// Why a line is not sound.
@@ -62,6 +65,10 @@ pub(super) enum Corruption {
     Batch(String),
     #[error("the envelope says part `{0}`")]
     Part(u64),
+    #[error("rejected without a reason")]
+    NoReason,
+    #[error("cannot be decompressed from here on: {0}")]
+    Compression(String),
     #[error("seq `{seq}` follows seq `{last}`")]
     Seq { last: u64, seq: u64 },
     #[error("the envelope says event `{0}`")]

@@ -17,9 +17,11 @@ pub struct AuditReport {
     pub unique: u64,
     /// Lines of all parts, whatever they hold.
     pub lines: u64,
-    /// Lines that carry an event of the plan, sound or not: `sent` or `unique`, less `lost`, plus
-    /// `repeated`.
+    /// Lines that carry an event of the plan, sound or not: `sent` or `unique`, less `lost` and
+    /// `rejected`, plus `repeated`.
     pub delivered: u64,
+    /// As `delivered`, in the reject lists beside the parts.
+    pub rejected: u64,
     /// Deliveries that are owed and missing.
     pub lost: u64,
     /// How many of those the caller puts up with.

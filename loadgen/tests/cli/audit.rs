@@ -1,8 +1,10 @@
 //! `loadgen audit`: what it counts, and what it exits with.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
+use flate2::write::GzEncoder;
 use loadgen::{Plan, PlanConfig};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -221,6 +223,68 @@ fn unfinished_files_are_passed_over_and_strays_are_not() {
     let (code, report) = audit(dir.path(), &[]);
     assert_eq!((code, troubles(&report)), (1, [0, 0, 0, 1, 0]));
     assert_eq!(report["examples"]["corrupt"][0]["file"], "batch-0/readme");
+}
+
+#[test]
+fn rejected_events_are_neither_lost_nor_repeated_unless_they_are_delivered_too() {
+    let mut delivery = Delivery::unique();
+    let mut rejected: Vec<Value> = delivery
+        .lines(1, 0)
+        .drain(3..5)
+        .map(|line| serde_json::from_str(&line).unwrap())
+        .collect();
+    let dir = delivery.write();
+    let list = |rejected: &[Value]| {
+        let text: String = rejected.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(dir.path().join("batch-1/0.rejects"), text).unwrap();
+        audit(dir.path(), &[])
+    };
+    let (_, report) = list(&rejected);
+    assert_eq!(troubles(&report), [0, 0, 0, 2, 0], "no reasons: {report}");
+    for line in &mut rejected {
+        line["reason"] = json!("too wide");
+    }
+    let (code, report) = list(&rejected);
+    assert_eq!((code, troubles(&report)), (0, [0; 5]), "{report}");
+    assert_eq!(report["delivered"], 298);
+    assert_eq!(report["rejected"], 2);
+    assert_eq!(report["batches"]["sizes"], json!({"98": 1, "100": 2}));
+
+    let mut both: Value = serde_json::from_str(&delivery.lines(1, 0)[7]).unwrap();
+    both["reason"] = json!("too wide");
+    rejected.push(both);
+    let (code, report) = list(&rejected);
+    assert_eq!((code, troubles(&report)), (1, [0, 1, 0, 0, 0]), "{report}");
+    assert_eq!(
+        report["examples"]["repeated"][0]["file"],
+        "batch-1/0.rejects"
+    );
+}
+
+#[test]
+fn compressed_parts_are_read_and_broken_ones_are_corrupt() {
+    let dir = Delivery::unique().write();
+    let batch = dir.path().join("batch-0");
+    let [zstd, gzip] = ["0.jsonl", "1.jsonl"].map(|name| fs::read(batch.join(name)).unwrap());
+    fs::write(
+        batch.join("0.jsonl.zst"),
+        zstd::encode_all(&zstd[..], 3).unwrap(),
+    )
+    .unwrap();
+    let mut to = GzEncoder::new(Vec::new(), flate2::Compression::default());
+    to.write_all(&gzip).unwrap();
+    let gzip = to.finish().unwrap();
+    fs::write(batch.join("1.jsonl.gz"), &gzip).unwrap();
+    fs::remove_file(batch.join("0.jsonl")).unwrap();
+    fs::remove_file(batch.join("1.jsonl")).unwrap();
+    fs::write(batch.join("0.manifest.json"), "{}").unwrap();
+    let (code, report) = audit(dir.path(), &[]);
+    assert_eq!((code, troubles(&report)), (0, [0; 5]), "{report}");
+    fs::write(batch.join("1.jsonl.gz"), &gzip[..gzip.len() / 2]).unwrap();
+    let (code, report) = audit(dir.path(), &[]);
+    assert_eq!((code, &report["corrupt"]), (1, &json!(1)), "{report}");
+    let why = report["examples"]["corrupt"][0]["why"].as_str().unwrap();
+    assert!(why.starts_with("cannot be decompressed"), "{why}");
 }
 
 #[test]

@@ -78,7 +78,9 @@ impl Kills {
         for line in &self.at {
             if text.contains(&line.at.text) {
                 line.lines.add(1);
-                if line.draws.strikes(line.at.percent) && !kill {
+                let strikes = line.draws.strikes(line.at.percent);
+                let spent = |kills_max| line.killed.get() >= kills_max;
+                if strikes && !kill && !line.at.kills_max.is_some_and(spent) {
                     line.killed.add(1);
                     kill = true;
                 }
@@ -126,6 +128,7 @@ mod tests {
         let kill_at = |text: &str, percent: &str| KillAt {
             text: text.to_owned(),
             percent: percent.parse().unwrap(),
+            kills_max: Some(1),
         };
         let options = FaultOptions {
             kill_at: vec![kill_at("part frozen", "100"), kill_at("batch", "0")],
@@ -134,7 +137,8 @@ mod tests {
         let kills = Kills::new(&options, "f").unwrap();
         assert!(kills.at_line(" INFO part frozen batch_id=1"));
         assert!(!kills.at_line(" INFO batch leased"));
-        assert_eq!(kills.at_counts(0), (1, 1));
-        assert_eq!(kills.at_counts(1), (2, 0));
+        assert!(!kills.at_line(" INFO part frozen batch_id=2"));
+        assert_eq!(kills.at_counts(0), (2, 1));
+        assert_eq!(kills.at_counts(1), (3, 0));
     }
 }

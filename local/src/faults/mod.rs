@@ -9,10 +9,11 @@
 //! | `tables` | the lock table's faults: `index` (its lag) and `limits` (units a second for each key) |
 //! | `kills` | SIGKILL, at a random moment or at a line of the log |
 //! | `sink` | a directory that cannot be written to |
+//! | `sink_errors` | deliveries that fail at the sink's end |
 //! | `report` | how often each struck |
 //!
-//! Requests are struck in the proxies (`crate::proxy`) in front of DynamoDB and of the functions' queues. Repeated
-//! deliveries are the queue server's own (`sqs::Repeats`).
+//! Requests are struck in the proxies (`crate::proxy`) in front of DynamoDB, of the functions' queues and of what stands
+//! in for sinks. Repeated deliveries are the queue server's own (`sqs::Repeats`), failing ones the sinks'.
 //!
 //! The draws are the same for the same seed; what they strike depends on the order in which requests and lines come,
 //! which no seed decides.
@@ -26,6 +27,7 @@ mod replies;
 mod report;
 mod requests;
 mod sink;
+mod sink_errors;
 mod tables;
 
 pub use draws::{Draws, Percent};
@@ -34,9 +36,11 @@ pub use options::{FaultArgs, FaultOptions, KillAt};
 pub(crate) use replies::{Fate, STALL};
 pub use report::{
     FaultReport, IndexLagReport, KillAtReport, LostRepliesReport, PartitionLimitReport,
-    RequestErrorsReport,
+    RequestErrorsReport, SinkErrorsReport,
 };
 pub use sink::SinkDown;
+pub(crate) use sink_errors::Delivery;
+pub use sink_errors::SinkErrors;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,6 +79,7 @@ pub struct Faults {
     batch_processor_kills: Option<Arc<Kills>>,
     repeated: Arc<Counter>,
     sink_refusals: Counter,
+    sink_errors: Arc<SinkErrors>,
 }
 
 impl Faults {
@@ -89,6 +94,7 @@ impl Faults {
             batch_processor_kills: Kills::new(options, "batch-processor").map(Arc::new),
             repeated: Arc::default(),
             sink_refusals: Counter::default(),
+            sink_errors: Arc::new(SinkErrors::new(options)),
         }
     }
 
@@ -100,12 +106,17 @@ impl Faults {
         }
     }
 
-    /// What strikes the functions' requests to the queues.
-    pub fn on_sqs(&self) -> Strikes {
+    /// What strikes the functions' requests to the queues, and to a sink.
+    pub fn on_requests(&self) -> Strikes {
         Strikes {
             requests: Arc::clone(&self.requests),
             tables: None,
         }
+    }
+
+    /// What has deliveries fail at the sink's end.
+    pub fn sink_errors(&self) -> Arc<SinkErrors> {
+        Arc::clone(&self.sink_errors)
     }
 
     /// What kills the environments of the aggregator.
@@ -170,6 +181,7 @@ impl Faults {
                 .then(|| kills().map(|kills| kills.random_count()).sum()),
             kill_at: kill_at.collect(),
             tickets_refused_by_sink: options.sink_down.map(|_| self.sink_refusals.get()),
+            sink_errors: (!options.sink_error_rate.is_zero()).then(|| self.sink_errors.report()),
         })
     }
 }

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::draws::Percent;
+use super::sink_errors::share;
 
 /// Flags of the faults. None of them is on by default, and then nothing stands in the way of a request.
 #[derive(Args, Clone, Debug)]
@@ -38,6 +39,9 @@ pub struct FaultArgs {
     /// The file sink cannot be written to for so long from the start
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     sink_down: f64,
+    /// Share of the deliveries that the sinks `s3` and `http` answer with 503, 0 to 1; half of them having stored the part
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    sink_error_rate: Percent,
 }
 
 /// A line of the log at which environments are killed.
@@ -47,6 +51,8 @@ pub struct KillAt {
     pub text: String,
     /// How often such a line kills.
     pub percent: Percent,
+    /// Kills after which such lines kill no more.
+    pub kills_max: Option<u64>,
 }
 
 /// The faults that are on. The default is none.
@@ -70,6 +76,8 @@ pub struct FaultOptions {
     pub kill_at: Vec<KillAt>,
     /// How long the sink is down.
     pub sink_down: Option<Duration>,
+    /// Deliveries that fail at the sink's end.
+    pub sink_error_rate: Percent,
 }
 
 impl FaultOptions {
@@ -82,6 +90,7 @@ impl FaultOptions {
             || !self.kills.is_zero()
             || !self.kill_at.is_empty()
             || self.sink_down.is_some()
+            || !self.sink_error_rate.is_zero()
     }
 
     /// Whether any request may be struck, whatever it asks.
@@ -91,6 +100,16 @@ impl FaultOptions {
 }
 
 impl FaultArgs {
+    /// Whether deliveries are to fail at the sink's end.
+    pub(crate) fn sink_errors(&self) -> bool {
+        !self.sink_error_rate.is_zero()
+    }
+
+    /// Whether the file sink is to be down.
+    pub(crate) fn sink_down(&self) -> bool {
+        self.sink_down != 0.0
+    }
+
     /// Checks the flags.
     ///
     /// # Errors
@@ -113,6 +132,7 @@ impl FaultArgs {
                 .map(|text| kill_at(text))
                 .collect::<anyhow::Result<_>>()?,
             sink_down: duration("--sink-down", self.sink_down)?,
+            sink_error_rate: self.sink_error_rate,
         })
     }
 }
@@ -134,6 +154,7 @@ fn kill_at(argument: &str) -> anyhow::Result<KillAt> {
     Ok(KillAt {
         text: text.to_owned(),
         percent,
+        kills_max: None,
     })
 }
 
@@ -144,7 +165,7 @@ mod tests {
     #[test]
     fn a_line_that_kills_may_hold_a_colon_and_a_probability() {
         let parsed = |text| {
-            let KillAt { text, percent } = kill_at(text).unwrap();
+            let KillAt { text, percent, .. } = kill_at(text).unwrap();
             (text, percent)
         };
         let twenty = "20".parse().unwrap();

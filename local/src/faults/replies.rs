@@ -8,7 +8,8 @@ use super::options::FaultOptions;
 use super::report::{LostRepliesReport, RequestErrorsReport};
 use crate::proxy::{Reply, Service};
 
-/// Longer than any caller waits for one attempt (`ATTEMPT_TIMEOUT_MAX`).
+/// Longer than any caller of tables and queues waits for one attempt (`ATTEMPT_TIMEOUT_MAX`). One of a sink that waits
+/// longer sees its connection closed.
 pub(crate) const STALL: Duration = Duration::from_millis(2_000);
 const _: () = assert!(STALL.as_millis() > shared::limits::ATTEMPT_TIMEOUT_MAX.as_millis());
 
@@ -114,6 +115,14 @@ impl RequestFaults {
                 "com.amazonaws.sqs#RequestThrottled",
                 "The request was denied due to request throttling.",
             ),
+            (Service::S3, false) => {
+                Reply::s3_error(500, "InternalError", "We encountered an internal error.")
+            }
+            (Service::S3, true) => {
+                Reply::s3_error(503, "SlowDown", "Please reduce your request rate.")
+            }
+            (Service::Http, false) => Reply::bare(500),
+            (Service::Http, true) => Reply::bare(429),
         })
     }
 }

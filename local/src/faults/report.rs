@@ -25,6 +25,8 @@ pub struct FaultReport {
     pub kill_at: Vec<KillAtReport>,
     /// Tickets given back because the sink was down.
     pub tickets_refused_by_sink: Option<u64>,
+    /// Deliveries that failed at the sink's end.
+    pub sink_errors: Option<SinkErrorsReport>,
 }
 
 /// What lag did to queries of the index.
@@ -67,6 +69,15 @@ pub struct RequestErrorsReport {
     pub server_errors: u64,
     /// With a throttling error.
     pub throttled: u64,
+}
+
+/// Deliveries that failed at the sink's end.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SinkErrorsReport {
+    /// With nothing stored.
+    pub before: u64,
+    /// Having been stored.
+    pub after: u64,
 }
 
 /// Environments killed at a line of their log.
@@ -134,6 +145,15 @@ impl fmt::Display for FaultReport {
         }
         if let Some(refused) = self.tickets_refused_by_sink {
             writeln!(f, "  sink down             {refused} tickets given back")?;
+        }
+        if let Some(errors) = self.sink_errors {
+            writeln!(
+                f,
+                "  sink errors           {} deliveries: {} refused, {} stored and called refused",
+                errors.before + errors.after,
+                errors.before,
+                errors.after
+            )?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The meter: what goes from the functions to DynamoDB and to the queues, added up on its way.
+//! The meter: what goes from the functions to DynamoDB, to the queues and to a sink, added up on its way.
 //!
 //! It stands behind the faults, where requests reach the service: what a fault refused, whole or as a member of a
 //! batch, was never charged, and what was applied although its reply was lost was.
@@ -95,7 +95,7 @@ impl Meter {
             Service::DynamoDb if kind(operation).is_some() => {
                 asking(&body).map_or(body, Bytes::from)
             }
-            Service::DynamoDb | Service::Sqs => body,
+            Service::DynamoDb | Service::Sqs | Service::S3 | Service::Http => body,
         }
     }
 

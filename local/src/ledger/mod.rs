@@ -8,8 +8,9 @@
 //! | `claims` | which batches a request claims into, for the latencies |
 //! | `prices` | the list prices, with their sources |
 //!
-//! Not in it: what producers send, logs and metrics, the schedule, the sink, storage, backups, alarms, data transfer, and
-//! polls of queues that are empty for long. Seconds are this machine's, with its stand-ins for neighbours.
+//! Not in it: what producers send, logs and metrics, the schedule, the sink (its requests are counted, not priced),
+//! storage, backups, alarms, data transfer, and polls of queues that are empty for long. Seconds are this machine's, with
+//! its stand-ins for neighbours.
 
 mod capacity;
 mod claims;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -14,6 +15,8 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::errors::DYNAMODB;
+use crate::compression::decompress;
+use crate::json::push_text;
 use crate::ports::PortError;
 use crate::time::Timestamp;
 
@@ -48,6 +51,12 @@ pub(super) struct Bytes(Vec<u8>);
 /// One item, or one map within an item. It has a handful of attributes, so looking one up is looking through them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Item<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
+
+/// What an item says of a body.
+pub(super) enum StoredBody<'a> {
+    Here(Arc<str>),
+    Elsewhere(Item<'a>),
+}
 
 /// A text, borrowed where it can be: a `Cow` alone never is.
 #[derive(Deserialize)]
@@ -107,6 +116,21 @@ impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
 
         deserializer.deserialize_map(Attributes)
     }
+}
+
+/// Writes a value as JSON.
+pub(super) fn push_value(to: &mut Vec<u8>, value: &Value<'_>) {
+    let (kind, text) = match value {
+        Value::S(text) => ("{\"S\":", text),
+        Value::N(number) => ("{\"N\":", number),
+        other => {
+            // Text keys and plain data into memory: nothing of it can fail.
+            return serde_json::to_writer(to, other).expect("a value is JSON");
+        }
+    };
+    to.extend_from_slice(kind.as_bytes());
+    push_text(to, text);
+    to.push(b'}');
 }
 
 impl Serialize for Bytes {
@@ -334,6 +358,23 @@ impl<'a> StoredItem<'a> {
             None => Ok(None),
             Some(Value::S(text)) => Ok(Some(text)),
             Some(_) => Err(self.malformed(attribute, "is not a text")),
+        }
+    }
+
+    /// A text, which may be compressed, or a map that says where it is.
+    pub(super) fn body(
+        &mut self,
+        attribute: &str,
+    ) -> Result<Option<StoredBody<'a>>, MalformedItem> {
+        match self.item.take(attribute) {
+            None => Ok(None),
+            Some(Value::S(text)) => Ok(Some(StoredBody::Here(text.into()))),
+            Some(Value::B(Bytes(bytes))) => match decompress(&bytes) {
+                Ok(text) => Ok(Some(StoredBody::Here(text.into()))),
+                Err(error) => Err(self.malformed(attribute, error)),
+            },
+            Some(Value::M(fields)) => Ok(Some(StoredBody::Elsewhere(fields))),
+            Some(_) => Err(self.malformed(attribute, "is not a text, nor bytes, nor a map")),
         }
     }
 

@@ -12,6 +12,8 @@ use crate::ports::PortError;
 pub(super) const DYNAMODB: &str = "DynamoDB";
 /// As [`PortError`] names it.
 pub(super) const SQS: &str = "SQS";
+/// As [`PortError`] names it.
+pub(super) const S3: &str = "S3";
 
 /// What a service's error code says about the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub(super) enum Meaning {
 
 /// Judges the error code of a whole request, of a PartiQL batch's member, or of an SQS batch's entry.
 ///
-/// Sources: botocore `dynamodb` and `sqs` service models (2026-08).
+/// Sources: botocore `dynamodb`, `sqs` and `s3` service models (2026-08).
 pub(super) fn meaning(code: &str, status: Option<u16>) -> Meaning {
     match code.rsplit('.').next().unwrap_or(code) {
         "ThrottlingException"
@@ -38,6 +40,7 @@ pub(super) fn meaning(code: &str, status: Option<u16>) -> Meaning {
         | "RequestThrottled"
         | "RequestThrottledException"
         | "KmsThrottled"
+        | "SlowDown"
         | "TooManyRequestsException" => Meaning::Throttled,
         // Nothing in this system writes these tables by transactions, so whoever does is unknown, and with it what
         // the item will look like afterwards: whoever asked reads it again.
@@ -105,7 +108,7 @@ where
 }
 
 /// An error and its causes, each said once.
-fn chain(error: &dyn Error) -> String {
+pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

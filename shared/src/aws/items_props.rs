@@ -12,7 +12,7 @@ use super::lock_items::{
 use crate::ids::{BatchId, BodyHash, Seat, Seq};
 use crate::ports::{IndexEntry, StoredEvent};
 use crate::protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
-use crate::protocol::claim::{Candidate, Claim, LockItem, LockState};
+use crate::protocol::claim::{Candidate, Claim, LockItem, LockState, Overflow};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -46,29 +46,43 @@ fn claims() -> impl Strategy<Value = Claim> {
     let candidate = (
         id(),
         id(),
-        text(0..=100),
+        // Once it is a small item as it is, thirty times it is a large one that compression makes smaller.
+        (text(0..=100), prop::sample::select(vec![1, 30]))
+            .prop_map(|(text, times)| text.repeat(times)),
         id(),
         time(),
         prop::option::of(text(0..=50)),
     );
     let seat = (batch_ids(), any::<Seq>(), 1..=100_u16);
     let past = prop::collection::btree_map(id(), time(), 0..4);
-    (candidate, seat, past).prop_map(|(candidate, (batch, seq, shards), past)| {
-        let (event_id, sqs_message_id, body, source, sent_at, attributes) = candidate;
-        Claim {
-            candidate: Candidate {
-                event_id,
-                sqs_message_id,
-                body_hash: BodyHash::of(body.as_bytes()),
-                body: body.into(),
-                source,
-                sent_at,
-                attributes: attributes.map(Into::into),
-            },
-            seat: Seat { batch, seq, shards },
-            past,
-        }
-    })
+    let overflow = (text(1..=20), text(1..=20), any::<u64>());
+    let overflow = overflow.prop_map(|(bucket, key, bytes)| Overflow {
+        bucket: bucket.into(),
+        key,
+        bytes,
+    });
+    let overflow = prop::option::of(overflow);
+    (candidate, seat, overflow, past).prop_map(
+        |(candidate, (batch, seq, shards), overflow, past)| {
+            let (event_id, sqs_message_id, body, source, sent_at, attributes) = candidate;
+            Claim {
+                candidate: Candidate {
+                    event_id,
+                    sqs_message_id,
+                    body_hash: BodyHash::of(body.as_bytes()),
+                    body: body.into(),
+                    compressed: None,
+                    source,
+                    sent_at,
+                    attributes: attributes.map(Into::into),
+                }
+                .compressed(),
+                seat: Seat { batch, seq, shards },
+                overflow,
+                past,
+            }
+        },
+    )
 }
 
 fn parts() -> impl Strategy<Value = PartRecord> {
@@ -166,7 +180,11 @@ proptest! {
             body_hash: candidate.body_hash,
             shard,
             seq,
-            body: candidate.body,
+            body: match claim.overflow {
+                None => candidate.body,
+                Some(_) => "".into(),
+            },
+            overflow: claim.overflow.clone(),
             source: candidate.source,
             sent_at: candidate.sent_at,
         };

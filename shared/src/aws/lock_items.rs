@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::attributes::{Item, MalformedItem, SdkItem, StoredItem, Value, n, s};
+use super::attributes::{Item, MalformedItem, SdkItem, StoredBody, StoredItem, Value, n, s};
 use crate::ids::{BatchShard, BodyHash, EventId, SourceArn, SqsMessageId};
 use crate::limits::DYNAMODB_ITEM_BYTES_MAX;
 use crate::ports::{ClaimReply, IndexEntry, StoredEvent};
-use crate::protocol::claim::{Claim, LockItem, LockState, PastDeliveries};
+use crate::protocol::claim::{Claim, LockItem, LockState, Overflow, PastDeliveries};
 use crate::time::Timestamp;
 
 /// Partition key: the event id.
@@ -22,8 +22,14 @@ pub(super) const BODY_HASH: &str = "bodyHash";
 pub(super) const BATCH_ID: &str = "batchId";
 /// Position in the batch; only live claims have it.
 pub(super) const SEQ: &str = "seq";
-/// The body; only live claims have it.
+/// The body: a text, compressed bytes, or a map that says where it is; only live claims have it.
 pub(super) const MESSAGE: &str = "message";
+/// In that map, the bucket.
+const BUCKET: &str = "bucket";
+/// In that map, the object's key.
+const KEY: &str = "key";
+/// In that map, the length of the body.
+const BYTES: &str = "bytes";
 /// Where it came from; only live claims have it.
 pub(super) const SOURCE: &str = "source";
 /// When it was sent; only live claims have it.
@@ -76,7 +82,11 @@ pub(super) fn claim_values(claim: &Claim) -> Vec<Value<'_>> {
         Value::bytes(*candidate.body_hash.as_bytes()),
         Value::text(claim.seat.shard().to_string()),
         Value::number(claim.seat.seq),
-        Value::text(&*candidate.body),
+        match (&claim.overflow, &candidate.compressed) {
+            (Some(overflow), _) => overflow_value(overflow),
+            (None, Some(bytes)) => Value::bytes(&**bytes),
+            (None, None) => Value::text(&*candidate.body),
+        },
         Value::text(candidate.source.as_str()),
         Value::ms(candidate.sent_at),
     ]);
@@ -104,6 +114,15 @@ pub(super) fn claim_item(claim: &Claim) -> SdkItem {
         .collect()
 }
 
+fn overflow_value(overflow: &Overflow) -> Value<'_> {
+    let fields = [
+        (BUCKET.into(), Value::text(&*overflow.bucket)),
+        (KEY.into(), Value::text(&overflow.key)),
+        (BYTES.into(), Value::number(overflow.bytes)),
+    ];
+    Value::M(fields.into_iter().collect())
+}
+
 fn past_value(past: &PastDeliveries) -> Value<'_> {
     Value::M(
         past.iter()
@@ -115,7 +134,7 @@ fn past_value(past: &PastDeliveries) -> Value<'_> {
 /// The answer for a claim that no table takes, so that it is not sent: one such member may get a whole request
 /// refused, and its neighbours with it.
 pub(super) fn unstorable(claim: &Claim) -> Option<ClaimReply> {
-    let bytes = claim.candidate.item_bytes() + past_bytes(&claim.past);
+    let bytes = claim.item_bytes() + past_bytes(&claim.past);
     (bytes > DYNAMODB_ITEM_BYTES_MAX).then(|| {
         ClaimReply::Unstorable(format!(
             "item of `{bytes}` bytes, at most {DYNAMODB_ITEM_BYTES_MAX} are stored"
@@ -171,7 +190,11 @@ pub(super) fn read_event(
     }
     let event_id = event_id(&item)?;
     let (shard, seq) = live(&mut item)?;
-    let body = item.string(MESSAGE)?;
+    let body = item.body(MESSAGE)?;
+    let (body, overflow) = match item.required(MESSAGE, body)? {
+        StoredBody::Here(body) => (body, None),
+        StoredBody::Elsewhere(fields) => ("".into(), Some(overflow(&item, fields)?)),
+    };
     let source = match item.string(SOURCE)? {
         Some(text) if known.as_ref().is_none_or(|source| source.as_str() != text) => {
             let source = SourceArn::try_from(&*text);
@@ -188,10 +211,27 @@ pub(super) fn read_event(
         body_hash: body_hash(&mut item)?,
         shard,
         seq,
-        body: Arc::from(&*item.required(MESSAGE, body)?),
+        body,
+        overflow,
         source: item.required(SOURCE, source)?,
         sent_at: item.required(SENT_AT, sent_at)?,
     }))
+}
+
+fn overflow(item: &StoredItem<'_>, fields: Item<'_>) -> Result<Overflow, MalformedItem> {
+    let (mut bucket, mut key, mut bytes) = (None, None, None);
+    for (name, value) in fields {
+        match (&*name, value) {
+            (BUCKET, Value::S(text)) => bucket = Some(Arc::from(&*text)),
+            (KEY, Value::S(text)) => key = Some(text.into_owned()),
+            (BYTES, Value::N(number)) => bytes = number.parse().ok(),
+            _ => {}
+        }
+    }
+    match (bucket, key, bytes) {
+        (Some(bucket), Some(key), Some(bytes)) => Ok(Overflow { bucket, key, bytes }),
+        _ => Err(item.malformed(MESSAGE, "says nowhere where the body is")),
+    }
 }
 
 /// Reads an entry of the index, or the key where a page of it ended.

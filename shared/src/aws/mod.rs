@@ -21,14 +21,17 @@ mod items_props;
 mod lock_items;
 mod partiql;
 mod put;
+mod s3_overflow_store;
 mod sqs_batch_queue;
 mod sqs_quarantine;
 mod sqs_source_queues;
 mod system;
 
-pub use clients::Clients;
+pub use clients::{Clients, s3_client};
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_lock_store::DynamoLockStore;
+pub use errors::chain;
+pub use s3_overflow_store::S3OverflowStore;
 pub use sqs_batch_queue::SqsBatchQueue;
 pub use sqs_quarantine::SqsQuarantine;
 pub use sqs_source_queues::SqsSourceQueues;

@@ -8,10 +8,10 @@ use aws_sdk_dynamodb::operation::batch_execute_statement::{
     BatchExecuteStatementError, BatchExecuteStatementOutput,
 };
 use aws_smithy_runtime_api::client::interceptors::context::{Error, Output};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::attributes::Value;
-use super::bodies::{Answer, Bodies, Ends, json, read};
+use super::attributes::{Value, push_value};
+use super::bodies::{Answer, Bodies, Ends, read};
 use super::errors::{DYNAMODB, is_item_too_large, meaning, port_error, repeated};
 use super::lock_items::{
     BATCH_ID, EXPIRES_AT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, claim_names, claim_values, unstorable,
@@ -21,7 +21,10 @@ use crate::ports::{ClaimReply, PortError, ReleaseReply};
 use crate::protocol::claim::Claim;
 use crate::time::Timestamp;
 
-/// The statement texts for one table, built once; every value is a parameter.
+/// What a member takes in a request, roughly: its statement, its names, and a small body.
+const STATEMENT_BYTES: usize = 1_024;
+
+/// The statement texts for one table, as JSON, built once; every value is a parameter.
 #[derive(Clone, Debug)]
 pub(super) struct Statements {
     table: String,
@@ -39,7 +42,10 @@ impl Statements {
             let fields: Vec<String> = claim_names(has_attributes, has_past)
                 .map(|name| format!("'{name}': ?"))
                 .collect();
-            format!("INSERT INTO \"{table}\" VALUE {{{}}}", fields.join(", "))
+            as_json(&format!(
+                "INSERT INTO \"{table}\" VALUE {{{}}}",
+                fields.join(", ")
+            ))
         };
         // Removing an attribute that the item does not have is no error.
         let removed: String = OF_LIVE_CLAIMS
@@ -54,8 +60,10 @@ impl Statements {
                 [insert(false, false), insert(false, true)],
                 [insert(true, false), insert(true, true)],
             ],
-            tombstone: format!("UPDATE \"{table}\" SET \"{EXPIRES_AT}\" = ?{removed} {mine}"),
-            delete: format!("DELETE FROM \"{table}\" {mine}"),
+            tombstone: as_json(&format!(
+                "UPDATE \"{table}\" SET \"{EXPIRES_AT}\" = ?{removed} {mine}"
+            )),
+            delete: as_json(&format!("DELETE FROM \"{table}\" {mine}")),
         }
     }
 
@@ -63,7 +71,7 @@ impl Statements {
         let has_attributes = usize::from(claim.candidate.attributes.is_some());
         let has_past = usize::from(!claim.past.is_empty());
         Statement {
-            statement: &self.insert[has_attributes][has_past],
+            text: &self.insert[has_attributes][has_past],
             parameters: claim_values(claim),
         }
     }
@@ -81,7 +89,7 @@ impl Statements {
         ];
         let expires_at = expires_at.map(|time| Value::number(time.as_secs_ceil()));
         Statement {
-            statement: match expires_at {
+            text: match expires_at {
                 Some(_) => &self.tombstone,
                 None => &self.delete,
             },
@@ -90,19 +98,40 @@ impl Statements {
     }
 }
 
-/// The body of a request.
-/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html> (2026-08).
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Request<'a> {
-    statements: Vec<Statement<'a>>,
+fn as_json(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
+/// One member of a request.
 struct Statement<'a> {
-    statement: &'a str,
+    /// As JSON.
+    text: &'a str,
     parameters: Vec<Value<'a>>,
+}
+
+/// The body of a request.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html> (2026-08).
+fn request(statements: &[Statement<'_>]) -> Vec<u8> {
+    let mut to = Vec::with_capacity(statements.len() * STATEMENT_BYTES);
+    to.extend_from_slice(b"{\"Statements\":[");
+    for (index, statement) in statements.iter().enumerate() {
+        let start: &[u8] = match index {
+            0 => b"{\"Statement\":",
+            _ => b",{\"Statement\":",
+        };
+        to.extend_from_slice(start);
+        to.extend_from_slice(statement.text.as_bytes());
+        to.extend_from_slice(b",\"Parameters\":[");
+        for (index, value) in statement.parameters.iter().enumerate() {
+            if index > 0 {
+                to.push(b',');
+            }
+            push_value(&mut to, value);
+        }
+        to.extend_from_slice(b"]}");
+    }
+    to.extend_from_slice(b"]}");
+    to
 }
 
 /// The body of an answer.
@@ -204,7 +233,7 @@ async fn execute(
     if count == 0 {
         return Vec::new();
     }
-    match send(client, &statements.table, requests).await {
+    match send(client, &statements.table, &requests).await {
         Ok(responses) => {
             let mut responses = responses.into_iter();
             (0..count)
@@ -223,9 +252,9 @@ async fn execute(
 async fn send(
     client: &Client,
     table: &str,
-    statements: Vec<Statement<'_>>,
+    statements: &[Statement<'_>],
 ) -> Result<Vec<Response>, PortError> {
-    let request = json(&Request { statements });
+    let request = request(statements);
     let answer = Answer::default();
     let ends = Ends {
         output: || Output::erase(BatchExecuteStatementOutput::builder().build()),

@@ -72,7 +72,11 @@ impl Stored {
                 body_hash: candidate.body_hash,
                 shard,
                 seq: claim.seat.seq,
-                body: candidate.body.clone(),
+                body: match &claim.overflow {
+                    None => candidate.body.clone(),
+                    Some(_) => "".into(),
+                },
+                overflow: claim.overflow.clone(),
                 source: candidate.source.clone(),
                 sent_at: candidate.sent_at,
             }),
@@ -86,7 +90,7 @@ fn holds(event: &StoredEvent, place: Place) -> bool {
 }
 
 fn unstorable(claim: &Claim) -> Option<ClaimReply> {
-    let bytes = claim.candidate.item_bytes();
+    let bytes = claim.item_bytes();
     (bytes > DYNAMODB_ITEM_BYTES_MAX)
         .then(|| ClaimReply::Unstorable(format!("item of `{bytes}` bytes")))
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Quarantine for MemoryQuarantine {
 
 /// The queues that events come from, in memory: as deep as they are said to be.
 #[derive(Debug, Default)]
-pub struct MemorySourceQueues(Mutex<BTreeMap<SourceArn, QueueDepth>>);
+pub struct MemorySourceQueues(Mutex<BTreeMap<SourceArn, VecDeque<QueueDepth>>>);
 
 impl MemorySourceQueues {
     /// No queues.
@@ -63,15 +63,20 @@ impl MemorySourceQueues {
         MemorySourceQueues::default()
     }
 
-    /// From now on the queue of this source is so deep.
-    pub fn set(&self, source: SourceArn, depth: QueueDepth) {
-        locked(&self.0).insert(source, depth);
+    /// From now on the queue of this source is so deep: one depth each time it is asked, then the last.
+    pub fn set(&self, source: SourceArn, depths: impl IntoIterator<Item = QueueDepth>) {
+        locked(&self.0).insert(source, depths.into_iter().collect());
     }
 }
 
 impl SourceQueues for MemorySourceQueues {
     async fn depth(&self, source: &SourceArn) -> Result<QueueDepth, PortError> {
-        let depth = locked(&self.0).get(source).copied();
+        let mut queues = locked(&self.0);
+        let depths = queues.get_mut(source);
+        let depth = depths.and_then(|depths| match depths.len() {
+            0 | 1 => depths.front().copied(),
+            _ => depths.pop_front(),
+        });
         depth.ok_or_else(|| PortError::Refused {
             service: "memory",
             message: format!("there is no queue `{source}`"),

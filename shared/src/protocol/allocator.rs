@@ -370,9 +370,9 @@ impl Allocator {
         let Some(batch) = self.batches.get_mut(&seat.batch) else {
             return;
         };
-        let (event, message) = digests(candidate);
+        let event = Digest::of(candidate.event_id.as_str().as_bytes());
         let known = Known {
-            message,
+            message: Digest::of(candidate.sqs_message_id.as_str().as_bytes()),
             body: candidate.body_hash,
             account: batch.accounts + 1,
         };
@@ -398,12 +398,12 @@ impl Allocator {
         if batch.known.is_empty() || deadline >= batch.closes_at {
             return None;
         }
-        let (event, message) = digests(candidate);
+        let event = Digest::of(candidate.event_id.as_str().as_bytes());
         let known = batch.known.get(&event)?;
         if known.account > batch.counted {
             return None;
         }
-        if known.message == message {
+        if known.message == Digest::of(candidate.sqs_message_id.as_str().as_bytes()) {
             Some(Meeting::Redelivered)
         } else if known.body == candidate.body_hash {
             Some(Meeting::Duplicate)
@@ -488,22 +488,6 @@ impl Allocator {
     pub fn account(&mut self, batch: BatchId) -> Option<Account> {
         self.batches.get_mut(&batch).map(OpenBatch::account)
     }
-}
-
-/// Of the event id and of the message id.
-fn digests(candidate: &Candidate) -> (Digest, Digest) {
-    let (event, message) = (
-        candidate.event_id.as_str(),
-        candidate.sqs_message_id.as_str(),
-    );
-    let of_event = Digest::of(event.as_bytes());
-    // Without `EVENT_ID` they are the same text.
-    let of_message = if message == event {
-        of_event
-    } else {
-        Digest::of(message.as_bytes())
-    };
-    (of_event, of_message)
 }
 
 /// A batch to be sealed, with its final counts.

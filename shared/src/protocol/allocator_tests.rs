@@ -212,6 +212,7 @@ fn a_claim_is_known_once_it_is_counted_and_until_its_batch_closes() {
         sqs_message_id: message.parse().unwrap(),
         body_hash: BodyHash::of(body.as_bytes()),
         body: body.into(),
+        compressed: None,
         source: slot.source.clone(),
         sent_at: Timestamp::EPOCH,
         attributes: None,

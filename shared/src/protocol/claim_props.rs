@@ -24,6 +24,7 @@ fn candidate(message: u8, body: u8) -> Candidate {
         sqs_message_id: message_id(message),
         body_hash: BodyHash::of(body.as_bytes()),
         body: body.into(),
+        compressed: None,
         source: "arn:q".parse().unwrap(),
         sent_at: Timestamp::from_ms(NOW),
         attributes: None,

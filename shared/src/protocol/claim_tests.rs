@@ -1,5 +1,6 @@
 use super::*;
 use crate::ids::BatchId;
+use crate::memory::noise;
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 const WINDOW: Duration = Duration::from_secs(3_600);
@@ -22,6 +23,7 @@ fn message(id: &str, body: &str) -> Candidate {
         sqs_message_id: id.parse().unwrap(),
         body_hash: BodyHash::of(body.as_bytes()),
         body: body.into(),
+        compressed: None,
         source: "arn:q".parse().unwrap(),
         sent_at: NOW,
         attributes: None,
@@ -283,4 +285,18 @@ fn repro_a_duplicate_beside_a_late_redelivery_of_a_forgotten_event_was_dropped()
         classify_follower(&second, &first, outcome, Some(&forgotten)),
         Outcome::Failed
     );
+}
+
+#[test]
+fn a_body_is_compressed_where_that_saves_a_write_unit() {
+    let body = |bytes: usize| r#"{"amount":12.50}"#.repeat(bytes / 16);
+    let small = message("m1", &body(600)).compressed();
+    assert_eq!(small.compressed, None, "one unit as it is");
+    let large = message("m1", &body(1_600));
+    let before = large.item_bytes();
+    let large = large.compressed();
+    assert!(large.compressed.is_some());
+    assert!(before > 1_024 && large.item_bytes() <= 1_024);
+    let noise = message("m1", &noise(1_000)).compressed();
+    assert_eq!(noise.compressed, None, "it takes as many units either way");
 }

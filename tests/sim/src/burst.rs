@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use shared::ids::{BatchKey, BodyHash, EventId, SourceArn, SqsMessageId};
+use shared::limits::DYNAMODB_ITEM_BYTES_MAX;
+use shared::memory::noise;
 
 use crate::ledger::Sent;
 use crate::swarm::IdKind;
@@ -32,6 +34,7 @@ pub fn plan(world: &mut World) {
     let rng = &mut world.rng;
     let messages = &mut world.ledger.messages;
     let mut events = 0;
+    let mut large = plan.large;
     for index in 0..plan.messages {
         let sqs_message_id: SqsMessageId =
             format!("m{index}").parse().expect("a short text is an id");
@@ -72,7 +75,12 @@ pub fn plan(world: &mut World) {
             }
         };
         let key = (plan.keys > 0).then(|| format!("k{}", rng.usize(..plan.keys)));
-        let body = json!({ "id": id, "key": key, "number": index }).to_string();
+        let mut body = json!({ "id": id, "key": key, "number": index });
+        if large > 0 && rng.u8(..) < 64 {
+            large -= 1;
+            body["filler"] = noise(DYNAMODB_ITEM_BYTES_MAX * 3 / 2).into();
+        }
+        let body = body.to_string();
         let event_id = Some(id.parse().expect("a short text is an id"));
         let batch_key = key.map(|key| key.parse().expect("a short text is a key"));
         let source = source(rng.usize(..plan.sources));

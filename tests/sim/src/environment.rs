@@ -12,11 +12,11 @@ use shared::ids::{BatchId, BatchShard, EventId, Place, SourceArn};
 use shared::memory::SeededEntropy;
 use shared::ports::{
     BatchQueue, BatchReply, BatchStore, ClaimReply, Clock, Entropy, IndexEntry, IndexPage,
-    LockStore, PortError, Quarantine, Quarantined, QueueDepth, ReleaseReply, SourceQueues,
-    StoredEvent,
+    LockStore, OverflowStore, PortError, Quarantine, Quarantined, QueueDepth, ReleaseReply,
+    SourceQueues, StoredEvent,
 };
 use shared::protocol::batch::{BatchRecord, BatchWrite, Status};
-use shared::protocol::claim::{Claim, LockItem};
+use shared::protocol::claim::{Claim, LockItem, Overflow};
 use shared::time::Timestamp;
 use shared::wire::Ticket;
 
@@ -259,6 +259,26 @@ impl SourceQueues for Environment {
     }
 }
 
+impl OverflowStore for Environment {
+    async fn put(&self, place: &Overflow, body: &Arc<str>) -> Result<(), PortError> {
+        let (key, body) = (place.key.clone(), body.clone());
+        self.request(move |world| drop(world.overflow.insert(key, body)))
+            .await
+    }
+
+    async fn get(&self, place: &Overflow) -> Result<Option<Arc<str>>, PortError> {
+        let key = place.key.clone();
+        self.request(move |world| world.overflow.get(&key).cloned())
+            .await
+    }
+
+    async fn remove(&self, place: &Overflow) -> Result<(), PortError> {
+        let key = place.key.clone();
+        self.request(move |world| drop(world.overflow.remove(&key)))
+            .await
+    }
+}
+
 impl Clock for Environment {
     fn now(&self) -> Timestamp {
         lock(&self.world).now() + self.skew
@@ -331,7 +351,7 @@ impl Sink for Environment {
         let fails_after = strikes(faults.sink_fails_after, "sink failed after");
         let delivered = self.request(move |world| world.deliver(&brought)).await;
         match delivered {
-            Ok(()) if !fails_after => Ok(Receipt("simulated".to_owned())),
+            Ok(()) if !fails_after => Ok(Receipt::new("simulated")),
             Ok(()) | Err(_) => Err(sink_error("after")),
         }
     }
@@ -349,6 +369,7 @@ impl aggregator_handler::Ports for Environment {
     type Tickets = Environment;
     type Quarantine = Environment;
     type Sources = Environment;
+    type Overflow = Environment;
     type Clock = Environment;
     type Entropy = Environment;
 
@@ -367,6 +388,9 @@ impl aggregator_handler::Ports for Environment {
     fn sources(&self) -> &Environment {
         self
     }
+    fn overflow(&self) -> &Environment {
+        self
+    }
     fn clock(&self) -> &Environment {
         self
     }
@@ -380,6 +404,7 @@ impl processor_handler::Ports for Environment {
     type Locks = Environment;
     type Batches = Environment;
     type Tickets = Environment;
+    type Overflow = Environment;
     type Sink = Environment;
     type Clock = Environment;
     type Entropy = Environment;
@@ -391,6 +416,9 @@ impl processor_handler::Ports for Environment {
         self
     }
     fn tickets(&self) -> &Environment {
+        self
+    }
+    fn overflow(&self) -> &Environment {
         self
     }
     fn sink(&self) -> &Environment {

@@ -103,6 +103,10 @@ pub struct Plan {
     pub write_concurrency: usize,
     /// `VERIFY_DELAY`.
     pub verify_delay_secs: u64,
+    /// Messages whose bodies do not fit an item; if there may be any, there is an `OVERFLOW_BUCKET`.
+    pub large: usize,
+    /// `MAX_PART_BYTES`.
+    pub part_bytes: u64,
     /// `SEAL_WHEN_DRAINED`.
     pub seal_when_drained: bool,
     /// Whether there is a quarantine queue.
@@ -217,6 +221,9 @@ impl Plan {
             write_concurrency: pick(rng, &[1, 4, 16]),
             verify_delay_secs: pick(rng, &[2, 20, 60]),
             seal_when_drained: pick(apart, &[true, false, false]),
+            part_bytes: pick(apart, &[2_048, 64 << 20]),
+            // They take a thousand times as long as others to be made, hashed and compared.
+            large: pick(apart, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 3]),
             quarantine,
             event_records: pick(rng, &[5, 20, 60]),
             aggregator_timeout_ms,
@@ -274,6 +281,8 @@ impl Plan {
             .to_owned(),
             "DEDUP_WINDOW" => self.dedup_window_secs.to_string(),
             "WRITE_CONCURRENCY" => self.write_concurrency.to_string(),
+            "OVERFLOW_BUCKET" if self.large > 0 => "overflow".to_owned(),
+            "MAX_PART_BYTES" => self.part_bytes.to_string(),
             "VERIFY_DELAY" => self.verify_delay_secs.to_string(),
             _ => return None,
         })

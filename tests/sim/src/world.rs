@@ -3,6 +3,7 @@
 //! Tables are the fakes of [`shared::memory`], which pass the adapters' contract tests; around them stand the faults.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -78,6 +79,8 @@ pub struct World {
     pub locks: MemoryLockStore,
     /// Its index.
     pub index: LaggingIndex,
+    /// Bodies that do not fit their items, by key.
+    pub overflow: BTreeMap<String, Arc<str>>,
     /// The batch table.
     pub batches: MemoryBatchStore,
     /// The input queues: positions in [`Ledger::messages`].
@@ -106,6 +109,7 @@ impl World {
             faulty: !plan.calm,
             locks: MemoryLockStore::new(),
             index: LaggingIndex::default(),
+            overflow: BTreeMap::new(),
             batches: MemoryBatchStore::new(),
             inputs: (0..plan.sources)
                 .map(|_| Queue::new(plan.receives_max))

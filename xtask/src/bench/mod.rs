@@ -45,17 +45,22 @@ enum What {
 }
 
 /// What is read from a burst's summary: a name, and where it stands.
-const FIGURES: [(&str, &str); 4] = [
+const FIGURES: [(&str, &str); 6] = [
     (
         "aggregator, CPU us a message",
         "/aggregator/cpu_micros_per_message",
     ),
     ("aggregator, peak MB", "/aggregator/peak_mb"),
+    ("aggregator, cold start ms", "/aggregator/cold_start_ms"),
     (
         "batch-processor, CPU us a message",
         "/batch_processor/cpu_micros_per_message",
     ),
     ("batch-processor, peak MB", "/batch_processor/peak_mb"),
+    (
+        "batch-processor, cold start ms",
+        "/batch_processor/cold_start_ms",
+    ),
 ];
 
 /// Measures what is asked for; the bursts if nothing is.

@@ -1,0 +1,406 @@
+use std::net::IpAddr;
+use std::time::Duration;
+
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorSettings, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::byte_stream::ByteStream;
+use http::Uri;
+use shared::aws::chain;
+use tracing::info;
+
+use super::file::Files;
+use super::format::write_rejects;
+#[cfg(feature = "s3")]
+use super::s3::Objects;
+use super::{Compression, Part, Receipt, Rendering, Sink, SinkError, SinkUri, encoded};
+
+/// How much of an answer that refuses a part is kept.
+const ANSWER_BYTES_MAX: usize = 200;
+/// As the pool of the SDK clients: an environment is frozen between invocations.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// To connect, TLS included; the rest of the time is for the part and its answer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The URL of a sink, if it is one.
+pub(super) fn parse(text: &str) -> Result<String, String> {
+    let wrong = || "expected `https://host/path`, without a user in it".to_owned();
+    let uri: Uri = text.parse().map_err(|_| wrong())?;
+    let authority = uri.authority().ok_or_else(wrong)?;
+    if authority.host().is_empty() || authority.as_str().contains('@') {
+        return Err(wrong());
+    }
+    let host = authority.host().trim_matches(['[', ']']);
+    let loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    match uri.scheme_str() {
+        Some("https") => Ok(text.to_owned()),
+        Some("http") if loopback => Ok(text.to_owned()),
+        Some("http") => Err(
+            "`http://` only to `localhost` and other loopback addresses, expected `https://host/path`"
+                .to_owned(),
+        ),
+        Some(_) | None => Err(wrong()),
+    }
+}
+
+/// Where the reject lists of parts go that are delivered elsewhere.
+#[derive(Debug)]
+enum RejectStore {
+    /// Below a directory.
+    File(Files),
+    /// In a bucket.
+    #[cfg(feature = "s3")]
+    S3(Objects),
+}
+
+impl RejectStore {
+    /// The store that `SINK_REJECTS` names, if it can be one.
+    async fn new(uri: &SinkUri) -> Option<RejectStore> {
+        match uri {
+            SinkUri::File(directory) => Some(RejectStore::File(Files {
+                directory: directory.clone(),
+            })),
+            #[cfg(feature = "s3")]
+            SinkUri::S3 { bucket, prefix } => {
+                Some(RejectStore::S3(Objects::from_env(bucket, prefix).await))
+            }
+            SinkUri::Log | SinkUri::Http(_) => None,
+        }
+    }
+
+    async fn put(&self, part: &Part, list: Vec<u8>) -> Result<(), SinkError> {
+        match self {
+            RejectStore::File(files) => files.put_rejects(part, &list),
+            #[cfg(feature = "s3")]
+            RejectStore::S3(objects) => objects.put_rejects(part, list).await,
+        }
+    }
+}
+
+/// A POST for each part. Its `Idempotency-Key` is the same at every attempt, and so is what is sent.
+#[derive(Debug)]
+pub struct HttpSink {
+    connector: SharedHttpConnector,
+    url: String,
+    rendering: Rendering,
+    timeout: Duration,
+    rejects: Option<RejectStore>,
+}
+
+impl HttpSink {
+    /// Parts to a URL, each answered within `timeout`. The lists of what the format cannot carry go to `rejects`, a
+    /// directory or bucket; without it a part that has any is refused.
+    pub async fn new(
+        url: &str,
+        rendering: Rendering,
+        timeout: Duration,
+        rejects: Option<&SinkUri>,
+    ) -> HttpSink {
+        let rejects = match rejects {
+            Some(uri) => RejectStore::new(uri).await,
+            None => None,
+        };
+        let settings = HttpConnectorSettings::builder()
+            .connect_timeout(CONNECT_TIMEOUT.min(timeout))
+            .build();
+        // The stack of the SDK clients, TLS and all: there shall not be two in one executable.
+        let connector = Connector::builder()
+            .connector_settings(settings)
+            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+            .tls_provider(Provider::Rustls(CryptoMode::Ring))
+            .build();
+        HttpSink {
+            connector: SharedHttpConnector::new(connector),
+            url: url.to_owned(),
+            rendering,
+            timeout,
+            rejects,
+        }
+    }
+
+    fn request(&self, part: &Part, body: Vec<u8>) -> Result<HttpRequest, String> {
+        let mut request = HttpRequest::new(SdkBody::from(body));
+        request
+            .set_method("POST")
+            .and_then(|()| request.set_uri(self.url.as_str()))
+            .map_err(|error| error.to_string())?;
+        let Rendering {
+            format,
+            compression,
+        } = &self.rendering;
+        let mut headers = vec![
+            ("idempotency-key", part.key()),
+            ("content-type", format.content_type().to_owned()),
+            ("batch-id", part.batch_id.to_string()),
+            ("batch-part", part.number.to_string()),
+            ("batch-count", part.items.len().to_string()),
+        ];
+        match compression {
+            Compression::None => {}
+            Compression::Gzip | Compression::Zstd => {
+                headers.push(("content-encoding", compression.name().to_owned()));
+            }
+        }
+        headers.extend(
+            part.batch_key
+                .as_ref()
+                .map(|key| ("batch-key", encoded(key))),
+        );
+        for (name, value) in headers {
+            let set = request.headers_mut().try_insert(name, value);
+            set.map_err(|error| format!("header `{name}`: {error}"))?;
+        }
+        Ok(request)
+    }
+
+    async fn send(&self, request: HttpRequest) -> Result<u16, SinkError> {
+        let response = self.connector.call(request).await;
+        let response = response.map_err(|error| SinkError::Retryable {
+            reason: format!("no answer: {}", chain(&error)),
+        })?;
+        let status = response.status().as_u16();
+        if (200..300).contains(&status) {
+            return Ok(status);
+        }
+        let retry_after = response.headers().get("retry-after").map(str::to_owned);
+        let answer = beginning(response).await;
+        Err(refusal(status, retry_after.as_deref(), &answer))
+    }
+}
+
+impl Sink for HttpSink {
+    async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+        let memory = |error: std::io::Error| SinkError::Retryable {
+            reason: error.to_string(),
+        };
+        let permanent = |reason| SinkError::Permanent { reason };
+        let (body, content) = self.rendering.write(part, Vec::new()).map_err(memory)?;
+        let rejected = content.rejects.len();
+        match (&self.rejects, rejected) {
+            (_, 0) => {}
+            (Some(store), _) => {
+                let mut list = Vec::new();
+                write_rejects(part, &content.rejects, &mut list).map_err(memory)?;
+                store.put(part, list).await?;
+            }
+            (None, _) => {
+                let words =
+                    format!("{rejected} records are rejected, and `SINK_REJECTS` is not set");
+                return Err(permanent(words));
+            }
+        }
+        let hash = blake3::hash(&body);
+        let request = self.request(part, body).map_err(permanent)?;
+        let status = match tokio::time::timeout(self.timeout, self.send(request)).await {
+            Ok(answer) => answer?,
+            Err(_) => {
+                let reason = format!("no answer within `{}` s", self.timeout.as_secs());
+                return Err(SinkError::Retryable { reason });
+            }
+        };
+        let items = part.items.len();
+        info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %hash, status, "part posted");
+        Ok(Receipt {
+            text: format!("HTTP {status}, blake3:{hash}"),
+            rejected: rejected as u64,
+        })
+    }
+}
+
+/// What an answer other than success means.
+fn refusal(status: u16, retry_after: Option<&str>, answer: &str) -> SinkError {
+    match status {
+        408 | 425 | 429 | 500.. => {
+            let later = retry_after.map(|when| format!(", `Retry-After: {}`", when.escape_debug()));
+            SinkError::Retryable {
+                reason: format!("HTTP status {status}{}", later.unwrap_or_default()),
+            }
+        }
+        // A redirect is an answer, too: the sink is told where it is, it does not look for it.
+        _ => SinkError::Permanent {
+            reason: format!("HTTP status {status}: {answer}"),
+        },
+    }
+}
+
+/// The first bytes of an answer, as far as they come.
+async fn beginning(mut response: HttpResponse) -> String {
+    let mut body = ByteStream::new(response.take_body());
+    let mut bytes = Vec::new();
+    while bytes.len() < ANSWER_BYTES_MAX {
+        match body.next().await {
+            Some(Ok(piece)) => bytes.extend_from_slice(&piece),
+            Some(Err(_)) | None => break,
+        }
+    }
+    bytes.truncate(ANSWER_BYTES_MAX);
+    String::from_utf8_lossy(&bytes).escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::super::Format;
+    use super::super::stand_in::StandIn;
+    use super::super::tests_support::part;
+    use super::*;
+
+    async fn sink(endpoint: &StandIn, format: Format, compression: Compression) -> HttpSink {
+        let rendering = Rendering {
+            format,
+            compression,
+        };
+        let url = format!("{}/in?x=y", endpoint.url());
+        HttpSink::new(&url, rendering, Duration::from_secs(5), None).await
+    }
+
+    async fn envelopes(endpoint: &StandIn) -> HttpSink {
+        sink(endpoint, Format::Envelope, Compression::None).await
+    }
+
+    #[tokio::test]
+    async fn every_attempt_sends_the_same_part_under_the_same_key() {
+        let endpoint = StandIn::start().await;
+        let sink = envelopes(&endpoint).await;
+        let mut part = part(2, &["a", "b"]);
+        part.batch_key = Some("Zoë".parse().unwrap());
+        endpoint.answer(503, "");
+        sink.deliver(&part).await.unwrap_err();
+        let receipt = sink.deliver(&part).await.unwrap();
+        let [first, second] = &endpoint.requests()[..] else {
+            panic!("two requests");
+        };
+        assert_eq!(
+            (&first.body, &first.headers),
+            (&second.body, &second.headers)
+        );
+        assert_eq!(
+            (second.method.as_str(), second.path.as_str()),
+            ("POST", "/in?x=y")
+        );
+        assert_eq!(
+            receipt.text,
+            format!("HTTP 200, blake3:{}", blake3::hash(&second.body))
+        );
+        for (name, value) in [
+            ("idempotency-key", "0190163d-8694-739b-aea5-966c26f8ad91/2"),
+            ("batch-id", "0190163d-8694-739b-aea5-966c26f8ad91"),
+            ("batch-part", "2"),
+            ("batch-count", "2"),
+            ("batch-key", "Zo%C3%AB"),
+            ("content-type", "application/x-ndjson"),
+        ] {
+            assert_eq!(second.headers[name], value, "{name}");
+        }
+        assert!(!second.headers.contains_key("content-encoding"));
+    }
+
+    #[tokio::test]
+    async fn a_compressed_part_says_so() {
+        let endpoint = StandIn::start().await;
+        for compression in [Compression::Gzip, Compression::Zstd] {
+            let sink = sink(&endpoint, Format::Envelope, compression).await;
+            sink.deliver(&part(0, &["a"])).await.unwrap();
+            let request = endpoint.requests().pop().unwrap();
+            assert_eq!(request.headers["content-encoding"], compression.name());
+            let mut text = String::new();
+            let mut reader = compression.reader(&request.body[..]).unwrap();
+            reader.read_to_string(&mut text).unwrap();
+            assert_eq!(text.lines().count(), 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_that_may_change_are_told_from_those_that_will_not() {
+        for (status, permanent) in [
+            (302, true),
+            (400, true),
+            (401, true),
+            (409, true),
+            (408, false),
+            (425, false),
+            (429, false),
+            (500, false),
+            (503, false),
+        ] {
+            let endpoint = StandIn::start().await;
+            endpoint.answer(status, &"no\n".repeat(1_000));
+            let error = envelopes(&endpoint)
+                .await
+                .deliver(&part(0, &["a"]))
+                .await
+                .unwrap_err();
+            match error {
+                SinkError::Permanent { reason } if permanent => {
+                    assert!(
+                        reason.starts_with(&format!("HTTP status {status}: no\\nno")),
+                        "{reason}"
+                    );
+                    assert!(reason.len() < 2 * ANSWER_BYTES_MAX, "{reason}");
+                }
+                SinkError::Retryable { reason } if !permanent => {
+                    assert_eq!(reason, format!("HTTP status {status}, `Retry-After: 7`"));
+                }
+                other => panic!("{status}: {other}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_is_not_there_or_does_not_answer_may_later() {
+        let endpoint = StandIn::start().await;
+        let mut sink = envelopes(&endpoint).await;
+        sink.timeout = Duration::from_millis(50);
+        endpoint.answer(0, "");
+        let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
+        assert!(
+            matches!(&error, SinkError::Retryable { reason } if reason.contains("within")),
+            "{error}"
+        );
+        endpoint.stop().await;
+        let error = envelopes(&endpoint)
+            .await
+            .deliver(&part(0, &["a"]))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&error, SinkError::Retryable { reason } if reason.contains("no answer: ")),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn rejects_are_kept_before_the_part_is_sent() {
+        let endpoint = StandIn::start().await;
+        let directory = tempfile::tempdir().unwrap();
+        let mut sink = sink(&endpoint, Format::Body, Compression::None).await;
+        let error = sink.deliver(&part(0, &["a\n"])).await.unwrap_err();
+        assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+        let uri = format!("file://{}", directory.path().display())
+            .parse()
+            .unwrap();
+        sink.rejects = RejectStore::new(&uri).await;
+        for _ in 0..2 {
+            let receipt = sink.deliver(&part(0, &["a\n", "b"])).await.unwrap();
+            assert_eq!(receipt.rejected, 1);
+        }
+        assert_eq!(endpoint.requests().pop().unwrap().body, "b\n");
+        let list = directory
+            .path()
+            .join("0190163d-8694-739b-aea5-966c26f8ad91/0.rejects");
+        let list = std::fs::read_to_string(list).unwrap();
+        assert!(list.contains("\"eventId\":\"e0\""), "{list}");
+        sink.deliver(&part(0, &["c\n"])).await.unwrap_err();
+        assert_eq!(
+            endpoint.requests().len(),
+            2,
+            "nothing is sent under rejects that differ"
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! What a sink speaks HTTP to in its tests: it keeps what was asked, and knows of S3 what the sink needs.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// A request, and an object: what it was put there with.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) body: Bytes,
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: Vec<Asked>,
+    objects: BTreeMap<String, Asked>,
+    answers: VecDeque<(u16, String)>,
+}
+
+/// A server of its own on a port of its own.
+pub(super) struct StandIn {
+    seen: Arc<Mutex<Seen>>,
+    url: String,
+    server: JoinHandle<()>,
+}
+
+impl StandIn {
+    pub(super) async fn start() -> StandIn {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let router = Router::new().fallback(answer).with_state(seen.clone());
+        let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        StandIn { seen, url, server }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap()
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Everything that was asked, in order.
+    pub(super) fn requests(&self) -> Vec<Asked> {
+        self.seen().requests.clone()
+    }
+
+    /// Answers the next request so, without doing anything; 0 is not at all.
+    pub(super) fn answer(&self, status: u16, body: &str) {
+        self.seen().answers.push_back((status, body.to_owned()));
+    }
+
+    pub(super) async fn stop(&self) {
+        self.server.abort();
+        while !self.server.is_finished() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[cfg(feature = "s3")]
+impl StandIn {
+    pub(super) fn object(&self, path: &str) -> Option<Asked> {
+        self.seen().objects.get(path).cloned()
+    }
+
+    pub(super) fn remove(&self, path: &str) -> Option<Asked> {
+        self.seen().objects.remove(path)
+    }
+
+    /// An object that somebody else put there.
+    pub(super) fn put(&self, path: &str, body: &'static str) {
+        let object = Asked {
+            method: Method::PUT,
+            path: path.to_owned(),
+            headers: BTreeMap::new(),
+            body: Bytes::from(body),
+        };
+        self.seen().objects.insert(path.to_owned(), object);
+    }
+
+    pub(super) fn s3_client(&self) -> aws_sdk_s3::Client {
+        use aws_sdk_s3::config::retry::RetryConfig;
+        use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+        let config = aws_sdk_s3::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("local"))
+            .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
+            .endpoint_url(&self.url)
+            .force_path_style(true)
+            .retry_config(RetryConfig::disabled())
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .build();
+        aws_sdk_s3::Client::from_conf(config)
+    }
+}
+
+async fn answer(State(seen): State<Arc<Mutex<Seen>>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let headers = parts.headers.iter();
+    let asked = Asked {
+        method: parts.method,
+        // S3's SDK says in the query which operation it means.
+        path: parts.uri.to_string().replace("?x-id=PutObject", ""),
+        headers: headers
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+            .collect(),
+        body: to_bytes(body, usize::MAX).await.unwrap(),
+    };
+    let response = |status: u16, body: Body| {
+        Response::builder()
+            .status(StatusCode::from_u16(status).unwrap())
+            .header("retry-after", "7")
+            .body(body)
+            .unwrap()
+    };
+    let next = {
+        let mut seen = seen.lock().unwrap();
+        seen.requests.push(asked.clone());
+        seen.answers.pop_front()
+    };
+    match next {
+        Some((0, _)) => {
+            tokio::time::sleep(Duration::from_secs(3_600)).await;
+            response(500, Body::empty())
+        }
+        Some((status, body)) => response(status, Body::from(body)),
+        None => as_s3(&mut seen.lock().unwrap(), asked, response),
+    }
+}
+
+fn as_s3(seen: &mut Seen, asked: Asked, response: impl Fn(u16, Body) -> Response) -> Response {
+    match asked.method {
+        Method::PUT if seen.objects.contains_key(&asked.path) => {
+            let words = "<Error><Code>PreconditionFailed</Code><Message>exists</Message></Error>";
+            response(412, Body::from(words))
+        }
+        Method::PUT => {
+            seen.objects.insert(asked.path.clone(), asked);
+            response(200, Body::empty())
+        }
+        Method::HEAD => match seen.objects.get(&asked.path) {
+            Some(object) => {
+                let mut response = response(200, Body::empty());
+                if let Some(hash) = object.headers.get("x-amz-meta-content-hash") {
+                    let headers = response.headers_mut();
+                    headers.insert("x-amz-meta-content-hash", hash.parse().unwrap());
+                }
+                response
+            }
+            None => response(404, Body::empty()),
+        },
+        _ => response(200, Body::empty()),
+    }
+}

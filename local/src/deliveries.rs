@@ -1,0 +1,138 @@
+//! What was sent to a sink, attempt by attempt: a key must mean one content, however often it is sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+/// Keys named in a report, of those that had several contents.
+const EXAMPLES_MAX: usize = 20;
+
+/// Every attempt so far, whatever became of it.
+#[derive(Debug, Default)]
+pub struct Deliveries(Mutex<BTreeMap<String, Attempts>>);
+
+#[derive(Debug, Default)]
+struct Attempts {
+    count: u64,
+    contents: BTreeSet<[u8; blake3::OUT_LEN]>,
+}
+
+/// What the attempts come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeliveryReport {
+    /// Keys that are a part's: `<part>.<ext>`, or the part alone, and not what stands beside a part.
+    pub parts: u64,
+    /// All keys: parts, and what was written beside them.
+    pub keys: u64,
+    /// Attempts at all of them.
+    pub attempts: u64,
+    /// Keys that were attempted more than once.
+    pub attempted_again: u64,
+    /// Keys that were attempted with more than one content.
+    pub differing: u64,
+    /// The first of those.
+    pub differing_keys: Vec<String>,
+}
+
+impl Deliveries {
+    /// Takes in an attempt, before anything is decided about it.
+    pub fn attempted(&self, key: &str, content: &[u8]) {
+        let hash = *blake3::hash(content).as_bytes();
+        let mut keys = self.lock();
+        let attempts = keys.entry(key.to_owned()).or_default();
+        attempts.count += 1;
+        attempts.contents.insert(hash);
+    }
+
+    /// What it comes to so far.
+    pub fn report(&self) -> DeliveryReport {
+        let mut report = DeliveryReport::default();
+        for (key, attempts) in &*self.lock() {
+            report.parts += u64::from(is_part(key));
+            report.keys += 1;
+            report.attempts += attempts.count;
+            report.attempted_again += u64::from(attempts.count > 1);
+            if attempts.contents.len() > 1 {
+                report.differing += 1;
+                if report.differing_keys.len() < EXAMPLES_MAX {
+                    report.differing_keys.push(key.clone());
+                }
+            }
+        }
+        report
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Attempts>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Beside a part there may be its manifest and what it could not render.
+fn is_part(key: &str) -> bool {
+    let name = key.rsplit('/').next().unwrap_or(key);
+    let (part, rest) = name.split_once('.').unwrap_or((name, ""));
+    let number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    number && rest != "manifest.json" && !rest.starts_with("rejects")
+}
+
+/// A line for people, ended.
+impl fmt::Display for DeliveryReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "attempts    {} at {} keys, {} of them parts; {} keys more than once, {} with differing content",
+            self.attempts, self.keys, self.parts, self.attempted_again, self.differing
+        )?;
+        for key in &self.differing_keys {
+            writeln!(f, "  differing content under `{key}`")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_counted_by_key_and_other_content_under_a_key_is_found() {
+        let deliveries = Deliveries::default();
+        for (key, content) in [
+            ("b/0.jsonl", "a"),
+            ("b/0.manifest.json", "m"),
+            ("b/1.jsonl", "b"),
+            ("b/0.jsonl", "a"),
+            ("b/1.jsonl", "c"),
+            ("b/1.jsonl", "b"),
+        ] {
+            deliveries.attempted(key, content.as_bytes());
+        }
+        let expected = DeliveryReport {
+            parts: 2,
+            keys: 3,
+            attempts: 6,
+            attempted_again: 2,
+            differing: 1,
+            differing_keys: vec!["b/1.jsonl".to_owned()],
+        };
+        assert_eq!(deliveries.report(), expected);
+    }
+
+    #[test]
+    fn a_part_is_told_from_what_stands_beside_it() {
+        for part in ["b/0", "b/12.jsonl", "out/k/b/3.csv.gz"] {
+            assert!(is_part(part), "{part}");
+        }
+        for beside in [
+            "b/0.manifest.json",
+            "b/0.rejects",
+            "b/0.rejects.gz",
+            "b/x.jsonl",
+            "b/",
+        ] {
+            assert!(!is_part(beside), "{beside}");
+        }
+    }
+}

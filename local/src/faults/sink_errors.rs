@@ -1,0 +1,97 @@
+//! Deliveries that fail at the sink's end: refused, or taken and then called refused.
+
+use super::Counter;
+use super::draws::{Draws, Percent};
+use super::options::FaultOptions;
+use super::report::SinkErrorsReport;
+
+/// Which deliveries fail, and how.
+#[derive(Debug)]
+pub struct SinkErrors {
+    percent: Percent,
+    draws: Draws,
+    before: Counter,
+    after: Counter,
+}
+
+/// What becomes of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// What it would be without faults.
+    Answered,
+    /// It fails, and nothing was stored.
+    FailsBefore,
+    /// It fails as seen from outside, having been stored.
+    FailsAfter,
+}
+
+impl SinkErrors {
+    /// The failures that the options ask for.
+    pub fn new(options: &FaultOptions) -> SinkErrors {
+        SinkErrors {
+            percent: options.sink_error_rate,
+            draws: Draws::new(options.seed, "deliveries to the sink"),
+            before: Counter::default(),
+            after: Counter::default(),
+        }
+    }
+
+    /// What becomes of the next delivery.
+    pub(crate) fn next(&self) -> Delivery {
+        if !self.draws.strikes(self.percent) {
+            return Delivery::Answered;
+        }
+        let (delivery, counter) = match self.draws.below(2) {
+            0 => (Delivery::FailsBefore, &self.before),
+            _ => (Delivery::FailsAfter, &self.after),
+        };
+        counter.add(1);
+        delivery
+    }
+
+    pub(super) fn report(&self) -> SinkErrorsReport {
+        SinkErrorsReport {
+            before: self.before.get(),
+            after: self.after.get(),
+        }
+    }
+}
+
+/// Why a text is no share.
+#[derive(Debug, thiserror::Error, PartialEq)]
+#[error("`{0}` is not a share from 0 to 1")]
+pub struct NoShare(String);
+
+/// Reads a share from 0 to 1.
+pub(super) fn share(text: &str) -> Result<Percent, NoShare> {
+    let share = text.parse().ok().and_then(Percent::of_share);
+    share.ok_or_else(|| NoShare(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deliveries_fail_both_ways_and_as_often_as_asked_for() {
+        let errors = SinkErrors::new(&FaultOptions {
+            sink_error_rate: share("0.1").unwrap(),
+            ..FaultOptions::default()
+        });
+        let failed = (0..1_000).filter(|_| errors.next() != Delivery::Answered);
+        let failed = failed.count() as u64;
+        let report = errors.report();
+        assert!((60..140).contains(&failed), "{failed}");
+        assert_eq!(report.before + report.after, failed);
+        assert!(report.before > 20 && report.after > 20, "{report:?}");
+    }
+
+    #[test]
+    fn a_share_is_from_0_to_1() {
+        assert_eq!(share("1"), Ok(Percent::ALL));
+        assert!(share("0").unwrap().is_zero());
+        for text in ["10", "-0.1", "NaN", "all"] {
+            assert_eq!(share(text), Err(NoShare(text.to_owned())));
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The S3 stand-in against the SDK, over HTTP on loopback ports, straight and through the proxy that functions see.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the report"
+)]
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::operation::put_object::{PutObjectError, PutObjectOutput};
+use local::deliveries::Deliveries;
+use local::faults::{FaultOptions, Faults};
+use local::ledger::Meter;
+use local::proxy::{Proxy, Service};
+use local::s3::S3;
+
+const BUCKET: &str = "bucket";
+
+/// A served S3 with one bucket, which is a sink's.
+struct Served {
+    client: Client,
+    deliveries: Arc<Deliveries>,
+    meter: Arc<Meter>,
+    directory: PathBuf,
+    s3: S3,
+    _proxy: Proxy,
+    _temporary: tempfile::TempDir,
+}
+
+impl Served {
+    async fn start(options: FaultOptions) -> Served {
+        let temporary = tempfile::tempdir().unwrap();
+        let faults = Faults::new(&options);
+        let deliveries = Arc::new(Deliveries::default());
+        let meter = Arc::new(Meter::default());
+        let s3 = S3::start(temporary.path().to_owned()).await.unwrap();
+        s3.create_sink_bucket(BUCKET, Arc::clone(&deliveries), faults.sink_errors());
+        let endpoint = s3.endpoint();
+        let proxy = Proxy::start(
+            Service::S3,
+            &endpoint,
+            Arc::clone(&meter),
+            faults.on_requests(),
+        );
+        let proxy = proxy.await.unwrap();
+        Served {
+            client: client(&proxy.endpoint(), "local"),
+            deliveries,
+            meter,
+            directory: temporary.path().join(BUCKET),
+            s3,
+            _proxy: proxy,
+            _temporary: temporary,
+        }
+    }
+
+    async fn create(
+        &self,
+        key: &str,
+        content: &str,
+    ) -> Result<PutObjectOutput, SdkError<PutObjectError>> {
+        let put = self.client.put_object().bucket(BUCKET).key(key);
+        put.if_none_match("*")
+            .metadata("length", content.len().to_string())
+            .content_type("application/x-ndjson")
+            .body(content.to_owned().into_bytes().into())
+            .send()
+            .await
+    }
+
+    async fn list(&self, prefix: &str, keys_max: i32, after: Option<String>) -> Page {
+        let list = self.client.list_objects_v2().bucket(BUCKET).prefix(prefix);
+        let listed = list
+            .max_keys(keys_max)
+            .set_continuation_token(after)
+            .send()
+            .await
+            .unwrap();
+        let keys = listed
+            .contents()
+            .iter()
+            .map(|one| one.key().unwrap().to_owned());
+        Page {
+            keys: keys.collect(),
+            next: listed.next_continuation_token().map(str::to_owned),
+        }
+    }
+
+    fn on_disk(&self, key: &str) -> Option<String> {
+        std::fs::read_to_string(self.directory.join(key)).ok()
+    }
+}
+
+#[derive(Debug)]
+struct Page {
+    keys: Vec<String>,
+    next: Option<String>,
+}
+
+fn client(endpoint: &str, secret: &str) -> Client {
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .endpoint_url(endpoint)
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("anyone", secret, None, None, "static"))
+        .retry_config(RetryConfig::disabled())
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build();
+    Client::from_conf(config)
+}
+
+fn status<T: Debug, E: ProvideErrorMetadata + Debug>(
+    result: Result<T, SdkError<E>>,
+) -> (u16, String) {
+    let error = result.expect_err("the service refuses this");
+    let status = error.raw_response().map(|raw| raw.status().as_u16());
+    (
+        status.unwrap_or_else(|| panic!("no answer: {error:?}")),
+        error.code().unwrap_or_default().to_owned(),
+    )
+}
+
+#[tokio::test]
+async fn what_was_put_comes_back_with_its_metadata_and_is_a_plain_file() {
+    let served = Served::start(FaultOptions::default()).await;
+    let put = served.create("out/b 1/0.jsonl", "content\n").await.unwrap();
+    assert_eq!(
+        served.on_disk("out/b 1/0.jsonl").as_deref(),
+        Some("content\n")
+    );
+    let object = |key| (BUCKET.to_owned(), String::from(key));
+    let (bucket, key) = object("out/b 1/0.jsonl");
+    let head = served
+        .client
+        .head_object()
+        .bucket(bucket)
+        .key(key)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(head.content_length(), Some(8));
+    assert_eq!(head.content_type(), Some("application/x-ndjson"));
+    assert_eq!(head.metadata().unwrap()["length"], "8");
+    assert_eq!(head.e_tag(), put.e_tag());
+    let (bucket, key) = object("out/b 1/0.jsonl");
+    let got = served
+        .client
+        .get_object()
+        .bucket(bucket)
+        .key(key)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(got.body.collect().await.unwrap().into_bytes(), "content\n");
+    let (bucket, key) = object("out/none");
+    let missing = served
+        .client
+        .head_object()
+        .bucket(&bucket)
+        .key(&key)
+        .send()
+        .await;
+    assert_eq!(status(missing).0, 404);
+    let missing = served
+        .client
+        .get_object()
+        .bucket(bucket)
+        .key(key)
+        .send()
+        .await;
+    assert_eq!(status(missing), (404, "NoSuchKey".to_owned()));
+    let operations = served.meter.counts().requests;
+    let counted = |name: &str| operations[&(Service::S3, name.to_owned())].count;
+    assert_eq!(
+        ["PutObject", "HeadObject", "GetObject"].map(counted),
+        [1, 2, 2]
+    );
+}
+
+#[tokio::test]
+async fn of_many_that_create_an_object_at_once_one_does() {
+    let served = Served::start(FaultOptions::default()).await;
+    let contents: Vec<String> = (0..16)
+        .map(|number| number.to_string().repeat(100_000))
+        .collect();
+    let puts = contents
+        .iter()
+        .map(|content| served.create("b/0.jsonl", content));
+    let done = futures::future::join_all(puts).await;
+    let first = done.iter().position(Result::is_ok).expect("one is first");
+    assert_eq!(served.on_disk("b/0.jsonl").as_ref(), Some(&contents[first]));
+    for (number, done) in done
+        .into_iter()
+        .enumerate()
+        .filter(|(number, _)| *number != first)
+    {
+        let expected = (412, "PreconditionFailed".to_owned());
+        assert_eq!(status(done), expected, "{number}");
+    }
+    let report = served.deliveries.report();
+    assert_eq!(
+        (report.attempts, report.attempted_again, report.differing),
+        (16, 1, 1)
+    );
+}
+
+#[tokio::test]
+async fn a_large_object_is_put_as_a_stream() {
+    let served = Served::start(FaultOptions::default()).await;
+    let file = served.directory.with_file_name("large");
+    let content = "0123456789abcdef".repeat(3 << 16);
+    std::fs::write(&file, &content).unwrap();
+    let body = aws_sdk_s3::primitives::ByteStream::from_path(file)
+        .await
+        .unwrap();
+    let put = served
+        .client
+        .put_object()
+        .bucket(BUCKET)
+        .key("b/0.txt")
+        .body(body);
+    put.send().await.unwrap();
+    assert_eq!(served.on_disk("b/0.txt"), Some(content));
+}
+
+#[tokio::test]
+async fn without_a_condition_an_object_is_replaced_and_what_is_deleted_is_gone() {
+    let served = Served::start(FaultOptions::default()).await;
+    let put = |content: &'static str| {
+        let put = served.client.put_object().bucket(BUCKET).key("k");
+        put.body(content.as_bytes().to_vec().into()).send()
+    };
+    put("one").await.unwrap();
+    put("two").await.unwrap();
+    assert_eq!(served.on_disk("k").as_deref(), Some("two"));
+    for _ in 0..2 {
+        let delete = served.client.delete_object().bucket(BUCKET).key("k");
+        delete.send().await.unwrap();
+        assert_eq!(served.on_disk("k"), None);
+    }
+    served.create("k", "three").await.unwrap();
+}
+
+#[tokio::test]
+async fn keys_are_listed_in_order_page_by_page() {
+    let served = Served::start(FaultOptions::default()).await;
+    for key in ["a/2", "b/1", "a/1", "a/10", "c"] {
+        served.create(key, "").await.unwrap();
+    }
+    let first = served.list("a/", 2, None).await;
+    assert_eq!(first.keys, ["a/1", "a/10"]);
+    assert!(first.next.is_some());
+    let last = served.list("a/", 2, first.next).await;
+    assert_eq!((last.keys, last.next), (vec!["a/2".to_owned()], None));
+    assert_eq!(served.list("", 1_000, None).await.keys.len(), 5);
+    assert!(served.list("d", 1_000, None).await.keys.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said_loudly() {
+    let served = Served::start(FaultOptions::default()).await;
+    let get = served
+        .client
+        .get_object()
+        .bucket(BUCKET)
+        .key("k")
+        .range("bytes=0-1");
+    assert_eq!(status(get.send().await), (501, "NotImplemented".to_owned()));
+    let put = served.client.put_object().bucket(BUCKET).key(".k");
+    assert_eq!(status(put.send().await), (501, "NotImplemented".to_owned()));
+    let tag = served.client.get_object_tagging().bucket(BUCKET).key("k");
+    assert_eq!(status(tag.send().await), (501, "NotImplemented".to_owned()));
+    let put = served.client.put_object().bucket("another").key("k");
+    assert_eq!(status(put.send().await), (404, "NoSuchBucket".to_owned()));
+}
+
+#[tokio::test]
+async fn deliveries_fail_having_stored_the_object_or_not() {
+    let served = Served::start(FaultOptions {
+        sink_error_rate: "100".parse().unwrap(),
+        ..FaultOptions::default()
+    })
+    .await;
+    let mut stored = 0;
+    for part in 0..20 {
+        let key = format!("b/{part}");
+        let answer = status(served.create(&key, "content").await);
+        assert_eq!(answer, (503, "SlowDown".to_owned()));
+        stored += u32::from(served.on_disk(&key).is_some());
+    }
+    assert!((1..20).contains(&stored), "{stored}");
+    assert_eq!(served.deliveries.report().attempts, 20);
+}
+
+#[tokio::test]
+async fn lost_replies_and_errors_strike_s3_as_well() {
+    let served = Served::start(FaultOptions {
+        lost_replies: "50".parse().unwrap(),
+        error_rate: "20".parse().unwrap(),
+        ..FaultOptions::default()
+    })
+    .await;
+    let mut refused = Vec::new();
+    let mut lost = 0;
+    for part in 0..30 {
+        let key = format!("b/{part}");
+        match served.create(&key, "content").await {
+            Ok(_) => assert!(served.on_disk(&key).is_some()),
+            Err(SdkError::ServiceError(error)) => {
+                refused.push(error.err().code().unwrap().to_owned());
+                assert_eq!(served.on_disk(&key), None);
+            }
+            Err(_) => lost += 1,
+        }
+    }
+    assert!(lost > 0);
+    for code in ["InternalError", "SlowDown"] {
+        assert!(refused.iter().any(|one| one == code), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_secret_is_refused_and_no_signature_is_asked_for() {
+    let served = Served::start(FaultOptions::default()).await;
+    let stranger = client(&served.s3.endpoint(), "wrong");
+    let head = stranger.list_objects_v2().bucket(BUCKET).send().await;
+    assert_eq!(status(head), (403, "SignatureDoesNotMatch".to_owned()));
+    let unsigned =
+        hyper_util::client::legacy::Client::builder(hyper_util::rt::TokioExecutor::new())
+            .build_http::<axum::body::Body>();
+    let list = format!("{}/{BUCKET}?list-type=2", served.s3.endpoint());
+    let listed = tokio::time::timeout(Duration::from_secs(10), unsigned.get(list.parse().unwrap()));
+    assert_eq!(listed.await.unwrap().unwrap().status(), 200);
+}

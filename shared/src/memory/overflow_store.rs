@@ -1,0 +1,38 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use super::locked;
+use crate::ports::{OverflowStore, PortError};
+use crate::protocol::claim::Overflow;
+
+/// Bodies in memory that do not fit their items.
+#[derive(Debug, Default)]
+pub struct MemoryOverflowStore(Mutex<BTreeMap<String, Arc<str>>>);
+
+impl MemoryOverflowStore {
+    /// Without any.
+    pub fn new() -> MemoryOverflowStore {
+        MemoryOverflowStore::default()
+    }
+
+    /// The keys of those that are there.
+    pub fn keys(&self) -> Vec<String> {
+        locked(&self.0).keys().cloned().collect()
+    }
+}
+
+impl OverflowStore for MemoryOverflowStore {
+    async fn put(&self, place: &Overflow, body: &Arc<str>) -> Result<(), PortError> {
+        locked(&self.0).insert(place.key.clone(), body.clone());
+        Ok(())
+    }
+
+    async fn get(&self, place: &Overflow) -> Result<Option<Arc<str>>, PortError> {
+        Ok(locked(&self.0).get(&place.key).cloned())
+    }
+
+    async fn remove(&self, place: &Overflow) -> Result<(), PortError> {
+        locked(&self.0).remove(&place.key);
+        Ok(())
+    }
+}

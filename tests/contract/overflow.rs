@@ -1,0 +1,63 @@
+//! Bodies that do not fit their items.
+
+use std::sync::Arc;
+
+use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use local::s3::S3;
+use shared::aws::S3OverflowStore;
+use shared::memory::{MemoryOverflowStore, noise};
+use shared::ports::{OverflowStore, PortError};
+use shared::protocol::claim::Overflow;
+
+const BUCKET: &str = "bodies";
+
+fn place(bucket: &str, key: &str) -> Overflow {
+    Overflow {
+        bucket: bucket.into(),
+        key: key.to_owned(),
+        bytes: 1,
+    }
+}
+
+async fn a_body_is_there_from_its_storing_to_its_removal<S: OverflowStore>(store: &S) {
+    let (one, other) = (place(BUCKET, "batch/1"), place(BUCKET, "batch/2"));
+    assert_eq!(store.get(&one).await.unwrap(), None);
+    let body: Arc<str> = format!("{}\u{1f980}\r\n", noise(600_000)).into();
+    store.put(&one, &body).await.unwrap();
+    store.put(&one, &body).await.unwrap();
+    store.put(&other, &"".into()).await.unwrap();
+    assert!(store.get(&one).await.unwrap() == Some(body), "another body");
+    assert_eq!(store.get(&other).await.unwrap().as_deref(), Some(""));
+    store.remove(&one).await.unwrap();
+    store.remove(&one).await.unwrap();
+    assert_eq!(store.get(&one).await.unwrap(), None);
+    assert_eq!(store.get(&other).await.unwrap().as_deref(), Some(""));
+}
+
+#[tokio::test]
+async fn a_body_is_there_from_its_storing_to_its_removal_in_memory() {
+    a_body_is_there_from_its_storing_to_its_removal(&MemoryOverflowStore::new()).await;
+}
+
+#[tokio::test]
+async fn a_body_is_there_from_its_storing_to_its_removal_on_s3() {
+    let directory = tempfile::tempdir().unwrap();
+    let s3 = S3::start(directory.path().to_owned()).await.unwrap();
+    s3.create_bucket(BUCKET);
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
+        .endpoint_url(s3.endpoint())
+        .force_path_style(true)
+        .retry_config(RetryConfig::disabled())
+        .http_client(aws_smithy_http_client::Builder::new().build_http());
+    let store = S3OverflowStore::new(aws_sdk_s3::Client::from_conf(config.build()));
+    a_body_is_there_from_its_storing_to_its_removal(&store).await;
+    let body = "body".into();
+    let error = store.put(&place("nowhere", "b/1"), &body).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
+    assert!(error.to_string().contains("s3://nowhere/b/1"), "{error}");
+}

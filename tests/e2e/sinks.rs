@@ -1,0 +1,124 @@
+//! Sinks other than files: bursts through each, with kills and with deliveries that fail.
+
+use std::time::Duration;
+
+use loadgen::DuplicateRule;
+use local::faults::{FaultReport, Percent};
+use local::sink::{SinkKind, SinkReport};
+use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
+use serde_json::Value;
+use shared::protocol::batch::Status;
+
+use crate::command_line::{SHORT, local};
+use crate::rig::{Setup, plan};
+
+/// So many that a tenth of the deliveries is some of each kind, whatever the draws.
+const BATCH_SIZE: u64 = 50;
+const MESSAGES: u64 = 3_000;
+
+fn percent(percent: u32) -> Percent {
+    percent.to_string().parse().expect("it is a percentage")
+}
+
+/// Sends a burst through a sink of this kind while it fails one delivery in ten and one invocation in twenty is killed;
+/// audits what came out, and answers what was attempted and what struck.
+async fn burst_through(
+    kind: SinkKind,
+    change: impl FnOnce(&mut Setup),
+) -> (SinkReport, FaultReport) {
+    let mut setup = Setup::new()
+        .var("MAX_BATCH_SIZE", BATCH_SIZE)
+        .redeliver(INPUT_QUEUE, Duration::from_secs(6), 1_000)
+        .redeliver(BATCH_QUEUE, Duration::from_secs(3), 1_000);
+    setup.options.sink = kind;
+    setup.options.batch_size = 500;
+    setup.options.faults.kills = percent(5);
+    setup.options.faults.sink_error_rate = percent(10);
+    change(&mut setup);
+    let rig = setup.start().await;
+    let plan = plan(12, MESSAGES, 10.0);
+    rig.burst(&plan).await;
+    rig.until_drained_within(Duration::from_secs(240)).await;
+    assert_eq!(
+        rig.statuses().await[&Status::Error],
+        0,
+        "the sink refused a batch for good"
+    );
+    let audited = rig.audit(&plan, DuplicateRule::Drop);
+    let sink = rig.stack.sink_report();
+    let faults = rig.stack.faults.report().expect("faults are on");
+    eprintln!("{sink}{faults}");
+    let deliveries = sink.deliveries.as_ref().expect("attempts are counted");
+    assert_eq!(deliveries.parts, audited.batches.parts, "{sink}");
+    assert!(sink.ok(), "content changed between attempts\n{sink}");
+    rig.stack.stop().await;
+    (sink, faults)
+}
+
+async fn failing_deliveries_and_kills_lose_and_repeat_nothing(kind: SinkKind) {
+    let (sink, faults) = burst_through(kind, |_| {}).await;
+    let errors = faults.sink_errors.expect("they are on");
+    assert!(errors.before > 0 && errors.after > 0, "{faults}");
+    let deliveries = sink.deliveries.expect("attempts are counted");
+    assert!(deliveries.attempted_again > 0, "{deliveries}");
+    assert!(
+        deliveries.attempts >= deliveries.keys + errors.before,
+        "{deliveries}{faults}"
+    );
+}
+
+#[tokio::test]
+async fn a_bucket_with_failing_deliveries_and_kills_gets_everything_once() {
+    failing_deliveries_and_kills_lose_and_repeat_nothing(SinkKind::S3).await;
+}
+
+#[tokio::test]
+async fn a_receiver_with_failing_deliveries_and_kills_gets_everything_once() {
+    failing_deliveries_and_kills_lose_and_repeat_nothing(SinkKind::Http).await;
+}
+
+async fn lost_replies_lose_and_repeat_nothing(kind: SinkKind) {
+    let lossy = |setup: &mut Setup| setup.options.faults.lost_replies = percent(3);
+    let (_, faults) = burst_through(kind, lossy).await;
+    assert!(
+        faults.lost_replies.is_some_and(|lost| lost.cut > 0),
+        "{faults}"
+    );
+}
+
+#[tokio::test]
+async fn a_bucket_whose_replies_get_lost_gets_everything_once() {
+    lost_replies_lose_and_repeat_nothing(SinkKind::S3).await;
+}
+
+#[tokio::test]
+async fn a_receiver_whose_replies_get_lost_gets_everything_once() {
+    lost_replies_lose_and_repeat_nothing(SinkKind::Http).await;
+}
+
+#[tokio::test]
+async fn the_summary_of_a_burst_tells_where_the_parts_are_and_what_was_attempted() {
+    for kind in ["s3", "http"] {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let out = directory.path().to_str().expect("paths here are text");
+        let mut arguments = vec!["--sink", kind, "--out", out, "--messages", "500", "--json"];
+        arguments.extend(["--env=MAX_BATCH_SIZE=50", "--sink-error-rate", "0.1"]);
+        arguments.extend(SHORT);
+        let (code, out, err) = local(&arguments).await;
+        assert_eq!(code, Some(0), "{out}\n{err}");
+        let summary: Value =
+            serde_json::from_str(&out).expect("standard output is one JSON object");
+        let sink = &summary["sink"];
+        assert_eq!(sink["kind"], kind, "{summary}");
+        let parts = &summary["audit"]["batches"]["parts"];
+        assert_eq!(sink["deliveries"]["parts"], *parts, "{summary}");
+        assert_eq!(sink["deliveries"]["differing"], 0, "{summary}");
+        assert!(summary["faults"]["sink_errors"].is_object(), "{summary}");
+        let place = sink["out"].as_str().expect("it is a path");
+        assert_eq!(
+            crate::output::delivered(place.as_ref()).len(),
+            475,
+            "{summary}"
+        );
+    }
+}
