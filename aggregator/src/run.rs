@@ -6,7 +6,7 @@ use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use once_cell::sync::OnceCell;
 use shared::aws::{
-    Clients, DynamoBatchStore, DynamoLockStore, S3OverflowStore, SqsBatchQueue, SqsQuarantine,
+    DynamoBatchStore, DynamoLockStore, S3OverflowStore, Sdk, SqsBatchQueue, SqsQuarantine,
     SqsSourceQueues, SystemClock, SystemEntropy,
 };
 use shared::calls::attempt_timeout;
@@ -76,28 +76,26 @@ impl Ports for AwsPorts {
     }
 }
 
-async fn ports(config: &Config) -> AwsPorts {
+fn ports(config: &Config) -> AwsPorts {
     let common = &config.common;
-    let clients = Clients::from_env(
-        attempt_timeout(common.deadline_margin),
-        common.write_concurrency,
-    )
-    .await;
+    let sdk = Sdk::from_env(common.write_concurrency);
+    let attempt = attempt_timeout(common.deadline_margin);
+    let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
     AwsPorts {
         locks: DynamoLockStore::new(
-            clients.dynamodb.clone(),
+            dynamodb.clone(),
             &common.lock_table,
             NO_INDEX,
             common.write_mode,
         ),
-        batches: DynamoBatchStore::new(clients.dynamodb, &common.batch_table),
-        tickets: SqsBatchQueue::new(clients.sqs.clone(), &common.batch_queue_url),
+        batches: DynamoBatchStore::new(dynamodb, &common.batch_table),
+        tickets: SqsBatchQueue::new(sqs.clone(), &common.batch_queue_url),
         quarantine: config
             .quarantine_url
             .as_ref()
-            .map(|url| SqsQuarantine::new(clients.sqs.clone(), url)),
-        sources: SqsSourceQueues::new(clients.sqs),
-        overflow: S3OverflowStore::new(clients.s3),
+            .map(|url| SqsQuarantine::new(sqs.clone(), url)),
+        sources: SqsSourceQueues::new(sqs),
+        overflow: S3OverflowStore::new(sdk.s3(attempt)),
         clock: SystemClock,
         entropy: SystemEntropy,
     }
@@ -111,7 +109,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     lambda_runtime::tracing::init_default_subscriber();
     let config = Config::read(&|name| std::env::var(name).ok())?;
     info!(?config, "configuration");
-    let ports = ports(&config).await;
+    let ports = ports(&config);
     let current = CURRENT_BATCHES
         .get_or_init(|| Arc::new(CurrentBatches::new(config.limits)))
         .clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use shared::aws::{
-    Clients, DynamoBatchStore, DynamoLockStore, S3OverflowStore, SqsBatchQueue, SystemClock,
+    DynamoBatchStore, DynamoLockStore, S3OverflowStore, Sdk, SqsBatchQueue, SystemClock,
     SystemEntropy,
 };
 use shared::calls::attempt_timeout;
@@ -67,8 +67,9 @@ impl<S: Sink> Ports for AwsPorts<S> {
 /// A wrong configuration, with all its problems; or the Runtime API failing.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = start(&|name| std::env::var(name).ok())?;
-    let sink = BuiltInSink::new(&config).await;
-    serve(config, sink).await
+    let sdk = sdk(&config);
+    let sink = BuiltInSink::new(&config, &sdk);
+    serve(config, &sdk, sink).await
 }
 
 /// Runs the function with a sink of your own; `SINK` and `SINK_REJECTS` are then not read.
@@ -83,7 +84,8 @@ pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
             std::env::var(name).ok()
         }
     })?;
-    serve(config, sink).await
+    let sdk = sdk(&config);
+    serve(config, &sdk, sink).await
 }
 
 fn start(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, lambda_runtime::Error> {
@@ -93,23 +95,24 @@ fn start(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, lambda_runti
     Ok(config)
 }
 
-async fn serve<S: Sink>(config: Config, sink: S) -> Result<(), lambda_runtime::Error> {
+fn sdk(config: &Config) -> Sdk {
+    Sdk::from_env(config.common.write_concurrency)
+}
+
+async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda_runtime::Error> {
     let common = &config.common;
-    let clients = Clients::from_env(
-        attempt_timeout(common.deadline_margin),
-        common.write_concurrency,
-    )
-    .await;
+    let attempt = attempt_timeout(common.deadline_margin);
+    let dynamodb = sdk.dynamodb(attempt);
     let ports = AwsPorts {
         locks: DynamoLockStore::new(
-            clients.dynamodb.clone(),
+            dynamodb.clone(),
             &common.lock_table,
             &config.index,
             common.write_mode,
         ),
-        batches: DynamoBatchStore::new(clients.dynamodb, &common.batch_table),
-        tickets: SqsBatchQueue::new(clients.sqs, &common.batch_queue_url),
-        overflow: S3OverflowStore::new(clients.s3),
+        batches: DynamoBatchStore::new(dynamodb, &common.batch_table),
+        tickets: SqsBatchQueue::new(sdk.sqs(attempt), &common.batch_queue_url),
+        overflow: S3OverflowStore::new(sdk.s3(attempt)),
         sink,
         clock: SystemClock,
         entropy: SystemEntropy,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::aws::{Clients, DynamoLockStore, SqsBatchQueue};
+use shared::aws::{DynamoLockStore, Sdk, SqsBatchQueue};
 use shared::config::WriteMode;
 use shared::ports::{BatchQueue, LockStore, PortError};
 use shared::wire::{Ticket, TicketReason};
@@ -57,9 +57,10 @@ async fn one_client_serves_http_and_https_endpoints_of_the_environment() {
 #[tokio::test]
 #[ignore = "run by the test above, with an environment"]
 async fn the_child_calls_both_services() {
-    let clients = Clients::from_env(Duration::from_secs(30), 4).await;
+    let sdk = Sdk::from_env(4);
+    let attempt = Duration::from_secs(30);
     let table = std::env::var(TABLE).unwrap();
-    let locks = DynamoLockStore::new(clients.dynamodb, table, BATCH_INDEX, WriteMode::Batch);
+    let locks = DynamoLockStore::new(sdk.dynamodb(attempt), table, BATCH_INDEX, WriteMode::Batch);
     let there = claim("e", "body", 0);
     claim_free(&locks, std::slice::from_ref(&there)).await;
     assert_eq!(read_one(&locks, "e").await, Some(item(&there)));
@@ -70,7 +71,7 @@ async fn the_child_calls_both_services() {
         "{}/000000000000/batch-queue",
         std::env::var("AWS_ENDPOINT_URL").unwrap()
     );
-    let tickets = SqsBatchQueue::new(clients.sqs, url);
+    let tickets = SqsBatchQueue::new(sdk.sqs(attempt), url);
     let error = tickets
         .send(&Ticket::new(batch(1), TicketReason::Window), Duration::ZERO)
         .await

@@ -8,11 +8,12 @@ mod infra;
 mod package;
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -81,14 +82,24 @@ fn main() -> ExitCode {
 
 fn lint() -> anyhow::Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
-    cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ])
+    linted(&["build", "--workspace", "--all-targets"])
+}
+
+/// Runs a cargo command whose compiler is the linter, for the members of the workspace; a lint fails it.
+///
+/// It compiles as well, so that what is linted is what is tested, and the SDKs are not read a second time as they
+/// would be for `cargo clippy`.
+fn linted(arguments: &[&str]) -> anyhow::Result<()> {
+    run_cargo(
+        Command::new(env!("CARGO"))
+            .args(arguments)
+            .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+            // As `cargo clippy -- -D warnings` hands it on: each argument followed by this word.
+            .env(
+                "CLIPPY_ARGS",
+                "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
+            ),
+    )
 }
 
 /// Builds the protocol without its adapters, and looks at what that build pulls in.
@@ -124,13 +135,12 @@ fn purity() -> anyhow::Result<()> {
 }
 
 fn test() -> anyhow::Result<()> {
-    // The end to end suite runs the executables that deploy, and an example: they must be there, and up to date. All
-    // targets, so that this build has the features of the next one and nothing is built twice.
-    cargo(&["build", "--workspace", "--all-targets"])?;
-    // More threads than cores: most of the time of the longest suite is waits for timeouts.
-    cargo(&["test", "--workspace", "--", "--test-threads", "6"])?;
+    // The end to end suite runs the executables that deploy, and an example: `lint` has built them, with the features
+    // of all targets, so that nothing is built twice. More threads than cores: most of the time of the longest suite
+    // is waits for timeouts.
+    linted(&["test", "--workspace", "--", "--test-threads", "6"])?;
     // Once more with its planted bugs, which nothing else is built with.
-    cargo(&[
+    linted(&[
         "test",
         "--workspace",
         "--test",
@@ -170,13 +180,14 @@ fn target_dir() -> PathBuf {
 }
 
 fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
-    eprintln!("> cargo {}", arguments.join(" "));
-    let status = Command::new(env!("CARGO"))
-        .args(arguments)
-        .status()
-        .context("run cargo")?;
-    if !status.success() {
-        bail!("cargo {} failed: {status}", arguments.join(" "));
-    }
+    run_cargo(Command::new(env!("CARGO")).args(arguments))
+}
+
+fn run_cargo(command: &mut Command) -> anyhow::Result<()> {
+    let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+    let line = format!("cargo {}", arguments.join(" "));
+    eprintln!("> {line}");
+    let status = command.status().context("run cargo")?;
+    ensure!(status.success(), "{line} failed: {status}");
     Ok(())
 }

@@ -14,11 +14,8 @@ use http::Uri;
 use shared::aws::chain;
 use tracing::info;
 
-use super::file::Files;
-use super::format::write_rejects;
-#[cfg(feature = "s3")]
-use super::s3::Objects;
-use super::{Compression, Part, Receipt, Rendering, Sink, SinkError, SinkUri, encoded};
+use super::rejects::{RejectStore, keep};
+use super::{Compression, Part, Receipt, Rendering, Sink, SinkError, encoded};
 
 /// How much of an answer that refuses a part is kept.
 const ANSWER_BYTES_MAX: usize = 200;
@@ -48,40 +45,6 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
     }
 }
 
-/// Where the reject lists of parts go that are delivered elsewhere.
-#[derive(Debug)]
-enum RejectStore {
-    /// Below a directory.
-    File(Files),
-    /// In a bucket.
-    #[cfg(feature = "s3")]
-    S3(Objects),
-}
-
-impl RejectStore {
-    /// The store that `SINK_REJECTS` names, if it can be one.
-    async fn new(uri: &SinkUri) -> Option<RejectStore> {
-        match uri {
-            SinkUri::File(directory) => Some(RejectStore::File(Files {
-                directory: directory.clone(),
-            })),
-            #[cfg(feature = "s3")]
-            SinkUri::S3 { bucket, prefix } => {
-                Some(RejectStore::S3(Objects::from_env(bucket, prefix).await))
-            }
-            SinkUri::Log | SinkUri::Http(_) => None,
-        }
-    }
-
-    async fn put(&self, part: &Part, list: Vec<u8>) -> Result<(), SinkError> {
-        match self {
-            RejectStore::File(files) => files.put_rejects(part, &list),
-            #[cfg(feature = "s3")]
-            RejectStore::S3(objects) => objects.put_rejects(part, list).await,
-        }
-    }
-}
-
 /// A POST for each part. Its `Idempotency-Key` is the same at every attempt, and so is what is sent.
 #[derive(Debug)]
 pub struct HttpSink {
@@ -95,16 +58,12 @@ pub struct HttpSink {
 impl HttpSink {
     /// Parts to a URL, each answered within `timeout`. The lists of what the format cannot carry go to `rejects`, a
     /// directory or bucket; without it a part that has any is refused.
-    pub async fn new(
+    pub fn new(
         url: &str,
         rendering: Rendering,
         timeout: Duration,
-        rejects: Option<&SinkUri>,
+        rejects: Option<RejectStore>,
     ) -> HttpSink {
-        let rejects = match rejects {
-            Some(uri) => RejectStore::new(uri).await,
-            None => None,
-        };
         let settings = HttpConnectorSettings::builder()
             .connect_timeout(CONNECT_TIMEOUT.min(timeout))
             .build();
@@ -181,19 +140,7 @@ impl Sink for HttpSink {
         let permanent = |reason| SinkError::Permanent { reason };
         let (body, content) = self.rendering.write(part, Vec::new()).map_err(memory)?;
         let rejected = content.rejects.len();
-        match (&self.rejects, rejected) {
-            (_, 0) => {}
-            (Some(store), _) => {
-                let mut list = Vec::new();
-                write_rejects(part, &content.rejects, &mut list).map_err(memory)?;
-                store.put(part, list).await?;
-            }
-            (None, _) => {
-                let words =
-                    format!("{rejected} records are rejected, and `SINK_REJECTS` is not set");
-                return Err(permanent(words));
-            }
-        }
+        keep(self.rejects.as_ref(), part, &content.rejects).await?;
         let hash = blake3::hash(&body);
         let request = self.request(part, body).map_err(permanent)?;
         let status = match tokio::time::timeout(self.timeout, self.send(request)).await {
@@ -251,23 +198,23 @@ mod tests {
     use super::super::tests_support::part;
     use super::*;
 
-    async fn sink(endpoint: &StandIn, format: Format, compression: Compression) -> HttpSink {
+    fn sink(endpoint: &StandIn, format: Format, compression: Compression) -> HttpSink {
         let rendering = Rendering {
             format,
             compression,
         };
         let url = format!("{}/in?x=y", endpoint.url());
-        HttpSink::new(&url, rendering, Duration::from_secs(5), None).await
+        HttpSink::new(&url, rendering, Duration::from_secs(5), None)
     }
 
-    async fn envelopes(endpoint: &StandIn) -> HttpSink {
-        sink(endpoint, Format::Envelope, Compression::None).await
+    fn envelopes(endpoint: &StandIn) -> HttpSink {
+        sink(endpoint, Format::Envelope, Compression::None)
     }
 
     #[tokio::test]
     async fn every_attempt_sends_the_same_part_under_the_same_key() {
         let endpoint = StandIn::start().await;
-        let sink = envelopes(&endpoint).await;
+        let sink = envelopes(&endpoint);
         let mut part = part(2, &["a", "b"]);
         part.batch_key = Some("Zoë".parse().unwrap());
         endpoint.answer(503, "");
@@ -305,7 +252,7 @@ mod tests {
     async fn a_compressed_part_says_so() {
         let endpoint = StandIn::start().await;
         for compression in [Compression::Gzip, Compression::Zstd] {
-            let sink = sink(&endpoint, Format::Envelope, compression).await;
+            let sink = sink(&endpoint, Format::Envelope, compression);
             sink.deliver(&part(0, &["a"])).await.unwrap();
             let request = endpoint.requests().pop().unwrap();
             assert_eq!(request.headers["content-encoding"], compression.name());
@@ -332,7 +279,6 @@ mod tests {
             let endpoint = StandIn::start().await;
             endpoint.answer(status, &"no\n".repeat(1_000));
             let error = envelopes(&endpoint)
-                .await
                 .deliver(&part(0, &["a"]))
                 .await
                 .unwrap_err();
@@ -355,7 +301,7 @@ mod tests {
     #[tokio::test]
     async fn an_endpoint_that_is_not_there_or_does_not_answer_may_later() {
         let endpoint = StandIn::start().await;
-        let mut sink = envelopes(&endpoint).await;
+        let mut sink = envelopes(&endpoint);
         sink.timeout = Duration::from_millis(50);
         endpoint.answer(0, "");
         let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
@@ -365,7 +311,6 @@ mod tests {
         );
         endpoint.stop().await;
         let error = envelopes(&endpoint)
-            .await
             .deliver(&part(0, &["a"]))
             .await
             .unwrap_err();
@@ -379,13 +324,10 @@ mod tests {
     async fn rejects_are_kept_before_the_part_is_sent() {
         let endpoint = StandIn::start().await;
         let directory = tempfile::tempdir().unwrap();
-        let mut sink = sink(&endpoint, Format::Body, Compression::None).await;
+        let mut sink = sink(&endpoint, Format::Body, Compression::None);
         let error = sink.deliver(&part(0, &["a\n"])).await.unwrap_err();
         assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
-        let uri = format!("file://{}", directory.path().display())
-            .parse()
-            .unwrap();
-        sink.rejects = RejectStore::new(&uri).await;
+        sink.rejects = Some(RejectStore::below(directory.path()));
         for _ in 0..2 {
             let receipt = sink.deliver(&part(0, &["a\n", "b"])).await.unwrap();
             assert_eq!(receipt.rejected, 1);

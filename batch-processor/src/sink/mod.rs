@@ -8,6 +8,8 @@ mod format;
 #[cfg(feature = "http")]
 mod http;
 mod log;
+#[cfg(feature = "http")]
+mod rejects;
 mod rendering;
 #[cfg(feature = "s3")]
 mod s3;
@@ -20,6 +22,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use shared::aws::Sdk;
 use shared::ids::{BatchId, BatchKey, SourceArn};
 use shared::ports::StoredEvent;
 
@@ -32,6 +35,8 @@ pub use format::{Format, Reject, RejectReason, write_rejects};
 #[cfg(feature = "http")]
 pub use http::HttpSink;
 pub use log::LogSink;
+#[cfg(feature = "http")]
+pub use rejects::RejectStore;
 pub use rendering::Rendering;
 #[cfg(feature = "s3")]
 pub use s3::S3Sink;
@@ -227,7 +232,7 @@ pub enum BuiltInSink {
 
 impl BuiltInSink {
     /// The sink that `SINK` names.
-    pub async fn new(config: &Config) -> BuiltInSink {
+    pub fn new(config: &Config, sdk: &Sdk) -> BuiltInSink {
         let rendering = config.rendering.clone();
         match &config.sink {
             SinkUri::Log => BuiltInSink::Log(LogSink),
@@ -236,12 +241,14 @@ impl BuiltInSink {
             }
             #[cfg(feature = "s3")]
             SinkUri::S3 { bucket, prefix } => {
-                BuiltInSink::S3(S3Sink::from_env(bucket, prefix, rendering).await)
+                BuiltInSink::S3(S3Sink::new(sdk, bucket, prefix, rendering))
             }
             #[cfg(feature = "http")]
             SinkUri::Http(url) => {
-                let (timeout, rejects) = (config.sink_timeout, config.rejects.as_ref());
-                BuiltInSink::Http(HttpSink::new(url, rendering, timeout, rejects).await)
+                let rejects = config.rejects.as_ref();
+                let rejects = rejects.and_then(|uri| RejectStore::new(sdk, uri));
+                let timeout = config.sink_timeout;
+                BuiltInSink::Http(HttpSink::new(url, rendering, timeout, rejects))
             }
         }
     }

@@ -6,7 +6,7 @@ use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
 use serde::Serialize;
-use shared::aws::{chain, s3_client};
+use shared::aws::{Sdk, chain};
 use shared::config::bucket_name;
 use shared::ids::{BatchId, BatchKey, SourceArn};
 use tracing::info;
@@ -100,9 +100,9 @@ impl<'p> Manifest<'p> {
 }
 
 impl S3Sink {
-    /// Objects in a bucket, with the client that the environment describes.
-    pub async fn from_env(bucket: &str, prefix: &str, rendering: Rendering) -> S3Sink {
-        let objects = Objects::from_env(bucket, prefix).await;
+    /// Objects in a bucket.
+    pub fn new(sdk: &Sdk, bucket: &str, prefix: &str, rendering: Rendering) -> S3Sink {
+        let objects = Objects::new(sdk, bucket, prefix);
         S3Sink { objects, rendering }
     }
 }
@@ -162,9 +162,9 @@ struct Object<'k> {
 }
 
 impl Objects {
-    pub(super) async fn from_env(bucket: &str, prefix: &str) -> Objects {
+    pub(super) fn new(sdk: &Sdk, bucket: &str, prefix: &str) -> Objects {
         Objects {
-            client: s3_client(REQUEST_TIMEOUT).await,
+            client: sdk.s3(REQUEST_TIMEOUT),
             bucket: bucket.to_owned(),
             prefix: prefix.to_owned(),
         }

@@ -1,6 +1,6 @@
 //! The ports on AWS: DynamoDB, SQS, and the machine's own clock and randomness.
 //!
-//! Every method is one attempt. The SDK's retries are switched off in [`Clients`], so that the schedule, the budget
+//! Every method is one attempt. The SDK's retries are switched off in [`Sdk`], so that the schedule, the budget
 //! and the meaning of a lost reply are decided in one place, [`calls`](crate::calls). What the adapters do own: the
 //! form of items and expressions (each beside the prose of what it permits), how many items one request carries,
 //! which reply belongs to which item, and what an error of a service means ([`PortError`](crate::ports::PortError)).
@@ -12,7 +12,6 @@ mod attributes;
 mod batch_items;
 mod batch_writes;
 mod bodies;
-mod clients;
 mod dynamo_batch_store;
 mod dynamo_lock_store;
 mod errors;
@@ -22,16 +21,17 @@ mod lock_items;
 mod partiql;
 mod put;
 mod s3_overflow_store;
+mod sdk;
 mod sqs_batch_queue;
 mod sqs_quarantine;
 mod sqs_source_queues;
 mod system;
 
-pub use clients::{Clients, s3_client};
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_lock_store::DynamoLockStore;
 pub use errors::chain;
 pub use s3_overflow_store::S3OverflowStore;
+pub use sdk::Sdk;
 pub use sqs_batch_queue::SqsBatchQueue;
 pub use sqs_quarantine::SqsQuarantine;
 pub use sqs_source_queues::SqsSourceQueues;

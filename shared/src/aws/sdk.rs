@@ -1,103 +1,161 @@
 use std::time::Duration;
 
-use aws_config::environment::{
-    EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider,
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::config::{
+    BehaviorVersion, Credentials, Region, SharedCredentialsProvider, SharedHttpClient,
+    StalledStreamProtectionConfig,
 };
-use aws_config::retry::RetryConfig;
-use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
-use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, SdkConfig};
-use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_types::SdkConfig;
 
 /// How long an idle connection is kept. An execution environment is frozen between invocations while the other side
 /// goes on; a connection that is older than this is probably gone, and using it would cost a whole attempt.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// To connect to S3, TLS included.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Idle connections to S3 that are kept: a part's objects are written one after another.
-const CONNECTIONS_S3: usize = 4;
-
-/// The SDK clients of one Lambda process. They share one connection pool.
+/// What all SDK clients of one Lambda process have in common: region, credentials, and the pool of connections.
+///
+/// They come from the variables that Lambda sets, and from nowhere else: the default chain of the SDK would in their
+/// absence ask files and instance metadata, which here can only cost time; its code is as large as a service's client.
+/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html> (2026-08).
+///
+/// No client retries: the schedule is decided in [`calls`](crate::calls). Each is given the time one attempt may
+/// take, from its first byte to its last, connecting included.
 #[derive(Clone, Debug)]
-pub struct Clients {
-    /// DynamoDB.
-    pub dynamodb: aws_sdk_dynamodb::Client,
-    /// SQS.
-    pub sqs: aws_sdk_sqs::Client,
-    /// S3.
-    pub s3: aws_sdk_s3::Client,
+pub struct Sdk {
+    config: SdkConfig,
+    variable: fn(&str) -> Option<String>,
 }
 
-impl Clients {
-    /// Clients as the environment describes them: `AWS_REGION`, `AWS_ACCESS_KEY_ID` and the like, and
-    /// `AWS_ENDPOINT_URL` or `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS`, `AWS_ENDPOINT_URL_S3` (`http://` or `https://`).
+impl Sdk {
+    /// What the environment says: `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`;
+    /// `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS` and the like, or `AWS_ENDPOINT_URL` for all of them
+    /// (`http://` or `https://`); `AWS_USE_FIPS_ENDPOINT` and `AWS_USE_DUALSTACK_ENDPOINT` (`true`).
     ///
-    /// `attempt_timeout` bounds every call from its first byte to its last, connecting included; there are no
-    /// retries. `write_concurrency` is how many idle connections are kept per host.
+    /// `connections` is how many idle ones are kept per host.
     ///
     /// Nothing is called here, so nothing can fail: a missing region or credential shows in the first call.
-    pub async fn from_env(attempt_timeout: Duration, write_concurrency: usize) -> Clients {
-        let config = sdk_config(attempt_timeout, attempt_timeout, write_concurrency).await;
-        Clients {
-            dynamodb: aws_sdk_dynamodb::Client::new(&config),
-            sqs: aws_sdk_sqs::Client::new(&config),
-            s3: s3_client_of(&config),
+    pub fn from_env(connections: usize) -> Sdk {
+        Sdk::read(|name| std::env::var(name).ok(), connections)
+    }
+
+    fn read(variable: fn(&str) -> Option<String>, connections: usize) -> Sdk {
+        let set = |name| variable(name).filter(|value| !value.trim().is_empty());
+        let on = |name| variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let credentials = || {
+            let (id, key) = (set("AWS_ACCESS_KEY_ID")?, set("AWS_SECRET_ACCESS_KEY")?);
+            let token = set("AWS_SESSION_TOKEN");
+            Some(Credentials::new(id, key, token, None, "environment"))
+        };
+        let mut config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(set("AWS_REGION").map(Region::new))
+            .http_client(http_client(connections))
+            .retry_config(RetryConfig::disabled())
+            // It watches the throughput of long streams; the attempt timeout ends them all.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .use_fips(on("AWS_USE_FIPS_ENDPOINT"))
+            .use_dual_stack(on("AWS_USE_DUALSTACK_ENDPOINT"));
+        config.set_credentials_provider(credentials().map(SharedCredentialsProvider::new));
+        Sdk {
+            config: config.build(),
+            variable,
         }
     }
-}
 
-/// A client of S3 for objects that take longer than items, as [`Clients::from_env`] describes it.
-///
-/// `attempt_timeout` bounds every call from its first byte to its last; there are no retries.
-pub async fn s3_client(attempt_timeout: Duration) -> aws_sdk_s3::Client {
-    let config = sdk_config(CONNECT_TIMEOUT, attempt_timeout, CONNECTIONS_S3).await;
-    s3_client_of(&config)
-}
+    /// A client of DynamoDB.
+    pub fn dynamodb(&self, attempt_timeout: Duration) -> aws_sdk_dynamodb::Client {
+        aws_sdk_dynamodb::Client::new(&self.of("DYNAMODB", attempt_timeout))
+    }
 
-/// An endpoint that is named gets the bucket in the path: what stands in for S3 seldom has a host name for every bucket.
-fn s3_client_of(config: &SdkConfig) -> aws_sdk_s3::Client {
-    let named = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]
-        .iter()
-        .any(|name| std::env::var_os(name).is_some_and(|url| !url.is_empty()));
-    let config = aws_sdk_s3::config::Builder::from(config)
-        .force_path_style(named)
-        .build();
-    aws_sdk_s3::Client::from_conf(config)
-}
+    /// A client of SQS.
+    pub fn sqs(&self, attempt_timeout: Duration) -> aws_sdk_sqs::Client {
+        aws_sdk_sqs::Client::new(&self.of("SQS", attempt_timeout))
+    }
 
-async fn sdk_config(
-    connect_timeout: Duration,
-    attempt_timeout: Duration,
-    connections: usize,
-) -> SdkConfig {
-    // Lambda hands out credentials and region as variables. The default chain would in their absence ask files
-    // and instance metadata, which here can only cost time.
-    aws_config::defaults(BehaviorVersion::latest())
-        .region(EnvironmentVariableRegionProvider::new())
-        .credentials_provider(EnvironmentVariableCredentialsProvider::new())
-        .http_client(http_client(connections))
-        .retry_config(RetryConfig::disabled())
-        .timeout_config(
-            TimeoutConfig::builder()
-                .connect_timeout(connect_timeout)
-                .operation_attempt_timeout(attempt_timeout)
-                .build(),
-        )
-        // It watches the throughput of long streams; the attempt timeout ends them all.
-        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-        .load()
-        .await
+    /// A client of S3. An endpoint that is named gets the bucket in the path: what stands in for S3 seldom has a host
+    /// name for every bucket.
+    pub fn s3(&self, attempt_timeout: Duration) -> aws_sdk_s3::Client {
+        let config = self.of("S3", attempt_timeout);
+        let named = config.endpoint_url().is_some();
+        let config = aws_sdk_s3::config::Builder::from(&config).force_path_style(named);
+        aws_sdk_s3::Client::from_conf(config.build())
+    }
+
+    fn of(&self, service: &str, attempt_timeout: Duration) -> SdkConfig {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(attempt_timeout)
+            .operation_attempt_timeout(attempt_timeout)
+            .build();
+        let mut config = self.config.to_builder().timeout_config(timeouts);
+        let endpoint = [&*format!("AWS_ENDPOINT_URL_{service}"), "AWS_ENDPOINT_URL"]
+            .into_iter()
+            .find_map(|name| (self.variable)(name).filter(|url| !url.trim().is_empty()));
+        config.set_endpoint_url(endpoint);
+        config.build()
+    }
 }
 
 /// One client for both schemes: its connector speaks TLS to `https://` and plain HTTP to `http://`.
 /// Source: `aws-smithy-http-client` 1.5.2, `tls/rustls_provider.rs`, `wrap_connector_with_alpn` (`enforce_http(false)`).
-fn http_client(write_concurrency: usize) -> SharedHttpClient {
+fn http_client(connections: usize) -> SharedHttpClient {
     aws_smithy_http_client::Builder::new()
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
-        .pool_max_idle_per_host(write_concurrency)
+        .pool_max_idle_per_host(connections)
         .tls_provider(Provider::Rustls(CryptoMode::Ring))
         .build_https()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ATTEMPT: Duration = Duration::from_secs(3);
+
+    #[test]
+    fn a_service_may_have_an_endpoint_of_its_own() {
+        let sdk = Sdk::read(
+            |name| match name {
+                "AWS_ENDPOINT_URL" => Some("http://all".to_owned()),
+                "AWS_ENDPOINT_URL_SQS" => Some("http://sqs".to_owned()),
+                "AWS_ENDPOINT_URL_S3" => Some(String::new()),
+                _ => None,
+            },
+            1,
+        );
+        for (service, endpoint) in [
+            ("SQS", "http://sqs"),
+            ("S3", "http://all"),
+            ("DYNAMODB", "http://all"),
+        ] {
+            assert_eq!(sdk.of(service, ATTEMPT).endpoint_url(), Some(endpoint));
+        }
+        assert_eq!(
+            Sdk::read(|_| None, 1).of("SQS", ATTEMPT).endpoint_url(),
+            None
+        );
+    }
+
+    #[test]
+    fn region_and_endpoints_are_what_the_variables_say() {
+        let sdk = Sdk::read(
+            |name| match name {
+                "AWS_REGION" => Some("us-gov-west-1".to_owned()),
+                "AWS_USE_FIPS_ENDPOINT" => Some("TRUE".to_owned()),
+                "AWS_USE_DUALSTACK_ENDPOINT" => Some("false".to_owned()),
+                _ => None,
+            },
+            1,
+        );
+        let config = sdk.of("SQS", ATTEMPT);
+        assert_eq!(config.region().unwrap().as_ref(), "us-gov-west-1");
+        assert_eq!(
+            (config.use_fips(), config.use_dual_stack()),
+            (Some(true), Some(false))
+        );
+        assert!(config.credentials_provider().is_none());
+        let timeouts = config.timeout_config().unwrap();
+        assert_eq!(timeouts.operation_attempt_timeout(), Some(ATTEMPT));
+    }
 }

@@ -1,0 +1,72 @@
+use std::path::Path;
+
+use shared::aws::Sdk;
+
+use super::file::Files;
+use super::format::write_rejects;
+#[cfg(feature = "s3")]
+use super::s3::Objects;
+use super::{Part, Reject, SinkError, SinkUri};
+
+/// Where the reject lists of parts go that are delivered elsewhere.
+#[derive(Debug)]
+pub struct RejectStore {
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Below a directory.
+    Files(Files),
+    /// In a bucket.
+    #[cfg(feature = "s3")]
+    Objects(Objects),
+}
+
+impl RejectStore {
+    /// The store that `SINK_REJECTS` names, if it can be one.
+    pub fn new(sdk: &Sdk, uri: &SinkUri) -> Option<RejectStore> {
+        match uri {
+            SinkUri::File(directory) => Some(RejectStore::below(directory)),
+            #[cfg(feature = "s3")]
+            SinkUri::S3 { bucket, prefix } => Some(RejectStore {
+                place: Place::Objects(Objects::new(sdk, bucket, prefix)),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Files below a directory.
+    pub fn below(directory: &Path) -> RejectStore {
+        RejectStore {
+            place: Place::Files(Files {
+                directory: directory.to_owned(),
+            }),
+        }
+    }
+}
+
+/// Keeps the reject list of a part, if there is anything on it.
+pub(super) async fn keep(
+    store: Option<&RejectStore>,
+    part: &Part,
+    rejects: &[Reject],
+) -> Result<(), SinkError> {
+    if rejects.is_empty() {
+        return Ok(());
+    }
+    let Some(store) = store else {
+        let count = rejects.len();
+        let reason = format!("{count} records are rejected, and `SINK_REJECTS` is not set");
+        return Err(SinkError::Permanent { reason });
+    };
+    let mut list = Vec::new();
+    write_rejects(part, rejects, &mut list).map_err(|error| SinkError::Retryable {
+        reason: error.to_string(),
+    })?;
+    match &store.place {
+        Place::Files(files) => files.put_rejects(part, &list),
+        #[cfg(feature = "s3")]
+        Place::Objects(objects) => objects.put_rejects(part, list).await,
+    }
+}
