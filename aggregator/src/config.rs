@@ -106,6 +106,11 @@ impl Config {
             .unwrap_or(DuplicateRule::Drop);
         let quarantine_url = reader.optional(QUARANTINE_SQS_URL, QUEUE_URL, queue_url);
         let overflow_bucket = reader.optional(OVERFLOW_BUCKET, BUCKET_NAME, bucket_name);
+        if overflow_bucket.is_some() && !cfg!(feature = "s3") {
+            reader.problem(format!(
+                "`{OVERFLOW_BUCKET}` is set, but the executable was built without the cargo feature `s3`"
+            ));
+        }
         let config = common.map(|common| Config {
             common,
             window: Duration::from_secs(window_secs),

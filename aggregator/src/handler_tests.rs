@@ -18,6 +18,7 @@ use crate::config::tests_support::config;
 
 #[path = "drained_tests.rs"]
 mod drained;
+#[cfg(feature = "s3")]
 #[path = "overflow_tests.rs"]
 mod overflow;
 

@@ -6,7 +6,7 @@ use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use once_cell::sync::OnceCell;
 use shared::aws::{
-    DynamoBatchStore, DynamoLockStore, S3OverflowStore, Sdk, SqsBatchQueue, SqsQuarantine,
+    AwsOverflowStore, DynamoBatchStore, DynamoLockStore, Sdk, SqsBatchQueue, SqsQuarantine,
     SqsSourceQueues, SystemClock, SystemEntropy,
 };
 use shared::calls::attempt_timeout;
@@ -32,7 +32,7 @@ struct AwsPorts {
     tickets: SqsBatchQueue,
     quarantine: Option<SqsQuarantine>,
     sources: SqsSourceQueues,
-    overflow: S3OverflowStore,
+    overflow: AwsOverflowStore,
     clock: SystemClock,
     entropy: SystemEntropy,
 }
@@ -43,7 +43,7 @@ impl Ports for AwsPorts {
     type Tickets = SqsBatchQueue;
     type Quarantine = SqsQuarantine;
     type Sources = SqsSourceQueues;
-    type Overflow = S3OverflowStore;
+    type Overflow = AwsOverflowStore;
     type Clock = SystemClock;
     type Entropy = SystemEntropy;
 
@@ -62,7 +62,7 @@ impl Ports for AwsPorts {
     fn sources(&self) -> &SqsSourceQueues {
         &self.sources
     }
-    fn overflow(&self) -> &S3OverflowStore {
+    fn overflow(&self) -> &AwsOverflowStore {
         &self.overflow
     }
     fn clock(&self) -> &SystemClock {
@@ -95,7 +95,7 @@ fn ports(config: &Config) -> AwsPorts {
             .as_ref()
             .map(|url| SqsQuarantine::new(sqs.clone(), url)),
         sources: SqsSourceQueues::new(sqs),
-        overflow: S3OverflowStore::new(sdk.s3(attempt)),
+        overflow: AwsOverflowStore::new(&sdk, attempt),
         clock: SystemClock,
         entropy: SystemEntropy,
     }

@@ -1,6 +1,7 @@
 //! The batch processor: woken by a ticket, it finds the batch, delivers it, and releases its claims.
 //!
-//! A sink of your own: implement [`Sink`], call [`run_with`], and everything else is as in the shipped executable.
+//! A sink of your own: implement [`Sink`], call [`run_with`], and everything else is as in the shipped executable. Two
+//! are in `examples`: `program`, and `nightly_file`.
 //!
 //! One ticket, in order: the lease ([`process`]); the batch's claims, as the index proposes them and the table
 //! confirms them ([`collect`]); the part, frozen before the sink sees it; the sink; the release ([`release`]); and
@@ -20,5 +21,6 @@ pub mod sweep;
 pub use config::Config;
 pub use event::{Event, Response};
 pub use handler::{Handler, Invocation, Ports};
+pub use lambda_runtime::Error;
 pub use run::{run, run_with};
 pub use sink::{Part, Receipt, Sink, SinkError};

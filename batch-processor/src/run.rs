@@ -4,23 +4,32 @@ use std::sync::Arc;
 
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use shared::aws::{
-    DynamoBatchStore, DynamoLockStore, S3OverflowStore, Sdk, SqsBatchQueue, SystemClock,
+    AwsOverflowStore, DynamoBatchStore, DynamoLockStore, Sdk, SqsBatchQueue, SystemClock,
     SystemEntropy,
 };
 use shared::calls::attempt_timeout;
 use shared::time::Timestamp;
 use tracing::info;
 
-use crate::config::{Config, SINK, SINK_REJECTS};
+use crate::config::{Config, SINK, SINK_PAYLOADS, SINK_REJECTS, SINK_SECRET, SINK_SECRET_HEADER};
 use crate::handler::{Handler, Invocation, Ports};
 use crate::sink::{BuiltInSink, Sink};
+
+/// What only the sinks that ship are told.
+const BUILT_IN: [&str; 5] = [
+    SINK,
+    SINK_REJECTS,
+    SINK_PAYLOADS,
+    SINK_SECRET,
+    SINK_SECRET_HEADER,
+];
 
 /// The ports as they are on AWS, with any sink.
 struct AwsPorts<S> {
     locks: DynamoLockStore,
     batches: DynamoBatchStore,
     tickets: SqsBatchQueue,
-    overflow: S3OverflowStore,
+    overflow: AwsOverflowStore,
     sink: S,
     clock: SystemClock,
     entropy: SystemEntropy,
@@ -30,7 +39,7 @@ impl<S: Sink> Ports for AwsPorts<S> {
     type Locks = DynamoLockStore;
     type Batches = DynamoBatchStore;
     type Tickets = SqsBatchQueue;
-    type Overflow = S3OverflowStore;
+    type Overflow = AwsOverflowStore;
     type Sink = S;
     type Clock = SystemClock;
     type Entropy = SystemEntropy;
@@ -44,7 +53,7 @@ impl<S: Sink> Ports for AwsPorts<S> {
     fn tickets(&self) -> &SqsBatchQueue {
         &self.tickets
     }
-    fn overflow(&self) -> &S3OverflowStore {
+    fn overflow(&self) -> &AwsOverflowStore {
         &self.overflow
     }
     fn sink(&self) -> &S {
@@ -68,17 +77,18 @@ impl<S: Sink> Ports for AwsPorts<S> {
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = start(&|name| std::env::var(name).ok())?;
     let sdk = sdk(&config);
-    let sink = BuiltInSink::new(&config, &sdk);
+    let sink = BuiltInSink::new(&config, &sdk)?;
     serve(config, &sdk, sink).await
 }
 
-/// Runs the function with a sink of your own; `SINK` and `SINK_REJECTS` are then not read.
+/// Runs the function with a sink of your own; `SINK`, `SINK_REJECTS`, `SINK_PAYLOADS`, `SINK_SECRET` and
+/// `SINK_SECRET_HEADER` are then not read.
 ///
 /// # Errors
 /// As [`run`].
 pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
     let config = start(&|name| {
-        if [SINK, SINK_REJECTS].contains(&name) {
+        if BUILT_IN.contains(&name) {
             None
         } else {
             std::env::var(name).ok()
@@ -112,7 +122,7 @@ async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda
         ),
         batches: DynamoBatchStore::new(dynamodb, &common.batch_table),
         tickets: SqsBatchQueue::new(sdk.sqs(attempt), &common.batch_queue_url),
-        overflow: S3OverflowStore::new(sdk.s3(attempt)),
+        overflow: AwsOverflowStore::new(sdk, attempt),
         sink,
         clock: SystemClock,
         entropy: SystemEntropy,

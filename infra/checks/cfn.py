@@ -210,6 +210,7 @@ SINKS = {
     "file": "file:///mnt/batches",
     "s3": "s3://bucket/some/prefix",
     "https": "https://legacy.example:8443/batches",
+    "postgres": "postgres://aggregator@db.example:5432/legacy",
     "states": "arn:aws:states:eu-west-1:123456789012:stateMachine:legacy",
     "lambda": "arn:aws:lambda:eu-west-1:123456789012:function:legacy",
 }

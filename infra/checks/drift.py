@@ -56,7 +56,7 @@ def check_all(text, source=None):
             if not re.search(parameters["Sink"].get("AllowedPattern", "(?!)"), uri):
                 found[f"Sink does not allow {uri}"] = {}
         # Also nothing that IAM would take for a wildcard or a variable: it would widen the grant.
-        for wrong in ("", "ftp://x", "*", *(uri + end for uri in cfn.SINKS.values() for end in ("*", "?", "/*", "${x}", "/") if not uri.startswith(("file", "http")))):
+        for wrong in ("", "ftp://x", "*", *(uri + end for uri in cfn.SINKS.values() for end in ("*", "?", "/*", "${x}", "/") if not uri.startswith(("file", "http", "postgres")))):
             if re.search(parameters["Sink"].get("AllowedPattern", ""), wrong):
                 found[f"Sink allows {wrong!r}"] = {}
     except Exception as error:  # noqa: BLE001: whatever a wrong template breaks

@@ -32,6 +32,9 @@ pub struct BurstArgs {
     /// Length of every body
     #[arg(long, value_name = "BYTES", default_value_t = 300)]
     size: usize,
+    /// Sources the events say they are of, `s0` and on, in the field `source` of their bodies; for BATCH_KEY=source
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    sources: u32,
     /// Makes ids and content differ from those of other bursts
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -56,7 +59,7 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
         messages: args.messages,
         duplicates_percent: args.duplicates,
         size_bytes: args.size,
-        sources: 1,
+        sources: args.sources,
     })?;
     let mut options = stack_args.resolve()?;
     let window_secs = if args.messages > LONG_BURST_MESSAGES {
@@ -112,6 +115,7 @@ async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result
         Some("requeue") => DuplicateRule::Requeue,
         Some(_) | None => DuplicateRule::Drop,
     };
+    stack.bring_out().await?;
     let audit_started = Instant::now();
     let audit = loadgen::audit(&stack.out, plan, rule)?;
     let depth = |queue| stack.sqs.depth(queue);

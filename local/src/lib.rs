@@ -15,10 +15,14 @@ pub mod latency;
 pub mod ledger;
 mod loopback;
 pub mod options;
+#[cfg(feature = "postgres")]
+mod postgres;
 pub mod proxy;
 pub mod receiver;
 pub mod s3;
 pub mod schedule;
+#[cfg(any(feature = "lambda", feature = "states"))]
+pub mod services;
 pub mod sink;
 pub mod sqs;
 pub mod stack;

@@ -18,6 +18,8 @@ const TAKEN_OVER: &[&str] = &[
     "MAX_SECONDARY_BATCHING_WINDOW",
     "MAX_BATCH_SIZE",
     "MAX_BATCH_BYTES",
+    "MAX_PART_BYTES",
+    "OVERFLOW_BUCKET",
     "INDEX_SHARDS",
     "EVENT_ID",
     "EVENT_ID_PREFIX",
@@ -37,6 +39,8 @@ const TAKEN_OVER: &[&str] = &[
     "SINK_COMPRESSION",
     "SINK_TIMEOUT",
     "SINK_REJECTS",
+    "SINK_TABLE",
+    "SINK_PASSWORD",
     "AWS_LAMBDA_LOG_LEVEL",
 ];
 

@@ -43,19 +43,18 @@ impl Receiver {
         deliveries: Arc<Deliveries>,
         errors: Arc<SinkErrors>,
     ) -> anyhow::Result<Receiver> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = listener.local_addr()?;
-        let kept = Arc::new(Kept {
-            files: Files::new(directory),
-            hashes: Mutex::default(),
-            deliveries,
-            errors,
-        });
+        let kept = Arc::new(Kept::new(directory, deliveries, errors));
         let app = Router::new()
             .route("/", post(take))
             .route("/{*path}", post(take))
             .layer(DefaultBodyLimit::max(crate::s3::OBJECT_BYTES_MAX))
             .with_state(kept);
+        Receiver::serve(app).await
+    }
+
+    pub(crate) async fn serve(app: Router) -> anyhow::Result<Receiver> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?;
         // A connection whose options cannot be set has been closed by its peer, and says so when it is read.
         let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
         let accepting = tokio::spawn(async move {
@@ -79,11 +78,22 @@ impl Drop for Receiver {
 
 /// What was kept so far.
 #[derive(Debug)]
-struct Kept {
+pub struct Kept {
     files: Files,
     hashes: Mutex<BTreeMap<String, blake3::Hash>>,
-    deliveries: Arc<Deliveries>,
-    errors: Arc<SinkErrors>,
+    pub(crate) deliveries: Arc<Deliveries>,
+    pub(crate) errors: Arc<SinkErrors>,
+}
+
+/// What came of content under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// It is kept now.
+    New,
+    /// It was kept before.
+    Again,
+    /// Other content was kept before.
+    Other,
 }
 
 type Answer = (StatusCode, String);
@@ -97,10 +107,9 @@ async fn take(State(kept): State<Arc<Kept>>, headers: HeaderMap, body: Bytes) ->
         text(header::CONTENT_TYPE.as_str()),
         text(header::CONTENT_ENCODING.as_str()),
     );
-    let file = match kept.files.path(&format!("{key}.{extension}")) {
-        Ok(file) => file,
-        Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()),
-    };
+    if let Err(error) = kept.files.path(key) {
+        return (StatusCode::BAD_REQUEST, error.to_string());
+    }
     let unavailable = || (StatusCode::SERVICE_UNAVAILABLE, "try again".to_owned());
     kept.deliveries.attempted(key, &body);
     let delivery = kept.errors.next();
@@ -108,8 +117,20 @@ async fn take(State(kept): State<Arc<Kept>>, headers: HeaderMap, body: Bytes) ->
         return unavailable();
     }
     let key = key.to_owned();
-    let keeping = tokio::task::spawn_blocking(move || kept.keep(&key, file, &body));
-    let answer = keeping.await.unwrap_or_else(|error| failed(&error));
+    let keeping = tokio::task::spawn_blocking(move || {
+        let keeping = kept.keep(&key, &extension, &body);
+        (key, keeping)
+    });
+    let answer = match keeping.await {
+        Ok((_, Ok(Keeping::New))) => (StatusCode::CREATED, "kept".to_owned()),
+        Ok((_, Ok(Keeping::Again))) => (StatusCode::OK, "kept before".to_owned()),
+        Ok((key, Ok(Keeping::Other))) => {
+            let words = format!("another body was kept under `{key}`");
+            (StatusCode::CONFLICT, words)
+        }
+        Ok((_, Err(error))) => failed(error.as_ref()),
+        Err(error) => failed(&error),
+    };
     match delivery {
         Delivery::FailsAfter => unavailable(),
         Delivery::Answered | Delivery::FailsBefore => answer,
@@ -117,23 +138,30 @@ async fn take(State(kept): State<Arc<Kept>>, headers: HeaderMap, body: Bytes) ->
 }
 
 impl Kept {
-    fn keep(&self, key: &str, file: PathBuf, body: &[u8]) -> Answer {
+    /// Keeps content below `directory`; what comes is taken in by `deliveries`, and may fail.
+    pub fn new(directory: PathBuf, deliveries: Arc<Deliveries>, errors: Arc<SinkErrors>) -> Kept {
+        Kept {
+            files: Files::new(directory),
+            hashes: Mutex::default(),
+            deliveries,
+            errors,
+        }
+    }
+
+    /// Keeps the first content under a key, as the file `<key>.<extension>`.
+    pub(crate) fn keep(&self, key: &str, extension: &str, body: &[u8]) -> anyhow::Result<Keeping> {
         let hash = blake3::hash(body);
         let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
-        match hashes.get(key) {
-            Some(before) if *before == hash => (StatusCode::OK, "kept before".to_owned()),
-            Some(_) => (
-                StatusCode::CONFLICT,
-                format!("another body was kept under `{key}`"),
-            ),
-            None => match self.files.replace(&file, body) {
-                Ok(()) => {
-                    hashes.insert(key.to_owned(), hash);
-                    (StatusCode::CREATED, "kept".to_owned())
-                }
-                Err(error) => failed(&error),
-            },
+        if let Some(before) = hashes.get(key) {
+            return Ok(match *before == hash {
+                true => Keeping::Again,
+                false => Keeping::Other,
+            });
         }
+        let file = self.files.path(&format!("{key}.{extension}"))?;
+        self.files.replace(&file, body)?;
+        hashes.insert(key.to_owned(), hash);
+        Ok(Keeping::New)
     }
 }
 
@@ -174,12 +202,8 @@ mod tests {
             sink_error_rate: error_rate,
             ..FaultOptions::default()
         };
-        Arc::new(Kept {
-            files: Files::new(directory.to_owned()),
-            hashes: Mutex::default(),
-            deliveries: Arc::default(),
-            errors: Arc::new(SinkErrors::new(&options)),
-        })
+        let errors = Arc::new(SinkErrors::new(&options));
+        Arc::new(Kept::new(directory.to_owned(), Arc::default(), errors))
     }
 
     async fn post(kept: &Arc<Kept>, key: &str, body: &'static str) -> u16 {

@@ -1,4 +1,4 @@
-//! Where batches go on this machine: a directory, a bucket, or a receiver of HTTP requests.
+//! Where batches go on this machine: a directory, a bucket, a receiver of HTTP requests, or a database.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,10 @@ use serde::Serialize;
 
 use crate::deliveries::{Deliveries, DeliveryReport};
 use crate::faults::SinkErrors;
+#[cfg(feature = "postgres")]
+use crate::postgres::Postgres;
+#[cfg(any(feature = "lambda", feature = "states"))]
+use crate::receiver::Kept;
 use crate::receiver::Receiver;
 use crate::s3::S3;
 
@@ -18,6 +22,9 @@ pub const BUCKET: &str = "batches";
 const PREFIX: &str = "out";
 /// Where requests of the sink `http` go.
 const PATH: &str = "batches";
+/// The bucket of parts that are larger than a call can carry.
+#[cfg(any(feature = "lambda", feature = "states"))]
+const PAYLOADS: &str = "payloads";
 
 /// A kind of sink that there is a stand-in for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
@@ -30,6 +37,15 @@ pub enum SinkKind {
     S3,
     /// Requests to a receiver that honours the idempotency key
     Http,
+    /// Invocations of a function
+    #[cfg(feature = "lambda")]
+    Lambda,
+    /// Executions of a state machine
+    #[cfg(feature = "states")]
+    States,
+    /// A table in a PostgreSQL server, which must be installed
+    #[cfg(feature = "postgres")]
+    Postgres,
 }
 
 impl fmt::Display for SinkKind {
@@ -38,6 +54,12 @@ impl fmt::Display for SinkKind {
             SinkKind::File => "file",
             SinkKind::S3 => "s3",
             SinkKind::Http => "http",
+            #[cfg(feature = "lambda")]
+            SinkKind::Lambda => "lambda",
+            #[cfg(feature = "states")]
+            SinkKind::States => "states",
+            #[cfg(feature = "postgres")]
+            SinkKind::Postgres => "postgres",
         })
     }
 }
@@ -49,6 +71,8 @@ pub struct SinkHost {
     out: PathBuf,
     s3: S3,
     receiver: Option<Receiver>,
+    #[cfg(feature = "postgres")]
+    postgres: Option<Postgres>,
     deliveries: Arc<Deliveries>,
     _temporary: tempfile::TempDir,
 }
@@ -66,32 +90,49 @@ impl SinkHost {
     ) -> anyhow::Result<SinkHost> {
         let temporary = tempfile::Builder::new().prefix("batches-").tempdir()?;
         let work = work.map(std::path::absolute).transpose()?;
-        let below = |name| work.as_deref().unwrap_or(temporary.path()).join(name);
+        let below = |name: &str| work.as_deref().unwrap_or(temporary.path()).join(name);
         let s3_directory = match kind {
             SinkKind::S3 => below("s3"),
             // What somebody chose is for the parts alone.
-            SinkKind::File | SinkKind::Http => temporary.path().join("s3"),
+            _ => temporary.path().join("s3"),
         };
         let out = match kind {
             SinkKind::File => work.clone().unwrap_or_else(|| below("out")),
             SinkKind::S3 => s3_directory.join(BUCKET).join(PREFIX),
-            SinkKind::Http => below("http"),
+            _ => below(&kind.to_string()),
         };
         let deliveries = Arc::new(Deliveries::default());
-        let s3 = S3::start(s3_directory).await?;
+        let s3 = S3::start(s3_directory.clone()).await?;
         s3.create_sink_bucket(BUCKET, Arc::clone(&deliveries), Arc::clone(errors));
+        #[cfg(any(feature = "lambda", feature = "states"))]
+        let services = || {
+            s3.create_bucket(PAYLOADS);
+            let kept = Kept::new(out.clone(), Arc::clone(&deliveries), Arc::clone(errors));
+            Receiver::start_services(kept, s3_directory.clone())
+        };
         let receiver = match kind {
             SinkKind::Http => {
                 let (deliveries, errors) = (Arc::clone(&deliveries), Arc::clone(errors));
                 Some(Receiver::start(out.clone(), deliveries, errors).await?)
             }
-            SinkKind::File | SinkKind::S3 => None,
+            #[cfg(feature = "lambda")]
+            SinkKind::Lambda => Some(services().await?),
+            #[cfg(feature = "states")]
+            SinkKind::States => Some(services().await?),
+            _ => None,
+        };
+        #[cfg(feature = "postgres")]
+        let postgres = match kind {
+            SinkKind::Postgres => Some(Postgres::start(out.clone(), Arc::clone(errors)).await?),
+            _ => None,
         };
         Ok(SinkHost {
             kind,
             out,
             s3,
             receiver,
+            #[cfg(feature = "postgres")]
+            postgres,
             deliveries,
             _temporary: temporary,
         })
@@ -112,13 +153,48 @@ impl SinkHost {
         self.receiver.as_ref().map(Receiver::endpoint)
     }
 
-    /// The variable `SINK`, where the receiver, if there is one, is seen at this endpoint.
-    pub fn variable(&self, receiver_endpoint: Option<&str>) -> String {
-        match receiver_endpoint {
-            Some(endpoint) => format!("{endpoint}/{PATH}"),
-            None if self.kind == SinkKind::S3 => format!("s3://{BUCKET}/{PREFIX}"),
-            None => format!("file://{}", self.out.display()),
+    /// The variables of the batch processor, where the receiver, if there is one, is seen at this endpoint.
+    pub fn variables(&self, receiver_endpoint: Option<&str>) -> Vec<(&'static str, String)> {
+        let endpoint = receiver_endpoint.unwrap_or_default();
+        let sink = match self.kind {
+            SinkKind::File => format!("file://{}", self.out.display()),
+            SinkKind::S3 => format!("s3://{BUCKET}/{PREFIX}"),
+            SinkKind::Http => format!("{endpoint}/{PATH}"),
+            #[cfg(feature = "lambda")]
+            SinkKind::Lambda => {
+                return called(
+                    crate::services::FUNCTION,
+                    "AWS_ENDPOINT_URL_LAMBDA",
+                    endpoint,
+                );
+            }
+            #[cfg(feature = "states")]
+            SinkKind::States => {
+                return called(
+                    crate::services::STATE_MACHINE,
+                    "AWS_ENDPOINT_URL_SFN",
+                    endpoint,
+                );
+            }
+            #[cfg(feature = "postgres")]
+            SinkKind::Postgres => {
+                let postgres = self.postgres.as_ref();
+                postgres.map(Postgres::variable).unwrap_or_default()
+            }
+        };
+        vec![("SINK", sink)]
+    }
+
+    /// Brings the parts to where they are looked for, if they are elsewhere.
+    ///
+    /// # Errors
+    /// When what is there cannot be read, or is not what it says of itself.
+    pub async fn bring_out(&self) -> anyhow::Result<()> {
+        #[cfg(feature = "postgres")]
+        if let Some(postgres) = &self.postgres {
+            return postgres.bring_out().await;
         }
+        Ok(())
     }
 
     /// What it has taken so far.
@@ -128,10 +204,21 @@ impl SinkHost {
             out: self.out.clone(),
             deliveries: match self.kind {
                 SinkKind::File => None,
-                SinkKind::S3 | SinkKind::Http => Some(self.deliveries.report()),
+                #[cfg(feature = "postgres")]
+                SinkKind::Postgres => None,
+                _ => Some(self.deliveries.report()),
             },
         }
     }
+}
+
+#[cfg(any(feature = "lambda", feature = "states"))]
+fn called(arn: &str, variable: &'static str, endpoint: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("SINK", arn.to_owned()),
+        (variable, endpoint.to_owned()),
+        ("SINK_PAYLOADS", format!("s3://{PAYLOADS}/{PREFIX}")),
+    ]
 }
 
 /// What a sink has taken.
@@ -141,7 +228,7 @@ pub struct SinkReport {
     pub kind: SinkKind,
     /// Where the parts are.
     pub out: PathBuf,
-    /// What was attempted; nobody sees the attempts at a file.
+    /// What was attempted; nobody sees the attempts at a file or a table.
     pub deliveries: Option<DeliveryReport>,
 }
 
@@ -202,7 +289,7 @@ mod tests {
             let host = started(kind, Some(work)).await;
             assert_eq!(host.out(), out);
             let there = host.receiver_endpoint().map(|_| "http://there");
-            assert_eq!(host.variable(there), variable);
+            assert_eq!(host.variables(there), [("SINK", variable)]);
         }
         assert_eq!(
             std::fs::read_dir(work).unwrap().count(),

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use aggregator::config::OVERFLOW_BUCKET;
 use anyhow::Context;
 use aws_config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::config::Credentials;
+use batch_processor::sink::directory_of;
 use shared::ports::BatchStore;
 use shared::protocol::batch::Status;
 use shared::time::Timestamp;
@@ -111,6 +113,9 @@ impl Stack {
         let config = sdk_config(&dynamodb.endpoint()).await;
         let client = aws_sdk_dynamodb::Client::new(&config);
 
+        if let Some(bucket) = options.variables.get(OVERFLOW_BUCKET) {
+            sink.s3().create_bucket(bucket);
+        }
         let sqs = Sqs::new();
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
         let sqs_endpoint = format!("http://{}", listener.local_addr()?);
@@ -145,7 +150,7 @@ impl Stack {
             receiver = Some(proxy.endpoint());
             proxies.push(proxy);
         }
-        let sink_variable = sink.variable(receiver.as_deref());
+        let sink_variables = sink.variables(receiver.as_deref());
         let parameters = options.template.parameters_for(&options.variables);
         let resources = options.template.resolve(&parameters, &|queue| {
             queue_url(&seen_by_functions.sqs, queue)
@@ -158,7 +163,7 @@ impl Stack {
             sqs.set_repeats(queue, faults.repeats(queue))?;
         }
 
-        let changed = changed_variables(options, &seen_by_functions, sink_variable);
+        let changed = changed_variables(options, &seen_by_functions, sink_variables);
         let taps = Taps::default();
         let function = |deployed: &template::Function,
                         name: &str,
@@ -313,6 +318,14 @@ impl Stack {
         bill.ledger(sent, unique)
     }
 
+    /// Brings the parts to [`out`](Self::out), if the sink has them elsewhere.
+    ///
+    /// # Errors
+    /// As [`SinkHost::bring_out`].
+    pub async fn bring_out(&self) -> anyhow::Result<()> {
+        self.sink.bring_out().await
+    }
+
     /// What the sink has taken so far.
     pub fn sink_report(&self) -> SinkReport {
         self.sink.report()
@@ -331,11 +344,13 @@ impl Stack {
         let items_max = limit("MAX_BATCH_SIZE")?.min(bytes_max / body_bytes.max(1) as u64);
         let mut delivered = Vec::new();
         for (batch, claimed_at) in self.meter.counts().last_claims {
-            let Some(delivered_at) = delivered_at(&self.out.join(batch.to_string()))? else {
-                continue;
-            };
             let record = self.batches.read(batch).await;
             let record = record.context("read the batch table")?;
+            let batch_key = record.as_ref().and_then(|record| record.batch_key.as_ref());
+            let directory = self.out.join(directory_of(batch, batch_key));
+            let Some(delivered_at) = delivered_at(&directory)? else {
+                continue;
+            };
             delivered.push(Delivered {
                 // The kernel's clock of files may be a tick behind.
                 latency: delivered_at.duration_since(claimed_at).unwrap_or_default(),
@@ -398,16 +413,19 @@ fn queue_url(endpoint: &str, queue: &str) -> String {
 fn changed_variables(
     options: &StackOptions,
     Endpoints { dynamodb, sqs, s3 }: &Endpoints,
-    sink: String,
+    sink: Vec<(&'static str, String)>,
 ) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> = [
         ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.clone()),
         ("AWS_ENDPOINT_URL_SQS", sqs.clone()),
         ("AWS_ENDPOINT_URL_S3", s3.clone()),
-        ("SINK", sink),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
+    variables.extend(
+        sink.into_iter()
+            .map(|(name, value)| (name.to_owned(), value)),
+    );
     variables.extend(options.variables.clone());
     variables
 }

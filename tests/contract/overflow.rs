@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use local::s3::S3;
-use shared::aws::S3OverflowStore;
+use shared::aws::AwsOverflowStore;
 use shared::memory::{MemoryOverflowStore, noise};
 use shared::ports::{OverflowStore, PortError};
 use shared::protocol::claim::Overflow;
@@ -53,7 +53,7 @@ async fn a_body_is_there_from_its_storing_to_its_removal_on_s3() {
         .force_path_style(true)
         .retry_config(RetryConfig::disabled())
         .http_client(aws_smithy_http_client::Builder::new().build_http());
-    let store = S3OverflowStore::new(aws_sdk_s3::Client::from_conf(config.build()));
+    let store = AwsOverflowStore::of(aws_sdk_s3::Client::from_conf(config.build()));
     a_body_is_there_from_its_storing_to_its_removal(&store).await;
     let body = "body".into();
     let error = store.put(&place("nowhere", "b/1"), &body).await;

@@ -1,11 +1,14 @@
 //! Unusual, but good: it comes out as it went in.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use local::sqs::MessageAttribute;
 use local::stack::INPUT_QUEUE;
+use serde_json::json;
 use shared::memory::noise;
 
+use crate::events::body;
 use crate::output::sorted;
 use crate::rig::Setup;
 
@@ -23,6 +26,49 @@ async fn a_message_that_fits_an_item_once_it_is_compressed_is_delivered_whole() 
     rig.until_drained().await;
     let delivered = rig.delivered().into_iter().map(|line| line.body);
     assert!(sorted(delivered) == sorted(bodies), "other bodies");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_hundred_messages_larger_than_an_item_come_out_whole_among_ten_thousand_small_ones() {
+    const LARGE: usize = 100;
+    const SMALL: usize = 10_000;
+    let rig = Setup::new()
+        .var("OVERFLOW_BUCKET", "overflow")
+        .var("MAX_BATCH_SIZE", 5_000)
+        .start()
+        .await;
+    // From 0.5 to 1 MiB, of what compression does not make fit an item.
+    let noise = noise(1_048_000);
+    let large: BTreeMap<String, String> = (0..LARGE)
+        .map(|number| {
+            let id = format!("large-{number}");
+            let bytes = 524_288 + number * (1_048_000 - 524_288) / LARGE;
+            let body = json!({ "id": id, "noise": noise[noise.len() - bytes..] });
+            (id, body.to_string())
+        })
+        .collect();
+    let mut bodies = large.values();
+    for number in 0..SMALL {
+        rig.send(body(&format!("small-{number}")));
+        if number % (SMALL / LARGE) == 0 {
+            rig.send(bodies.next().expect("one in a hundred").as_str());
+        }
+    }
+    rig.until_drained_within(Duration::from_secs(180)).await;
+    let delivered = rig.delivered();
+    assert_eq!(delivered.len(), LARGE + SMALL);
+    let mut found = 0;
+    for line in delivered {
+        match large.get(&line.event_id) {
+            Some(sent) => {
+                found += 1;
+                assert!(line.body == *sent, "`{}` came out otherwise", line.event_id);
+            }
+            None => assert_eq!(line.body, body(&line.event_id)),
+        }
+    }
+    assert_eq!(found, LARGE);
     rig.end().await;
 }
 

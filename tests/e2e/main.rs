@@ -14,6 +14,7 @@ mod conflicts;
 mod cost;
 mod duplicates;
 mod events;
+mod examples;
 mod executables;
 mod faults;
 mod kills;

@@ -59,8 +59,12 @@ impl Rig {
 /// Everything below `out`, by event id. A directory that is not there holds nothing.
 pub fn delivered(out: &Path) -> Vec<Line> {
     let mut lines = Vec::new();
-    for batch in entries(out) {
-        for part in entries(&batch) {
+    for below in entries(out) {
+        // With a batch key there is a step more.
+        if below.is_dir() {
+            lines.extend(delivered(&below));
+        } else {
+            let part = below;
             // What a killed process left half-written is hidden, and nobody's business.
             if part
                 .extension()

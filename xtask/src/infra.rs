@@ -30,7 +30,8 @@ pub fn run(arguments: &Infra) -> anyhow::Result<()> {
     let say = |what: &str| eprintln!("{what} after {} s", started.elapsed().as_secs());
     thread::scope(|scope| {
         // The build is the longest by far: the other checks are done while it is under way.
-        let build = scope.spawn(|| package::build().inspect(|()| say("packages")));
+        let build = scope
+            .spawn(|| package::build(&package::Package::default()).inspect(|()| say("packages")));
         let python = install_python("infra", "requirements.txt")?;
         say("tools of Python");
         let path = path_with_tools_of(&python)?;

@@ -6,6 +6,7 @@ mod bench;
 mod fuzz;
 mod infra;
 mod package;
+mod postgres;
 
 use std::env;
 use std::ffi::OsStr;
@@ -44,7 +45,7 @@ enum Task {
     /// CPU and memory a message, of the functions as they deploy: the median of some bursts
     Bench(bench::Bench),
     /// Both functions as they deploy: zips in target/lambda for this machine's architecture, checked
-    Package,
+    Package(package::Package),
     /// A burst through `local`, with the packaged functions
     PackageBurst(package::Burst),
     /// A burst through ministack, which runs the packaged functions from the template's queues
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
         Task::Infra(infra) => infra::run(&infra),
         Task::Bench(bench) => bench::run(&bench),
-        Task::Package => package::package(),
+        Task::Package(package) => package::package(&package),
         Task::PackageBurst(burst) => package::burst(&burst),
         Task::Ministack(ministack) => package::ministack(&ministack),
     };
@@ -90,16 +91,20 @@ fn lint() -> anyhow::Result<()> {
 /// It compiles as well, so that what is linted is what is tested, and the SDKs are not read a second time as they
 /// would be for `cargo clippy`.
 fn linted(arguments: &[&str]) -> anyhow::Result<()> {
-    run_cargo(
-        Command::new(env!("CARGO"))
-            .args(arguments)
-            .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
-            // As `cargo clippy -- -D warnings` hands it on: each argument followed by this word.
-            .env(
-                "CLIPPY_ARGS",
-                "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
-            ),
-    )
+    run_cargo(&mut linter(arguments))
+}
+
+fn linter(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(arguments)
+        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        // As `cargo clippy -- -D warnings` hands it on: each argument followed by this word.
+        .env(
+            "CLIPPY_ARGS",
+            "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
+        );
+    command
 }
 
 /// Builds the protocol without its adapters, and looks at what that build pulls in.
@@ -138,7 +143,11 @@ fn test() -> anyhow::Result<()> {
     // The end to end suite runs the executables that deploy, and an example: `lint` has built them, with the features
     // of all targets, so that nothing is built twice. More threads than cores: most of the time of the longest suite
     // is waits for timeouts.
-    linted(&["test", "--workspace", "--", "--test-threads", "6"])?;
+    let mut tests = linter(&["test", "--workspace", "--", "--test-threads", "6"]);
+    if let Some(programs) = postgres::install()? {
+        tests.env("POSTGRES_BIN", programs);
+    }
+    run_cargo(&mut tests)?;
     // Once more with its planted bugs, which nothing else is built with.
     linted(&[
         "test",

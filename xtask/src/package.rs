@@ -11,9 +11,19 @@ use anyhow::{Context, ensure};
 
 use crate::infra::{self, status};
 
+/// What `cargo xtask package` is told.
+#[derive(clap::Args, Default)]
+pub struct Package {
+    /// Cargo features of the functions besides the default ones, for example `s3,batch-processor/postgres`
+    #[arg(long, value_name = "FEATURES")]
+    features: Option<String>,
+}
+
 /// What `cargo xtask package-burst` is told.
 #[derive(clap::Args)]
 pub struct Burst {
+    #[command(flatten)]
+    package: Package,
     /// Messages in the burst, duplicates included
     #[arg(long, default_value_t = 50_000, value_name = "N")]
     messages: u64,
@@ -39,7 +49,7 @@ pub fn packaged() -> anyhow::Result<PathBuf> {
 }
 
 /// Builds the zips, as they deploy, for this machine's architecture. Says nothing unless it fails.
-pub fn build() -> anyhow::Result<()> {
+pub fn build(package: &Package) -> anyhow::Result<()> {
     let python = infra::install_python("package", "package-requirements.txt")?;
     let tools = python.parent().context("an interpreter is in a folder")?;
     // cargo-lambda links with the zig of the first Python in PATH.
@@ -62,6 +72,9 @@ pub fn build() -> anyhow::Result<()> {
         }
         command.args(["--package", function]);
     }
+    if let Some(features) = &package.features {
+        command.args(["--features", features]);
+    }
     eprintln!("> {command:?}");
     let output = command.output().context("run cargo lambda")?;
     ensure!(
@@ -75,8 +88,8 @@ pub fn build() -> anyhow::Result<()> {
 }
 
 /// Builds the zips, checks them, and unpacks them.
-pub fn package() -> anyhow::Result<()> {
-    build()?;
+pub fn package(package: &Package) -> anyhow::Result<()> {
+    build(package)?;
     status(
         Command::new(infra::install_python("infra", "requirements.txt")?)
             .arg("package.py")
@@ -125,13 +138,13 @@ pub fn local_burst_of(
 
 /// A burst through `local`, whose functions are what was packaged.
 pub fn burst(burst: &Burst) -> anyhow::Result<()> {
-    package()?;
+    package(&burst.package)?;
     status(local_burst(burst.messages)?.args(&burst.arguments))
 }
 
 /// A burst through ministack, which creates the stack of the template and runs what was packaged.
 pub fn ministack(ministack: &Ministack) -> anyhow::Result<()> {
-    package()?;
+    package(&Package::default())?;
     let checks = infra::root()?.join("infra/checks");
     let server = infra::install_python("ministack", "ministack-requirements.txt")?;
     status(

@@ -45,9 +45,10 @@ enum Field {
     Source,
     SentAt,
     BatchKey,
+    Body,
 }
 
-const FIELDS: [(&str, Field); 8] = [
+const FIELDS: [(&str, Field); 9] = [
     ("batchId", Field::BatchId),
     ("part", Field::Part),
     ("seq", Field::Seq),
@@ -56,6 +57,7 @@ const FIELDS: [(&str, Field); 8] = [
     ("source", Field::Source),
     ("sentAt", Field::SentAt),
     ("batchKey", Field::BatchKey),
+    ("body", Field::Body),
 ];
 
 /// A body that is read as JSON once, when a column first needs it.
@@ -84,15 +86,26 @@ impl<'i> Body<'i> {
 }
 
 impl Column {
-    /// What is in the column for an event: nothing for null, strings as they are, anything else as JSON.
+    /// What is in the column for an event, nothing for null.
     pub(super) fn text<'i>(
         &self,
         part: &'i Part,
         item: &'i StoredEvent,
         body: &mut Body<'_>,
     ) -> Result<Cow<'i, str>, RejectReason> {
+        let value = self.value(part, item, body)?;
+        Ok(value.unwrap_or(Cow::Borrowed("")))
+    }
+
+    /// What is in the column for an event: `None` for null, strings as they are, anything else as JSON.
+    pub(super) fn value<'i>(
+        &self,
+        part: &'i Part,
+        item: &'i StoredEvent,
+        body: &mut Body<'_>,
+    ) -> Result<Option<Cow<'i, str>>, RejectReason> {
         let expression = match &self.content {
-            Content::Field(field) => return Ok(field.text(part, item)),
+            Content::Field(field) => return Ok(field.value(part, item)),
             Content::Json(expression) => expression,
         };
         let found = expression
@@ -102,21 +115,20 @@ impl Column {
                 expression: expression.as_str().to_owned(),
                 message,
             })?;
-        match found.as_ref() {
-            Variable::Null => Ok(Cow::Borrowed("")),
-            Variable::String(text) => Ok(Cow::Owned(text.clone())),
+        let text = match found.as_ref() {
+            Variable::Null => return Ok(None),
+            Variable::String(text) => text.clone(),
             Variable::Number(number) => {
-                number_text(number)
-                    .map(Cow::Owned)
-                    .ok_or_else(|| RejectReason::NumberTooLarge {
-                        column: self.name.clone(),
-                    })
+                number_text(number).ok_or_else(|| RejectReason::NumberTooLarge {
+                    column: self.name.clone(),
+                })?
             }
             value @ (Variable::Bool(_)
             | Variable::Array(_)
             | Variable::Object(_)
-            | Variable::Expref(_)) => Ok(Cow::Owned(value.to_string())),
-        }
+            | Variable::Expref(_)) => value.to_string(),
+        };
+        Ok(Some(Cow::Owned(text)))
     }
 }
 
@@ -136,8 +148,8 @@ fn number_text(number: &serde_json::Number) -> Option<String> {
 }
 
 impl Field {
-    fn text<'i>(self, part: &'i Part, item: &'i StoredEvent) -> Cow<'i, str> {
-        match self {
+    fn value<'i>(self, part: &'i Part, item: &'i StoredEvent) -> Option<Cow<'i, str>> {
+        let text = match self {
             Field::BatchId => Cow::Owned(part.batch_id.to_string()),
             Field::Part => Cow::Owned(part.number.to_string()),
             Field::Seq => Cow::Owned(item.seq.to_string()),
@@ -145,10 +157,10 @@ impl Field {
             Field::SqsMessageId => Cow::Borrowed(item.sqs_message_id.as_str()),
             Field::Source => Cow::Borrowed(item.source.as_str()),
             Field::SentAt => Cow::Owned(item.sent_at.as_ms().to_string()),
-            Field::BatchKey => {
-                Cow::Borrowed(part.batch_key.as_ref().map_or("", |key| key.as_str()))
-            }
-        }
+            Field::BatchKey => Cow::Borrowed(part.batch_key.as_ref()?.as_str()),
+            Field::Body => Cow::Borrowed(&*item.body),
+        };
+        Some(text)
     }
 }
 
@@ -441,20 +453,25 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_the_envelope_has_a_text() {
+    fn every_field_has_a_text_but_a_batch_key_that_is_not() {
         let part = part(3, &["body"]);
-        let texts = FIELDS.map(|(_, field)| field.text(&part, &part.items[0]).into_owned());
+        let texts = FIELDS.map(|(_, field)| {
+            let value = field.value(&part, &part.items[0]);
+            value.map(Cow::into_owned)
+        });
+        let texts = texts.each_ref().map(Option::as_deref);
         assert_eq!(
             texts,
             [
-                "0190163d-8694-739b-aea5-966c26f8ad91",
-                "3",
-                "0",
-                "e0",
-                "m0",
-                "arn:q",
-                "7",
-                ""
+                Some("0190163d-8694-739b-aea5-966c26f8ad91"),
+                Some("3"),
+                Some("0"),
+                Some("e0"),
+                Some("m0"),
+                Some("arn:q"),
+                Some("7"),
+                None,
+                Some("body"),
             ]
         );
     }

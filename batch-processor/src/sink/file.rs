@@ -6,7 +6,7 @@ use tracing::info;
 use uuid::Uuid;
 
 use super::format::write_rejects;
-use super::{Compression, Part, Receipt, Rendering, Sink, SinkError};
+use super::{Compression, Part, Receipt, Rendering, Sink, SinkError, directory_of};
 
 /// A file for each part: `<directory>/<batchId>/<part>.<ext>`, there whole or not at all. Before it comes the list of
 /// what could not be written, if there is any: `<part>.rejects`.
@@ -85,7 +85,9 @@ enum FileError {
 
 impl Files {
     fn batch(&self, part: &Part) -> io::Result<PathBuf> {
-        let directory = self.directory.join(part.batch_id.to_string());
+        let directory = self
+            .directory
+            .join(directory_of(part.batch_id, part.batch_key.as_ref()));
         fs::create_dir_all(&directory)?;
         Ok(directory)
     }

@@ -82,6 +82,18 @@ pub enum RejectReason {
         /// Characters of the column.
         width: usize,
     },
+    /// The function has its own idea of what is a record.
+    #[error("the function rejects it: {message}")]
+    ByFunction {
+        /// What it says.
+        message: String,
+    },
+    /// The database has its own idea of what is a record.
+    #[error("the database refuses it: {message}")]
+    Refused {
+        /// What it says.
+        message: String,
+    },
     /// It would be two lines.
     #[error(
         "column `{column}`: the value has a line break (`{length}` characters, the column a width of `{width}`)"
@@ -208,23 +220,28 @@ impl Format {
 /// # Errors
 /// The writer's.
 pub fn write_rejects(part: &Part, rejects: &[Reject], to: &mut impl Write) -> io::Result<()> {
-    let mut line = Vec::new();
     for reject in rejects {
-        let Ok(index) = part
-            .items
-            .binary_search_by_key(&reject.seq, |item| item.seq)
-        else {
-            let words = format!("{reject} is of another part than {}", part.key());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
-        };
-        line.clear();
-        push_envelope(&mut line, part, &part.items[index]);
-        line.extend_from_slice(b",\"reason\":");
-        push_text(&mut line, &reject.reason.to_string());
-        line.extend_from_slice(b"}\n");
-        to.write_all(&line)?;
+        to.write_all(&reject_line(part, reject)?)?;
+        to.write_all(b"\n")?;
     }
     Ok(())
+}
+
+/// A rejected record as an envelope with the `reason`, without its line break.
+pub(super) fn reject_line(part: &Part, reject: &Reject) -> io::Result<Vec<u8>> {
+    let Ok(index) = part
+        .items
+        .binary_search_by_key(&reject.seq, |item| item.seq)
+    else {
+        let words = format!("{reject} is of another part than {}", part.key());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+    };
+    let mut line = Vec::new();
+    push_envelope(&mut line, part, &part.items[index]);
+    line.extend_from_slice(b",\"reason\":");
+    push_text(&mut line, &reject.reason.to_string());
+    line.push(b'}');
+    Ok(line)
 }
 
 /// An envelope but for its end.

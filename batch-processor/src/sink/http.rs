@@ -15,6 +15,7 @@ use shared::aws::chain;
 use tracing::info;
 
 use super::rejects::{RejectStore, keep};
+use super::secret::{SecretHeader, SecretReader};
 use super::{Compression, Part, Receipt, Rendering, Sink, SinkError, encoded};
 
 /// How much of an answer that refuses a part is kept.
@@ -23,6 +24,21 @@ const ANSWER_BYTES_MAX: usize = 200;
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// To connect, TLS included; the rest of the time is for the part and its answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The headers that a request has anyway, by the sink and by the connection.
+pub(super) const HEADERS: [&str; 11] = [
+    "idempotency-key",
+    "content-type",
+    "batch-id",
+    "batch-part",
+    "batch-count",
+    "content-encoding",
+    "batch-key",
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+];
 
 /// The URL of a sink, if it is one.
 pub(super) fn parse(text: &str) -> Result<String, String> {
@@ -53,6 +69,7 @@ pub struct HttpSink {
     rendering: Rendering,
     timeout: Duration,
     rejects: Option<RejectStore>,
+    secret: Option<Box<(SecretHeader, SecretReader)>>,
 }
 
 impl HttpSink {
@@ -79,6 +96,31 @@ impl HttpSink {
             rendering,
             timeout,
             rejects,
+            secret: None,
+        }
+    }
+
+    /// With a secret in a header, read anew for each attempt.
+    pub fn with_secret(self, header: SecretHeader, reader: SecretReader) -> HttpSink {
+        HttpSink {
+            secret: Some(Box::new((header, reader))),
+            ..self
+        }
+    }
+
+    /// Puts the secret into its header, if there is one.
+    async fn add_secret(&self, request: &mut HttpRequest) -> Result<(), SinkError> {
+        let Some((header, reader)) = self.secret.as_deref() else {
+            return Ok(());
+        };
+        let secret = reader.read().await?;
+        // White space around a value is none of it, and files that secrets are made from end with a line break.
+        let value = secret.expose().trim().to_owned();
+        let headers = request.headers_mut();
+        match headers.try_insert(header.as_str().to_owned(), value) {
+            Ok(_) => Ok(()),
+            // The error may show what it is about.
+            Err(_) => Err(reader.failed("it has characters that no header can carry")),
         }
     }
 
@@ -142,7 +184,8 @@ impl Sink for HttpSink {
         let rejected = content.rejects.len();
         keep(self.rejects.as_ref(), part, &content.rejects).await?;
         let hash = blake3::hash(&body);
-        let request = self.request(part, body).map_err(permanent)?;
+        let mut request = self.request(part, body).map_err(permanent)?;
+        self.add_secret(&mut request).await?;
         let status = match tokio::time::timeout(self.timeout, self.send(request)).await {
             Ok(answer) => answer?,
             Err(_) => {
@@ -194,6 +237,7 @@ mod tests {
     use std::io::Read as _;
 
     use super::super::Format;
+    use super::super::secret::tests::{ANSWER, reader};
     use super::super::stand_in::StandIn;
     use super::super::tests_support::part;
     use super::*;
@@ -318,6 +362,53 @@ mod tests {
             matches!(&error, SinkError::Retryable { reason } if reason.contains("no answer: ")),
             "{error}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_secret_is_read_for_each_attempt_and_sent_in_its_header() {
+        let (endpoint, extension) = (StandIn::start().await, StandIn::start().await);
+        let header = "x-api-key".parse().unwrap();
+        let reader = reader(&extension, "secretsmanager:key");
+        let sink = envelopes(&endpoint).with_secret(header, reader);
+        for answer in [ANSWER, "{\"SecretString\":\"rotated\"}"] {
+            extension.answer(200, answer);
+            sink.deliver(&part(0, &["a"])).await.unwrap();
+        }
+        let values: Vec<_> = endpoint
+            .requests()
+            .into_iter()
+            .map(|request| request.headers["x-api-key"].clone())
+            .collect();
+        assert_eq!(values, ["Bearer hush", "rotated"]);
+    }
+
+    #[tokio::test]
+    async fn without_its_secret_nothing_is_sent_and_nothing_is_shown() {
+        let (endpoint, extension) = (StandIn::start().await, StandIn::start().await);
+        let reader = reader(&extension, "ssm:/key");
+        let sink = envelopes(&endpoint).with_secret(SecretHeader::default(), reader);
+        for answer in ["", "{\"Parameter\":{\"Value\":\"hush\\nhush\"}}"] {
+            extension.answer(200, answer);
+            let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
+            let SinkError::Retryable { reason } = error else {
+                panic!("{error}");
+            };
+            assert!(reason.starts_with("secret `ssm:/key`: "), "{reason}");
+            assert!(!reason.contains("hush"), "{reason}");
+        }
+        assert!(endpoint.requests().is_empty());
+    }
+
+    #[tokio::test]
+    async fn every_header_of_a_request_is_known_to_be_one() {
+        let endpoint = StandIn::start().await;
+        let mut part = part(0, &["a"]);
+        part.batch_key = Some("key".parse().unwrap());
+        let sink = sink(&endpoint, Format::Envelope, Compression::Gzip);
+        sink.deliver(&part).await.unwrap();
+        for name in endpoint.requests()[0].headers.keys() {
+            assert!(HEADERS.contains(&name.as_str()), "{name}");
+        }
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! Where batches go: one trait, and the sinks that ship.
 
+#[cfg(any(feature = "lambda", feature = "states"))]
+mod arn;
 mod columns;
 mod compression;
 mod csv;
@@ -7,15 +9,27 @@ mod file;
 mod format;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "lambda")]
+mod lambda;
 mod log;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "lambda", feature = "states"))]
+mod payload;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
 mod rejects;
 mod rendering;
 #[cfg(feature = "s3")]
 mod s3;
 #[cfg(feature = "http")]
+mod secret;
+#[cfg(feature = "s3")]
+mod service;
+#[cfg(feature = "http")]
 #[cfg(test)]
 mod stand_in;
+#[cfg(feature = "states")]
+mod states;
 
 use std::fmt;
 use std::future::Future;
@@ -34,12 +48,22 @@ pub use file::FileSink;
 pub use format::{Format, Reject, RejectReason, write_rejects};
 #[cfg(feature = "http")]
 pub use http::HttpSink;
+#[cfg(feature = "lambda")]
+pub use lambda::LambdaSink;
 pub use log::LogSink;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "lambda", feature = "states"))]
+pub use payload::Payloads;
+#[cfg(feature = "postgres")]
+pub use postgres::{Database, PostgresSink, TableName};
+#[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
 pub use rejects::RejectStore;
 pub use rendering::Rendering;
 #[cfg(feature = "s3")]
 pub use s3::S3Sink;
+#[cfg(feature = "http")]
+pub use secret::{Secret, SecretConfig, SecretHeader, SecretName, SecretReader};
+#[cfg(feature = "states")]
+pub use states::StatesSink;
 
 /// One numbered delivery of a batch. Its content and its key are the same at every attempt.
 #[derive(Debug)]
@@ -122,7 +146,7 @@ pub trait Sink: Send + Sync + 'static {
     fn deliver(&self, part: &Part) -> impl Future<Output = Result<Receipt, SinkError>> + Send;
 }
 
-/// The `SINK` variable, and `SINK_REJECTS`.
+/// The `SINK` variable, `SINK_REJECTS` and `SINK_PAYLOADS`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkUri {
     /// `log:` counts in the log, and delivers nowhere.
@@ -140,6 +164,45 @@ pub enum SinkUri {
     /// `https://host/path`, or `http://` to this machine.
     #[cfg(feature = "http")]
     Http(String),
+    /// `postgres://user@host/database`.
+    #[cfg(feature = "postgres")]
+    Postgres(String),
+    /// `arn:<partition>:lambda:<region>:<account>:function:<name>[:<qualifier>]`.
+    #[cfg(feature = "lambda")]
+    Lambda {
+        /// All of it.
+        arn: String,
+        /// Its region.
+        region: String,
+    },
+    /// `arn:<partition>:states:<region>:<account>:stateMachine:<name>[:<qualifier>]`.
+    #[cfg(feature = "states")]
+    States {
+        /// All of it.
+        arn: String,
+        /// Its region.
+        region: String,
+    },
+}
+
+impl SinkUri {
+    /// What a message about a variable calls this kind of sink.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            SinkUri::Log => "log:",
+            SinkUri::File(_) => "file:",
+            #[cfg(feature = "s3")]
+            SinkUri::S3 { .. } => "s3:",
+            #[cfg(feature = "http")]
+            SinkUri::Http(_) => "https:",
+            #[cfg(feature = "postgres")]
+            SinkUri::Postgres(_) => "postgres:",
+            #[cfg(feature = "lambda")]
+            SinkUri::Lambda { .. } => "arn:…:lambda:…",
+            #[cfg(feature = "states")]
+            SinkUri::States { .. } => "arn:…:states:…",
+        }
+    }
 }
 
 impl FromStr for SinkUri {
@@ -154,8 +217,12 @@ impl FromStr for SinkUri {
             Some(("s3", rest)) => s3_uri(rest),
             Some(("https", _)) => http_uri(text),
             Some(_) if text.starts_with("http://") => http_uri(text),
+            Some(("postgres" | "postgresql", _)) => postgres_uri(text),
+            Some(("arn", rest)) if rest.split(':').nth(1) == Some("lambda") => lambda_uri(text),
+            Some(("arn", rest)) if rest.split(':').nth(1) == Some("states") => states_uri(text),
             Some(_) | None => Err(
-                "expected `log:`, `file:///directory`, `s3://bucket/prefix` or `https://host/path`"
+                "expected `log:`, `file:///directory`, `s3://bucket/prefix`, `https://host/path`, \
+                 `postgres://user@host/database`, or the ARN of a Lambda function or of a state machine"
                     .to_owned(),
             ),
         }
@@ -188,6 +255,44 @@ fn http_uri(_: &str) -> Result<SinkUri, String> {
     Err("the executable was built without the cargo feature `http`".to_owned())
 }
 
+#[cfg(feature = "postgres")]
+fn postgres_uri(text: &str) -> Result<SinkUri, String> {
+    postgres::parse(text).map(SinkUri::Postgres)
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres_uri(_: &str) -> Result<SinkUri, String> {
+    Err("the executable was built without the cargo feature `postgres`".to_owned())
+}
+
+#[cfg(feature = "lambda")]
+fn lambda_uri(text: &str) -> Result<SinkUri, String> {
+    lambda::parse(text).ok_or_else(|| {
+        "expected `arn:<partition>:lambda:<region>:<account>:function:<name>`, with `:<version or alias>` behind it \
+         if need be"
+            .to_owned()
+    })
+}
+
+#[cfg(not(feature = "lambda"))]
+fn lambda_uri(_: &str) -> Result<SinkUri, String> {
+    Err("the executable was built without the cargo feature `lambda`".to_owned())
+}
+
+#[cfg(feature = "states")]
+fn states_uri(text: &str) -> Result<SinkUri, String> {
+    states::parse(text).ok_or_else(|| {
+        "expected `arn:<partition>:states:<region>:<account>:stateMachine:<name>`, with `:<version or alias>` behind it \
+         if need be"
+            .to_owned()
+    })
+}
+
+#[cfg(not(feature = "states"))]
+fn states_uri(_: &str) -> Result<SinkUri, String> {
+    Err("the executable was built without the cargo feature `states`".to_owned())
+}
+
 impl fmt::Display for SinkUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -199,20 +304,53 @@ impl fmt::Display for SinkUri {
             SinkUri::S3 { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
             #[cfg(feature = "http")]
             SinkUri::Http(url) => f.write_str(url),
+            #[cfg(feature = "postgres")]
+            SinkUri::Postgres(url) => f.write_str(url),
+            #[cfg(feature = "lambda")]
+            SinkUri::Lambda { arn, .. } => f.write_str(arn),
+            #[cfg(feature = "states")]
+            SinkUri::States { arn, .. } => f.write_str(arn),
         }
     }
 }
 
+/// The longest name that a batch key gives a directory, so that an object's name has room for the prefix as well.
+const KEY_NAME_BYTES_MAX: usize = 128;
+
+/// Where the files or objects of a batch stand, below the place of its sink: `<batchId>`, or with `BATCH_KEY`
+/// `<batch key>/<batchId>`.
+///
+/// The key is percent-encoded but for letters, digits and `-._~`, and so is a dot at its beginning. Of one that is
+/// longer than 128 bytes then, the first 111 are followed by `~` and 16 hexadecimal digits of its blake3.
+pub fn directory_of(batch_id: BatchId, batch_key: Option<&BatchKey>) -> String {
+    let Some(key) = batch_key else {
+        return batch_id.to_string();
+    };
+    let mut name = encoded(key);
+    if name.starts_with('.') {
+        name.replace_range(..1, "%2E");
+    }
+    if name.len() > KEY_NAME_BYTES_MAX {
+        let hash = blake3::hash(key.as_str().as_bytes()).to_hex();
+        name.truncate(KEY_NAME_BYTES_MAX - 17);
+        name = format!("{name}~{}", &hash[..16]);
+    }
+    format!("{name}/{batch_id}")
+}
+
 /// A batch key where there is room for letters, digits and a few signs only.
-#[cfg(any(feature = "s3", feature = "http"))]
 fn encoded(key: &BatchKey) -> String {
+    percent_encoded(key.as_str())
+}
+
+fn percent_encoded(text: &str) -> String {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
     const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'-')
         .remove(b'.')
         .remove(b'_')
         .remove(b'~');
-    utf8_percent_encode(key.as_str(), ENCODED).to_string()
+    utf8_percent_encode(text, ENCODED).to_string()
 }
 
 /// The sinks that ship.
@@ -228,13 +366,25 @@ pub enum BuiltInSink {
     /// `https:`.
     #[cfg(feature = "http")]
     Http(HttpSink),
+    /// `postgres:`.
+    #[cfg(feature = "postgres")]
+    Postgres(Box<PostgresSink>),
+    /// A Lambda function.
+    #[cfg(feature = "lambda")]
+    Lambda(LambdaSink),
+    /// A state machine.
+    #[cfg(feature = "states")]
+    States(StatesSink),
 }
 
 impl BuiltInSink {
     /// The sink that `SINK` names.
-    pub fn new(config: &Config, sdk: &Sdk) -> BuiltInSink {
+    ///
+    /// # Errors
+    /// What this machine lacks for it.
+    pub fn new(config: &Config, sdk: &Sdk) -> Result<BuiltInSink, String> {
         let rendering = config.rendering.clone();
-        match &config.sink {
+        Ok(match &config.sink {
             SinkUri::Log => BuiltInSink::Log(LogSink),
             SinkUri::File(directory) => {
                 BuiltInSink::File(FileSink::new(directory.clone(), rendering))
@@ -248,9 +398,33 @@ impl BuiltInSink {
                 let rejects = config.rejects.as_ref();
                 let rejects = rejects.and_then(|uri| RejectStore::new(sdk, uri));
                 let timeout = config.sink_timeout;
-                BuiltInSink::Http(HttpSink::new(url, rendering, timeout, rejects))
+                let sink = HttpSink::new(url, rendering, timeout, rejects);
+                BuiltInSink::Http(match &config.secret {
+                    Some(secret) => {
+                        let token = sdk.session_token();
+                        let reader = SecretReader::new(&secret.name, secret.port, token);
+                        sink.with_secret(secret.header.clone(), reader)
+                    }
+                    None => sink,
+                })
             }
-        }
+            #[cfg(feature = "lambda")]
+            SinkUri::Lambda { arn, region } => {
+                let client = sdk.lambda(region, config.sink_timeout);
+                BuiltInSink::Lambda(LambdaSink::new(client, arn, Payloads::new(sdk, config)))
+            }
+            #[cfg(feature = "states")]
+            SinkUri::States { arn, region } => {
+                let client = sdk.step_functions(region, config.sink_timeout);
+                BuiltInSink::States(StatesSink::new(client, arn, Payloads::new(sdk, config)))
+            }
+            #[cfg(feature = "postgres")]
+            SinkUri::Postgres(url) => {
+                let sink = PostgresSink::new(url, &config.database, config.sink_timeout);
+                let sink = sink.map_err(|words| format!("`SINK` is `{url}`: {words}"))?;
+                BuiltInSink::Postgres(Box::new(sink))
+            }
+        })
     }
 }
 
@@ -263,6 +437,12 @@ impl Sink for BuiltInSink {
             BuiltInSink::S3(sink) => sink.deliver(part).await,
             #[cfg(feature = "http")]
             BuiltInSink::Http(sink) => sink.deliver(part).await,
+            #[cfg(feature = "postgres")]
+            BuiltInSink::Postgres(sink) => sink.deliver(part).await,
+            #[cfg(feature = "lambda")]
+            BuiltInSink::Lambda(sink) => sink.deliver(part).await,
+            #[cfg(feature = "states")]
+            BuiltInSink::States(sink) => sink.deliver(part).await,
         }
     }
 }
@@ -392,18 +572,72 @@ mod tests {
         }
     }
 
-    #[cfg(not(feature = "s3"))]
+    #[cfg(feature = "lambda")]
+    #[cfg(feature = "states")]
     #[test]
-    fn a_sink_that_was_not_built_names_its_feature() {
-        let error = "s3://bucket".parse::<SinkUri>().unwrap_err();
-        assert!(error.contains("cargo feature `s3`"), "{error}");
+    fn functions_and_state_machines_are_named_by_their_arns() {
+        const LAMBDA: &str = "arn:aws:lambda:eu-west-1:123456789012:function:f";
+        const STATES: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:m";
+        for text in [LAMBDA, STATES] {
+            for text in [text.to_owned(), format!("{text}:live")] {
+                assert_eq!(text.parse::<SinkUri>().unwrap().to_string(), text);
+            }
+            let error = format!("{text}:a:b").parse::<SinkUri>().unwrap_err();
+            assert!(error.contains("<region>:<account>"), "{error}");
+        }
     }
 
-    #[cfg(any(feature = "s3", feature = "http"))]
+    #[test]
+    fn a_sink_that_was_not_built_names_its_feature() {
+        for (built, feature, text) in [
+            (cfg!(feature = "s3"), "s3", "s3://bucket"),
+            (cfg!(feature = "lambda"), "lambda", "arn:aws:lambda:x"),
+            (cfg!(feature = "states"), "states", "arn:aws:states:x"),
+        ] {
+            if built {
+                continue;
+            }
+            let error = text.parse::<SinkUri>().unwrap_err();
+            let words = format!("cargo feature `{feature}`");
+            assert!(error.contains(&words), "{error}");
+        }
+    }
+
     #[test]
     fn a_batch_key_is_encoded_to_letters_digits_and_a_few_signs() {
         let key: BatchKey = "Zoë/2026-11|%".parse().unwrap();
         assert_eq!(encoded(&key), "Zo%C3%AB%2F2026-11%7C%25");
+    }
+
+    #[test]
+    fn a_batch_key_is_one_step_of_a_path_and_other_keys_are_others() {
+        let id = tests_support::part(0, &[]).batch_id;
+        let name = |key: &str| {
+            let directory = directory_of(id, Some(&key.parse().unwrap()));
+            let name = directory.strip_suffix(&format!("/{id}")).unwrap();
+            name.to_owned()
+        };
+        assert_eq!(directory_of(id, None), id.to_string());
+        assert_eq!(name("Zoë & Co."), "Zo%C3%AB%20%26%20Co.");
+        assert_eq!(
+            [name("."), name(".."), name("../x")],
+            ["%2E", "%2E.", "%2E.%2Fx"]
+        );
+        let long = [
+            "x".repeat(128),
+            "x".repeat(129),
+            format!("{}y", "x".repeat(128)),
+            "é".repeat(500),
+        ];
+        let names = long.each_ref().map(|key| name(key));
+        assert_eq!(names[0], long[0]);
+        assert!(
+            names
+                .iter()
+                .all(|name| name.len() == 128 && !name.contains('/')),
+            "{names:?}"
+        );
+        assert_eq!(std::collections::BTreeSet::from(names).len(), long.len());
     }
 
     #[test]

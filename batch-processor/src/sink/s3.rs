@@ -2,11 +2,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_s3::Client;
-use aws_sdk_s3::config::http::HttpResponse;
-use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
 use serde::Serialize;
-use shared::aws::{Sdk, chain};
+use shared::aws::Sdk;
 use shared::config::bucket_name;
 use shared::ids::{BatchId, BatchKey, SourceArn};
 use tracing::info;
@@ -14,7 +12,8 @@ use tracing::info;
 use super::file::rejects_name;
 use super::format::write_rejects;
 use super::rendering::Content;
-use super::{Part, Receipt, Rendering, Sink, SinkError, encoded};
+use super::service::{status, told};
+use super::{Part, Receipt, Rendering, Sink, SinkError, directory_of, encoded};
 
 /// For one object from its first byte to its last. The part's own time limit usually ends it earlier.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
@@ -113,14 +112,10 @@ impl Sink for S3Sink {
             reason: error.to_string(),
         };
         let (bytes, content) = self.rendering.write(part, Vec::new()).map_err(memory)?;
-        let key = self.objects.key(part, &self.rendering.name(part.number));
-        let object = Object {
-            key: &key,
-            bytes,
-            hash: content.hash,
-            content_type: content_type(&self.rendering),
-        };
-        let repeated = self.objects.put(part, object).await?;
+        let put = self
+            .objects
+            .put_content(part, &self.rendering, bytes, &content);
+        let (key, repeated) = put.await?;
         if !content.rejects.is_empty() {
             let mut list = Vec::new();
             write_rejects(part, &content.rejects, &mut list).map_err(memory)?;
@@ -149,9 +144,9 @@ fn content_type(rendering: &Rendering) -> &'static str {
 /// Objects of batches in a bucket, below a prefix.
 #[derive(Debug)]
 pub(super) struct Objects {
-    client: Client,
-    bucket: String,
-    prefix: String,
+    pub(super) client: Client,
+    pub(super) bucket: String,
+    pub(super) prefix: String,
 }
 
 struct Object<'k> {
@@ -172,7 +167,27 @@ impl Objects {
 
     fn key(&self, part: &Part, name: &str) -> String {
         let slash = if self.prefix.is_empty() { "" } else { "/" };
-        format!("{}{slash}{}/{name}", self.prefix, part.batch_id)
+        let directory = directory_of(part.batch_id, part.batch_key.as_ref());
+        format!("{}{slash}{directory}/{name}", self.prefix)
+    }
+
+    /// Writes the object of a part; answers its key, and whether it was there already.
+    pub(super) async fn put_content(
+        &self,
+        part: &Part,
+        rendering: &Rendering,
+        bytes: Vec<u8>,
+        content: &Content,
+    ) -> Result<(String, bool), SinkError> {
+        let key = self.key(part, &rendering.name(part.number));
+        let object = Object {
+            key: &key,
+            bytes,
+            hash: content.hash,
+            content_type: content_type(rendering),
+        };
+        let repeated = self.put(part, object).await?;
+        Ok((key, repeated))
     }
 
     /// Keeps the reject list of a part.
@@ -227,7 +242,7 @@ impl Objects {
             Err(error) if status(&error) == Some(412) => {
                 self.compare(key, hash).await.map(|()| true)
             }
-            Err(error) => Err(self.error(key, &error)),
+            Err(error) => Err(told(&self.uri(key), &error, may_pass)),
         }
     }
 
@@ -245,7 +260,7 @@ impl Objects {
             Some(404) => SinkError::Retryable {
                 reason: self.words(key, "it exists, and does not"),
             },
-            Some(_) | None => self.error(key, &error),
+            Some(_) | None => told(&self.uri(key), &error, may_pass),
         })?;
         let before = head.metadata().and_then(|data| data.get(CONTENT_HASH));
         match before {
@@ -262,41 +277,12 @@ impl Objects {
         }
     }
 
+    fn uri(&self, key: &str) -> String {
+        format!("s3://{}/{key}", self.bucket)
+    }
+
     fn words(&self, key: &str, words: &str) -> String {
-        format!("`s3://{}/{key}`: {words}", self.bucket)
-    }
-
-    fn error<E>(&self, key: &str, error: &SdkError<E, HttpResponse>) -> SinkError
-    where
-        E: ProvideErrorMetadata + std::error::Error + 'static,
-    {
-        let code = error.code();
-        let words = match (code, error.message()) {
-            (Some(code), Some(message)) => format!("{code}: {message}"),
-            (Some(code), None) => code.to_owned(),
-            (None, _) => chain(error),
-        };
-        let reason = match status(error) {
-            Some(status) => self.words(key, &format!("HTTP status {status}: {words}")),
-            None => self.words(key, &words),
-        };
-        match error {
-            // It never left this process, and would not the next time.
-            SdkError::ConstructionFailure(_) => SinkError::Permanent { reason },
-            SdkError::ServiceError(_) if !may_pass(code, status(error)) => {
-                SinkError::Permanent { reason }
-            }
-            // Everything else, the kinds that the SDK may add included.
-            _ => SinkError::Retryable { reason },
-        }
-    }
-}
-
-/// Only the service's own answer has a status that says something about the call.
-fn status<E>(error: &SdkError<E, HttpResponse>) -> Option<u16> {
-    match error {
-        SdkError::ServiceError(context) => Some(context.raw().status().as_u16()),
-        _ => None,
+        format!("`{}`: {words}", self.uri(key))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -21,11 +21,17 @@ pub(super) struct Asked {
     pub(super) body: Bytes,
 }
 
+struct Answer {
+    status: u16,
+    headers: Vec<(&'static str, &'static str)>,
+    body: String,
+}
+
 #[derive(Default)]
 struct Seen {
     requests: Vec<Asked>,
     objects: BTreeMap<String, Asked>,
-    answers: VecDeque<(u16, String)>,
+    answers: VecDeque<Answer>,
 }
 
 /// A server of its own on a port of its own.
@@ -60,7 +66,21 @@ impl StandIn {
 
     /// Answers the next request so, without doing anything; 0 is not at all.
     pub(super) fn answer(&self, status: u16, body: &str) {
-        self.seen().answers.push_back((status, body.to_owned()));
+        self.answer_with(status, &[], body);
+    }
+
+    /// As [`answer`](StandIn::answer), with headers.
+    pub(super) fn answer_with(
+        &self,
+        status: u16,
+        headers: &[(&'static str, &'static str)],
+        body: &str,
+    ) {
+        self.seen().answers.push_back(Answer {
+            status,
+            headers: headers.to_vec(),
+            body: body.to_owned(),
+        });
     }
 
     pub(super) async fn stop(&self) {
@@ -108,6 +128,38 @@ impl StandIn {
     }
 }
 
+/// A client of a JSON service, without retries.
+#[cfg(any(feature = "lambda", feature = "states"))]
+macro_rules! client {
+    ($sdk:ident, $url:expr) => {{
+        use $sdk::config::retry::RetryConfig;
+        use $sdk::config::{BehaviorVersion, Credentials, Region};
+        let config = $sdk::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("local"))
+            .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
+            .endpoint_url($url)
+            .retry_config(RetryConfig::disabled())
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .build();
+        $sdk::Client::from_conf(config)
+    }};
+}
+
+#[cfg(feature = "lambda")]
+impl StandIn {
+    pub(super) fn lambda_client(&self) -> aws_sdk_lambda::Client {
+        client!(aws_sdk_lambda, &self.url)
+    }
+}
+
+#[cfg(feature = "states")]
+impl StandIn {
+    pub(super) fn states_client(&self) -> aws_sdk_sfn::Client {
+        client!(aws_sdk_sfn, &self.url)
+    }
+}
+
 async fn answer(State(seen): State<Arc<Mutex<Seen>>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let headers = parts.headers.iter();
@@ -133,11 +185,19 @@ async fn answer(State(seen): State<Arc<Mutex<Seen>>>, request: Request) -> Respo
         seen.answers.pop_front()
     };
     match next {
-        Some((0, _)) => {
+        Some(Answer { status: 0, .. }) => {
             tokio::time::sleep(Duration::from_secs(3_600)).await;
             response(500, Body::empty())
         }
-        Some((status, body)) => response(status, Body::from(body)),
+        Some(answer) => {
+            let mut response = response(answer.status, Body::from(answer.body));
+            for (name, value) in answer.headers {
+                response
+                    .headers_mut()
+                    .insert(name, HeaderValue::from_static(value));
+            }
+            response
+        }
         None => as_s3(&mut seen.lock().unwrap(), asked, response),
     }
 }

@@ -254,6 +254,8 @@ export class UniqueEventBatchAggregator extends Construct {
       SINK_COMPRESSION: values.sinkCompression,
       SINK_TIMEOUT: `${values.sinkTimeout}`,
       SINK_REJECTS: values.sinkRejects,
+      SINK_TABLE: values.sinkTable,
+      SINK_PASSWORD: values.sinkPassword,
     };
   }
 

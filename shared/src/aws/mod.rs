@@ -18,8 +18,11 @@ mod errors;
 #[cfg(test)]
 mod items_props;
 mod lock_items;
+#[cfg(not(feature = "s3"))]
+mod no_overflow_store;
 mod partiql;
 mod put;
+#[cfg(feature = "s3")]
 mod s3_overflow_store;
 mod sdk;
 mod sqs_batch_queue;
@@ -30,7 +33,10 @@ mod system;
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_lock_store::DynamoLockStore;
 pub use errors::chain;
-pub use s3_overflow_store::S3OverflowStore;
+#[cfg(not(feature = "s3"))]
+pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
+#[cfg(feature = "s3")]
+pub use s3_overflow_store::S3OverflowStore as AwsOverflowStore;
 pub use sdk::Sdk;
 pub use sqs_batch_queue::SqsBatchQueue;
 pub use sqs_quarantine::SqsQuarantine;

@@ -1,9 +1,11 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
 
+use super::Sdk;
 use super::errors::{S3, port_error};
 use crate::ports::{OverflowStore, PortError};
 use crate::protocol::claim::Overflow;
@@ -15,8 +17,13 @@ pub struct S3OverflowStore {
 }
 
 impl S3OverflowStore {
-    /// Whatever buckets the places name.
-    pub fn new(client: Client) -> S3OverflowStore {
+    /// Whatever buckets the places name; `attempt_timeout` is for one call.
+    pub fn new(sdk: &Sdk, attempt_timeout: Duration) -> S3OverflowStore {
+        S3OverflowStore::of(sdk.s3(attempt_timeout))
+    }
+
+    /// As [`new`](Self::new), with a client.
+    pub fn of(client: Client) -> S3OverflowStore {
         S3OverflowStore { client }
     }
 }

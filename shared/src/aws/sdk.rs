@@ -76,11 +76,29 @@ impl Sdk {
 
     /// A client of S3. An endpoint that is named gets the bucket in the path: what stands in for S3 seldom has a host
     /// name for every bucket.
+    #[cfg(feature = "s3")]
     pub fn s3(&self, attempt_timeout: Duration) -> aws_sdk_s3::Client {
         let config = self.of("S3", attempt_timeout);
         let named = config.endpoint_url().is_some();
         let config = aws_sdk_s3::config::Builder::from(&config).force_path_style(named);
         aws_sdk_s3::Client::from_conf(config.build())
+    }
+
+    /// A client of Lambda in a region of its own: the function may be anywhere.
+    #[cfg(feature = "lambda")]
+    pub fn lambda(&self, region: &str, attempt_timeout: Duration) -> aws_sdk_lambda::Client {
+        aws_sdk_lambda::Client::new(&in_region(region, &self.of("LAMBDA", attempt_timeout)))
+    }
+
+    /// A client of Step Functions in a region of its own: the state machine may be anywhere.
+    #[cfg(feature = "states")]
+    pub fn step_functions(&self, region: &str, attempt_timeout: Duration) -> aws_sdk_sfn::Client {
+        aws_sdk_sfn::Client::new(&in_region(region, &self.of("SFN", attempt_timeout)))
+    }
+
+    /// What the extensions of this function know its process by: `AWS_SESSION_TOKEN`.
+    pub fn session_token(&self) -> Option<String> {
+        (self.variable)("AWS_SESSION_TOKEN").filter(|token| !token.trim().is_empty())
     }
 
     fn of(&self, service: &str, attempt_timeout: Duration) -> SdkConfig {
@@ -95,6 +113,12 @@ impl Sdk {
         config.set_endpoint_url(endpoint);
         config.build()
     }
+}
+
+#[cfg(any(feature = "lambda", feature = "states"))]
+fn in_region(region: &str, config: &SdkConfig) -> SdkConfig {
+    let region = Region::new(region.to_owned());
+    config.to_builder().region(region).build()
 }
 
 /// One client for both schemes: its connector speaks TLS to `https://` and plain HTTP to `http://`.
@@ -135,6 +159,25 @@ mod tests {
             Sdk::read(|_| None, 1).of("SQS", ATTEMPT).endpoint_url(),
             None
         );
+    }
+
+    #[cfg(all(feature = "lambda", feature = "states"))]
+    #[test]
+    fn what_has_an_arn_is_asked_in_its_own_region() {
+        let sdk = Sdk::read(
+            |name| match name {
+                "AWS_REGION" => Some("eu-west-1".to_owned()),
+                _ => None,
+            },
+            1,
+        );
+        let (lambda, states) = (
+            sdk.lambda("us-east-1", ATTEMPT),
+            sdk.step_functions("us-west-2", ATTEMPT),
+        );
+        let regions = [lambda.config().region(), states.config().region()];
+        let regions = regions.map(|region| region.unwrap().to_string());
+        assert_eq!(regions, ["us-east-1", "us-west-2"]);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub fn run(instructions: &Instructions) -> anyhow::Result<()> {
         there.is_ok_and(|status| status.success()),
         "valgrind is not there; install the package of that name"
     );
-    package::package()?;
+    package::package(&package::Package::default())?;
     let short = count(SHORT_MESSAGES)?;
     let long = count(LONG_MESSAGES)?;
     let written = infra::root()?.join("tests/benches/instructions.txt");

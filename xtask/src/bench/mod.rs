@@ -75,7 +75,7 @@ pub fn run(bench: &Bench) -> anyhow::Result<()> {
 
 /// Bursts one after the other, and a table of what each function took.
 fn bursts(bench: &Bench) -> anyhow::Result<()> {
-    package::package()?;
+    package::package(&package::Package::default())?;
     let mut command = summarised(package::local_burst(bench.messages)?, &bench.arguments);
     let mut figures: [Vec<f64>; FIGURES.len()] = Default::default();
     for _ in 0..bench.runs {

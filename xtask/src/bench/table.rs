@@ -97,7 +97,7 @@ const COLUMNS: [(&str, &str, usize); 9] = [
 
 /// Runs the rows and prints them as they end.
 pub fn run(table: &Table) -> anyhow::Result<()> {
-    package::package()?;
+    package::package(&package::Package::default())?;
     let headings: Vec<&str> = COLUMNS.iter().map(|(heading, ..)| *heading).collect();
     println!("| | {} |", headings.join(" | "));
     println!("|---|{}", "---:|".repeat(COLUMNS.len()));

@@ -1,0 +1,141 @@
+//! A real PostgreSQL for the sink `postgres`: a server of this run's own, a proxy that fails deliveries in front of it,
+//! and its rows as files, for the audit.
+
+mod proxy;
+mod server;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+use tokio_postgres::{Client, NoTls};
+
+use crate::faults::SinkErrors;
+
+use proxy::Proxy;
+use server::Server;
+
+/// The tables as the README has them.
+const TABLES: &str = include_str!("../../../infra/postgres.sql");
+/// Rows of one part that are read at once; more make no difference.
+const ORDER: &str = "ORDER BY batch_id, part, seq";
+
+/// A server with the sink's tables, and what stands in front of it.
+pub struct Postgres {
+    _server: Server,
+    proxy: Proxy,
+    client: Client,
+    out: PathBuf,
+}
+
+impl Postgres {
+    /// Starts a server, as [`Server::start`] finds one, and makes the tables. Its rows will be brought to `out`.
+    ///
+    /// # Errors
+    /// Where no server is installed, or it does not start.
+    pub async fn start(out: PathBuf, errors: Arc<SinkErrors>) -> anyhow::Result<Postgres> {
+        let server = Server::start().await?;
+        let (client, connection) = tokio_postgres::connect(&server.url(), NoTls)
+            .await
+            .context("connect to the PostgreSQL that was started")?;
+        tokio::spawn(connection);
+        client
+            .batch_execute(TABLES)
+            .await
+            .context("make the tables of infra/postgres.sql")?;
+        let proxy = Proxy::start(server.port(), errors).await?;
+        Ok(Postgres {
+            _server: server,
+            proxy,
+            client,
+            out,
+        })
+    }
+
+    /// The variable `SINK`.
+    pub fn variable(&self) -> String {
+        server::url(self.proxy.port())
+    }
+
+    /// Writes what the table has as the files `<out>/<batchId>/<part>.jsonl`, and checks that it is what the ledger says.
+    ///
+    /// # Errors
+    /// Rows that no part or several have, parts with other counts than the ledger says, or files that cannot be written.
+    pub async fn bring_out(&self) -> anyhow::Result<()> {
+        let rows = self
+            .client
+            .query(
+                &format!(
+                    "SELECT batch_id::text, part, seq, event_id, sqs_message_id, source, sent_at, body FROM events {ORDER}"
+                ),
+                &[],
+            )
+            .await?;
+        let twice: i64 = self
+            .client
+            .query_one(
+                "SELECT count(*) - count(DISTINCT (batch_id, part, seq)) FROM events",
+                &[],
+            )
+            .await?
+            .get(0);
+        ensure!(twice == 0, "{twice} rows are in the table twice");
+        let wrong = self
+            .client
+            .query(
+                "SELECT p.batch_id::text || '/' || p.part FROM events_parts p FULL JOIN \
+                 (SELECT batch_id, part, count(*) AS rows FROM events GROUP BY batch_id, part) e \
+                 ON (e.batch_id, e.part) = (p.batch_id, p.part) \
+                 WHERE coalesce(e.rows, 0) + coalesce(p.rejected, 0) IS DISTINCT FROM p.count",
+                &[],
+            )
+            .await?;
+        ensure!(
+            wrong.is_empty(),
+            "parts have other rows than the ledger says: {:?}",
+            Vec::from_iter(wrong.iter().map(|row| row.get::<_, Option<String>>(0)))
+        );
+        let mut file: Option<(PathBuf, std::io::BufWriter<fs::File>)> = None;
+        for row in &rows {
+            let (batch, part): (String, i32) = (row.get(0), row.get(1));
+            let path = self.out.join(&batch).join(format!("{part}.jsonl"));
+            if file.as_ref().is_none_or(|(open, _)| *open != path) {
+                flush(&mut file)?;
+                fs::create_dir_all(parent(&path))?;
+                file = Some((
+                    path.clone(),
+                    std::io::BufWriter::new(fs::File::create(&path)?),
+                ));
+            }
+            let envelope = json!({
+                "batchId": batch,
+                "part": part,
+                "seq": row.get::<_, i64>(2),
+                "eventId": row.get::<_, String>(3),
+                "sqsMessageId": row.get::<_, String>(4),
+                "source": row.get::<_, String>(5),
+                "sentAt": row.get::<_, i64>(6),
+                "body": row.get::<_, String>(7),
+            });
+            if let Some((_, to)) = &mut file {
+                writeln!(to, "{envelope}")?;
+            }
+        }
+        flush(&mut file)
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+fn flush(file: &mut Option<(PathBuf, std::io::BufWriter<fs::File>)>) -> anyhow::Result<()> {
+    if let Some((path, mut to)) = file.take() {
+        to.flush()
+            .with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
+}
