@@ -16,7 +16,7 @@ pub mod ledger;
 mod loopback;
 pub mod options;
 #[cfg(feature = "postgres")]
-mod postgres;
+pub mod postgres;
 pub mod proxy;
 pub mod receiver;
 pub mod s3;

@@ -16,5 +16,6 @@ mod lock_reads;
 mod lock_store;
 mod malformed;
 mod overflow;
+mod postgres;
 mod queues;
 mod scripted;

@@ -320,20 +320,24 @@ const KEY_NAME_BYTES_MAX: usize = 128;
 /// Where the files or objects of a batch stand, below the place of its sink: `<batchId>`, or with `BATCH_KEY`
 /// `<batch key>/<batchId>`.
 ///
-/// The key is percent-encoded but for letters, digits and `-._~`, and so is a dot at its beginning. Of one that is
-/// longer than 128 bytes then, the first 111 are followed by `~` and 16 hexadecimal digits of its blake3.
+/// Of the key, everything but letters of ASCII, digits and `-._` is encoded, and a dot at the beginning too: as `!` and two
+/// hexadecimal digits for each byte, for a percent sign is one of the characters that S3 advises against. Of a key that
+/// is longer than 128 bytes then, the first 110 are followed by `!-` and 16 hexadecimal digits of its blake3.
+/// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html> (2026-08).
 pub fn directory_of(batch_id: BatchId, batch_key: Option<&BatchKey>) -> String {
     let Some(key) = batch_key else {
         return batch_id.to_string();
     };
-    let mut name = encoded(key);
+    let mut name = percent_encoded(key.as_str())
+        .replace('~', "%7E")
+        .replace('%', "!");
     if name.starts_with('.') {
-        name.replace_range(..1, "%2E");
+        name.replace_range(..1, "!2E");
     }
     if name.len() > KEY_NAME_BYTES_MAX {
         let hash = blake3::hash(key.as_str().as_bytes()).to_hex();
-        name.truncate(KEY_NAME_BYTES_MAX - 17);
-        name = format!("{name}~{}", &hash[..16]);
+        name.truncate(KEY_NAME_BYTES_MAX - 18);
+        name = format!("{name}!-{}", &hash[..16]);
     }
     format!("{name}/{batch_id}")
 }
@@ -618,10 +622,10 @@ mod tests {
             name.to_owned()
         };
         assert_eq!(directory_of(id, None), id.to_string());
-        assert_eq!(name("Zoë & Co."), "Zo%C3%AB%20%26%20Co.");
+        assert_eq!(name("Zoë & Co."), "Zo!C3!AB!20!26!20Co.");
         assert_eq!(
-            [name("."), name(".."), name("../x")],
-            ["%2E", "%2E.", "%2E.%2Fx"]
+            ["a_b-c", "~!%", ".", "..", "../x"].map(name),
+            ["a_b-c", "!7E!21!25", "!2E", "!2E.", "!2E.!2Fx"]
         );
         let long = [
             "x".repeat(128),

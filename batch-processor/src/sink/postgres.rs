@@ -540,3 +540,51 @@ fn may_pass(code: &SqlState) -> bool {
         .get(..2)
         .is_some_and(|class| classes.contains(&class))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_user_a_host_and_a_database_and_no_password() {
+        for url in [
+            "postgres://user@db.example/legacy",
+            "postgresql://user@127.0.0.1:5433/legacy?connect_timeout=3",
+        ] {
+            assert_eq!(parse(url), Ok(url.to_owned()));
+        }
+        for (url, words) in [
+            ("postgres://user:word@db/legacy", "into `SINK_PASSWORD`"),
+            ("postgres://db/legacy", "a user or a database is missing"),
+            ("postgres://user@db", "a user or a database is missing"),
+            ("postgres://user@a,b/legacy", "one host, and no socket"),
+            ("postgres://user@%2Frun/legacy", "one host, and no socket"),
+            (
+                "postgres://user@db/legacy?colour=blue",
+                "no URL of a database",
+            ),
+        ] {
+            let error = parse(url).unwrap_err();
+            assert!(error.contains(words), "{words} in {error}");
+        }
+    }
+
+    #[test]
+    fn a_table_may_have_a_schema_and_any_name_is_quoted() {
+        let quoted = |text: &str| text.parse::<TableName>().unwrap().quoted(REJECTS);
+        assert_eq!(quoted("events"), r#""events_rejects""#);
+        assert_eq!(
+            quoted("legacy.Order Lines"),
+            r#""legacy"."Order Lines_rejects""#
+        );
+        for wrong in ["", "a.b.c", ".a", "a.", "a\"b", &"x".repeat(56)] {
+            assert!(wrong.parse::<TableName>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let secret = Secret::from("word".to_owned());
+        assert_eq!(format!("{secret:?}"), "(not shown)");
+    }
+}

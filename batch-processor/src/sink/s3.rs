@@ -350,7 +350,8 @@ mod tests {
         let receipt = bodies(&s3, "in/daily").deliver(&part).await.unwrap();
         assert_eq!(receipt.rejected, 1);
         assert_eq!(receipt.text, format!("blake3:{}", blake3::hash(b"a\nc\n")));
-        let base = format!("/bucket/in/daily/{BATCH}/1");
+        // As a request's path has it.
+        let base = format!("/bucket/in/daily/Zo%21C3%21AB%212F1/{BATCH}/1");
         let puts: Vec<String> = s3.requests().into_iter().map(|each| each.path).collect();
         assert_eq!(
             puts,
@@ -365,7 +366,7 @@ mod tests {
         assert!(list.body.starts_with("{\"batchId\"".as_bytes()), "{list:?}");
         let manifest = s3.object(&format!("{base}.manifest.json")).unwrap();
         let expected = format!(
-            "{{\"batchId\":\"{BATCH}\",\"part\":1,\"key\":\"in/daily/{BATCH}/1.txt\",\"batchKey\":\"Zoë/1\",\
+            "{{\"batchId\":\"{BATCH}\",\"part\":1,\"key\":\"in/daily/Zo!C3!AB!2F1/{BATCH}/1.txt\",\"batchKey\":\"Zoë/1\",\
              \"source\":\"arn:q\",\"format\":\"body\",\"compression\":\"none\",\"count\":3,\"rejected\":1,\"bytes\":4,\
              \"hash\":\"{}\",\"firstSentAt\":7,\"lastSentAt\":7}}\n",
             blake3::hash(b"a\nc\n")
@@ -445,10 +446,13 @@ mod tests {
         let mut part = part(0, &["a"]);
         part.batch_key = Some("ä".repeat(500).parse().unwrap());
         bodies(&s3, "").deliver(&part).await.unwrap();
-        let object = s3.object(&format!("/bucket/{BATCH}/0.txt")).unwrap();
+        let directory = directory_of(part.batch_id, part.batch_key.as_ref());
+        // As a request's path has it.
+        let directory = directory.replace('!', "%21");
+        let object = s3.object(&format!("/bucket/{directory}/0.txt")).unwrap();
         assert!(!object.headers.contains_key("x-amz-meta-batch-key"));
         let manifest = s3
-            .object(&format!("/bucket/{BATCH}/0.manifest.json"))
+            .object(&format!("/bucket/{directory}/0.manifest.json"))
             .unwrap();
         assert!(String::from_utf8_lossy(&manifest.body).contains(&"ä".repeat(500)));
     }

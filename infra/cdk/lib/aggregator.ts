@@ -10,7 +10,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
 import { resolve, type Values } from './parameters';
-import { grant, grantsOfRejects, grantsOfSink } from './sink';
+import { grant, grantsOfPayloads, grantsOfRejects, grantsOfSecret, grantsOfSink } from './sink';
 import { alarms, dashboard } from './watch';
 
 /** Longest retention of a queue. */
@@ -51,6 +51,8 @@ export class UniqueEventBatchAggregator extends Construct {
   readonly batchProcessorRole: iam.Role;
   /** Where batches go. */
   readonly sink: string;
+  /** `bucket` or `bucket/prefix`, wherever objects go. */
+  readonly places: readonly string[];
 
   private readonly values: Values;
   private readonly key?: kms.IKey;
@@ -60,6 +62,8 @@ export class UniqueEventBatchAggregator extends Construct {
     const values = resolve(chosen);
     this.values = values;
     this.sink = values.sink;
+    const uris = [values.sink, values.sinkRejects, values.sinkPayloads, values.overflowBucket && `s3://${values.overflowBucket}`];
+    this.places = uris.filter((uri) => uri.startsWith('s3://')).map((uri) => uri.slice('s3://'.length));
     if (values.kmsKeyArn) this.key = kms.Key.fromKeyArn(this, 'Key', values.kmsKeyArn);
 
     this.inputDeadLetterQueue = this.queue('InputDeadLetterQueue', { retentionPeriod: RETENTION_MAX });
@@ -111,6 +115,9 @@ export class UniqueEventBatchAggregator extends Construct {
       logGroup: batchProcessorLogs,
       role: this.batchProcessorRole,
       environment: this.variablesOfBatchProcessor(),
+      ...(values.secretsLayerArn && {
+        layers: [lambda.LayerVersion.fromLayerVersionArn(this, 'SecretsLayer', values.secretsLayerArn)],
+      }),
     });
     this.mappings();
     alarms(this, values);
@@ -254,6 +261,10 @@ export class UniqueEventBatchAggregator extends Construct {
       SINK_COMPRESSION: values.sinkCompression,
       SINK_TIMEOUT: `${values.sinkTimeout}`,
       SINK_REJECTS: values.sinkRejects,
+      SINK_PAYLOADS: values.sinkPayloads,
+      SINK_SECRET: values.sinkSecret,
+      // A header without a secret is refused.
+      SINK_SECRET_HEADER: values.sinkSecret && values.sinkSecretHeader,
       SINK_TABLE: values.sinkTable,
       SINK_PASSWORD: values.sinkPassword,
     };
@@ -301,6 +312,8 @@ export class UniqueEventBatchAggregator extends Construct {
       ...this.grantsOfBoth(logGroup, 's3:GetObject'),
       ...grantsOfSink(this, this.values.sink),
       ...grantsOfRejects(this, this.values.sinkRejects),
+      ...grantsOfPayloads(this, this.values.sinkPayloads),
+      ...grantsOfSecret(this.values.sinkSecretArn),
     ];
   }
 

@@ -26,9 +26,9 @@ export function acknowledge(service: UniqueEventBatchAggregator): void {
     'Action::kms:GenerateDataKey*': 'Variants of one action on one key, which SQS and DynamoDB choose, and only through them.',
     'Action::kms:ReEncrypt*': 'Variants of one action on one key, which SQS and DynamoDB choose, and only through them.',
     'Resource::*': 'X-Ray has no resources to name.',
-    ...(service.sink.startsWith('s3://') && {
-      [`Resource::arn:<AWS::Partition>:s3:::${service.sink.slice('s3://'.length)}/*`]: 'Objects are called by their batch.',
-    }),
+    ...Object.fromEntries(
+      service.places.map((place) => [`Resource::arn:<AWS::Partition>:s3:::${place}/*`, 'Objects are called by their batch.']),
+    ),
   };
   for (const [what, reason] of Object.entries(wildcards)) {
     Validations.of(service).acknowledge({ id: `AwsSolutions-IAM5[${what}]`, reason });

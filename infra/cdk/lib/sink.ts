@@ -21,7 +21,23 @@ export function grantsOfRejects(scope: Construct, rejects: string): iam.PolicySt
   return rejects.startsWith('s3://') ? [grantOfPlace(scope, 'KeepRejectsInS3', rejects)] : [];
 }
 
-/** The wildcard is the batch: <prefix>/<batchId>/<part>. GetObject tells whether what is there is this part. */
+/** What it may do where `payloads` points. */
+export function grantsOfPayloads(scope: Construct, payloads: string): iam.PolicyStatement[] {
+  return payloads.startsWith('s3://') ? [grantOfPlace(scope, 'KeepPayloadsInS3', payloads)] : [];
+}
+
+/** What the extension, which has the function's role, may do with the secret of this ARN. */
+export function grantsOfSecret(arn: string): iam.PolicyStatement[] {
+  const service = arn.split(':')[2];
+  if (service === 'secretsmanager') return [grant('ReadSecret', ['secretsmanager:GetSecretValue'], arn)];
+  if (service === 'ssm') return [grant('ReadParameter', ['ssm:GetParameter'], arn)];
+  return [];
+}
+
+/**
+ * The wildcard is the batch: <prefix>/<batchId>/<part>.<ext>, and with BATCH_KEY <prefix>/<key>/<batchId>/<part>.<ext>.
+ * GetObject tells whether what is there is this part.
+ */
 function grantOfPlace(scope: Construct, sid: string, uri: string): iam.PolicyStatement {
   const place = uri.slice('s3://'.length);
   return grant(sid, ['s3:GetObject', 's3:PutObject'], `arn:${Stack.of(scope).partition}:s3:::${place}/*`);

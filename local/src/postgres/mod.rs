@@ -16,11 +16,11 @@ use tokio_postgres::{Client, NoTls};
 use crate::faults::SinkErrors;
 
 use proxy::Proxy;
-use server::Server;
+pub use server::Server;
 
-/// The tables as the README has them.
-const TABLES: &str = include_str!("../../../infra/postgres.sql");
-/// Rows of one part that are read at once; more make no difference.
+/// The tables of the sink.
+pub const TABLES: &str = include_str!("../../../infra/postgres.sql");
+/// One part after the other.
 const ORDER: &str = "ORDER BY batch_id, part, seq";
 
 /// A server with the sink's tables, and what stands in front of it.

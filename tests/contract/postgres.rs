@@ -1,0 +1,206 @@
+//! The sink `postgres:` on a real server.
+
+use std::time::Duration;
+
+use batch_processor::sink::{Database, PostgresSink};
+use batch_processor::{Part, Receipt, Sink, SinkError};
+use local::postgres::{Server, TABLES};
+use shared::ids::{BatchId, BodyHash, Seat};
+use shared::ports::StoredEvent;
+use shared::time::Timestamp;
+use tokio_postgres::{Client, NoTls};
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A server with the tables of the sink.
+struct Rig {
+    server: Server,
+    client: Client,
+}
+
+impl Rig {
+    async fn start(tables: &str) -> Rig {
+        let server = Server::start().await.expect("a server is installed");
+        let (client, connection) = tokio_postgres::connect(&server.url(), NoTls)
+            .await
+            .expect("it takes connections");
+        tokio::spawn(connection);
+        client
+            .batch_execute(tables)
+            .await
+            .expect("it takes the tables");
+        Rig { server, client }
+    }
+
+    fn sink(&self, columns: Option<&str>) -> PostgresSink {
+        let database = Database {
+            table: "events".parse().expect("it is a name"),
+            columns: columns.map(|text| text.parse().expect("they are columns")),
+            password: None,
+        };
+        PostgresSink::new(&self.server.url(), &database, TIMEOUT).expect("it is a database")
+    }
+
+    async fn texts(&self, query: &str) -> Vec<String> {
+        let rows = self.client.query(query, &[]).await.expect("it can be read");
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+}
+
+fn part(bodies: &[&str]) -> Part {
+    let batch_id: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91"
+        .parse()
+        .expect("it is an id");
+    let item = |(index, body): (usize, &&str)| {
+        let seq = u32::try_from(index).expect("they are few");
+        let seat = Seat {
+            batch: batch_id,
+            seq,
+            shards: 10,
+        };
+        StoredEvent {
+            event_id: format!("e{seq}").parse().expect("it is an id"),
+            sqs_message_id: format!("m{seq}").parse().expect("it is an id"),
+            body_hash: BodyHash::of(body.as_bytes()),
+            shard: seat.shard(),
+            seq,
+            body: (*body).into(),
+            overflow: None,
+            source: "arn:q".parse().expect("it is a source"),
+            sent_at: Timestamp::from_ms(7),
+        }
+    };
+    Part {
+        batch_id,
+        number: 0,
+        source: "arn:q".parse().expect("it is a source"),
+        batch_key: Some("Zo\u{eb}".parse().expect("it is a key")),
+        items: bodies.iter().enumerate().map(item).collect(),
+    }
+}
+
+async fn delivered(sink: &PostgresSink, part: &Part) -> Receipt {
+    sink.deliver(part).await.expect("the database takes it")
+}
+
+const LEDGER: &str =
+    "SELECT concat_ws(' ', batch_id, part, source, batch_key, count, rejected) FROM events_parts";
+
+#[tokio::test]
+async fn a_part_is_there_once_however_often_and_by_whom_it_is_delivered() {
+    let rig = Rig::start(TABLES).await;
+    let part = part(&["a", "tab\t back\\ line\n\r \u{1f980} \\N", ""]);
+    let (one, other) = (rig.sink(None), rig.sink(None));
+    let (first, second) = tokio::join!(one.deliver(&part), other.deliver(&part));
+    let (first, second) = (first.expect("one is first"), second.expect("one waits"));
+    assert_eq!(first, second);
+    assert_eq!(first, delivered(&one, &part).await);
+    let bodies = rig.texts("SELECT body FROM events ORDER BY seq").await;
+    let sent: Vec<&str> = part.items.iter().map(|item| &*item.body).collect();
+    assert_eq!(bodies, sent);
+    let rows = "SELECT concat_ws(' ', batch_id, part, seq, event_id, sqs_message_id, source, sent_at) FROM events \
+                ORDER BY seq LIMIT 1";
+    let id = part.batch_id;
+    assert_eq!(rig.texts(rows).await, [format!("{id} 0 0 e0 m0 arn:q 7")]);
+    assert_eq!(
+        rig.texts(LEDGER).await,
+        [format!("{id} 0 arn:q Zo\u{eb} 3 0")]
+    );
+}
+
+#[tokio::test]
+async fn other_content_under_the_key_of_a_part_is_refused_for_good() {
+    let rig = Rig::start(TABLES).await;
+    let sink = rig.sink(None);
+    delivered(&sink, &part(&["a"])).await;
+    let error = sink.deliver(&part(&["b"])).await.unwrap_err();
+    assert!(
+        matches!(&error, SinkError::Permanent { reason } if reason.contains("with other content")),
+        "{error}"
+    );
+    assert_eq!(rig.texts("SELECT body FROM events").await, ["a"]);
+}
+
+const ORDERS: &str =
+    "DROP TABLE events; CREATE TABLE events (id integer PRIMARY KEY, note text, paid boolean)";
+const COLUMNS: &str =
+    r#"[{"name":"id","json":"id"},{"name":"note","json":"note"},{"name":"paid","json":"paid"}]"#;
+
+#[tokio::test]
+async fn rows_that_the_database_refuses_are_kept_apart_and_take_no_others_with_them() {
+    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let sink = rig.sink(Some(COLUMNS));
+    let part = part(&[
+        r#"{"id":1,"note":null}"#,
+        r#"{"id":"one"}"#,
+        r#"{"id":1,"note":"again"}"#,
+        r#"{"id":2,"note":"n\u0000ul"}"#,
+        r#"{"id":3,"note":", line 1, column","paid":true}"#,
+        "no json",
+        r#"{"id":4,"paid":"perhaps"}"#,
+        r#"{"note":"no id"}"#,
+    ]);
+    let receipt = delivered(&sink, &part).await;
+    assert_eq!(receipt.rejected, 6);
+    assert_eq!(
+        delivered(&sink, &part).await,
+        receipt,
+        "as the ledger has it"
+    );
+    let rows = "SELECT coalesce(id::text, '-') || ' ' || coalesce(note, '-') || ' ' || coalesce(paid::text, '-') \
+                FROM events ORDER BY id";
+    assert_eq!(rig.texts(rows).await, ["1 - -", "3 , line 1, column true"]);
+    let reasons = rig
+        .texts("SELECT seq || ': ' || reason FROM events_rejects ORDER BY seq")
+        .await;
+    let expected = [
+        (1, "22P02 invalid input syntax for type integer: \"one\""),
+        (2, "23505 duplicate key value"),
+        (3, "22021 invalid byte sequence"),
+        (5, "body is not JSON"),
+        (
+            6,
+            "22P02 invalid input syntax for type boolean: \"perhaps\"",
+        ),
+        (7, "23502 null value in column \"id\""),
+    ];
+    assert_eq!(reasons.len(), expected.len(), "{reasons:?}");
+    for (reason, (seq, words)) in reasons.iter().zip(expected) {
+        assert!(
+            reason.starts_with(&format!("{seq}: ")) && reason.contains(words),
+            "{words} in {reason}"
+        );
+    }
+    let records = rig
+        .texts("SELECT record::json ->> 'eventId' FROM events_rejects ORDER BY seq")
+        .await;
+    assert_eq!(records, ["e1", "e2", "e3", "e5", "e6", "e7"]);
+}
+
+#[tokio::test]
+async fn what_may_pass_is_told_from_what_will_not() {
+    let rig = Rig::start("").await;
+    let sink = rig.sink(None);
+    let error = sink.deliver(&part(&["a"])).await.unwrap_err();
+    assert!(
+        matches!(&error, SinkError::Permanent { reason } if reason.contains("42P01")),
+        "no table: {error}"
+    );
+    rig.client
+        .batch_execute(TABLES)
+        .await
+        .expect("it takes the tables");
+    delivered(&sink, &part(&["a"])).await;
+    // The connection that was kept is broken, and the part is delivered by another.
+    rig.client
+        .batch_execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'batch-processor'")
+        .await
+        .expect("it may do that");
+    delivered(&sink, &part(&["a"])).await;
+    drop(rig);
+    let error = sink.deliver(&part(&["a"])).await.unwrap_err();
+    assert!(
+        matches!(&error, SinkError::Retryable { .. }),
+        "no server: {error}"
+    );
+}
