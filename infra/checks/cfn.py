@@ -195,6 +195,9 @@ def worlds(template):
         sets += [{name: each} for each in allowed(name)]
     sets += [{"Sink": each} for each in SINKS.values()]
     sets += [{"Sink": SINKS["https"], "SinkRejects": each} for each in (REJECTS, "file:///mnt/rejects")]
+    sets += [{"Sink": SINKS["https"]} | each for each in SECRETS.values()]
+    sets += [{"Sink": SINKS[each], "SinkPayloads": PAYLOADS} for each in CALLED]
+    sets += [{"Sink": SINKS[each], "SinkPayloads": PAYLOADS, "SinkRejects": REJECTS} for each in CALLED]
     sets += [
         {"KmsKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d"},
         {"OverflowBucket": "bodies"},
@@ -205,6 +208,24 @@ def worlds(template):
 
 
 REJECTS = "s3://rejects/some/prefix"
+PAYLOADS = "s3://payloads/some/prefix"
+LAYER = "arn:aws:lambda:eu-west-1:015030872274:layer:AWS-Parameters-and-Secrets-Lambda-Extension-Arm64:12"
+# By what SinkSecret begins with.
+SECRETS = {
+    "secretsmanager": {
+        "SinkSecret": "secretsmanager:legacy/key",
+        "SinkSecretArn": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:legacy/key-a1B2c3",
+        "SecretsLayerArn": LAYER,
+    },
+    "ssm": {
+        "SinkSecret": "ssm:/legacy/key",
+        "SinkSecretHeader": "x-api-key",
+        "SinkSecretArn": "arn:aws:ssm:eu-west-1:123456789012:parameter/legacy/key",
+        "SecretsLayerArn": LAYER,
+    },
+}
+# Sinks that are called, with what a call can carry.
+CALLED = ("states", "lambda")
 SINKS = {
     "log": "log:",
     "file": "file:///mnt/batches",

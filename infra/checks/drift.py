@@ -20,6 +20,10 @@ RESOURCES = {
     "BATCH_QUEUE_URL": "<BatchQueue>",
     "QUARANTINE_SQS_URL": "<QuarantineQueue>",
 }
+# The extension's own: who moves its port sets it for both, and the templates do not.
+NOT_SET = {"PARAMETERS_SECRETS_EXTENSION_HTTP_PORT"}
+# Empty without the variable that it goes with: the code refuses it alone, and the parameter has a default.
+ONLY_WITH = {"SINK_SECRET_HEADER": "SINK_SECRET"}
 
 
 def number(text, source):
@@ -50,18 +54,38 @@ def check_all(text, source=None):
             found.setdefault(problem, {})
         for problem in used(generic):
             found.setdefault(problem, {})
-        if set(rust.sink_schemes(source)) - {each.split(":")[0] for each in cfn.SINKS.values()}:
+        if rust.sink_schemes(source) - set(cfn.SINKS):
             found["a sink of the code is not looked at"] = {}
-        for uri in cfn.SINKS.values():
-            if not re.search(parameters["Sink"].get("AllowedPattern", "(?!)"), uri):
-                found[f"Sink does not allow {uri}"] = {}
-        # Also nothing that IAM would take for a wildcard or a variable: it would widen the grant.
-        for wrong in ("", "ftp://x", "*", *(uri + end for uri in cfn.SINKS.values() for end in ("*", "?", "/*", "${x}", "/") if not uri.startswith(("file", "http", "postgres")))):
-            if re.search(parameters["Sink"].get("AllowedPattern", ""), wrong):
-                found[f"Sink allows {wrong!r}"] = {}
+        for name, (right, wrong) in patterns().items():
+            for value in right:
+                if not re.search(parameters[name].get("AllowedPattern", "(?!)"), value):
+                    found[f"{name} does not allow {value}"] = {}
+            for value in wrong:
+                if re.search(parameters[name].get("AllowedPattern", ""), value):
+                    found[f"{name} allows {value!r}"] = {}
     except Exception as error:  # noqa: BLE001: whatever a wrong template breaks
         found[f"cannot be looked at: {error!r}"] = {}
     return [("variables", f"{problem}{f' (with {chosen})' if chosen else ''}") for problem, chosen in found.items()]
+
+
+def patterns():
+    """What parameters must allow, and what not: of those that are granted, nothing that IAM would take for a wildcard or a
+    variable, which would widen the grant."""
+    sinks = list(cfn.SINKS.values())
+    granted = [uri for uri in sinks if not uri.startswith(("file", "http", "postgres"))]
+    secrets = [each["SinkSecretArn"] for each in cfn.SECRETS.values()]
+
+    def widened(values):
+        return [value + end for value in values for end in ("*", "?", "/*", "${x}")]
+
+    return {
+        # A password in the URL would be seen by all who may read the stack.
+        "Sink": (sinks, ["", "ftp://x", "*", "postgres://user:word@host/database", *widened(granted), *(uri + "/" for uri in granted)]),
+        "SinkRejects": (["", cfn.REJECTS, "file:///mnt/rejects"], ["*", "log:", *widened([cfn.REJECTS])]),
+        "SinkPayloads": (["", cfn.PAYLOADS], ["*", "log:", "file:///mnt/payloads", *widened([cfn.PAYLOADS])]),
+        "SinkSecret": (["", *(each["SinkSecret"] for each in cfn.SECRETS.values()), f"secretsmanager:{secrets[0]}"], ["hunter2", "ssm:"]),
+        "SinkSecretArn": (["", *secrets], ["*", cfn.SINKS["lambda"], *widened(secrets)]),
+    }
 
 
 def variables(world, source):
@@ -71,7 +95,7 @@ def variables(world, source):
         read = rust.variables(source, crate)
         for name in sorted(set(set_here) - read):
             yield f"{function} is given {name}, which it does not read"
-        for name in sorted(read - set(set_here)):
+        for name in sorted(read - set(set_here) - NOT_SET):
             yield f"{function} reads {name}, which cannot be set"
         for name in sorted(read & set(set_here)):
             wanted = RESOURCES.get(name)
@@ -81,6 +105,9 @@ def variables(world, source):
                     continue
                 wanted = world.parameter(pascal(name))
                 node = world.template["Resources"][function]["Properties"]["Environment"]["Variables"][name]
+                if name in ONLY_WITH:
+                    wanted = wanted if world.parameter(pascal(ONLY_WITH[name])) else ""
+                    node = node.get("Fn::If", [None, None])[1]
                 if node != {"Ref": pascal(name)}:
                     yield f"{function}: {name} is not the parameter {pascal(name)}"
             if str(set_here[name]) != wanted:
@@ -97,6 +124,10 @@ def bounds(parameters, source):
                 yield f"{pascal(variable)}: default is {spec.get('Default')}, the code's {default}"
             if int(spec.get("MinValue", -1)) < least or int(spec.get("MaxValue", 1 << 62)) > most:
                 yield f"{pascal(variable)}: {spec.get('MinValue')} to {spec.get('MaxValue')} is beyond the code's {least} to {most}"
+    for variable, (path, pattern) in DEFAULTS.items():
+        default = re.search(pattern, source.read(path)).group(1)
+        if parameters.get(pascal(variable), {}).get("Default") != default:
+            yield f"{pascal(variable)}: default is {parameters.get(pascal(variable), {}).get('Default')}, the code's {default}"
     for variable, (path, pattern) in TEXTS.items():
         allowed = set(parameters.get(pascal(variable), {}).get("AllowedValues", []))
         body = next(each.body for each in rust.functions(source, path) if each.name == "read")
@@ -117,6 +148,13 @@ TEXTS = {
 }
 
 
+# Variables that are texts, and where the code says what they are if nothing is said.
+DEFAULTS = {
+    "SINK_TABLE": ("batch-processor/src/sink/postgres.rs", r'fn events\(\) -> TableName \{\s*TableName\(vec!\["(\w+)"'),
+    "SINK_SECRET_HEADER": ("batch-processor/src/sink/secret.rs", r'fn default\(\) -> SecretHeader \{\s*SecretHeader\("([\w-]+)"'),
+}
+
+
 def used(template):
     """Every parameter, mapping and condition is used."""
     import json
@@ -130,19 +168,20 @@ def used(template):
 
 def self_test(text):
     """A variable that the code gains or loses is noticed. Returns how many changes were tried."""
-    path = "aggregator/src/config.rs"
-    before = (cfn.ROOT / path).read_text()
+    files = {path: (cfn.ROOT / path).read_text() for path in ("aggregator/src/config.rs", "batch-processor/src/config.rs", "batch-processor/src/sink/secret.rs")}
+    aggregator, batch_processor, secret = files
     changes = {
-        "renamed": before.replace('"MAX_BATCH_SIZE"', '"BATCH_SIZE_MAX"'),
-        "gained": before.replace("let batch_key = reader", 'let new = reader.optional(NEW, "x", x);\n let batch_key = reader').replace(
-            "pub const BATCH_KEY:", 'pub const NEW: &str = "NEW";\npub const BATCH_KEY:'
-        ),
-        "lost": before.replace("reader.optional(QUARANTINE_SQS_URL, QUEUE_URL, queue_url)", "None"),
-        "another default": before.replace("50_000", "40_000"),
-        "another bound": before.replace("10, 1, 100", "10, 1, 50"),
-        "another word": before.replace('"requeue" =>', '"wait" =>'),
+        "renamed": (aggregator, '"MAX_BATCH_SIZE"', '"BATCH_SIZE_MAX"'),
+        "gained": (aggregator, "let batch_key = reader", 'let new = reader.optional(EVENT_ID_OLD, "x", x);\n let batch_key = reader'),
+        "lost": (aggregator, "reader.optional(QUARANTINE_SQS_URL, QUEUE_URL, queue_url)", "None"),
+        "another default": (aggregator, "50_000", "40_000"),
+        "another bound": (aggregator, "10, 1, 100", "10, 1, 50"),
+        "another word": (aggregator, '"requeue" =>', '"wait" =>'),
+        "lost by a function of its own": (batch_processor, "reader.optional_with(SINK_PAYLOADS,", "none(SINK_PAYLOADS,"),
+        "another default of a text": (secret, '"authorization"', '"x-api-key"'),
     }
-    for name, after in changes.items():
-        assert after != before, f"`{name}` changes nothing any more"
+    for name, (path, old, new) in changes.items():
+        after = files[path].replace(old, new).replace("pub const BATCH_KEY:", 'pub const EVENT_ID_OLD: &str = "EVENT_ID_OLD";\npub const BATCH_KEY:')
+        assert old in files[path], f"`{name}` changes nothing any more"
         assert check_all(text, rust.Source({path: after})), f"unnoticed: a variable {name}"
     return len(changes)

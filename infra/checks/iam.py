@@ -32,14 +32,10 @@ SINK_RESOURCE = {
     "states": cfn.SINKS["states"],
     "lambda": cfn.SINKS["lambda"],
 }
-# Sinks of the design that the code does not have yet, with what they will call. One that the code has is found in the
-# code, and may not stand here.
-SINKS_TO_COME = {
-    "states": {"states:StartExecution"},
-    "lambda": {"lambda:InvokeFunction"},
-}
 # The sink's file, where it is not called as its scheme.
-SINK_FILE = {"states": ("states", "step_functions", "stepfunctions"), "lambda": ("lambda", "function"), "https": ("https", "http")}
+SINK_FILE = {"https": "http"}
+# Files that write objects for sinks, with the parameter that says where and what it says in the worlds.
+STORES = {"rejects": ("SinkRejects", cfn.REJECTS), "payload": ("SinkPayloads", cfn.PAYLOADS)}
 
 
 def as_list(value):
@@ -56,16 +52,14 @@ def granted(role):
 
 
 def sinks(source):
-    """Scheme to the actions its sink calls; those to come as they are announced."""
-    known = rust.sink_schemes(source)
+    """Scheme to the actions its sink calls."""
     calls = rust.sink_actions(source)
-    if "arn" in known:
-        known = (known - {"arn"}) | {"states", "lambda"}
-    found = dict(SINKS_TO_COME)
-    for scheme in known:
-        files = SINK_FILE.get(scheme, (scheme,))
-        found[scheme] = set().union(*(calls.get(file, set()) for file in files))
-    return known, found
+    return {scheme: calls.get(SINK_FILE.get(scheme, scheme), set()) for scheme in rust.sink_schemes(source)}
+
+
+def strays(source, sink):
+    """Files of sinks that call what is neither a sink's nor a store's."""
+    return sorted(set(rust.sink_actions(source)) - {SINK_FILE.get(scheme, scheme) for scheme in sink} - set(STORES))
 
 
 def needed(source, function, world, sink):
@@ -94,9 +88,14 @@ def needed(source, function, world, sink):
     if function == "BatchProcessor":
         scheme = next((name for name, uri in cfn.SINKS.items() if uri == world.parameter("Sink")))
         need |= {(action, SINK_RESOURCE[scheme]) for action in sink[scheme]}
-        # An endpoint's rejects go the way of objects.
-        if world.parameter("SinkRejects") == cfn.REJECTS:
-            need |= {(action, "arn:aws:s3:::rejects/some/prefix/*") for action in sink["s3"]}
+        for file, (name, uri) in STORES.items():
+            # Payloads are of what is called alone.
+            if world.parameter(name) == uri and (file == "rejects" or scheme in cfn.CALLED):
+                place = uri.removeprefix("s3://")
+                need |= {(action, f"arn:aws:s3:::{place}/*") for action in rust.sink_actions(source).get(file, set())}
+        secret = world.parameter("SinkSecret").split(":")[0]
+        if secret:
+            need.add((rust.secret_actions(source)[secret], cfn.SECRETS[secret]["SinkSecretArn"]))
     return need
 
 
@@ -106,9 +105,9 @@ def check_all(text, source=None):
     found = {}
     for stray in rust.stray_calls(source):
         found[("iam", f"an SDK call outside the adapters, which nothing here sees: {stray}")] = {}
-    known, sink = sinks(source)
-    for scheme in sorted(known & set(SINKS_TO_COME)):
-        found[("iam", f"the code has the sink {scheme}: take it off SINKS_TO_COME")] = {}
+    sink = sinks(source)
+    for file in strays(source, sink):
+        found[("iam", f"an SDK call of sink/{file}.rs, which is no sink known here")] = {}
     for scheme in sorted(set(sink) - set(cfn.SINKS)):
         found[("iam", f"the sink {scheme} is not among the worlds that are looked at")] = {}
     try:
@@ -134,7 +133,7 @@ def self_test(text):
 
     generic = cfn._transform(text, None)
     source = rust.Source()
-    _, sink = sinks(source)
+    sink = sinks(source)
     tried = 0
     for chosen in cfn.worlds(generic):
         for function in CRATES:
@@ -162,7 +161,7 @@ def self_test(text):
         assert old in before, f"{path} has no `{old}` any more"
         return rust.Source({path: before.replace(old, new)})
 
-    adapters = "shared/src/aws/"
+    adapters, sink_files = "shared/src/aws/", "batch-processor/src/sink/"
     codes = {
         "a scan beside a query": changed(adapters + "dynamo_lock_store.rs", ".query()", ".scan()"),
         "get instead of put": changed(adapters + "dynamo_batch_store.rs", ".put_item()", ".get_item()"),
@@ -172,10 +171,15 @@ def self_test(text):
         "another question to a source": changed(adapters + "sqs_source_queues.rs", ".get_queue_url()", ".list_queues()"),
         "another queue method": changed(adapters + "sqs_batch_queue.rs", ".send_message()", ".purge_queue()"),
         "a call outside the adapters": rust.Source({"aggregator/src/new.rs": "fn f() { client.list_tables().limit(3).send().await }"}),
-        "a sink that asks for more": changed("batch-processor/src/sink/s3.rs", ".head_object()", ".get_object_tagging()"),
-        "a sink that is there": changed(
-            "batch-processor/src/sink/mod.rs", 'Some(("log", "")) =>', 'Some(("arn", path)) => Err(path), Some(("log", "")) =>'
-        ),
+        "a sink that asks for more": changed(sink_files + "s3.rs", ".head_object()", ".get_object_tagging()"),
+        "a sink that is there": changed(sink_files + "mod.rs", 'Some(("log", "")) =>', 'Some(("ftp", path)) => Err(path), Some(("log", "")) =>'),
+        "a sink that is an ARN": changed(sink_files + "mod.rs", '== Some("states")', '== Some("events")'),
+        "another way to call a function": changed(sink_files + "lambda.rs", ".invoke()", ".invoke_async()"),
+        "another way to start": changed(sink_files + "states.rs", ".start_execution()", ".start_sync_execution()"),
+        "payloads that are not kept": changed(sink_files + "payload.rs", "Objects::new(", "Nothing::new("),
+        "rejects that are not kept": changed(sink_files + "rejects.rs", "Objects::new(", "Nothing::new("),
+        "another question to the extension": changed(sink_files + "secret.rs", "/secretsmanager/get?", "/systemsmanager/parameters/get?"),
+        "a call beside the sinks": rust.Source({sink_files + "new.rs": "fn f() { client.list_tables().limit(3).send().await }"}),
     }
     for name, other in codes.items():
         assert check_all(text, other), f"unnoticed: {name}"

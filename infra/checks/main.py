@@ -92,7 +92,7 @@ def sam_is_cdk():
 
 
 def lint_cdk():
-    names = ("Default", "Provisioned", "Key", "Warm")
+    names = ("Default", "Provisioned", "Key", "Warm", "Https")
     # W3005: CDK writes the dependency of a function on its role although the reference says it already.
     said = [f"{name}: {each}" for name in names for each in faults.lint_texts(json.dumps(CDK[name]))]
     return [each for each in said if ": W3005 " not in each], f"{len(names)} templates"

@@ -277,6 +277,10 @@ def functions_as_designed(world):
         for key, value in wanted.items():
             if str(function.get(key)) != str(value):
                 yield f"{name}: {key} is {function.get(key)}"
+        # The extension is the one layer, of the one function that has a secret.
+        layer = world.parameter("SecretsLayerArn") if name == "BatchProcessor" else ""
+        if function.get("Layers", []) != ([layer] if layer else []):
+            yield f"{name}: Layers is {function.get('Layers')}"
         # One that is reserved too low throttles the mapping, and throttled messages come nearer to the dead letters.
         if "ReservedConcurrentExecutions" in function:
             yield f"{name}: reserves concurrency"

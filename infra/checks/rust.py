@@ -45,7 +45,7 @@ class Source:
         if text is None:
             text = (ROOT / path).read_text()
         # Neither tests nor comments call anything.
-        text = re.split(r"\n#\[cfg\(test\)\]\n(?:pub\(crate\) )?mod \w+ \{", text)[0]
+        text = re.split(r"\n#\[cfg\(test\)\]\n(?:pub\((?:crate|super)\) )?mod \w+ \{", text)[0]
         return re.sub(r"(?m)^\s*//.*$", "", text)
 
     def files(self, folder):
@@ -167,9 +167,10 @@ class Adapters:
     def actions(self, port, method):
         """(action, resource) of a port's method, with the indexes."""
         starts = [each for each in self.functions if each.owner == port and each.name == method]
-        if len(starts) != 1:
-            raise ValueError(f"{len(starts)} adapters have {port}::{method}")
-        reached = self.reached(starts[0])
+        if not starts:
+            raise ValueError(f"no adapter has {port}::{method}")
+        # A cargo feature may choose between adapters: what any of them calls. The templates know no features.
+        reached = [each for start in starts for each in self.reached(start)]
         found = set()
         for function in reached:
             for name, (service, operation) in operations().items():
@@ -246,35 +247,56 @@ def stray_calls(source):
 
 @functools.lru_cache(maxsize=64)
 def sink_actions(source):
-    """Actions that the sinks call, by file name of the sink."""
-    found = {}
+    """Actions that the sinks call, by file name. What has `Objects` of its own calls what those call."""
+    found, with_objects = {}, []
     for path in source.files("batch-processor/src/sink"):
         text = source.read(path)
         for name, (service, operation) in operations().items():
             if f".{name}()" in text and re.search(rf"\.{name}\(\)", text):
                 scheme = path.rsplit("/", 1)[1][:-3]
                 found.setdefault(scheme, set()).add(f"{service}:{ACTION_OF.get(operation, operation)}")
+        if "Objects::new(" in text:
+            with_objects.append(path.rsplit("/", 1)[1][:-3])
+    for file in with_objects:
+        found.setdefault(file, set()).update(found["s3"])
     return found
 
 
 def sink_schemes(source):
-    """What `SINK` may begin with."""
+    """What `SINK` may begin with; of an ARN, its service."""
     body = next(each.body for each in functions(source, "batch-processor/src/sink/mod.rs") if each.name == "from_str")
-    return set(re.findall(r'Some\(\("(\w+)"', body))
+    arns = re.findall(r'Some\(\("arn", rest\)\) if rest\.split\(\':\'\)\.nth\(1\) == Some\("(\w+)"\)', body)
+    others = re.sub(r'Some\(\("arn", rest\)\) if', "", body)
+    return set(arns) | set(re.findall(r'Some\(\("(\w+)"', others))
+
+
+# What the AWS Parameters and Secrets Lambda Extension calls, with the function's role, when it is asked for a path.
+# Sources: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/retrieving-secrets_lambda.html>,
+# <https://docs.aws.amazon.com/systems-manager/latest/userguide/ps-integration-lambda-extensions.html>.
+EXTENSION = {"/secretsmanager/get": "secretsmanager:GetSecretValue", "/systemsmanager/parameters/get": "ssm:GetParameter"}
+
+
+def secret_actions(source):
+    """Actions behind `SINK_SECRET`, by what it begins with."""
+    paths = re.findall(r'"((?:/\w+)+)\?', source.read("batch-processor/src/sink/secret.rs"))
+    return {EXTENSION[path].split(":")[0]: EXTENSION[path] for path in paths}
 
 
 def variables(source, crate):
     """Names of the variables a function reads, from the consts its `Config` hands to the reader."""
     consts, used = {}, set()
-    bodies = []
+    bodies, reads = [], 0
     for path in ("shared/src/config.rs", f"{crate}/src/config.rs"):
         text = source.read(path)
         consts |= dict(re.findall(r'pub const (\w+): &str =\s*"([A-Z0-9_]+)";', text))
-        bodies += [each.body for each in functions(source, path) if each.name == "read"]
+        # `read`, and the functions that it hands the reader to.
+        found = [each for each in functions(source, path) if "reader" in each.body and each.owner != "Reader"]
+        bodies += [each.body for each in found]
+        reads += sum(each.name == "read" for each in found)
     for body in bodies:
         used |= set(re.findall(r"reader\s*\.(?:required|optional|optional_with|number)\(\s*(\w+)", body))
     unknown = used - set(consts)
-    if unknown or len(bodies) != 2:
+    if unknown or reads != 2:
         raise ValueError(f"variables without a name: {unknown}")
     return {consts[each] for each in used}
 

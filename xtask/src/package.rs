@@ -93,6 +93,8 @@ pub fn package(package: &Package) -> anyhow::Result<()> {
     status(
         Command::new(infra::install_python("infra", "requirements.txt")?)
             .arg("package.py")
+            // Whose size is bounded without them alone.
+            .args(&package.features)
             .current_dir(infra::root()?.join("infra/checks")),
     )
 }

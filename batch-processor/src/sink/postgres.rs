@@ -351,8 +351,8 @@ impl PostgresSink {
         Ok(Some(receipt(hash, rejected.unsigned_abs())))
     }
 
-    /// Copies the rows; answers those that the database refuses. Each of them ends one `COPY`, and what stood before
-    /// it is copied again, so that a row is sent three times at most.
+    /// Copies the rows; answers those that the database refuses. Each of them ends one `COPY`: what stood before it is
+    /// copied again, then what stands behind it.
     async fn copy(
         &self,
         client: &Client,
@@ -360,34 +360,38 @@ impl PostgresSink {
         rows: &Rows,
     ) -> Result<Vec<Reject>, SinkError> {
         let mut rejects = Vec::new();
-        let (mut from, end) = (0, rows.items.len());
-        while from < end {
+        let all = 0..rows.items.len();
+        let mut ranges = Vec::from([all]);
+        while let Some(range) = ranges.pop() {
+            if range.is_empty() {
+                continue;
+            }
             client.batch_execute("SAVEPOINT rows").await.map_err(told)?;
-            let Err(error) = self.copy_rows(client, rows.text(from, end)).await else {
-                break;
+            let text = rows.text(range.start, range.end);
+            let Err(error) = self.copy_rows(client, text).await else {
+                let kept = client.batch_execute("RELEASE SAVEPOINT rows").await;
+                kept.map_err(told)?;
+                continue;
             };
             let Some((line, message)) = refused(&error) else {
                 return Err(told(error));
             };
-            let bad = from + line - 1;
-            let Some(item) = rows.items.get(bad).map(|index| &part.items[*index]) else {
+            let bad = range.start + line - 1;
+            if !range.contains(&bad) {
                 return Err(told(error));
-            };
+            }
             client
-                .batch_execute("ROLLBACK TO SAVEPOINT rows")
+                .batch_execute("ROLLBACK TO SAVEPOINT rows; RELEASE SAVEPOINT rows")
                 .await
                 .map_err(told)?;
-            if bad > from {
-                self.copy_rows(client, rows.text(from, bad))
-                    .await
-                    .map_err(told)?;
-            }
+            let item = &part.items[rows.items[bad]];
             rejects.push(Reject {
                 seq: item.seq,
                 event_id: item.event_id.clone(),
                 reason: RejectReason::Refused { message },
             });
-            from = bad + 1;
+            // The database reads ahead of what it inserts, so there may be more to refuse before it as well.
+            ranges.extend([bad + 1..range.end, range.start..bad]);
         }
         Ok(rejects)
     }
