@@ -7,7 +7,7 @@ use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use once_cell::sync::OnceCell;
 use shared::aws::{
     AwsOverflowStore, DynamoBatchStore, DynamoLockStore, Sdk, SqsBatchQueue, SqsQuarantine,
-    SqsSourceQueues, SystemClock, SystemEntropy,
+    SqsSourceQueues, SystemClock, SystemEntropy, init_logs,
 };
 use shared::calls::attempt_timeout;
 use shared::time::Timestamp;
@@ -106,7 +106,7 @@ fn ports(config: &Config) -> AwsPorts {
 /// # Errors
 /// A wrong configuration, with all its problems; or the Runtime API failing.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
-    lambda_runtime::tracing::init_default_subscriber();
+    init_logs();
     let config = Config::read(&|name| std::env::var(name).ok())?;
     info!(?config, "configuration");
     let ports = ports(&config);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use shared::aws::{
     AwsOverflowStore, DynamoBatchStore, DynamoLockStore, Sdk, SqsBatchQueue, SystemClock,
-    SystemEntropy,
+    SystemEntropy, init_logs,
 };
 use shared::calls::attempt_timeout;
 use shared::time::Timestamp;
@@ -99,7 +99,7 @@ pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
 }
 
 fn start(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, lambda_runtime::Error> {
-    lambda_runtime::tracing::init_default_subscriber();
+    init_logs();
     let config = Config::read(lookup)?;
     info!(?config, "configuration");
     Ok(config)

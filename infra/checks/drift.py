@@ -130,7 +130,7 @@ def bounds(parameters, source):
             yield f"{pascal(variable)}: default is {parameters.get(pascal(variable), {}).get('Default')}, the code's {default}"
     for variable, (path, pattern) in TEXTS.items():
         allowed = set(parameters.get(pascal(variable), {}).get("AllowedValues", []))
-        body = next(each.body for each in rust.functions(source, path) if each.name == "read")
+        (body,) = (each.body for each in rust.functions(source, path) if each.name == "read")
         here = body[body.index(variable) :]
         accepted = set(re.findall(pattern, here[: here.index("=> None")]))
         if allowed != accepted:

@@ -132,6 +132,8 @@ def table(everybody):
     """Every fault with who catches it, and the names of those that nobody does."""
     with multiprocessing.Pool(2) as pool:
         results = pool.map(functools.partial(catch, everybody=everybody), FAULTS, chunksize=1)
+    # A StopIteration in a worker passes for the end of its list, and is told nowhere.
+    assert len(results) == len(FAULTS), f"{len(results)} of {len(FAULTS)} wrong templates were looked at"
     lines = ["| wrong template | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
     missed = []
     for name, caught in results:

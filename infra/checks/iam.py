@@ -161,7 +161,7 @@ def self_test(text):
         assert old in before, f"{path} has no `{old}` any more"
         return rust.Source({path: before.replace(old, new)})
 
-    adapters, sink_files = "shared/src/aws/", "batch-processor/src/sink/"
+    adapters, sink_files, sink_uri = "shared/src/aws/", "batch-processor/src/sink/", rust.sink_uri_file(source)
     codes = {
         "a scan beside a query": changed(adapters + "dynamo_lock_store.rs", ".query()", ".scan()"),
         "get instead of put": changed(adapters + "dynamo_batch_store.rs", ".put_item()", ".get_item()"),
@@ -172,8 +172,8 @@ def self_test(text):
         "another queue method": changed(adapters + "sqs_batch_queue.rs", ".send_message()", ".purge_queue()"),
         "a call outside the adapters": rust.Source({"aggregator/src/new.rs": "fn f() { client.list_tables().limit(3).send().await }"}),
         "a sink that asks for more": changed(sink_files + "s3.rs", ".head_object()", ".get_object_tagging()"),
-        "a sink that is there": changed(sink_files + "mod.rs", 'Some(("log", "")) =>', 'Some(("ftp", path)) => Err(path), Some(("log", "")) =>'),
-        "a sink that is an ARN": changed(sink_files + "mod.rs", '== Some("states")', '== Some("events")'),
+        "a sink that is there": changed(sink_uri, 'Some(("log", "")) =>', 'Some(("ftp", path)) => Err(path), Some(("log", "")) =>'),
+        "a sink that is an ARN": changed(sink_uri, '== Some("states")', '== Some("events")'),
         "another way to call a function": changed(sink_files + "lambda.rs", ".invoke()", ".invoke_async()"),
         "another way to start": changed(sink_files + "states.rs", ".start_execution()", ".start_sync_execution()"),
         "payloads that are not kept": changed(sink_files + "payload.rs", "Objects::new(", "Nothing::new("),

@@ -10,6 +10,8 @@ import cfn
 import rust
 
 RULES = []
+# One for all worlds: what is read from the code is the same in each.
+SOURCE = rust.Source()
 
 
 def rule(function):
@@ -223,7 +225,7 @@ def tables_as_designed(world):
 @rule
 def tables_forget_by_expires_at(world):
     """The TTL attribute is `expiresAt`: a live claim has none, a tombstone has."""
-    attribute = re.search(r'EXPIRES_AT: &str = "(\w+)"', rust.Source().read("shared/src/aws/lock_items.rs")).group(1)
+    attribute = re.search(r'EXPIRES_AT: &str = "(\w+)"', SOURCE.read("shared/src/aws/lock_items.rs")).group(1)
     for name, table in world.kind("AWS::DynamoDB::Table").items():
         ttl = table.get("TimeToLiveSpecification", {})
         if ttl.get("AttributeName") != attribute or str(ttl.get("Enabled")).lower() != "true":
@@ -385,8 +387,7 @@ def alarms_are_there(world):
 @rule
 def metrics_exist(world):
     """Alarms and dashboard name only metrics that the functions emit, under their namespace and dimensions."""
-    source = rust.Source()
-    namespace, emitted = rust.namespace(source), rust.metrics(source)
+    namespace, emitted = rust.namespace(SOURCE), rust.metrics(SOURCE)
     used = {metric for alarm in world.kind("AWS::CloudWatch::Alarm").values() for metric in watched(alarm)}
     boards = world.kind("AWS::CloudWatch::Dashboard")
     shown = set()

@@ -262,9 +262,17 @@ def sink_actions(source):
     return found
 
 
+def sink_uri_file(source):
+    """The file that says what `SINK` may be."""
+    found = [path for path in source.files("batch-processor/src/sink") if "impl FromStr for SinkUri " in source.read(path)]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} files parse SinkUri")
+    return found[0]
+
+
 def sink_schemes(source):
     """What `SINK` may begin with; of an ARN, its service."""
-    body = next(each.body for each in functions(source, "batch-processor/src/sink/mod.rs") if each.name == "from_str")
+    (body,) = (each.body for each in functions(source, sink_uri_file(source)) if each.name == "from_str")
     arns = re.findall(r'Some\(\("arn", rest\)\) if rest\.split\(\':\'\)\.nth\(1\) == Some\("(\w+)"\)', body)
     others = re.sub(r'Some\(\("arn", rest\)\) if', "", body)
     return set(arns) | set(re.findall(r'Some\(\("(\w+)"', others))
@@ -313,6 +321,7 @@ def bounds(source, crate):
     return found
 
 
+@functools.lru_cache(maxsize=4)
 def metrics(source):
     """Names of the metrics that the functions emit."""
     found = set()

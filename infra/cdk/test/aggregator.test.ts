@@ -4,6 +4,7 @@ import * as path from 'node:path';
 
 import { App, Stack, Validations } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
+import * as iam from 'aws-cdk-lib/aws-iam';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as s3 from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
@@ -94,6 +95,39 @@ describe('the stack', () => {
     expect(sids('arn:aws:lambda:eu-west-1:123456789012:function:legacy')).toEqual(['DeliverToFunction']);
   });
 
+  it('reads the secret it is told, through the layer it is told', () => {
+    const layer = 'arn:aws:lambda:eu-west-1:015030872274:layer:AWS-Parameters-and-Secrets-Lambda-Extension-Arm64:12';
+    const secret = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:key-a1B2c3';
+    const made = template({ sink: 'https://legacy.example', sinkSecret: 'secretsmanager:key', sinkSecretArn: secret, secretsLayerArn: layer });
+    made.hasResourceProperties('AWS::Lambda::Function', {
+      Layers: [layer],
+      Environment: { Variables: Match.objectLike({ SINK_SECRET: 'secretsmanager:key', SINK_SECRET_HEADER: 'authorization' }) },
+    });
+    made.hasResourceProperties('AWS::IAM::Role', {
+      Policies: [{ PolicyDocument: { Statement: Match.arrayWith([Match.objectLike({ Action: 'secretsmanager:GetSecretValue', Resource: secret })]) } }],
+    });
+    // A header alone would be refused at the cold start.
+    template().hasResourceProperties('AWS::Lambda::Function', {
+      Layers: Match.absent(),
+      Environment: { Variables: Match.objectLike({ SINK: 'log:', SINK_SECRET_HEADER: '' }) },
+    });
+  });
+
+  it('can be put into a VPC, as README.md says', () => {
+    const stack = new Stack(new App(), 'Stack');
+    const one = service(stack, { sink: 'postgres://aggregator@db.example/legacy' });
+    const cfn = one.batchProcessor.node.defaultChild as lambda.CfnFunction;
+    cfn.vpcConfig = { subnetIds: ['subnet-0a1b2c3d'], securityGroupIds: ['sg-0a1b2c3d'] };
+    one.batchProcessorRole.addManagedPolicy(iam.ManagedPolicy.fromAwsManagedPolicyName('service-role/AWSLambdaVPCAccessExecutionRole'));
+    one.batchProcessor.addEnvironment('SSL_CERT_FILE', '/opt/roots.pem');
+    const made = Template.fromStack(stack);
+    made.hasResourceProperties('AWS::Lambda::Function', {
+      VpcConfig: { SubnetIds: ['subnet-0a1b2c3d'], SecurityGroupIds: ['sg-0a1b2c3d'] },
+      Environment: { Variables: Match.objectLike({ SINK: 'postgres://aggregator@db.example/legacy', SSL_CERT_FILE: '/opt/roots.pem' }) },
+    });
+    made.hasResourceProperties('AWS::IAM::Role', { ManagedPolicyArns: Match.anyValue() });
+  });
+
   it('takes the grants of a sink of your own', () => {
     const stack = new Stack(new App(), 'Stack');
     const bucket = new s3.Bucket(stack, 'Bucket');
@@ -134,6 +168,11 @@ describe('cdk-nag', () => {
     tracing: 'Active',
     kmsKeyArn: 'arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d',
     sink: 's3://bucket/prefix',
+    // No sink reads all of them; here it is about the grants.
+    sinkRejects: 's3://rejects',
+    sinkPayloads: 's3://payloads/prefix',
+    overflowBucket: 'bodies',
+    sinkSecretArn: 'arn:aws:ssm:eu-west-1:123456789012:parameter/key',
   };
 
   /** Rules that are not answered; a synthesis with any fails. */
@@ -163,7 +202,10 @@ describe('cdk-nag', () => {
       'IAM5[Action::kms:GenerateDataKey*]',
       'IAM5[Action::kms:ReEncrypt*]',
       'IAM5[Resource::*]',
+      'IAM5[Resource::arn:<AWS::Partition>:s3:::bodies/*]',
       'IAM5[Resource::arn:<AWS::Partition>:s3:::bucket/prefix/*]',
+      'IAM5[Resource::arn:<AWS::Partition>:s3:::payloads/prefix/*]',
+      'IAM5[Resource::arn:<AWS::Partition>:s3:::rejects/*]',
       'SQS3',
       'SQS4',
     ]);

@@ -18,6 +18,7 @@ mod errors;
 #[cfg(test)]
 mod items_props;
 mod lock_items;
+mod logs;
 #[cfg(not(feature = "s3"))]
 mod no_overflow_store;
 mod partiql;
@@ -33,6 +34,7 @@ mod system;
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_lock_store::DynamoLockStore;
 pub use errors::chain;
+pub use logs::init_logs;
 #[cfg(not(feature = "s3"))]
 pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
 #[cfg(feature = "s3")]
