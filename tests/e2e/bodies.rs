@@ -30,36 +30,45 @@ async fn a_message_that_fits_an_item_once_it_is_compressed_is_delivered_whole() 
 }
 
 #[tokio::test]
+async fn messages_larger_than_an_item_come_out_whole_among_small_ones() {
+    large_messages_come_out_whole(10, 1_000).await;
+}
+
+/// `cargo test --workspace --test e2e a_hundred -- --ignored`
+#[tokio::test]
+#[ignore = "takes the machine for itself"]
 async fn a_hundred_messages_larger_than_an_item_come_out_whole_among_ten_thousand_small_ones() {
-    const LARGE: usize = 100;
-    const SMALL: usize = 10_000;
+    large_messages_come_out_whole(100, 10_000).await;
+}
+
+async fn large_messages_come_out_whole(large_count: usize, small_count: usize) {
     let mut setup = Setup::new()
         .var("OVERFLOW_BUCKET", "overflow")
-        .var("MAX_BATCH_SIZE", 5_000);
+        .var("MAX_BATCH_SIZE", small_count / 2);
     // As much as a deployment has: an event of such bodies takes seconds where other tests run beside it.
     setup.options.aggregator_timeout = Duration::from_secs(30);
     setup.options.batch_processor_timeout = Duration::from_secs(30);
     let rig = setup.start().await;
     // From 0.5 to 1 MiB, of what compression does not make fit an item.
     let noise = noise(1_048_000);
-    let large: BTreeMap<String, String> = (0..LARGE)
+    let large: BTreeMap<String, String> = (0..large_count)
         .map(|number| {
             let id = format!("large-{number}");
-            let bytes = 524_288 + number * (1_048_000 - 524_288) / LARGE;
+            let bytes = 524_288 + number * (1_048_000 - 524_288) / large_count;
             let body = json!({ "id": id, "noise": noise[noise.len() - bytes..] });
             (id, body.to_string())
         })
         .collect();
     let mut bodies = large.values();
-    for number in 0..SMALL {
+    for number in 0..small_count {
         rig.send(body(&format!("small-{number}")));
-        if number % (SMALL / LARGE) == 0 {
-            rig.send(bodies.next().expect("one in a hundred").as_str());
+        if number % (small_count / large_count) == 0 {
+            rig.send(bodies.next().expect("there are as many").as_str());
         }
     }
     rig.until_drained_within(Duration::from_secs(180)).await;
     let delivered = rig.delivered();
-    assert_eq!(delivered.len(), LARGE + SMALL);
+    assert_eq!(delivered.len(), large_count + small_count);
     let mut found = 0;
     for line in delivered {
         match large.get(&line.event_id) {
@@ -70,7 +79,7 @@ async fn a_hundred_messages_larger_than_an_item_come_out_whole_among_ten_thousan
             None => assert_eq!(line.body, body(&line.event_id)),
         }
     }
-    assert_eq!(found, LARGE);
+    assert_eq!(found, large_count);
     rig.end().await;
 }
 
