@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use shared::calls::{Budget, bounded};
-use shared::ids::{BatchId, BatchShard, EventId, Seq};
+use shared::ids::{BatchId, BatchShard, BodyHash, EventId, Seq};
 use shared::limits::{BATCH_GET_KEYS_MAX, CLAIM_OVERHEAD_BYTES, OVERFLOW_CALLS_MAX};
 use shared::planted::{Bug, planted};
 use shared::ports::{IndexEntry, LockStore, OverflowStore, PortError, StoredEvent};
@@ -292,7 +292,7 @@ impl<P: Ports> Handler<P> {
     /// Fetches the bodies that do not fit their items.
     ///
     /// # Errors
-    /// [`PortError`] when one is not there, or could not be read in time.
+    /// [`PortError`] when one is not there, is not the one that was claimed, or could not be read in time.
     pub async fn fetch_bodies(
         &self,
         events: &mut [StoredEvent],
@@ -317,14 +317,19 @@ impl<P: Ports> Handler<P> {
             return Ok(());
         };
         let get = || self.limited(self.ports().overflow().get(place));
-        let Some(body) = budget.call(RetryPolicy::ITEMS, get).await? else {
-            return Err(PortError::Refused {
-                service: "S3",
-                message: format!("body of event `{}` is not at {place}", event.event_id),
-            });
+        let problem = match budget.call(RetryPolicy::ITEMS, get).await? {
+            Some(body) if BodyHash::of(body.as_bytes()) == event.body_hash => {
+                event.body = body;
+                return Ok(());
+            }
+            Some(_) => "is another one",
+            None => "is not there",
         };
-        event.body = body;
-        Ok(())
+        let event_id = &event.event_id;
+        Err(PortError::Refused {
+            service: "S3",
+            message: format!("{place}: body of event `{event_id}` {problem}"),
+        })
     }
 
     /// Reads the live claims of `batch` among the pieces it can get.

@@ -627,7 +627,11 @@ async fn a_batch_waits_for_a_body_that_is_not_where_its_claim_says() {
     let handler = processor();
     opened(&handler, &[0, 1], 2).await;
     seal(&handler, 3).await;
-    claim_elsewhere(&handler, 2).await;
+    let place = claim_elsewhere(&handler, 2).await;
+    assert!(ticket(&handler).await);
+    // Nor is any other body delivered in its place.
+    let body: Arc<str> = "other!".into();
+    handler.ports().overflow.put(&place, &body).await.unwrap();
     assert!(ticket(&handler).await);
     assert_eq!(delivered(&handler), []);
     assert_eq!(live(&handler).len(), 3);
