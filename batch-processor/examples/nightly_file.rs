@@ -13,7 +13,6 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use batch_processor::sink::{Columns, Format, write_rejects};
 use batch_processor::{Error, Part, Receipt, Sink, SinkError, run_with};
@@ -34,8 +33,9 @@ struct NightlyFile {
 
 impl NightlyFile {
     fn write(&self, part: &Part) -> io::Result<u64> {
-        let sent = part.items.iter().map(|item| item.sent_at.as_ms()).min();
-        let day = day(Duration::from_millis(sent.unwrap_or_default()));
+        let sent = part.items.iter().map(|item| item.sent_at).min();
+        let (year, month, day) = sent.unwrap_or_default().date();
+        let day = format!("{year:04}{month:02}{day:02}");
         let directory = self.directory.join(&day);
         fs::create_dir_all(&directory)?;
         let name = format!("{}.{}", part.batch_id, part.number);
@@ -61,24 +61,6 @@ fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::write(&unfinished, bytes)?;
     fs::File::open(&unfinished)?.sync_all()?;
     fs::rename(&unfinished, path)
-}
-
-/// The day of a time since 1970, as `yyyymmdd`.
-/// Source: <https://howardhinnant.github.io/date_algorithms.html#civil_from_days> (2026-11).
-fn day(since_1970: Duration) -> String {
-    let days = since_1970.as_secs() / 86_400 + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}{month:02}{day:02}")
 }
 
 impl Sink for NightlyFile {

@@ -11,17 +11,22 @@ use shared::calls::attempt_timeout;
 use shared::time::Timestamp;
 use tracing::info;
 
-use crate::config::{Config, SINK, SINK_PAYLOADS, SINK_REJECTS, SINK_SECRET, SINK_SECRET_HEADER};
+use crate::config::{
+    Config, SINK, SINK_PASSWORD, SINK_PAYLOADS, SINK_REJECTS, SINK_SECRET, SINK_SECRET_HEADER,
+    SINK_TABLE,
+};
 use crate::handler::{Handler, Invocation, Ports};
 use crate::sink::{BuiltInSink, Sink};
 
 /// What only the sinks that ship are told.
-const BUILT_IN: [&str; 5] = [
+const BUILT_IN: [&str; 7] = [
     SINK,
     SINK_REJECTS,
     SINK_PAYLOADS,
     SINK_SECRET,
     SINK_SECRET_HEADER,
+    SINK_TABLE,
+    SINK_PASSWORD,
 ];
 
 /// The ports as they are on AWS, with any sink.
@@ -81,8 +86,8 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     serve(config, &sdk, sink).await
 }
 
-/// Runs the function with a sink of your own; `SINK`, `SINK_REJECTS`, `SINK_PAYLOADS`, `SINK_SECRET` and
-/// `SINK_SECRET_HEADER` are then not read.
+/// Runs the function with a sink of your own; `SINK`, `SINK_REJECTS`, `SINK_PAYLOADS`, `SINK_SECRET`,
+/// `SINK_SECRET_HEADER`, `SINK_TABLE` and `SINK_PASSWORD` are then not read.
 ///
 /// # Errors
 /// As [`run`].

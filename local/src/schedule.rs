@@ -1,8 +1,9 @@
 //! EventBridge's part: a rule whose schedule invokes a function, whatever its event source mappings do meanwhile.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+use shared::time::Timestamp;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -64,32 +65,17 @@ fn event(time: SystemTime) -> Value {
 
 /// Whole seconds, in UTC.
 fn rfc3339(time: SystemTime) -> String {
-    let secs = time
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
-    let (days, secs) = (secs / 86_400, secs % 86_400);
-    // Years that begin in March end with the leap day. Source: Howard Hinnant, `civil_from_days`,
-    // <https://howardhinnant.github.io/date_algorithms.html>.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let time = Timestamp::from(time);
+    let (year, month, day) = time.date();
+    let secs = time.as_ms() / 1_000 % 86_400;
     let (hour, minute, second) = (secs / 3_600, secs / 60 % 60, secs % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::*;
 
     #[test]

@@ -20,9 +20,9 @@ use serde_json::value::RawValue;
 use crate::faults::Delivery;
 use crate::receiver::{Keeping, Kept, Receiver};
 
-/// The region and account of what is called.
+/// What `SINK` says for the function.
 pub const FUNCTION: &str = "arn:aws:lambda:us-east-1:000000000000:function:legacy";
-/// As [`FUNCTION`].
+/// What `SINK` says for the state machine.
 pub const STATE_MACHINE: &str = "arn:aws:states:us-east-1:000000000000:stateMachine:legacy";
 
 /// A part, as the sinks send it.

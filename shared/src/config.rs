@@ -104,6 +104,11 @@ impl<'a> Reader<'a> {
         self.optional(name, &allowed, parse).unwrap_or(default)
     }
 
+    /// Whether a variable has a value.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.raw(name).is_some()
+    }
+
     /// A variable whose parser says itself what is wrong.
     pub fn optional_with<T, E: fmt::Display>(
         &mut self,

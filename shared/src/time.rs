@@ -35,6 +35,26 @@ impl Timestamp {
         self.0.div_ceil(1_000)
     }
 
+    /// Year, month and day, in UTC.
+    pub const fn date(self) -> (u64, u64, u64) {
+        // Years that begin in March end with the leap day. Source: Howard Hinnant, `civil_from_days`,
+        // <https://howardhinnant.github.io/date_algorithms.html>.
+        let days = self.0 / 86_400_000 + 719_468;
+        let (era, day_of_era) = (days / 146_097, days % 146_097);
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let from_march = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+        let month = if from_march < 10 {
+            from_march + 3
+        } else {
+            from_march - 9
+        };
+        let year = era * 400 + year_of_era + (month <= 2) as u64;
+        (year, month, day)
+    }
+
     /// How long until `later`; zero when it has passed.
     pub const fn until(self, later: Timestamp) -> Duration {
         Duration::from_millis(later.0.saturating_sub(self.0))

@@ -1,13 +1,17 @@
 //! The sink `postgres:` on a real server.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use batch_processor::sink::{Database, PostgresSink};
+use axum::Router;
+use axum::routing::get;
+use batch_processor::sink::{Database, PostgresSink, SecretReader};
 use batch_processor::{Part, Receipt, Sink, SinkError};
 use local::postgres::{Server, TABLES};
 use shared::ids::{BatchId, BodyHash, Seat};
 use shared::ports::StoredEvent;
 use shared::time::Timestamp;
+use tokio::net::TcpListener;
 use tokio_postgres::{Client, NoTls};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -203,4 +207,74 @@ async fn what_may_pass_is_told_from_what_will_not() {
         matches!(&error, SinkError::Retryable { .. }),
         "no server: {error}"
     );
+}
+
+/// What the extension of the function does for it: answers a secret, the one that is there now.
+async fn extension(secret: Arc<Mutex<&'static str>>) -> SecretReader {
+    let listener = TcpListener::bind("localhost:0")
+        .await
+        .expect("there is a port");
+    let port = listener.local_addr().expect("it has an address").port();
+    let answer = move || async move {
+        let secret = *secret.lock().expect("nobody panicked");
+        serde_json::json!({ "SecretString": secret }).to_string()
+    };
+    let router = Router::new().route("/secretsmanager/get", get(answer));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let name = "secretsmanager:legacy".parse().expect("it is a name");
+    SecretReader::new(&name, port, Some("token".to_owned()))
+}
+
+#[tokio::test]
+async fn a_password_is_read_for_each_connection_and_a_wrong_one_may_be_right_later() {
+    let rig = Rig::start(TABLES).await;
+    // From here on whoever connects as `legacy` is asked for a password.
+    rig.client
+        .batch_execute(
+            "CREATE USER legacy PASSWORD 'word'; GRANT ALL ON ALL TABLES IN SCHEMA public TO legacy",
+        )
+        .await
+        .expect("it takes a user");
+    let file = rig.texts("SHOW hba_file").await.remove(0);
+    let rules = format!(
+        "COPY (VALUES ('host all legacy all scram-sha-256'), ('host all all all trust')) TO '{file}'"
+    );
+    for statement in [&*rules, "SELECT pg_reload_conf()"] {
+        rig.client
+            .batch_execute(statement)
+            .await
+            .expect("it takes rules");
+    }
+    let url = rig.server.url().replace("postgres@", "legacy@");
+    let sink = |password: Option<&str>| {
+        let database = Database {
+            table: "events".parse().expect("it is a name"),
+            columns: None,
+            password: password.map(|text| text.to_owned().into()),
+        };
+        PostgresSink::new(&url, &database, TIMEOUT).expect("it is a database")
+    };
+    let part = part(&["a"]);
+    for password in [None, Some("other")] {
+        // The rules are read again a moment after the server was told to.
+        let refused = loop {
+            match sink(password).deliver(&part).await {
+                Ok(_) => tokio::task::yield_now().await,
+                Err(error) => break error,
+            }
+        };
+        assert!(
+            matches!(refused, SinkError::Retryable { .. }),
+            "{password:?}: {refused}"
+        );
+    }
+    delivered(&sink(Some("word")), &part).await;
+
+    let secret = Arc::new(Mutex::new("other"));
+    let kept = sink(None).with_secret(extension(Arc::clone(&secret)).await);
+    let refused = kept.deliver(&part).await.unwrap_err().to_string();
+    assert!(refused.contains("28P01"), "{refused}");
+    *secret.lock().expect("nobody panicked") = r#"{"username":"legacy","password":"word"}"#;
+    delivered(&kept, &part).await;
+    assert_eq!(rig.texts("SELECT body FROM events").await, ["a"]);
 }

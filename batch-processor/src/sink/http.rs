@@ -1,4 +1,3 @@
-use std::net::IpAddr;
 use std::time::Duration;
 
 use aws_smithy_http_client::Connector;
@@ -11,17 +10,16 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use http::Uri;
-use shared::aws::chain;
+use shared::aws::{POOL_IDLE_TIMEOUT, chain};
 use tracing::info;
 
 use super::rejects::{RejectStore, keep};
 use super::secret::{SecretHeader, SecretReader};
-use super::{Compression, Part, Receipt, Rendering, Sink, SinkError, encoded};
+use super::{
+    ANSWER_BYTES_MAX, Compression, Part, Receipt, Rendering, Sink, SinkError, beginning, encoded,
+    is_loopback, unwritten,
+};
 
-/// How much of an answer that refuses a part is kept.
-const ANSWER_BYTES_MAX: usize = 200;
-/// As the pool of the SDK clients: an environment is frozen between invocations.
-const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// To connect, TLS included; the rest of the time is for the part and its answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -49,10 +47,9 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
         return Err(wrong());
     }
     let host = authority.host().trim_matches(['[', ']']);
-    let loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     match uri.scheme_str() {
         Some("https") => Ok(text.to_owned()),
-        Some("http") if loopback => Ok(text.to_owned()),
+        Some("http") if is_loopback(host) => Ok(text.to_owned()),
         Some("http") => Err(
             "`http://` only to `localhost` and other loopback addresses, expected `https://host/path`"
                 .to_owned(),
@@ -169,18 +166,15 @@ impl HttpSink {
             return Ok(status);
         }
         let retry_after = response.headers().get("retry-after").map(str::to_owned);
-        let answer = beginning(response).await;
+        let answer = read_beginning(response).await;
         Err(refusal(status, retry_after.as_deref(), &answer))
     }
 }
 
 impl Sink for HttpSink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
-        let memory = |error: std::io::Error| SinkError::Retryable {
-            reason: error.to_string(),
-        };
         let permanent = |reason| SinkError::Permanent { reason };
-        let (body, content) = self.rendering.write(part, Vec::new()).map_err(memory)?;
+        let (body, content) = self.rendering.write(part, Vec::new()).map_err(unwritten)?;
         let rejected = content.rejects.len();
         keep(self.rejects.as_ref(), part, &content.rejects).await?;
         let hash = blake3::hash(&body);
@@ -219,7 +213,7 @@ fn refusal(status: u16, retry_after: Option<&str>, answer: &str) -> SinkError {
 }
 
 /// The first bytes of an answer, as far as they come.
-async fn beginning(mut response: HttpResponse) -> String {
+async fn read_beginning(mut response: HttpResponse) -> String {
     let mut body = ByteStream::new(response.take_body());
     let mut bytes = Vec::new();
     while bytes.len() < ANSWER_BYTES_MAX {
@@ -228,8 +222,7 @@ async fn beginning(mut response: HttpResponse) -> String {
             Some(Err(_)) | None => break,
         }
     }
-    bytes.truncate(ANSWER_BYTES_MAX);
-    String::from_utf8_lossy(&bytes).escape_debug().to_string()
+    beginning(&bytes)
 }
 
 #[cfg(test)]

@@ -10,13 +10,11 @@ use tracing::info;
 use super::format::{Reject, RejectReason};
 use super::payload::{Payload, Payloads};
 use super::service::{is_of_the_moment, told};
-use super::{Part, Receipt, Sink, SinkError, SinkUri, arn};
+use super::{Part, Receipt, Sink, SinkError, SinkUri, arn, beginning};
 
 /// The payload of a synchronous invocation: "Request must be smaller than 6291456 bytes", the service says.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-11).
 const INVOKE_BYTES_MAX: usize = 6 * 1_024 * 1_024 - 1;
-/// How much of an answer that is an error is kept.
-const ANSWER_BYTES_MAX: usize = 200;
 
 /// The function of a sink, if `text` is the ARN of one.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>, `FunctionName` (2026-11).
@@ -162,11 +160,6 @@ fn shape(name: &str, value: &Value, expected: &str) -> String {
     format!("answers `{name}` with `{value}`, expected {expected}")
 }
 
-fn beginning(bytes: &[u8]) -> String {
-    let bytes = &bytes[..bytes.len().min(ANSWER_BYTES_MAX)];
-    String::from_utf8_lossy(bytes).escape_debug().to_string()
-}
-
 /// Whether an invocation that Lambda answered with an error may succeed later.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html#API_Invoke_Errors> (2026-11).
 fn may_pass(code: Option<&str>, status: Option<u16>) -> bool {
@@ -197,6 +190,7 @@ fn may_pass(code: Option<&str>, status: Option<u16>) -> bool {
 mod tests {
     use std::path::Path;
 
+    use super::super::ANSWER_BYTES_MAX;
     use super::super::payload::tests::payloads;
     use super::super::rejects::RejectStore;
     use super::super::stand_in::StandIn;

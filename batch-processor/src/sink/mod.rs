@@ -62,7 +62,7 @@ pub use s3::S3Sink;
 pub use secret::{Secret, SecretConfig, SecretHeader, SecretName, SecretReader};
 #[cfg(feature = "states")]
 pub use states::StatesSink;
-pub use uri::SinkUri;
+pub use uri::{SinkKind, SinkUri};
 
 /// One numbered delivery of a batch. Its content and its key are the same at every attempt.
 #[derive(Debug)]
@@ -173,6 +173,32 @@ pub fn directory_of(batch_id: BatchId, batch_key: Option<&BatchKey>) -> String {
     format!("{name}/{batch_id}")
 }
 
+/// How much of an answer that refuses a part is kept.
+#[cfg(any(feature = "http", feature = "lambda"))]
+const ANSWER_BYTES_MAX: usize = 200;
+
+/// The first bytes of an answer, for an error.
+#[cfg(any(feature = "http", feature = "lambda"))]
+fn beginning(answer: &[u8]) -> String {
+    let bytes = &answer[..answer.len().min(ANSWER_BYTES_MAX)];
+    String::from_utf8_lossy(bytes).escape_debug().to_string()
+}
+
+/// Whether a host is this machine, to which nothing needs to be encrypted.
+#[cfg(feature = "http")]
+fn is_loopback(host: &str) -> bool {
+    let ip = host.parse::<std::net::IpAddr>();
+    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+}
+
+/// The error of a part or a list that could not be written to memory.
+#[cfg(any(feature = "http", feature = "s3"))]
+fn unwritten(error: std::io::Error) -> SinkError {
+    SinkError::Retryable {
+        reason: error.to_string(),
+    }
+}
+
 /// A batch key where there is room for letters, digits and a few signs only.
 fn encoded(key: &BatchKey) -> String {
     percent_encoded(key.as_str())
@@ -235,11 +261,7 @@ impl BuiltInSink {
                 let timeout = config.sink_timeout;
                 let sink = HttpSink::new(url, rendering, timeout, rejects);
                 BuiltInSink::Http(match &config.secret {
-                    Some(secret) => {
-                        let token = sdk.session_token();
-                        let reader = SecretReader::new(&secret.name, secret.port, token);
-                        sink.with_secret(secret.header.clone(), reader)
-                    }
+                    Some(secret) => sink.with_secret(secret.header.clone(), secret.reader(sdk)),
                     None => sink,
                 })
             }
@@ -257,7 +279,10 @@ impl BuiltInSink {
             SinkUri::Postgres(url) => {
                 let sink = PostgresSink::new(url, &config.database, config.sink_timeout);
                 let sink = sink.map_err(|words| format!("`SINK` is `{url}`: {words}"))?;
-                BuiltInSink::Postgres(Box::new(sink))
+                BuiltInSink::Postgres(Box::new(match &config.secret {
+                    Some(secret) => sink.with_secret(secret.reader(sdk)),
+                    None => sink,
+                }))
             }
         })
     }

@@ -6,7 +6,7 @@ use shared::json::push_text;
 use super::rejects::{RejectStore, keep};
 use super::rendering::Content;
 use super::s3::Objects;
-use super::{Compression, Format, Part, Reject, Rendering, SinkError, SinkUri};
+use super::{Compression, Format, Part, Reject, Rendering, SinkError, SinkUri, unwritten};
 use crate::config::{Config, MAX_PART_BYTES, SINK_PAYLOADS};
 
 /// What makes a part the payload of a call: its content where it fits, and where it does not, or is compressed, an
@@ -72,10 +72,7 @@ impl Payloads {
 
     /// The payload of a part, of at most so many bytes. Where it needs an object, that has been written.
     pub(super) async fn of(&self, part: &Part, bytes_max: usize) -> Result<Payload, SinkError> {
-        let memory = |error: std::io::Error| SinkError::Retryable {
-            reason: error.to_string(),
-        };
-        let (bytes, content) = self.rendering.write(part, Vec::new()).map_err(memory)?;
+        let (bytes, content) = self.rendering.write(part, Vec::new()).map_err(unwritten)?;
         if self.rejects.is_none() {
             // Refused for want of a store, before anything is called.
             keep(None, part, &content.rejects).await?;

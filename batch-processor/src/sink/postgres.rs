@@ -1,11 +1,12 @@
+use std::borrow::Cow;
 use std::fmt;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::SinkExt;
+use serde_json::Value;
 use shared::aws::chain;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
@@ -15,8 +16,8 @@ use tracing::{info, warn};
 
 use super::columns::{Body, Column, Columns};
 use super::format::{Reject, RejectReason, reject_line};
-use super::secret::Secret;
-use super::{Part, Receipt, Sink, SinkError, content_hash};
+use super::secret::{Secret, SecretReader};
+use super::{Part, Receipt, Sink, SinkError, content_hash, is_loopback};
 
 /// Bytes of rows that are handed to the connection at once.
 const PIECE_BYTES: usize = 64 << 10;
@@ -46,7 +47,9 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
         .parse()
         .map_err(|error| wrong(&format!("no URL of a database: {}", chain(&error))))?;
     if config.get_password().is_some() {
-        return Err(wrong("the password belongs into `SINK_PASSWORD`"));
+        return Err(wrong(
+            "the password belongs where `SINK_SECRET` says, or into `SINK_PASSWORD`",
+        ));
     }
     if config.get_user().is_none() || config.get_dbname().is_none() {
         return Err(wrong("a user or a database is missing"));
@@ -114,6 +117,7 @@ pub struct PostgresSink {
     table: TableName,
     columns: Arc<[Column]>,
     timeout: Duration,
+    secret: Option<SecretReader>,
     idle: Mutex<Vec<Client>>,
 }
 
@@ -201,9 +205,7 @@ impl PostgresSink {
         let mut config: tokio_postgres::Config =
             url.parse().map_err(|error: Error| chain(&error))?;
         let loopback = config.get_hosts().iter().all(|host| match host {
-            Host::Tcp(name) => {
-                name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-            }
+            Host::Tcp(name) => is_loopback(name),
             #[cfg(unix)]
             Host::Unix(_) => true,
         });
@@ -232,8 +234,17 @@ impl PostgresSink {
             table: database.table.clone(),
             columns: columns.csv(),
             timeout,
+            secret: None,
             idle: Mutex::default(),
         })
+    }
+
+    /// With a password that is kept elsewhere, read anew for each connection.
+    pub fn with_secret(self, reader: SecretReader) -> PostgresSink {
+        PostgresSink {
+            secret: Some(reader),
+            ..self
+        }
     }
 
     async fn deliver_in_time(&self, part: &Part) -> Result<Receipt, SinkError> {
@@ -273,26 +284,29 @@ impl PostgresSink {
                 return Ok(idle);
             }
         }
-        let client = self.connect().await.map_err(told)?;
+        let client = self.connect().await?;
         client.batch_execute(&begin).await.map_err(told)?;
         Ok(client)
     }
 
-    async fn connect(&self) -> Result<Client, Error> {
-        macro_rules! driven {
-            ($connected:expr) => {{
-                let (client, connection) = $connected;
-                tokio::spawn(async move {
-                    if let Err(error) = connection.await {
-                        warn!(error = chain(&error), "connection to the database ended");
-                    }
-                });
-                client
-            }};
+    async fn connect(&self) -> Result<Client, SinkError> {
+        let mut config = Cow::Borrowed(&self.config);
+        if let Some(reader) = &self.secret {
+            let secret = reader.read().await?;
+            config.to_mut().password(password(&secret).as_bytes());
         }
         Ok(match &self.tls {
-            None => driven!(self.config.connect(NoTls).await?),
-            Some(MakeTls(tls)) => driven!(self.config.connect(tls.clone()).await?),
+            None => {
+                let (client, connection) = config.connect(NoTls).await.map_err(told)?;
+                drive(connection);
+                client
+            }
+            Some(MakeTls(tls)) => {
+                let connected = config.connect(tls.clone()).await;
+                let (client, connection) = connected.map_err(told)?;
+                drive(connection);
+                client
+            }
         })
     }
 
@@ -475,6 +489,27 @@ impl Sink for PostgresSink {
     }
 }
 
+/// The password in a secret: `password` of a JSON object, as services keep what belongs to a database, or all of it.
+/// Source: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_secret_json_structure.html> (2026-11).
+fn password(secret: &Secret) -> Cow<'_, str> {
+    // Files that secrets are made from end with a line break.
+    let text = secret.expose().trim();
+    let json = serde_json::from_str::<Value>(text).ok();
+    match json.as_ref().and_then(|json| json["password"].as_str()) {
+        Some(password) => Cow::Owned(password.to_owned()),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// Lets a connection do its work, until its client is gone.
+fn drive(connection: impl Future<Output = Result<(), Error>> + Send + 'static) {
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            warn!(error = chain(&error), "connection to the database ended");
+        }
+    });
+}
+
 fn receipt(hash: blake3::Hash, rejected: u64) -> Receipt {
     Receipt {
         text: format!("blake3:{hash}"),
@@ -538,8 +573,9 @@ fn told(error: Error) -> SinkError {
 /// Whether the same statements may succeed later.
 /// Source: <https://www.postgresql.org/docs/current/errcodes-appendix.html> (2026-08).
 fn may_pass(code: &SqlState) -> bool {
-    // Connections, transactions that collide, resources, locks and states that change, operators, the system itself.
-    let classes = ["08", "25", "40", "53", "55", "57", "58", "XX"];
+    // Connections, transactions that collide, passwords that are being changed, resources, locks and states that change,
+    // operators, the system itself.
+    let classes = ["08", "25", "28", "40", "53", "55", "57", "58", "XX"];
     code.code()
         .get(..2)
         .is_some_and(|class| classes.contains(&class))
@@ -558,7 +594,7 @@ mod tests {
             assert_eq!(parse(url), Ok(url.to_owned()));
         }
         for (url, words) in [
-            ("postgres://user:word@db/legacy", "into `SINK_PASSWORD`"),
+            ("postgres://user:word@db/legacy", "where `SINK_SECRET` says"),
             ("postgres://db/legacy", "a user or a database is missing"),
             ("postgres://user@db", "a user or a database is missing"),
             ("postgres://user@a,b/legacy", "one host, and no socket"),
@@ -587,8 +623,17 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_not_shown() {
-        let secret = Secret::from("word".to_owned());
-        assert_eq!(format!("{secret:?}"), "(not shown)");
+    fn a_password_is_all_of_a_secret_or_its_password_and_is_not_shown() {
+        for (text, expected) in [
+            ("word\n", "word"),
+            ("{word", "{word"),
+            ("\"word\"", "\"word\""),
+            (r#"{"username":"u","password":"wo\"rd"}"#, "wo\"rd"),
+            (r#"{"password":7}"#, r#"{"password":7}"#),
+        ] {
+            let secret = Secret::from(text.to_owned());
+            assert_eq!(password(&secret), expected);
+            assert_eq!(format!("{secret:?}"), "(not shown)");
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::file::Files;
 use super::format::write_rejects;
 #[cfg(feature = "s3")]
 use super::s3::Objects;
-use super::{Part, Reject, SinkError, SinkUri};
+use super::{Part, Reject, SinkError, SinkUri, unwritten};
 
 /// Where the reject lists of parts go that are delivered elsewhere.
 #[derive(Debug)]
@@ -61,9 +61,7 @@ pub(super) async fn keep(
         return Err(SinkError::Permanent { reason });
     };
     let mut list = Vec::new();
-    write_rejects(part, rejects, &mut list).map_err(|error| SinkError::Retryable {
-        reason: error.to_string(),
-    })?;
+    write_rejects(part, rejects, &mut list).map_err(unwritten)?;
     match &store.place {
         Place::Files(files) => files.put_rejects(part, &list),
         #[cfg(feature = "s3")]

@@ -13,7 +13,7 @@ use super::file::rejects_name;
 use super::format::write_rejects;
 use super::rendering::Content;
 use super::service::{status, told};
-use super::{Part, Receipt, Rendering, Sink, SinkError, directory_of, encoded};
+use super::{Part, Receipt, Rendering, Sink, SinkError, directory_of, encoded, unwritten};
 
 /// For one object from its first byte to its last. The part's own time limit usually ends it earlier.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
@@ -108,17 +108,14 @@ impl S3Sink {
 
 impl Sink for S3Sink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
-        let memory = |error: std::io::Error| SinkError::Retryable {
-            reason: error.to_string(),
-        };
-        let (bytes, content) = self.rendering.write(part, Vec::new()).map_err(memory)?;
+        let (bytes, content) = self.rendering.write(part, Vec::new()).map_err(unwritten)?;
         let put = self
             .objects
             .put_content(part, &self.rendering, bytes, &content);
         let (key, repeated) = put.await?;
         if !content.rejects.is_empty() {
             let mut list = Vec::new();
-            write_rejects(part, &content.rejects, &mut list).map_err(memory)?;
+            write_rejects(part, &content.rejects, &mut list).map_err(unwritten)?;
             self.objects.put_rejects(part, list).await?;
         }
         let manifest = Manifest::of(part, &key, &self.rendering, &content);

@@ -9,15 +9,13 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use http::HeaderName;
 use serde_json::Value;
-use shared::aws::chain;
+use shared::aws::{POOL_IDLE_TIMEOUT, Sdk, chain};
 
 use super::http::HEADERS;
 use super::{SinkError, percent_encoded};
 
 /// The extension answers from its memory, or asks the service.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// As the pool of the SDK clients: an environment is frozen between invocations.
-const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// A name in Systems Manager; those of Secrets Manager are shorter, with an ARN around them.
 /// Source: <https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html> (2026-11).
 const NAME_BYTES_MAX: usize = 2_048;
@@ -143,10 +141,16 @@ impl SecretHeader {
 pub struct SecretConfig {
     /// Where it is kept.
     pub name: SecretName,
-    /// The header it is sent in.
+    /// The header it is sent in, where there are headers.
     pub header: SecretHeader,
     /// The port of the extension.
     pub port: u16,
+}
+
+impl SecretConfig {
+    pub(super) fn reader(&self, sdk: &Sdk) -> SecretReader {
+        SecretReader::new(&self.name, self.port, sdk.session_token())
+    }
 }
 
 /// Reads a secret when it is needed, through the AWS Parameters and Secrets Lambda Extension, a layer of the function:

@@ -54,22 +54,55 @@ pub enum SinkUri {
     },
 }
 
+/// What a [`SinkUri`] leads to, whatever this executable was built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinkKind {
+    /// Counts in the log.
+    Log,
+    /// Files in a directory.
+    File,
+    /// Objects in a bucket.
+    S3,
+    /// An HTTP endpoint.
+    Http,
+    /// A table of a PostgreSQL database.
+    Postgres,
+    /// A Lambda function.
+    Lambda,
+    /// A state machine of Step Functions.
+    States,
+}
+
+impl fmt::Display for SinkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SinkKind::Log => "log:",
+            SinkKind::File => "file:",
+            SinkKind::S3 => "s3:",
+            SinkKind::Http => "https:",
+            SinkKind::Postgres => "postgres:",
+            SinkKind::Lambda => "arn:…:lambda:…",
+            SinkKind::States => "arn:…:states:…",
+        })
+    }
+}
+
 impl SinkUri {
-    /// What a message about a variable calls this kind of sink.
-    pub const fn kind(&self) -> &'static str {
+    /// What it leads to.
+    pub const fn kind(&self) -> SinkKind {
         match self {
-            SinkUri::Log => "log:",
-            SinkUri::File(_) => "file:",
+            SinkUri::Log => SinkKind::Log,
+            SinkUri::File(_) => SinkKind::File,
             #[cfg(feature = "s3")]
-            SinkUri::S3 { .. } => "s3:",
+            SinkUri::S3 { .. } => SinkKind::S3,
             #[cfg(feature = "http")]
-            SinkUri::Http(_) => "https:",
+            SinkUri::Http(_) => SinkKind::Http,
             #[cfg(feature = "postgres")]
-            SinkUri::Postgres(_) => "postgres:",
+            SinkUri::Postgres(_) => SinkKind::Postgres,
             #[cfg(feature = "lambda")]
-            SinkUri::Lambda { .. } => "arn:…:lambda:…",
+            SinkUri::Lambda { .. } => SinkKind::Lambda,
             #[cfg(feature = "states")]
-            SinkUri::States { .. } => "arn:…:states:…",
+            SinkUri::States { .. } => SinkKind::States,
         }
     }
 }

@@ -12,7 +12,7 @@ use aws_types::SdkConfig;
 
 /// How long an idle connection is kept. An execution environment is frozen between invocations while the other side
 /// goes on; a connection that is older than this is probably gone, and using it would cost a whole attempt.
-const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+pub const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What all SDK clients of one Lambda process have in common: region, credentials, and the pool of connections.
 ///
