@@ -30,12 +30,12 @@ pub struct Attempted<'a> {
     /// Whether an attempt had no reply: its write may still arrive.
     pub unanswered: bool,
     /// Where its body goes, if it does not fit the item.
-    overflow: Option<Overflow>,
+    overflow: Option<Box<Overflow>>,
     /// Whether its claim remembers earlier messages: then only the table can tell a duplicate from a redelivery.
     has_past: bool,
 }
 
-/// How far a candidate has come.
+/// How far a candidate has come. Items are met seldom; boxed, they take no room where there is none.
 #[derive(Debug)]
 pub enum State {
     /// To be written.
@@ -43,11 +43,11 @@ pub enum State {
     /// Something stands in the way, which nobody has read yet.
     Met,
     /// Decided.
-    Done(Outcome, Option<LockItem>),
+    Done(Outcome, Option<Box<LockItem>>),
     /// A live claim stands in the way; its batch must be asked.
-    Live(LockItem, Meeting),
+    Live(Box<LockItem>, Meeting),
     /// The item may be replaced.
-    Replace(LockItem, PastDeliveries),
+    Replace(Box<LockItem>, Box<PastDeliveries>),
 }
 
 /// A candidate whose outcome is known.
@@ -58,11 +58,11 @@ pub struct Settled {
     /// The outcome.
     pub outcome: Outcome,
     /// What holds the event, where it is not this candidate.
-    pub winner: Option<LockItem>,
+    pub winner: Option<Box<LockItem>>,
     /// The seat it claimed.
     pub seat: Option<shared::ids::Seat>,
     /// A body that was stored for a claim there is not, and never will be.
-    pub unused: Option<Overflow>,
+    pub unused: Option<Box<Overflow>>,
 }
 
 impl Settled {
@@ -107,7 +107,7 @@ impl<'a> Attempted<'a> {
             seated,
             state: State::Open,
             unanswered: false,
-            overflow,
+            overflow: overflow.map(Box::new),
             has_past: false,
         }
     }
@@ -116,7 +116,7 @@ impl<'a> Attempted<'a> {
         Claim {
             candidate: self.seated.candidate.clone(),
             seat: self.seated.seat,
-            overflow: self.overflow.clone(),
+            overflow: self.overflow.as_deref().cloned(),
             past,
         }
     }
@@ -372,7 +372,7 @@ impl<P: Ports> Handler<P> {
             candidate, seat, ..
         } = &member.seated;
         let verdict = classify(candidate, Some(*seat), &item, self.config().rule, now);
-        state(verdict, item)
+        state(verdict, Box::new(item))
     }
 
     /// Carries one candidate on from whatever it met, to an outcome: asks batches, replaces items.
@@ -395,7 +395,7 @@ impl<P: Ports> Handler<P> {
                 }
                 State::Replace(expected, past) => {
                     debug!(event_id = %member.seated.candidate.event_id, round, "replacing a lock item");
-                    self.replace(&mut member, expected, past, budget, tally)
+                    self.replace(&mut member, &expected, *past, budget, tally)
                         .await
                 }
             };
@@ -406,12 +406,12 @@ impl<P: Ports> Handler<P> {
     async fn ask_and_judge(
         &self,
         member: &Attempted<'_>,
-        item: LockItem,
+        item: Box<LockItem>,
         meeting: Meeting,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> State {
         let LockState::Live { shard, seq } = item.state else {
-            return self.judge(member, item, budget.clock.now());
+            return self.judge(member, *item, budget.clock.now());
         };
         let relied_on = meeting.relies_on_it(self.config().rule).then_some(seq);
         match self
@@ -427,7 +427,7 @@ impl<P: Ports> Handler<P> {
     pub fn judge_live(
         &self,
         member: &Attempted<'_>,
-        item: LockItem,
+        item: Box<LockItem>,
         meeting: Meeting,
         fate: &BatchFate,
         now: Timestamp,
@@ -442,7 +442,7 @@ impl<P: Ports> Handler<P> {
     async fn replace(
         &self,
         member: &mut Attempted<'_>,
-        expected: LockItem,
+        expected: &LockItem,
         past: PastDeliveries,
         budget: &Budget<'_, P::Clock, P::Entropy>,
         tally: &Tally,
@@ -452,7 +452,7 @@ impl<P: Ports> Handler<P> {
         let mut attempt = 0;
         while budget.open() {
             match self
-                .limited(self.ports().locks().replace(&claim, &expected))
+                .limited(self.ports().locks().replace(&claim, expected))
                 .await
             {
                 ClaimReply::Written => return State::Done(Outcome::Claimed, None),
@@ -490,10 +490,10 @@ impl<P: Ports> Handler<P> {
     }
 }
 
-fn state(verdict: Verdict, item: LockItem) -> State {
+fn state(verdict: Verdict, item: Box<LockItem>) -> State {
     match verdict {
         Verdict::Done(outcome) => State::Done(outcome, Some(item)),
         Verdict::Live(meeting) => State::Live(item, meeting),
-        Verdict::Replace { past } => State::Replace(item, past),
+        Verdict::Replace { past } => State::Replace(item, Box::new(past)),
     }
 }

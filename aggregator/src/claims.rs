@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use shared::calls::{Budget, bounded};
+use shared::calls::{Budget, bounded, joined};
 use shared::ids::BatchId;
 use shared::limits::{OLD_SEALS_TIME_MAX, SEAT_WAIT_MAX, SHORT_ROUNDS_MAX};
 use shared::planted::{Bug, planted};
@@ -180,6 +180,7 @@ impl<P: Ports> Handler<P> {
                 .collect();
             match allocator.seat(slot, &sizes, deadline) {
                 Seating::Seats(seats) => {
+                    seated.reserve(seats.len());
                     for (index, seat) in queue.drain(..seats.len()).zip(seats) {
                         seated.push(Seated::new(
                             index,
@@ -276,7 +277,7 @@ impl<P: Ports> Handler<P> {
                 .map(|_| self.claim_from(&queue, budget, tally))
                 .collect();
             let claimed = bounded(workers, concurrency).await;
-            let mut members: Vec<Attempted<'a>> = claimed.into_iter().flatten().collect();
+            let mut members = joined(claimed);
             members.extend(self.fail_rest(queue.into_rest(), budget.clock.now()).await);
             // An item that is gone again leaves its place to a repetition.
             open = self.read_met(&mut members, budget).await;

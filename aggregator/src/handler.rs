@@ -1,6 +1,6 @@
 //! One invocation: SQS records in, the messages that must come back out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -244,7 +244,7 @@ impl<P: Ports> Handler<P> {
         budgets: &Budgets<'_, P::Clock, P::Entropy>,
         tally: &Tally,
     ) -> Vec<Verdict> {
-        let mut leader_of: BTreeMap<&EventId, usize> = BTreeMap::new();
+        let mut leader_of: HashMap<&EventId, usize> = HashMap::with_capacity(records.len());
         let mut leaders = Vec::new();
         let mut follows: Vec<Option<usize>> = Vec::with_capacity(records.len());
         for record in records {
@@ -339,7 +339,12 @@ fn outcome_of(candidate: &Candidate, leader: &Candidate, settled: &Settled) -> O
     if std::ptr::eq(candidate, leader) {
         settled.outcome
     } else {
-        classify_follower(candidate, leader, settled.outcome, settled.winner.as_ref())
+        classify_follower(
+            candidate,
+            leader,
+            settled.outcome,
+            settled.winner.as_deref(),
+        )
     }
 }
 

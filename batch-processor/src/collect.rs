@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use shared::calls::{Budget, bounded};
+use shared::calls::{Budget, bounded, joined};
 use shared::ids::{BatchId, BatchShard, BodyHash, EventId, Seq};
 use shared::limits::{BATCH_GET_KEYS_MAX, CLAIM_OVERHEAD_BYTES, OVERFLOW_CALLS_MAX};
 use shared::planted::{Bug, planted};
@@ -284,7 +284,7 @@ impl<P: Ports> Handler<P> {
             .collect();
         let read: Result<Vec<Vec<StoredEvent>>, PortError> =
             bounded(readers, concurrency).await.into_iter().collect();
-        let mut events: Vec<StoredEvent> = read?.into_iter().flatten().collect();
+        let mut events = joined(read?);
         events.sort_unstable_by_key(|event| event.seq);
         Ok(events)
     }

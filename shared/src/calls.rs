@@ -135,6 +135,15 @@ pub async fn bounded<F: Future>(futures: Vec<F>, limit: usize) -> Vec<F::Output>
         .await
 }
 
+/// One list of many, of which none is moved twice.
+pub fn joined<T>(lists: Vec<Vec<T>>) -> Vec<T> {
+    let mut all = Vec::with_capacity(lists.iter().map(Vec::len).sum());
+    for mut list in lists {
+        all.append(&mut list);
+    }
+    all
+}
+
 /// How long one attempt may take: a quarter of the margin, so that a write, its settling read and its account still
 /// fit between the last start and the deadline.
 pub fn attempt_timeout(deadline_margin: Duration) -> Duration {

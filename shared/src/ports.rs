@@ -110,7 +110,7 @@ pub struct StoredEvent {
     /// The body; nothing while it is elsewhere.
     pub body: Arc<str>,
     /// Where the body is, if it did not fit the item.
-    pub overflow: Option<Overflow>,
+    pub overflow: Option<Box<Overflow>>,
     /// Where it came from.
     pub source: SourceArn,
     /// When it was sent.

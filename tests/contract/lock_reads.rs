@@ -84,7 +84,7 @@ async fn events_are_read_as_they_were_claimed<S: LockStore>(store: &S) {
         shard: claim.seat.shard(),
         seq: claim.seat.seq,
         body: claim.candidate.body.clone(),
-        overflow: claim.overflow.clone(),
+        overflow: claim.overflow.clone().map(Box::new),
         source: claim.candidate.source.clone(),
         sent_at: claim.candidate.sent_at,
     };

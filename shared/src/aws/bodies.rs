@@ -7,6 +7,7 @@
 //! It hooks in where the SDK lets interceptors look at its configuration: before serialisation. The operation's serialiser is
 //! wrapped, and still makes the headers; its deserialiser is replaced.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_smithy_runtime_api::box_error::BoxError;
@@ -113,10 +114,13 @@ pub(super) fn json(request: &impl Serialize) -> Vec<u8> {
 
 /// Reads an answer's body. One that cannot be read says nothing about what was done.
 pub(super) fn read<'a, T: Deserialize<'a>>(what: &str, answer: &'a [u8]) -> Result<T, PortError> {
-    serde_json::from_slice(answer).map_err(|error| PortError::Unknown {
+    let unread = |error: &dyn fmt::Display| PortError::Unknown {
         service: DYNAMODB,
         message: format!("{what}: the answer cannot be read: {error}"),
-    })
+    };
+    // Checked text by text, it costs more.
+    let answer = std::str::from_utf8(answer).map_err(|error| unread(&error))?;
+    serde_json::from_str(answer).map_err(|error| unread(&error))
 }
 
 #[derive(Debug)]

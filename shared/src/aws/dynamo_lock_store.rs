@@ -181,12 +181,10 @@ impl DynamoLockStore {
         sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
         let answer = answer.take();
         let answer: BatchGetAnswer<'_> = read(&self.table, &answer)?;
-        let items = answer
-            .responses
-            .into_values()
-            .flatten()
-            .map(|item| read_item(&self.table, item))
-            .collect::<Result<_, _>>()?;
+        let mut items = Vec::with_capacity(seen.len());
+        for item in answer.responses.into_values().flatten() {
+            items.push(read_item(&self.table, item)?);
+        }
         let unread: BTreeSet<String> = answer
             .unprocessed_keys
             .into_values()

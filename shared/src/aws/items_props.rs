@@ -184,7 +184,7 @@ proptest! {
                 None => candidate.body,
                 Some(_) => "".into(),
             },
-            overflow: claim.overflow.clone(),
+            overflow: claim.overflow.clone().map(Box::new),
             source: candidate.source,
             sent_at: candidate.sent_at,
         };

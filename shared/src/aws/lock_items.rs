@@ -193,7 +193,7 @@ pub(super) fn read_event(
     let body = item.body(MESSAGE)?;
     let (body, overflow) = match item.required(MESSAGE, body)? {
         StoredBody::Here(body) => (body, None),
-        StoredBody::Elsewhere(fields) => ("".into(), Some(overflow(&item, fields)?)),
+        StoredBody::Elsewhere(fields) => ("".into(), Some(Box::new(overflow(&item, fields)?))),
     };
     let source = match item.string(SOURCE)? {
         Some(text) if known.as_ref().is_none_or(|source| source.as_str() != text) => {

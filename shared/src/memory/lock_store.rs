@@ -76,7 +76,7 @@ impl Stored {
                     None => candidate.body.clone(),
                     Some(_) => "".into(),
                 },
-                overflow: claim.overflow.clone(),
+                overflow: claim.overflow.clone().map(Box::new),
                 source: candidate.source.clone(),
                 sent_at: candidate.sent_at,
             }),
