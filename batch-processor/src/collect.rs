@@ -3,7 +3,7 @@
 //! A batch may be larger than memory: of what the index proposes only ids and seqs are held, and bodies are read for
 //! one part after the other.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use shared::calls::{Budget, bounded, joined};
 use shared::ids::{BatchId, BatchShard, BodyHash, EventId, Seq};
@@ -36,19 +36,28 @@ pub enum Sight {
     Short(String),
 }
 
-/// Index entries that are yet to be read, in seq order. Their ids are one text: there may be half a million.
+/// Index entries that are yet to be read, in seq order.
 #[derive(Debug, Default)]
 pub struct Entries {
     list: Vec<Entry>,
-    ids: String,
+    /// The ids of everything that the index proposed, of other lists too.
+    ids: Arc<String>,
     /// How many were handed out.
     taken: usize,
+}
+
+/// What the index proposes, in the order in which its pages come. The ids are one text: there may be half a million.
+#[derive(Debug)]
+struct Proposals {
+    list: Vec<Entry>,
+    ids: String,
+    expected: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     seq: Seq,
-    /// Where its id starts in the text.
+    /// Where its id starts in the text of all.
     start: u32,
     len: u16,
 }
@@ -61,23 +70,34 @@ const PIECE_BYTES: u64 = 4 << 20;
 /// Events of a read while that is not known; the largest are 400 KB.
 const FIRST_PIECE: usize = 10;
 
-impl Entries {
+impl Proposals {
+    /// Room for so many, that need not grow: what it grew out of would take as much again.
+    fn of(expected: usize) -> Proposals {
+        Proposals {
+            list: Vec::with_capacity(expected),
+            ids: String::new(),
+            expected,
+        }
+    }
+
     fn push(&mut self, seq: Seq, id: &str) {
         self.list.push(Entry {
             seq,
             start: u32::try_from(self.ids.len()).expect("a batch has less than 4 GiB of ids"),
             len: u16::try_from(id.len()).expect("an id is at most 2,048 bytes"),
         });
+        if self.ids.is_empty() {
+            // As a rule the ids of a batch are alike.
+            self.ids.reserve(self.expected * (id.len() + 1));
+        }
         self.ids.push_str(id);
     }
+}
 
+impl Entries {
     fn id(&self, entry: Entry) -> &str {
         let start = entry.start as usize;
         &self.ids[start..start + usize::from(entry.len)]
-    }
-
-    fn seqs(&self) -> SeqSet {
-        self.list.iter().map(|entry| entry.seq).collect()
     }
 
     /// Whether all were handed out.
@@ -191,53 +211,59 @@ impl<P: Ports> Handler<P> {
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> Result<Sight, PortError> {
         let concurrency = self.config().common.write_concurrency;
+        let proposals = Mutex::new(Proposals::of(record.settled.len() as usize));
         let shards = (0..record.shards).map(|shard| BatchShard {
             batch: record.batch_id,
             shard,
         });
-        let proposals = shards
-            .map(|shard| self.proposals(shard, released, budget))
+        let reads = shards
+            .map(|shard| self.read_proposals(shard, released, &proposals, budget))
             .collect();
-        let shards: Vec<Entries> = bounded(proposals, concurrency)
+        bounded(reads, concurrency)
             .await
             .into_iter()
-            .collect::<Result<_, PortError>>()?;
-        let mut proposed = SeqSet::new();
-        for shard in &shards {
-            proposed.extend_from(&shard.seqs());
-        }
+            .collect::<Result<(), PortError>>()?;
+        let Proposals { mut list, ids, .. } = proposals
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        list.sort_unstable_by_key(|entry| (entry.seq, entry.start));
         // The table confirms less than the index proposes: what is missing here need not be looked for there.
+        let proposed = list.iter().map(|entry| entry.seq).collect();
         if let Some(missing) = missing(record, &proposed) {
             return Ok(Sight::Short(missing));
         }
-        let mut order: Vec<(Seq, u32, u32)> = Vec::with_capacity(proposed.len() as usize);
-        for (number, shard) in (0..).zip(&shards) {
-            let entries = (0..).zip(&shard.list);
-            order.extend(entries.map(|(index, entry)| (entry.seq, number, index)));
-        }
-        order.sort_unstable();
-        let mut look = Look::default();
-        for (seq, number, index) in order {
-            let shard = &shards[number as usize];
-            let id = shard.id(shard.list[index as usize]);
-            match role(record, seq) {
-                Role::New => look.new.push(seq, id),
-                Role::Frozen if planted(Bug::PartRefrozen) => look.new.push(seq, id),
-                Role::Frozen => look.frozen.push(seq, id),
-                Role::Leftover => look.leftovers.push(seq, id),
-            }
-        }
+        let ids = Arc::new(ids);
+        // As a rule all of them are new, and stay where they are.
+        let mut of = |wanted: Role| -> Vec<Entry> {
+            let is_wanted = |entry: &mut Entry| role(record, entry.seq) == wanted;
+            list.extract_if(.., is_wanted).collect()
+        };
+        let leftovers = of(Role::Leftover);
+        let frozen = match planted(Bug::PartRefrozen) {
+            true => Vec::new(),
+            false => of(Role::Frozen),
+        };
+        let entries = |list| Entries {
+            list,
+            ids: Arc::clone(&ids),
+            taken: 0,
+        };
+        let look = Look {
+            new: entries(list),
+            frozen: entries(frozen),
+            leftovers: entries(leftovers),
+        };
         Ok(Sight::Whole(look))
     }
 
-    /// All entries of one index shard, but those released in this run.
-    async fn proposals(
+    /// Adds all entries of one index shard, but those released in this run.
+    async fn read_proposals(
         &self,
         shard: BatchShard,
         released: &SeqSet,
+        proposals: &Mutex<Proposals>,
         budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> Result<Entries, PortError> {
-        let mut proposals = Entries::default();
+    ) -> Result<(), PortError> {
         let mut after: Option<IndexEntry> = None;
         loop {
             let page = budget
@@ -245,6 +271,7 @@ impl<P: Ports> Handler<P> {
                     self.limited(self.ports().locks().index(shard, after.as_ref()))
                 })
                 .await?;
+            let mut proposals = proposals.lock().unwrap_or_else(PoisonError::into_inner);
             for entry in page.entries {
                 if !released.contains(entry.seq) {
                     proposals.push(entry.seq, entry.event_id.as_str());
@@ -252,7 +279,7 @@ impl<P: Ports> Handler<P> {
             }
             match page.next {
                 Some(next) => after = Some(next),
-                None => return Ok(proposals),
+                None => return Ok(()),
             }
         }
     }
