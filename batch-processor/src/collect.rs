@@ -100,6 +100,11 @@ impl Entries {
         &self.ids[start..start + usize::from(entry.len)]
     }
 
+    /// What they take in memory.
+    fn bytes(&self) -> u64 {
+        (self.list.len() * size_of::<Entry>() + self.ids.len()) as u64
+    }
+
     /// Whether all were handed out.
     pub fn is_empty(&self) -> bool {
         self.taken == self.list.len()
@@ -297,6 +302,8 @@ impl<P: Ports> Handler<P> {
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> Result<Vec<StoredEvent>, PortError> {
         let concurrency = self.config().common.write_concurrency;
+        // What is known of a large batch takes memory as well, so its parts are smaller.
+        let bytes_max = bytes_max.saturating_sub(entries.bytes()).max(bytes_max / 4);
         let progress = Mutex::new(Progress {
             entries,
             awaited: 0,
