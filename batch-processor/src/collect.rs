@@ -302,8 +302,11 @@ impl<P: Ports> Handler<P> {
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> Result<Vec<StoredEvent>, PortError> {
         let concurrency = self.config().common.write_concurrency;
-        // What is known of a large batch takes memory as well, so its parts are smaller.
-        let bytes_max = bytes_max.saturating_sub(entries.bytes()).max(bytes_max / 4);
+        // What is known of a large batch takes memory as well, so its parts are smaller; by a quarter at most, because
+        // the largest batches there are have two thirds of the parts that a batch may have.
+        let bytes_max = bytes_max
+            .saturating_sub(entries.bytes())
+            .max(bytes_max / 4 * 3);
         let progress = Mutex::new(Progress {
             entries,
             awaited: 0,

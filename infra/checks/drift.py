@@ -168,8 +168,8 @@ def used(template):
 
 def self_test(text):
     """A variable that the code gains or loses is noticed. Returns how many changes were tried."""
-    files = {path: (cfn.ROOT / path).read_text() for path in ("aggregator/src/config.rs", "batch-processor/src/config.rs", "batch-processor/src/sink/secret.rs")}
-    aggregator, batch_processor, secret = files
+    files = {path: (cfn.ROOT / path).read_text() for path in ("aggregator/src/config.rs", "batch-processor/src/config/sinks.rs", "batch-processor/src/sink/secret.rs")}
+    aggregator, sinks, secret = files
     changes = {
         "renamed": (aggregator, '"MAX_BATCH_SIZE"', '"BATCH_SIZE_MAX"'),
         "gained": (aggregator, "let batch_key = reader", 'let new = reader.optional(EVENT_ID_OLD, "x", x);\n let batch_key = reader'),
@@ -177,7 +177,7 @@ def self_test(text):
         "another default": (aggregator, "50_000", "40_000"),
         "another bound": (aggregator, "10, 1, 100", "10, 1, 50"),
         "another word": (aggregator, '"requeue" =>', '"wait" =>'),
-        "lost by a function of its own": (batch_processor, "reader.optional_with(SINK_PAYLOADS,", "none(SINK_PAYLOADS,"),
+        "lost by a function of its own": (sinks, "reader.optional_with(SINK_PAYLOADS,", "none(SINK_PAYLOADS,"),
         "another default of a text": (secret, '"authorization"', '"x-api-key"'),
     }
     for name, (path, old, new) in changes.items():

@@ -294,7 +294,7 @@ def variables(source, crate):
     """Names of the variables a function reads, from the consts its `Config` hands to the reader."""
     consts, used = {}, set()
     bodies, reads = [], 0
-    for path in ("shared/src/config.rs", f"{crate}/src/config.rs"):
+    for path in ("shared/src/config.rs", f"{crate}/src/config.rs", *source.files(f"{crate}/src/config")):
         text = source.read(path)
         consts |= dict(re.findall(r'pub const (\w+): &str =\s*"([A-Z0-9_]+)";', text))
         # `read`, and the functions that it hands the reader to.
