@@ -47,11 +47,10 @@ pub struct Entries {
 }
 
 /// What the index proposes, in the order in which its pages come. The ids are one text: there may be half a million.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Proposals {
     list: Vec<Entry>,
     ids: String,
-    expected: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,25 +70,12 @@ const PIECE_BYTES: u64 = 4 << 20;
 const FIRST_PIECE: usize = 10;
 
 impl Proposals {
-    /// Room for so many, that need not grow: what it grew out of would take as much again.
-    fn of(expected: usize) -> Proposals {
-        Proposals {
-            list: Vec::with_capacity(expected),
-            ids: String::new(),
-            expected,
-        }
-    }
-
     fn push(&mut self, seq: Seq, id: &str) {
         self.list.push(Entry {
             seq,
             start: u32::try_from(self.ids.len()).expect("a batch has less than 4 GiB of ids"),
             len: u16::try_from(id.len()).expect("an id is at most 2,048 bytes"),
         });
-        if self.ids.is_empty() {
-            // As a rule the ids of a batch are alike.
-            self.ids.reserve(self.expected * (id.len() + 1));
-        }
         self.ids.push_str(id);
     }
 }
@@ -216,7 +202,7 @@ impl<P: Ports> Handler<P> {
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> Result<Sight, PortError> {
         let concurrency = self.config().common.write_concurrency;
-        let proposals = Mutex::new(Proposals::of(record.settled.len() as usize));
+        let proposals = Mutex::new(Proposals::default());
         let shards = (0..record.shards).map(|shard| BatchShard {
             batch: record.batch_id,
             shard,
@@ -228,7 +214,7 @@ impl<P: Ports> Handler<P> {
             .await
             .into_iter()
             .collect::<Result<(), PortError>>()?;
-        let Proposals { mut list, ids, .. } = proposals
+        let Proposals { mut list, ids } = proposals
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
         list.sort_unstable_by_key(|entry| (entry.seq, entry.start));
