@@ -17,7 +17,8 @@ use sinks::{FormatName, Given};
 
 /// How long after an empty look a batch is looked at once more.
 pub const VERIFY_DELAY: &str = "VERIFY_DELAY";
-/// What a part holds at most: bodies, and 256 bytes for each event besides.
+/// What a part holds at most: bodies, 256 bytes for each event besides, and up to a quarter of it what is known of the
+/// whole batch.
 pub const MAX_PART_BYTES: &str = "MAX_PART_BYTES";
 /// Where batches go.
 pub const SINK: &str = "SINK";

@@ -257,12 +257,17 @@ async fn a_password_is_read_for_each_connection_and_a_wrong_one_may_be_right_lat
     let part = part(&["a"]);
     for password in [None, Some("other")] {
         // The rules are read again a moment after the server was told to.
-        let refused = loop {
-            match sink(password).deliver(&part).await {
-                Ok(_) => tokio::task::yield_now().await,
-                Err(error) => break error,
+        let attempts = async {
+            loop {
+                match sink(password).deliver(&part).await {
+                    Ok(_) => tokio::task::yield_now().await,
+                    Err(error) => break error,
+                }
             }
         };
+        let refused = tokio::time::timeout(TIMEOUT, attempts)
+            .await
+            .expect("the rules are read in time");
         assert!(
             matches!(refused, SinkError::Retryable { .. }),
             "{password:?}: {refused}"

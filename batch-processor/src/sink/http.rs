@@ -111,8 +111,7 @@ impl HttpSink {
             return Ok(());
         };
         let secret = reader.read().await?;
-        // White space around a value is none of it, and files that secrets are made from end with a line break.
-        let value = secret.expose().trim().to_owned();
+        let value = secret.trimmed().to_owned();
         let headers = request.headers_mut();
         match headers.try_insert(header.as_str().to_owned(), value) {
             Ok(_) => Ok(()),

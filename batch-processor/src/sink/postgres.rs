@@ -492,8 +492,7 @@ impl Sink for PostgresSink {
 /// The password in a secret: `password` of a JSON object, as services keep what belongs to a database, or all of it.
 /// Source: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_secret_json_structure.html> (2026-11).
 fn password(secret: &Secret) -> Cow<'_, str> {
-    // Files that secrets are made from end with a line break.
-    let text = secret.expose().trim();
+    let text = secret.trimmed();
     let json = serde_json::from_str::<Value>(text).ok();
     match json.as_ref().and_then(|json| json["password"].as_str()) {
         Some(password) => Cow::Owned(password.to_owned()),

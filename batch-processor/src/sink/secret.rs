@@ -35,6 +35,11 @@ impl Secret {
     pub fn expose(&self) -> &str {
         &self.0
     }
+
+    /// The text without white space around it: files that secrets are made from end with a line break.
+    pub(super) fn trimmed(&self) -> &str {
+        self.0.trim()
+    }
 }
 
 impl fmt::Debug for Secret {
