@@ -125,7 +125,7 @@ async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda
             &config.index,
             common.write_mode,
         ),
-        batches: DynamoBatchStore::new(dynamodb, &common.batch_table),
+        batches: DynamoBatchStore::new(dynamodb.client().clone(), &common.batch_table),
         tickets: SqsBatchQueue::new(sdk.sqs(attempt), &common.batch_queue_url),
         overflow: AwsOverflowStore::new(sdk, attempt),
         sink,

@@ -176,10 +176,10 @@ class Adapters:
             for name, (service, operation) in operations().items():
                 for call in re.finditer(rf"\.{name}\(\)", function.body):
                     rest = function.body[call.end() :]
-                    index = re.search(r"\.index_name\(([^)]*)\)", rest.split(".send()")[0])
+                    index = re.search(r"\.index_name\(([^)]*)\)|\bindex_name: ([^,]*),", re.split(r"\.send\(\)|\.await", rest)[0])
                     resource = RESOURCE_OF[port]
                     if index:
-                        resource += "/index/" + INDEX_OF[index.group(1)]
+                        resource += "/index/" + INDEX_OF[index.group(1) or index.group(2)]
                     if operation == "BatchExecuteStatement":
                         found |= {(f"dynamodb:{verb}", resource) for verb in self.partiql(reached)}
                     else:

@@ -19,7 +19,7 @@ const TABLE: &str = "CONTRACT_LOCK_TABLE";
 
 #[tokio::test]
 async fn one_client_serves_http_and_https_endpoints_of_the_environment() {
-    let table = dynamo::lock_table(&dynamo::client()).await;
+    let table = dynamo::lock_table(dynamo::dynamodb().client()).await;
     let sqs = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let first_byte = async {
         let (mut connection, _) = sqs.accept().await.unwrap();

@@ -8,13 +8,14 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
+use aws_types::SdkConfig;
 use dynoxide::Database;
 use dynoxide::server::serve_with_shutdown;
 pub use local::dynamodb::BATCH_INDEX;
 use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_table};
 use local::template::{Resources, Template};
-use shared::aws::{DynamoBatchStore, DynamoLockStore};
+use shared::aws::{DynamoBatchStore, DynamoDb, DynamoLockStore};
 use shared::config::WriteMode;
 use tokio::net::TcpListener;
 
@@ -42,12 +43,13 @@ pub fn endpoint() -> &'static str {
     })
 }
 
-/// A client without retries, as [`shared::aws::Clients`] makes them, of any endpoint.
-pub fn client_of(endpoint: &str, attempt_timeout: Duration) -> Client {
-    let config = aws_sdk_dynamodb::Config::builder()
+/// What [`shared::aws::Sdk`] has of DynamoDB, at any endpoint: no retries.
+pub fn config_of(endpoint: &str, attempt_timeout: Duration) -> aws_types::sdk_config::Builder {
+    let credentials = Credentials::new("key", "secret", None, None, "test");
+    SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("eu-west-1"))
-        .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .retry_config(RetryConfig::disabled())
         .timeout_config(
@@ -56,13 +58,16 @@ pub fn client_of(endpoint: &str, attempt_timeout: Duration) -> Client {
                 .build(),
         )
         .endpoint_url(endpoint)
-        .build();
-    Client::from_conf(config)
 }
 
-/// A client of the embedded database. Its timeout is longer than any machine is slow.
-pub fn client() -> Client {
-    client_of(endpoint(), Duration::from_secs(60))
+/// DynamoDB at any endpoint.
+pub fn dynamodb_of(endpoint: &str, attempt_timeout: Duration) -> DynamoDb {
+    DynamoDb::new(&config_of(endpoint, attempt_timeout).build())
+}
+
+/// The embedded database. Its timeout is longer than any machine is slow.
+pub fn dynamodb() -> DynamoDb {
+    dynamodb_of(endpoint(), Duration::from_secs(60))
 }
 
 fn new_table(kind: &str) -> String {
@@ -95,14 +100,14 @@ pub async fn batch_table(client: &Client) -> String {
 
 /// A lock store on a fresh table.
 pub async fn lock_store(mode: WriteMode) -> DynamoLockStore {
-    let client = client();
-    let table = lock_table(&client).await;
-    DynamoLockStore::new(client, table, BATCH_INDEX, mode)
+    let dynamodb = dynamodb();
+    let table = lock_table(dynamodb.client()).await;
+    DynamoLockStore::new(dynamodb, table, BATCH_INDEX, mode)
 }
 
 /// A batch store on a fresh table.
 pub async fn batch_store() -> DynamoBatchStore {
-    let client = client();
+    let client = dynamodb().client().clone();
     let table = batch_table(&client).await;
     DynamoBatchStore::new(client, table)
 }

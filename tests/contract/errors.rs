@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use aws_sdk_dynamodb::Client;
-use shared::aws::{DynamoBatchStore, DynamoLockStore};
+use shared::aws::{DynamoBatchStore, DynamoDb, DynamoLockStore};
 use shared::config::WriteMode;
 use shared::ids::{BatchShard, Place};
 use shared::ports::{BatchStore, ClaimReply, LockStore, PortError, ReleaseReply};
@@ -11,7 +10,7 @@ use shared::protocol::batch::{BatchWrite, Status};
 use shared::protocol::claim::Claim;
 use tokio::net::TcpListener;
 
-use crate::dynamo::{BATCH_INDEX, client, client_of};
+use crate::dynamo::{BATCH_INDEX, dynamodb, dynamodb_of};
 use crate::events::{batch, claim, claim_all, event, item, ms, record};
 use crate::scripted;
 
@@ -28,8 +27,8 @@ const fn batch_1() -> shared::ids::BatchId {
     shared::ids::BatchId::new(uuid::Uuid::from_u128(1))
 }
 
-fn store(client: Client, table: &str, mode: WriteMode) -> DynamoLockStore {
-    DynamoLockStore::new(client, table, BATCH_INDEX, mode)
+fn store(dynamodb: DynamoDb, table: &str, mode: WriteMode) -> DynamoLockStore {
+    DynamoLockStore::new(dynamodb, table, BATCH_INDEX, mode)
 }
 
 fn claims(count: u32) -> Vec<Claim> {
@@ -53,10 +52,10 @@ fn release_error(reply: ReleaseReply) -> PortError {
 }
 
 /// The error of every method of both stores.
-async fn every_error(client: Client, table: &str) -> Vec<PortError> {
+async fn every_error(dynamodb: DynamoDb, table: &str) -> Vec<PortError> {
     let mut errors = Vec::new();
     for mode in [WriteMode::Batch, WriteMode::Put] {
-        let store = store(client.clone(), table, mode);
+        let store = store(dynamodb.clone(), table, mode);
         let claims = claims(3);
         errors.extend(
             claim_all(&store, &claims)
@@ -75,7 +74,7 @@ async fn every_error(client: Client, table: &str) -> Vec<PortError> {
         }
         errors.push(store.index(SHARD, None).await.unwrap_err());
     }
-    let batches = DynamoBatchStore::new(client, table);
+    let batches = DynamoBatchStore::new(dynamodb.client().clone(), table);
     errors.push(batches.create(&record(batch(1))).await.unwrap_err());
     errors.push(batches.read(batch(1)).await.unwrap_err());
     errors.push(
@@ -91,7 +90,7 @@ async fn every_error(client: Client, table: &str) -> Vec<PortError> {
 
 #[tokio::test]
 async fn a_missing_table_is_refused_by_name() {
-    for error in every_error(client(), "no-such-table").await {
+    for error in every_error(dynamodb(), "no-such-table").await {
         assert!(
             matches!(
                 error,
@@ -118,8 +117,8 @@ async fn an_endpoint_where_nobody_listens_leaves_everything_unknown() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let client = client_of(&format!("http://{free}"), Duration::from_secs(5));
-    for error in every_error(client, "lock-table").await {
+    let dynamodb = dynamodb_of(&format!("http://{free}"), Duration::from_secs(5));
+    for error in every_error(dynamodb, "lock-table").await {
         assert!(matches!(error, PortError::Unknown { .. }), "{error:?}");
         assert!(error.to_string().contains("lock-table"), "{error}");
     }
@@ -128,12 +127,12 @@ async fn an_endpoint_where_nobody_listens_leaves_everything_unknown() {
 #[tokio::test]
 async fn an_endpoint_that_never_answers_is_unknown_once_the_attempt_ends() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = client_of(
+    let dynamodb = dynamodb_of(
         &format!("http://{}", silent.local_addr().unwrap()),
         Duration::from_millis(50),
     );
     let start = Instant::now();
-    for error in every_error(client, "lock-table").await {
+    for error in every_error(dynamodb, "lock-table").await {
         assert!(matches!(error, PortError::Unknown { .. }), "{error:?}");
     }
     // 22 errors of 20 calls or fewer, one after the other; without the timeout it would be for ever.

@@ -18,4 +18,5 @@ mod malformed;
 mod overflow;
 mod postgres;
 mod queues;
+mod requests;
 mod scripted;

@@ -41,7 +41,7 @@ fn assert_names(error: &PortError, words: &[&str]) {
 
 #[tokio::test]
 async fn an_edited_lock_item_is_refused_with_its_id_and_attribute() {
-    let client = dynamo::client();
+    let dynamodb = dynamo::dynamodb();
     let edits = [
         ("sqsMessageId", Some(AttributeValue::S(String::new()))),
         ("sqsMessageId", None),
@@ -56,11 +56,11 @@ async fn an_edited_lock_item_is_refused_with_its_id_and_attribute() {
         ("sentAt", Some(AttributeValue::N("1.5".to_owned()))),
     ];
     for (attribute, value) in edits {
-        let table = dynamo::lock_table(&client).await;
-        let store = DynamoLockStore::new(client.clone(), &table, BATCH_INDEX, WriteMode::Put);
+        let table = dynamo::lock_table(dynamodb.client()).await;
+        let store = DynamoLockStore::new(dynamodb.clone(), &table, BATCH_INDEX, WriteMode::Put);
         claim_free(&store, &[claim("the-event", "body", 0)]).await;
         edit(
-            &client,
+            dynamodb.client(),
             &table,
             ("messageId", "the-event"),
             attribute,
@@ -96,11 +96,18 @@ async fn an_edited_lock_item_is_refused_with_its_id_and_attribute() {
 
 #[tokio::test]
 async fn an_item_that_is_neither_live_nor_a_tombstone_is_refused() {
-    let client = dynamo::client();
-    let table = dynamo::lock_table(&client).await;
-    let store = DynamoLockStore::new(client.clone(), &table, BATCH_INDEX, WriteMode::Batch);
+    let dynamodb = dynamo::dynamodb();
+    let table = dynamo::lock_table(dynamodb.client()).await;
+    let store = DynamoLockStore::new(dynamodb.clone(), &table, BATCH_INDEX, WriteMode::Batch);
     claim_free(&store, &[claim("the-event", "body", 0)]).await;
-    edit(&client, &table, ("messageId", "the-event"), "batchId", None).await;
+    edit(
+        dynamodb.client(),
+        &table,
+        ("messageId", "the-event"),
+        "batchId",
+        None,
+    )
+    .await;
     let error = store.read(&[event("the-event")]).await.unwrap_err();
     assert_names(&error, &["the-event", "`expiresAt` is missing"]);
     assert!(
@@ -115,15 +122,15 @@ async fn an_item_that_is_neither_live_nor_a_tombstone_is_refused() {
 
 #[tokio::test]
 async fn an_edited_batch_record_is_refused_but_hides_no_other_from_the_sweep() {
-    let client = dynamo::client();
-    let table = dynamo::batch_table(&client).await;
-    let store = DynamoBatchStore::new(client.clone(), &table);
+    let dynamodb = dynamo::dynamodb();
+    let table = dynamo::batch_table(dynamodb.client()).await;
+    let store = DynamoBatchStore::new(dynamodb.client().clone(), &table);
     for number in 0..3 {
         store.create(&record(batch(number))).await.unwrap();
     }
     let key = batch(1).to_string();
     edit(
-        &client,
+        dynamodb.client(),
         &table,
         ("batchId", &key),
         "shards",

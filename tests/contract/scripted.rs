@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::Client;
 use axum::Router;
 use axum::http::{StatusCode, header};
+use shared::aws::DynamoDb;
 use tokio::net::TcpListener;
 
-use crate::dynamo::client_of;
+use crate::dynamo::dynamodb_of;
 
 /// An endpoint that answers every request with this.
 pub async fn endpoint(status: u16, body: &'static str) -> String {
@@ -23,7 +23,7 @@ pub async fn endpoint(status: u16, body: &'static str) -> String {
     format!("http://{address}")
 }
 
-/// A DynamoDB client of such an endpoint.
-pub async fn dynamodb(status: u16, body: &'static str) -> Client {
-    client_of(&endpoint(status, body).await, Duration::from_secs(60))
+/// DynamoDB at such an endpoint.
+pub async fn dynamodb(status: u16, body: &'static str) -> DynamoDb {
+    dynamodb_of(&endpoint(status, body).await, Duration::from_secs(60))
 }

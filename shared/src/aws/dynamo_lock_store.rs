@@ -1,21 +1,17 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::batch_get_item::{BatchGetItemError, BatchGetItemOutput};
-use aws_sdk_dynamodb::operation::query::{QueryError, QueryOutput};
-use aws_sdk_dynamodb::types::KeysAndAttributes;
-use aws_smithy_runtime_api::client::interceptors::context::{Error, Output};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 
-use super::attributes::{Item, MalformedItem, Value, s};
-use super::bodies::{Answer, Bodies, Ends, json, read};
-use super::errors::{DYNAMODB, port_error};
+use super::attributes::{Item, MalformedItem, Value};
+use super::dynamodb::DynamoDb;
+use super::errors::DYNAMODB;
 use super::lock_items::{
     EVENT_NAMES, EVENT_PROJECTION, LOCK_ITEM_PROJECTION, Names, index_key, read_event,
     read_index_entry, read_lock_item,
 };
+use super::operation::{json, read};
 use super::partiql::{self, Statements};
 use super::put;
 use crate::config::WriteMode;
@@ -33,7 +29,7 @@ const OF_SHARD: &str = "batchId = :batchId";
 /// The lock table on DynamoDB.
 #[derive(Clone, Debug)]
 pub struct DynamoLockStore {
-    client: Client,
+    dynamodb: DynamoDb,
     table: String,
     index: String,
     mode: WriteMode,
@@ -89,8 +85,28 @@ struct LockKey<'a> {
     message_id: Value<'a>,
 }
 
-/// The body of Query's answer.
+/// The body of Query.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_Query.html> (2026-08).
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Query<'a> {
+    table_name: &'a str,
+    index_name: &'a str,
+    key_condition_expression: &'a str,
+    expression_attribute_values: OfShardValues<'a>,
+    scan_index_forward: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exclusive_start_key: Option<Item<'a>>,
+}
+
+/// The value in [`OF_SHARD`].
+#[derive(Serialize)]
+struct OfShardValues<'a> {
+    #[serde(rename = ":batchId")]
+    batch_id: Value<'a>,
+}
+
+/// The body of Query's answer.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct QueryAnswer<'a> {
@@ -103,7 +119,7 @@ struct QueryAnswer<'a> {
 impl DynamoLockStore {
     /// The lock table `table` with its index by batch, `index`.
     pub fn new(
-        client: Client,
+        dynamodb: DynamoDb,
         table: impl Into<String>,
         index: impl Into<String>,
         mode: WriteMode,
@@ -111,7 +127,7 @@ impl DynamoLockStore {
         let table = table.into();
         let statements = Statements::new(&table);
         DynamoLockStore {
-            client,
+            dynamodb,
             table,
             index: index.into(),
             mode,
@@ -159,27 +175,11 @@ impl DynamoLockStore {
         let request = json(&BatchGet {
             request_items: BTreeMap::from([(self.table.as_str(), keys)]),
         });
-        // The endpoint may depend on the table, so the operation is told of it.
-        let table_alone = KeysAndAttributes::builder()
-            .set_keys(Some(Vec::new()))
-            .build()
-            .expect("the keys are set above");
-        let answer = Answer::default();
-        let ends = Ends {
-            output: || Output::erase(BatchGetItemOutput::builder().build()),
-            error: |metadata| Error::erase(BatchGetItemError::generic(metadata)),
-        };
-        let bodies = Bodies::answer(&answer, ends);
-        let sent = self
-            .client
+        let answer = self
+            .dynamodb
             .batch_get_item()
-            .request_items(&self.table, table_alone)
-            .customize()
-            .interceptor(bodies.with_request(request))
-            .send()
-            .await;
-        sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
-        let answer = answer.take();
+            .call(&self.table, request)
+            .await?;
         let answer: BatchGetAnswer<'_> = read(&self.table, &answer)?;
         let mut items = Vec::with_capacity(seen.len());
         for item in answer.responses.into_values().flatten() {
@@ -215,12 +215,19 @@ impl LockStore for DynamoLockStore {
 
     async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply> {
         match self.mode {
-            WriteMode::Batch => partiql::claim(&self.client, &self.statements, claims).await,
+            WriteMode::Batch => {
+                partiql::claim(
+                    self.dynamodb.batch_execute_statement(),
+                    &self.statements,
+                    claims,
+                )
+                .await
+            }
             WriteMode::Put => {
                 join_all(
                     claims
                         .iter()
-                        .map(|claim| put::claim(&self.client, &self.table, claim)),
+                        .map(|claim| put::claim(self.dynamodb.client(), &self.table, claim)),
                 )
                 .await
             }
@@ -228,7 +235,7 @@ impl LockStore for DynamoLockStore {
     }
 
     async fn replace(&self, claim: &Claim, expected: &LockItem) -> ClaimReply {
-        put::replace(&self.client, &self.table, claim, expected).await
+        put::replace(self.dynamodb.client(), &self.table, claim, expected).await
     }
 
     async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError> {
@@ -282,11 +289,18 @@ impl LockStore for DynamoLockStore {
     ) -> Vec<ReleaseReply> {
         match self.mode {
             WriteMode::Batch => {
-                partiql::release(&self.client, &self.statements, items, expires_at).await
+                partiql::release(
+                    self.dynamodb.batch_execute_statement(),
+                    &self.statements,
+                    items,
+                    expires_at,
+                )
+                .await
             }
             WriteMode::Put => {
-                let release =
-                    |(id, place)| put::release(&self.client, &self.table, (id, place), expires_at);
+                let release = |(id, place)| {
+                    put::release(self.dynamodb.client(), &self.table, (id, place), expires_at)
+                };
                 join_all(items.iter().map(|(id, place)| release((id, *place)))).await
             }
         }
@@ -297,28 +311,24 @@ impl LockStore for DynamoLockStore {
         shard: BatchShard,
         after: Option<&IndexEntry>,
     ) -> Result<IndexPage, PortError> {
-        let answer = Answer::default();
-        let ends = Ends {
-            output: || Output::erase(QueryOutput::builder().build()),
-            error: |metadata| Error::erase(QueryError::generic(metadata)),
-        };
-        let bodies = Bodies::answer(&answer, ends);
-        let sent = self
-            .client
-            .query()
-            .table_name(&self.table)
-            .index_name(&self.index)
-            .key_condition_expression(OF_SHARD)
-            .expression_attribute_values(":batchId", s(shard.to_string()))
-            .scan_index_forward(true)
-            .set_exclusive_start_key(after.map(|entry| index_key(shard, entry)))
-            .customize()
-            .interceptor(bodies)
-            .send()
-            .await;
         let what = format!("{}, index {}", self.table, self.index);
-        sent.map_err(|error| port_error(DYNAMODB, &what, &error))?;
-        let answer = answer.take();
+        let answer = self
+            .dynamodb
+            .query()
+            .call(
+                &what,
+                json(&Query {
+                    table_name: &self.table,
+                    index_name: &self.index,
+                    key_condition_expression: OF_SHARD,
+                    expression_attribute_values: OfShardValues {
+                        batch_id: Value::text(shard.to_string()),
+                    },
+                    scan_index_forward: true,
+                    exclusive_start_key: after.map(|entry| index_key(shard, entry)),
+                }),
+            )
+            .await?;
         let answer: QueryAnswer<'_> = read(&what, &answer)?;
         let entry = |item| read_index_entry(&self.table, item);
         let entries = answer

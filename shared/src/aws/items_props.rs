@@ -218,7 +218,7 @@ proptest! {
             seq: claim.seat.seq,
         };
         let key = index_key(claim.seat.shard(), &entry);
-        prop_assert_eq!(read_index_entry("t", key.into()).unwrap(), entry);
+        prop_assert_eq!(read_index_entry("t", key).unwrap(), entry);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::attributes::{Item, MalformedItem, SdkItem, StoredBody, StoredItem, Value, n, s};
+use super::attributes::{Item, MalformedItem, SdkItem, StoredBody, StoredItem, Value, s};
 use crate::ids::{BatchShard, BodyHash, EventId, SourceArn, SqsMessageId};
 use crate::limits::DYNAMODB_ITEM_BYTES_MAX;
 use crate::ports::{ClaimReply, IndexEntry, StoredEvent};
@@ -248,14 +248,15 @@ pub(super) fn read_index_entry<'a>(
 }
 
 /// The key where a page of the index ended.
-pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> SdkItem {
+pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> Item<'_> {
     [
-        (MESSAGE_ID, s(entry.event_id.as_str())),
-        (BATCH_ID, s(shard.to_string())),
-        (SEQ, n(entry.seq)),
+        (MESSAGE_ID, Value::text(entry.event_id.as_str())),
+        (BATCH_ID, Value::text(shard.to_string())),
+        (SEQ, Value::number(entry.seq)),
     ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into()
+    .map(|(name, value)| (name.into(), value))
+    .into_iter()
+    .collect()
 }
 
 /// The partition key of an event.

@@ -11,9 +11,9 @@
 mod attributes;
 mod batch_items;
 mod batch_writes;
-mod bodies;
 mod dynamo_batch_store;
 mod dynamo_lock_store;
+mod dynamodb;
 mod errors;
 #[cfg(test)]
 mod items_props;
@@ -21,6 +21,7 @@ mod lock_items;
 mod logs;
 #[cfg(not(feature = "s3"))]
 mod no_overflow_store;
+mod operation;
 mod partiql;
 mod put;
 #[cfg(feature = "s3")]
@@ -33,6 +34,7 @@ mod system;
 
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_lock_store::DynamoLockStore;
+pub use dynamodb::DynamoDb;
 pub use errors::chain;
 pub use logs::init_logs;
 #[cfg(not(feature = "s3"))]

@@ -3,19 +3,14 @@
 //! Members run independently and are answered in request order. What no member ever gets back is the item it met: a
 //! duplicate `INSERT` says only that there is one (`ClaimReply::Exists(None)`).
 
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::batch_execute_statement::{
-    BatchExecuteStatementError, BatchExecuteStatementOutput,
-};
-use aws_smithy_runtime_api::client::interceptors::context::{Error, Output};
 use serde::Deserialize;
 
 use super::attributes::{Value, push_value};
-use super::bodies::{Answer, Bodies, Ends, read};
-use super::errors::{DYNAMODB, is_item_too_large, meaning, port_error, repeated};
+use super::errors::{DYNAMODB, is_item_too_large, meaning, repeated};
 use super::lock_items::{
     BATCH_ID, EXPIRES_AT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, claim_names, claim_values, unstorable,
 };
+use super::operation::{Operation, read};
 use crate::ids::{EventId, Place};
 use crate::ports::{ClaimReply, PortError, ReleaseReply};
 use crate::protocol::claim::Claim;
@@ -158,7 +153,7 @@ struct MemberError {
 
 /// Writes claims, one request.
 pub(super) async fn claim(
-    client: &Client,
+    operation: &Operation,
     statements: &Statements,
     claims: &[Claim],
 ) -> Vec<ClaimReply> {
@@ -171,7 +166,7 @@ pub(super) async fn claim(
         }
         replies.push(reply);
     }
-    let mut sent = execute(client, statements, requests)
+    let mut sent = execute(operation, statements, requests)
         .await
         .into_iter()
         .map(claim_reply);
@@ -197,7 +192,7 @@ fn met_before(earlier: &[Claim], claim: &Claim) -> Option<ClaimReply> {
 
 /// Releases claims, one request.
 pub(super) async fn release(
-    client: &Client,
+    operation: &Operation,
     statements: &Statements,
     items: &[(EventId, Place)],
     expires_at: Option<Timestamp>,
@@ -206,7 +201,7 @@ pub(super) async fn release(
         .iter()
         .map(|(id, place)| statements.release(id, *place, expires_at))
         .collect();
-    execute(client, statements, requests)
+    execute(operation, statements, requests)
         .await
         .into_iter()
         .map(release_reply)
@@ -225,7 +220,7 @@ struct Failure {
 
 /// Sends one request and answers per member, in order.
 async fn execute(
-    client: &Client,
+    operation: &Operation,
     statements: &Statements,
     requests: Vec<Statement<'_>>,
 ) -> Vec<Member> {
@@ -233,7 +228,7 @@ async fn execute(
     if count == 0 {
         return Vec::new();
     }
-    match send(client, &statements.table, &requests).await {
+    match send(operation, &statements.table, &requests).await {
         Ok(responses) => {
             let mut responses = responses.into_iter();
             (0..count)
@@ -250,25 +245,12 @@ async fn execute(
 }
 
 async fn send(
-    client: &Client,
+    operation: &Operation,
     table: &str,
     statements: &[Statement<'_>],
 ) -> Result<Vec<Response>, PortError> {
-    let request = request(statements);
-    let answer = Answer::default();
-    let ends = Ends {
-        output: || Output::erase(BatchExecuteStatementOutput::builder().build()),
-        error: |metadata| Error::erase(BatchExecuteStatementError::generic(metadata)),
-    };
-    let bodies = Bodies::answer(&answer, ends);
-    client
-        .batch_execute_statement()
-        .customize()
-        .interceptor(bodies.with_request(request))
-        .send()
-        .await
-        .map_err(|error| port_error(DYNAMODB, table, &error))?;
-    let answer: Responses = read(table, &answer.take())?;
+    let answer = operation.call(table, request(statements)).await?;
+    let answer: Responses = read(table, &answer)?;
     Ok(answer.responses)
 }
 

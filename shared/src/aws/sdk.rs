@@ -10,6 +10,8 @@ use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_types::SdkConfig;
 
+use super::dynamodb::DynamoDb;
+
 /// How long an idle connection is kept. An execution environment is frozen between invocations while the other side
 /// goes on; a connection that is older than this is probably gone, and using it would cost a whole attempt.
 pub const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -64,9 +66,9 @@ impl Sdk {
         }
     }
 
-    /// A client of DynamoDB.
-    pub fn dynamodb(&self, attempt_timeout: Duration) -> aws_sdk_dynamodb::Client {
-        aws_sdk_dynamodb::Client::new(&self.of("DYNAMODB", attempt_timeout))
+    /// DynamoDB.
+    pub fn dynamodb(&self, attempt_timeout: Duration) -> DynamoDb {
+        DynamoDb::new(&self.of("DYNAMODB", attempt_timeout))
     }
 
     /// A client of SQS.
