@@ -96,3 +96,19 @@ async fn a_request_without_the_client_is_addressed_and_signed_as_one_of_the_clie
         }
     }
 }
+
+#[tokio::test]
+async fn what_the_environment_lacks_is_named_by_the_first_call() {
+    let complete = config_of("http://localhost:1", Duration::from_secs(60)).build();
+    let mut keyless = complete.to_builder();
+    keyless.set_credentials_provider(None);
+    let mut nowhere = complete.to_builder();
+    nowhere.set_region(None).set_endpoint_url(None);
+    for (config, word) in [(keyless, "identity"), (nowhere, "Missing Region")] {
+        let dynamodb = DynamoDb::new(&config.build());
+        let store = DynamoLockStore::new(dynamodb, "locks", BATCH_INDEX, WriteMode::Batch);
+        let error = store.read(&[event("e")]).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("locks") && text.contains(word), "{text}");
+    }
+}

@@ -27,6 +27,7 @@ impl DynamoDb {
     pub fn client(&self) -> &Client {
         &self.client
     }
+
     pub(super) fn batch_execute_statement(&self) -> &Operation {
         &self.batch_execute_statement
     }
