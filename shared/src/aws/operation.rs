@@ -4,9 +4,10 @@
 //! The SDK's client of DynamoDB keeps an item as a map of owned names to owned values, in both directions; at 25 or 100 items a
 //! request that was a third of what a message cost. Here an item's texts are borrowed from the candidate or from the answer.
 //!
-//! And for each call it puts together a dozen layers of configuration and twice as many interceptors: retries, measures of
-//! its own, what it says of itself in headers. That was another quarter. An [`Operation`] has what it needs in one layer, and
-//! goes through the same orchestrator, signer and HTTP client.
+//! And for each call it puts together a dozen layers of configuration and more interceptors: retries, measures of its own, what it
+//! says of itself in headers. That was another quarter. An [`Operation`] has what it needs in one layer, and goes through the
+//! same orchestrator, signer and HTTP client. It does without what the client would do about a clock that is minutes off (those
+//! of Lambda are not), and does not close a connection on which a 5xx came.
 
 use std::fmt;
 
