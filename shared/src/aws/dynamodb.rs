@@ -4,6 +4,8 @@ use aws_types::SdkConfig;
 use super::operation::Operation;
 
 /// DynamoDB: its client, and beside it the operations that a message is a share of.
+///
+/// They have the names of the client's methods: by these, `infra/checks` knows what the functions must be granted.
 #[derive(Clone, Debug)]
 pub struct DynamoDb {
     client: Client,
