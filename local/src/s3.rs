@@ -303,7 +303,7 @@ impl s3s::S3 for Operations {
         }
         let stored = Stored {
             size: content.len() as i64,
-            md5: hex(&Md5::digest(&content)),
+            md5: hex::encode(Md5::digest(&content)),
             modified: SystemTime::now(),
             content_type,
             content_encoding: content_encoding.and_then(|encoding| of_content(&encoding)),
@@ -441,10 +441,6 @@ fn of_content(encoding: &str) -> Option<String> {
     let encodings = encoding.split(',').map(str::trim);
     let kept: Vec<&str> = encodings.filter(|one| *one != "aws-chunked").collect();
     (!kept.is_empty()).then(|| kept.join(","))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

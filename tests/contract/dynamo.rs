@@ -9,6 +9,8 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
+use aws_smithy_http_client::Connector;
+use aws_smithy_runtime_api::client::http::SharedHttpConnector;
 use aws_types::SdkConfig;
 use dynoxide::Database;
 use dynoxide::server::serve_with_shutdown;
@@ -62,7 +64,15 @@ pub fn config_of(endpoint: &str, attempt_timeout: Duration) -> aws_types::sdk_co
 
 /// DynamoDB at any endpoint.
 pub fn dynamodb_of(endpoint: &str, attempt_timeout: Duration) -> DynamoDb {
-    DynamoDb::new(&config_of(endpoint, attempt_timeout).build())
+    dynamodb_with(&config_of(endpoint, attempt_timeout).build())
+}
+
+/// DynamoDB as `config` says.
+pub fn dynamodb_with(config: &SdkConfig) -> DynamoDb {
+    DynamoDb::new(
+        config,
+        SharedHttpConnector::new(Connector::builder().build_http()),
+    )
 }
 
 /// The embedded database. Its timeout is longer than any machine is slow.

@@ -7,13 +7,13 @@ use aws_sdk_dynamodb::config::{Credentials, Region, SharedCredentialsProvider};
 use aws_types::SdkConfig;
 use axum::Router;
 use axum::http::HeaderMap;
-use shared::aws::{DynamoDb, DynamoLockStore};
+use shared::aws::DynamoLockStore;
 use shared::config::WriteMode;
 use shared::ids::BatchShard;
 use shared::ports::LockStore;
 use tokio::net::TcpListener;
 
-use crate::dynamo::{BATCH_INDEX, config_of};
+use crate::dynamo::{BATCH_INDEX, config_of, dynamodb_with};
 use crate::events::{batch, claim, event};
 
 type Seen = Arc<Mutex<Vec<HeaderMap>>>;
@@ -49,7 +49,7 @@ async fn a_request_without_the_client_is_addressed_and_signed_as_one_of_the_clie
         .region(Region::from_static("ap-south-1"))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .build();
-    let dynamodb = DynamoDb::new(&config);
+    let dynamodb = dynamodb_with(&config);
     dynamodb.client().list_tables().send().await.unwrap();
     let store = DynamoLockStore::new(dynamodb, "locks", BATCH_INDEX, WriteMode::Batch);
     let _ = store.claim(&[claim("e", "body", 0)]).await;
@@ -104,8 +104,8 @@ async fn what_the_environment_lacks_is_named_by_the_first_call() {
     keyless.set_credentials_provider(None);
     let mut nowhere = complete.to_builder();
     nowhere.set_region(None).set_endpoint_url(None);
-    for (config, word) in [(keyless, "identity"), (nowhere, "Missing Region")] {
-        let dynamodb = DynamoDb::new(&config.build());
+    for (config, word) in [(keyless, "credentials"), (nowhere, "Missing Region")] {
+        let dynamodb = dynamodb_with(&config.build());
         let store = DynamoLockStore::new(dynamodb, "locks", BATCH_INDEX, WriteMode::Batch);
         let error = store.read(&[event("e")]).await.unwrap_err();
         let text = error.to_string();

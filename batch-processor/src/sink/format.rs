@@ -247,9 +247,9 @@ pub(super) fn reject_line(part: &Part, reject: &Reject) -> io::Result<Vec<u8>> {
 /// An envelope but for its end.
 fn push_envelope(line: &mut Vec<u8>, part: &Part, item: &StoredEvent) {
     let texts = [
-        ("eventId", item.event_id.as_str()),
-        ("sqsMessageId", item.sqs_message_id.as_str()),
-        ("source", item.source.as_str()),
+        (",\"eventId\":", item.event_id.as_str()),
+        (",\"sqsMessageId\":", item.sqs_message_id.as_str()),
+        (",\"source\":", item.source.as_str()),
     ];
     // Into memory: it cannot fail.
     let _ = write!(
@@ -258,7 +258,7 @@ fn push_envelope(line: &mut Vec<u8>, part: &Part, item: &StoredEvent) {
         part.batch_id, part.number, item.seq
     );
     for (name, text) in texts {
-        let _ = write!(line, ",\"{name}\":");
+        line.extend_from_slice(name.as_bytes());
         push_text(line, text);
     }
     let _ = write!(line, ",\"sentAt\":{},\"body\":", item.sent_at.as_ms());

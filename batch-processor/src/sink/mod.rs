@@ -88,16 +88,23 @@ impl Part {
 
 /// Hash over what identifies every item, in order: seq, event id, message id, and the hash of its body.
 pub fn content_hash(items: &[StoredEvent]) -> [u8; 32] {
+    // Many items at once: the hash of much is made several times as fast as that of little after little.
+    const BYTES_AT_ONCE: usize = 64 * 1_024;
     let mut hasher = blake3::Hasher::new();
+    let mut bytes = Vec::new();
     for item in items {
-        hasher.update(&item.seq.to_be_bytes());
+        bytes.extend_from_slice(&item.seq.to_be_bytes());
         for text in [item.event_id.as_str(), item.sqs_message_id.as_str()] {
-            hasher.update(&(text.len() as u64).to_be_bytes());
-            hasher.update(text.as_bytes());
+            bytes.extend_from_slice(&(text.len() as u64).to_be_bytes());
+            bytes.extend_from_slice(text.as_bytes());
         }
-        hasher.update(item.body_hash.as_bytes());
+        bytes.extend_from_slice(item.body_hash.as_bytes());
+        if bytes.len() >= BYTES_AT_ONCE {
+            hasher.update(&bytes);
+            bytes.clear();
+        }
     }
-    *hasher.finalize().as_bytes()
+    *hasher.update(&bytes).finalize().as_bytes()
 }
 
 /// What a sink answers for a part it has.

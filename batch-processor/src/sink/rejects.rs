@@ -25,6 +25,10 @@ enum Place {
 
 impl RejectStore {
     /// The store that `SINK_REJECTS` names, if it can be one.
+    #[cfg_attr(
+        not(feature = "s3"),
+        expect(unused_variables, reason = "a directory needs no client")
+    )]
     pub fn new(sdk: &Sdk, uri: &SinkUri) -> Option<RejectStore> {
         match uri {
             SinkUri::File(directory) => Some(RejectStore::below(directory)),

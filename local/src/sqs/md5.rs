@@ -6,7 +6,7 @@ use super::message::MessageAttribute;
 
 /// Digest of a message's body, in lowercase hexadecimal.
 pub(super) fn of_body(body: &str) -> String {
-    hex(Md5::digest(body))
+    hex::encode(Md5::digest(body))
 }
 
 /// Digest of a message's attributes, in lowercase hexadecimal; none if there are no attributes.
@@ -27,23 +27,13 @@ pub(super) fn of_attributes<'a>(
         digest.update([if attribute.is_binary() { 2 } else { 1 }]);
         update_sized(&mut digest, attribute.value_bytes());
     }
-    any.then(|| hex(digest.finalize()))
+    any.then(|| hex::encode(digest.finalize()))
 }
 
 fn update_sized(digest: &mut Md5, bytes: &[u8]) {
     let len = u32::try_from(bytes.len()).expect("a message's limit of 1 MiB fits u32");
     digest.update(len.to_be_bytes());
     digest.update(bytes);
-}
-
-fn hex(digest: impl AsRef<[u8]>) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| char::from(DIGITS[usize::from(value)]);
-    digest
-        .as_ref()
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-        .collect()
 }
 
 #[cfg(test)]

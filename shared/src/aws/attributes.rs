@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
+use std::io::Write as _;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::errors::DYNAMODB;
 use crate::compression::decompress;
+use crate::ids::BatchShard;
 use crate::json::push_text;
 use crate::ports::PortError;
 use crate::time::Timestamp;
@@ -51,6 +53,15 @@ pub(super) struct Bytes(Vec<u8>);
 /// One item, or one map within an item. It has a handful of attributes, so looking one up is looking through them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Item<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
+
+/// A value that is sent: borrowed, or so small that it is copied.
+pub(super) enum Sent<'a> {
+    Text(&'a str),
+    Shard(BatchShard),
+    Number(u64),
+    Bytes(&'a [u8]),
+    Map(Item<'a>),
+}
 
 /// What an item says of a body.
 pub(super) enum StoredBody<'a> {
@@ -118,19 +129,36 @@ impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
     }
 }
 
-/// Writes a value as JSON.
-pub(super) fn push_value(to: &mut Vec<u8>, value: &Value<'_>) {
-    let (kind, text) = match value {
-        Value::S(text) => ("{\"S\":", text),
-        Value::N(number) => ("{\"N\":", number),
-        other => {
-            // Text keys and plain data into memory: nothing of it can fail.
-            return serde_json::to_writer(to, other).expect("a value is JSON");
+impl Sent<'_> {
+    /// Writes the value as JSON.
+    pub(super) fn push_to(&self, to: &mut Vec<u8>) {
+        match self {
+            Sent::Text(text) => {
+                to.extend_from_slice(b"{\"S\":");
+                push_text(to, text);
+                to.push(b'}');
+            }
+            Sent::Shard(shard) => push_plain(to, "S", shard),
+            Sent::Number(number) => {
+                to.extend_from_slice(b"{\"N\":\"");
+                to.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes());
+                to.extend_from_slice(b"\"}");
+            }
+            Sent::Bytes(bytes) => push_plain(to, "B", Base64Display::new(bytes, &STANDARD)),
+            Sent::Map(item) => {
+                to.extend_from_slice(b"{\"M\":");
+                // Text keys and plain data: nothing of it can fail.
+                serde_json::to_writer(&mut *to, item).expect("an item is JSON");
+                to.push(b'}');
+            }
         }
-    };
-    to.extend_from_slice(kind.as_bytes());
-    push_text(to, text);
-    to.push(b'}');
+    }
+}
+
+/// Writes what needs no escapes, with its kind.
+fn push_plain(to: &mut Vec<u8>, kind: &str, text: impl Display) {
+    // Into memory: it cannot fail.
+    let _ = write!(to, "{{\"{kind}\":\"{text}\"}}");
 }
 
 impl Serialize for Bytes {
@@ -146,6 +174,18 @@ impl<'de> Deserialize<'de> for Bytes {
             .decode(text.as_bytes())
             .map(Bytes)
             .map_err(serde::de::Error::custom)
+    }
+}
+
+impl From<Sent<'_>> for AttributeValue {
+    fn from(value: Sent<'_>) -> AttributeValue {
+        match value {
+            Sent::Text(text) => s(text),
+            Sent::Shard(shard) => s(shard.to_string()),
+            Sent::Number(number) => n(number),
+            Sent::Bytes(bytes) => b(bytes),
+            Sent::Map(item) => Value::M(item).into(),
+        }
     }
 }
 
@@ -215,11 +255,6 @@ impl<'a> Value<'a> {
     /// A number.
     pub(super) fn number(number: impl Display) -> Value<'a> {
         Value::N(number.to_string().into())
-    }
-
-    /// Bytes.
-    pub(super) fn bytes(bytes: impl Into<Vec<u8>>) -> Value<'a> {
-        Value::B(Bytes(bytes.into()))
     }
 
     /// A point in time, as epoch milliseconds.

@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use aws_sdk_dynamodb::Client;
+use aws_smithy_runtime_api::client::http::SharedHttpConnector;
 use aws_types::SdkConfig;
 
-use super::operation::Operation;
+use super::operation::{Operation, Service};
 
 /// DynamoDB: its client, and beside it the operations that a message is a share of.
 ///
@@ -15,13 +18,16 @@ pub struct DynamoDb {
 }
 
 impl DynamoDb {
-    /// As `config` says; nothing is called. What `config` lacks shows in the first call.
-    pub fn new(config: &SdkConfig) -> DynamoDb {
+    /// As `config` says, the client through its HTTP client and the operations through `connector`.
+    ///
+    /// Nothing is called. What `config` lacks shows in the first call.
+    pub fn new(config: &SdkConfig, connector: SharedHttpConnector) -> DynamoDb {
+        let service = Arc::new(Service::new(config, connector));
         DynamoDb {
             client: Client::new(config),
-            batch_execute_statement: Operation::new(config, "BatchExecuteStatement"),
-            batch_get_item: Operation::new(config, "BatchGetItem"),
-            query: Operation::new(config, "Query"),
+            batch_execute_statement: Operation::new(&service, "BatchExecuteStatement"),
+            batch_get_item: Operation::new(&service, "BatchGetItem"),
+            query: Operation::new(&service, "Query"),
         }
     }
 

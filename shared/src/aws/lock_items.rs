@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::attributes::{Item, MalformedItem, SdkItem, StoredBody, StoredItem, Value, s};
+use super::attributes::{Item, MalformedItem, SdkItem, Sent, StoredBody, StoredItem, Value, s};
 use crate::ids::{BatchShard, BodyHash, EventId, SourceArn, SqsMessageId};
 use crate::limits::DYNAMODB_ITEM_BYTES_MAX;
 use crate::ports::{ClaimReply, IndexEntry, StoredEvent};
@@ -71,28 +71,28 @@ pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
     SENT_AT,
 ];
 
-/// The values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`] and [`PAST_DELIVERIES`] where
-/// it has them.
-pub(super) fn claim_values(claim: &Claim) -> Vec<Value<'_>> {
+/// Hands out the values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`] and
+/// [`PAST_DELIVERIES`] where it has them. One by one, and not as an iterator: that would keep them all to hand out each.
+pub(super) fn claim_values<'a>(claim: &'a Claim, mut take: impl FnMut(Sent<'a>)) {
     let candidate = &claim.candidate;
-    let mut values = Vec::with_capacity(OF_EVERY_CLAIM.len() + 2);
-    values.extend([
-        Value::text(candidate.event_id.as_str()),
-        Value::text(candidate.sqs_message_id.as_str()),
-        Value::bytes(*candidate.body_hash.as_bytes()),
-        Value::text(claim.seat.shard().to_string()),
-        Value::number(claim.seat.seq),
-        match (&claim.overflow, &candidate.compressed) {
-            (Some(overflow), _) => overflow_value(overflow),
-            (None, Some(bytes)) => Value::bytes(&**bytes),
-            (None, None) => Value::text(&*candidate.body),
-        },
-        Value::text(candidate.source.as_str()),
-        Value::ms(candidate.sent_at),
-    ]);
-    values.extend(candidate.attributes.as_deref().map(Value::text));
-    values.extend((!claim.past.is_empty()).then(|| past_value(&claim.past)));
-    values
+    take(Sent::Text(candidate.event_id.as_str()));
+    take(Sent::Text(candidate.sqs_message_id.as_str()));
+    take(Sent::Bytes(candidate.body_hash.as_bytes()));
+    take(Sent::Shard(claim.seat.shard()));
+    take(Sent::Number(claim.seat.seq.into()));
+    match (&claim.overflow, &candidate.compressed) {
+        (Some(overflow), _) => take(Sent::Map(overflow_item(overflow))),
+        (None, Some(bytes)) => take(Sent::Bytes(bytes)),
+        (None, None) => take(Sent::Text(&candidate.body)),
+    }
+    take(Sent::Text(candidate.source.as_str()));
+    take(Sent::Number(candidate.sent_at.as_ms()));
+    if let Some(attributes) = &candidate.attributes {
+        take(Sent::Text(attributes));
+    }
+    if !claim.past.is_empty() {
+        take(Sent::Map(past_item(&claim.past)));
+    }
 }
 
 /// The names that go with [`claim_values`].
@@ -108,27 +108,29 @@ pub(super) fn claim_names(
 
 /// A claim as an item, for the SDK.
 pub(super) fn claim_item(claim: &Claim) -> SdkItem {
-    claim_names(claim.candidate.attributes.is_some(), !claim.past.is_empty())
-        .map(str::to_owned)
-        .zip(claim_values(claim).into_iter().map(Into::into))
-        .collect()
+    let mut item = SdkItem::new();
+    let mut names = claim_names(claim.candidate.attributes.is_some(), !claim.past.is_empty());
+    claim_values(claim, |value| {
+        let name = names.next().expect("each value has a name");
+        item.insert(name.to_owned(), value.into());
+    });
+    item
 }
 
-fn overflow_value(overflow: &Overflow) -> Value<'_> {
-    let fields = [
+fn overflow_item(overflow: &Overflow) -> Item<'_> {
+    [
         (BUCKET.into(), Value::text(&*overflow.bucket)),
         (KEY.into(), Value::text(&overflow.key)),
         (BYTES.into(), Value::number(overflow.bytes)),
-    ];
-    Value::M(fields.into_iter().collect())
+    ]
+    .into_iter()
+    .collect()
 }
 
-fn past_value(past: &PastDeliveries) -> Value<'_> {
-    Value::M(
-        past.iter()
-            .map(|(id, until)| (id.as_str().into(), Value::ms(*until)))
-            .collect(),
-    )
+fn past_item(past: &PastDeliveries) -> Item<'_> {
+    past.iter()
+        .map(|(id, until)| (id.as_str().into(), Value::ms(*until)))
+        .collect()
 }
 
 /// The answer for a claim that no table takes, so that it is not sent: one such member may get a whole request

@@ -27,6 +27,7 @@ mod put;
 #[cfg(feature = "s3")]
 mod s3_overflow_store;
 mod sdk;
+mod signer;
 mod sqs_batch_queue;
 mod sqs_quarantine;
 mod sqs_source_queues;

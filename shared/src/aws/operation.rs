@@ -1,108 +1,78 @@
-//! The operations that a message is a share of: their bodies are written and read here, and the SDK does the rest of a call:
-//! endpoint, credentials, signature, timeouts, transport, and every error on that way.
+//! The operations that a message is a share of: their bodies are written and read here, and they are sent from here, by the SDK's
+//! HTTP client, to where the SDK's rules say, for the credentials that it was given.
 //!
 //! The SDK's client of DynamoDB keeps an item as a map of owned names to owned values, in both directions; at 25 or 100 items a
 //! request that was a third of what a message cost. Here an item's texts are borrowed from the candidate or from the answer.
 //!
-//! And for each call it puts together a dozen layers of configuration and more interceptors: retries, measures of its own, what it
-//! says of itself in headers. That was another quarter. An [`Operation`] has what it needs in one layer, and goes through the
-//! same orchestrator, signer and HTTP client. It does without what the client would do about a clock that is minutes off (those
-//! of Lambda are not), and does not close a connection on which a 5xx came.
+//! And for each call it puts together layers of configuration, finds out anew where the service is and how to sign, and asks
+//! interceptors at each step: that was as much again. What it would do beside that, a call here does without: it does not mind
+//! a clock that is minutes off (those of Lambda are not), and does not close a connection on which a 5xx came.
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use aws_runtime::auth::SigV4OperationSigningConfig;
-use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
-use aws_sdk_dynamodb::config::endpoint::{
-    DefaultResolver, InvalidParams, Params, ResolveEndpoint as _,
-};
-use aws_sdk_dynamodb::config::http::HttpResponse;
-use aws_sdk_dynamodb::error::SdkError;
-use aws_smithy_async::rt::sleep::TokioSleep;
-use aws_smithy_runtime::client::identity::IdentityCache;
-use aws_smithy_runtime::client::orchestrator::invoke;
-use aws_smithy_runtime::client::retries::strategy::NeverRetryStrategy;
+use aws_sdk_dynamodb::config::endpoint::{DefaultResolver, Params, ResolveEndpoint as _};
+use aws_sdk_dynamodb::config::http::{HttpRequest, HttpResponse};
+use aws_sdk_dynamodb::config::{ProvideCredentials as _, SharedCredentialsProvider};
+use aws_sdk_dynamodb::error::{ConnectorError, SdkError};
 use aws_smithy_runtime_api::box_error::BoxError;
-use aws_smithy_runtime_api::client::auth::static_resolver::StaticAuthSchemeOptionResolver;
-use aws_smithy_runtime_api::client::auth::{
-    AuthSchemeOptionResolverParams, SharedAuthScheme, SharedAuthSchemeOptionResolver,
-};
-use aws_smithy_runtime_api::client::endpoint::{
-    EndpointFuture, EndpointResolverParams, ResolveEndpoint, SharedEndpointResolver,
-};
-use aws_smithy_runtime_api::client::identity::SharedIdentityResolver;
-use aws_smithy_runtime_api::client::interceptors::context::{Error, Input, Output};
-use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, OrchestratorError};
-use aws_smithy_runtime_api::client::retries::SharedRetryStrategy;
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder;
-use aws_smithy_runtime_api::client::runtime_plugin::{RuntimePlugins, StaticRuntimePlugin};
-use aws_smithy_runtime_api::client::ser_de::{
-    DeserializeResponse, SerializeRequest, SharedRequestSerializer, SharedResponseDeserializer,
-};
+use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnector};
 use aws_smithy_types::body::SdkBody;
-use aws_smithy_types::config_bag::{ConfigBag, Layer};
+use aws_smithy_types::byte_stream::ByteStream;
 use aws_smithy_types::error::ErrorMetadata;
-use aws_smithy_types::timeout::TimeoutConfig;
-use aws_types::region::SigningRegion;
-use aws_types::{SdkConfig, SigningName};
+use aws_types::SdkConfig;
+use bytes::Bytes;
+use futures::FutureExt as _;
+use http::Uri;
 use serde::{Deserialize, Serialize};
 
 use super::errors::{DYNAMODB, port_error};
+use super::signer::{Post, Signer};
 use crate::ports::PortError;
 
 /// The version of DynamoDB's API, as requests name it.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.LowLevelAPI.html> (2026-11).
 const API: &str = "DynamoDB_20120810";
+/// What requests are written in.
+const CONTENT_TYPE: &str = "application/x-amz-json-1.0";
 /// Whom requests say they are from.
 const USER_AGENT: &str = concat!("unique-event-batch-aggregator/", env!("CARGO_PKG_VERSION"));
 
 /// An operation of DynamoDB: a body goes there, a body comes back. One attempt a call, in the time that one may take.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
-    name: &'static str,
-    plugins: RuntimePlugins,
+    target: String,
+    service: Arc<Service>,
+}
+
+/// What the operations have in common.
+#[derive(Debug)]
+pub(super) struct Service {
+    connector: SharedHttpConnector,
+    attempt_timeout: Option<Duration>,
+    /// Or what the environment lacks, which the first call says.
+    address: Result<Address, String>,
+}
+
+/// Where DynamoDB is, and who asks it.
+#[derive(Debug)]
+struct Address {
+    /// What all requests have in common.
+    template: HttpRequest,
+    /// As the `host` header has it.
+    host: String,
+    path: String,
+    credentials: SharedCredentialsProvider,
+    signer: Signer,
 }
 
 impl Operation {
-    /// The operation with this name, where and for whom `config` says.
-    pub(super) fn new(config: &SdkConfig, name: &'static str) -> Operation {
-        let mut layer = Layer::new(name);
-        layer.store_put(SharedRequestSerializer::new(Post {
-            target: format!("{API}.{name}"),
-        }));
-        layer.store_put(SharedResponseDeserializer::new(Answer));
-        layer.store_put(
-            config
-                .timeout_config()
-                .cloned()
-                .unwrap_or_else(TimeoutConfig::disabled),
-        );
-        layer.store_put(EndpointResolverParams::new(()));
-        layer.store_put(AuthSchemeOptionResolverParams::new(()));
-        layer.store_put(SigV4OperationSigningConfig::default());
-        layer.store_put(SigningName::from_static("dynamodb"));
-        if let Some(region) = config.region() {
-            layer.store_put(SigningRegion::from(region.clone()));
-        }
-        let schemes = StaticAuthSchemeOptionResolver::new(vec![SCHEME_ID]);
-        let mut components = RuntimeComponentsBuilder::new(name)
-            .with_http_client(config.http_client())
-            .with_sleep_impl(Some(TokioSleep::new()))
-            .with_retry_strategy(Some(SharedRetryStrategy::new(NeverRetryStrategy::new())))
-            .with_endpoint_resolver(Some(SharedEndpointResolver::new(Endpoints::new(config))))
-            .with_auth_scheme_option_resolver(Some(SharedAuthSchemeOptionResolver::new(schemes)))
-            .with_auth_scheme(SharedAuthScheme::new(SigV4AuthScheme::new()))
-            // They are those of the process, and are not fetched.
-            .with_identity_cache(Some(IdentityCache::no_cache()));
-        if let Some(credentials) = config.credentials_provider() {
-            components.set_identity_resolver(SCHEME_ID, SharedIdentityResolver::new(credentials));
-        }
-        let plugin = StaticRuntimePlugin::new()
-            .with_config(layer.freeze())
-            .with_runtime_components(components);
+    /// The operation with this name.
+    pub(super) fn new(service: &Arc<Service>, name: &str) -> Operation {
         Operation {
-            name,
-            plugins: RuntimePlugins::new().with_client_plugin(plugin),
+            target: format!("{API}.{name}"),
+            service: service.clone(),
         }
     }
 
@@ -110,48 +80,127 @@ impl Operation {
     ///
     /// # Errors
     /// As the service, or what is on the way to it, has them.
-    pub(super) async fn call(&self, what: &str, body: Vec<u8>) -> Result<Vec<u8>, PortError> {
-        let input = Input::erase(body);
-        match invoke(DYNAMODB, self.name, input, &self.plugins).await {
-            Ok(answer) => Ok(answer.downcast().expect("made below")),
-            Err(error) => {
-                let error: SdkError<ErrorMetadata, HttpResponse> =
-                    error.map_service_error(|error| error.downcast().expect("made below"));
-                Err(port_error(DYNAMODB, what, &error))
+    pub(super) async fn call(&self, what: &str, body: Vec<u8>) -> Result<Bytes, PortError> {
+        let attempt = self.attempt(what, body);
+        let Some(timeout) = self.service.attempt_timeout else {
+            return attempt.await;
+        };
+        tokio::time::timeout(timeout, attempt)
+            .await
+            .unwrap_or_else(|elapsed| Err(failure(what, SdkError::timeout_error(elapsed))))
+    }
+
+    async fn attempt(&self, what: &str, body: Vec<u8>) -> Result<Bytes, PortError> {
+        let request = self.request(what, body).await?;
+        let sent = self.service.connector.call(request).await;
+        let mut response =
+            sent.map_err(|error| failure(what, SdkError::dispatch_failure(error)))?;
+        let body = match ByteStream::new(response.take_body()).collect().await {
+            Ok(body) => body.into_bytes(),
+            Err(error) => return Err(failure(what, SdkError::response_error(error, response))),
+        };
+        if response.status().is_success() {
+            return Ok(body);
+        }
+        let metadata = error_metadata(response.headers().get("x-amzn-errortype"), &body);
+        Err(failure(what, SdkError::service_error(metadata, response)))
+    }
+
+    async fn request(&self, what: &str, body: Vec<u8>) -> Result<HttpRequest, PortError> {
+        let address = match &self.service.address {
+            Ok(address) => address,
+            Err(lack) => {
+                let lack = SdkError::construction_failure(lack.clone());
+                return Err(failure(what, lack));
             }
+        };
+        let credentials = match address.credentials.provide_credentials().await {
+            Ok(credentials) => credentials,
+            Err(error) => {
+                let error = ConnectorError::other(error.into(), None);
+                return Err(failure(what, SdkError::dispatch_failure(error)));
+            }
+        };
+        let post = Post {
+            host: &address.host,
+            path: &address.path,
+            content_type: CONTENT_TYPE,
+            target: &self.target,
+            body: &body,
+        };
+        let signed = address.signer.sign(&credentials, SystemTime::now(), post);
+        let mut request = address.template.try_clone().expect("it has no body");
+        let headers = request.headers_mut();
+        headers.insert("x-amz-target", self.target.clone());
+        headers.insert("x-amz-date", signed.date);
+        headers.insert("authorization", signed.authorization);
+        if let Some(token) = credentials.session_token() {
+            headers.insert("x-amz-security-token", token.to_owned());
+        }
+        *request.body_mut() = SdkBody::from(body);
+        Ok(request)
+    }
+}
+
+impl Service {
+    /// DynamoDB where and for whom `config` says, asked through `connector`.
+    pub(super) fn new(config: &SdkConfig, connector: SharedHttpConnector) -> Service {
+        let timeouts = config.timeout_config();
+        Service {
+            connector,
+            attempt_timeout: timeouts.and_then(|timeouts| timeouts.operation_attempt_timeout()),
+            address: Address::new(config).map_err(|lack| lack.to_string()),
         }
     }
 }
 
-/// Where DynamoDB is, as its client finds it.
-#[derive(Debug)]
-struct Endpoints {
-    resolver: DefaultResolver,
-    params: Result<Params, InvalidParams>,
-}
-
-impl Endpoints {
-    fn new(config: &SdkConfig) -> Endpoints {
+impl Address {
+    /// Where the SDK's rules say.
+    fn new(config: &SdkConfig) -> Result<Address, BoxError> {
         let region = config.region().map(ToString::to_string);
-        Endpoints {
-            resolver: DefaultResolver::new(),
-            params: Params::builder()
-                .set_region(region)
-                .set_use_fips(config.use_fips())
-                .set_use_dual_stack(config.use_dual_stack())
-                .set_endpoint(config.endpoint_url().map(str::to_owned))
-                .build(),
-        }
+        let params = Params::builder()
+            .set_region(region.clone())
+            .set_use_fips(config.use_fips())
+            .set_use_dual_stack(config.use_dual_stack())
+            .set_endpoint(config.endpoint_url().map(str::to_owned))
+            .build()?;
+        let resolver = DefaultResolver::new();
+        let endpoint = resolver.resolve_endpoint(&params);
+        let endpoint = endpoint
+            .now_or_never()
+            .ok_or("no endpoint is known yet")??;
+        let mut template = HttpRequest::empty();
+        template.set_method("POST")?;
+        template.uri_mut().set_endpoint(endpoint.url())?;
+        let uri: Uri = template.uri().parse()?;
+        let host = host(&uri);
+        let headers = template.headers_mut();
+        headers.insert("host", host.clone());
+        headers.insert("content-type", CONTENT_TYPE);
+        headers.insert("user-agent", USER_AGENT);
+        let credentials = config.credentials_provider().ok_or("no credentials")?;
+        Ok(Address {
+            template,
+            host,
+            path: uri.path().to_owned(),
+            credentials,
+            signer: Signer::new("dynamodb", region.ok_or("no region")?),
+        })
     }
 }
 
-impl ResolveEndpoint for Endpoints {
-    fn resolve_endpoint<'a>(&'a self, _: &'a EndpointResolverParams) -> EndpointFuture<'a> {
-        match &self.params {
-            Ok(params) => self.resolver.resolve_endpoint(params),
-            Err(error) => EndpointFuture::ready(Err(error.to_string().into())),
-        }
-    }
+/// What a connection to `uri` is asked for: its authority, without the port that its scheme has anyway.
+fn host(uri: &Uri) -> String {
+    let port = match uri.scheme_str() {
+        Some("https") => ":443",
+        Some(_) | None => ":80",
+    };
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    authority.strip_suffix(port).unwrap_or(authority).to_owned()
+}
+
+fn failure(what: &str, error: SdkError<ErrorMetadata, HttpResponse>) -> PortError {
+    port_error(DYNAMODB, what, &error)
 }
 
 /// A request's body.
@@ -169,46 +218,6 @@ pub(super) fn read<'a, T: Deserialize<'a>>(what: &str, answer: &'a [u8]) -> Resu
     // Checked text by text, it costs more.
     let answer = std::str::from_utf8(answer).map_err(|error| unread(&error))?;
     serde_json::from_str(answer).map_err(|error| unread(&error))
-}
-
-/// Requests of an operation.
-#[derive(Debug)]
-struct Post {
-    /// What is asked for, with the version of the API.
-    target: String,
-}
-
-impl SerializeRequest for Post {
-    fn serialize_input(&self, input: Input, _: &mut ConfigBag) -> Result<HttpRequest, BoxError> {
-        let body: Vec<u8> = input.downcast().map_err(|_| "the input is no body")?;
-        let mut request = HttpRequest::new(SdkBody::from(body));
-        request.set_method("POST")?;
-        let headers = request.headers_mut();
-        headers.insert("content-type", "application/x-amz-json-1.0");
-        headers.insert("user-agent", USER_AGENT);
-        headers.insert("x-amz-target", self.target.clone());
-        Ok(request)
-    }
-}
-
-/// Answers of an operation: their bodies, or a failure's code and words.
-#[derive(Debug)]
-struct Answer;
-
-impl DeserializeResponse for Answer {
-    fn deserialize_nonstreaming_with_config(
-        &self,
-        response: &HttpResponse,
-        _: &ConfigBag,
-    ) -> Result<Output, OrchestratorError<Error>> {
-        let body = response.body().bytes().unwrap_or_default();
-        if response.status().is_success() {
-            return Ok(Output::erase(body.to_vec()));
-        }
-        let header = response.headers().get("x-amzn-errortype");
-        let error = Error::erase(error_metadata(header, body));
-        Err(OrchestratorError::operation(error))
-    }
 }
 
 /// The code and the words of a failure, as far as it has them.
@@ -240,54 +249,69 @@ fn error_metadata(header: Option<&str>, body: &[u8]) -> ErrorMetadata {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_dynamodb::config::Credentials;
     use aws_types::region::Region;
-    use futures::FutureExt;
 
     use super::*;
 
-    fn endpoint(config: aws_types::sdk_config::Builder) -> Result<String, BoxError> {
-        let endpoints = Endpoints::new(&config.build());
-        let params = EndpointResolverParams::new(());
-        let found = endpoints.resolve_endpoint(&params).now_or_never();
-        Ok(found.expect("nothing is waited for")?.url().to_owned())
+    fn address(config: aws_types::sdk_config::Builder) -> Result<Address, BoxError> {
+        let credentials = Credentials::new("id", "secret", None, None, "test");
+        let credentials = SharedCredentialsProvider::new(credentials);
+        Address::new(&config.credentials_provider(credentials).build())
     }
 
     #[test]
     fn dynamodb_is_where_its_client_would_find_it() {
         let of = |region| SdkConfig::builder().region(Region::from_static(region));
         let cases = [
-            (of("eu-west-1"), "https://dynamodb.eu-west-1.amazonaws.com"),
+            (of("eu-west-1"), "https://dynamodb.eu-west-1.amazonaws.com/"),
             (
                 of("cn-north-1"),
-                "https://dynamodb.cn-north-1.amazonaws.com.cn",
+                "https://dynamodb.cn-north-1.amazonaws.com.cn/",
             ),
             (
                 of("us-east-2").use_fips(true),
-                "https://dynamodb-fips.us-east-2.amazonaws.com",
+                "https://dynamodb-fips.us-east-2.amazonaws.com/",
             ),
             (
                 of("eu-west-1").use_dual_stack(true),
-                "https://dynamodb.eu-west-1.api.aws",
+                "https://dynamodb.eu-west-1.api.aws/",
             ),
             (
-                of("eu-west-1").endpoint_url("http://[::1]:1"),
-                "http://[::1]:1",
+                of("eu-west-1").endpoint_url("http://[::1]:1/a"),
+                "http://[::1]:1/a/",
             ),
         ];
         for (config, url) in cases {
-            assert_eq!(endpoint(config).unwrap(), url);
+            assert_eq!(address(config).unwrap().template.uri(), url);
         }
     }
 
     #[test]
-    fn a_region_that_is_missing_or_none_is_said() {
+    fn what_the_environment_lacks_is_said() {
         let of = |region| SdkConfig::builder().region(Region::from_static(region));
         for (config, word) in [
             (SdkConfig::builder(), "Region"),
             (of("no region"), "region"),
         ] {
-            let error = endpoint(config).unwrap_err().to_string();
+            let error = address(config).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
+        }
+        let keyless = of("eu-west-1").build();
+        let error = Address::new(&keyless).unwrap_err().to_string();
+        assert!(error.contains("credentials"), "{error}");
+    }
+
+    #[test]
+    fn a_host_is_named_without_the_port_of_its_scheme() {
+        for (uri, expected) in [
+            ("https://a.b/", "a.b"),
+            ("https://a.b:443/", "a.b"),
+            ("https://a.b:80/", "a.b:80"),
+            ("http://a.b:80/c", "a.b"),
+            ("http://[::1]:4566/", "[::1]:4566"),
+        ] {
+            assert_eq!(host(&Uri::from_static(uri)), expected);
         }
     }
 

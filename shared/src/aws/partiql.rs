@@ -3,9 +3,11 @@
 //! Members run independently and are answered in request order. What no member ever gets back is the item it met: a
 //! duplicate `INSERT` says only that there is one (`ClaimReply::Exists(None)`).
 
+use std::iter::repeat_with;
+
 use serde::Deserialize;
 
-use super::attributes::{Value, push_value};
+use super::attributes::Sent;
 use super::errors::{DYNAMODB, is_item_too_large, meaning, repeated};
 use super::lock_items::{
     BATCH_ID, EXPIRES_AT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, claim_names, claim_values, unstorable,
@@ -62,34 +64,34 @@ impl Statements {
         }
     }
 
-    fn insert<'a>(&'a self, claim: &'a Claim) -> Statement<'a> {
+    fn push_insert(&self, to: &mut Request, claim: &Claim) {
         let has_attributes = usize::from(claim.candidate.attributes.is_some());
         let has_past = usize::from(!claim.past.is_empty());
-        Statement {
-            text: &self.insert[has_attributes][has_past],
-            parameters: claim_values(claim),
-        }
+        let statement = &self.insert[has_attributes][has_past];
+        to.push(statement, |parameters| {
+            claim_values(claim, |value| parameters.push(&value));
+        });
     }
 
-    fn release<'a>(
-        &'a self,
-        id: &'a EventId,
+    fn push_release(
+        &self,
+        to: &mut Request,
+        id: &EventId,
         place: Place,
         expires_at: Option<Timestamp>,
-    ) -> Statement<'a> {
-        let mine = [
-            Value::text(id.as_str()),
-            Value::text(place.shard.to_string()),
-            Value::number(place.seq),
-        ];
-        let expires_at = expires_at.map(|time| Value::number(time.as_secs_ceil()));
-        Statement {
-            text: match expires_at {
-                Some(_) => &self.tombstone,
-                None => &self.delete,
-            },
-            parameters: expires_at.into_iter().chain(mine).collect(),
-        }
+    ) {
+        let statement = match expires_at {
+            Some(_) => &self.tombstone,
+            None => &self.delete,
+        };
+        to.push(statement, |parameters| {
+            if let Some(time) = expires_at {
+                parameters.push(&Sent::Number(time.as_secs_ceil()));
+            }
+            parameters.push(&Sent::Text(id.as_str()));
+            parameters.push(&Sent::Shard(place.shard));
+            parameters.push(&Sent::Number(place.seq.into()));
+        });
     }
 }
 
@@ -97,36 +99,54 @@ fn as_json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// One member of a request.
-struct Statement<'a> {
-    /// As JSON.
-    text: &'a str,
-    parameters: Vec<Value<'a>>,
+/// The body of a request, as far as it is written.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html> (2026-08).
+struct Request {
+    members: usize,
+    body: Vec<u8>,
 }
 
-/// The body of a request.
-/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html> (2026-08).
-fn request(statements: &[Statement<'_>]) -> Vec<u8> {
-    let mut to = Vec::with_capacity(statements.len() * STATEMENT_BYTES);
-    to.extend_from_slice(b"{\"Statements\":[");
-    for (index, statement) in statements.iter().enumerate() {
-        let start: &[u8] = match index {
-            0 => b"{\"Statement\":",
-            _ => b",{\"Statement\":",
-        };
-        to.extend_from_slice(start);
-        to.extend_from_slice(statement.text.as_bytes());
-        to.extend_from_slice(b",\"Parameters\":[");
-        for (index, value) in statement.parameters.iter().enumerate() {
-            if index > 0 {
-                to.push(b',');
-            }
-            push_value(&mut to, value);
-        }
-        to.extend_from_slice(b"]}");
+impl Request {
+    /// With room for so many members.
+    fn new(members: usize) -> Request {
+        let mut body = Vec::with_capacity(members * STATEMENT_BYTES);
+        body.extend_from_slice(b"{\"Statements\":[");
+        Request { members: 0, body }
     }
-    to.extend_from_slice(b"]}");
-    to
+
+    /// Adds a member; `statement` is JSON.
+    fn push(&mut self, statement: &str, write: impl FnOnce(&mut Parameters<'_>)) {
+        let to = &mut self.body;
+        if self.members > 0 {
+            to.push(b',');
+        }
+        to.extend_from_slice(b"{\"Statement\":");
+        to.extend_from_slice(statement.as_bytes());
+        to.extend_from_slice(b",\"Parameters\":[");
+        write(&mut Parameters { to, any: false });
+        self.body.extend_from_slice(b"]}");
+        self.members += 1;
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.body.extend_from_slice(b"]}");
+        self.body
+    }
+}
+
+/// The parameters of a member, as far as they are written.
+struct Parameters<'a> {
+    to: &'a mut Vec<u8>,
+    any: bool,
+}
+
+impl Parameters<'_> {
+    fn push(&mut self, value: &Sent<'_>) {
+        if std::mem::replace(&mut self.any, true) {
+            self.to.push(b',');
+        }
+        value.push_to(self.to);
+    }
 }
 
 /// The body of an answer.
@@ -158,17 +178,16 @@ pub(super) async fn claim(
     claims: &[Claim],
 ) -> Vec<ClaimReply> {
     let mut replies: Vec<Option<ClaimReply>> = Vec::with_capacity(claims.len());
-    let mut requests = Vec::with_capacity(claims.len());
+    let mut request = Request::new(claims.len());
     for (index, claim) in claims.iter().enumerate() {
         let reply = unstorable(claim).or_else(|| met_before(&claims[..index], claim));
         if reply.is_none() {
-            requests.push(statements.insert(claim));
+            statements.push_insert(&mut request, claim);
         }
         replies.push(reply);
     }
-    let mut sent = execute(operation, statements, requests)
+    let mut sent = execute(operation, &statements.table, request)
         .await
-        .into_iter()
         .map(claim_reply);
     replies
         .into_iter()
@@ -197,13 +216,12 @@ pub(super) async fn release(
     items: &[(EventId, Place)],
     expires_at: Option<Timestamp>,
 ) -> Vec<ReleaseReply> {
-    let requests = items
-        .iter()
-        .map(|(id, place)| statements.release(id, *place, expires_at))
-        .collect();
-    execute(operation, statements, requests)
+    let mut request = Request::new(items.len());
+    for (id, place) in items {
+        statements.push_release(&mut request, id, *place, expires_at);
+    }
+    execute(operation, &statements.table, request)
         .await
-        .into_iter()
         .map(release_reply)
         .collect()
 }
@@ -221,35 +239,30 @@ struct Failure {
 /// Sends one request and answers per member, in order.
 async fn execute(
     operation: &Operation,
-    statements: &Statements,
-    requests: Vec<Statement<'_>>,
-) -> Vec<Member> {
-    let count = requests.len();
-    if count == 0 {
-        return Vec::new();
-    }
-    match send(operation, &statements.table, &requests).await {
-        Ok(responses) => {
-            let mut responses = responses.into_iter();
-            (0..count)
-                .map(|_| {
-                    responses.next().map_or_else(
-                        || Err(unanswered()),
-                        |response| member(&statements.table, response),
-                    )
-                })
-                .collect()
-        }
-        Err(error) => (0..count).map(|_| Err(repeated(&error))).collect(),
-    }
+    table: &str,
+    request: Request,
+) -> impl Iterator<Item = Member> {
+    let count = request.members;
+    let (responses, lack) = match count {
+        0 => (Vec::new(), unanswered()),
+        _ => match send(operation, table, request).await {
+            Ok(responses) => (responses, unanswered()),
+            Err(error) => (Vec::new(), error),
+        },
+    };
+    responses
+        .into_iter()
+        .map(|response| member(table, response))
+        .chain(repeat_with(move || Err(repeated(&lack))))
+        .take(count)
 }
 
 async fn send(
     operation: &Operation,
     table: &str,
-    statements: &[Statement<'_>],
+    request: Request,
 ) -> Result<Vec<Response>, PortError> {
-    let answer = operation.call(table, request(statements)).await?;
+    let answer = operation.call(table, request.finish()).await?;
     let answer: Responses = read(table, &answer)?;
     Ok(answer.responses)
 }

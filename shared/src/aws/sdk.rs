@@ -3,11 +3,12 @@ use std::time::Duration;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{
-    BehaviorVersion, Credentials, Region, SharedCredentialsProvider, SharedHttpClient,
-    StalledStreamProtectionConfig,
+    BehaviorVersion, Credentials, Region, SharedCredentialsProvider, StalledStreamProtectionConfig,
 };
+use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::client::http::{SharedHttpConnector, http_client_fn};
 use aws_types::SdkConfig;
 
 use super::dynamodb::DynamoDb;
@@ -27,6 +28,7 @@ pub const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug)]
 pub struct Sdk {
     config: SdkConfig,
+    connector: SharedHttpConnector,
     variable: fn(&str) -> Option<String>,
 }
 
@@ -50,10 +52,13 @@ impl Sdk {
             let token = set("AWS_SESSION_TOKEN");
             Some(Credentials::new(id, key, token, None, "environment"))
         };
+        let connector = connector(connections);
+        let shared = connector.clone();
         let mut config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(set("AWS_REGION").map(Region::new))
-            .http_client(http_client(connections))
+            // It has no time to connect of its own: the attempt timeout ends that, too.
+            .http_client(http_client_fn(move |_, _| shared.clone()))
             .retry_config(RetryConfig::disabled())
             // It watches the throughput of long streams; the attempt timeout ends them all.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
@@ -62,13 +67,15 @@ impl Sdk {
         config.set_credentials_provider(credentials().map(SharedCredentialsProvider::new));
         Sdk {
             config: config.build(),
+            connector,
             variable,
         }
     }
 
     /// DynamoDB.
     pub fn dynamodb(&self, attempt_timeout: Duration) -> DynamoDb {
-        DynamoDb::new(&self.of("DYNAMODB", attempt_timeout))
+        let config = self.of("DYNAMODB", attempt_timeout);
+        DynamoDb::new(&config, self.connector.clone())
     }
 
     /// A client of SQS.
@@ -105,7 +112,6 @@ impl Sdk {
 
     fn of(&self, service: &str, attempt_timeout: Duration) -> SdkConfig {
         let timeouts = TimeoutConfig::builder()
-            .connect_timeout(attempt_timeout)
             .operation_attempt_timeout(attempt_timeout)
             .build();
         let mut config = self.config.to_builder().timeout_config(timeouts);
@@ -123,14 +129,15 @@ fn in_region(region: &str, config: &SdkConfig) -> SdkConfig {
     config.to_builder().region(region).build()
 }
 
-/// One client for both schemes: its connector speaks TLS to `https://` and plain HTTP to `http://`.
+/// One for both schemes: it speaks TLS to `https://` and plain HTTP to `http://`.
 /// Source: `aws-smithy-http-client` 1.5.2, `tls/rustls_provider.rs`, `wrap_connector_with_alpn` (`enforce_http(false)`).
-fn http_client(connections: usize) -> SharedHttpClient {
-    aws_smithy_http_client::Builder::new()
+fn connector(connections: usize) -> SharedHttpConnector {
+    let connector = Connector::builder()
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
         .pool_max_idle_per_host(connections)
         .tls_provider(Provider::Rustls(CryptoMode::Ring))
-        .build_https()
+        .build();
+    SharedHttpConnector::new(connector)
 }
 
 #[cfg(test)]
