@@ -10,7 +10,7 @@ use axum::http::HeaderMap;
 use shared::aws::DynamoLockStore;
 use shared::config::WriteMode;
 use shared::ids::BatchShard;
-use shared::ports::LockStore;
+use shared::ports::{LockStore, PortError};
 use tokio::net::TcpListener;
 
 use crate::dynamo::{BATCH_INDEX, config_of, dynamodb_with};
@@ -108,6 +108,7 @@ async fn what_the_environment_lacks_is_named_by_the_first_call() {
         let dynamodb = dynamodb_with(&config.build());
         let store = DynamoLockStore::new(dynamodb, "locks", BATCH_INDEX, WriteMode::Batch);
         let error = store.read(&[event("e")]).await.unwrap_err();
+        assert!(matches!(error, PortError::Refused { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains("locks") && text.contains(word), "{text}");
     }

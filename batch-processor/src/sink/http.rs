@@ -10,7 +10,7 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use http::Uri;
-use shared::aws::{POOL_IDLE_TIMEOUT, chain};
+use shared::aws::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, chain};
 use tracing::info;
 
 use super::rejects::{RejectStore, keep};
@@ -19,9 +19,6 @@ use super::{
     ANSWER_BYTES_MAX, Compression, Part, Receipt, Rendering, Sink, SinkError, beginning, encoded,
     is_loopback, unwritten,
 };
-
-/// To connect, TLS included; the rest of the time is for the part and its answer.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The headers that a request has anyway, by the sink and by the connection.
 pub(super) const HEADERS: [&str; 11] = [

@@ -54,13 +54,13 @@ pub(super) struct Bytes(Vec<u8>);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Item<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 
-/// A value that is sent: borrowed, or so small that it is copied.
+/// A value that is sent: borrowed, or so small that it is copied; a map has a list of such.
 pub(super) enum Sent<'a> {
     Text(&'a str),
     Shard(BatchShard),
     Number(u64),
     Bytes(&'a [u8]),
-    Map(Item<'a>),
+    Map(Vec<(&'a str, Sent<'a>)>),
 }
 
 /// What an item says of a body.
@@ -145,11 +145,17 @@ impl Sent<'_> {
                 to.extend_from_slice(b"\"}");
             }
             Sent::Bytes(bytes) => push_plain(to, "B", Base64Display::new(bytes, &STANDARD)),
-            Sent::Map(item) => {
-                to.extend_from_slice(b"{\"M\":");
-                // Text keys and plain data: nothing of it can fail.
-                serde_json::to_writer(&mut *to, item).expect("an item is JSON");
-                to.push(b'}');
+            Sent::Map(fields) => {
+                to.extend_from_slice(b"{\"M\":{");
+                for (index, (name, value)) in fields.iter().enumerate() {
+                    if index > 0 {
+                        to.push(b',');
+                    }
+                    push_text(to, name);
+                    to.push(b':');
+                    value.push_to(to);
+                }
+                to.extend_from_slice(b"}}");
             }
         }
     }
@@ -184,7 +190,12 @@ impl From<Sent<'_>> for AttributeValue {
             Sent::Shard(shard) => s(shard.to_string()),
             Sent::Number(number) => n(number),
             Sent::Bytes(bytes) => b(bytes),
-            Sent::Map(item) => Value::M(item).into(),
+            Sent::Map(fields) => AttributeValue::M(
+                fields
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), value.into()))
+                    .collect(),
+            ),
         }
     }
 }
@@ -220,32 +231,6 @@ impl From<SdkItem> for Item<'static> {
     }
 }
 
-impl From<Value<'_>> for AttributeValue {
-    fn from(value: Value<'_>) -> AttributeValue {
-        match value {
-            Value::S(text) => AttributeValue::S(text.into_owned()),
-            Value::N(number) => AttributeValue::N(number.into_owned()),
-            Value::B(Bytes(bytes)) => AttributeValue::B(Blob::new(bytes)),
-            Value::Bs(all) => AttributeValue::Bs(
-                all.into_iter()
-                    .map(|Bytes(bytes)| Blob::new(bytes))
-                    .collect(),
-            ),
-            Value::M(Item(attributes)) => AttributeValue::M(
-                attributes
-                    .into_iter()
-                    .map(|(name, value)| (name.into_owned(), value.into()))
-                    .collect(),
-            ),
-            Value::L(values) => AttributeValue::L(values.into_iter().map(Into::into).collect()),
-            Value::Ss(texts) => AttributeValue::Ss(texts),
-            Value::Ns(numbers) => AttributeValue::Ns(numbers),
-            Value::Bool(truth) => AttributeValue::Bool(truth),
-            Value::Null(null) => AttributeValue::Null(null),
-        }
-    }
-}
-
 impl<'a> Value<'a> {
     /// A text.
     pub(super) fn text(text: impl Into<Cow<'a, str>>) -> Value<'a> {
@@ -255,11 +240,6 @@ impl<'a> Value<'a> {
     /// A number.
     pub(super) fn number(number: impl Display) -> Value<'a> {
         Value::N(number.to_string().into())
-    }
-
-    /// A point in time, as epoch milliseconds.
-    pub(super) fn ms(time: Timestamp) -> Value<'a> {
-        Value::number(time.as_ms())
     }
 }
 

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use super::attributes::{Item, SdkItem, ttl};
 use super::batch_items::{read_record, record_item};
 use super::lock_items::{
-    EXPIRES_AT, OF_LIVE_CLAIMS, claim_item, index_key, read_event, read_index_entry, read_lock_item,
+    EXPIRES_AT, OF_LIVE_CLAIMS, claim_item, claim_names, claim_values, index_key, read_event,
+    read_index_entry, read_lock_item,
 };
 use crate::ids::{BatchId, BodyHash, Seat, Seq};
 use crate::ports::{IndexEntry, StoredEvent};
@@ -199,6 +200,21 @@ proptest! {
             let json = serde_json::to_string(&item).unwrap();
             prop_assert_eq!(serde_json::from_str::<Item<'_>>(&json).unwrap(), item);
         }
+    }
+
+    #[test]
+    fn a_claim_says_as_parameters_what_it_says_as_an_item(claim in claims()) {
+        let mut names = claim_names(claim.candidate.attributes.is_some(), !claim.past.is_empty());
+        let mut written = serde_json::Map::new();
+        claim_values(&claim, |value| {
+            let mut json = Vec::new();
+            value.push_to(&mut json);
+            let name = names.next().unwrap().to_owned();
+            written.insert(name, serde_json::from_slice(&json).unwrap());
+        });
+        prop_assert_eq!(names.next(), None);
+        let item = serde_json::to_value(Item::from(claim_item(&claim))).unwrap();
+        prop_assert_eq!(serde_json::Value::from(written), item);
     }
 
     #[test]

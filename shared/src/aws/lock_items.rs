@@ -72,7 +72,7 @@ pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
 ];
 
 /// Hands out the values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`] and
-/// [`PAST_DELIVERIES`] where it has them. One by one, and not as an iterator: that would keep them all to hand out each.
+/// [`PAST_DELIVERIES`] where it has them. An iterator would hold all of them at once, which costs more than writing them.
 pub(super) fn claim_values<'a>(claim: &'a Claim, mut take: impl FnMut(Sent<'a>)) {
     let candidate = &claim.candidate;
     take(Sent::Text(candidate.event_id.as_str()));
@@ -81,7 +81,7 @@ pub(super) fn claim_values<'a>(claim: &'a Claim, mut take: impl FnMut(Sent<'a>))
     take(Sent::Shard(claim.seat.shard()));
     take(Sent::Number(claim.seat.seq.into()));
     match (&claim.overflow, &candidate.compressed) {
-        (Some(overflow), _) => take(Sent::Map(overflow_item(overflow))),
+        (Some(overflow), _) => take(overflow_value(overflow)),
         (None, Some(bytes)) => take(Sent::Bytes(bytes)),
         (None, None) => take(Sent::Text(&candidate.body)),
     }
@@ -91,7 +91,7 @@ pub(super) fn claim_values<'a>(claim: &'a Claim, mut take: impl FnMut(Sent<'a>))
         take(Sent::Text(attributes));
     }
     if !claim.past.is_empty() {
-        take(Sent::Map(past_item(&claim.past)));
+        take(past_value(&claim.past));
     }
 }
 
@@ -117,20 +117,20 @@ pub(super) fn claim_item(claim: &Claim) -> SdkItem {
     item
 }
 
-fn overflow_item(overflow: &Overflow) -> Item<'_> {
-    [
-        (BUCKET.into(), Value::text(&*overflow.bucket)),
-        (KEY.into(), Value::text(&overflow.key)),
-        (BYTES.into(), Value::number(overflow.bytes)),
-    ]
-    .into_iter()
-    .collect()
+fn overflow_value(overflow: &Overflow) -> Sent<'_> {
+    Sent::Map(vec![
+        (BUCKET, Sent::Text(&overflow.bucket)),
+        (KEY, Sent::Text(&overflow.key)),
+        (BYTES, Sent::Number(overflow.bytes)),
+    ])
 }
 
-fn past_item(past: &PastDeliveries) -> Item<'_> {
-    past.iter()
-        .map(|(id, until)| (id.as_str().into(), Value::ms(*until)))
-        .collect()
+fn past_value(past: &PastDeliveries) -> Sent<'_> {
+    Sent::Map(
+        past.iter()
+            .map(|(id, until)| (id.as_str(), Sent::Number(until.as_ms())))
+            .collect(),
+    )
 }
 
 /// The answer for a claim that no table takes, so that it is not sent: one such member may get a whole request

@@ -42,7 +42,7 @@ pub use logs::init_logs;
 pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
 #[cfg(feature = "s3")]
 pub use s3_overflow_store::S3OverflowStore as AwsOverflowStore;
-pub use sdk::{POOL_IDLE_TIMEOUT, Sdk};
+pub use sdk::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, Sdk};
 pub use sqs_batch_queue::SqsBatchQueue;
 pub use sqs_quarantine::SqsQuarantine;
 pub use sqs_source_queues::SqsSourceQueues;

@@ -4,9 +4,10 @@
 //! The SDK's client of DynamoDB keeps an item as a map of owned names to owned values, in both directions; at 25 or 100 items a
 //! request that was a third of what a message cost. Here an item's texts are borrowed from the candidate or from the answer.
 //!
-//! And for each call it puts together layers of configuration, finds out anew where the service is and how to sign, and asks
-//! interceptors at each step: that was as much again. What it would do beside that, a call here does without: it does not mind
-//! a clock that is minutes off (those of Lambda are not), and does not close a connection on which a 5xx came.
+//! And for each call it puts together layers of configuration, looks up where the service is, derives the key to sign with, and
+//! asks interceptors at each step: that was as much again. What it would do beside that is not done here: a clock that is
+//! minutes off is not corrected for (those of Lambda are not), a connection on which a 5xx came is not closed, and what an endpoint's
+//! rules say about signing is not read (they say something only for the region `local`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -130,12 +131,19 @@ impl Operation {
         };
         let signed = address.signer.sign(&credentials, SystemTime::now(), post);
         let mut request = address.template.try_clone().expect("it has no body");
-        let headers = request.headers_mut();
-        headers.insert("x-amz-target", self.target.clone());
-        headers.insert("x-amz-date", signed.date);
-        headers.insert("authorization", signed.authorization);
-        if let Some(token) = credentials.session_token() {
-            headers.insert("x-amz-security-token", token.to_owned());
+        let token = credentials.session_token().map(str::to_owned);
+        let headers = [
+            ("x-amz-target", Some(self.target.clone())),
+            ("x-amz-date", Some(signed.date)),
+            ("authorization", Some(signed.authorization)),
+            ("x-amz-security-token", token),
+        ];
+        for (name, value) in headers {
+            let Some(value) = value else { continue };
+            // Credentials may be anything.
+            if let Err(error) = request.headers_mut().try_insert(name, value) {
+                return Err(failure(what, SdkError::construction_failure(error)));
+            }
         }
         *request.body_mut() = SdkBody::from(body);
         Ok(request)

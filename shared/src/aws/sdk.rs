@@ -8,7 +8,9 @@ use aws_sdk_dynamodb::config::{
 use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use aws_smithy_runtime_api::client::http::{SharedHttpConnector, http_client_fn};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnectorSettings, SharedHttpConnector, http_client_fn,
+};
 use aws_types::SdkConfig;
 
 use super::dynamodb::DynamoDb;
@@ -16,6 +18,10 @@ use super::dynamodb::DynamoDb;
 /// How long an idle connection is kept. An execution environment is frozen between invocations while the other side
 /// goes on; a connection that is older than this is probably gone, and using it would cost a whole attempt.
 pub const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long connecting may take, TLS included, where no attempt waits for it: a connection that comes too late for the call
+/// that asked for it is kept for the next.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What all SDK clients of one Lambda process have in common: region, credentials, and the pool of connections.
 ///
@@ -45,7 +51,10 @@ impl Sdk {
     }
 
     fn read(variable: fn(&str) -> Option<String>, connections: usize) -> Sdk {
-        let set = |name| variable(name).filter(|value| !value.trim().is_empty());
+        let set = |name| {
+            let value = variable(name)?.trim().to_owned();
+            (!value.is_empty()).then_some(value)
+        };
         let on = |name| variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let credentials = || {
             let (id, key) = (set("AWS_ACCESS_KEY_ID")?, set("AWS_SECRET_ACCESS_KEY")?);
@@ -57,7 +66,6 @@ impl Sdk {
         let mut config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(set("AWS_REGION").map(Region::new))
-            // It has no time to connect of its own: the attempt timeout ends that, too.
             .http_client(http_client_fn(move |_, _| shared.clone()))
             .retry_config(RetryConfig::disabled())
             // It watches the throughput of long streams; the attempt timeout ends them all.
@@ -132,7 +140,11 @@ fn in_region(region: &str, config: &SdkConfig) -> SdkConfig {
 /// One for both schemes: it speaks TLS to `https://` and plain HTTP to `http://`.
 /// Source: `aws-smithy-http-client` 1.5.2, `tls/rustls_provider.rs`, `wrap_connector_with_alpn` (`enforce_http(false)`).
 fn connector(connections: usize) -> SharedHttpConnector {
+    let settings = HttpConnectorSettings::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .build();
     let connector = Connector::builder()
+        .connector_settings(settings)
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
         .pool_max_idle_per_host(connections)
         .tls_provider(Provider::Rustls(CryptoMode::Ring))
@@ -142,6 +154,8 @@ fn connector(connections: usize) -> SharedHttpConnector {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_dynamodb::config::ProvideCredentials as _;
+
     use super::*;
 
     const ATTEMPT: Duration = Duration::from_secs(3);
@@ -187,6 +201,24 @@ mod tests {
         let regions = [lambda.config().region(), states.config().region()];
         let regions = regions.map(|region| region.unwrap().to_string());
         assert_eq!(regions, ["us-east-1", "us-west-2"]);
+    }
+
+    #[tokio::test]
+    async fn white_space_around_credentials_is_none_of_theirs() {
+        let sdk = Sdk::read(
+            |name| match name {
+                "AWS_ACCESS_KEY_ID" => Some("id\n".to_owned()),
+                "AWS_SECRET_ACCESS_KEY" => Some(" secret".to_owned()),
+                "AWS_SESSION_TOKEN" => Some("token \r\n".to_owned()),
+                _ => None,
+            },
+            1,
+        );
+        let provider = sdk.of("SQS", ATTEMPT).credentials_provider().unwrap();
+        let read = provider.provide_credentials().await.unwrap();
+        assert_eq!(read.access_key_id(), "id");
+        assert_eq!(read.secret_access_key(), "secret");
+        assert_eq!(read.session_token(), Some("token"));
     }
 
     #[test]

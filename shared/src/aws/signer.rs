@@ -31,6 +31,8 @@ struct Key {
 }
 
 /// What is signed: `POST`s of `body` to `path` of `host`, with the headers of a call of an AWS JSON service.
+///
+/// The path is signed as it is: `/`, or names of letters, digits, `-`, `.`, `_` and `~` after slashes.
 #[derive(Clone, Copy)]
 pub(super) struct Post<'a> {
     pub(super) host: &'a str,
