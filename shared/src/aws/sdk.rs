@@ -19,8 +19,8 @@ use super::dynamodb::DynamoDb;
 /// goes on; a connection that is older than this is probably gone, and using it would cost a whole attempt.
 pub const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long connecting may take, TLS included, where no attempt waits for it: a connection that comes too late for the call
-/// that asked for it is kept for the next.
+/// How long connecting may take, TLS included. An attempt may have less time than that; a connection it no longer needs is
+/// made nevertheless, for the next.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What all SDK clients of one Lambda process have in common: region, credentials, and the pool of connections.
