@@ -151,6 +151,9 @@ class Resolver:
                 return str(left) == str(right)
             if key == "Fn::Not":
                 return not self.value(argument[0])
+            if key == "Fn::Contains":
+                texts, one = (self.value(each) for each in argument)
+                return str(one) in [str(each) for each in texts]
             if key in ("Fn::And", "Fn::Or"):
                 return (all if key == "Fn::And" else any)(self.value(each) for each in argument)
             if key == "Fn::FindInMap":
@@ -160,6 +163,16 @@ class Resolver:
                 raise ValueError(f"{key} is not known here")
         values = {key: self.value(each) for key, each in node.items()}
         return {key: each for key, each in values.items() if each is not NO_VALUE}
+
+    def refusals(self):
+        """What CloudFormation would say of parameters that it takes one by one, but not together."""
+        return [
+            assertion["AssertDescription"]
+            for rule in self.template.get("Rules", {}).values()
+            if self.value(rule.get("RuleCondition", {"Fn::Equals": ["", ""]}))
+            for assertion in rule["Assertions"]
+            if not self.value(assertion["Assert"])
+        ]
 
     def resources(self):
         """Every resource that is created, worked out."""
@@ -194,6 +207,10 @@ def worlds(template):
     for name in ("Architecture", "InputScaling", "OnDuplicate", "WriteMode", "SealWhenDrained", "Tracing", "SinkFormat", "SinkHeader", "SinkCompression", "SweepMinutes"):
         sets += [{name: each} for each in allowed(name)]
     sets += [{"Sink": each} for each in SINKS.values()]
+    sets += [{"Sink": each} for each in QUALIFIED.values()]
+    sets += [{"Sink": each} for each in ("s3://bucket", "s3://bucket/1/2/3/4/5/6")]
+    sets += [{"SinkColumns": each, "SinkFormat": "csv"} for each in COLUMNS.values()]
+    sets += [{"MaxReceiveCount": each, "OnDuplicate": how} for each in ("5", "1000") for how in allowed("OnDuplicate")]
     sets += [{"Sink": SINKS["https"], "SinkRejects": each} for each in (REJECTS, "file:///mnt/rejects")]
     sets += [{"Sink": SINKS["https"]} | each for each in SECRETS.values()]
     sets += [{"Sink": SINKS[each], "SinkPayloads": PAYLOADS} for each in CALLED]
@@ -224,6 +241,12 @@ SECRETS = {
         "SecretsLayerArn": LAYER,
     },
 }
+# What SinkColumns may be.
+COLUMNS = {
+    "inline": '[{"name":"id","json":"id"}]',
+    "file": "file:///var/task/columns.json",
+    "s3": "s3://columns/legacy/orders.json",
+}
 # Sinks that are called, with what a call can carry.
 CALLED = ("states", "lambda")
 SINKS = {
@@ -235,3 +258,11 @@ SINKS = {
     "states": "arn:aws:states:eu-west-1:123456789012:stateMachine:legacy",
     "lambda": "arn:aws:lambda:eu-west-1:123456789012:function:legacy",
 }
+# The same with an alias; a version is a number there.
+QUALIFIED = {service: f"{SINKS[service]}:PROD" for service in CALLED}
+
+
+def scheme_of(sink):
+    """What SINKS calls a sink of this kind."""
+    scheme, *fields = sink.split(":")
+    return fields[1] if scheme == "arn" else scheme

@@ -71,7 +71,7 @@ def check_all(text, source=None):
 def patterns():
     """What parameters must allow, and what not: of those that are granted, nothing that IAM would take for a wildcard or a
     variable, which would widen the grant."""
-    sinks = list(cfn.SINKS.values())
+    sinks = [*cfn.SINKS.values(), *cfn.QUALIFIED.values(), cfn.SINKS["states"] + ":3"]
     granted = [uri for uri in sinks if not uri.startswith(("file", "http", "postgres"))]
     secrets = [each["SinkSecretArn"] for each in cfn.SECRETS.values()]
 
@@ -81,6 +81,7 @@ def patterns():
     return {
         # A password in the URL would be seen by all who may read the stack.
         "Sink": (sinks, ["", "ftp://x", "*", "postgres://user:word@host/database", *widened(granted), *(uri + "/" for uri in granted)]),
+        "SinkColumns": (["", *cfn.COLUMNS.values()], ["columns.json", "s3://columns", "https://x", "file:columns.json", *widened([cfn.COLUMNS["s3"]])]),
         "SinkRejects": (["", cfn.REJECTS, "file:///mnt/rejects"], ["*", "log:", *widened([cfn.REJECTS])]),
         "SinkPayloads": (["", cfn.PAYLOADS], ["*", "log:", "file:///mnt/payloads", *widened([cfn.PAYLOADS])]),
         "SinkSecret": (["", *(each["SinkSecret"] for each in cfn.SECRETS.values()), f"secretsmanager:{secrets[0]}"], ["hunter2", "ssm:"]),

@@ -20,18 +20,24 @@ TRACE = {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
 # <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html>.
 KEY = {"kms:Decrypt", "kms:Encrypt", "kms:DescribeKey", "kms:GenerateDataKey*", "kms:ReEncrypt*"}
 
+# How Lambda reports with the function's role what failed of its asynchronous calls, which are the sweeps.
+# Source: <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html>.
+DESTINATION = ("sqs:SendMessage", "SweepDeadLetterQueue")
+# Without it, S3 says of a missing object that it is forbidden. Needed wherever objects are read that may be missing.
+# Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html>.
+MISS = "s3:ListBucket"
+# Of a bucket, not of its objects.
+OF_BUCKETS = {MISS, "s3:GetLifecycleConfiguration"}
+
 # Reached only with DEDUP_WINDOW=0, which the template's MinValue rules out.
 WITHOUT_DEDUP_WINDOW = {"dynamodb:DeleteItem", "dynamodb:PartiQLDelete"}
 
 # Called only with SEAL_WHEN_DRAINED=on. The figures of the queue are what its mapping asks for too.
 WHEN_DRAINED = {"sqs:GetQueueUrl"}
 
-# What each sink acts on, in terms of `SINK`.
-SINK_RESOURCE = {
-    "s3": "arn:aws:s3:::bucket/some/prefix/*",
-    "states": cfn.SINKS["states"],
-    "lambda": cfn.SINKS["lambda"],
-}
+# The file that reads `SINK_COLUMNS` from S3, where it names no sink, and what it may call.
+COLUMNS_FILES = ("columns", "columns_source")
+COLUMNS_ACTION = "s3:GetObject"
 # The sink's file, where it is not called as its scheme.
 SINK_FILE = {"https": "http"}
 # Files that write objects for sinks, with the parameter that says where and what it says in the worlds.
@@ -51,6 +57,26 @@ def granted(role):
     }
 
 
+def sink_resource(sink):
+    """What is acted on in the place of a sink, in terms of `SINK`."""
+    scheme = cfn.scheme_of(sink)
+    if scheme == "s3":
+        return f"arn:aws:s3:::{sink.removeprefix('s3://')}/*"
+    if scheme == "states":
+        # Of a version or an alias, IAM sees the state machine.
+        # Source: <https://docs.aws.amazon.com/step-functions/latest/dg/auth-version-alias.html>.
+        return ":".join(sink.split(":")[:7])
+    return sink
+
+
+def in_place(actions, resource):
+    """(action, resource) of what is called in a place. Who reads objects of a bucket must be able to miss one."""
+    found = {(action, resource) for action in actions}
+    if "s3:GetObject" in actions:
+        found.add((MISS, resource.split("/")[0]))
+    return found
+
+
 def sinks(source):
     """Scheme to the actions its sink calls."""
     calls = rust.sink_actions(source)
@@ -59,7 +85,9 @@ def sinks(source):
 
 def strays(source, sink):
     """Files of sinks that call what is neither a sink's nor a store's."""
-    return sorted(set(rust.sink_actions(source)) - {SINK_FILE.get(scheme, scheme) for scheme in sink} - set(STORES))
+    known = {SINK_FILE.get(scheme, scheme) for scheme in sink} | set(STORES)
+    calls = rust.sink_actions(source)
+    return sorted(file for file in set(calls) - known if not (file in COLUMNS_FILES and calls[file] == {COLUMNS_ACTION}))
 
 
 def needed(source, function, world, sink):
@@ -69,11 +97,11 @@ def needed(source, function, world, sink):
     if int(world.spec("DedupWindow").get("MinValue", 0)) > 0:
         need = {each for each in need if each[0] not in WITHOUT_DEDUP_WINDOW}
     bucket = world.parameter("OverflowBucket")
-    need = {
-        (action, f"arn:aws:s3:::{bucket}/*" if resource == "OverflowBucket" else resource)
-        for action, resource in need
-        if resource != "OverflowBucket" or bucket
-    }
+    bodies = {action for action, resource in need if resource == "OverflowBucket"}
+    need = {each for each in need if each[1] != "OverflowBucket"}
+    if bucket:
+        need |= in_place(bodies - OF_BUCKETS, f"arn:aws:s3:::{bucket}/*")
+        need |= {(action, f"arn:aws:s3:::{bucket}") for action in bodies & OF_BUCKETS}
     if world.parameter("SealWhenDrained") == "off":
         need = {each for each in need if each[0] not in WHEN_DRAINED}
     for _, name, queue in world.mappings():
@@ -86,13 +114,17 @@ def needed(source, function, world, sink):
     if key:
         need |= {(action, key) for action in KEY}
     if function == "BatchProcessor":
-        scheme = next((name for name, uri in cfn.SINKS.items() if uri == world.parameter("Sink")))
-        need |= {(action, SINK_RESOURCE[scheme]) for action in sink[scheme]}
+        need.add(DESTINATION)
+        scheme = cfn.scheme_of(world.parameter("Sink"))
+        need |= in_place(sink[scheme], sink_resource(world.parameter("Sink")))
         for file, (name, uri) in STORES.items():
             # Payloads are of what is called alone.
             if world.parameter(name) == uri and (file == "rejects" or scheme in cfn.CALLED):
                 place = uri.removeprefix("s3://")
-                need |= {(action, f"arn:aws:s3:::{place}/*") for action in rust.sink_actions(source).get(file, set())}
+                need |= in_place(rust.sink_actions(source).get(file, set()), f"arn:aws:s3:::{place}/*")
+        columns = world.parameter("SinkColumns")
+        if columns.startswith("s3://"):
+            need.add((COLUMNS_ACTION, f"arn:aws:s3:::{columns.removeprefix('s3://')}"))
         secret = world.parameter("SinkSecret").split(":")[0]
         if secret:
             need.add((rust.secret_actions(source)[secret], cfn.SECRETS[secret]["SinkSecretArn"]))

@@ -77,8 +77,52 @@ def one_way_of_scaling(world):
     pollers = world.mapping_of("Aggregator").get("ProvisionedPollerConfig")
     if (world.parameter("InputScaling") == "provisioned") != (pollers is not None):
         yield "InputScaling does not decide"
-    if pollers and world.extremes("PollersMin")[1] > world.extremes("PollersMax")[0]:
-        yield "PollersMin may be above PollersMax"
+
+
+@rule
+def pollers_fit_each_other(world):
+    """Any concurrency can be chosen from 2 pollers on; more at least than at most is refused, and nothing else is."""
+    if world.chosen:
+        return
+    least, most = world.spec("PollersMin")["AllowedValues"], world.extremes("PollersMax")
+    wrong = []
+    for low in least:
+        # Beyond the largest choice there is nothing left to refuse.
+        for high in {*range(most[0], max(least) + 2), most[1]}:
+            resolver = cfn.Resolver(world.template, {"PollersMin": low, "PollersMax": high})
+            if bool(resolver.refusals()) != (low > high):
+                wrong.append(f"PollersMin {low} with PollersMax {high} is {'refused' if low <= high else 'taken'}")
+    if wrong:
+        yield f"{wrong[0]} ({len(wrong)} such pairs)"
+
+
+@rule
+def bounds_are_those_of_aws(world):
+    """What AWS refuses is refused before anything is created."""
+    # Sources: <https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-lambda-eventsourcemapping-provisionedpollerconfig.html>,
+    # <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html>.
+    for name, (least, most) in {"PollersMin": (2, 200), "PollersMax": (2, 2000), "AggregatorConcurrency": (2, 1000), "BatchProcessorConcurrency": (2, 1000)}.items():
+        bounds = world.extremes(name)
+        if bounds[0] != least or bounds[1] > most:
+            yield f"{name}: {bounds[0]} to {bounds[1]}, AWS takes {least} to {most}"
+    # What a new table takes cannot be lowered.
+    # Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput.html>.
+    for value, taken in {"0": True, "1": False, "3999": False, "4000": True, "39999": True, "40000": True, "-4000": False, "": False}.items():
+        if accepts(world.spec("LockTableWarmWrites"), value) != taken:
+            yield f"LockTableWarmWrites: {value!r} is {'refused' if taken else 'taken'}"
+    if int(world.spec("LockTableWarmReads").get("MinValue", 0)) < 12000:
+        yield "LockTableWarmReads: less than what a new table takes"
+
+
+def accepts(spec, value):
+    """Whether CloudFormation takes a value for a parameter."""
+    if "AllowedValues" in spec:
+        return value in [str(each) for each in spec["AllowedValues"]]
+    if spec["Type"] == "Number":
+        if not re.fullmatch(r"-?[0-9]+", value):
+            return False
+        return int(spec.get("MinValue", value)) <= int(value) <= int(spec.get("MaxValue", value))
+    return len(value) <= int(spec.get("MaxLength", len(value))) and bool(re.fullmatch(spec.get("AllowedPattern", "[\\s\\S]*"), value))
 
 
 @rule
@@ -138,10 +182,17 @@ def dedup_window_outlives_visibility(world):
 
 @rule
 def deadline_margin_fits(world):
-    """An invocation must have time before its margin begins."""
-    margin = world.extremes("DeadlineMarginMs")[1]
+    """An invocation must have time before its margin begins, and the margin be enough for what it is left for."""
+    least, margin = world.extremes("DeadlineMarginMs")
+    # Two calls of 1.5 s hardly fit; one does.
+    if least < 2000:
+        yield f"DeadlineMarginMs may be {least}"
     if margin >= 1000 * world.extremes("AggregatorTimeout")[0]:
         yield f"DeadlineMarginMs may be {margin} and leave an aggregator no time"
+
+
+# A fault that lasts so long sets nothing aside.
+FAULT_SECS = 2 * 3600
 
 
 @rule
@@ -149,14 +200,23 @@ def receives_fit_the_duplicate_rule(world):
     """Dropped duplicates: a message comes back only on failure. Requeued ones come back until the first is delivered."""
     redrive = {queue: world.properties(queue).get("RedrivePolicy", {}) for queue in ("InputQueue", "BatchQueue")}
     receives = {queue: int(each.get("maxReceiveCount", 0)) for queue, each in redrive.items()}
-    if not 5 <= receives["BatchQueue"] <= 20:
-        yield f"tickets are given up after {receives['BatchQueue']} receives"
-    if world.parameter("OnDuplicate") == "drop" and not 5 <= receives["InputQueue"] <= 20:
+    visibility = int(world.properties("InputQueue").get("VisibilityTimeout", 30))
+    requeues = world.parameter("OnDuplicate") == "requeue"
+    chosen = int(world.parameter("MaxReceiveCount"))
+    if receives["BatchQueue"] != chosen:
+        yield f"tickets are given up after {receives['BatchQueue']} receives, not {chosen}"
+    if receives["InputQueue"] != (1000 if requeues else chosen):
         yield f"messages are given up after {receives['InputQueue']} receives"
-    if world.parameter("OnDuplicate") == "requeue":
-        waits = receives["InputQueue"] * int(world.properties("InputQueue").get("VisibilityTimeout", 30))
-        if waits < 24 * 3600 or receives["InputQueue"] > 1000:
-            yield f"a duplicate is given up after {waits} s and {receives['InputQueue']} receives"
+    if world.extremes("MaxReceiveCount") != (5, 1000):
+        yield "MaxReceiveCount: AWS advises 5 at least with Lambda, and SQS takes 1,000 at most"
+    if requeues and receives["InputQueue"] * visibility < 24 * 3600:
+        yield f"a duplicate is given up after {receives['InputQueue'] * visibility} s"
+    # With an AggregatorTimeout of 15 s more is needed, as README.md says.
+    default = "MaxReceiveCount" not in world.chosen and int(world.parameter("AggregatorTimeout")) >= 30
+    for queue in ("InputQueue", "BatchQueue"):
+        lasts = receives[queue] * int(world.properties(queue).get("VisibilityTimeout", 30))
+        if default and lasts < FAULT_SECS:
+            yield f"{queue}: a fault of {FAULT_SECS} s moves what waits to the dead letters, after {lasts} s"
 
 
 @rule
@@ -190,7 +250,11 @@ def encrypted(world):
     key = world.parameter("KmsKeyArn")
     for name, queue in world.kind("AWS::SQS::Queue").items():
         managed = str(queue.get("SqsManagedSseEnabled", "")).lower() == "true"
-        if (queue.get("KmsMasterKeyId") != key) if key else not managed:
+        # EventBridge writes into this one, which a key of yours would have to admit; no event of yours comes there.
+        if name == "SweepDeadLetterQueue":
+            if not managed or "KmsMasterKeyId" in queue:
+                yield f"{name}: not encrypted by SQS"
+        elif (queue.get("KmsMasterKeyId") != key) if key else not managed:
             yield f"{name}: not encrypted as KmsKeyArn says"
     for name, table in world.kind("AWS::DynamoDB::Table").items():
         if table.get("SSESpecification", {}).get("KMSMasterKeyId", "") != key:
@@ -198,8 +262,22 @@ def encrypted(world):
 
 
 TABLES = {
-    "LockTable": ({"messageId": "S", "batchId": "S", "seq": "N"}, ["messageId"], "batchId-index", ["batchId", "seq"], "KEYS_ONLY"),
-    "BatchTable": ({"batchId": "S", "status": "S", "dueAt": "N"}, ["batchId"], "status-index", ["status", "dueAt"], "ALL"),
+    "LockTable": (
+        {"messageId": "S", "batchId": "S", "seq": "N"},
+        ["messageId"],
+        "batchId-index",
+        ["batchId", "seq"],
+        {"ProjectionType": "KEYS_ONLY"},
+    ),
+    # The status alone would be one key for all open batches; and of what is projected, every change is a write of the index.
+    # Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/gsi-throttling.html>.
+    "BatchTable": (
+        {"batchId": "S", "statusShard": "S", "dueAt": "N"},
+        ["batchId"],
+        "status-index",
+        ["statusShard", "dueAt"],
+        {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["source"]},
+    ),
 }
 
 
@@ -218,8 +296,21 @@ def tables_as_designed(world):
             continue
         if [(each["AttributeName"], each["KeyType"]) for each in indexes[0]["KeySchema"]] != list(zip(index_keys, ["HASH", "RANGE"])):
             yield f"{name}: keys of {index}"
-        if indexes[0]["Projection"] != {"ProjectionType": projection}:
+        if indexes[0]["Projection"] != projection:
             yield f"{name}: projection of {index}"
+
+
+@rule
+def keys_are_written(world):
+    """Every attribute of a key, and what an index carries, is one that the adapters name."""
+    written = set()
+    for path in SOURCE.files("shared/src/aws"):
+        written |= set(re.findall(r"\b\w+\b", SOURCE.read(path)))
+    for name, table in world.kind("AWS::DynamoDB::Table").items():
+        carried = [each for index in table["GlobalSecondaryIndexes"] for each in index["Projection"].get("NonKeyAttributes", [])]
+        for attribute in [each["AttributeName"] for each in table["AttributeDefinitions"]] + carried:
+            if attribute not in written:
+                yield f"{name}: no adapter writes {attribute}"
 
 
 @rule
@@ -286,8 +377,113 @@ def functions_as_designed(world):
         # One that is reserved too low throttles the mapping, and throttled messages come nearer to the dead letters.
         if "ReservedConcurrentExecutions" in function:
             yield f"{name}: reserves concurrency"
-    if (world.spec("Architecture")["Default"], str(world.spec("MemorySize")["Default"])) != ("arm64", "1769"):
+    if (world.spec("Architecture")["Default"], str(world.spec("MemorySize")["Default"])) != ("x86_64", "1769"):
+        # What is built and tested; the other one is a choice, with a package of its own.
         yield "defaults of Architecture and MemorySize"
+    if sorted(world.spec("Architecture")["AllowedValues"]) != ["arm64", "x86_64"]:
+        yield "Architecture: not every one that Lambda has"
+
+
+# Lambda measures the variables of a function together, as JSON.
+# Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>; that it is JSON is what its refusal shows.
+VARIABLES_BYTES_MAX = 4096
+# Names that CloudFormation makes end where the service's do; a queue's URL has a region and an account besides.
+# Sources: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Limits.html>,
+# <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>.
+GENERATED = {
+    "AWS::DynamoDB::Table": "t" * 255,
+    "AWS::SQS::Queue": f"https://sqs.ap-southeast-1.amazonaws.com.cn/123456789012/{'q' * 80}",
+}
+
+
+def longest(spec, name):
+    """A value that takes as much room in JSON as any that a parameter accepts."""
+    if "AllowedValues" in spec:
+        return max((str(each) for each in spec["AllowedValues"]), key=len)
+    if spec["Type"] == "Number":
+        return str(spec["MaxValue"])
+    pattern = spec.get("AllowedPattern", "(?s:.)*")
+    wide = [each for each in ("\x01", "\u00fc", "\n") if any_char(pattern, each)]
+    if wide:
+        raise ValueError(f"{name} accepts {wide[0]!r}, which takes more room than a character of ASCII")
+    escaped = any_char(pattern, '"') or any_char(pattern, "\\")
+    return ('"' if escaped else "x") * int(spec["MaxLength"])
+
+
+def any_char(pattern, char):
+    """Whether some class of characters in a pattern has this one."""
+    import re._parser as parser
+
+    def classes(node):
+        for kind, argument in node:
+            name = str(kind)
+            if name in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
+                yield (kind, argument)
+            elif name == "SUBPATTERN":
+                yield from classes(argument[-1])
+            elif name == "BRANCH":
+                for branch in argument[1]:
+                    yield from classes(branch)
+            elif name in ("MAX_REPEAT", "MIN_REPEAT"):
+                yield from classes(argument[2])
+            elif name != "AT":
+                raise ValueError(f"{name} in a pattern is not known here")
+
+    def has(kind, argument):
+        name = str(kind)
+        if name == "LITERAL":
+            return argument == ord(char)
+        if name == "NOT_LITERAL":
+            return argument != ord(char)
+        if name == "ANY":
+            return True
+        negated = any(str(each[0]) == "NEGATE" for each in argument)
+        inside = any(
+            (str(one) == "LITERAL" and what == ord(char)) or (str(one) == "RANGE" and what[0] <= ord(char) <= what[1])
+            for one, what in argument
+        )
+        return inside != negated
+
+    return any(has(*each) for each in classes(parser.parse(pattern)))
+
+
+@rule
+def variables_fit(world):
+    """All variables of a function fit Lambda's 4 KB together, each with the longest value that its parameter accepts."""
+    if world.chosen:
+        return
+    for name in ("Aggregator", "BatchProcessor"):
+        nodes = world.template["Resources"][name]["Properties"]["Environment"]["Variables"]
+        filled = {}
+        for variable, node in nodes.items():
+            # The longer one, whatever is chosen.
+            node = node["Fn::If"][1] if isinstance(node, dict) and "Fn::If" in node else node
+            if not isinstance(node, dict):
+                filled[variable] = str(node)
+            elif node["Ref"] in world.template["Parameters"]:
+                filled[variable] = longest(world.spec(node["Ref"]), node["Ref"])
+            else:
+                filled[variable] = GENERATED[world.template["Resources"][node["Ref"]]["Type"]]
+        measured = len(json.dumps(filled, separators=(",", ":")).encode())
+        if measured > VARIABLES_BYTES_MAX:
+            yield f"{name}: variables may take {measured} bytes, Lambda takes {VARIABLES_BYTES_MAX}"
+
+
+# Parts that a full batch may need; it has 100, of which the others are for what comes late.
+PARTS_MAX = 90
+
+
+@rule
+def a_full_batch_fits_its_parts(world):
+    """As the functions check it when they start: of the defaults, nothing is refused."""
+    size, total, part = (int(world.parameter(each)) for each in ("MaxBatchSize", "MaxBatchBytes", "MaxPartBytes"))
+    parts = -(-4 * (total + 256 * size) // (3 * part))
+    if parts > PARTS_MAX:
+        yield f"a full batch needs {parts} parts"
+    for name in ("Aggregator", "BatchProcessor"):
+        missing = {"MAX_BATCH_SIZE", "MAX_BATCH_BYTES", "MAX_PART_BYTES"} - set(world.properties(name)["Environment"]["Variables"])
+        if missing:
+            yield f"{name}: cannot check the parts of a batch without {sorted(missing)}"
 
 
 @rule
@@ -327,10 +523,35 @@ def sweep_is_scheduled(world):
         yield f"{name}: may not invoke the batch processor, or others may"
 
 
+@rule
+def failed_sweeps_are_kept(world):
+    """A sweep that could not be called, or failed, goes to a queue that EventBridge and Lambda may write to, and nobody else."""
+    queue = "<SweepDeadLetterQueue.Arn>"
+    (name, schedule), = world.kind("AWS::Events::Rule").items()
+    for target in schedule["Targets"]:
+        if target.get("DeadLetterConfig", {}).get("Arn") != queue:
+            yield f"{name}: what cannot be called is lost"
+    invoked = [each for each in world.kind("AWS::Lambda::EventInvokeConfig").values() if each["FunctionName"].startswith("<BatchProcessor")]
+    if [each.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination") for each in invoked] != [queue]:
+        yield "BatchProcessor: a sweep that fails is told nowhere"
+    # Each sweep does what the one before it missed: two at once would only send twice the tickets.
+    if any(str(each.get("MaximumRetryAttempts")) != "0" for each in invoked):
+        yield "BatchProcessor: a sweep that failed is tried again"
+    allowed = [
+        (statement["Effect"], statement["Action"], statement["Principal"], statement["Resource"], statement.get("Condition"))
+        for policy in world.kind("AWS::SQS::QueuePolicy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
+    wanted = ("Allow", "sqs:SendMessage", {"Service": "events.amazonaws.com"}, queue, {"ArnEquals": {"aws:SourceArn": f"<{name}.Arn>"}})
+    if allowed != [wanted]:
+        yield f"SweepDeadLetterQueue: who may send to it is {allowed}"
+
+
 ALARMS = {
     ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", "<InputDeadLetterQueue.QueueName>"),
     ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", "<BatchDeadLetterQueue.QueueName>"),
     ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", "<QuarantineQueue.QueueName>"),
+    ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", "<SweepDeadLetterQueue.QueueName>"),
     ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName", "<InputQueue.QueueName>"),
     ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName", "<BatchQueue.QueueName>"),
     ("AWS/SQS", "NumberOfMessagesDeleted", "QueueName", "<InputQueue.QueueName>"),
@@ -343,6 +564,12 @@ ALARMS = {
     ("AWS/Lambda", "Throttles", "FunctionName", "<BatchProcessor>"),
     ("UniqueEventBatchAggregator", "BatchesOverdue", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "BatchesInError", "function", "<BatchProcessor>", "source", "all"),
+    ("UniqueEventBatchAggregator", "Failed", "function", "<Aggregator>", "source", "<InputQueue.Arn>"),
+}
+# With these an alarm tells duplicates that wait from messages that fail.
+ALARMS_OF_REQUEUE = {
+    ("UniqueEventBatchAggregator", "Duplicates", "function", "<Aggregator>", "source", "<InputQueue.Arn>"),
+    ("UniqueEventBatchAggregator", "Conflicts", "function", "<Aggregator>", "source", "<InputQueue.Arn>"),
 }
 
 
@@ -359,29 +586,113 @@ def alarms_are_there(world):
     """Every alarm of the design, on metrics and dimensions that exist, told to the topic."""
     alarms = world.kind("AWS::CloudWatch::Alarm")
     seen = {metric for alarm in alarms.values() for metric in watched(alarm)}
-    for missing in sorted(ALARMS - seen):
+    wanted_metrics = ALARMS | (ALARMS_OF_REQUEUE if world.parameter("OnDuplicate") == "requeue" else set())
+    for missing in sorted(wanted_metrics - seen):
         yield f"no alarm on {' '.join(missing)}"
-    for other in sorted(seen - ALARMS):
+    for other in sorted(seen - wanted_metrics):
         yield f"alarm on {' '.join(other)}, which is not in the design"
     topic = world.parameter("AlarmTopicArn")
+    told = [topic] if topic else []
     for name, alarm in alarms.items():
-        if alarm.get("AlarmActions", []) != ([topic] if topic else []) or str(alarm.get("ActionsEnabled", "true")).lower() != "true":
+        if alarm.get("AlarmActions", []) != told or str(alarm.get("ActionsEnabled", "true")).lower() != "true":
             yield f"{name}: tells nobody"
-        # Alarms on 0: any count is one too many. The others have a threshold of their own.
+        # Alarms on 0: any count is one too many. Ages have a threshold of their own.
         age = alarm.get("MetricName") == "ApproximateAgeOfOldestMessage"
-        if str(alarm.get("Threshold")) != (world.parameter("OldestMessageSeconds") if age else "0") or alarm.get(
-            "ComparisonOperator"
-        ) != "GreaterThanThreshold":
+        if (str(alarm.get("Threshold")) != "0" and not age) or alarm.get("ComparisonOperator") != "GreaterThanThreshold":
             yield f"{name}: threshold"
-        wanted = {"BatchesOverdue": "breaching", "BatchesInError": "ignore"}.get(alarm.get("MetricName"), "notBreaching")
-        if alarm.get("TreatMissingData") != wanted:
-            yield f"{name}: missing data is {alarm.get('TreatMissingData')}"
-        stuck = [each.get("Expression", "") for each in alarm.get("Metrics", []) if "Expression" in each]
-        if stuck and stuck != ["IF(FILL(received, 0) > 0 AND FILL(deleted, 0) == 0, 1, 0)"]:
-            yield f"{name}: expression"
         # A sweep reports once every SweepMinutes: a period must see at least one.
         if alarm.get("Namespace") == "UniqueEventBatchAggregator" and int(alarm["Period"]) < 60 * int(world.parameter("SweepMinutes")):
             yield f"{name}: shorter than the time between two sweeps"
+
+
+# Longest that a message waits before it can be received.
+DELAY_MAX_SECS = 900
+
+
+@rule
+def ages_are_above_what_is_normal(world):
+    """A message that is being worked on is as old as a visibility timeout, and a ticket may have been delayed before."""
+    alarms = world.kind("AWS::CloudWatch::Alarm")
+    visibility = int(world.properties("BatchQueue")["VisibilityTimeout"])
+    if int(alarms["BatchQueueAge"]["Threshold"]) < visibility + DELAY_MAX_SECS:
+        yield f"BatchQueueAge: rings after {alarms['BatchQueueAge']['Threshold']} s, a ticket is given {visibility} s and a delay"
+    if str(alarms["InputQueueAge"]["Threshold"]) != world.parameter("OldestMessageSeconds"):
+        yield "InputQueueAge: not OldestMessageSeconds"
+
+
+@rule
+def nothing_rings_at_creation(world):
+    """An alarm without data rings only if it had some before; the one that can say that there is no sweep any more does so."""
+    told = [world.parameter("AlarmTopicArn")] if world.parameter("AlarmTopicArn") else []
+    for name, alarm in world.kind("AWS::CloudWatch::Alarm").items():
+        # INSUFFICIENT_DATA is what an alarm begins with, and only a change is told.
+        # Source: <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html>.
+        wanted = {"BatchesOverdue": "missing", "BatchesInError": "ignore"}.get(alarm.get("MetricName"), "notBreaching")
+        if alarm.get("TreatMissingData") != wanted:
+            yield f"{name}: missing data is {alarm.get('TreatMissingData')}"
+        if alarm.get("InsufficientDataActions", []) != (told if wanted == "missing" else []):
+            yield f"{name}: without data it tells {alarm.get('InsufficientDataActions', [])}"
+
+
+def calculated(alarm, sums):
+    """What the expression of an alarm comes to, of sums of one period; what is not there is missing."""
+    (expression,) = (each["Expression"] for each in alarm["Metrics"] if "Expression" in each)
+    names = {each["Id"]: sums.get(each["Id"]) for each in alarm["Metrics"] if "MetricStat" in each}
+    functions = {"IF": lambda condition, yes, no: yes if condition else no, "FILL": lambda value, missing: missing if value is None else value}
+    return eval(expression.replace(" AND ", " and "), {"__builtins__": {}}, functions | names)  # noqa: S307: of a template of ours
+
+
+# Sums of a period, and whether they are an alarm: with dropped duplicates, and with requeued ones.
+SITUATIONS = {
+    "InputQueueStuck": [
+        ("nothing comes", {}, (0, 0)),
+        ("all is well", {"received": 9, "deleted": 9, "duplicates": 1}, (0, 0)),
+        ("answers are malformed", {"received": 9, "deleted": 0}, (1, 1)),
+        ("duplicates wait", {"received": 9, "deleted": 0, "duplicates": 9}, (1, 0)),
+        ("other contents wait", {"received": 9, "deleted": 0, "conflicts": 9}, (1, 0)),
+    ],
+    "BatchQueueStuck": [
+        ("nothing comes", {}, (0, 0)),
+        ("all is well", {"received": 9, "deleted": 9}, (0, 0)),
+        ("the sink is down", {"received": 9, "deleted": 0}, (1, 1)),
+    ],
+    "InputQueueRetries": [
+        ("nothing comes", {}, (0, 0)),
+        ("one message fails", {"failed": 1}, (1, 1)),
+        ("duplicates wait", {"failed": 9, "duplicates": 5, "conflicts": 4}, (1, 0)),
+        ("one message fails while duplicates wait", {"failed": 10, "duplicates": 9}, (1, 1)),
+    ],
+    "BatchQueueRetries": [
+        ("nothing comes", {}, (0, 0)),
+        ("all is well", {"received": 9, "deleted": 9}, (0, 0)),
+        ("each comes twice", {"received": 18, "deleted": 9}, (0, 0)),
+        ("one comes three times", {"received": 3}, (1, 1)),
+        ("each comes three times", {"received": 27, "deleted": 9}, (1, 1)),
+    ],
+}
+# Longest that a ticket that is given back stays away.
+GIVEN_BACK_MAX_SECS = 300
+
+
+@rule
+def calculated_alarms_tell_what_is_wrong(world):
+    """Duplicates that wait are no failure; what is received three times, which the age of a queue leaves out, is one."""
+    alarms = world.kind("AWS::CloudWatch::Alarm")
+    requeues = world.parameter("OnDuplicate") == "requeue"
+    for name, situations in SITUATIONS.items():
+        for what, sums, rings in situations:
+            if calculated(alarms[name], sums) != rings[requeues]:
+                yield f"{name}: when {what}, it {'is silent' if rings[requeues] else 'rings'}"
+    periods = {
+        name: {int(each["MetricStat"]["Period"]) for each in alarm.get("Metrics", []) if "MetricStat" in each} for name, alarm in alarms.items()
+    }
+    # What keeps failing must fail in every period, or the periods are no receives of one message.
+    if min(periods["InputQueueRetries"]) < int(world.properties("InputQueue")["VisibilityTimeout"]):
+        yield "InputQueueRetries: a period is shorter than a visibility timeout"
+    if int(alarms["InputQueueRetries"]["EvaluationPeriods"]) != 3:
+        yield "InputQueueRetries: not three receives"
+    if min(periods["BatchQueueRetries"]) < 3 * (int(world.parameter("BatchProcessorTimeout")) + GIVEN_BACK_MAX_SECS):
+        yield "BatchQueueRetries: a period is too short for three receives"
 
 
 @rule
@@ -433,15 +744,43 @@ def wildcards_are_argued_for(world):
             yield f"{role}: who may assume it"
 
 
+@rule
+def lists_only_what_it_reads(world):
+    """s3:ListBucket is there to tell a missing object from a forbidden one: below the prefix that is read, and nowhere else."""
+    # In place of a name that is missing, S3 checks this with the name as the prefix.
+    # Source: <https://github.com/ceph/ceph/pull/68577>, which does as S3 does.
+    for sid, parameter in {"MissInS3": "Sink", "MissRejectsInS3": "SinkRejects", "MissPayloadsInS3": "SinkPayloads"}.items():
+        bucket, _, prefix = world.parameter(parameter).removeprefix("s3://").partition("/")
+        for statement in statements(world.properties("BatchProcessorRole")):
+            if statement["Sid"] == sid:
+                wanted = {"StringLike": {"s3:prefix": f"{prefix}/*"}} if prefix else None
+                if statement.get("Condition") != wanted or statement["Resource"] != f"arn:aws:s3:::{bucket}":
+                    yield f"{sid}: lists {statement['Resource']} with {statement.get('Condition')}"
+
+
+@rule
+def starts_only_what_is_chosen(world):
+    """A version or an alias of a state machine is granted as IAM sees it: the machine, and what is behind it as a condition."""
+    # Source: <https://docs.aws.amazon.com/step-functions/latest/dg/auth-version-alias.html>.
+    fields = world.parameter("Sink").split(":")
+    for statement in statements(world.properties("BatchProcessorRole")):
+        if statement["Sid"] == "DeliverToStateMachine":
+            wanted = {"ForAnyValue:StringEquals": {"states:StateMachineQualifier": fields[7]}} if len(fields) > 7 else None
+            if statement.get("Condition") != wanted or statement["Resource"] != ":".join(fields[:7]):
+                yield f"{statement['Resource']} with {statement.get('Condition')}"
+
+
 def statements(role):
     return [each for policy in role.get("Policies", []) for each in policy["PolicyDocument"]["Statement"]]
 
 
 @rule
 def outside_policies(world):
-    """Nothing else grants anything: no resource policies, no policies beside the roles."""
+    """Nothing else grants anything: no policies beside the roles, and of resources the one that EventBridge needs."""
     for name, resource in world.resources.items():
-        if resource["Type"] in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::SQS::QueuePolicy", "AWS::IAM::RolePolicy"):
+        kind = resource["Type"]
+        other = kind == "AWS::SQS::QueuePolicy" and resource["Properties"]["Queues"] != ["<SweepDeadLetterQueue>"]
+        if other or kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy"):
             yield f"{name}: grants beside the roles"
 
 

@@ -14,8 +14,15 @@ from botocore import xform_name
 from cfn import ROOT
 
 # Which actions an operation needs, where it is not the one of its own name.
-# Source: <https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsqs.html>.
-ACTION_OF = {"SendMessageBatch": "SendMessage", "HeadObject": "GetObject", "Invoke": "InvokeFunction"}
+# Sources: <https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsqs.html>,
+# <https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html>.
+ACTION_OF = {
+    "SendMessageBatch": "SendMessage",
+    "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
+    "HeadObject": "GetObject",
+    "GetBucketLifecycleConfiguration": "GetLifecycleConfiguration",
+    "Invoke": "InvokeFunction",
+}
 SERVICES = {"dynamodb": "dynamodb", "sqs": "sqs", "s3": "s3", "stepfunctions": "states", "lambda": "lambda"}
 # Which resource each port is about. The names are the template's.
 RESOURCE_OF = {

@@ -12,17 +12,20 @@ CDK = cfn.INFRA / "cdk"
 
 WORLDS = {
     "Default": {},
-    "Provisioned": {"InputScaling": "provisioned", "PollersMin": "3", "PollersMax": "400"},
+    "Provisioned": {"InputScaling": "provisioned", "PollersMin": "5", "PollersMax": "30"},
     "Requeue": {"OnDuplicate": "requeue", "DedupWindow": "86400", "BatchKey": "customer", "BatchKeysMax": "50", "DeadlineMarginMs": "5000"},
-    "Put": {"WriteMode": "put", "Architecture": "x86_64", "MemorySize": "3008"},
+    "Put": {"WriteMode": "put", "Architecture": "arm64", "MemorySize": "3008", "MaxReceiveCount": "100"},
     "Key": {"KmsKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d"},
     "Traced": {"Tracing": "Active", "AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms", "SweepMinutes": "10"},
     "Warm": {"LockTableWarmWrites": "40000", "LockTableWarmReads": "24000"},
     "Slow": {"MaxSecondaryBatchingWindow": "700", "MaxBatchSize": "400000", "MaxBatchBytes": "268435456", "VerifyDelay": "30", "AggregatorTimeout": "180", "InputBatchingWindow": "300", "BatchProcessorTimeout": "900", "OldestMessageSeconds": "7200"},
     "Bucket": {"Sink": cfn.SINKS["s3"], "OverflowBucket": "bodies", "MaxPartBytes": "33554432", "SinkFormat": "body", "SinkCompression": "zstd", "LogRetentionDays": "7"},
-    "Machine": {"Sink": cfn.SINKS["states"], "EventId": "json:[a, b]", "EventIdPrefix": "tenant/", "SinkPayloads": cfn.PAYLOADS, "SinkRejects": cfn.REJECTS},
+    "Machine": {"Sink": cfn.SINKS["states"]} | {"SinkPayloads": "s3://payloads"},
+    "Version": {"Sink": cfn.QUALIFIED["states"], "EventId": "json:[a, b]", "EventIdPrefix": "tenant/", "SinkPayloads": cfn.PAYLOADS, "SinkRejects": cfn.REJECTS},
     "Function": {"Sink": cfn.SINKS["lambda"], "SinkPayloads": "s3://payloads", "InputBatchSize": "500", "BatchProcessorConcurrency": "5"},
-    "Postgres": {"Sink": cfn.SINKS["postgres"], "SinkTable": "legacy.events", "SinkPassword": "not a secret"},
+    "Postgres": {"Sink": cfn.SINKS["postgres"], "SinkTable": "legacy.events", "SinkPassword": "not a secret", "SinkColumns": cfn.COLUMNS["s3"], "SinkRejectsMax": "5"},
+    "Root": {"Sink": "s3://bucket", "SinkFormat": "fixed-width", "SinkColumns": cfn.COLUMNS["file"]},
+    "Deep": {"Sink": "s3://bucket/1/2/3/4/5/6"},
     "Https": {"Sink": cfn.SINKS["https"], "SinkFormat": "csv", "SinkColumns": '[{"name":"id","json":"id"}]', "SinkHeader": "off", "SinkTimeout": "60", "SinkRejects": cfn.REJECTS, "SealWhenDrained": "on", "AggregatorConcurrency": "9", "IndexShards": "20", "WriteConcurrency": "128"} | cfn.SECRETS["secretsmanager"],
     "Parameter": {"Sink": cfn.SINKS["https"]} | cfn.SECRETS["ssm"],
 }
@@ -40,8 +43,8 @@ def names(template):
     for identity, resource in template["Resources"].items():
         path = resource.get("Metadata", {}).get("aws:cdk:path", "").split("/")
         name = path[2] if len(path) > 2 else path[-1]
-        if resource["Type"] == "AWS::Lambda::Permission":
-            name += "Permission"
+        # What belongs to another resource has its path.
+        name += {"AWS::Lambda::Permission": "Permission", "AWS::SQS::QueuePolicy": "Policy"}.get(resource["Type"], "")
         if name in found.values():
             name = identity
         found[identity] = name
@@ -87,6 +90,10 @@ def plain(resources):
                     statement[key] = sorted(value if isinstance(value, list) else [value])
             for each in properties["Policies"]:
                 each["PolicyDocument"]["Statement"].sort(key=lambda one: one["Sid"])
+        if kind == "AWS::SQS::QueuePolicy":
+            for statement in properties["PolicyDocument"]["Statement"]:
+                # CDK makes a name.
+                statement.pop("Sid", None)
         if kind == "AWS::CloudWatch::Dashboard":
             properties["DashboardBody"] = json.loads(properties["DashboardBody"])
         if kind in ("AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::Logs::LogGroup"):
@@ -131,7 +138,7 @@ def camel(name):
 
 def parameters(template, listed):
     """Names, defaults and bounds."""
-    spelling = {"Default": "default", "MinValue": "min", "MaxValue": "max", "AllowedValues": "allowed", "AllowedPattern": "pattern"}
+    spelling = {"Default": "default", "MinValue": "min", "MaxValue": "max", "AllowedValues": "allowed", "AllowedPattern": "pattern", "MaxLength": "maxLength"}
     sam = {
         camel(name): {spelling[key]: value for key, value in spec.items() if key in spelling}
         for name, spec in template["Parameters"].items()
@@ -140,7 +147,8 @@ def parameters(template, listed):
     for spec in cdk.values():
         if "pattern" in spec:
             spec["pattern"] = spec["pattern"].replace("\\/", "/")
-    return list(differences(sam, cdk, "parameters"))
+    # A number that SAM can bound only as a text is a number in CDK.
+    return list(differences(scalars(sam), scalars(cdk), "parameters"))
 
 
 def check_all(text, templates, listed):

@@ -26,6 +26,7 @@ for (const [name, value] of Object.entries({
   InputQueueArn: service.inputQueue.queueArn,
   BatchQueueUrl: service.batchQueue.queueUrl,
   QuarantineQueueUrl: service.quarantineQueue.queueUrl,
+  InputDeadLetterQueueUrl: service.inputDeadLetterQueue.queueUrl,
   LockTableName: service.lockTable.tableName,
   BatchTableName: service.batchTable.tableName,
   AggregatorName: service.aggregator.functionName,

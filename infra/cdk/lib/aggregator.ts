@@ -5,12 +5,13 @@ import * as targets from 'aws-cdk-lib/aws-events-targets';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as destinations from 'aws-cdk-lib/aws-lambda-destinations';
 import * as logs from 'aws-cdk-lib/aws-logs';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
 import { resolve, type Values } from './parameters';
-import { grant, grantsOfPayloads, grantsOfRejects, grantsOfSecret, grantsOfSink } from './sink';
+import { grant, grantsOfColumns, grantsOfPayloads, grantsOfRejects, grantsOfSecret, grantsOfSink } from './sink';
 import { alarms, dashboard } from './watch';
 
 /** Longest retention of a queue. */
@@ -41,6 +42,8 @@ export class UniqueEventBatchAggregator extends Construct {
   readonly batchDeadLetterQueue: sqs.Queue;
   /** Messages that cannot be processed. */
   readonly quarantineQueue: sqs.Queue;
+  /** Sweeps that could not be called, or failed. */
+  readonly sweepDeadLetterQueue: sqs.Queue;
   /** Claims, and what was delivered lately. */
   readonly lockTable: dynamodb.Table;
   /** Every batch of the last 14 days. */
@@ -69,16 +72,21 @@ export class UniqueEventBatchAggregator extends Construct {
     this.inputDeadLetterQueue = this.queue('InputDeadLetterQueue', { retentionPeriod: RETENTION_MAX });
     this.batchDeadLetterQueue = this.queue('BatchDeadLetterQueue', { retentionPeriod: RETENTION_MAX });
     this.quarantineQueue = this.queue('QuarantineQueue', { retentionPeriod: RETENTION_MAX });
-    // A duplicate that waits is received once every visibility timeout; 1,000 is the most SQS allows. Tickets and other
-    // messages are given up after 5, the least AWS advises with Lambda.
-    const receives = values.onDuplicate === 'requeue' ? 1_000 : 5;
+    // EventBridge could use the key only if its policy admitted that, and no event of yours comes here.
+    this.sweepDeadLetterQueue = new sqs.Queue(this, 'SweepDeadLetterQueue', {
+      retentionPeriod: RETENTION_MAX,
+      encryption: sqs.QueueEncryption.SQS_MANAGED,
+      removalPolicy: RemovalPolicy.RETAIN,
+    });
+    // A duplicate that waits is received once every visibility timeout; 1,000 is the most SQS allows.
+    const receives = values.onDuplicate === 'requeue' ? 1_000 : values.maxReceiveCount;
     this.inputQueue = this.sourceQueue('InputQueue', values.aggregatorTimeout, values.inputBatchingWindow, {
       queue: this.inputDeadLetterQueue,
       maxReceiveCount: receives,
     });
     this.batchQueue = this.sourceQueue('BatchQueue', values.batchProcessorTimeout, 0, {
       queue: this.batchDeadLetterQueue,
-      maxReceiveCount: 5,
+      maxReceiveCount: values.maxReceiveCount,
     });
     this.lockTable = this.table('LockTable', 'messageId');
     const warm = this.warmth();
@@ -92,9 +100,11 @@ export class UniqueEventBatchAggregator extends Construct {
     this.batchTable = this.table('BatchTable', 'batchId');
     this.batchTable.addGlobalSecondaryIndex({
       indexName: STATUS_INDEX,
-      partitionKey: { name: 'status', type: dynamodb.AttributeType.STRING },
+      partitionKey: { name: 'statusShard', type: dynamodb.AttributeType.STRING },
       sortKey: { name: 'dueAt', type: dynamodb.AttributeType.NUMBER },
-      projectionType: dynamodb.ProjectionType.ALL,
+      // No more: what is projected is written again whenever it changes, and a projection cannot be changed later.
+      projectionType: dynamodb.ProjectionType.INCLUDE,
+      nonKeyAttributes: ['source'],
     });
 
     const aggregatorLogs = this.logGroup('AggregatorLogGroup');
@@ -207,11 +217,17 @@ export class UniqueEventBatchAggregator extends Construct {
       reportBatchItemFailures: true,
       maxConcurrency: values.batchProcessorConcurrency,
     });
-    // A rule, not a Scheduler schedule: the batch processor knows the sweep by the rule's `detail-type`. A sweep that did not
-    // come through is made up for by the next one.
+    // A rule, not a Scheduler schedule: the batch processor knows the sweep by the rule's `detail-type`. A sweep that failed, or
+    // did not get as far as Lambda, is not tried again: the next one makes up for it.
+    const once = { retryAttempts: 0, maxEventAge: Duration.seconds(60) };
     new events.Rule(this, 'BatchProcessorSweep', {
       schedule: events.Schedule.rate(Duration.minutes(values.sweepMinutes)),
-      targets: [new targets.LambdaFunction(this.batchProcessor, { retryAttempts: 0, maxEventAge: Duration.seconds(60) })],
+      targets: [new targets.LambdaFunction(this.batchProcessor, { ...once, deadLetterQueue: this.sweepDeadLetterQueue })],
+    });
+    new lambda.EventInvokeConfig(this, 'BatchProcessorEventInvokeConfig', {
+      ...once,
+      function: this.batchProcessor,
+      onFailure: new destinations.SqsDestination(this.sweepDeadLetterQueue),
     });
   }
 
@@ -221,6 +237,11 @@ export class UniqueEventBatchAggregator extends Construct {
       DDB_LOCK_TABLE: this.lockTable.tableName,
       DDB_BATCH_TABLE: this.batchTable.tableName,
       BATCH_QUEUE_URL: this.batchQueue.queueUrl,
+      QUARANTINE_SQS_URL: this.quarantineQueue.queueUrl,
+      // Both functions hold the sizes against each other when they start.
+      MAX_BATCH_SIZE: `${values.maxBatchSize}`,
+      MAX_BATCH_BYTES: `${values.maxBatchBytes}`,
+      MAX_PART_BYTES: `${values.maxPartBytes}`,
       DEDUP_WINDOW: `${values.dedupWindow}`,
       WRITE_MODE: values.writeMode,
       WRITE_CONCURRENCY: `${values.writeConcurrency}`,
@@ -232,11 +253,8 @@ export class UniqueEventBatchAggregator extends Construct {
     const { values } = this;
     return {
       ...this.variables(),
-      QUARANTINE_SQS_URL: this.quarantineQueue.queueUrl,
       OVERFLOW_BUCKET: values.overflowBucket,
       MAX_SECONDARY_BATCHING_WINDOW: `${values.maxSecondaryBatchingWindow}`,
-      MAX_BATCH_SIZE: `${values.maxBatchSize}`,
-      MAX_BATCH_BYTES: `${values.maxBatchBytes}`,
       INDEX_SHARDS: `${values.indexShards}`,
       EVENT_ID: values.eventId,
       EVENT_ID_PREFIX: values.eventIdPrefix,
@@ -253,7 +271,6 @@ export class UniqueEventBatchAggregator extends Construct {
       ...this.variables(),
       DDB_BATCH_INDEX: BATCH_INDEX,
       VERIFY_DELAY: `${values.verifyDelay}`,
-      MAX_PART_BYTES: `${values.maxPartBytes}`,
       SINK: values.sink,
       SINK_FORMAT: values.sinkFormat,
       SINK_COLUMNS: values.sinkColumns,
@@ -261,6 +278,7 @@ export class UniqueEventBatchAggregator extends Construct {
       SINK_COMPRESSION: values.sinkCompression,
       SINK_TIMEOUT: `${values.sinkTimeout}`,
       SINK_REJECTS: values.sinkRejects,
+      SINK_REJECTS_MAX: `${values.sinkRejectsMax}`,
       SINK_PAYLOADS: values.sinkPayloads,
       SINK_SECRET: values.sinkSecret,
       // A header without a secret is refused.
@@ -289,6 +307,8 @@ export class UniqueEventBatchAggregator extends Construct {
       ),
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
       ...this.grantsOfBoth(logGroup, 's3:PutObject'),
+      // A lifecycle that is too short is told when the function starts.
+      ...this.grantOfOverflow('SeeLifecycle', 's3:GetLifecycleConfiguration'),
     ];
   }
 
@@ -297,9 +317,12 @@ export class UniqueEventBatchAggregator extends Construct {
     return [
       grant(
         'ReceiveAndSendTickets',
-        ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes', 'sqs:SendMessage'],
+        ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes', 'sqs:SendMessage'],
         this.batchQueue.queueArn,
       ),
+      grant('Quarantine', ['sqs:SendMessage'], this.quarantineQueue.queueArn),
+      // Lambda does, with this role, when a sweep failed.
+      grant('ReportFailedSweeps', ['sqs:SendMessage'], this.sweepDeadLetterQueue.queueArn),
       // A release writes a tombstone. It would delete with no dedup window, which `dedupWindow` does not allow.
       grant(
         'CollectAndRelease',
@@ -310,11 +333,20 @@ export class UniqueEventBatchAggregator extends Construct {
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
       grant('FindOverdueBatches', ['dynamodb:Query'], `${this.batchTable.tableArn}/index/${STATUS_INDEX}`),
       ...this.grantsOfBoth(logGroup, 's3:GetObject'),
+      // Who may not list is told of a missing object that it is forbidden (403), not that it is missing (404).
+      ...this.grantOfOverflow('MissOverflow', 's3:ListBucket'),
       ...grantsOfSink(this, this.values.sink),
       ...grantsOfRejects(this, this.values.sinkRejects),
       ...grantsOfPayloads(this, this.values.sinkPayloads),
+      ...grantsOfColumns(this, this.values.sinkColumns),
       ...grantsOfSecret(this.values.sinkSecretArn),
     ];
+  }
+
+  /** One action on the bucket of bodies, if there is one. */
+  private grantOfOverflow(sid: string, action: string): iam.PolicyStatement[] {
+    const { overflowBucket } = this.values;
+    return overflowBucket ? [grant(sid, [action], `arn:${Stack.of(this).partition}:s3:::${overflowBucket}`)] : [];
   }
 
   private grantsOfBoth(logGroup: logs.LogGroup, onOverflow: string): iam.PolicyStatement[] {

@@ -10,18 +10,21 @@ export function acknowledge(service: UniqueEventBatchAggregator): void {
     service.inputDeadLetterQueue,
     service.batchDeadLetterQueue,
     service.quarantineQueue,
+    service.sweepDeadLetterQueue,
   ];
   for (const queue of queues) {
     Validations.of(queue).acknowledge({
       id: 'AwsSolutions-SQS4',
       reason:
-        'No queue has a policy: only roles of this account may use it, and the SDKs speak TLS. Who lets other accounts in writes the policy.',
+        'Only roles of this account may use a queue, and EventBridge the one of failed sweeps; they speak TLS. Who lets other accounts in writes the policy.',
     });
   }
-  Validations.of(service.quarantineQueue).acknowledge({
-    id: 'AwsSolutions-SQS3',
-    reason: 'Nothing takes from it but people, so nothing can come back too often.',
-  });
+  for (const queue of [service.quarantineQueue, service.sweepDeadLetterQueue]) {
+    Validations.of(queue).acknowledge({
+      id: 'AwsSolutions-SQS3',
+      reason: 'Nothing takes from it but people, so nothing can come back too often.',
+    });
+  }
   const wildcards = {
     'Action::kms:GenerateDataKey*': 'Variants of one action on one key, which SQS and DynamoDB choose, and only through them.',
     'Action::kms:ReEncrypt*': 'Variants of one action on one key, which SQS and DynamoDB choose, and only through them.',

@@ -7,16 +7,19 @@ export interface NumberParameter {
   readonly min?: number;
   readonly max?: number;
   readonly allowed?: readonly number[];
+  /** Of its digits, where bounds do not tell it. */
+  readonly pattern?: RegExp;
 }
 
 export interface TextParameter {
   readonly default: string;
   readonly allowed?: readonly string[];
   readonly pattern?: RegExp;
+  readonly maxLength?: number;
 }
 
 export const parameters = {
-  architecture: { default: "arm64", allowed: ["arm64", "x86_64"] },
+  architecture: { default: "x86_64", allowed: ["x86_64", "arm64"] },
   memorySize: { default: 1769, min: 512, max: 10240 },
   aggregatorTimeout: { default: 60, allowed: [15, 30, 60, 120, 180] },
   batchProcessorTimeout: { default: 300, allowed: [60, 120, 300, 600, 900] },
@@ -24,8 +27,8 @@ export const parameters = {
   inputBatchingWindow: { default: 1, allowed: [1, 2, 5, 10, 20, 60, 300] },
   inputScaling: { default: "maximum-concurrency", allowed: ["maximum-concurrency", "provisioned"] },
   aggregatorConcurrency: { default: 50, min: 2, max: 1000 },
-  pollersMin: { default: 2, min: 2, max: 200 },
-  pollersMax: { default: 200, min: 200, max: 10000 },
+  pollersMin: { default: 2, allowed: [2, 5, 10, 20, 50, 100, 200] },
+  pollersMax: { default: 200, min: 2, max: 2000 },
   batchProcessorConcurrency: { default: 2, min: 2, max: 1000 },
   sweepMinutes: { default: 5, allowed: [2, 5, 10, 15] },
   tracing: { default: "PassThrough", allowed: ["PassThrough", "Active"] },
@@ -33,36 +36,38 @@ export const parameters = {
   maxBatchSize: { default: 50000, min: 1, max: 500000 },
   maxBatchBytes: { default: 134217728, min: 409600, max: 4294967296 },
   indexShards: { default: 10, min: 1, max: 100 },
-  eventId: { default: "message-id", pattern: /^(message-id|body-hash|attribute:.+|json:.+)$/ },
-  eventIdPrefix: { default: "", pattern: /^[ -~]{0,256}$/ },
-  batchKey: { default: "" },
+  eventId: { default: "message-id", pattern: /^(message-id|body-hash|attribute:[ -~]+|json:[ -~]+)$/, maxLength: 512 },
+  eventIdPrefix: { default: "", pattern: /^[ -~]{0,256}$/, maxLength: 256 },
+  batchKey: { default: "", pattern: /^[ -~]*$/, maxLength: 512 },
   batchKeysMax: { default: 1000, min: 1, max: 10000 },
   onDuplicate: { default: "drop", allowed: ["drop", "requeue"] },
+  maxReceiveCount: { default: 50, min: 5, max: 1000 },
   sealWhenDrained: { default: "off", allowed: ["on", "off"] },
   dedupWindow: { default: 3600, min: 1440, max: 1123200 },
   writeMode: { default: "batch", allowed: ["batch", "put"] },
   writeConcurrency: { default: 64, min: 1, max: 900 },
-  deadlineMarginMs: { default: 3000, min: 100, max: 10000 },
+  deadlineMarginMs: { default: 3000, min: 2000, max: 10000 },
   verifyDelay: { default: 60, min: 1, max: 900 },
   maxPartBytes: { default: 67108864, min: 1048576, max: 1073741824 },
-  sink: { default: "log:", pattern: /^(log:|file:\/\/\/.+|https:\/\/.+|postgres:\/\/[^:@\/]+@.+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+)*|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]+:stateMachine:[A-Za-z0-9_-]+|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]+:function:[A-Za-z0-9_-]+(:[A-Za-z0-9_-]+)?)$/ },
+  sink: { default: "log:", pattern: /^(log:|file:\/\/\/[ !#-\[\]-~]+|https:\/\/[!#-\[\]-~]+|postgres:\/\/[!#-.0-9;-?A-\[\]-~]+@[!#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+){0,6}|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]+:stateMachine:[A-Za-z0-9_-]+(:[A-Za-z0-9_.-]+)?|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]+:function:[A-Za-z0-9_-]+(:[A-Za-z0-9_-]+)?)$/, maxLength: 320 },
   sinkFormat: { default: "envelope", allowed: ["envelope", "body", "csv", "fixed-width"] },
-  sinkColumns: { default: "", pattern: /^(\[.*\])?$/ },
+  sinkColumns: { default: "", pattern: /^(\[[ -~]*\]|file:\/\/\/[!#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+)+)?$/, maxLength: 704 },
   sinkHeader: { default: "on", allowed: ["on", "off"] },
   sinkCompression: { default: "none", allowed: ["none", "gzip", "zstd"] },
   sinkTimeout: { default: 30, min: 1, max: 900 },
-  sinkRejects: { default: "", pattern: /^(file:\/\/\/.+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+)*)?$/ },
-  sinkPayloads: { default: "", pattern: /^(s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+)*)?$/ },
-  sinkSecret: { default: "", pattern: /^((secretsmanager|ssm):[!-~]{1,2048})?$/ },
-  sinkSecretHeader: { default: "authorization", pattern: /^[a-z0-9_-]+$/ },
+  sinkRejects: { default: "", pattern: /^(file:\/\/\/[ !#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+){0,6})?$/, maxLength: 128 },
+  sinkRejectsMax: { default: 10000, min: 0, max: 1000000 },
+  sinkPayloads: { default: "", pattern: /^(s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+){0,6})?$/, maxLength: 128 },
+  sinkSecret: { default: "", pattern: /^((secretsmanager|ssm):[A-Za-z0-9\/_+=.@!:-]+)?$/, maxLength: 200 },
+  sinkSecretHeader: { default: "authorization", pattern: /^[a-z0-9_-]+$/, maxLength: 64 },
   sinkSecretArn: { default: "", pattern: /^(arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]+:secret:[A-Za-z0-9\/_+=.@-]+|arn:[a-z-]+:ssm:[a-z0-9-]+:[0-9]+:parameter\/[A-Za-z0-9\/_.-]+)?$/ },
   secretsLayerArn: { default: "", pattern: /^(arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]+:layer:[A-Za-z0-9_-]+:[0-9]+)?$/ },
-  sinkTable: { default: "events", pattern: /^[^".]{1,55}([.][^".]{1,55})?$/ },
-  sinkPassword: { default: "" },
-  overflowBucket: { default: "", pattern: /^([a-z0-9.-]{3,63})?$/ },
+  sinkTable: { default: "events", pattern: /^[ !#-\-\/-\[\]-~]{1,55}([.][ !#-\-\/-\[\]-~]{1,55})?$/, maxLength: 111 },
+  sinkPassword: { default: "", pattern: /^[ !#-\[\]-~]*$/, maxLength: 200 },
+  overflowBucket: { default: "", pattern: /^([a-z0-9.-]{3,63})?$/, maxLength: 63 },
   kmsKeyArn: { default: "", pattern: /^(arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]+:key\/[A-Za-z0-9-]+)?$/ },
   lockTableWarmReads: { default: 12000, min: 12000 },
-  lockTableWarmWrites: { default: 0 },
+  lockTableWarmWrites: { default: 0, pattern: /^(0|[4-9][0-9]{3}|[1-9][0-9]{4,6})$/ },
   logRetentionDays: { default: 30, allowed: [1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731] },
   alarmTopicArn: { default: "", pattern: /^(arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]+:.+)?$/ },
   oldestMessageSeconds: { default: 1800, min: 60 },
@@ -86,15 +91,37 @@ export function resolve(chosen: Partial<Values>): Values {
     const problem = wrong(spec, value);
     if (problem) problems.push(`${name} is ${JSON.stringify(value)}, expected ${problem}`);
   }
+  if (problems.length === 0) problems.push(...together(values as unknown as Values));
   if (problems.length > 0) throw new Error(problems.join('; '));
   return values as unknown as Values;
+}
+
+/** Parts that a full batch may need; it has 100, of which the others are for what comes late. */
+const PARTS_MAX = 90;
+/** What a part counts for an event besides its body. */
+const EVENT_OVERHEAD_BYTES = 256;
+
+/** What is wrong with parameters of which each alone is right. */
+function together(values: Values): string[] {
+  const problems: string[] = [];
+  const { pollersMin, pollersMax, maxBatchSize, maxBatchBytes, maxPartBytes } = values;
+  if (pollersMin > pollersMax) problems.push(`pollersMin is ${pollersMin}, expected at most pollersMax, which is ${pollersMax}`);
+  const parts = Math.ceil((maxBatchBytes + EVENT_OVERHEAD_BYTES * maxBatchSize) / (0.75 * maxPartBytes));
+  if (parts > PARTS_MAX) {
+    problems.push(
+      `maxPartBytes is ${maxPartBytes}, with which a batch of maxBatchBytes ${maxBatchBytes} and maxBatchSize ${maxBatchSize} ` +
+        `needs ${parts} parts, expected at most ${PARTS_MAX}: make parts larger, or batches smaller`,
+    );
+  }
+  return problems;
 }
 
 function wrong(spec: NumberParameter | TextParameter, value: number | string): string | undefined {
   if (typeof value !== typeof spec.default) return `a ${typeof spec.default}`;
   const allowed: readonly (number | string)[] | undefined = spec.allowed;
   if (allowed && !allowed.includes(value)) return `one of ${allowed.join(', ')}`;
-  if ('pattern' in spec && spec.pattern && !spec.pattern.test(String(value))) return `a text like ${spec.pattern}`;
+  if (spec.pattern && !spec.pattern.test(String(value))) return `a ${typeof value === 'number' ? 'number' : 'text'} like ${spec.pattern}`;
+  if ('maxLength' in spec && spec.maxLength && String(value).length > spec.maxLength) return `at most ${spec.maxLength} characters`;
   if (typeof value === 'number') {
     const { min = Number.MIN_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER } = spec as NumberParameter;
     if (!Number.isSafeInteger(value) || value < min || value > max) return `a whole number from ${min} to ${max}`;

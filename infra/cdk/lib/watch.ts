@@ -19,6 +19,31 @@ interface Watched {
   readonly period: number;
   readonly evaluationPeriods: number;
   readonly treatMissingData?: string;
+  /** Whether it is told when there is no data any more. */
+  readonly tellsWithoutData?: boolean;
+}
+
+/** A metric of an expression, by the name it has there. */
+type Sum = (id: string, period: number) => cloudwatch.CfnAlarm.MetricDataQueryProperty;
+
+const sum = (namespace: string, metricName: string, dimensions: Record<string, string>): Sum => (id, period) => ({
+  id,
+  returnData: false,
+  metricStat: {
+    metric: { namespace, metricName, dimensions: Object.entries(dimensions).map(([name, value]) => ({ name, value })) },
+    period,
+    stat: 'Sum',
+  },
+});
+
+/** An expression, and what it is about. */
+interface Calculated {
+  readonly name: string;
+  readonly expression: string;
+  readonly label: string;
+  readonly period: number;
+  readonly evaluationPeriods: number;
+  readonly of: Record<string, Sum>;
 }
 
 const ofQueue = (queue: sqs.Queue) => ({ QueueName: queue.queueName });
@@ -27,7 +52,7 @@ const ofFunction = (of: lambda.Function) => ({ FunctionName: of.functionName });
 /** What is in a dead-letter or quarantine queue stays until somebody looks; the other alarms clear by themselves. */
 export function alarms(scope: UniqueEventBatchAggregator, values: Values): void {
   const actions = values.alarmTopicArn ? { alarmActions: [values.alarmTopicArn], okActions: [values.alarmTopicArn] } : {};
-  const alarm = (id: string, alarmDescription: string, { dimensions, ...watched }: Watched) =>
+  const alarm = (id: string, alarmDescription: string, { dimensions, tellsWithoutData, ...watched }: Watched) =>
     new cloudwatch.CfnAlarm(scope, id, {
       alarmDescription,
       comparisonOperator: 'GreaterThanThreshold',
@@ -35,6 +60,18 @@ export function alarms(scope: UniqueEventBatchAggregator, values: Values): void 
       treatMissingData: 'notBreaching',
       ...watched,
       dimensions: Object.entries(dimensions).map(([name, value]) => ({ name, value })),
+      ...actions,
+      ...(tellsWithoutData && values.alarmTopicArn && { insufficientDataActions: [values.alarmTopicArn] }),
+    });
+  /** On an expression that is 1 where something is wrong. */
+  const calculated = (id: string, alarmDescription: string, { name, expression, label, period, evaluationPeriods, of }: Calculated) =>
+    new cloudwatch.CfnAlarm(scope, id, {
+      alarmDescription,
+      metrics: [{ id: name, expression, label }, ...Object.entries(of).map(([each, make]) => make(each, period))],
+      comparisonOperator: 'GreaterThanThreshold',
+      threshold: 0,
+      evaluationPeriods,
+      treatMissingData: 'notBreaching',
       ...actions,
     });
 
@@ -58,17 +95,25 @@ export function alarms(scope: UniqueEventBatchAggregator, values: Values): void 
     notEmpty(scope.quarantineQueue),
   );
 
-  const age = (queue: sqs.Queue): Watched => ({
+  alarm(
+    'SweepDeadLetterNotEmpty',
+    'Sweeps could not be called, or failed; the message says which and why.',
+    notEmpty(scope.sweepDeadLetterQueue),
+  );
+
+  const age = (queue: sqs.Queue, threshold: number): Watched => ({
     namespace: 'AWS/SQS',
     metricName: 'ApproximateAgeOfOldestMessage',
     dimensions: ofQueue(queue),
     statistic: 'Maximum',
-    threshold: values.oldestMessageSeconds,
+    threshold,
     period: 60,
     evaluationPeriods: 3,
   });
-  alarm('InputQueueAge', 'Messages wait for the aggregator.', age(scope.inputQueue));
-  alarm('BatchQueueAge', 'Tickets wait for the batch processor; batches are late.', age(scope.batchQueue));
+  alarm('InputQueueAge', 'Messages wait for the aggregator.', age(scope.inputQueue, values.oldestMessageSeconds));
+  // Above the visibility timeout, and the delay that a ticket may have had: one that is being worked on is not late.
+  const late = 6 * values.batchProcessorTimeout + 1_800;
+  alarm('BatchQueueAge', 'Tickets wait for the batch processor; batches are late.', age(scope.batchQueue, late));
 
   const invocations = (of: lambda.Function, metricName: string, evaluationPeriods: number): Watched => ({
     namespace: 'AWS/Lambda',
@@ -88,14 +133,17 @@ export function alarms(scope: UniqueEventBatchAggregator, values: Values): void 
   }
 
   const swept = { function: scope.batchProcessor.functionName, source: 'all' };
-  alarm('BatchesOverdue', 'Batches stay unprocessed though the sweep sends tickets, or there is no sweep any more.', {
+  const unprocessed = 'Batches stay unprocessed though the sweep sends tickets; without data, there is no sweep any more.';
+  alarm('BatchesOverdue', unprocessed, {
     namespace: NAMESPACE,
     metricName: 'BatchesOverdue',
     dimensions: swept,
     statistic: 'Minimum',
     period: 900,
     evaluationPeriods: 2,
-    treatMissingData: 'breaching',
+    // A new alarm is without data and tells nobody; one that loses its data does.
+    treatMissingData: 'missing',
+    tellsWithoutData: true,
   });
   alarm('BatchesInError', 'The sink refused batches for good; they wait for an operator.', {
     namespace: NAMESPACE,
@@ -107,38 +155,53 @@ export function alarms(scope: UniqueEventBatchAggregator, values: Values): void 
     treatMissingData: 'ignore',
   });
 
-  const stuck = (id: string, alarmDescription: string, queue: sqs.Queue) => {
-    const sum = (name: string, metricName: string) => ({
-      id: name,
-      returnData: false,
-      metricStat: {
-        metric: { namespace: 'AWS/SQS', metricName, dimensions: [{ name: 'QueueName', value: queue.queueName }] },
-        period: 300,
-        stat: 'Sum',
-      },
-    });
-    new cloudwatch.CfnAlarm(scope, id, {
-      alarmDescription,
-      metrics: [
-        {
-          id: 'stuck',
-          expression: 'IF(FILL(received, 0) > 0 AND FILL(deleted, 0) == 0, 1, 0)',
-          label: 'received and not deleted',
-        },
-        sum('received', 'NumberOfMessagesReceived'),
-        sum('deleted', 'NumberOfMessagesDeleted'),
-      ],
-      comparisonOperator: 'GreaterThanThreshold',
-      threshold: 0,
-      evaluationPeriods: 3,
-      treatMissingData: 'notBreaching',
-      ...actions,
-    });
+  const ofInput = (metricName: string) => sum('AWS/SQS', metricName, ofQueue(scope.inputQueue));
+  const ofBatch = (metricName: string) => sum('AWS/SQS', metricName, ofQueue(scope.batchQueue));
+  const ofAggregator = (metricName: string) =>
+    sum(NAMESPACE, metricName, { function: scope.aggregator.functionName, source: scope.inputQueue.queueArn });
+  // Duplicates that wait are received and not deleted, as they should.
+  const requeues = values.onDuplicate === 'requeue';
+  const waiting = { duplicates: ofAggregator('Duplicates'), conflicts: ofAggregator('Conflicts') };
+  const stuck = {
+    name: 'stuck',
+    expression: 'IF(FILL(received, 0) > 0 AND FILL(deleted, 0) == 0, 1, 0)',
+    label: 'received and not deleted',
+    period: 300,
+    evaluationPeriods: 3,
   };
-  const malformed = 'The aggregator receives and finishes nothing; its answers may be malformed.';
-  stuck('InputQueueStuck', malformed, scope.inputQueue);
-  const down = 'The batch processor receives and finishes nothing; the sink may be down, or answers malformed.';
-  stuck('BatchQueueStuck', down, scope.batchQueue);
+  calculated('InputQueueStuck', 'The aggregator receives and finishes nothing; its answers may be malformed.', {
+    ...stuck,
+    // A period with any duplicates says nothing.
+    ...(requeues && {
+      expression: 'IF(FILL(received, 0) > 0 AND FILL(deleted, 0) == 0 AND FILL(duplicates, 0) + FILL(conflicts, 0) == 0, 1, 0)',
+    }),
+    of: { received: ofInput('NumberOfMessagesReceived'), deleted: ofInput('NumberOfMessagesDeleted'), ...(requeues && waiting) },
+  });
+  calculated('BatchQueueStuck', 'The batch processor receives and finishes nothing; the sink may be down, or answers malformed.', {
+    ...stuck,
+    of: { received: ofBatch('NumberOfMessagesReceived'), deleted: ofBatch('NumberOfMessagesDeleted') },
+  });
+  // SQS leaves messages that were received three times out of the age. A period is longer than any visibility timeout: what
+  // keeps failing fails in each.
+  const again = 'Messages fail again and again, three receives and more; the age of the queue does not tell of those.';
+  calculated('InputQueueRetries', again, {
+    name: 'retries',
+    expression: requeues ? 'IF(FILL(failed, 0) > FILL(duplicates, 0) + FILL(conflicts, 0), 1, 0)' : 'IF(FILL(failed, 0) > 0, 1, 0)',
+    label: 'failed',
+    period: 1_800,
+    evaluationPeriods: 3,
+    of: { failed: ofAggregator('Failed'), ...(requeues && waiting) },
+  });
+  // A ticket that is given back comes again after 5 minutes at most, so three times in an hour.
+  const tickets = 'Tickets are received three times and more for each that is done; the age of the queue does not tell of those.';
+  calculated('BatchQueueRetries', tickets, {
+    name: 'retries',
+    expression: 'IF(FILL(received, 0) >= 3 AND FILL(received, 0) >= 3 * FILL(deleted, 0), 1, 0)',
+    label: 'three receives a ticket',
+    period: 3_600,
+    evaluationPeriods: 1,
+    of: { received: ofBatch('NumberOfMessagesReceived'), deleted: ofBatch('NumberOfMessagesDeleted') },
+  });
 }
 
 type Metric = (string | Record<string, string>)[];
@@ -217,6 +280,7 @@ export function dashboard(scope: UniqueEventBatchAggregator): void {
     widget(12, 18, 12, 'Set aside', [
       queue(visible, scope.inputDeadLetterQueue, 'InputDeadLetterQueue'),
       queue(visible, scope.batchDeadLetterQueue, 'BatchDeadLetterQueue'),
+      queue(visible, scope.sweepDeadLetterQueue, 'SweepDeadLetterQueue'),
       queue(visible, scope.quarantineQueue, 'QuarantineQueue'),
     ], 'Maximum'),
   ];
