@@ -33,6 +33,13 @@ pub const BATCH_GET_KEYS_MAX: usize = 100;
 pub const INDEX_KEY_UNITS_PER_SECOND: f64 = 1_000.0;
 /// An index key that throttles is written this slowly at worst: two requests a second.
 pub const PACE_UNITS_PER_SECOND_MIN: f64 = 50.0;
+/// Keys that throttle within [`PACE_CUT_EVERY`] before it is taken for the table that does.
+pub const TABLE_KEYS_MIN: usize = 3;
+/// A table that throttles is written this slowly at worst by one environment: a thousand of them still fit a new table.
+pub const TABLE_PACE_UNITS_PER_SECOND_MIN: f64 = 4.0;
+/// A rate of the table above this is none: half of what a table takes unless its quota was raised.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html> (2026-08).
+pub const TABLE_PACE_UNITS_PER_SECOND_MAX: f64 = 20_000.0;
 /// Throttles within this time are one reason to write a key more slowly: their requests were under way together.
 pub const PACE_CUT_EVERY: Duration = Duration::from_millis(250);
 /// A worker that would wait longer than this for a key's turn leaves it to the others.

@@ -196,6 +196,9 @@ impl Draw {
     fn sound_write(&self, record: &BatchRecord) -> BatchWrite {
         loop {
             let write = self.write(record);
+            if matches!(&write, BatchWrite::Freeze { part, .. } if part.members.is_empty()) {
+                continue;
+            }
             if apply(record, &write).is_none_or(|next| record_is_sound(&next).is_ok()) {
                 return write;
             }
