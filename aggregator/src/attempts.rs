@@ -144,7 +144,9 @@ impl<'a> Attempted<'a> {
             _ if self.unanswered && !planted(Bug::UncertainTakenForFree) => SeatEnd::Uncertain,
             _ => SeatEnd::Free,
         };
-        let unused = self.overflow.filter(|_| end == SeatEnd::Free);
+        let unused = self.overflow.filter(|_| {
+            end == SeatEnd::Free || end == SeatEnd::Uncertain && planted(Bug::UncertainBodyRemoved)
+        });
         self.seated
             .settle(end, outcome == Outcome::Claimed && !self.has_past);
         Settled {

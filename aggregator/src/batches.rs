@@ -147,6 +147,7 @@ impl<P: Ports> Handler<P> {
                 }
                 true
             }
+            Ok(Written::Refused(_)) if planted(Bug::RefusedSealCounted) => true,
             // A processor was quicker (its window closed), and everything was counted before.
             Ok(Written::Refused(Some(record)))
                 if record.settled == account.settled && record.uncertain == account.uncertain =>
@@ -194,6 +195,7 @@ impl<P: Ports> Handler<P> {
         let write = BatchWrite::Account(account);
         match budget.write(self.ports().batches(), batch, &write).await {
             Ok(Written::Applied(record)) if record.status.is_some() => true,
+            Ok(_) if planted(Bug::CompleteBatchCounted) => true,
             // The counts may be there, but they came too late: nobody will look at them any more.
             Ok(Written::Applied(_) | Written::Refused(_)) => {
                 warn!(batch_id = %batch, "batch was completed before its claims were counted; their messages come back");
@@ -214,6 +216,9 @@ impl<P: Ports> Handler<P> {
         seqs: &SeqSet,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> bool {
+        if planted(Bug::CountedByAnotherUnread) {
+            return true;
+        }
         let mut attempt = 0;
         loop {
             let batches = self.ports().batches();

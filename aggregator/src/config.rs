@@ -1,5 +1,6 @@
 //! The aggregator's configuration.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use shared::config::{
     BUCKET_NAME, BatchBytes, Common, ConfigError, QUARANTINE_SQS_URL, QUEUE_URL, Reader,
     bucket_name, queue_url,
 };
+use shared::ids::SourceArn;
 use shared::limits::{KNOWN_CLAIMS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX, SQS_DELAY_MAX};
 use shared::protocol::allocator::BatchLimits;
 use shared::protocol::claim::{ClaimRules, DuplicateRule};
@@ -32,6 +34,9 @@ pub const ON_DUPLICATE: &str = "ON_DUPLICATE";
 /// Where bodies go that do not fit an item.
 pub const OVERFLOW_BUCKET: &str = "OVERFLOW_BUCKET";
 
+/// What stands for the source in `EVENT_ID_PREFIX`.
+const SOURCE_IN_PREFIX: &str = "{source}";
+
 /// Everything the aggregator is told.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -43,7 +48,7 @@ pub struct Config {
     pub limits: BatchLimits,
     /// What makes an event the same event.
     pub event_id: EventIdRule,
-    /// Put before every event id.
+    /// Put before every event id; `{source}` in it stands for the ARN of the queue that the event came from.
     pub event_id_prefix: String,
     /// What the events of one batch have in common.
     pub batch_key: Option<Expression>,
@@ -132,6 +137,17 @@ impl Config {
             overflow_bucket,
         });
         reader.finish(config)
+    }
+
+    /// Returns what is put before the event ids of a source.
+    pub fn prefix_of(&self, source: &SourceArn) -> Cow<'_, str> {
+        match self.event_id_prefix.contains(SOURCE_IN_PREFIX) {
+            true => Cow::Owned(
+                self.event_id_prefix
+                    .replace(SOURCE_IN_PREFIX, source.as_str()),
+            ),
+            false => Cow::Borrowed(&self.event_id_prefix),
+        }
     }
 
     /// Returns how what a claim meets is judged.

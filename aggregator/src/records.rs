@@ -175,7 +175,7 @@ impl<'c> Reader<'c> {
             EventIdRule::Json(expression) => json.find(expression, EVENT_ID)?,
         };
         // The check for emptiness comes before the prefix: a prefix alone would be one id for every nameless event.
-        let prefix = &self.config.event_id_prefix;
+        let prefix = self.config.prefix_of(source);
         let event_id = match EventId::try_from(&*id)? {
             id if prefix.is_empty() => id,
             id => EventId::try_from(format!("{prefix}{id}"))?,

@@ -98,6 +98,29 @@ fn every_rule_finds_its_id() {
 }
 
 #[test]
+fn ids_are_of_all_sources_unless_the_prefix_names_the_source() {
+    let message = |source: &str| serde_json::json!({ "messageId": "m0", "body": "{}", "eventSourceARN": source });
+    let event = serde_json::json!({ "Records": [message("arn:a"), message("arn:b")] });
+    let ids = |prefix: &str| -> Vec<String> {
+        let event = serde_json::from_value(event.clone()).unwrap();
+        let config = config(&[("EVENT_ID_PREFIX", prefix)]);
+        let records = read(event, &config, Timestamp::EPOCH).unwrap();
+        let id = |record: &Record| {
+            record
+                .content
+                .as_ref()
+                .unwrap()
+                .candidate
+                .event_id
+                .to_string()
+        };
+        records.iter().map(id).collect()
+    };
+    assert_eq!(ids("t-"), ["t-m0", "t-m0"]);
+    assert_eq!(ids("{source}/"), ["arn:a/m0", "arn:b/m0"]);
+}
+
+#[test]
 fn a_batch_key_makes_a_slot_of_its_own() {
     let config = config(&[("BATCH_KEY", "customer")]);
     let records = read_bodies(

@@ -40,7 +40,10 @@ impl<P: Ports> Handler<P> {
         let mut all = self
             .release_until(delivered, tombstone(now + window), budget)
             .await;
-        let over = now.saturating_sub(SET_ASIDE_EXPIRED_FOR);
+        let over = match planted(Bug::SetAsideRemembered) {
+            true => now + window,
+            false => now.saturating_sub(SET_ASIDE_EXPIRED_FOR),
+        };
         all.extend_from(&self.release_until(aside, tombstone(over), budget).await);
         self.remove_bodies(events, &all, budget).await;
         all

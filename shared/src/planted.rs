@@ -78,6 +78,36 @@ pub enum Bug {
     UnknownFateTakenForAlive,
     /// A claim that takes an orphan's place forgets its past deliveries.
     OrphansPastDropped,
+    /// What this environment claimed is relied on before it is counted.
+    KnownUncounted,
+    /// Claims that another invocation takes along in its seal count without a look at the record.
+    CountedByAnotherUnread,
+    /// The counts of a seal that was refused are taken for written.
+    RefusedSealCounted,
+    /// The body of a claim that may have been written is removed.
+    UncertainBodyRemoved,
+    /// A leftover's dedup window begins when its batch was opened.
+    LeftoversWindowFromOpening,
+    /// A ticket is not delayed for clocks that differ.
+    TicketWithoutSkew,
+    /// The hash of a part leaves out what the bodies are.
+    BodyHashLeftOut,
+    /// A claim takes the place of whatever is there.
+    ClaimUnconditional,
+    /// The counts of a batch that is complete are taken for told.
+    CompleteBatchCounted,
+    /// A witness overwrites those that others told of meanwhile.
+    WitnessOverwrites,
+    /// Completion does not care about parts that came meanwhile.
+    CompletionIgnoresParts,
+    /// Claims that nobody counted stand in for counted ones.
+    CountsAlone,
+    /// What was set aside is remembered as if it had been delivered.
+    SetAsideRemembered,
+    /// That a batch is being set aside is known to the operator's ticket alone.
+    SetAsideForgotten,
+    /// An orphaned claim whose batch set it aside holds its event.
+    SetAsideHoldsItsEvent,
     /// The sweep finds nothing.
     SweepBlind,
 }
@@ -121,6 +151,21 @@ impl Bug {
         Bug::OldestPastDropped,
         Bug::UnknownFateTakenForAlive,
         Bug::OrphansPastDropped,
+        Bug::KnownUncounted,
+        Bug::CountedByAnotherUnread,
+        Bug::RefusedSealCounted,
+        Bug::UncertainBodyRemoved,
+        Bug::LeftoversWindowFromOpening,
+        Bug::TicketWithoutSkew,
+        Bug::BodyHashLeftOut,
+        Bug::ClaimUnconditional,
+        Bug::CompleteBatchCounted,
+        Bug::WitnessOverwrites,
+        Bug::CompletionIgnoresParts,
+        Bug::CountsAlone,
+        Bug::SetAsideRemembered,
+        Bug::SetAsideForgotten,
+        Bug::SetAsideHoldsItsEvent,
         Bug::SweepBlind,
     ];
 }

@@ -33,6 +33,15 @@ impl Rendering {
         format!("{part}.{format}{compression}")
     }
 
+    /// Returns the hash of what a part is written as, before it is compressed.
+    ///
+    /// # Errors
+    /// None in practice: nothing is written anywhere.
+    pub fn hash(&self, part: &Part) -> io::Result<blake3::Hash> {
+        self.write(part, io::sink())
+            .map(|(_, content)| content.hash)
+    }
+
     /// Writes a part. The same part is the same bytes, every time.
     ///
     /// # Errors

@@ -98,6 +98,9 @@ where
                 return meaning("", Some(status)).error(service, words);
             };
             let message = context.err().message().unwrap_or("no message");
+            if credentials_are_over(code) {
+                end_process(service, code, message);
+            }
             return meaning(code, Some(status))
                 .error(service, format!("{what}: {code}: {message}"));
         }
@@ -105,6 +108,33 @@ where
         _ => Meaning::Unknown,
     };
     meaning.error(service, format!("{what}: {}", chain(error)))
+}
+
+/// Whether a code says that the credentials of this process will never be good again. An environment gets its credentials
+/// once, at its start, and may outlive them.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html> and
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html> (2026-08).
+fn credentials_are_over(code: &str) -> bool {
+    let code = code.rsplit(['.', '#']).next().unwrap_or(code);
+    matches!(
+        code,
+        "ExpiredTokenException"
+            | "ExpiredToken"
+            | "UnrecognizedClientException"
+            | "InvalidClientTokenId"
+    )
+}
+
+/// Ends the process, so that Lambda starts another one with new credentials. What this one was invoked with comes back
+/// after the visibility timeout, and meets whatever was written of it.
+fn end_process(service: &str, code: &str, message: &str) -> ! {
+    tracing::error!(
+        service,
+        code,
+        message,
+        "credentials are over: the process ends itself"
+    );
+    std::process::exit(1)
 }
 
 /// An error and its causes, each said once.
@@ -165,6 +195,24 @@ mod tests {
         assert_eq!(meaning("InternalServerError", Some(500)), Meaning::Unknown);
         assert_eq!(meaning("TransactionConflict", None), Meaning::Unknown);
         assert_eq!(meaning("", Some(503)), Meaning::Unknown);
+    }
+
+    #[test]
+    fn only_what_new_credentials_would_mend_ends_the_process() {
+        for code in [
+            "ExpiredTokenException",
+            "com.amazon.coral.service#UnrecognizedClientException",
+            "ExpiredToken",
+        ] {
+            assert!(credentials_are_over(code), "{code}");
+        }
+        for code in [
+            "AccessDeniedException",
+            "ThrottlingException",
+            "InvalidSignatureException",
+        ] {
+            assert!(!credentials_are_over(code), "{code}");
+        }
     }
 
     #[test]

@@ -16,8 +16,10 @@ use aws_types::SdkConfig;
 use super::dynamodb::DynamoDb;
 
 /// How long an idle connection is kept. An execution environment is frozen between invocations while the other side
-/// goes on; a connection that is older than this is probably gone, and using it would cost a whole attempt.
-pub const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// goes on; a connection that is older than this is probably gone, and using it would cost a whole attempt. S3 closes
+/// them after some 20 s.
+/// Source: <https://github.com/awslabs/aws-sdk-rust/issues/1106> (2026-08).
+pub const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long connecting may take, TLS included. An attempt may have less time than that; a connection it no longer needs is
 /// made nevertheless, for the next.

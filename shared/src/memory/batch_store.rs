@@ -41,6 +41,11 @@ impl MemoryBatchStore {
         locked(&self.records).values().cloned().collect()
     }
 
+    /// Removes a record, as the table's TTL does.
+    pub fn remove(&self, batch: BatchId) {
+        locked(&self.records).remove(&batch);
+    }
+
     /// A record.
     pub fn get(&self, batch: BatchId) -> Option<BatchRecord> {
         locked(&self.records).get(&batch).cloned()

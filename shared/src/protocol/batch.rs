@@ -435,7 +435,8 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             witnesses,
         } => {
             record.status?;
-            (record.witnesses == *witnesses).then_some(())?;
+            let unchanged = record.witnesses == *witnesses;
+            (unchanged || planted(Bug::WitnessOverwrites)).then_some(())?;
             next.witnessed = witnessed.clone();
             next.witnesses += 1;
         }
@@ -450,6 +451,9 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.due_at = lease.until + DUE_GRACE;
             next.attempts += 1;
             next.error = None;
+            if planted(Bug::SetAsideForgotten) && *operator != Some(OperatorWord::Quarantine) {
+                next.quarantine = None;
+            }
             if *operator == Some(OperatorWord::Quarantine) {
                 let reason = record.error.as_deref().unwrap_or(NO_ERROR);
                 next.quarantine = Some(reason.to_owned());
@@ -530,7 +534,8 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             at,
         } => {
             let unchanged = record.accounts == *accounts && record.witnesses == *witnesses;
-            (record.parts.len() == *parts).then_some(())?;
+            let same_parts = record.parts.len() == *parts;
+            (same_parts || planted(Bug::CompletionIgnoresParts)).then_some(())?;
             (record.leased_by(owner) && (unchanged || planted(Bug::CompletionUnconditional)))
                 .then_some(())?;
             next.status = None;
@@ -693,7 +698,11 @@ impl Closing {
 
     /// The delay of a ticket sent at `now`: whole seconds, never early, skew included.
     pub fn ticket_delay(self, now: Timestamp) -> Duration {
-        let millis = (now.until(self.closes_at) + CLOCK_SKEW_MAX).as_millis();
+        let skew = match planted(Bug::TicketWithoutSkew) {
+            true => Duration::ZERO,
+            false => CLOCK_SKEW_MAX,
+        };
+        let millis = (now.until(self.closes_at) + skew).as_millis();
         Duration::from_secs((millis as u64).div_ceil(1_000)).min(SQS_DELAY_MAX)
     }
 }
@@ -713,7 +722,10 @@ pub struct Lag {
 pub fn lag(record: &BatchRecord, new: &SeqSet) -> Option<Lag> {
     let mut known = record.members();
     known.extend_from(new);
-    let found = known.intersection_len(&record.settled);
+    let found = match planted(Bug::CountsAlone) {
+        true => known.len(),
+        false => known.intersection_len(&record.settled),
+    };
     let witnessed_missing = record.witnessed.difference_len(&known);
     if planted(Bug::SealedDeliveredShort) && record.sealed_at.is_some() {
         return None;

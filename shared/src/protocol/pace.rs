@@ -350,10 +350,16 @@ mod tests {
         paces.replied(&[reply(0, 2), reply(1, 0), reply(2, 0)], now);
         assert_eq!(paces.table_free_at(), None);
         assert!(paces.free_at(key(0)).is_some());
-        let all: Vec<KeyReply> = (0..TABLE_KEYS_MIN as u16).map(|shard| reply(shard, 2)).collect();
+        let all: Vec<KeyReply> = (0..TABLE_KEYS_MIN as u16)
+            .map(|shard| reply(shard, 2))
+            .collect();
         paces.replied(&all, now);
         assert!(paces.table_free_at().is_some());
-        assert_eq!(paces.free_at(key(0)), None, "the table's rate is for all of them");
+        assert_eq!(
+            paces.free_at(key(0)),
+            None,
+            "the table's rate is for all of them"
+        );
         // A key that is hot besides still gets a rate of its own.
         paces.replied(&[reply(7, 2), reply(1, 0)], now);
         assert!(paces.free_at(key(7)).is_some());

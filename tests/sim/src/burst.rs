@@ -8,7 +8,7 @@ use shared::limits::DYNAMODB_ITEM_BYTES_MAX;
 use shared::memory::noise;
 
 use crate::ledger::Sent;
-use crate::swarm::IdKind;
+use crate::swarm::{IdKind, Plan};
 use crate::world::World;
 
 const SOURCE: &str = "arn:aws:sqs:eu-west-1:1:input-queue-";
@@ -47,7 +47,15 @@ pub fn plan(world: &mut World) {
                 IdKind::Json | IdKind::MessageId => format!("not JSON {index}"),
             };
             let source = source(rng.usize(..plan.sources));
-            messages.push(sent(sqs_message_id, None, source, None, body, sent_at_ms));
+            messages.push(sent(
+                sqs_message_id,
+                None,
+                None,
+                source,
+                None,
+                body,
+                sent_at_ms,
+            ));
             continue;
         }
         // A copy has everything of its original but the message; a contradiction has its event id alone.
@@ -59,16 +67,20 @@ pub fn plan(world: &mut World) {
             let mut copy = messages[original].clone();
             copy.sqs_message_id = sqs_message_id;
             copy.sent_at_ms = sent_at_ms;
-            if plan.id_kind == IdKind::MessageId {
-                copy.event_id = Some(copy.sqs_message_id.as_str().parse().expect("an id"));
+            if plan.crosses_sources && rng.bool() {
+                copy.source = source(rng.usize(..plan.sources));
             }
+            if plan.id_kind == IdKind::MessageId {
+                copy.name = Some(copy.sqs_message_id.to_string());
+            }
+            copy.event_id = event_id(&plan, &copy.source, copy.name.as_deref());
             messages.push(copy);
             continue;
         }
-        let id = original.and_then(|original| messages[original].event_id.clone());
+        let id = original.and_then(|original| messages[original].name.clone());
         let id = match (id, plan.id_kind) {
             (_, IdKind::MessageId) => sqs_message_id.to_string(),
-            (Some(id), _) => id.to_string(),
+            (Some(id), _) => id,
             (None, _) => {
                 events += 1;
                 format!("e{events}")
@@ -81,12 +93,13 @@ pub fn plan(world: &mut World) {
             body["filler"] = noise(DYNAMODB_ITEM_BYTES_MAX * 3 / 2).into();
         }
         let body = body.to_string();
-        let event_id = Some(id.parse().expect("a short text is an id"));
         let batch_key = key.map(|key| key.parse().expect("a short text is a key"));
         let source = source(rng.usize(..plan.sources));
+        let event_id = event_id(&plan, &source, Some(&id));
         messages.push(sent(
             sqs_message_id,
             event_id,
+            Some(id),
             source,
             batch_key,
             body,
@@ -101,10 +114,21 @@ pub fn plan(world: &mut World) {
     }
 }
 
+/// The event id of a name: with a prefix, it is another one in each source.
+pub fn event_id(plan: &Plan, source: &SourceArn, name: Option<&str>) -> Option<EventId> {
+    let name = name?;
+    let id = match plan.prefixes_source {
+        true => format!("{source}/{name}"),
+        false => name.to_owned(),
+    };
+    Some(id.parse().expect("a short text is an id"))
+}
+
 /// A message of which nothing has become yet; without an event id, it cannot be read.
 fn sent(
     sqs_message_id: SqsMessageId,
     event_id: Option<EventId>,
+    name: Option<String>,
     source: SourceArn,
     batch_key: Option<BatchKey>,
     body: String,
@@ -114,6 +138,7 @@ fn sent(
         sqs_message_id,
         bad: event_id.is_none(),
         event_id,
+        name,
         source,
         batch_key,
         body_hash: BodyHash::of(body.as_bytes()),

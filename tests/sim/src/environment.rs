@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aggregator::handler as aggregator_handler;
 use batch_processor::handler as processor_handler;
-use batch_processor::sink::{Part, Receipt, Sink, SinkError, content_hash};
+use batch_processor::sink::Rendering;
 use futures::channel::oneshot;
 use shared::ids::{BatchId, BatchShard, EventId, Place, SourceArn};
 use shared::memory::SeededEntropy;
@@ -21,7 +21,7 @@ use shared::time::Timestamp;
 use shared::wire::Ticket;
 
 use crate::index::REPLICAS;
-use crate::world::{Brought, Fate, REFUSAL, World, throttled, unanswered};
+use crate::world::{Fate, World, refused, throttled, unanswered};
 
 /// The world, as several environments share it. One thread: the lock is never waited for.
 pub type Shared = Arc<Mutex<World>>;
@@ -34,34 +34,79 @@ pub fn lock(world: &Shared) -> MutexGuard<'_, World> {
 /// An environment: its own clock, its own randomness, the shared world.
 pub struct Environment {
     world: Shared,
-    skew: Duration,
+    number: u64,
+    rendering: Rendering,
+    fingerprint: String,
     entropy: SeededEntropy,
     quarantine: bool,
     items_per_request: usize,
 }
 
 impl Environment {
-    /// An environment whose clock is ahead by `skew`.
-    pub fn new(world: Shared, skew: Duration, seed: u64) -> Environment {
+    /// Environment `number`, which delivers as the batch processor is told.
+    pub fn new(
+        world: Shared,
+        number: u64,
+        config: &batch_processor::Config,
+        seed: u64,
+    ) -> Environment {
         let (quarantine, items_per_request) = {
             let world = lock(&world);
             (world.plan.quarantine, world.plan.items_per_request)
         };
         Environment {
             world,
-            skew,
+            number,
+            rendering: config.rendering.clone(),
+            fingerprint: config.sink_fingerprint.clone(),
             entropy: SeededEntropy::new(seed),
             quarantine,
             items_per_request,
         }
     }
 
+    /// The world.
+    pub fn world(&self) -> &Shared {
+        &self.world
+    }
+
+    /// What parts look like.
+    pub fn rendering(&self) -> &Rendering {
+        &self.rendering
+    }
+
+    /// What the sink says of itself.
+    pub fn sink_fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
     /// Sends a request that changes or reads the world when it arrives.
-    async fn request<T: Send + 'static>(
+    pub async fn request<T: Send + 'static>(
         &self,
         effect: impl FnOnce(&mut World) -> T + Send + 'static,
     ) -> Result<T, PortError> {
-        let dispatched = dispatch(&mut lock(&self.world), effect);
+        let dispatched = {
+            let mut world = lock(&self.world);
+            let fate = world.fate();
+            dispatch(&mut world, fate, effect)
+        };
+        self.reply(dispatched).await
+    }
+
+    /// Sends a request to a batch record.
+    async fn request_record<T: Send + 'static>(
+        &self,
+        effect: impl FnOnce(&mut World) -> T + Send + 'static,
+    ) -> Result<T, PortError> {
+        let dispatched = {
+            let mut world = lock(&self.world);
+            let fate = world.fate_of_record();
+            dispatch(&mut world, fate, effect)
+        };
+        self.reply(dispatched).await
+    }
+
+    async fn reply<T>(&self, dispatched: Dispatched<T>) -> Result<T, PortError> {
         match dispatched {
             Dispatched::Answered(reply) => reply.await.map_err(|_| unanswered()),
             Dispatched::Failed { after_ms, error } => {
@@ -83,7 +128,8 @@ impl Environment {
                 .map(|_| {
                     failed(match &error {
                         PortError::Throttled { .. } => throttled(),
-                        PortError::Unknown { .. } | PortError::Refused { .. } => unanswered(),
+                        PortError::Refused { .. } => refused(),
+                        PortError::Unknown { .. } => unanswered(),
                     })
                 })
                 .collect(),
@@ -101,9 +147,10 @@ enum Dispatched<T> {
 
 fn dispatch<T: Send + 'static>(
     world: &mut World,
+    fate: Fate,
     effect: impl FnOnce(&mut World) -> T + Send + 'static,
 ) -> Dispatched<T> {
-    match world.fate() {
+    match fate {
         Fate::Answered { apply_ms, reply_ms } => {
             let (sender, receiver) = oneshot::channel();
             let apply = move |world: &mut World| {
@@ -115,6 +162,10 @@ fn dispatch<T: Send + 'static>(
             world.effect_after(apply_ms, Box::new(apply));
             Dispatched::Answered(receiver)
         }
+        Fate::Refused { after_ms } => Dispatched::Failed {
+            after_ms,
+            error: refused(),
+        },
         Fate::Throttled { after_ms } => Dispatched::Failed {
             after_ms,
             error: throttled(),
@@ -222,7 +273,8 @@ impl BatchStore for Environment {
 
     async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
         let write = write.clone();
-        self.request(move |world| world.write(batch, &write)).await
+        let reply = self.request_record(move |world| world.write(batch, &write));
+        reply.await?
     }
 
     async fn overdue(
@@ -287,7 +339,7 @@ impl OverflowStore for Environment {
 
 impl Clock for Environment {
     fn now(&self) -> Timestamp {
-        lock(&self.world).now() + self.skew
+        lock(&self.world).now_in(self.number)
     }
 
     async fn sleep(&self, duration: Duration) {
@@ -312,60 +364,6 @@ impl Entropy for Environment {
 
     fn jitter(&self) -> f64 {
         self.entropy.jitter()
-    }
-}
-
-impl Sink for Environment {
-    async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
-        let brought = {
-            let world = lock(&self.world);
-            Brought {
-                key: part.key(),
-                batch: part.batch_id,
-                hash: content_hash(&part.items),
-                items: part
-                    .items
-                    .iter()
-                    .map(|item| (item.event_id.clone(), item.place()))
-                    .collect(),
-                in_order: part.items.is_sorted_by(|one, next| one.seq < next.seq),
-                as_sent: part.items.iter().all(|item| {
-                    let sent = world.ledger.by_id.get(&item.sqs_message_id);
-                    sent.map(|index| &world.ledger.messages[*index])
-                        .is_some_and(|sent| {
-                            sent.body == item.body
-                                && sent.source == part.source
-                                && sent.batch_key == part.batch_key
-                        })
-                }),
-            }
-        };
-        let faults = lock(&self.world).plan.faults.clone();
-        let strikes = |rate, kind| lock(&self.world).strikes_as(rate, kind);
-        if strikes(faults.sink_refuses, "sink refused") {
-            return Err(SinkError::Permanent {
-                reason: REFUSAL.to_owned(),
-            });
-        }
-        if strikes(faults.sink_fails_before, "sink failed before") {
-            return Err(sink_error("before"));
-        }
-        if strikes(faults.sink_hangs, "sink hung") {
-            self.sleep(Duration::from_secs(3_600)).await;
-            return Err(sink_error("never"));
-        }
-        let fails_after = strikes(faults.sink_fails_after, "sink failed after");
-        let delivered = self.request(move |world| world.deliver(&brought)).await;
-        match delivered {
-            Ok(()) if !fails_after => Ok(Receipt::new("simulated")),
-            Ok(()) | Err(_) => Err(sink_error("after")),
-        }
-    }
-}
-
-fn sink_error(when: &str) -> SinkError {
-    SinkError::Retryable {
-        reason: format!("simulated, {when} it has the part"),
     }
 }
 

@@ -10,11 +10,9 @@ use aggregator::current::CurrentBatches;
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use batch_processor::{Event, Response};
 use shared::ids::Place;
-use shared::limits::CLOCK_SKEW_MAX;
 use shared::protocol::batch::Status;
-use shared::protocol::claim::LockState;
+use shared::protocol::claim::{DuplicateRule, LockState};
 use shared::time::Timestamp;
-use shared::wire::{Ticket, TicketReason};
 
 use crate::burst;
 use crate::checks;
@@ -43,11 +41,13 @@ pub enum Act {
     Calm,
     /// An operator looks at batches in error.
     Operator,
+    /// A configuration is updated.
+    Redeploy(usize),
 }
 
 /// Between two rounds of the table's TTL.
 const EXPIRE_EVERY_MS: u64 = 60_000;
-/// Between two looks of the operator, once it is calm.
+/// Between two looks of the operator.
 const OPERATOR_EVERY_MS: u64 = 120_000;
 /// What is left to be done must be done this long after the faults stop.
 const DRAIN_MAX_MS: u64 = 6 * 3_600_000;
@@ -61,7 +61,6 @@ enum Function {
 
 struct Execution {
     function: Function,
-    skew: Duration,
     frozen_until_ms: u64,
     /// Whether it goes away with the answer of its invocation: it outlived a deadline, or ran the sweep.
     last: bool,
@@ -123,14 +122,28 @@ impl Wake for TaskWaker {
 pub struct Run {
     world: Shared,
     plan: Plan,
+    /// The plan as it is deployed now.
+    deployed: Plan,
     aggregator_config: aggregator::Config,
     processor_config: batch_processor::Config,
     environments: BTreeMap<u64, Execution>,
     tasks: BTreeMap<u64, Task>,
     ready: Arc<Ready>,
     number: u64,
-    sent: usize,
+    /// Messages that are still to be sent.
+    unsent: usize,
     steps: u64,
+    /// When everything must have drained.
+    drain_by_ms: u64,
+    /// What comes after everything has drained.
+    to_come: Vec<Coming>,
+}
+
+/// What comes after everything has drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coming {
+    Redrive,
+    Days(u64),
 }
 
 impl Run {
@@ -145,18 +158,31 @@ impl Run {
         world.at(plan.sweep_every_ms, Happening::Act(Act::Sweep));
         world.at(EXPIRE_EVERY_MS, Happening::Act(Act::Expire));
         world.at(plan.calm_at_ms, Happening::Act(Act::Calm));
+        for (index, redeploy) in plan.redeploys.iter().enumerate() {
+            world.at(redeploy.at_ms, Happening::Act(Act::Redeploy(index)));
+        }
+        if plan.operates_early {
+            world.at(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
+        }
+        // The last to come first.
+        let mut to_come: Vec<Coming> = plan.afterlife_days.map(Coming::Days).into_iter().collect();
+        to_come.extend(plan.redrives.then_some(Coming::Redrive));
+        let unsent = world.ledger.messages.len();
         let (aggregator_config, processor_config) = plan.configs();
         Run {
             aggregator_config,
             processor_config,
             world: Arc::new(Mutex::new(world)),
+            deployed: plan.clone(),
+            drain_by_ms: plan.calm_at_ms + DRAIN_MAX_MS,
             plan,
             environments: BTreeMap::new(),
             tasks: BTreeMap::new(),
             ready: Arc::default(),
             number: 0,
-            sent: 0,
+            unsent,
             steps: 0,
+            to_come,
         }
     }
 
@@ -173,11 +199,19 @@ impl Run {
                 Happening::Act(act) => self.act(act),
             }
             self.go_on();
-            if lock(&self.world).broken.is_some() || self.drained() {
+            lock(&self.world).take_away();
+            if lock(&self.world).broken.is_some() {
                 break;
             }
+            if self.drained() {
+                let Some(coming) = self.to_come.pop() else {
+                    break;
+                };
+                self.comes(coming);
+                continue;
+            }
             let now_ms = lock(&self.world).now_ms;
-            if now_ms > self.plan.calm_at_ms + DRAIN_MAX_MS || self.steps > STEPS_MAX {
+            if now_ms > self.drain_by_ms || self.steps > STEPS_MAX {
                 let left = self.left();
                 lock(&self.world).check(checks::p7_everything_drains(false, || left));
                 break;
@@ -242,16 +276,74 @@ impl Run {
                 let mut world = lock(&self.world);
                 world.note("calm", String::new);
                 world.faulty = false;
+                if !self.plan.operates_early {
+                    world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
+                }
+            }
+            Act::Operator => {
+                let mut world = lock(&self.world);
+                world.edit();
+                world.operate();
                 world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
             }
-            Act::Operator => self.operate(),
+            Act::Redeploy(index) => self.redeploy(index),
         }
+    }
+
+    /// New environments start with another configuration; those there are end after the invocations they are in.
+    fn redeploy(&mut self, index: usize) {
+        let change = self.plan.redeploys[index].change;
+        change.apply(&mut self.deployed);
+        (self.aggregator_config, self.processor_config) = self.deployed.configs();
+        lock(&self.world).note("redeployed", || format!("{change:?}"));
+        let idle: Vec<u64> = self
+            .environments
+            .keys()
+            .copied()
+            .filter(|number| self.running(*number) == 0)
+            .collect();
+        for number in idle {
+            self.environments.remove(&number);
+        }
+        for execution in self.environments.values_mut() {
+            execution.last = true;
+        }
+    }
+
+    /// Everything has drained, and goes on.
+    fn comes(&mut self, coming: Coming) {
+        let sent = {
+            let mut world = lock(&self.world);
+            let world = &mut *world;
+            match coming {
+                Coming::Redrive => world.redrive(),
+                Coming::Days(days) => {
+                    let sent = world.days_pass(days);
+                    world.after(self.plan.sweep_every_ms, Happening::Act(Act::Sweep));
+                    world.after(EXPIRE_EVERY_MS, Happening::Act(Act::Expire));
+                    world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
+                    sent
+                }
+            }
+        };
+        if coming != Coming::Redrive {
+            // Nothing is kept warm for days.
+            self.environments.clear();
+        }
+        self.unsent += sent.len();
+        let mut world = lock(&self.world);
+        for index in sent {
+            world.note("comes again", || format!("{index} {coming:?}"));
+            let after_ms = world.rng.u64(0..60_000);
+            world.after(after_ms, Happening::Act(Act::Send(index)));
+        }
+        self.drain_by_ms = world.now_ms + DRAIN_MAX_MS;
     }
 
     // The burst and the queues.
 
     fn send(&mut self, index: usize) {
-        self.sent += 1;
+        self.unsent -= 1;
         let mut world = lock(&self.world);
         let source = burst::source_index(&world.ledger.messages[index].source);
         let now_ms = world.now_ms;
@@ -352,11 +444,12 @@ impl Run {
         if count >= self.plan.aggregators {
             return None;
         }
-        let (environment, skew) = self.environment();
+        let (number, environment) = self.environment();
         let current = Arc::new(CurrentBatches::new(self.aggregator_config.limits));
         let handler =
             aggregator::Handler::new(self.aggregator_config.clone(), environment, current);
-        Some(self.cold_start(Function::Aggregator(Arc::new(handler)), skew, false))
+        let function = Function::Aggregator(Arc::new(handler));
+        Some(self.cold_start(number, function, false))
     }
 
     fn processor(&mut self) -> Option<u64> {
@@ -377,31 +470,27 @@ impl Run {
     }
 
     fn cold_start_processor(&mut self, last: bool) -> u64 {
-        let (environment, skew) = self.environment();
+        let (number, environment) = self.environment();
         let handler = batch_processor::Handler::new(self.processor_config.clone(), environment);
-        self.cold_start(Function::Processor(Arc::new(handler)), skew, last)
+        self.cold_start(number, Function::Processor(Arc::new(handler)), last)
     }
 
-    /// The ports of a new environment, and by how much its clock is ahead.
-    fn environment(&mut self) -> (Environment, Duration) {
-        let (skew, seed) = {
-            let mut world = lock(&self.world);
-            let skew_max_ms = CLOCK_SKEW_MAX.as_millis() as u64;
-            let skew_ms = if world.plan.calm {
-                0
-            } else {
-                world.rng.u64(..skew_max_ms)
-            };
-            (Duration::from_millis(skew_ms), world.rng.u64(..))
-        };
-        (Environment::new(self.world.clone(), skew, seed), skew)
-    }
-
-    fn cold_start(&mut self, function: Function, skew: Duration, last: bool) -> u64 {
+    /// The number of a new environment, and its ports.
+    fn environment(&mut self) -> (u64, Environment) {
         let number = self.number();
+        let seed = {
+            let mut world = lock(&self.world);
+            world.set_clock(number);
+            world.rng.u64(..)
+        };
+        let world = self.world.clone();
+        let environment = Environment::new(world, number, &self.processor_config, seed);
+        (number, environment)
+    }
+
+    fn cold_start(&mut self, number: u64, function: Function, last: bool) -> u64 {
         let execution = Execution {
             function,
-            skew,
             frozen_until_ms: 0,
             last,
         };
@@ -419,13 +508,12 @@ impl Run {
     ) {
         let Some(Execution {
             function: Function::Aggregator(handler),
-            skew,
             ..
         }) = self.environments.get(&environment)
         else {
             return;
         };
-        let (handler, skew) = (handler.clone(), *skew);
+        let handler = handler.clone();
         let event = {
             let world = lock(&self.world);
             let mut event = SqsEvent::default();
@@ -439,7 +527,7 @@ impl Run {
         let timeout_ms = self.plan.aggregator_timeout_ms;
         let invocation = aggregator::Invocation {
             function: "aggregator".to_owned(),
-            deadline: self.deadline_after(timeout_ms, skew),
+            deadline: self.deadline_after(timeout_ms, environment),
         };
         let future = Box::pin(async move {
             let answer = handler.handle(event, &invocation).await.ok()?;
@@ -453,13 +541,12 @@ impl Run {
         let number = self.number();
         let Some(Execution {
             function: Function::Processor(handler),
-            skew,
             ..
         }) = self.environments.get(&environment)
         else {
             return;
         };
-        let (handler, skew) = (handler.clone(), *skew);
+        let handler = handler.clone();
         let event = match &work {
             Work::Ticket(ticket) => {
                 let mut message = SqsMessage::default();
@@ -479,7 +566,7 @@ impl Run {
         let invocation = batch_processor::Invocation {
             function: "batch-processor".to_owned(),
             request_id: format!("r{number}"),
-            deadline: self.deadline_after(timeout_ms, skew),
+            deadline: self.deadline_after(timeout_ms, environment),
         };
         let future = Box::pin(async move {
             match handler.handle(event, &invocation).await.ok()? {
@@ -490,8 +577,8 @@ impl Run {
         self.start(environment, work, timeout_ms, future);
     }
 
-    fn deadline_after(&self, timeout_ms: u64, skew: Duration) -> Timestamp {
-        lock(&self.world).now() + skew + Duration::from_millis(timeout_ms)
+    fn deadline_after(&self, timeout_ms: u64, environment: u64) -> Timestamp {
+        lock(&self.world).now_in(environment) + Duration::from_millis(timeout_ms)
     }
 
     fn start(
@@ -605,6 +692,12 @@ impl Run {
     }
 
     fn thaw(&mut self, environment: u64) {
+        {
+            let mut world = lock(&self.world);
+            if world.strikes_as(self.plan.faults.jump, "clock jumped") {
+                world.set_clock(environment);
+            }
+        }
         for (number, task) in &self.tasks {
             if task.environment == environment {
                 if task.timed_out {
@@ -697,28 +790,12 @@ impl Run {
         self.poll_all();
     }
 
-    /// An operator has a look at every batch in error, and has it tried again.
-    fn operate(&mut self) {
-        let mut world = lock(&self.world);
-        let in_error: Vec<_> = world
-            .batches
-            .records()
-            .into_iter()
-            .filter(|record| record.status == Some(Status::Error))
-            .map(|record| record.batch_id)
-            .collect();
-        for batch in in_error {
-            world.ticket(&Ticket::new(batch, TicketReason::Operator), Duration::ZERO);
-        }
-        world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
-    }
-
     // The end.
 
     fn drained(&self) -> bool {
         let world = lock(&self.world);
         !world.faulty
-            && self.sent == world.ledger.messages.len()
+            && self.unsent == 0
             && self.tasks.is_empty()
             && world.inputs.iter().all(|queue| queue.is_empty())
             && world.tickets.is_empty()
@@ -762,7 +839,7 @@ impl Run {
             world.note("dead letter", || index.to_string());
             world.ledger.messages[index].reported = true;
         }
-        let rule = self.plan.rule;
+        let may_drop = self.plan.ever(DuplicateRule::Drop);
         let answer_time_max = Duration::from_millis(self.plan.aggregator_timeout_ms);
         let mut checks = Vec::new();
         for message in &world.ledger.messages {
@@ -774,7 +851,7 @@ impl Run {
             checks.push(checks::p1_acknowledged_means_delivered_or_reported(
                 message,
                 claims.map(Vec::as_slice).unwrap_or_default(),
-                rule,
+                may_drop,
                 answer_time_max,
             ));
         }
@@ -785,13 +862,17 @@ impl Run {
             .locks
             .items()
             .into_iter()
-            .filter(|(_, item)| item.expires_at().is_none() && self.plan.dedup_window_secs > 0)
+            .filter(|(_, item)| {
+                item.expires_at().is_none() && self.plan.dedup_window_min_secs() > 0
+            })
             .filter(|(id, item)| {
                 let LockState::Live { shard, seq } = item.state else {
                     return false;
                 };
                 let place = Place { shard, seq };
-                !world.ledger.seat_delivered(id, place) && !world.ledger.came_too_late(id, place)
+                !world.ledger.seat_delivered(id, place)
+                    && !world.ledger.seat_set_aside(id, place)
+                    && !world.ledger.came_too_late(id, place)
             })
             .filter(|(_, item)| {
                 let sent = world.ledger.by_id.get(&item.sqs_message_id);
@@ -878,11 +959,11 @@ fn record(world: &World, index: usize) -> SqsMessage {
         .attributes
         .insert("SentTimestamp".to_owned(), sent_at.as_ms().to_string());
     if world.plan.id_kind == IdKind::Attribute
-        && let Some(id) = &sent.event_id
+        && let Some(id) = &sent.name
     {
         let mut attribute = SqsMessageAttribute::default();
         attribute.data_type = Some("String".to_owned());
-        attribute.string_value = Some(id.to_string());
+        attribute.string_value = Some(id.clone());
         message
             .message_attributes
             .insert("id".to_owned(), attribute);

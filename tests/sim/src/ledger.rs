@@ -1,6 +1,6 @@
 //! What really happened to every message and every event: the model the checks look at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use shared::ids::{BatchId, BatchKey, BodyHash, EventId, Place, SourceArn, SqsMessageId};
@@ -13,6 +13,8 @@ pub struct Sent {
     pub sqs_message_id: SqsMessageId,
     /// Its event; `None` when it cannot be read.
     pub event_id: Option<EventId>,
+    /// What makes its event the same event within a source; with a prefix, ids have the source before it.
+    pub name: Option<String>,
     /// The queue it was sent to.
     pub source: SourceArn,
     /// Its batch key.
@@ -46,6 +48,10 @@ pub struct Occurrence {
     pub delivered_at: Option<Timestamp>,
     /// Until when it is remembered, once it was released.
     pub remembered_until: Option<Timestamp>,
+    /// When it was released.
+    pub released_at: Option<Timestamp>,
+    /// Whether an operator had it set aside.
+    pub set_aside: bool,
 }
 
 /// A part as the sink was given it.
@@ -55,6 +61,10 @@ pub struct Delivered {
     pub hash: [u8; 32],
     /// How many items.
     pub count: usize,
+    /// Hash of what it was written as.
+    pub rendered: String,
+    /// Where it went, and in what form, as the sink says.
+    pub place: String,
 }
 
 /// Everything.
@@ -68,8 +78,25 @@ pub struct Ledger {
     pub occurrences: BTreeMap<EventId, Vec<Occurrence>>,
     /// The parts the sink has, by idempotency key.
     pub parts: BTreeMap<String, Delivered>,
+    /// The parts for which an operator accepted another sink than they were frozen for.
+    pub accepted: BTreeSet<String>,
+    /// The messages whose claims somebody edited.
+    pub edited: BTreeSet<SqsMessageId>,
+    /// When the sink was first given each event, by which message, and under which key.
+    pub given: BTreeMap<EventId, Vec<Given>>,
     /// When a ticket of each batch was first accepted by the queue, and when it is visible.
     pub tickets: BTreeMap<BatchId, Vec<Accepted>>,
+}
+
+/// An event that the sink was given.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// When.
+    pub at: Timestamp,
+    /// Whose claim.
+    pub sqs_message_id: SqsMessageId,
+    /// Under which key.
+    pub key: String,
 }
 
 /// A ticket the batch queue accepted.
@@ -100,6 +127,14 @@ impl Ledger {
             all.iter()
                 .any(|one| one.place == place && one.delivered_at.is_some())
         })
+    }
+
+    /// Whether what was claimed at a place was set aside.
+    pub fn seat_set_aside(&self, event: &EventId, place: Place) -> bool {
+        let occurrences = self.occurrences.get(event).into_iter().flatten();
+        occurrences
+            .filter(|one| one.place == place)
+            .any(|one| one.set_aside)
     }
 
     /// Whether the claim at a place was written after its message had been acknowledged.

@@ -7,6 +7,7 @@
 //! After every step the promises ([`checks`]) and the invariants of every record
 //! ([`shared::protocol::invariants`]) are looked at. At a point the faults stop; from then on everything must drain.
 
+pub mod afterlife;
 #[cfg(feature = "planted-bugs")]
 pub mod bugs;
 pub mod burst;
@@ -15,8 +16,11 @@ pub mod environment;
 pub mod index;
 pub mod lambda;
 pub mod ledger;
+pub mod operator;
 pub mod queue;
+pub mod redeploy;
 pub mod schedule;
+pub mod sink;
 pub mod swarm;
 pub mod world;
 

@@ -74,6 +74,17 @@ impl Schedule {
         });
     }
 
+    /// Drops what Lambda, queues and people would do; answers what is under way by itself, in order.
+    pub fn drop_acts(&mut self) -> Vec<Effect> {
+        let mut entries = std::mem::take(&mut self.heap).into_vec();
+        entries.sort_by_key(Entry::key);
+        let effect = |entry: Entry| match entry.happening {
+            Happening::Effect(effect) => Some(effect),
+            Happening::Wake(_) | Happening::Act(_) => None,
+        };
+        entries.into_iter().filter_map(effect).collect()
+    }
+
     /// Takes what happens next, with its time.
     pub fn take(&mut self) -> Option<(u64, Happening)> {
         self.heap.pop().map(|entry| (entry.at_ms, entry.happening))

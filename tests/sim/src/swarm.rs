@@ -4,7 +4,13 @@
 //! without it. Source: <https://users.cs.utah.edu/~regehr/papers/swarm12.pdf>.
 
 use fastrand::Rng;
+use shared::limits::{
+    KNOWN_CLAIMS_MAX, PARTS_FOR_STRAGGLERS, PARTS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX,
+};
+use shared::protocol::allocator::BatchLimits;
 use shared::protocol::claim::DuplicateRule;
+
+use crate::redeploy::{Change, Redeploy};
 
 /// What makes two messages the same event in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +70,25 @@ pub struct Faults {
     pub ttl: f64,
     /// A queue says anything about its depth.
     pub depth_wrong: f64,
+    /// A request is refused, whatever it asks: a permission that was taken away for a moment.
+    pub refuse: f64,
+    /// A write to a batch record never arrives, or its reply does not.
+    pub lose_record: f64,
+    /// The clock of an environment jumps while it is frozen.
+    pub jump: f64,
+    /// A consumer takes away what a part's manifest announces, at each step of the world.
+    pub take_away: f64,
+    /// Somebody edits a claim of a frozen part, at each look of the operator.
+    pub edit: f64,
+}
+
+/// How the sink knows a part that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinkKind {
+    /// It honours idempotency keys, for ever.
+    Keys,
+    /// It keeps files or objects under names, which consumers take away, and manifests, which they leave.
+    Names,
 }
 
 /// Everything a seed decides beforehand. Times in milliseconds.
@@ -137,6 +162,34 @@ pub struct Plan {
     pub index_lag_ms: u64,
     /// Longest lag of the index.
     pub index_lag_max_ms: u64,
+    /// How the sink knows a part.
+    pub sink: SinkKind,
+    /// `SINK`, by number.
+    pub place: usize,
+    /// `SINK_FORMAT`: whether it is `body`.
+    pub bodies_alone: bool,
+    /// Parts of a batch.
+    pub parts_max: usize,
+    /// Past deliveries of a lock item.
+    pub past_deliveries_max: usize,
+    /// Claims that an environment remembers.
+    pub known_claims_max: usize,
+    /// Seats of a batch.
+    pub seats_max: u32,
+    /// Whether copies of an event come from other sources as well.
+    pub crosses_sources: bool,
+    /// Whether ids are scoped by source: `EVENT_ID_PREFIX` with `{source}`.
+    pub prefixes_source: bool,
+    /// What is deployed while the history goes on.
+    pub redeploys: Vec<Redeploy>,
+    /// How often an operator has a batch in error set aside instead of tried again.
+    pub sets_aside: f64,
+    /// Whether an operator also acts while there are faults.
+    pub operates_early: bool,
+    /// Whether dead letters are sent back.
+    pub redrives: bool,
+    /// How many days after the end messages come again, some of them new.
+    pub afterlife_days: Option<u64>,
     /// From the end of one outage of all services to the next; 0 is none.
     pub outage_every_ms: u64,
     /// Whether nothing at all goes wrong.
@@ -164,6 +217,7 @@ impl Plan {
         let rng = &mut Rng::with_seed(seed);
         // A draw among the others would make every seed another history; these came later.
         let apart = &mut Rng::with_seed(seed ^ 0xd2a1_4ed0);
+        let later = &mut Rng::with_seed(seed ^ 0x6c8e_944d);
         let calm = rng.u8(..) < 12;
         let faults = Faults {
             throttle: rate(rng, 0.4),
@@ -189,11 +243,16 @@ impl Plan {
             index_lags_long: rate(rng, 0.3),
             ttl: rate(rng, 1.0),
             depth_wrong: rate(apart, 1.0),
+            refuse: rate(later, 0.01),
+            lose_record: rate(later, 0.6),
+            jump: rate(later, 1.0),
+            take_away: rate(later, 0.02),
+            edit: rate(later, 0.3),
         };
         let burst_ms = rng.u64(1_000..=600_000);
         let quarantine = rng.u8(..) < 220;
         let aggregator_timeout_ms = pick(rng, &[10_000, 20_000, 60_000]);
-        Plan {
+        let mut plan = Plan {
             seed,
             messages: rng.usize(20..=160),
             duplicates: pick(rng, &[0.0, 0.05, 0.2, 0.5]),
@@ -239,9 +298,97 @@ impl Plan {
             index_lag_ms: pick(rng, &[0, 200, 3_000]),
             index_lag_max_ms: pick(rng, &[10_000, 120_000, 900_000]),
             outage_every_ms: pick(rng, &[0, 0, 0, 60_000]),
+            sink: pick(later, &[SinkKind::Keys, SinkKind::Names]),
+            place: 0,
+            bodies_alone: later.bool(),
+            parts_max: pick(later, &[PARTS_MAX, PARTS_MAX, PARTS_FOR_STRAGGLERS + 2]),
+            past_deliveries_max: pick(later, &[PAST_DELIVERIES_MAX, 2]),
+            known_claims_max: pick(later, &[KNOWN_CLAIMS_MAX, 3]),
+            seats_max: pick(later, &[SEATS_MAX, SEATS_MAX, 25]),
+            crosses_sources: later.bool(),
+            prefixes_source: later.u8(..) < 50,
+            redeploys: Vec::new(),
+            sets_aside: pick(later, &[0.0, 0.2, 0.5]),
+            operates_early: later.bool(),
+            redrives: later.bool(),
+            afterlife_days: pick(later, &[None, None, Some(1), Some(15), Some(40)]),
             calm,
             faults: if calm { Faults::default() } else { faults },
+        };
+        if !plan.quarantine {
+            plan.sets_aside = 0.0;
+            plan.faults.edit = 0.0;
+            plan.parts_max = PARTS_MAX;
         }
+        if !calm {
+            plan.focus(later);
+        }
+        if plan.past_deliveries_max < PAST_DELIVERIES_MAX {
+            // A duplicate waits for an older one to be forgotten, and another for that one.
+            plan.dedup_window_secs = plan.dedup_window_secs.min(300);
+        }
+        if !calm && later.u8(..) < 100 {
+            plan.redeploys = (0..later.usize(1..4))
+                .map(|_| Redeploy {
+                    at_ms: later.u64(0..plan.calm_at_ms),
+                    change: Change::draw(later),
+                })
+                .collect();
+        }
+        plan
+    }
+
+    /// Bends one history in four towards what seldom comes together by chance.
+    fn focus(&mut self, rng: &mut Rng) {
+        let faults = &mut self.faults;
+        match rng.u8(..16) {
+            // One environment, whose accounts fail and which dies; an index that lags beyond the second look.
+            0 => {
+                self.aggregators = 1;
+                self.batching_window_secs = 10;
+                self.verify_delay_secs = 2;
+                self.index_lag_max_ms = 900_000;
+                (faults.lose_record, faults.index_lags_long) = (0.5, 0.5);
+                (faults.kill, faults.stall, faults.apply_late) = (0.01, 0.0, 0.05);
+            }
+            // Several invocations in one environment, batches that fill all the time, accounts that fail.
+            1 => {
+                (self.aggregators, self.invocations) = (1, 3);
+                self.batch_size = 16;
+                (faults.lose_record, faults.kill) = (0.4, 0.0);
+            }
+            // Duplicates that wait for one another, and remember few of those before them.
+            2 => {
+                self.rule = DuplicateRule::Requeue;
+                (self.duplicates, self.conflicts) = (0.5, 0.0);
+                (self.past_deliveries_max, self.dedup_window_secs) = (2, 300);
+                (self.batching_window_secs, self.batch_size) = (1, 4);
+                (faults.ghost, faults.lose_reply) = (0.3, 0.1);
+            }
+            // Releases that do not arrive, and batches that end without a second look.
+            3 => {
+                (self.batch_size, self.dedup_window_secs) = (4, 3_600);
+                (faults.refuse, faults.unknown_member) = (0.05, 0.0);
+                (faults.kill, faults.lose_request, faults.lose_reply) = (0.0, 0.0, 0.0);
+                (faults.apply_late, faults.throttle) = (0.0, 0.0);
+            }
+            _ => {}
+        }
+    }
+
+    /// The least any environment's dedup window is.
+    pub fn dedup_window_min_secs(&self) -> u64 {
+        let changed = self.redeploys.iter().filter_map(|one| match one.change {
+            Change::DedupWindow(secs) => Some(secs),
+            _ => None,
+        });
+        changed.fold(self.dedup_window_secs, u64::min)
+    }
+
+    /// Whether a duplicate may ever be treated so.
+    pub fn ever(&self, rule: DuplicateRule) -> bool {
+        let mut changes = self.redeploys.iter();
+        self.rule == rule || changes.any(|one| one.change == Change::Rule(rule))
     }
 
     /// From receiving a message to its becoming visible again.
@@ -259,8 +406,18 @@ impl Plan {
         let lookup = |name: &str| self.variable(name);
         let aggregator =
             aggregator::Config::read(&lookup).expect("the plan's variables are allowed");
+        let aggregator = aggregator::Config {
+            past_deliveries_max: self.past_deliveries_max,
+            limits: BatchLimits {
+                known_claims_max: self.known_claims_max,
+                seats_max: self.seats_max,
+                ..aggregator.limits
+            },
+            ..aggregator
+        };
         let processor = batch_processor::Config {
             part_bytes_max: self.part_bytes,
+            parts_max: self.parts_max,
             ..batch_processor::Config::read(&lookup).expect("the plan's variables are allowed")
         };
         (aggregator, processor)
@@ -284,6 +441,9 @@ impl Plan {
                 IdKind::MessageId => "message-id",
             }
             .to_owned(),
+            "EVENT_ID_PREFIX" if self.prefixes_source => "{source}/".to_owned(),
+            "SINK" => format!("file:///place-{}", self.place),
+            "SINK_FORMAT" if self.bodies_alone => "body".to_owned(),
             "BATCH_KEY" if self.keys > 0 => "key".to_owned(),
             "SEAL_WHEN_DRAINED" if self.seal_when_drained => "on".to_owned(),
             "ON_DUPLICATE" => match self.rule {

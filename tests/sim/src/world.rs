@@ -10,15 +10,15 @@ use std::time::Duration;
 use fastrand::Rng;
 use futures::FutureExt;
 use shared::ids::{BatchId, EventId, Place, SourceArn};
-use shared::limits::CLOCK_SKEW_MAX;
 use shared::memory::{MemoryBatchStore, MemoryLockStore};
 use shared::ports::{
     BatchReply, BatchStore, ClaimReply, LockStore, Overdue, PortError, Quarantined, QueueDepth,
     ReleaseReply, StoredEvent,
 };
 use shared::protocol::batch::{BatchRecord, BatchWrite, PartState, Status};
-use shared::protocol::claim::{Claim, LockItem, LockState};
+use shared::protocol::claim::{Claim, DuplicateRule, LockItem, LockState};
 use shared::protocol::invariants::{Broken, Check, step_is_sound};
+use shared::seqs::SeqSet;
 use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketReason};
 
@@ -26,9 +26,11 @@ use crate::burst::source_index;
 use crate::checks;
 use crate::index::{LaggingIndex, REPLICAS};
 use crate::lambda::Act;
-use crate::ledger::{Accepted, Delivered, Ledger, Occurrence};
+use crate::ledger::{Accepted, Delivered, Given, Ledger, Occurrence};
 use crate::queue::Queue;
+use crate::redeploy::{Change, Redeploy};
 use crate::schedule::{Effect, Happening, Schedule};
+use crate::sink::Name;
 use crate::swarm::Plan;
 
 /// When every history begins.
@@ -37,6 +39,10 @@ pub const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
 pub const REFUSAL: &str = "the simulated sink refuses this part for good";
 /// After the faults stop, the index shows everything within this time.
 const INDEX_CALM_MS: u64 = 30_000;
+/// How far any clock is from the right time, to either side: two of them differ by less than two seconds.
+pub const SKEW_MAX_MS: i64 = 999;
+/// What stands in every refusal of a service.
+pub const REFUSED: &str = "the simulated service refuses";
 /// How long an outage lasts.
 const OUTAGE_MS: u64 = 8_000;
 
@@ -48,6 +54,11 @@ pub enum Fate {
         apply_ms: u64,
         /// From then on until its reply is there.
         reply_ms: u64,
+    },
+    /// Refused for good, as it seems.
+    Refused {
+        /// Until that is known.
+        after_ms: u64,
     },
     /// Refused for now.
     Throttled {
@@ -91,6 +102,10 @@ pub struct World {
     pub polls: Vec<Option<u64>>,
     /// What really happened.
     pub ledger: Ledger,
+    /// By how much the clock of each environment is ahead, or behind.
+    pub skews_ms: BTreeMap<u64, i64>,
+    /// The names that the sink keeps, with [`SinkKind::Names`](crate::swarm::SinkKind).
+    pub names: BTreeMap<String, Name>,
     /// The first broken promise.
     pub broken: Option<Broken>,
     /// What happened, in words, if anybody wants to know.
@@ -117,6 +132,8 @@ impl World {
             tickets: Queue::new(plan.receives_max),
             polls: vec![None; plan.sources + 1],
             ledger: Ledger::default(),
+            skews_ms: BTreeMap::new(),
+            names: BTreeMap::new(),
             broken: None,
             trace: traced.then(Vec::new),
             counts: BTreeMap::new(),
@@ -127,6 +144,21 @@ impl World {
     /// Now, by a clock that is right.
     pub fn now(&self) -> Timestamp {
         START + Duration::from_millis(self.now_ms)
+    }
+
+    /// Now, by the clock of an environment.
+    pub fn now_in(&self, environment: u64) -> Timestamp {
+        let skew_ms = self.skews_ms.get(&environment).copied().unwrap_or_default();
+        Timestamp::from_ms(self.now().as_ms().saturating_add_signed(skew_ms))
+    }
+
+    /// Sets the clock of an environment, wrong by as much as clocks may be.
+    pub fn set_clock(&mut self, environment: u64) {
+        let skew_ms = match self.plan.calm {
+            true => 0,
+            false => self.rng.i64(-SKEW_MAX_MS..=SKEW_MAX_MS),
+        };
+        self.skews_ms.insert(environment, skew_ms);
     }
 
     /// Puts down what happens, if anybody wants to know, and counts it.
@@ -192,6 +224,18 @@ impl World {
         every > 0 && self.faulty && self.now_ms % (every + OUTAGE_MS) >= every
     }
 
+    /// What becomes of the next request to the batch table's records.
+    pub fn fate_of_record(&mut self) -> Fate {
+        if self.strikes_as(self.plan.faults.lose_record, "record lost") {
+            let apply_ms = self.rng.bool().then(|| self.rng.u64(1..12));
+            return Fate::Lost {
+                apply_ms,
+                notice_ms: 700,
+            };
+        }
+        self.fate()
+    }
+
     /// What becomes of the next request.
     pub fn fate(&mut self) -> Fate {
         let latency = |rng: &mut Rng| {
@@ -219,6 +263,9 @@ impl World {
                     notice_ms: 700,
                 },
             };
+        }
+        if self.strikes_as(faults.refuse, "request refused") {
+            return Fate::Refused { after_ms: apply_ms };
         }
         if self.strikes_as(faults.throttle, "throttled") {
             return Fate::Throttled { after_ms: apply_ms };
@@ -326,19 +373,24 @@ impl World {
             .unwrap_or_default();
         for prior in &prior {
             let record = self.batches.get(prior.place.shard.batch);
+            let record_expired = record.is_none();
             let completed_at = record.and_then(|record| record.completed_at);
-            let check =
-                checks::p2_a_claim_replaces_only_what_has_ended(prior, completed_at.is_some(), now);
+            // Records are kept for two weeks after their end.
+            let has_ended = record_expired || completed_at.is_some();
+            let check = checks::p2_a_claim_replaces_only_what_has_ended(prior, has_ended, now);
             self.check(check);
             let remembered_until = prior
                 .remembered_until
-                .unwrap_or_else(|| completed_at.unwrap_or(now) + self.dedup_window());
-            let rule = self.plan.rule;
+                .unwrap_or_else(|| match record_expired {
+                    true => now,
+                    false => completed_at.unwrap_or(now) + self.dedup_window(),
+                });
+            let may_repeat = self.plan.ever(DuplicateRule::Requeue);
             let check = checks::p3_p4_delivered_once_per_window(
                 prior,
                 &message,
                 remembered_until,
-                rule,
+                may_repeat,
                 now,
             );
             self.check(check);
@@ -354,11 +406,14 @@ impl World {
                 claimed_at: now,
                 delivered_at: None,
                 remembered_until: None,
+                released_at: None,
+                set_aside: false,
             });
     }
 
-    fn dedup_window(&self) -> Duration {
-        Duration::from_secs(self.plan.dedup_window_secs)
+    /// The least any environment's dedup window is.
+    pub fn dedup_window(&self) -> Duration {
+        Duration::from_secs(self.plan.dedup_window_min_secs())
     }
 
     fn index_changes(&mut self, id: &EventId, place: Place, present: bool) {
@@ -438,11 +493,15 @@ impl World {
             return;
         };
         occurrence.remembered_until = Some(expires_at.unwrap_or(now));
+        occurrence.released_at = Some(now);
         let released = occurrence.clone();
-        let seat_delivered = self.ledger.seat_delivered(id, place);
-        let check = checks::inv14_only_delivered_claims_are_released(&released, seat_delivered);
+        let set_aside = self.ledger.seat_set_aside(id, place);
+        let has_ended = self.ledger.seat_delivered(id, place) || set_aside;
+        let check = checks::inv14_only_delivered_claims_are_released(&released, has_ended);
         self.check(check);
-        if let (Some(delivered_at), Some(expires_at)) = (released.delivered_at, expires_at) {
+        if !set_aside
+            && let (Some(delivered_at), Some(expires_at)) = (released.delivered_at, expires_at)
+        {
             let check = checks::inv16_tombstones_last_the_window(delivered_at, window, expires_at);
             self.check(check);
         }
@@ -468,6 +527,28 @@ impl World {
         }
     }
 
+    /// Long afterwards: everything past its end is gone, items, records and what a bucket keeps for a month.
+    pub fn expire_all(&mut self, days: u64) {
+        let now = self.now();
+        for (id, item) in self.locks.items() {
+            if item.expires_at().is_some_and(|at| at <= now) {
+                self.check(checks::inv15_ttl_touches_only_expired_tombstones(
+                    &item, now,
+                ));
+                self.locks.remove(&id);
+            }
+        }
+        for record in self.batches.records() {
+            if record.expires_at.is_some_and(|at| at <= now) {
+                self.note("record expired", || record.batch_id.to_string());
+                self.batches.remove(record.batch_id);
+            }
+        }
+        if days >= 30 {
+            self.overflow.clear();
+        }
+    }
+
     // The batch table.
 
     /// Creates a record.
@@ -477,42 +558,69 @@ impl World {
     }
 
     /// Applies a write.
-    pub fn write(&mut self, batch: BatchId, write: &BatchWrite) -> BatchReply {
+    ///
+    /// # Errors
+    /// A record that would not fit its item.
+    pub fn write(&mut self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
         let before = self.batches.get(batch);
-        let reply = now(self.batches.write(batch, write)).expect("the fake never fails");
+        let reply = now(self.batches.write(batch, write))?;
         match (&reply, before) {
             (BatchReply::Applied(after), Some(before)) => self.written(&before, write, after),
             (BatchReply::Refused(_), _) | (_, None) => {
                 self.note("refused", || format!("{batch} {write:?}"));
             }
         }
-        match reply {
+        Ok(match reply {
             BatchReply::Refused(Some(_)) if !self.plan.shows_what_refused => {
                 BatchReply::Refused(None)
             }
             reply => reply,
-        }
+        })
     }
 
     fn written(&mut self, before: &BatchRecord, write: &BatchWrite, after: &BatchRecord) {
         let batch = before.batch_id;
         self.note("written", || format!("{batch} {write:?}"));
         let now = self.now();
+        let skew_max = Duration::from_millis(SKEW_MAX_MS as u64);
         self.check(step_is_sound(
             before,
             write,
             after,
-            now,
-            now + CLOCK_SKEW_MAX,
+            now.saturating_sub(skew_max),
+            now + skew_max,
         ));
+        self.check(checks::inv21_what_is_set_aside_is_not_delivered(
+            before, write,
+        ));
+        self.check(checks::inv22_setting_aside_is_kept(before, after));
         match write {
             BatchWrite::Lease { .. } if before.lease.is_some() => {
                 self.note("lease taken over", || batch.to_string());
             }
             BatchWrite::Fail { error, .. } => {
-                self.check(checks::p8_only_the_sink_puts_a_batch_in_error(
-                    error, REFUSAL,
-                ));
+                let mut reasons = vec![REFUSAL, REFUSED];
+                let moved = |one: &Redeploy| {
+                    matches!(one.change, Change::Place(_) | Change::BodiesAlone(_))
+                };
+                if self.plan.redeploys.iter().any(moved) {
+                    reasons.push("frozen for the sink");
+                }
+                if self.plan.faults.edit > 0.0 {
+                    reasons.extend(["is not what was frozen", "is not what was claimed"]);
+                }
+                self.check(checks::p8_a_batch_is_in_error_for_a_reason(error, &reasons));
+            }
+            BatchWrite::AcceptSink { index, .. } => {
+                self.note("sink accepted", || format!("{batch}/{index}"));
+                self.ledger.accepted.insert(format!("{batch}/{index}"));
+            }
+            BatchWrite::SetAside { set_aside, .. } => {
+                self.note("set aside", || format!("{batch} {set_aside:?}"));
+                self.set_aside(batch, set_aside);
+            }
+            BatchWrite::Complete { .. } if before.verify_at.is_none() => {
+                self.nothing_is_left_of(batch);
             }
             _ => {}
         }
@@ -524,6 +632,26 @@ impl World {
                 self.check(checks::inv17_delivered_means_the_sink_has_it(&key, there));
             }
         }
+    }
+
+    fn set_aside(&mut self, batch: BatchId, seqs: &SeqSet) {
+        for one in self.ledger.occurrences.values_mut().flatten() {
+            one.set_aside |= one.place.shard.batch == batch && seqs.contains(one.place.seq);
+        }
+    }
+
+    /// A batch has completed without a second look. Without a dedup window, a write that comes late may put a claim back.
+    fn nothing_is_left_of(&mut self, batch: BatchId) {
+        if self.dedup_window().is_zero() {
+            return;
+        }
+        let of_batch = |item: &LockItem| matches!(item.state, LockState::Live { shard, .. } if shard.batch == batch);
+        let items = self.locks.items().into_iter();
+        let left: Vec<String> = items
+            .filter(|(_, item)| of_batch(item))
+            .map(|(id, item)| format!("{id} {item:?}"))
+            .collect();
+        self.check(checks::inv20_what_is_proven_leaves_no_claim(batch, &left));
     }
 
     /// Overdue records, as an index that lags may show them.
@@ -560,6 +688,16 @@ impl World {
             let check =
                 checks::p6_a_ticket_comes_when_the_window_ends(record.closes_at, visible_at);
             self.check(check);
+        }
+        if ticket.reason == Some(TicketReason::Window)
+            && let Some(record) = self.batches.get(batch)
+        {
+            let behind_max = Duration::from_millis(SKEW_MAX_MS as u64);
+            self.check(checks::p6_a_ticket_is_early_by_no_clock(
+                record.closes_at,
+                visible_at,
+                behind_max,
+            ));
         }
         let faults = self.plan.faults.clone();
         let copies = if self.strikes_as(faults.lose_ticket, "ticket lost") {
@@ -616,8 +754,9 @@ impl World {
                 self.note("quarantined", || {
                     format!("{}: {}", message.sqs_message_id, message.reason)
                 });
+                let edited = self.ledger.edited.contains(&message.sqs_message_id);
                 if let Some(sent) = self.ledger.message(&message.sqs_message_id)
-                    && *sent.body == *message.body
+                    && (*sent.body == *message.body || edited)
                     && !message.reason.is_empty()
                 {
                     sent.reported = true;
@@ -641,13 +780,22 @@ impl World {
         let brought = Delivered {
             hash: part.hash,
             count: part.items.len(),
+            rendered: part.rendered.clone(),
+            place: part.place.clone(),
         };
         if let Some(first) = self.ledger.parts.get(&key).cloned() {
             self.note("part repeated", || key.clone());
-            let check = checks::p5_a_key_means_one_content(&key, &first, &brought);
-            self.check(check);
+            if !self.ledger.accepted.contains(&key) {
+                let check = checks::p5_a_key_means_one_content(&key, &first, &brought);
+                self.check(check);
+            }
             return;
         }
+        let record = self.batches.get(part.batch);
+        let frozen = record.and_then(|record| Some(record.parts.get(part.number)?.hash));
+        self.check(checks::p5_a_part_is_what_was_frozen(
+            &key, frozen, part.hash,
+        ));
         self.ledger.parts.insert(key.clone(), brought);
         self.check(checks::p5_a_part_is_what_was_sent(
             &key,
@@ -659,6 +807,8 @@ impl World {
                 matches!(item.state, LockState::Live { shard, seq } if Place { shard, seq } == *place)
             });
             let own = place.shard.batch == part.batch;
+            // An attempt that was under way when an operator set the part aside.
+            let live = live || self.ledger.seat_set_aside(id, *place);
             let check = checks::p2_a_part_holds_only_live_claims(
                 &key,
                 live && own,
@@ -670,7 +820,32 @@ impl World {
             self.check(check);
             if let Some(occurrence) = self.ledger.occurrence(id, *place) {
                 occurrence.delivered_at.get_or_insert(now);
+                let given = Given {
+                    at: now,
+                    sqs_message_id: occurrence.sqs_message_id.clone(),
+                    key: key.clone(),
+                };
+                self.given(id, given);
             }
+        }
+    }
+
+    /// The sink has an event, which it may have had before.
+    fn given(&mut self, id: &EventId, given: Given) {
+        let window = self.dedup_window();
+        let may_repeat = self.plan.ever(DuplicateRule::Requeue);
+        let before = self.ledger.given.entry(id.clone()).or_default();
+        let earlier = before.clone();
+        before.push(given.clone());
+        for first in earlier {
+            // What was set aside may have reached the sink before: an operator took that upon himself.
+            let mut claims = self.ledger.occurrences.get(id).into_iter().flatten();
+            if claims.any(|one| one.set_aside && one.sqs_message_id == first.sqs_message_id) {
+                continue;
+            }
+            self.check(checks::p4_the_sink_gets_an_event_once_per_window(
+                id, &first, &given, window, may_repeat,
+            ));
         }
     }
 
@@ -687,6 +862,12 @@ pub struct Brought {
     pub key: String,
     /// Its batch.
     pub batch: BatchId,
+    /// Its number.
+    pub number: usize,
+    /// Hash of what it is written as.
+    pub rendered: String,
+    /// Where it goes, and in what form, as the sink says.
+    pub place: String,
     /// Hash over its items in order.
     pub hash: [u8; 32],
     /// Its items and where each sits.
@@ -700,6 +881,14 @@ pub struct Brought {
 /// The answer of a fake, which never waits.
 fn now<T>(answer: impl Future<Output = T>) -> T {
     answer.now_or_never().expect("fakes answer at once")
+}
+
+/// "Never".
+pub fn refused() -> PortError {
+    PortError::Refused {
+        service: "simulation",
+        message: REFUSED.to_owned(),
+    }
 }
 
 /// "Not now".

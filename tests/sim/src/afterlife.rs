@@ -1,0 +1,108 @@
+//! What comes after everything has drained: dead letters that are sent back, and days later messages that come again when
+//! tombstones and records are forgotten.
+
+use std::time::Duration;
+
+use shared::protocol::claim::LockState;
+
+use crate::burst;
+use crate::ledger::Sent;
+use crate::swarm::IdKind;
+use crate::world::World;
+
+/// Messages that come again after days, as new ones.
+const NEW_MAX: usize = 12;
+/// Messages that SQS had deleted and hands out again.
+const GHOSTS_MAX: usize = 4;
+
+impl World {
+    /// Sends dead letters back; answers the positions of the messages they became, for them to be sent.
+    ///
+    /// SQS gives them new ids. Where ids are what make events the same, an operator looks each dead letter up first, as
+    /// the runbook says: what was claimed, or what the sink has, is not sent back.
+    pub fn redrive(&mut self) -> Vec<usize> {
+        let dead: Vec<usize> = self
+            .inputs
+            .iter_mut()
+            .flat_map(|queue| std::mem::take(&mut queue.dead_letters))
+            .collect();
+        let mut sent = Vec::new();
+        for index in dead {
+            let letter = self.ledger.messages[index].clone();
+            if self.plan.id_kind == IdKind::MessageId && self.was_processed(&letter) {
+                self.note("dead letter deleted", || letter.sqs_message_id.to_string());
+                continue;
+            }
+            // What becomes of it is what becomes of the message it is now.
+            self.ledger.messages[index].reported = true;
+            sent.push(self.resend(&letter));
+        }
+        sent
+    }
+
+    /// Whether a dead letter's event is claimed, remembered, or at the sink.
+    fn was_processed(&self, letter: &Sent) -> bool {
+        let Some(id) = &letter.event_id else {
+            return false;
+        };
+        self.locks.get(id).is_some() || self.ledger.given.contains_key(id)
+    }
+
+    /// The same content in a new message.
+    fn resend(&mut self, message: &Sent) -> usize {
+        let index = self.ledger.messages.len();
+        let mut again = message.clone();
+        again.sqs_message_id = format!("m{index}").parse().expect("a short text is an id");
+        if self.plan.id_kind == IdKind::MessageId {
+            again.name = Some(again.sqs_message_id.to_string());
+            again.event_id = burst::event_id(&self.plan, &again.source, again.name.as_deref());
+        }
+        again.acknowledged_at = None;
+        again.reported = false;
+        let id = again.sqs_message_id.clone();
+        self.ledger.messages.push(again);
+        self.ledger.by_id.insert(id, index);
+        index
+    }
+
+    /// Lets days pass in which nothing is invoked, and everything past its end is removed; answers the messages that are
+    /// sent then. Those whose event a claim still holds that nobody owes anything come first.
+    pub fn days_pass(&mut self, days: u64) -> Vec<usize> {
+        for effect in self.schedule.drop_acts() {
+            effect(self);
+        }
+        // What these requests would answer, nobody hears.
+        self.schedule.drop_acts();
+        self.polls.iter_mut().for_each(|poll| *poll = None);
+        self.now_ms += Duration::from_secs(days * 24 * 3_600).as_millis() as u64;
+        self.note("days passed", || days.to_string());
+        self.expire_all(days);
+        let live: Vec<usize> = (0..self.ledger.messages.len())
+            .filter(|index| {
+                let id = &self.ledger.messages[*index].event_id;
+                let item = id.as_ref().and_then(|id| self.locks.get(id));
+                item.is_some_and(|item| matches!(item.state, LockState::Live { .. }))
+            })
+            .collect();
+        let mut again: Vec<usize> = (0..self.ledger.messages.len())
+            .filter(|index| !live.contains(index) && !self.ledger.messages[*index].bad)
+            .collect();
+        self.rng.shuffle(&mut again);
+        let mut chosen = live;
+        chosen.extend(again);
+        chosen.truncate(NEW_MAX);
+        let mut sent = Vec::new();
+        for index in chosen {
+            let message = self.ledger.messages[index].clone();
+            sent.push(self.resend(&message));
+        }
+        for index in 0..self.ledger.messages.len() - sent.len() {
+            let was_deleted = self.ledger.messages[index].acknowledged_at.is_some();
+            if was_deleted && sent.len() < NEW_MAX + GHOSTS_MAX && self.rng.u8(..) < 30 {
+                self.note("ghost", || index.to_string());
+                sent.push(index);
+            }
+        }
+        sent
+    }
+}

@@ -1,0 +1,80 @@
+//! The operator: looks at batches in error now and then, and does about each what the runbook says.
+
+use std::time::Duration;
+
+use shared::protocol::batch::{BatchRecord, PartState, Status};
+use shared::wire::{Accepted, Ticket, TicketReason};
+
+use crate::world::World;
+
+impl World {
+    /// Looks at every batch in error once, and does one thing about it.
+    pub fn operate(&mut self) {
+        let in_error: Vec<BatchRecord> = self
+            .batches
+            .records()
+            .into_iter()
+            .filter(|record| record.status == Some(Status::Error))
+            .collect();
+        for record in in_error {
+            let ticket = self.word_about(&record);
+            self.ticket(&ticket, Duration::ZERO);
+        }
+    }
+
+    fn word_about(&mut self, record: &BatchRecord) -> Ticket {
+        let batch = record.batch_id;
+        let error = record.error.as_deref().unwrap_or_default();
+        let quarantine = Ticket::new(batch, TicketReason::Quarantine);
+        let retry = Ticket::new(batch, TicketReason::Operator);
+        let tired = record.attempts > 40 && self.plan.quarantine;
+        let is_edited = ["is not what was frozen", "is not what was claimed"]
+            .iter()
+            .any(|words| error.contains(words));
+        if is_edited || tired {
+            // Nobody can say any more what it was.
+            return quarantine;
+        }
+        if self.rng.f64() < self.plan.sets_aside {
+            return quarantine;
+        }
+        match error.contains("frozen for the sink") {
+            true => Ticket {
+                accept: Some(Accepted::NewSink),
+                ..retry
+            },
+            false => retry,
+        }
+    }
+
+    /// Somebody edits an event of a part that is frozen and not delivered.
+    pub fn edit(&mut self) {
+        if !self.strikes(self.plan.faults.edit) {
+            return;
+        }
+        let frozen = |record: &BatchRecord| {
+            let part = record.parts.last()?;
+            let is_frozen = part.state == PartState::Frozen && record.status.is_some();
+            is_frozen.then(|| (record.batch_id, part.members.clone()))
+        };
+        let records = self.batches.records();
+        let Some((batch, members)) = records.iter().find_map(frozen) else {
+            return;
+        };
+        let events = self.ledger.occurrences.iter();
+        let event = events
+            .filter(|(_, claims)| {
+                let mut claims = claims.iter();
+                claims.any(|one| one.place.shard.batch == batch && members.contains(one.place.seq))
+            })
+            .map(|(id, _)| id.clone())
+            .next();
+        if let Some(id) = event
+            && let Some(item) = self.locks.get(&id)
+            && self.locks.edit(&id, "edited")
+        {
+            self.note("edited", || id.to_string());
+            self.ledger.edited.insert(item.sqs_message_id);
+        }
+    }
+}

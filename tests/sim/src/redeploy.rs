@@ -1,0 +1,86 @@
+//! What changes while a history goes on: a function's configuration is updated, new environments start with it, and the old
+//! ones end after the invocation they are in.
+
+use fastrand::Rng;
+use shared::protocol::claim::DuplicateRule;
+
+use crate::swarm::Plan;
+
+/// A deployment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Redeploy {
+    /// When.
+    pub at_ms: u64,
+    /// What is other than before.
+    pub change: Change,
+}
+
+/// One variable that may be changed while batches are open.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// The code alone: every environment is new.
+    Nothing,
+    /// `MAX_SECONDARY_BATCHING_WINDOW`.
+    Window(u64),
+    /// `MAX_BATCH_SIZE`.
+    BatchSize(u64),
+    /// `INDEX_SHARDS`.
+    Shards(u16),
+    /// `ON_DUPLICATE`.
+    Rule(DuplicateRule),
+    /// `DEDUP_WINDOW`.
+    DedupWindow(u64),
+    /// `MAX_PART_BYTES`.
+    PartBytes(u64),
+    /// `VERIFY_DELAY`.
+    VerifyDelay(u64),
+    /// `WRITE_CONCURRENCY`.
+    WriteConcurrency(usize),
+    /// `SEAL_WHEN_DRAINED`.
+    SealWhenDrained(bool),
+    /// `SINK`.
+    Place(usize),
+    /// `SINK_FORMAT`.
+    BodiesAlone(bool),
+}
+
+impl Change {
+    /// Draws one.
+    pub fn draw(rng: &mut Rng) -> Change {
+        match rng.u8(..14) {
+            0 => Change::Nothing,
+            1 => Change::Window(rng.u64(1..120)),
+            2 => Change::BatchSize(rng.u64(1..40)),
+            3 => Change::Shards(rng.u16(1..12)),
+            4 => Change::Rule(match rng.bool() {
+                true => DuplicateRule::Drop,
+                false => DuplicateRule::Requeue,
+            }),
+            5 => Change::DedupWindow(rng.u64(200..400)),
+            6 => Change::PartBytes(rng.u64(1_024..8_192)),
+            7 => Change::VerifyDelay(rng.u64(1..90)),
+            8 => Change::WriteConcurrency(rng.usize(1..20)),
+            9 => Change::SealWhenDrained(rng.bool()),
+            10..12 => Change::Place(rng.usize(1..3)),
+            _ => Change::BodiesAlone(rng.bool()),
+        }
+    }
+
+    /// Makes the change in a plan.
+    pub fn apply(self, plan: &mut Plan) {
+        match self {
+            Change::Nothing => {}
+            Change::Window(secs) => plan.batching_window_secs = secs,
+            Change::BatchSize(items) => plan.batch_size = items,
+            Change::Shards(shards) => plan.shards = shards,
+            Change::Rule(rule) => plan.rule = rule,
+            Change::DedupWindow(secs) => plan.dedup_window_secs = secs,
+            Change::PartBytes(bytes) => plan.part_bytes = bytes,
+            Change::VerifyDelay(secs) => plan.verify_delay_secs = secs,
+            Change::WriteConcurrency(requests) => plan.write_concurrency = requests,
+            Change::SealWhenDrained(seals) => plan.seal_when_drained = seals,
+            Change::Place(place) => plan.place = place,
+            Change::BodiesAlone(alone) => plan.bodies_alone = alone,
+        }
+    }
+}

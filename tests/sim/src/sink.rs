@@ -1,0 +1,177 @@
+//! The sink: what an environment brings is rendered as the shipped sinks render it, and kept by one that honours keys, or
+//! under names that a consumer takes away once their manifest is there.
+
+use std::time::Duration;
+
+use batch_processor::sink::{Part, Receipt, Sink, SinkError, content_hash};
+use shared::ports::Clock;
+
+use crate::environment::{Environment, lock};
+use crate::swarm::SinkKind;
+use crate::world::{Brought, REFUSAL, World};
+
+/// A name under which the sink keeps a part.
+#[derive(Clone, Debug, Default)]
+pub struct Name {
+    /// Hash of its data, while they are there.
+    pub data: Option<String>,
+    /// What its manifest says of them, once there is one.
+    pub manifest: Option<String>,
+    /// How often a consumer took the data.
+    pub taken: u32,
+}
+
+impl World {
+    /// A consumer takes what is announced and there, perhaps.
+    pub fn take_away(&mut self) {
+        let strikes = self.strikes(self.plan.faults.take_away);
+        if !strikes {
+            return;
+        }
+        let mut taken = Vec::new();
+        for (key, name) in &mut self.names {
+            if name.manifest.is_some() && name.data.take().is_some() {
+                name.taken += 1;
+                taken.push((key.clone(), name.taken));
+            }
+        }
+        for (key, times) in taken {
+            self.note("taken away", || key.clone());
+            self.check(crate::checks::p5_a_name_is_taken_once(&key, times));
+        }
+    }
+
+    /// Puts data under a name that has none; whether they are there. Those of an attempt that was overtaken between its look
+    /// for the manifest and this are dropped: the names of files and objects promise nothing about it, and README says so.
+    fn put_data(&mut self, name: &str, brought: &Brought) -> Result<(), String> {
+        let kept = self.names.entry(name.to_owned()).or_default();
+        if kept.manifest.is_some() && kept.data.is_none() {
+            self.note("data came too late", || name.to_owned());
+            return Ok(());
+        }
+        match &kept.data {
+            Some(data) if *data == brought.rendered => Ok(()),
+            Some(data) => Err(format!("{name} has other data: {data}")),
+            None => {
+                kept.data = Some(brought.rendered.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// Announces what is under a name: from now on it is delivered.
+    fn put_manifest(&mut self, name: &str, brought: &Brought) -> Result<(), String> {
+        let kept = self.names.entry(name.to_owned()).or_default();
+        match &kept.manifest {
+            Some(manifest) if *manifest == brought.rendered => {}
+            Some(manifest) => return Err(format!("{name} has another manifest: {manifest}")),
+            None => kept.manifest = Some(brought.rendered.clone()),
+        }
+        self.deliver(brought);
+        Ok(())
+    }
+}
+
+impl Environment {
+    fn brought(&self, part: &Part) -> Brought {
+        let rendered = self.rendering().hash(part).expect("nothing is written");
+        let world = lock(self.world());
+        let as_sent = part.items.iter().all(|item| {
+            let sent = world.ledger.by_id.get(&item.sqs_message_id);
+            sent.map(|index| &world.ledger.messages[*index])
+                .is_some_and(|sent| {
+                    sent.body == item.body
+                        && sent.source == part.source
+                        && sent.batch_key == part.batch_key
+                })
+        });
+        let items = part.items.iter();
+        Brought {
+            key: part.key(),
+            batch: part.batch_id,
+            number: part.number,
+            rendered: rendered.to_hex().to_string(),
+            place: self.fingerprint(),
+            hash: content_hash(&part.items),
+            items: items
+                .map(|item| (item.event_id.clone(), item.place()))
+                .collect(),
+            in_order: part.items.is_sorted_by(|one, next| one.seq < next.seq),
+            as_sent,
+        }
+    }
+
+    /// Brings a part to a sink that honours its key.
+    async fn bring_by_key(&self, brought: Brought) -> Result<(), SinkError> {
+        let delivered = self.request(move |world| world.deliver(&brought)).await;
+        delivered.map_err(|_| failed("after"))
+    }
+
+    /// Brings a part to a sink of names: the manifest is looked for first, and written last.
+    async fn bring_by_name(&self, brought: Brought) -> Result<(), SinkError> {
+        let permanent = |reason| SinkError::Permanent { reason };
+        let name = format!("{} {}", brought.place, brought.key);
+        let looked_for = name.clone();
+        let manifest = self.request(move |world| {
+            let kept = world.names.get(&looked_for);
+            kept.and_then(|kept| kept.manifest.clone())
+        });
+        match manifest.await.map_err(|_| failed("before"))? {
+            Some(manifest) if manifest == brought.rendered => return Ok(()),
+            Some(manifest) => return Err(permanent(format!("{name} is {manifest}"))),
+            None => {}
+        }
+        let (data, of_data) = (brought.clone(), name.clone());
+        let put = self.request(move |world| world.put_data(&of_data, &data));
+        put.await
+            .map_err(|_| failed("with its data"))?
+            .map_err(permanent)?;
+        let announce = self.request(move |world| world.put_manifest(&name, &brought));
+        announce
+            .await
+            .map_err(|_| failed("after"))?
+            .map_err(permanent)
+    }
+}
+
+impl Sink for Environment {
+    fn fingerprint(&self) -> String {
+        self.sink_fingerprint().to_owned()
+    }
+
+    async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+        let brought = self.brought(part);
+        let (faults, kind) = {
+            let world = lock(self.world());
+            (world.plan.faults.clone(), world.plan.sink)
+        };
+        let strikes = |rate, kind| lock(self.world()).strikes_as(rate, kind);
+        if strikes(faults.sink_refuses, "sink refused") {
+            return Err(SinkError::Permanent {
+                reason: REFUSAL.to_owned(),
+            });
+        }
+        if strikes(faults.sink_fails_before, "sink failed before") {
+            return Err(failed("before"));
+        }
+        if strikes(faults.sink_hangs, "sink hung") {
+            self.sleep(Duration::from_secs(3_600)).await;
+            return Err(failed("never"));
+        }
+        let fails_after = strikes(faults.sink_fails_after, "sink failed after");
+        match kind {
+            SinkKind::Keys => self.bring_by_key(brought).await?,
+            SinkKind::Names => self.bring_by_name(brought).await?,
+        }
+        match fails_after {
+            true => Err(failed("after")),
+            false => Ok(Receipt::new("simulated")),
+        }
+    }
+}
+
+fn failed(when: &str) -> SinkError {
+    SinkError::Retryable {
+        reason: format!("simulated, {when} it has the part"),
+    }
+}
