@@ -93,14 +93,15 @@ impl Environment {
         self.reply(dispatched).await
     }
 
-    /// Sends a request to a batch record.
+    /// Sends a write to a batch record.
     async fn request_record<T: Send + 'static>(
         &self,
+        by_processor: bool,
         effect: impl FnOnce(&mut World) -> T + Send + 'static,
     ) -> Result<T, PortError> {
         let dispatched = {
             let mut world = lock(&self.world);
-            let fate = world.fate_of_record();
+            let fate = world.fate_of_record(by_processor);
             dispatch(&mut world, fate, effect)
         };
         self.reply(dispatched).await
@@ -273,7 +274,11 @@ impl BatchStore for Environment {
 
     async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
         let write = write.clone();
-        let reply = self.request_record(move |world| world.write(batch, &write));
+        let by_processor = !matches!(
+            write,
+            BatchWrite::Account(_) | BatchWrite::Seal { .. } | BatchWrite::Witness { .. }
+        );
+        let reply = self.request_record(by_processor, move |world| world.write(batch, &write));
         reply.await?
     }
 

@@ -20,7 +20,7 @@ use crate::environment::{Environment, Shared, lock};
 use crate::queue::Received;
 use crate::schedule::Happening;
 use crate::swarm::{IdKind, Plan};
-use crate::world::{START, World};
+use crate::world::{SKEW_MAX_MS, START, World};
 
 /// Something that happens outside the functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -840,7 +840,9 @@ impl Run {
             world.ledger.messages[index].reported = true;
         }
         let may_drop = self.plan.ever(DuplicateRule::Drop);
-        let answer_time_max = Duration::from_millis(self.plan.aggregator_timeout_ms);
+        // By clocks that are as wrong as they may be.
+        let wrong_ms = 2 * (self.plan.skew_max_ms - SKEW_MAX_MS) as u64;
+        let answer_time_max = Duration::from_millis(self.plan.aggregator_timeout_ms + wrong_ms);
         let mut checks = Vec::new();
         for message in &world.ledger.messages {
             checks.push(checks::p8_what_cannot_be_read_is_reported(message));

@@ -11,6 +11,7 @@ use shared::protocol::allocator::BatchLimits;
 use shared::protocol::claim::DuplicateRule;
 
 use crate::redeploy::{Change, Redeploy};
+use crate::world::SKEW_MAX_MS;
 
 /// What makes two messages the same event in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +73,10 @@ pub struct Faults {
     pub depth_wrong: f64,
     /// A request is refused, whatever it asks: a permission that was taken away for a moment.
     pub refuse: f64,
-    /// A write to a batch record never arrives, or its reply does not.
+    /// What an aggregator writes to a batch record never arrives, or its reply does not.
     pub lose_record: f64,
+    /// What a processor writes to a batch record is applied only later, perhaps after it was written again.
+    pub late_record: f64,
     /// The clock of an environment jumps while it is frozen.
     pub jump: f64,
     /// A consumer takes away what a part's manifest announces, at each step of the world.
@@ -162,6 +165,8 @@ pub struct Plan {
     pub index_lag_ms: u64,
     /// Longest lag of the index.
     pub index_lag_max_ms: u64,
+    /// How far any clock may be from the right time.
+    pub skew_max_ms: i64,
     /// How the sink knows a part.
     pub sink: SinkKind,
     /// `SINK`, by number.
@@ -245,6 +250,7 @@ impl Plan {
             depth_wrong: rate(apart, 1.0),
             refuse: rate(later, 0.01),
             lose_record: rate(later, 0.6),
+            late_record: rate(later, 0.2),
             jump: rate(later, 1.0),
             take_away: rate(later, 0.02),
             edit: rate(later, 0.3),
@@ -298,6 +304,7 @@ impl Plan {
             index_lag_ms: pick(rng, &[0, 200, 3_000]),
             index_lag_max_ms: pick(rng, &[10_000, 120_000, 900_000]),
             outage_every_ms: pick(rng, &[0, 0, 0, 60_000]),
+            skew_max_ms: SKEW_MAX_MS,
             sink: pick(later, &[SinkKind::Keys, SinkKind::Names]),
             place: 0,
             bodies_alone: later.bool(),
@@ -311,7 +318,7 @@ impl Plan {
             sets_aside: pick(later, &[0.0, 0.2, 0.5]),
             operates_early: later.bool(),
             redrives: later.bool(),
-            afterlife_days: pick(later, &[None, None, Some(1), Some(15), Some(40)]),
+            afterlife_days: pick(later, &[None, None, Some(0), Some(1), Some(15), Some(40)]),
             calm,
             faults: if calm { Faults::default() } else { faults },
         };
@@ -322,6 +329,10 @@ impl Plan {
         }
         if !calm {
             plan.focus(later);
+        }
+        if plan.parts_max < PARTS_MAX {
+            // One event fills a part.
+            plan.part_bytes = 512;
         }
         if plan.past_deliveries_max < PAST_DELIVERIES_MAX {
             // A duplicate waits for an older one to be forgotten, and another for that one.
@@ -338,42 +349,85 @@ impl Plan {
         plan
     }
 
-    /// Bends one history in four towards what seldom comes together by chance.
+    /// Bends four histories in ten towards what seldom comes together by chance.
     fn focus(&mut self, rng: &mut Rng) {
-        let faults = &mut self.faults;
-        match rng.u8(..16) {
-            // One environment, whose accounts fail and which dies; an index that lags beyond the second look.
+        match rng.u8(..20) {
+            // One environment, whose accounts fail and which dies.
             0 => {
-                self.aggregators = 1;
-                self.batching_window_secs = 10;
-                self.verify_delay_secs = 2;
-                self.index_lag_max_ms = 900_000;
-                (faults.lose_record, faults.index_lags_long) = (0.5, 0.5);
-                (faults.kill, faults.stall, faults.apply_late) = (0.01, 0.0, 0.05);
+                (self.aggregators, self.duplicates) = (1, 0.2);
+                self.index_hides(rng);
+                let faults = &mut self.faults;
+                (faults.kill, faults.stall, faults.deliver_twice) = (0.02, 0.0, 0.5);
             }
-            // Several invocations in one environment, batches that fill all the time, accounts that fail.
+            // Several invocations in one environment, batches that fill all the time, seals that fail.
             1 => {
                 (self.aggregators, self.invocations) = (1, 3);
-                self.batch_size = 16;
-                (faults.lose_record, faults.kill) = (0.4, 0.0);
+                self.batch_size = pick(rng, &[4, 16]);
+                self.index_hides(rng);
+                self.faults.kill = 0.0;
             }
-            // Duplicates that wait for one another, and remember few of those before them.
+            // Duplicates that wait for one another, remember few of those before them, and replace orphans.
             2 => {
                 self.rule = DuplicateRule::Requeue;
                 (self.duplicates, self.conflicts) = (0.5, 0.0);
                 (self.past_deliveries_max, self.dedup_window_secs) = (2, 300);
-                (self.batching_window_secs, self.batch_size) = (1, 4);
-                (faults.ghost, faults.lose_reply) = (0.3, 0.1);
+                self.batch_size = 4;
+                self.index_hides(rng);
+                let faults = &mut self.faults;
+                (faults.ghost, faults.lose_reply, faults.kill) = (0.3, 0.1, 0.01);
             }
             // Releases that do not arrive, and batches that end without a second look.
             3 => {
                 (self.batch_size, self.dedup_window_secs) = (4, 3_600);
+                let faults = &mut self.faults;
                 (faults.refuse, faults.unknown_member) = (0.05, 0.0);
                 (faults.kill, faults.lose_request, faults.lose_reply) = (0.0, 0.0, 0.0);
                 (faults.apply_late, faults.throttle) = (0.0, 0.0);
             }
+            // Clocks that are minutes apart: safety rests on none of them.
+            4 => {
+                self.skew_max_ms = 200_000;
+                self.index_hides(rng);
+                self.batch_size = pick(rng, &[4, 50]);
+                (self.faults.early_ticket, self.faults.repeat_ticket) = (0.5, 0.5);
+                self.faults.slow = 0.5;
+            }
+            // Leases and completions that arrive a second time, late, and claims that nobody counted.
+            5 => {
+                self.index_hides(rng);
+                (self.processors, self.batching_window_secs) = (4, 1);
+                let faults = &mut self.faults;
+                (faults.late_record, faults.repeat_ticket, faults.kill) = (0.5, 0.5, 0.02);
+                (faults.sink_fails_before, faults.sink_refuses) = (0.3, 0.0);
+            }
+            // Batches that are set aside, whose releases the index hides, and whose events come again at once.
+            6 => {
+                self.index_hides(rng);
+                (self.quarantine, self.operates_early, self.sets_aside) = (true, true, 0.9);
+                (self.dedup_window_secs, self.duplicates) = (3_600, 0.3);
+                self.afterlife_days = Some(0);
+                let faults = &mut self.faults;
+                (faults.sink_refuses, faults.unknown_member) = (0.7, 0.3);
+                (faults.kill, faults.apply_late) = (0.02, 0.1);
+            }
+            // Bodies that are elsewhere, and claims of which nobody knows whether they are there.
+            7 => {
+                self.large = 3;
+                let faults = &mut self.faults;
+                (faults.unknown_member, faults.lose_reply, faults.refuse) = (0.3, 0.2, 0.02);
+                (faults.kill, faults.edit) = (0.0, 0.0);
+            }
             _ => {}
         }
+    }
+
+    /// Batches end before the index shows what nobody counted, and counting fails.
+    fn index_hides(&mut self, rng: &mut Rng) {
+        self.batching_window_secs = pick(rng, &[1, 10, 60]);
+        self.verify_delay_secs = 2;
+        self.index_lag_max_ms = 900_000;
+        self.faults.index_lags_long = pick(rng, &[0.3, 0.8]);
+        self.faults.lose_record = pick(rng, &[0.3, 0.7]);
     }
 
     /// The least any environment's dedup window is.
