@@ -30,7 +30,7 @@ FAULTS = [
     ("visibility timeout below the rule", [('"1": 361', '"1": 60')]),
     ("visibility timeout left at its default", [("      VisibilityTimeout: !FindInMap [BatchVisibility, !Ref BatchProcessorTimeout, Seconds]\n", "")]),
     ("a timeout without its visibility", [("AllowedValues: [60, 120, 300, 600, 900]", "AllowedValues: [60, 120, 240, 300, 600, 900]")]),
-    ("a timeout over 900 s", [("AllowedValues: [60, 120, 300, 600, 900]", "AllowedValues: [60, 120, 300, 600, 960]"), ('"900": { Seconds: 5400 }', '"960": { Seconds: 5760 }')]),
+    ("a timeout over 900 s", [("AllowedValues: [60, 120, 300, 600, 900]", "AllowedValues: [60, 120, 300, 600, 960]"), ('"900": { Seconds: 5400, AlarmAge: 7200 }', '"960": { Seconds: 5760, AlarmAge: 7560 }')]),
     ("window and timeout over 900 s", [("    MaxValue: 700\n", "    MaxValue: 900\n")]),
     ("dedup window below the visibility timeout", [("    MinValue: 1440\n", "    MinValue: 60\n")]),
     ("deadline margin longer than a timeout", [("    MaxValue: 10000\n    Description: Milliseconds", "    MaxValue: 60000\n    Description: Milliseconds")]),

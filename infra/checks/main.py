@@ -60,6 +60,10 @@ def variables():
     return texts(drift.check_all(TEXT)), f"{drift.self_test(TEXT)} changes of the code, each noticed"
 
 
+def headers():
+    return [], f"{package.test_headers()} headers"
+
+
 def planted():
     lines, missed = faults.table(everybody="--all" in sys.argv)
     print("\n".join(lines))
@@ -169,6 +173,7 @@ PARTS = [
     ("sam validate --lint", sam_validate),
     ("SAM, transformed: cfn-lint", lint_transformed),
     ("rules", rules),
+    ("package: header", headers),
     ("IAM: called against granted", grants),
     ("variables", variables),
     ("moto", moto),
