@@ -60,6 +60,19 @@ def variables():
     return texts(drift.check_all(TEXT)), f"{drift.self_test(TEXT)} changes of the code, each noticed"
 
 
+def told():
+    """Figures of README.md that follow from the template."""
+    readme = (cfn.INFRA / "README.md").read_text()
+    alarms = {how: cfn.by_type(cfn.resolve(TEXT, {"OnDuplicate": how}), "AWS::CloudWatch::Alarm") for how in ("drop", "requeue")}
+    counts = {how: sum(len(list(policy.watched(alarm))) for alarm in each.values()) for how, each in alarms.items()}
+    wanted = [
+        f"| {len(alarms['drop'])} alarms | {counts['drop']} metrics in alarms ({counts['requeue']} with `requeue`) at $0.10 | {counts['drop'] / 10:.2f} |",
+        f"all parameters accept take {max(policy.variables_bytes(policy.World(TEXT)).values()):,} |",
+        f"`SinkColumns` as a JSON list has room\nfor {cfn.parse(TEXT)['Parameters']['SinkColumns']['MaxLength']} characters",
+    ]
+    return [f"README.md does not say `{each}`" for each in wanted if each not in readme], f"{len(wanted)} figures"
+
+
 def headers():
     return [], f"{package.test_headers()} headers"
 
@@ -174,6 +187,7 @@ PARTS = [
     ("SAM, transformed: cfn-lint", lint_transformed),
     ("rules", rules),
     ("package: header", headers),
+    ("README.md", told),
     ("IAM: called against granted", grants),
     ("variables", variables),
     ("moto", moto),
