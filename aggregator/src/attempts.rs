@@ -371,7 +371,13 @@ impl<P: Ports> Handler<P> {
         let Seated {
             candidate, seat, ..
         } = &member.seated;
-        let verdict = classify(candidate, Some(*seat), &item, self.config().rule, now);
+        let verdict = classify(
+            candidate,
+            Some(*seat),
+            &item,
+            &self.config().claim_rules(),
+            now,
+        );
         state(verdict, Box::new(item))
     }
 
@@ -432,10 +438,9 @@ impl<P: Ports> Handler<P> {
         fate: &BatchFate,
         now: Timestamp,
     ) -> State {
-        let config = self.config();
         let candidate = member.seated.candidate;
-        let window = config.common.dedup_window;
-        let verdict = settle_live(candidate, &item, meeting, fate, config.rule, window, now);
+        let rules = self.config().claim_rules();
+        let verdict = settle_live(candidate, &item, meeting, fate, &rules, now);
         state(verdict, item)
     }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use shared::calls::{Budget, Written, bounded};
 use shared::ids::BatchId;
-use shared::limits::WITNESSES_MAX;
 use shared::planted::{Bug, planted};
 use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, PortError};
 use shared::protocol::allocator::{Opening, Sealable};
@@ -75,10 +74,9 @@ impl<P: Ports> Handler<P> {
             .map_err(|source| OpenError::Record { batch, source })?;
         let recorded = opening.record_acknowledged(batch, closing.closes_at);
         let ticket = Ticket {
-            batch_id: batch,
             source: Some(record.source.clone()),
             shards: Some(shards),
-            reason: Some(TicketReason::Window),
+            ..Ticket::new(batch, TicketReason::Window)
         };
         let announced = budget.call(RetryPolicy::CONTROL, || {
             let delay = closing.ticket_delay(budget.clock.now());
@@ -262,39 +260,54 @@ impl<P: Ports> Handler<P> {
         relied_on: SeqSet,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> Option<BatchFate> {
-        let batches = self.ports().batches();
-        let ask = async {
-            let record = budget
-                .call(RetryPolicy::CONTROL, || batches.read(batch))
-                .await?;
-            let unknown = match &record {
-                Some(record) if record.status.is_some() => record.unknown_of(&relied_on),
-                Some(_) | None => SeqSet::new(),
-            };
-            if unknown.is_empty() || planted(Bug::WitnessSkipped) {
-                return Ok(Some(BatchFate::from(record.as_ref())));
-            }
-            if record.is_some_and(|record| record.witnesses >= WITNESSES_MAX) {
-                return Ok(None);
-            }
-            match budget
-                .write(batches, batch, &BatchWrite::Witness(unknown))
-                .await?
-            {
-                Written::Applied(_) => Ok(Some(BatchFate::Alive)),
-                Written::Refused(record) => Ok(Some(BatchFate::from(record.as_deref()))),
-            }
-        };
-        let fate: Result<Option<BatchFate>, PortError> = ask.await;
+        let fate = self.tell_and_ask(batch, &relied_on, budget).await;
         match fate {
-            Ok(Some(fate)) => Some(fate),
-            Ok(None) => {
-                warn!(batch_id = %batch, witnesses_max = WITNESSES_MAX, "batch was told of too many claims");
-                None
-            }
+            Ok(fate) => Some(fate),
             Err(error) => {
                 warn!(batch_id = %batch, %error, "fate of a batch unknown");
                 None
+            }
+        }
+    }
+
+    /// Tells a batch of the claims that are relied on, unless it knows of them or is complete, and returns its fate. Others
+    /// may tell it of theirs at the same time: one is first, and the others read again what it knows.
+    async fn tell_and_ask(
+        &self,
+        batch: BatchId,
+        relied_on: &SeqSet,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> Result<BatchFate, PortError> {
+        let batches = self.ports().batches();
+        let read = budget
+            .call(RetryPolicy::CONTROL, || batches.read(batch))
+            .await?;
+        let mut record = read.map(Box::new);
+        let mut attempt = 0;
+        loop {
+            let Some(known) = record.as_deref().filter(|known| known.status.is_some()) else {
+                return Ok(BatchFate::from(record.as_deref()));
+            };
+            let unknown = known.unknown_of(relied_on);
+            if unknown.is_empty() || planted(Bug::WitnessSkipped) {
+                return Ok(BatchFate::Alive);
+            }
+            let mut witnessed = known.witnessed.clone();
+            witnessed.extend_from(&unknown);
+            let write = BatchWrite::Witness {
+                witnessed,
+                witnesses: known.witnesses,
+            };
+            record = match budget.write(batches, batch, &write).await? {
+                Written::Applied(record) => return Ok(BatchFate::from(Some(&*record))),
+                Written::Refused(record) => record,
+            };
+            attempt += 1;
+            if !budget.pause(RetryPolicy::CONTROL, attempt).await {
+                return Err(PortError::Throttled {
+                    service: "others",
+                    message: format!("batch {batch} was told of other claims at every attempt"),
+                });
             }
         }
     }

@@ -3,19 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::config::{BUCKET_NAME, Common, ConfigError, QUEUE_URL, Reader, bucket_name, queue_url};
-use shared::limits::{BATCH_ITEMS_MAX, DYNAMODB_ITEM_BYTES_MAX, SQS_DELAY_MAX};
+use shared::config::{
+    BUCKET_NAME, BatchBytes, Common, ConfigError, QUARANTINE_SQS_URL, QUEUE_URL, Reader,
+    bucket_name, queue_url,
+};
+use shared::limits::{KNOWN_CLAIMS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX, SQS_DELAY_MAX};
 use shared::protocol::allocator::BatchLimits;
-use shared::protocol::claim::DuplicateRule;
+use shared::protocol::claim::{ClaimRules, DuplicateRule};
 
 use crate::event_id::{EventIdRule, Expression};
 
 /// From the first invocation's deadline to the ticket.
 pub const MAX_SECONDARY_BATCHING_WINDOW: &str = "MAX_SECONDARY_BATCHING_WINDOW";
-/// Items of a batch.
-pub const MAX_BATCH_SIZE: &str = "MAX_BATCH_SIZE";
-/// Sum of the bodies of a batch.
-pub const MAX_BATCH_BYTES: &str = "MAX_BATCH_BYTES";
 /// Index entries of a batch are spread over so many keys.
 pub const INDEX_SHARDS: &str = "INDEX_SHARDS";
 /// What makes an event the same event.
@@ -30,8 +29,6 @@ pub const BATCH_KEYS_MAX: &str = "BATCH_KEYS_MAX";
 pub const SEAL_WHEN_DRAINED: &str = "SEAL_WHEN_DRAINED";
 /// What happens to a duplicate.
 pub const ON_DUPLICATE: &str = "ON_DUPLICATE";
-/// Where messages go that cannot be processed.
-pub const QUARANTINE_SQS_URL: &str = "QUARANTINE_SQS_URL";
 /// Where bodies go that do not fit an item.
 pub const OVERFLOW_BUCKET: &str = "OVERFLOW_BUCKET";
 
@@ -54,6 +51,8 @@ pub struct Config {
     pub seal_when_drained: bool,
     /// What happens to a duplicate.
     pub rule: DuplicateRule,
+    /// Past deliveries that one lock item remembers.
+    pub past_deliveries_max: usize,
     /// Where messages go that cannot be processed.
     pub quarantine_url: Option<String>,
     /// Where bodies go that do not fit an item; without it, into the quarantine.
@@ -75,10 +74,11 @@ impl Config {
             1,
             SQS_DELAY_MAX.as_secs(),
         );
-        let items_max = reader.number(MAX_BATCH_SIZE, "items", 50_000, 1, BATCH_ITEMS_MAX);
-        // At least one item of the largest kind; at most what the parts of one batch hold as they are by default.
-        let bytes_min = DYNAMODB_ITEM_BYTES_MAX as u64;
-        let bytes_max = reader.number(MAX_BATCH_BYTES, "bytes", 128 << 20, bytes_min, 4 << 30);
+        let BatchBytes {
+            items_max,
+            bytes_max,
+            ..
+        } = BatchBytes::read(&mut reader);
         let shards = reader.number(INDEX_SHARDS, "shards", 10, 1, 100);
         let keys_max = reader.number(BATCH_KEYS_MAX, "batch keys", 1_000, 1, 10_000);
         let event_id = reader
@@ -119,7 +119,10 @@ impl Config {
                 bytes_max,
                 shards,
                 keys_max,
+                seats_max: SEATS_MAX,
+                known_claims_max: KNOWN_CLAIMS_MAX,
             },
+            past_deliveries_max: PAST_DELIVERIES_MAX,
             event_id,
             event_id_prefix,
             batch_key,
@@ -129,6 +132,15 @@ impl Config {
             overflow_bucket,
         });
         reader.finish(config)
+    }
+
+    /// Returns how what a claim meets is judged.
+    pub fn claim_rules(&self) -> ClaimRules {
+        ClaimRules {
+            on_duplicate: self.rule,
+            dedup_window: self.common.dedup_window,
+            past_deliveries_max: self.past_deliveries_max,
+        }
     }
 }
 
@@ -159,6 +171,8 @@ pub(crate) mod tests_support {
 
 #[cfg(test)]
 mod tests {
+    use shared::config::{MAX_BATCH_BYTES, MAX_BATCH_SIZE};
+
     use super::tests_support::read;
     use super::*;
 
@@ -171,6 +185,8 @@ mod tests {
             bytes_max: 134_217_728,
             shards: 10,
             keys_max: 1_000,
+            seats_max: SEATS_MAX,
+            known_claims_max: KNOWN_CLAIMS_MAX,
         };
         assert_eq!(config.limits, limits);
         assert_eq!(config.event_id, EventIdRule::MessageId);

@@ -7,9 +7,7 @@ use shared::memory::{
     ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, MemoryOverflowStore,
     MemoryQuarantine, MemorySourceQueues, SeededEntropy,
 };
-use shared::protocol::batch::{
-    Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status,
-};
+use shared::protocol::batch::{Account, BatchRecord, BatchWrite, Lease, PartRecord, Status};
 use shared::protocol::claim::{Claim, LockState, PastDeliveries};
 use shared::wire::TicketReason;
 
@@ -181,11 +179,7 @@ async fn complete_batch(handler: &Handler<World>, batch: BatchId, members: &[u32
         ))
         .await
         .unwrap();
-    let part = PartRecord {
-        members: members.iter().copied().collect(),
-        hash: [0; 32],
-        state: PartState::Frozen,
-    };
+    let part = PartRecord::frozen(members.iter().copied().collect(), [0; 32], None);
     for write in [
         BatchWrite::Lease {
             lease: Lease {
@@ -193,7 +187,7 @@ async fn complete_batch(handler: &Handler<World>, batch: BatchId, members: &[u32
                 until: START,
             },
             at,
-            operator: false,
+            operator: None,
         },
         BatchWrite::Freeze {
             owner: owner.clone(),
@@ -204,6 +198,7 @@ async fn complete_batch(handler: &Handler<World>, batch: BatchId, members: &[u32
             owner: owner.clone(),
             index: 0,
             receipt: String::new(),
+            delivered: None,
         },
         BatchWrite::Complete {
             owner,
@@ -544,7 +539,7 @@ async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
                 until: at,
             },
             at,
-            operator: false,
+            operator: None,
         },
         BatchWrite::Complete {
             owner,

@@ -36,6 +36,34 @@ pub enum Sight {
     Short(String),
 }
 
+/// Why the body of an event that does not fit its item cannot be delivered.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyProblem {
+    /// Somebody removed it, or the bucket did.
+    #[error(
+        "body of event `{event_id}`: nothing at `{place}`; restore the object, or set the batch aside"
+    )]
+    Missing {
+        /// The event.
+        event_id: EventId,
+        /// Where it should be.
+        place: String,
+    },
+    /// Somebody replaced it.
+    #[error(
+        "body of event `{event_id}`: `{place}` is not what was claimed; restore the object, or set the batch aside"
+    )]
+    Another {
+        /// The event.
+        event_id: EventId,
+        /// Where it should be.
+        place: String,
+    },
+    /// Not now.
+    #[error(transparent)]
+    Unread(PortError),
+}
+
 /// Index entries that are yet to be read, in seq order.
 #[derive(Debug, Default)]
 pub struct Entries {
@@ -96,6 +124,11 @@ impl Entries {
         self.taken == self.list.len()
     }
 
+    /// How many are yet to be handed out.
+    pub fn len(&self) -> usize {
+        self.list.len() - self.taken
+    }
+
     /// The next few.
     fn take(&mut self, count: usize) -> Piece {
         let end = self.list.len().min(self.taken + count);
@@ -133,6 +166,8 @@ struct Progress<'a> {
     /// Of the events that were there.
     bytes: u64,
     bytes_max: u64,
+    /// Not full before so many are asked for, whatever they take.
+    items_min: u64,
 }
 
 impl Progress<'_> {
@@ -141,7 +176,8 @@ impl Progress<'_> {
         let size = match self.mean() {
             None => FIRST_PIECE,
             Some(mean) => {
-                if self.bytes + self.awaited * mean >= self.bytes_max {
+                let is_full = self.bytes + self.awaited * mean >= self.bytes_max;
+                if is_full && self.answered + self.awaited >= self.items_min {
                     return None;
                 }
                 (PIECE_BYTES / mean).clamp(1, BATCH_GET_KEYS_MAX as u64) as usize
@@ -275,8 +311,8 @@ impl<P: Ports> Handler<P> {
         }
     }
 
-    /// Reads the next entries that are live claims of `batch`, about `bytes_max` of them and at least one if there is
-    /// one; in seq order. What the table has under another seat than the index is left for the index to show.
+    /// Reads the next entries that are live claims of `batch`: about `bytes_max` of them, but not fewer than `items_min`
+    /// entries if there are as many; in seq order. What the table has under another seat than the index is left for the index to show.
     ///
     /// # Errors
     /// [`PortError`] when the table could not be read in time.
@@ -285,6 +321,7 @@ impl<P: Ports> Handler<P> {
         batch: BatchId,
         entries: &mut Entries,
         bytes_max: u64,
+        items_min: usize,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> Result<Vec<StoredEvent>, PortError> {
         let concurrency = self.config().common.write_concurrency;
@@ -299,6 +336,7 @@ impl<P: Ports> Handler<P> {
             answered: 0,
             bytes: 0,
             bytes_max,
+            items_min: items_min as u64,
         });
         // Readers that take one piece after another, not a read for each piece: a read that waits for its turn has the
         // size of one that runs, and there may be thousands.
@@ -315,12 +353,12 @@ impl<P: Ports> Handler<P> {
     /// Fetches the bodies that do not fit their items.
     ///
     /// # Errors
-    /// [`PortError`] when one is not there, is not the one that was claimed, or could not be read in time.
+    /// [`BodyProblem`] when one is not there, is not the one that was claimed, or could not be read in time.
     pub async fn fetch_bodies(
         &self,
         events: &mut [StoredEvent],
         budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> Result<(), PortError> {
+    ) -> Result<(), BodyProblem> {
         let elsewhere = events.iter_mut().filter(|event| event.overflow.is_some());
         let fetches = elsewhere
             .map(|event| self.fetch_body(event, budget))
@@ -331,28 +369,29 @@ impl<P: Ports> Handler<P> {
             .collect()
     }
 
-    async fn fetch_body(
+    /// Fetches the body of one event, if it does not fit its item.
+    ///
+    /// # Errors
+    /// As [`fetch_bodies`](Self::fetch_bodies).
+    pub async fn fetch_body(
         &self,
         event: &mut StoredEvent,
         budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> Result<(), PortError> {
+    ) -> Result<(), BodyProblem> {
         let Some(place) = &event.overflow else {
             return Ok(());
         };
         let get = || self.limited(self.ports().overflow().get(place));
-        let problem = match budget.call(RetryPolicy::ITEMS, get).await? {
+        let read = budget.call(RetryPolicy::ITEMS, get).await;
+        let (event_id, place) = (event.event_id.clone(), place.to_string());
+        match read.map_err(BodyProblem::Unread)? {
             Some(body) if BodyHash::of(body.as_bytes()) == event.body_hash => {
                 event.body = body;
-                return Ok(());
+                Ok(())
             }
-            Some(_) => "is another one",
-            None => "is not there",
-        };
-        let event_id = &event.event_id;
-        Err(PortError::Refused {
-            service: "S3",
-            message: format!("{place}: body of event `{event_id}` {problem}"),
-        })
+            Some(_) => Err(BodyProblem::Another { event_id, place }),
+            None => Err(BodyProblem::Missing { event_id, place }),
+        }
     }
 
     /// Reads the live claims of `batch` among the pieces it can get.

@@ -4,8 +4,11 @@ mod sinks;
 
 use std::time::Duration;
 
-use shared::config::{Common, ConfigError, DDB_BATCH_INDEX, Reader, TABLE_NAME, table_name};
-use shared::limits::SQS_DELAY_MAX;
+use shared::config::{
+    BatchBytes, Common, ConfigError, DDB_BATCH_INDEX, QUARANTINE_SQS_URL, QUEUE_URL, Reader,
+    TABLE_NAME, queue_url, table_name,
+};
+use shared::limits::{PARTS_MAX, SQS_DELAY_MAX};
 
 #[cfg(feature = "postgres")]
 use crate::sink::Database;
@@ -17,9 +20,6 @@ use sinks::{FormatName, Given};
 
 /// How long after an empty look a batch is looked at once more.
 pub const VERIFY_DELAY: &str = "VERIFY_DELAY";
-/// What a part holds at most: bodies, 256 bytes for each event besides, and up to a quarter of it what is known of the
-/// whole batch.
-pub const MAX_PART_BYTES: &str = "MAX_PART_BYTES";
 /// Where batches go.
 pub const SINK: &str = "SINK";
 /// What they look like there.
@@ -56,12 +56,18 @@ pub struct Config {
     pub index: String,
     /// How long after an empty look a batch is looked at once more.
     pub verify_delay: Duration,
-    /// What a part holds at most.
+    /// What a part holds, unless the parts of a batch would run out.
     pub part_bytes_max: u64,
+    /// Parts that a batch may have.
+    pub parts_max: usize,
+    /// Where events go that an operator sets aside.
+    pub quarantine_url: Option<String>,
     /// Where batches go; a sink of your own leaves it unread.
     pub sink: SinkUri,
     /// What they look like there.
     pub rendering: Rendering,
+    /// Both in words, with a hash of all that they depend on: see [`Sink::fingerprint`](crate::sink::Sink::fingerprint).
+    pub sink_fingerprint: String,
     /// How long an endpoint may take to answer.
     pub sink_timeout: Duration,
     /// Where reject lists go that cannot stand beside the parts.
@@ -86,7 +92,8 @@ impl Config {
         let common = Common::read(&mut reader);
         let index = reader.optional(DDB_BATCH_INDEX, TABLE_NAME, table_name);
         let verify_secs = reader.number(VERIFY_DELAY, "seconds", 60, 1, SQS_DELAY_MAX.as_secs());
-        let part_bytes_max = reader.number(MAX_PART_BYTES, "bytes", 64 << 20, 1_024, 1 << 30);
+        let part_bytes_max = BatchBytes::read(&mut reader).part_bytes_max;
+        let quarantine_url = reader.optional(QUARANTINE_SQS_URL, QUEUE_URL, queue_url);
         let sink = reader
             .optional_with(SINK, str::parse)
             .unwrap_or(SinkUri::Log);
@@ -109,8 +116,10 @@ impl Config {
             })
             .unwrap_or(true);
         let mut columns = Given::No;
+        let mut columns_text = String::new();
         reader.optional_with(SINK_COLUMNS, |text| {
             columns = Given::Wrong;
+            columns_text = text.to_owned();
             text.parse::<Columns>()
                 .map(|parsed| columns = Given::Columns(parsed))
         });
@@ -135,16 +144,28 @@ impl Config {
         let payloads = sinks::payloads(&mut reader, &sink, compression);
         #[cfg(feature = "http")]
         let secret = sinks::secret(&mut reader, &sink);
+        let rendering = Rendering {
+            format,
+            compression,
+        };
+        let others = [
+            rejects.as_ref().map(SinkUri::to_string),
+            payloads.as_ref().map(SinkUri::to_string),
+            reader.value(SINK_TABLE),
+        ];
+        let others = others.map(Option::unwrap_or_default);
+        let sink_fingerprint =
+            sinks::fingerprint(&sink, &rendering, &columns_text, header, &others);
         let config = common.map(|common| Config {
             common,
             index: index.unwrap_or_else(|| "batchId-index".to_owned()),
             verify_delay: Duration::from_secs(verify_secs),
             part_bytes_max,
+            parts_max: PARTS_MAX,
+            quarantine_url,
             sink,
-            rendering: Rendering {
-                format,
-                compression,
-            },
+            rendering,
+            sink_fingerprint,
             sink_timeout: Duration::from_secs(timeout_secs),
             rejects,
             payloads,

@@ -1,5 +1,7 @@
 //! What the configuration takes, and what it says about the rest.
 
+use shared::config::MAX_PART_BYTES;
+
 use super::*;
 use crate::sink::Format;
 

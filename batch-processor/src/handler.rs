@@ -1,13 +1,17 @@
 //! One invocation: tickets in, the tickets that must come back out; or the sweep.
 
 use std::future::Future;
+use std::time::Duration;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::BoxFuture;
 use lambda_runtime::Diagnostic;
 use shared::calls::Budget;
 use shared::ids::{IdError, LeaseOwner};
-use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, LockStore, OverflowStore, PortError};
+use shared::ports::{
+    BatchQueue, BatchStore, Clock, Entropy, LockStore, OverflowStore, PortError, Quarantine,
+};
+use shared::protocol::retry::RetryPolicy;
 use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketError};
 use shared::writes::SharedPaces;
@@ -16,7 +20,8 @@ use tracing::{error, info, warn};
 
 use crate::config::Config;
 use crate::event::{Event, Response};
-use crate::process::{Budgets, Done, GiveBack, Report};
+use crate::give_back::GiveBack;
+use crate::process::{Budgets, Done, Report};
 use crate::sink::Sink;
 
 /// What the batch processor needs of the world.
@@ -27,6 +32,8 @@ pub trait Ports: Send + Sync + 'static {
     type Batches: BatchStore;
     /// The batch queue.
     type Tickets: BatchQueue;
+    /// The quarantine queue.
+    type Quarantine: Quarantine;
     /// Where bodies are that do not fit their items.
     type Overflow: OverflowStore;
     /// Where parts go.
@@ -42,6 +49,8 @@ pub trait Ports: Send + Sync + 'static {
     fn batches(&self) -> &Self::Batches;
     /// The batch queue.
     fn tickets(&self) -> &Self::Tickets;
+    /// The quarantine queue, if there is one.
+    fn quarantine(&self) -> Option<&Self::Quarantine>;
     /// Where bodies are that do not fit their items.
     fn overflow(&self) -> &Self::Overflow;
     /// Where parts go.
@@ -181,21 +190,29 @@ impl<P: Ports> Handler<P> {
                 Some(_) | None => Err(HandlerError::NoMessageId { index }),
             })
             .collect::<Result<_, _>>()?;
-        let budgets = self.budgets(invocation.deadline);
         let mut response = SqsBatchResponse::default();
         for (id, message) in messages {
             let mut report = Report::default();
+            let budgets = self.budgets(invocation.deadline, receive_count(&message));
             let body = message.body.as_deref().unwrap_or_default();
-            match self.one(body, &id, invocation, &budgets, &mut report).await {
-                Ok(done) => info!(sqs_message_id = id, outcome = ?done, "ticket done"),
-                Err(error @ (Failure::Malformed(_) | Failure::Owner(_))) => {
-                    error!(sqs_message_id = id, %error, "ticket given back");
-                    response.add_failure(id);
+            let away_for = match self.one(body, &id, invocation, &budgets, &mut report).await {
+                Ok(done) => {
+                    info!(sqs_message_id = id, outcome = ?done, "ticket done");
+                    None
                 }
                 Err(Failure::GivenBack(reason)) => {
                     warn!(sqs_message_id = id, %reason, "ticket given back");
-                    response.add_failure(id);
+                    Some(reason.away_for(budgets.backoff, self.ports.clock().now()))
                 }
+                Err(error @ (Failure::Malformed(_) | Failure::Owner(_))) => {
+                    error!(sqs_message_id = id, %error, "ticket given back");
+                    Some(budgets.backoff)
+                }
+            };
+            if let Some(away_for) = away_for {
+                let receipt = message.receipt_handle.as_deref().unwrap_or_default();
+                self.retry_ticket(&id, receipt, away_for, &budgets).await;
+                response.add_failure(id);
             }
             if !report.metrics.is_empty() {
                 let source = report
@@ -210,6 +227,30 @@ impl<P: Ports> Handler<P> {
             }
         }
         Ok(response)
+    }
+
+    /// Has a ticket come back after `away_for` and not after the queue's visibility timeout, which is for invocations
+    /// that died. If this fails, the sweep is earlier than the ticket.
+    async fn retry_ticket(
+        &self,
+        id: &str,
+        receipt: &str,
+        away_for: Duration,
+        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+    ) {
+        if receipt.is_empty() {
+            return;
+        }
+        let away_for = Duration::from_secs((away_for.as_millis() as u64).div_ceil(1_000));
+        let retry = || self.ports.tickets().retry_after(receipt, away_for);
+        if let Err(error) = budgets.wrap_up.call(RetryPolicy::CONTROL, retry).await {
+            warn!(
+                sqs_message_id = id,
+                away_secs = away_for.as_secs(),
+                %error,
+                "ticket stays away for the visibility timeout"
+            );
+        }
     }
 
     async fn one(
@@ -231,7 +272,12 @@ impl<P: Ports> Handler<P> {
             .await?)
     }
 
-    pub(crate) fn budgets(&self, deadline: Timestamp) -> Budgets<'_, P::Clock, P::Entropy> {
+    /// The time limits of an invocation for a ticket that was received so many times.
+    pub(crate) fn budgets(
+        &self,
+        deadline: Timestamp,
+        receives: u32,
+    ) -> Budgets<'_, P::Clock, P::Entropy> {
         let margin = self.config.common.deadline_margin;
         let budget = |margin| Budget {
             clock: self.ports.clock(),
@@ -242,8 +288,15 @@ impl<P: Ports> Handler<P> {
             deadline,
             work: budget(margin),
             wrap_up: budget(margin / 3),
+            backoff: RetryPolicy::TICKET.pause(receives, self.ports.entropy().jitter()),
         }
     }
+}
+
+/// How often SQS has handed a message out, this time included.
+fn receive_count(message: &SqsMessage) -> u32 {
+    let count = message.attributes.get("ApproximateReceiveCount");
+    count.and_then(|count| count.parse().ok()).unwrap_or(1)
 }
 
 #[cfg(test)]

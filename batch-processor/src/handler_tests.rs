@@ -3,15 +3,17 @@ use std::time::Duration;
 
 use serde_json::json;
 use shared::ids::{BatchId, BodyHash, EventId, Seat};
-use shared::limits::DUE_GRACE;
+use shared::limits::{DUE_GRACE, PARTS_FOR_STRAGGLERS, REMINDED_FOR, TICKET_BACKOFF_MAX};
 use shared::memory::{
     ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, MemoryOverflowStore,
-    SeededEntropy,
+    MemoryQuarantine, SeededEntropy,
 };
+use shared::ports::Quarantined;
 use shared::protocol::batch::{
     Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status,
 };
 use shared::protocol::claim::{Candidate, Claim, LockState, Overflow, PastDeliveries};
+use shared::protocol::claim::{ClaimRules, DuplicateRule, LockItem, Outcome, Verdict, classify};
 use shared::wire::TicketReason;
 
 use super::*;
@@ -25,9 +27,24 @@ struct TestSink {
     seen: Mutex<Vec<(String, Vec<String>)>>,
     bodies: Mutex<Vec<String>>,
     failures: Mutex<Vec<SinkError>>,
+    fingerprint: Mutex<String>,
+}
+
+impl TestSink {
+    /// Fails so often, for now.
+    fn fail(&self, times: usize) {
+        let down = || SinkError::Retryable {
+            reason: "down".to_owned(),
+        };
+        *self.failures.lock().unwrap() = std::iter::repeat_with(down).take(times).collect();
+    }
 }
 
 impl Sink for TestSink {
+    fn fingerprint(&self) -> String {
+        self.fingerprint.lock().unwrap().clone()
+    }
+
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let ids = part
             .items
@@ -49,6 +66,7 @@ struct World {
     batches: MemoryBatchStore,
     tickets: MemoryBatchQueue,
     overflow: MemoryOverflowStore,
+    quarantine: MemoryQuarantine,
     sink: TestSink,
     clock: ManualClock,
     entropy: SeededEntropy,
@@ -58,6 +76,7 @@ impl Ports for World {
     type Locks = MemoryLockStore;
     type Batches = MemoryBatchStore;
     type Tickets = MemoryBatchQueue;
+    type Quarantine = MemoryQuarantine;
     type Overflow = MemoryOverflowStore;
     type Sink = TestSink;
     type Clock = ManualClock;
@@ -71,6 +90,9 @@ impl Ports for World {
     }
     fn tickets(&self) -> &MemoryBatchQueue {
         &self.tickets
+    }
+    fn quarantine(&self) -> Option<&MemoryQuarantine> {
+        Some(&self.quarantine)
     }
     fn overflow(&self) -> &MemoryOverflowStore {
         &self.overflow
@@ -92,10 +114,19 @@ fn batch() -> BatchId {
 }
 
 fn processor() -> Handler<World> {
-    processor_with(&[])
+    processor_of(config(), MemoryBatchStore::new())
 }
 
-fn processor_with(extra: &[(&str, &str)]) -> Handler<World> {
+/// A processor whose parts are of so many bytes.
+fn processor_with_parts_of(part_bytes_max: u64) -> Handler<World> {
+    let config = Config {
+        part_bytes_max,
+        ..config()
+    };
+    processor_of(config, MemoryBatchStore::new())
+}
+
+fn config() -> Config {
     let variables = [
         ("DDB_LOCK_TABLE", "lock-table"),
         ("DDB_BATCH_TABLE", "batch-table"),
@@ -105,22 +136,24 @@ fn processor_with(extra: &[(&str, &str)]) -> Handler<World> {
         ),
     ];
     let lookup = |name: &str| {
-        extra
-            .iter()
-            .chain(&variables)
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| (*value).to_owned())
+        let found = variables.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| (*value).to_owned())
     };
+    Config::read(&lookup).unwrap()
+}
+
+fn processor_of(config: Config, batches: MemoryBatchStore) -> Handler<World> {
     let world = World {
         locks: MemoryLockStore::new(),
-        batches: MemoryBatchStore::new(),
+        batches,
         tickets: MemoryBatchQueue::new(),
         overflow: MemoryOverflowStore::new(),
+        quarantine: MemoryQuarantine::new(),
         sink: TestSink::default(),
         clock: ManualClock::at(START),
         entropy: SeededEntropy::new(7),
     };
-    Handler::new(Config::read(&lookup).unwrap(), world)
+    Handler::new(config, world)
 }
 
 /// An open batch, past its window, with live claims of these seqs; `confirmed` of them are counted.
@@ -215,10 +248,20 @@ async fn invoke(
 
 /// Invokes with one message; whether it was given back.
 async fn given_back(handler: &Handler<World>, body: &str) -> bool {
+    received(handler, body, 1).await
+}
+
+/// Invokes with one message that was received so often; whether it was given back.
+async fn received(handler: &Handler<World>, body: &str, receives: u32) -> bool {
     static REQUESTS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let request = REQUESTS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let event =
-        json!({ "Records": [{ "messageId": "t1", "eventSourceARN": "arn:b", "body": body }] });
+    let event = json!({ "Records": [{
+        "messageId": "t1",
+        "receiptHandle": "receipt",
+        "attributes": { "ApproximateReceiveCount": receives.to_string() },
+        "eventSourceARN": "arn:b",
+        "body": body,
+    }] });
     let invocation = Invocation {
         function: "batch-processor".to_owned(),
         request_id: format!("r{request}"),
@@ -316,7 +359,14 @@ async fn an_unsealed_batch_is_looked_at_again_and_stragglers_make_another_part()
 async fn nothing_is_delivered_short_of_what_was_counted() {
     let handler = processor();
     opened(&handler, &[0, 1], 2).await;
-    write(&handler, BatchWrite::Witness([5].into_iter().collect())).await;
+    write(
+        &handler,
+        BatchWrite::Witness {
+            witnessed: [5].into_iter().collect(),
+            witnesses: 0,
+        },
+    )
+    .await;
     assert!(
         ticket(&handler).await,
         "seq 5 is known to exist and is not seen"
@@ -336,16 +386,20 @@ async fn nothing_is_delivered_short_of_what_was_counted() {
 async fn a_part_is_the_same_at_every_attempt_whatever_came_since() {
     let handler = processor();
     opened(&handler, &[0, 1], 2).await;
-    let failure = SinkError::Retryable {
-        reason: "down".to_owned(),
-    };
-    handler.ports().sink.failures.lock().unwrap().push(failure);
+    handler.ports().sink.fail(1_000);
     assert!(ticket(&handler).await);
+    handler.ports().sink.fail(0);
     claim(&handler, 2).await;
     assert!(!ticket(&handler).await);
-    let attempts = delivered(&handler);
-    assert_eq!(attempts[0], attempts[1]);
-    assert_eq!(attempts[2], (format!("{}/1", batch()), ids(&[2])));
+    let mut attempts = delivered(&handler);
+    let straggler = attempts.pop().unwrap();
+    assert!(attempts.len() > 2, "again and again while there was time");
+    let first = (format!("{}/0", batch()), ids(&[0, 1]));
+    assert!(
+        attempts.iter().all(|attempt| *attempt == first),
+        "{attempts:?}"
+    );
+    assert_eq!(straggler, (format!("{}/1", batch()), ids(&[2])));
 }
 
 #[tokio::test]
@@ -355,11 +409,7 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
     seal(&handler, 3).await;
     // A run before this one delivered everything and died in the middle of the release.
     let owner: LeaseOwner = "dead".parse().unwrap();
-    let part = PartRecord {
-        members: (0..3).collect(),
-        hash: [0; 32],
-        state: PartState::Frozen,
-    };
+    let part = PartRecord::frozen((0..3).collect(), [0; 32], None);
     let lease = Lease {
         owner: owner.clone(),
         until: START.saturating_sub(Duration::from_secs(5)),
@@ -369,7 +419,7 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
         BatchWrite::Lease {
             lease,
             at: START,
-            operator: false,
+            operator: None,
         },
     )
     .await;
@@ -388,6 +438,7 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
             owner,
             index: 0,
             receipt: "r".to_owned(),
+            delivered: None,
         },
     )
     .await;
@@ -455,11 +506,12 @@ async fn tickets_that_cannot_be_worked_on_are_given_back() {
         BatchWrite::Lease {
             lease,
             at: START,
-            operator: false,
+            operator: None,
         },
     )
     .await;
-    assert!(ticket(&handler).await, "somebody works on it");
+    assert!(!ticket(&handler).await, "somebody works on it, and goes on");
+    assert_eq!(record(&handler).attempts, 1);
     handler.ports().clock.advance(Duration::from_secs(12));
     assert!(!ticket(&handler).await, "taken over after its owner's end");
     assert!(record(&handler).due_at >= later + DUE_GRACE);
@@ -551,7 +603,7 @@ async fn the_sweep_finds_a_batch_whose_processor_died_once_its_lease_is_over() {
         BatchWrite::Lease {
             lease,
             at,
-            operator: false,
+            operator: None,
         },
     )
     .await;
@@ -567,7 +619,7 @@ async fn the_sweep_finds_a_batch_whose_processor_died_once_its_lease_is_over() {
 #[tokio::test]
 async fn a_batch_larger_than_a_part_is_delivered_in_several_and_each_event_once() {
     // Four events of 256 bytes and some fill a part.
-    let handler = processor_with(&[("MAX_PART_BYTES", "1024")]);
+    let handler = processor_with_parts_of(1_024);
     let seqs: Vec<u32> = (0..23).collect();
     opened(&handler, &seqs, 23).await;
     seal(&handler, 23).await;
@@ -585,7 +637,7 @@ async fn a_batch_larger_than_a_part_is_delivered_in_several_and_each_event_once(
 
 #[tokio::test]
 async fn nothing_of_a_large_batch_is_delivered_while_the_index_lacks_some_of_it() {
-    let handler = processor_with(&[("MAX_PART_BYTES", "1024")]);
+    let handler = processor_with_parts_of(1_024);
     opened(&handler, &(0..23).collect::<Vec<_>>(), 23).await;
     seal(&handler, 24).await;
     assert!(ticket(&handler).await);
@@ -623,16 +675,355 @@ async fn a_body_that_is_elsewhere_is_delivered_with_the_others_and_removed_once_
 }
 
 #[tokio::test]
-async fn a_batch_waits_for_a_body_that_is_not_where_its_claim_says() {
+async fn a_body_that_is_not_where_its_claim_says_puts_the_batch_in_error_with_its_name() {
+    for other in [None, Some("other!")] {
+        let handler = processor();
+        opened(&handler, &[0, 1], 2).await;
+        seal(&handler, 3).await;
+        let place = claim_elsewhere(&handler, 2).await;
+        if let Some(other) = other {
+            let body: Arc<str> = other.into();
+            handler.ports().overflow.put(&place, &body).await.unwrap();
+        }
+        assert!(!ticket(&handler).await);
+        let failed = record(&handler);
+        assert_eq!(failed.status, Some(Status::Error));
+        let error = failed.error.unwrap();
+        assert!(
+            error.contains("`e2`") && error.contains(&place.to_string()),
+            "{error}"
+        );
+        assert_eq!(delivered(&handler), []);
+        assert_eq!(live(&handler).len(), 3);
+        // Restored, it is delivered; or what there is goes to the quarantine, with what is wrong.
+        let body: Arc<str> = "body 2".into();
+        let word = match other {
+            Some(_) => TicketReason::Operator,
+            None => TicketReason::Quarantine,
+        };
+        if word == TicketReason::Operator {
+            handler.ports().overflow.put(&place, &body).await.unwrap();
+        }
+        assert!(!given_back(&handler, &Ticket::new(batch(), word).to_body()).await);
+        let bodies = handler.ports().sink.bodies.lock().unwrap().clone();
+        let quarantined = handler.ports().quarantine.take();
+        match word {
+            TicketReason::Operator => assert_eq!(bodies, ["body 0", "body 1", "body 2"]),
+            _ => {
+                assert_eq!(quarantined.len(), 3);
+                assert!(
+                    quarantined[2].body.contains(&place.to_string()),
+                    "{quarantined:?}"
+                );
+            }
+        }
+        assert_eq!(record(&handler).status, None);
+    }
+}
+
+#[tokio::test]
+async fn repro_a_batch_of_more_bytes_than_its_parts_may_hold_was_stranded() {
+    // Two parts for all of it, whatever a part may hold: one event of 256 bytes and some.
+    let config = Config {
+        part_bytes_max: 256,
+        parts_max: PARTS_FOR_STRAGGLERS + 2,
+        ..config()
+    };
+    let handler = processor_of(config, MemoryBatchStore::new());
+    let seqs: Vec<u32> = (0..300).collect();
+    opened(&handler, &seqs, 300).await;
+    seal(&handler, 300).await;
+    assert!(!ticket(&handler).await);
+    let parts = delivered(&handler);
+    assert_eq!(parts.len(), 2);
+    let events: Vec<String> = parts.iter().flat_map(|(_, ids)| ids.clone()).collect();
+    assert_eq!(events, ids(&seqs));
+    assert_eq!((record(&handler).status, live(&handler).len()), (None, 0));
+}
+
+#[tokio::test]
+async fn more_parts_than_there_may_be_put_the_batch_in_error_which_setting_it_aside_ends() {
+    let config = Config {
+        parts_max: PARTS_FOR_STRAGGLERS + 1,
+        ..config()
+    };
+    let handler = processor_of(config, MemoryBatchStore::new());
+    opened(&handler, &[], 0).await;
+    let last = PARTS_FOR_STRAGGLERS as u32 + 1;
+    for seq in 0..=last {
+        claim(&handler, seq).await;
+        assert!(!ticket(&handler).await);
+        handler.ports().clock.advance(Duration::from_secs(60));
+    }
+    let failed = record(&handler);
+    assert_eq!(failed.status, Some(Status::Error));
+    assert!(failed.error.unwrap().contains("expected at most 11"));
+    assert!(
+        !given_back(
+            &handler,
+            &Ticket::new(batch(), TicketReason::Operator).to_body()
+        )
+        .await
+    );
+    assert_eq!(
+        record(&handler).status,
+        Some(Status::Error),
+        "the same again"
+    );
+    assert!(
+        !given_back(
+            &handler,
+            &Ticket::new(batch(), TicketReason::Quarantine).to_body()
+        )
+        .await
+    );
+    handler.ports().clock.advance(Duration::from_secs(60));
+    assert!(!ticket(&handler).await);
+    let quarantined = handler.ports().quarantine.take();
+    assert_eq!(quarantined.len(), 1);
+    assert!(quarantined[0].reason.contains("expected at most 11"));
+    assert_eq!((record(&handler).status, live(&handler).len()), (None, 0));
+}
+
+#[tokio::test]
+async fn repro_a_record_that_takes_no_further_write_was_tried_for_ever() {
+    let other = processor();
+    opened(&other, &[0, 1, 2], 3).await;
+    seal(&other, 3).await;
+    let item_bytes_max = record(&other).bytes() + 130;
+    let batches = MemoryBatchStore::with_items_of(item_bytes_max);
+    let handler = processor_of(config(), batches);
+    opened(&handler, &[0, 1, 2], 3).await;
+    seal(&handler, 3).await;
+    // Frozen, its members make the record larger than the item may be; its error still fits.
+    assert!(ticket(&handler).await, "given back once");
+    assert_eq!(delivered(&handler), []);
+    let failed = record(&handler);
+    assert_eq!(failed.status, Some(Status::Error), "{failed:?}");
+    assert!(failed.error.unwrap().contains("batch record: refused"));
+    assert!(!ticket(&handler).await, "and not tried again");
+}
+
+fn quarantine() -> String {
+    Ticket::new(batch(), TicketReason::Quarantine).to_body()
+}
+
+/// Puts the batch in error with a frozen part.
+async fn refused(handler: &Handler<World>) {
+    let refusal = SinkError::Permanent {
+        reason: "no such customer".to_owned(),
+    };
+    handler.ports().sink.failures.lock().unwrap().push(refusal);
+    assert!(!ticket(handler).await);
+    assert_eq!(record(handler).status, Some(Status::Error));
+}
+
+#[tokio::test]
+async fn a_batch_in_error_is_set_aside_on_an_operators_word_and_on_nobody_elses() {
+    let handler = processor();
+    opened(&handler, &[0, 1], 0).await;
+    seal(&handler, 2).await;
+    assert!(
+        !given_back(&handler, &quarantine()).await,
+        "it is not in error"
+    );
+    assert!(handler.ports().quarantine.take().is_empty() && delivered(&handler).is_empty());
+    assert_eq!(record(&handler).status, Some(Status::Sealed));
+
+    let handler = processor();
+    opened(&handler, &[0, 1], 0).await;
+    refused(&handler).await;
+    seal_counted(&handler, 3).await;
+    claim(&handler, 2).await;
+    assert!(!given_back(&handler, &quarantine()).await);
+    let quarantined = handler.ports().quarantine.take();
+    let of = |message: &Quarantined| {
+        (
+            message.event_id.clone().unwrap().to_string(),
+            message.body.to_string(),
+        )
+    };
+    let sent: Vec<_> = quarantined.iter().map(of).collect();
+    let expected = [0, 1, 2].map(|seq| (format!("e{seq}"), format!("body {seq}")));
+    assert_eq!(sent, expected, "the frozen part, and what came since");
+    assert!(
+        quarantined
+            .iter()
+            .all(|message| message.reason == "no such customer")
+    );
+    let ended = record(&handler);
+    assert_eq!(ended.set_aside, (0..3).collect());
+    assert_eq!(ended.parts[0].state, PartState::SetAside);
+    assert!(live(&handler).is_empty());
+    assert_eq!(delivered(&handler).len(), 1, "the sink was not asked again");
+}
+
+/// Counts the claims of a batch that was taken before it was sealed.
+async fn seal_counted(handler: &Handler<World>, seqs: u32) {
+    let account = Account {
+        confirmed: u64::from(seqs),
+        uncertain: 0,
+        settled: (0..seqs).collect(),
+        version: 2,
+    };
+    write(handler, BatchWrite::Account(account)).await;
+}
+
+#[tokio::test]
+async fn what_is_set_aside_may_be_claimed_by_another_message_and_not_by_the_same() {
+    let handler = processor();
+    opened(&handler, &[0], 1).await;
+    refused(&handler).await;
+    assert!(!given_back(&handler, &quarantine()).await);
+    let items = handler.ports().locks.items();
+    let [(_, item)] = &items[..] else {
+        panic!("one item: {items:?}");
+    };
+    let rules = ClaimRules {
+        on_duplicate: DuplicateRule::Drop,
+        dedup_window: Duration::from_secs(3_600),
+        past_deliveries_max: 4,
+    };
+    let judge = |message: &str, item: &LockItem| {
+        let mut candidate = a_claim(0).candidate;
+        candidate.sqs_message_id = message.parse().unwrap();
+        // By a clock that is as far behind as clocks may be.
+        let now = handler
+            .ports()
+            .clock
+            .now()
+            .saturating_sub(Duration::from_secs(2));
+        classify(&candidate, None, item, &rules, now)
+    };
+    assert_eq!(judge("m0", item), Verdict::Done(Outcome::RedeliveredLate));
+    assert!(matches!(judge("m9", item), Verdict::Replace { .. }));
+}
+
+#[tokio::test]
+async fn whoever_takes_over_goes_on_setting_aside_and_delivers_nothing() {
     let handler = processor();
     opened(&handler, &[0, 1], 2).await;
-    seal(&handler, 3).await;
-    let place = claim_elsewhere(&handler, 2).await;
-    assert!(ticket(&handler).await);
-    // Nor is any other body delivered in its place.
-    let body: Arc<str> = "other!".into();
-    handler.ports().overflow.put(&place, &body).await.unwrap();
-    assert!(ticket(&handler).await);
+    refused(&handler).await;
+    delivered(&handler);
+    // The operator's ticket is taken, and its processor dies at once.
+    let lease = Lease {
+        owner: "dead".parse().unwrap(),
+        until: START.saturating_sub(Duration::from_secs(5)),
+    };
+    let operator = Some(shared::protocol::batch::OperatorWord::Quarantine);
+    let take = BatchWrite::Lease {
+        lease,
+        at: START,
+        operator,
+    };
+    write(&handler, take).await;
+    assert!(!ticket(&handler).await);
     assert_eq!(delivered(&handler), []);
-    assert_eq!(live(&handler).len(), 3);
+    assert_eq!(handler.ports().quarantine.take().len(), 2);
+    handler.ports().clock.advance(Duration::from_secs(60));
+    assert!(!ticket(&handler).await);
+    assert_eq!(record(&handler).status, None);
+}
+
+#[tokio::test]
+async fn repro_a_part_that_was_frozen_for_one_sink_went_to_another() {
+    let handler = processor();
+    *handler.ports().sink.fingerprint.lock().unwrap() = "file:///old, envelope".to_owned();
+    opened(&handler, &[0], 1).await;
+    handler.ports().sink.fail(1_000);
+    assert!(ticket(&handler).await);
+    handler.ports().sink.fail(0);
+    delivered(&handler);
+    let set = |sink: &str| *handler.ports().sink.fingerprint.lock().unwrap() = sink.to_owned();
+    set("file:///new, csv");
+    assert!(!ticket(&handler).await);
+    let failed = record(&handler);
+    let error = failed.error.unwrap();
+    assert_eq!(failed.status, Some(Status::Error));
+    assert!(
+        error.contains("`file:///old, envelope`") && error.contains("`file:///new, csv`"),
+        "{error}"
+    );
+    assert_eq!(delivered(&handler), []);
+    let retry = Ticket::new(batch(), TicketReason::Operator);
+    assert!(!given_back(&handler, &retry.to_body()).await);
+    assert_eq!(
+        record(&handler).status,
+        Some(Status::Error),
+        "the same again"
+    );
+    // The operator accepts the new one in so many words.
+    let accept = Ticket {
+        accept: Some(shared::wire::Accepted::NewSink),
+        ..retry
+    };
+    assert!(!given_back(&handler, &accept.to_body()).await);
+    assert_eq!(delivered(&handler), [(format!("{}/0", batch()), ids(&[0]))]);
+    assert_eq!(record(&handler).parts[0].sink, None, "told no longer");
+}
+
+#[tokio::test]
+async fn a_sink_that_says_when_is_not_asked_before_and_its_ticket_stays_away_so_long() {
+    let handler = processor();
+    opened(&handler, &[0], 1).await;
+    let busy = |secs| SinkError::Busy {
+        reason: "full".to_owned(),
+        retry_after: Duration::from_secs(secs),
+    };
+    *handler.ports().sink.failures.lock().unwrap() = vec![busy(400), busy(20)];
+    let began = handler.ports().clock.now();
+    assert!(ticket(&handler).await);
+    assert_eq!(
+        delivered(&handler).len(),
+        2,
+        "once more after 20 s, not after 400"
+    );
+    assert!(handler.ports().clock.now() >= began + Duration::from_secs(20));
+    let retried = handler.ports().tickets.take_retried();
+    assert_eq!(retried, [("receipt".to_owned(), Duration::from_secs(400))]);
+    let due = record(&handler).due_at;
+    let back = handler.ports().clock.now() + Duration::from_secs(400);
+    assert!(
+        due >= back,
+        "the sweep sends no second one: due at {due}, back at {back}"
+    );
+}
+
+#[tokio::test]
+async fn a_ticket_that_is_given_back_comes_after_a_backoff_that_grows() {
+    let handler = processor();
+    let later = START + Duration::from_secs(10);
+    for (receives, most) in [(1, 5), (3, 20), (40, TICKET_BACKOFF_MAX.as_secs())] {
+        let body = Ticket::new(batch(), TicketReason::Window).to_body();
+        assert!(received(&handler, &body, receives).await, "no such batch");
+        let [(receipt, delay)] = &handler.ports().tickets.take_retried()[..] else {
+            panic!("one ticket comes back");
+        };
+        assert_eq!(receipt, "receipt");
+        assert!(
+            (1..=most).contains(&delay.as_secs()),
+            "{receives}: {delay:?}"
+        );
+    }
+    let open = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, START, later);
+    handler.ports().batches.create(&open).await.unwrap();
+    assert!(ticket(&handler).await, "too early");
+    let retried = handler.ports().tickets.take_retried();
+    assert_eq!(
+        retried[0].1,
+        Duration::from_secs(12),
+        "the window and the skew"
+    );
+}
+
+#[tokio::test]
+async fn the_sweep_sends_no_second_ticket_while_the_first_may_still_wait() {
+    let handler = processor();
+    opened(&handler, &[0], 1).await;
+    handler.ports().clock.advance(DUE_GRACE * 2);
+    assert_eq!(sweep(&handler).await.tickets_sent, 1);
+    handler.ports().clock.advance(REMINDED_FOR / 2);
+    assert_eq!(sweep(&handler).await.tickets_sent, 0);
+    handler.ports().clock.advance(REMINDED_FOR);
+    assert_eq!(sweep(&handler).await.tickets_sent, 1, "it was lost");
 }

@@ -11,10 +11,12 @@
 pub mod collect;
 pub mod config;
 pub mod event;
+pub mod give_back;
 pub mod handler;
 pub mod process;
 pub mod release;
 pub mod run;
+mod set_aside;
 pub mod sink;
 pub mod sweep;
 

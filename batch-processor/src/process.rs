@@ -6,23 +6,27 @@ use std::time::Duration;
 
 use shared::calls::{Budget, Written};
 use shared::ids::{BatchId, LeaseOwner, SourceArn};
-use shared::limits::{DUE_GRACE, PARTS_MAX, RECORD_TEXT_BYTES_MAX};
+use shared::limits::{
+    DUE_GRACE, FINGERPRINT_BYTES_MAX, PARTS_FOR_STRAGGLERS, RECEIPT_BYTES_MAX,
+    RECORD_TEXT_BYTES_MAX,
+};
 use shared::metrics::Metrics;
 use shared::planted::{Bug, planted};
-use shared::ports::{BatchQueue, BatchStore, Clock, PortError, StoredEvent};
+use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, PortError, StoredEvent};
 use shared::protocol::batch::{
-    BatchRecord, BatchWrite, EmptyLook, Lease, LeaseVerdict, PartRecord, PartState, empty_look,
+    BatchRecord, BatchWrite, EmptyLook, Lease, LeaseVerdict, OperatorWord, PartRecord, empty_look,
     may_lease, proven,
 };
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
 use shared::time::Timestamp;
-use shared::wire::{Ticket, TicketReason};
+use shared::wire::{Accepted, Ticket, TicketReason};
 use tracing::{debug, error, info, warn};
 
-use crate::collect::{Entries, Look, Sight, missing, seqs};
+use crate::collect::{BodyProblem, Entries, Look, Sight, missing, seqs};
+use crate::give_back::GiveBack;
 use crate::handler::{Handler, Ports};
-use crate::sink::{Part, Sink, SinkError, content_hash};
+use crate::sink::{Part, Receipt, Sink, SinkError, content_hash};
 
 /// Why a ticket was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,81 +35,12 @@ pub enum Done {
     Complete,
     /// It will be looked at once more; another ticket is on its way.
     Verifying,
-    /// The sink refused it; an operator decides.
+    /// It is in error; an operator decides.
     InError,
-}
-
-/// Why a ticket is given back.
-#[derive(Debug, thiserror::Error)]
-pub enum GiveBack {
-    /// No such batch: a typing error, or a table that was restored.
-    #[error("batch {batch} has no record")]
-    UnknownBatch {
-        /// The batch.
-        batch: BatchId,
-    },
-    /// Somebody works on it.
-    #[error("batch {batch} is leased until {until}")]
-    Held {
-        /// The batch.
-        batch: BatchId,
-        /// When that one must have stopped.
-        until: Timestamp,
-    },
-    /// Its window has not closed.
-    #[error("batch {batch} is open until {closes_at}")]
-    TooEarly {
-        /// The batch.
-        batch: BatchId,
-        /// When it closes.
-        closes_at: Timestamp,
-    },
-    /// Somebody else has taken it over, or it changed at every attempt.
-    #[error("lease on batch {batch} was lost")]
-    LeaseLost {
-        /// The batch.
-        batch: BatchId,
-    },
-    /// What is known to exist was not seen in time.
-    #[error("index does not show all of batch {batch} yet: {missing}")]
-    IndexLag {
-        /// The batch.
-        batch: BatchId,
-        /// What is missing.
-        missing: String,
-    },
-    /// The sink may take it later.
-    #[error("batch {batch}: {source}")]
-    Sink {
-        /// The batch.
-        batch: BatchId,
-        #[source]
-        /// What it said.
-        source: SinkError,
-    },
-    /// A service could not be reached in time.
-    #[error("batch {batch}: {source}")]
-    Service {
-        /// The batch.
-        batch: BatchId,
-        #[source]
-        /// What it said.
-        source: PortError,
-    },
-    /// Delivered, but not all of it is released.
-    #[error("`{count}` delivered claims of batch {batch} are not released")]
-    NotReleased {
-        /// The batch.
-        batch: BatchId,
-        /// How many.
-        count: u64,
-    },
-    /// The invocation ends.
-    #[error("no time left for batch {batch}")]
-    OutOfTime {
-        /// The batch.
-        batch: BatchId,
-    },
+    /// An operator wants it set aside, and it is not in error.
+    NotInError,
+    /// Somebody works on it, who goes on or whom the sweep replaces.
+    Held,
 }
 
 /// What is measured while a ticket is processed.
@@ -126,10 +61,12 @@ pub struct Budgets<'a, C, E> {
     pub work: Budget<'a, C, E>,
     /// For what should still be written: that the sink has a part, that the lease is given up.
     pub wrap_up: Budget<'a, C, E>,
+    /// How long the ticket stays away if it is given back, and nobody says otherwise.
+    pub backoff: Duration,
 }
 
 /// What became of what a look showed.
-enum Step {
+pub(crate) enum Step {
     /// Something was delivered: what is left is for another look.
     LookAgain,
     /// The table does not confirm everything yet; what is missing, in words.
@@ -141,14 +78,14 @@ enum Step {
 }
 
 /// A batch under our lease.
-struct Run<'a, P: Ports> {
-    handler: &'a Handler<P>,
-    budgets: &'a Budgets<'a, P::Clock, P::Entropy>,
-    owner: LeaseOwner,
-    record: BatchRecord,
+pub(crate) struct Run<'a, P: Ports> {
+    pub(crate) handler: &'a Handler<P>,
+    pub(crate) budgets: &'a Budgets<'a, P::Clock, P::Entropy>,
+    pub(crate) owner: LeaseOwner,
+    pub(crate) record: BatchRecord,
     /// Seqs whose release was acknowledged to this run.
     released: SeqSet,
-    metrics: &'a mut Metrics,
+    pub(crate) metrics: &'a mut Metrics,
 }
 
 impl<P: Ports> Handler<P> {
@@ -165,7 +102,11 @@ impl<P: Ports> Handler<P> {
     ) -> Result<Done, GiveBack> {
         let batch = ticket.batch_id;
         let now = budgets.work.clock.now();
-        let operator = ticket.reason == Some(TicketReason::Operator);
+        let operator = ticket.operator();
+        if operator == Some(OperatorWord::Quarantine) && self.ports().quarantine().is_none() {
+            error!(batch_id = %batch, "batch cannot be set aside: `QUARANTINE_SQS_URL` is not set");
+            return Ok(Done::InError);
+        }
         let lease = Lease {
             owner: owner.clone(),
             until: budgets.deadline,
@@ -182,8 +123,9 @@ impl<P: Ports> Handler<P> {
         let record = match written {
             Err(source) => {
                 // The lease may be ours without our knowing; nobody should have to wait for its end.
-                self.give_up(batch, owner, budgets).await;
-                return Err(GiveBack::Service { batch, source });
+                let reason = GiveBack::Service { batch, source };
+                self.give_up(batch, owner, budgets, &reason).await;
+                return Err(reason);
             }
             Ok(Written::Applied(record)) => record,
             Ok(Written::Refused(None)) => return Err(GiveBack::UnknownBatch { batch }),
@@ -191,7 +133,19 @@ impl<P: Ports> Handler<P> {
                 return match may_lease(&record, now, operator) {
                     LeaseVerdict::Complete => Ok(Done::Complete),
                     LeaseVerdict::InError => Ok(Done::InError),
-                    LeaseVerdict::Held { until } => Err(GiveBack::Held { batch, until }),
+                    // The operator's ticket is back: somebody who had it came to no end.
+                    LeaseVerdict::NotInError if record.quarantine.is_some() => {
+                        let plain = Ticket::new(batch, TicketReason::Sweep);
+                        Box::pin(self.process(&plain, owner, budgets, report)).await
+                    }
+                    LeaseVerdict::NotInError => {
+                        warn!(batch_id = %batch, status = ?record.status, "batch is not in error, and is not set aside");
+                        Ok(Done::NotInError)
+                    }
+                    LeaseVerdict::Held { until } => {
+                        info!(batch_id = %batch, %until, "batch is leased by another");
+                        Ok(Done::Held)
+                    }
                     LeaseVerdict::TooEarly { closes_at } => {
                         Err(GiveBack::TooEarly { batch, closes_at })
                     }
@@ -210,21 +164,27 @@ impl<P: Ports> Handler<P> {
             released: SeqSet::new(),
             metrics: &mut report.metrics,
         };
+        if ticket.accept == Some(Accepted::NewSink) {
+            run.accept_sink().await?;
+        }
         let done = run.carry_on().await;
-        if done.is_err() {
-            self.give_up(batch, run.owner, budgets).await;
+        if let Err(reason) = &done {
+            self.give_up(batch, run.owner, budgets, reason).await;
         }
         done
     }
 
-    /// Lets the next one start at once instead of after the lease; if this fails, it only starts later.
+    /// Lets the next one start when the ticket is back instead of after the lease; if this fails, it only starts later.
     async fn give_up(
         &self,
         batch: BatchId,
         owner: LeaseOwner,
         budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        reason: &GiveBack,
     ) {
-        let due_at = budgets.work.clock.now() + DUE_GRACE;
+        let now = budgets.work.clock.now();
+        // Not before the ticket: a second one beside it would be one too many.
+        let due_at = now + reason.away_for(budgets.backoff, now) + DUE_GRACE;
         let write = BatchWrite::GiveUp {
             owner,
             due_at,
@@ -241,7 +201,7 @@ impl<P: Ports> Handler<P> {
 }
 
 impl<P: Ports> Run<'_, P> {
-    fn batch(&self) -> BatchId {
+    pub(crate) fn batch(&self) -> BatchId {
         self.record.batch_id
     }
 
@@ -277,6 +237,7 @@ impl<P: Ports> Run<'_, P> {
             };
             self.release_leftovers(leftovers).await?;
             let step = match self.record.frozen_part() {
+                _ if self.record.quarantine.is_some() => self.set_aside(frozen, new).await?,
                 Some((index, _)) if !planted(Bug::PartRefrozen) => {
                     self.deliver_frozen(index, frozen).await?
                 }
@@ -298,14 +259,21 @@ impl<P: Ports> Run<'_, P> {
         }
     }
 
-    /// Reads the next claims of the batch, as many as make a part.
-    async fn read(
+    /// Reads the next claims of the batch, as many as make a part; at least about `items_min`.
+    pub(crate) async fn read(
         &self,
         entries: &mut Entries,
         bytes_max: u64,
+        items_min: usize,
     ) -> Result<Vec<StoredEvent>, GiveBack> {
         self.handler
-            .read(self.batch(), entries, bytes_max, &self.budgets.work)
+            .read(
+                self.batch(),
+                entries,
+                bytes_max,
+                items_min,
+                &self.budgets.work,
+            )
             .await
             .map_err(|source| self.service(source))
     }
@@ -313,7 +281,7 @@ impl<P: Ports> Run<'_, P> {
     async fn release_leftovers(&mut self, mut leftovers: Entries) -> Result<(), GiveBack> {
         let bytes_max = self.handler.config().part_bytes_max;
         while !leftovers.is_empty() {
-            let events = self.read(&mut leftovers, bytes_max).await?;
+            let events = self.read(&mut leftovers, bytes_max, 1).await?;
             self.release(&events).await?;
         }
         Ok(())
@@ -325,7 +293,14 @@ impl<P: Ports> Run<'_, P> {
         index: usize,
         mut frozen: Entries,
     ) -> Result<Step, GiveBack> {
-        let events = self.read(&mut frozen, u64::MAX).await?;
+        if let Some(error) = self.other_sink(index) {
+            error!(batch_id = %self.batch(), part = index, error, "part was frozen for another sink");
+            return self
+                .fail(error)
+                .await
+                .map(|done| done.map_or(Step::LookAgain, Step::Done));
+        }
+        let events = self.read(&mut frozen, u64::MAX, 1).await?;
         if let Some(missing) = missing(&self.record, &seqs(&events)) {
             return Ok(Step::Short(missing));
         }
@@ -338,7 +313,8 @@ impl<P: Ports> Run<'_, P> {
         let bytes_max = self.handler.config().part_bytes_max;
         let mut step = Step::NothingNew;
         loop {
-            let events = self.read(&mut new, bytes_max).await?;
+            let items_min = self.items_min(new.len());
+            let events = self.read(&mut new, bytes_max, items_min).await?;
             // Only the last part can tell whether anything is missing.
             if new.is_empty()
                 && let Some(missing) = missing(&self.record, &seqs(&events))
@@ -366,7 +342,50 @@ impl<P: Ports> Run<'_, P> {
         }
     }
 
-    fn service(&self, source: PortError) -> GiveBack {
+    /// Returns how many of `left` items the next part must have, so that the parts that are left suffice for all.
+    fn items_min(&self, left: usize) -> usize {
+        if planted(Bug::PartsNotGrown) {
+            return 1;
+        }
+        let for_all = self.handler.config().parts_max - PARTS_FOR_STRAGGLERS;
+        left.div_ceil(for_all.saturating_sub(self.record.parts.len()).max(1))
+    }
+
+    /// Returns what is wrong, in words for the operator, if part `index` was frozen for another sink or rendering.
+    fn other_sink(&self, index: usize) -> Option<String> {
+        let was = self.record.parts.get(index)?.sink.as_deref()?;
+        let is = self.sink_fingerprint();
+        (was != is && !planted(Bug::SinkFingerprintIgnored)).then(|| {
+            format!(
+                "part {index}: frozen for the sink `{was}`, but the sink is `{is}` now; restore the former, or \
+                 accept the new one by a ticket with `\"accept\":\"new-sink\"`, or set the batch aside"
+            )
+        })
+    }
+
+    fn sink_fingerprint(&self) -> String {
+        cut(
+            self.handler.ports().sink().fingerprint(),
+            FINGERPRINT_BYTES_MAX,
+        )
+    }
+
+    /// Lets the part that is frozen go to the sink of now: an operator said so.
+    async fn accept_sink(&mut self) -> Result<(), GiveBack> {
+        let Some((index, _)) = self.record.frozen_part() else {
+            return Ok(());
+        };
+        let sink = self.sink_fingerprint();
+        warn!(batch_id = %self.batch(), part = index, sink, "an operator accepts another sink for a frozen part");
+        let write = BatchWrite::AcceptSink {
+            owner: self.owner.clone(),
+            index,
+            sink,
+        };
+        self.write(&write, self.budgets.work).await
+    }
+
+    pub(crate) fn service(&self, source: PortError) -> GiveBack {
         GiveBack::Service {
             batch: self.batch(),
             source,
@@ -409,7 +428,7 @@ impl<P: Ports> Run<'_, P> {
     }
 
     /// Writes under the lease; the record is then what the table holds.
-    async fn write(
+    pub(crate) async fn write(
         &mut self,
         write: &BatchWrite,
         budget: Budget<'_, P::Clock, P::Entropy>,
@@ -424,7 +443,28 @@ impl<P: Ports> Run<'_, P> {
                 Ok(())
             }
             Ok(Written::Refused(_)) => Err(GiveBack::LeaseLost { batch }),
-            Err(source) => Err(self.service(source)),
+            Err(source) => Err(self.unwritten(source).await),
+        }
+    }
+
+    /// A write to the record failed. One that was refused would be refused every time: then the batch is in error.
+    async fn unwritten(&self, source: PortError) -> GiveBack {
+        let batch = self.batch();
+        if let PortError::Refused { .. } = source {
+            let fail = self.failure(format!("batch record: {source}"));
+            let batches = self.handler.ports().batches();
+            match self.budgets.wrap_up.write(batches, batch, &fail).await {
+                Ok(_) => error!(batch_id = %batch, error = %source, "batch record refused"),
+                Err(error) => error!(batch_id = %batch, %error, "batch not put in error"),
+            }
+        }
+        self.service(source)
+    }
+
+    fn failure(&self, error: String) -> BatchWrite {
+        BatchWrite::Fail {
+            owner: self.owner.clone(),
+            error: cut(error, RECORD_TEXT_BYTES_MAX),
         }
     }
 
@@ -434,17 +474,15 @@ impl<P: Ports> Run<'_, P> {
             Some((index, _)) if planted(Bug::PartRefrozen) => index,
             Some(_) | None => self.record.parts.len(),
         };
-        if index >= PARTS_MAX {
+        let parts_max = self.handler.config().parts_max;
+        if index >= parts_max {
             let error = format!(
-                "batch has `{index}` parts, at most {PARTS_MAX} are allowed; a larger `MAX_PART_BYTES` makes fewer"
+                "parts: got a further one after `{index}`, expected at most {parts_max}: claims kept showing after all \
+                 others; only setting the batch aside ends it"
             );
             return self.fail(error).await.map(|_| None);
         }
-        let part = PartRecord {
-            members: seqs(new),
-            hash: content_hash(new),
-            state: PartState::Frozen,
-        };
+        let part = PartRecord::frozen(seqs(new), content_hash(new), Some(self.sink_fingerprint()));
         let write = BatchWrite::Freeze {
             owner: self.owner.clone(),
             index,
@@ -477,9 +515,17 @@ impl<P: Ports> Run<'_, P> {
             .handler
             .fetch_bodies(&mut items, &self.budgets.work)
             .await;
-        fetched.map_err(|source| self.service(source))?;
+        match fetched {
+            Ok(()) => {}
+            Err(BodyProblem::Unread(source)) => return Err(self.service(source)),
+            Err(problem) => {
+                error!(batch_id = %batch, part = index, error = %problem, "body of an event cannot be delivered");
+                return self.fail(problem.to_string()).await;
+            }
+        }
         let part = self.part(index, items);
         if self.record.parts.get(index).map(|frozen| frozen.hash) != Some(content_hash(&part.items))
+            && !planted(Bug::ContentHashNotCompared)
         {
             error!(batch_id = %batch, part = index, "content of a frozen part changed");
             let error = format!("content of part {index} is not what was frozen");
@@ -493,6 +539,7 @@ impl<P: Ports> Run<'_, P> {
                 owner,
                 index,
                 receipt,
+                delivered: self.record.delivered_with(index),
             };
             self.write(&write, self.budgets.work).await?;
         }
@@ -526,14 +573,38 @@ impl<P: Ports> Run<'_, P> {
         let write = BatchWrite::Delivered {
             owner: self.owner.clone(),
             index,
-            receipt: cut(receipt.text),
+            receipt: cut(receipt.text, RECEIPT_BYTES_MAX),
+            delivered: self.record.delivered_with(index),
         };
         self.write(&write, self.budgets.wrap_up).await?;
         self.release(&part.items).await.map(|()| None)
     }
 
+    /// Has the sink take a part: again and again while it may yet, until the time of the invocation ends.
+    async fn within_time(&self, part: &Part) -> Result<Receipt, SinkError> {
+        let work = &self.budgets.work;
+        let mut attempt = 0;
+        loop {
+            let error = match self.attempt(part).await {
+                Err(error @ (SinkError::Retryable { .. } | SinkError::Busy { .. })) => error,
+                answer => return answer,
+            };
+            attempt += 1;
+            let pause = RetryPolicy::SINK.pause(attempt, work.entropy.jitter());
+            let pause = match &error {
+                SinkError::Busy { retry_after, .. } => pause.max(*retry_after),
+                SinkError::Retryable { .. } | SinkError::Permanent { .. } => pause,
+            };
+            if work.clock.now() + pause >= work.stop_at {
+                return Err(error);
+            }
+            warn!(part_key = part.key(), attempt, pause_ms = pause.as_millis() as u64, %error, "sink is asked again");
+            work.clock.sleep(pause).await;
+        }
+    }
+
     /// The sink's answer, or that there was none in time.
-    async fn within_time(&self, part: &Part) -> Result<crate::sink::Receipt, SinkError> {
+    async fn attempt(&self, part: &Part) -> Result<Receipt, SinkError> {
         let work = &self.budgets.work;
         let deliver = std::pin::pin!(self.handler.ports().sink().deliver(part));
         let rest = work.clock.now().until(work.stop_at);
@@ -546,8 +617,10 @@ impl<P: Ports> Run<'_, P> {
         }
     }
 
-    async fn release(&mut self, events: &[StoredEvent]) -> Result<(), GiveBack> {
-        let released = self.handler.release(events, &self.budgets.work).await;
+    pub(crate) async fn release(&mut self, events: &[StoredEvent]) -> Result<(), GiveBack> {
+        let set_aside = &self.record.set_aside;
+        let released = self.handler.release(events, set_aside, &self.budgets.work);
+        let released = released.await;
         self.metrics.count("Released", released.len());
         self.released.extend_from(&released);
         if !released.is_empty() {
@@ -620,24 +693,21 @@ impl<P: Ports> Run<'_, P> {
                 Ok(true)
             }
             Ok(Written::Refused(_)) => self.refresh().await.map(|()| false),
-            Err(source) => Err(self.service(source)),
+            Err(source) => Err(self.unwritten(source).await),
         }
     }
 
     /// The batch waits for an operator from now on.
     async fn fail(&mut self, error: String) -> Result<Option<Done>, GiveBack> {
-        let write = BatchWrite::Fail {
-            owner: self.owner.clone(),
-            error: cut(error),
-        };
+        let write = self.failure(error);
         self.write(&write, self.budgets.wrap_up)
             .await
             .map(|()| Some(Done::InError))
     }
 }
 
-/// A text of the sink's own, cut to what a batch record has room for.
-fn cut(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(RECORD_TEXT_BYTES_MAX));
+/// A text of somebody else's, cut to what a batch record has room for.
+fn cut(mut text: String, bytes_max: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes_max));
     text
 }

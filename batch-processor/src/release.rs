@@ -1,8 +1,11 @@
 //! Releasing delivered claims: as tombstones for the dedup window, or by deleting them.
 
+use std::time::Duration;
+
 use shared::calls::{Budget, bounded};
 use shared::ids::{BatchShard, EventId, Place};
 use shared::limits::OVERFLOW_CALLS_MAX;
+use shared::planted::{Bug, planted};
 use shared::ports::{Clock, LockStore, OverflowStore, PortError, ReleaseReply, StoredEvent};
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
@@ -12,28 +15,58 @@ use tracing::warn;
 
 use crate::handler::{Handler, Ports};
 
+/// How long ago the tombstone of what is set aside is over: for any clock, and recent enough for the table's TTL.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/howitworks-ttl.html> (2026-08): what is older
+/// than five years is not removed.
+const SET_ASIDE_EXPIRED_FOR: Duration = Duration::from_secs(3_600);
+
 impl<P: Ports> Handler<P> {
     /// Releases `events`; answers the seqs whose release was acknowledged. What was not is found again later.
+    ///
+    /// What is in `set_aside` was not delivered: its tombstones are over at once, so that another message may claim the
+    /// event, and the same message is still known.
     pub async fn release(
         &self,
         events: &[StoredEvent],
+        set_aside: &SeqSet,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> SeqSet {
         let window = self.config().common.dedup_window;
-        let expires_at = (!window.is_zero()).then(|| budget.clock.now() + window);
+        let now = budget.clock.now();
+        let tombstone = |expires_at| (!window.is_zero()).then_some(expires_at);
+        let (aside, delivered): (Vec<_>, Vec<_>) = events
+            .iter()
+            .partition(|event| set_aside.contains(event.seq));
+        let mut all = self
+            .release_until(delivered, tombstone(now + window), budget)
+            .await;
+        let over = now.saturating_sub(SET_ASIDE_EXPIRED_FOR);
+        all.extend_from(&self.release_until(aside, tombstone(over), budget).await);
+        self.remove_bodies(events, &all, budget).await;
+        all
+    }
+
+    async fn release_until(
+        &self,
+        events: Vec<&StoredEvent>,
+        expires_at: Option<Timestamp>,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> SeqSet {
+        let mut all = SeqSet::new();
+        if events.is_empty() {
+            return all;
+        }
         let size = self.ports().locks().items_per_request();
         let concurrency = self.config().common.write_concurrency;
-        let delivered = events.iter().map(Delivered).collect();
+        let delivered = events.into_iter().map(Delivered).collect();
         let now = budget.clock.now();
         let queue = WriteQueue::new(delivered, size, concurrency, self.paces(), now);
         let workers = (0..queue.workers())
             .map(|_| self.release_from(&queue, expires_at, budget))
             .collect();
-        let mut all = SeqSet::new();
         for seqs in bounded(workers, concurrency).await {
             all.extend_from(&seqs);
         }
-        self.remove_bodies(events, &all, budget).await;
         all
     }
 
@@ -87,6 +120,9 @@ impl<P: Ports> Handler<P> {
                     ReleaseReply::Released => released.insert(member.0.seq),
                     ReleaseReply::Error(error @ PortError::Refused { .. }) => {
                         warn!(event_id = %member.0.event_id, %error, "claim not released");
+                        if planted(Bug::RefusedReleaseCounted) {
+                            released.insert(member.0.seq);
+                        }
                     }
                     ReleaseReply::Error(error) => {
                         lost |= matches!(error, PortError::Unknown { .. });

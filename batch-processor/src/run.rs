@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use shared::aws::{
-    AwsOverflowStore, DynamoBatchStore, DynamoLockStore, Sdk, SqsBatchQueue, SystemClock,
-    SystemEntropy, init_logs,
+    AwsOverflowStore, DynamoBatchStore, DynamoLockStore, Sdk, SqsBatchQueue, SqsQuarantine,
+    SystemClock, SystemEntropy, init_logs,
 };
 use shared::calls::attempt_timeout;
 use shared::time::Timestamp;
@@ -34,6 +34,7 @@ struct AwsPorts<S> {
     locks: DynamoLockStore,
     batches: DynamoBatchStore,
     tickets: SqsBatchQueue,
+    quarantine: Option<SqsQuarantine>,
     overflow: AwsOverflowStore,
     sink: S,
     clock: SystemClock,
@@ -44,6 +45,7 @@ impl<S: Sink> Ports for AwsPorts<S> {
     type Locks = DynamoLockStore;
     type Batches = DynamoBatchStore;
     type Tickets = SqsBatchQueue;
+    type Quarantine = SqsQuarantine;
     type Overflow = AwsOverflowStore;
     type Sink = S;
     type Clock = SystemClock;
@@ -57,6 +59,9 @@ impl<S: Sink> Ports for AwsPorts<S> {
     }
     fn tickets(&self) -> &SqsBatchQueue {
         &self.tickets
+    }
+    fn quarantine(&self) -> Option<&SqsQuarantine> {
+        self.quarantine.as_ref()
     }
     fn overflow(&self) -> &AwsOverflowStore {
         &self.overflow
@@ -117,7 +122,7 @@ fn sdk(config: &Config) -> Sdk {
 async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda_runtime::Error> {
     let common = &config.common;
     let attempt = attempt_timeout(common.deadline_margin);
-    let dynamodb = sdk.dynamodb(attempt);
+    let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
     let ports = AwsPorts {
         locks: DynamoLockStore::new(
             dynamodb.clone(),
@@ -126,7 +131,11 @@ async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda
             common.write_mode,
         ),
         batches: DynamoBatchStore::new(dynamodb.client().clone(), &common.batch_table),
-        tickets: SqsBatchQueue::new(sdk.sqs(attempt), &common.batch_queue_url),
+        tickets: SqsBatchQueue::new(sqs.clone(), &common.batch_queue_url),
+        quarantine: config
+            .quarantine_url
+            .as_ref()
+            .map(|url| SqsQuarantine::new(sqs, url)),
         overflow: AwsOverflowStore::new(sdk, attempt),
         sink,
         clock: SystemClock,

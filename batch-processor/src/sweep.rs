@@ -3,13 +3,15 @@
 //! It is what makes tickets hints: each may be lost, and the batch is still found by its record. A batch that the
 //! sink refused for good is counted, never swept: it waits for an operator.
 
+use std::time::Duration;
+
 use serde::Serialize;
-use shared::calls::bounded;
-use shared::limits::SWEEP_BATCHES_MAX;
+use shared::calls::{Budget, bounded};
+use shared::limits::{REMINDED_FOR, SWEEP_BATCHES_MAX};
 use shared::metrics::Metrics;
 use shared::planted::{Bug, planted};
-use shared::ports::{BatchQueue, BatchStore, Clock, PortError};
-use shared::protocol::batch::{BatchRecord, Status};
+use shared::ports::{BatchQueue, BatchStore, Clock, Overdue, PortError};
+use shared::protocol::batch::{BatchWrite, Status};
 use shared::protocol::retry::RetryPolicy;
 use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketReason};
@@ -42,11 +44,11 @@ impl<P: Ports> Handler<P> {
     /// # Errors
     /// [`PortError`] when the batch table could not be read in time; the next sweep looks again.
     pub async fn sweep(&self, invocation: &Invocation) -> Result<Swept, PortError> {
-        let budgets = self.budgets(invocation.deadline);
+        let budgets = self.budgets(invocation.deadline, 1);
         let budget = &budgets.work;
         let now = budget.clock.now();
         let mut swept = Swept::default();
-        let mut overdue: Vec<BatchRecord> = Vec::new();
+        let mut overdue: Vec<Overdue> = Vec::new();
         for status in Status::ALL {
             // Of those that are counted, all are asked for: the overdue ones come first.
             let until = match status {
@@ -79,24 +81,7 @@ impl<P: Ports> Handler<P> {
             .map_or(0, |oldest| oldest.due_at.until(now).as_millis() as u64);
         let sends = overdue
             .iter()
-            .map(|record| async move {
-                let ticket = Ticket {
-                    source: Some(record.source.clone()),
-                    ..Ticket::new(record.batch_id, TicketReason::Sweep)
-                };
-                let send = || {
-                    self.ports()
-                        .tickets()
-                        .send(&ticket, std::time::Duration::ZERO)
-                };
-                budget
-                    .call(RetryPolicy::CONTROL, send)
-                    .await
-                    .inspect_err(|error| {
-                        warn!(batch_id = %record.batch_id, %error, "no ticket for an overdue batch");
-                    })
-                    .is_ok()
-            })
+            .map(|overdue| self.remind(overdue, budget))
             .collect();
         let sent = bounded(sends, self.config().common.write_concurrency).await;
         swept.tickets_sent = sent.into_iter().filter(|sent| *sent).count();
@@ -110,6 +95,30 @@ impl<P: Ports> Handler<P> {
         );
         self.report_sweep(&swept, invocation, now);
         Ok(swept)
+    }
+
+    /// Sends an overdue batch a ticket; returns whether it is in the queue. While it may wait there, the batch is not due:
+    /// the next sweep sends it no second one.
+    async fn remind(&self, overdue: &Overdue, budget: &Budget<'_, P::Clock, P::Entropy>) -> bool {
+        let batch = overdue.batch_id;
+        let ticket = Ticket {
+            source: Some(overdue.source.clone()),
+            ..Ticket::new(batch, TicketReason::Sweep)
+        };
+        let send = || self.ports().tickets().send(&ticket, Duration::ZERO);
+        if let Err(error) = budget.call(RetryPolicy::CONTROL, send).await {
+            warn!(batch_id = %batch, %error, "no ticket for an overdue batch");
+            return false;
+        }
+        let write = BatchWrite::Reminded {
+            was_due_at: overdue.due_at,
+            due_at: budget.clock.now() + REMINDED_FOR,
+        };
+        let reminded = budget.write(self.ports().batches(), batch, &write).await;
+        if let Err(error) = reminded {
+            warn!(batch_id = %batch, %error, "the next sweep may send another ticket");
+        }
+        true
     }
 
     fn report_sweep(&self, swept: &Swept, invocation: &Invocation, now: Timestamp) {

@@ -116,6 +116,9 @@ pub struct Index {
 pub struct Projection {
     /// `KEYS_ONLY` or `ALL`.
     pub projection_type: String,
+    /// What else than keys, with `INCLUDE`.
+    #[serde(default)]
+    pub non_key_attributes: Vec<String>,
 }
 
 /// A function.

@@ -5,7 +5,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::DEDUP_WINDOW_MAX;
+use crate::limits::{
+    BATCH_ITEMS_MAX, CLAIM_OVERHEAD_BYTES, DEDUP_WINDOW_MAX, DYNAMODB_ITEM_BYTES_MAX,
+    PARTS_FOR_STRAGGLERS, PARTS_MAX,
+};
 
 /// The lock table.
 pub const DDB_LOCK_TABLE: &str = "DDB_LOCK_TABLE";
@@ -19,6 +22,14 @@ pub const BATCH_QUEUE_URL: &str = "BATCH_QUEUE_URL";
 pub const DEDUP_WINDOW: &str = "DEDUP_WINDOW";
 /// How claims and releases are written.
 pub const WRITE_MODE: &str = "WRITE_MODE";
+/// Items of a batch.
+pub const MAX_BATCH_SIZE: &str = "MAX_BATCH_SIZE";
+/// Sum of the bodies of a batch.
+pub const MAX_BATCH_BYTES: &str = "MAX_BATCH_BYTES";
+/// What a part holds: bodies, 256 bytes for each event besides, and up to a quarter of it what is known of the whole batch.
+pub const MAX_PART_BYTES: &str = "MAX_PART_BYTES";
+/// Where messages go that cannot be processed, and events that an operator sets aside.
+pub const QUARANTINE_SQS_URL: &str = "QUARANTINE_SQS_URL";
 /// Requests in flight.
 pub const WRITE_CONCURRENCY: &str = "WRITE_CONCURRENCY";
 /// How long before its deadline an invocation starts nothing new.
@@ -109,6 +120,11 @@ impl<'a> Reader<'a> {
         self.raw(name).is_some()
     }
 
+    /// Returns the text of a variable, if it has any.
+    pub fn value(&self, name: &str) -> Option<String> {
+        self.raw(name)
+    }
+
     /// A variable whose parser says itself what is wrong.
     pub fn optional_with<T, E: fmt::Display>(
         &mut self,
@@ -187,6 +203,48 @@ pub enum WriteMode {
     Batch,
     /// One conditional call an item, which tells at once what it met; also for stores without PartiQL.
     Put,
+}
+
+/// How large a batch and its parts may be. The aggregator fills batches and the batch processor delivers parts, but each
+/// reads all three: a batch that takes more parts than there may be would be delivered in larger ones than anybody wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchBytes {
+    /// Items of a batch.
+    pub items_max: u64,
+    /// Sum of the bodies of a batch.
+    pub bytes_max: u64,
+    /// What a part holds.
+    pub part_bytes_max: u64,
+}
+
+impl BatchBytes {
+    /// Reads the three variables, and whether they go together.
+    pub fn read(reader: &mut Reader<'_>) -> BatchBytes {
+        // At least one item of the largest kind; at most what the parts of one batch hold as they are by default.
+        let bytes_min = DYNAMODB_ITEM_BYTES_MAX as u64;
+        let read = BatchBytes {
+            items_max: reader.number(MAX_BATCH_SIZE, "items", 50_000, 1, BATCH_ITEMS_MAX),
+            bytes_max: reader.number(MAX_BATCH_BYTES, "bytes", 128 << 20, bytes_min, 4 << 30),
+            part_bytes_max: reader.number(MAX_PART_BYTES, "bytes", 64 << 20, 1_024, 1 << 30),
+        };
+        let least = read.part_bytes_min();
+        if read.part_bytes_max < least {
+            reader.problem(format!(
+                "`{MAX_PART_BYTES}` is `{}`, expected at least {least} with `{MAX_BATCH_BYTES}` `{}` and `{MAX_BATCH_SIZE}` `{}`: \
+                 a batch has at most {PARTS_MAX} parts",
+                read.part_bytes_max, read.bytes_max, read.items_max
+            ));
+        }
+        read
+    }
+
+    /// Returns the least a part must hold so that the largest batch comes to no more parts than there may be. Three
+    /// quarters of a part are for events, each with what it takes besides its body.
+    fn part_bytes_min(&self) -> u64 {
+        let parts = (PARTS_MAX - PARTS_FOR_STRAGGLERS) as u64;
+        let bytes = self.bytes_max + self.items_max * CLAIM_OVERHEAD_BYTES as u64;
+        (bytes * 4).div_ceil(parts * 3)
+    }
 }
 
 /// What both functions read.
@@ -282,6 +340,30 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words} in {text}");
         }
+    }
+
+    #[test]
+    fn a_batch_that_would_need_too_many_parts_is_refused_with_what_would_do() {
+        let read = |variables: &[(&str, &str)]| {
+            let lookup = |name: &str| {
+                let found = variables.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            let mut reader = Reader::new(&lookup);
+            let read = BatchBytes::read(&mut reader);
+            reader.finish(Some(read))
+        };
+        assert!(read(&[]).is_ok());
+        let largest = [(MAX_BATCH_SIZE, "500000"), (MAX_BATCH_BYTES, "4294967296")];
+        assert!(read(&largest).is_ok(), "the largest batch fits the default");
+        let stranded = [(MAX_PART_BYTES, "1048576"), (MAX_BATCH_BYTES, "200000000")];
+        let error = read(&stranded).unwrap_err().to_string();
+        assert!(
+            error.contains("`MAX_PART_BYTES` is `1048576`, expected at least 3152593 with"),
+            "{error}"
+        );
+        let least = [(MAX_PART_BYTES, "3152593"), (MAX_BATCH_BYTES, "200000000")];
+        assert!(read(&least).is_ok());
     }
 
     #[test]

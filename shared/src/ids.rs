@@ -139,6 +139,11 @@ impl BatchId {
     pub const fn new(uuid: Uuid) -> BatchId {
         BatchId(uuid)
     }
+
+    /// Returns a byte of its random part: what spreads batches evenly.
+    pub const fn random_byte(self) -> u8 {
+        self.0.as_bytes()[15]
+    }
 }
 
 impl FromStr for BatchId {

@@ -20,6 +20,7 @@ pub mod metrics;
 pub mod planted;
 pub mod ports;
 pub mod protocol;
+pub mod quarantine;
 pub mod seqs;
 pub mod time;
 pub mod wire;

@@ -64,6 +64,20 @@ pub enum Bug {
     DrainedUnnoticed,
     /// A claim is written although its body was not stored.
     OverflowLost,
+    /// The parts of a batch do not grow as they run out.
+    PartsNotGrown,
+    /// A frozen part goes to whatever the sink is now.
+    SinkFingerprintIgnored,
+    /// Nobody compares what is delivered with what was frozen.
+    ContentHashNotCompared,
+    /// A release that was refused counts as released.
+    RefusedReleaseCounted,
+    /// The oldest past delivery makes room for the newest.
+    OldestPastDropped,
+    /// A claim whose batch has no record is relied on.
+    UnknownFateTakenForAlive,
+    /// A claim that takes an orphan's place forgets its past deliveries.
+    OrphansPastDropped,
     /// The sweep finds nothing.
     SweepBlind,
 }
@@ -100,6 +114,13 @@ impl Bug {
         Bug::SealWithoutTicket,
         Bug::DrainedUnnoticed,
         Bug::OverflowLost,
+        Bug::PartsNotGrown,
+        Bug::SinkFingerprintIgnored,
+        Bug::ContentHashNotCompared,
+        Bug::RefusedReleaseCounted,
+        Bug::OldestPastDropped,
+        Bug::UnknownFateTakenForAlive,
+        Bug::OrphansPastDropped,
         Bug::SweepBlind,
     ];
 }

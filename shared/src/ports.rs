@@ -182,6 +182,17 @@ pub enum BatchReply {
     Refused(Option<Box<BatchRecord>>),
 }
 
+/// A batch for which something should have happened, as `status-index` shows it: it may have moved on since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// The batch.
+    pub batch_id: BatchId,
+    /// Where its events come from.
+    pub source: SourceArn,
+    /// When something should have happened.
+    pub due_at: Timestamp,
+}
+
 /// The batch table.
 pub trait BatchStore: Send + Sync {
     /// Writes a new record. Its id is new; finding it there means an earlier attempt was applied, which is success.
@@ -200,13 +211,13 @@ pub trait BatchStore: Send + Sync {
         write: &BatchWrite,
     ) -> impl Future<Output = Result<BatchReply, PortError>> + Send;
 
-    /// Up to `max` records with this status whose `dueAt` is before `now`, oldest first, eventually consistent.
+    /// Up to `max` batches with this status whose `dueAt` is before `now`, oldest first, eventually consistent.
     fn overdue(
         &self,
         status: Status,
         now: Timestamp,
         max: usize,
-    ) -> impl Future<Output = Result<Vec<BatchRecord>, PortError>> + Send;
+    ) -> impl Future<Output = Result<Vec<Overdue>, PortError>> + Send;
 }
 
 /// The batch queue.
@@ -216,6 +227,15 @@ pub trait BatchQueue: Send + Sync {
     fn send(
         &self,
         ticket: &Ticket,
+        delay: Duration,
+    ) -> impl Future<Output = Result<(), PortError>> + Send;
+
+    /// Lets a ticket that was received and will not be acknowledged be received again after `delay` (whole seconds, at
+    /// most 12 hours from its receive), and not after the queue's visibility timeout. `receipt` is what came with it. A
+    /// receipt that is no longer good is [`PortError::Refused`]; then the ticket comes when the queue says.
+    fn retry_after(
+        &self,
+        receipt: &str,
         delay: Duration,
     ) -> impl Future<Output = Result<(), PortError>> + Send;
 }

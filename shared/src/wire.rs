@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{BatchId, SourceArn};
+use crate::protocol::batch::OperatorWord;
 
-/// Why a ticket was sent. A hint for people and for one decision: only an operator's ticket reopens a failed batch.
+/// Why a ticket was sent. A hint for people and for one decision: only an operator's word reopens a batch in error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TicketReason {
@@ -16,8 +17,18 @@ pub enum TicketReason {
     Verify,
     /// Something should have happened by now.
     Sweep,
-    /// A person asked.
+    /// An operator wants a batch in error tried again.
     Operator,
+    /// An operator wants what is undelivered of a batch in error sent to the quarantine, and the batch ended.
+    Quarantine,
+}
+
+/// What an operator accepts, who wants a batch in error tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accepted {
+    /// That a part which was frozen for another sink, and may have reached it, goes to the sink of now.
+    NewSink,
 }
 
 /// "Process batch B": `{"batchId":"<uuid>"}`, and what may help the reader. The batch table is the truth.
@@ -35,13 +46,16 @@ pub struct Ticket {
     /// Why it was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<TicketReason>,
+    /// What an operator accepts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accept: Option<Accepted>,
 }
 
 /// A message on the batch queue that is no ticket.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "ticket `{body}` is malformed, expected `{{\"batchId\":\"<uuid>\"}}` with optional source, shards and \
-     reason (window, sealed, verify, sweep or operator)"
+    "ticket `{body}` is malformed, expected `{{\"batchId\":\"<uuid>\"}}` with optional source, shards, \
+     reason (window, sealed, verify, sweep, operator or quarantine) and accept (new-sink)"
 )]
 pub struct TicketError {
     /// The beginning of what was received.
@@ -58,6 +72,19 @@ impl Ticket {
             source: None,
             shards: None,
             reason: Some(reason),
+            accept: None,
+        }
+    }
+
+    /// Returns what an operator says with it, if one sent it.
+    pub fn operator(&self) -> Option<OperatorWord> {
+        match self.reason? {
+            TicketReason::Operator => Some(OperatorWord::Retry),
+            TicketReason::Quarantine => Some(OperatorWord::Quarantine),
+            TicketReason::Window
+            | TicketReason::Sealed
+            | TicketReason::Verify
+            | TicketReason::Sweep => None,
         }
     }
 
@@ -100,8 +127,14 @@ mod tests {
             batch_id: BATCH.parse().unwrap(),
             source: Some("arn:aws:sqs:eu-west-1:1:q".parse().unwrap()),
             shards: Some(10),
-            reason: Some(TicketReason::Window),
+            reason: Some(TicketReason::Operator),
+            accept: Some(Accepted::NewSink),
         };
+        assert!(
+            ticket
+                .to_body()
+                .ends_with(r#""reason":"operator","accept":"new-sink"}"#)
+        );
         assert_eq!(Ticket::from_body(&ticket.to_body()).unwrap(), ticket);
     }
 
@@ -112,15 +145,18 @@ mod tests {
             TicketReason::Verify,
             TicketReason::Sweep,
             TicketReason::Operator,
+            TicketReason::Quarantine,
         ]);
+        let accept = prop::option::of(Just(Accepted::NewSink));
         let source = "\\PC{1,40}".prop_map(|text| SourceArn::try_from(text).unwrap());
         let (source, reason) = (prop::option::of(source), prop::option::of(reason));
-        (any::<u128>(), source, any::<Option<u16>>(), reason).prop_map(
-            |(batch, source, shards, reason)| Ticket {
+        (any::<u128>(), source, any::<Option<u16>>(), reason, accept).prop_map(
+            |(batch, source, shards, reason, accept)| Ticket {
                 batch_id: BatchId::new(uuid::Uuid::from_u128(batch)),
                 source,
                 shards,
                 reason,
+                accept,
             },
         )
     }

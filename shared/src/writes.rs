@@ -7,7 +7,7 @@ use crate::calls::Budget;
 use crate::ids::BatchShard;
 use crate::limits::PACE_WAIT_MAX;
 use crate::ports::{Clock, Entropy, PortError};
-use crate::protocol::pace::Paces;
+use crate::protocol::pace::{KeyReply, Paces};
 use crate::protocol::retry::RetryPolicy;
 use crate::time::Timestamp;
 
@@ -99,17 +99,20 @@ impl<'a, M: Member> WriteQueue<'a, M> {
                 .filter(|(start_at, _, full)| lines.free.is_empty() || *full && *start_at <= now)
                 .map(|(start_at, key, _)| (start_at, key))
                 .min();
-            if let Some((start_at, key)) = soonest {
-                let too_many = now.until(start_at) > PACE_WAIT_MAX && lines.workers > 1;
-                if too_many || start_at >= stop_at {
-                    break;
-                }
+            if soonest.is_none() && lines.free.is_empty() {
+                break;
+            }
+            let of_table = paces.table_free_at().unwrap_or(now).max(now);
+            let start_at = soonest.map_or(of_table, |(start_at, _)| start_at.max(of_table));
+            let too_many = now.until(start_at) > PACE_WAIT_MAX && lines.workers > 1;
+            if too_many || start_at >= stop_at {
+                break;
+            }
+            if let Some((_, key)) = soonest {
                 let members = lines.take_paced(key, self.size);
                 paces.take(key, members.len(), now);
+                paces.take_of_table(members.len(), now);
                 return (members, start_at);
-            }
-            if lines.free.is_empty() {
-                break;
             }
             let mut members = Vec::with_capacity(self.size.min(lines.free.len()));
             while members.len() < self.size
@@ -121,7 +124,8 @@ impl<'a, M: Member> WriteQueue<'a, M> {
                 }
             }
             if !members.is_empty() {
-                return (members, now);
+                paces.take_of_table(members.len(), now);
+                return (members, start_at);
             }
         }
         lines.workers -= 1;
@@ -142,10 +146,15 @@ impl<'a, M: Member> WriteQueue<'a, M> {
                 Some(PortError::Unknown { .. } | PortError::Refused { .. }) | None => *passed += 1,
             }
         }
-        let mut paces = lock(&self.paces.0);
-        for (key, (passed, throttled)) in of_keys {
-            paces.replied(key, passed, throttled, now);
-        }
+        let replies: Vec<KeyReply> = of_keys
+            .into_iter()
+            .map(|(key, (passed, throttled))| KeyReply {
+                key,
+                passed,
+                throttled,
+            })
+            .collect();
+        lock(&self.paces.0).replied(&replies, now);
     }
 
     /// Puts back what is to be written again: at once what was throttled, which is paced here; after a pause where

@@ -125,6 +125,8 @@ fn open(slot: &Slot) -> Allocator {
         bytes_max: 128 << 20,
         shards: 10,
         keys_max: 1,
+        seats_max: 1_000_000,
+        known_claims_max: 1_000_000,
     });
     let Seating::Open(opening) = allocator.seat(slot, &[1], DEADLINE) else {
         panic!("nothing is open");

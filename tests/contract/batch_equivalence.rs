@@ -7,7 +7,7 @@ use shared::ids::{LeaseOwner, Seq};
 use shared::memory::{MemoryBatchStore, SeededEntropy};
 use shared::ports::{BatchReply, BatchStore, Entropy};
 use shared::protocol::batch::{
-    Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, apply,
+    Account, BatchRecord, BatchWrite, Lease, OperatorWord, PartRecord, PartState, apply,
 };
 use shared::protocol::invariants::record_is_sound;
 use shared::seqs::SeqSet;
@@ -81,30 +81,55 @@ impl Draw {
         let members: SeqSet = (0..SEQS)
             .filter(|seq: &Seq| !taken.contains(*seq) && (all || self.chance(40)))
             .collect();
-        PartRecord {
-            members,
-            hash: [self.below(256) as u8; 32],
-            state: PartState::Frozen,
+        let sink = self.chance(50).then(|| format!("sink {}", self.below(2)));
+        PartRecord::frozen(members, [self.below(256) as u8; 32], sink)
+    }
+
+    /// What was in no part yet, all of it or some, beside what is set aside; or the frozen part's members.
+    fn set_aside(&self, record: &BatchRecord) -> (Option<usize>, SeqSet) {
+        let frozen = record.parts.iter().enumerate().next_back();
+        let frozen = frozen.filter(|(_, part)| part.state == PartState::Frozen);
+        let mut all = record.set_aside.clone();
+        match frozen {
+            Some((index, part)) if self.chance(80) => {
+                all.extend_from(&part.members);
+                (Some(index), all)
+            }
+            _ => {
+                all.extend_from(&self.part(record).members);
+                (self.chance(10).then_some(0), all)
+            }
         }
     }
 
     fn write(&self, record: &BatchRecord) -> BatchWrite {
         let owner = self.owner(record);
         let parts = record.parts.len() as u64;
-        match self.below(14) {
+        match self.below(18) {
             0 => BatchWrite::Account(self.account(record)),
             1 => BatchWrite::Seal {
                 account: self.account(record),
                 at: self.time(),
             },
-            2 => BatchWrite::Witness(self.seqs()),
+            2 => {
+                let mut witnessed = record.witnessed.clone();
+                witnessed.extend_from(&self.seqs());
+                BatchWrite::Witness {
+                    witnessed,
+                    witnesses: self.near(record.witnesses),
+                }
+            }
             3..=5 => BatchWrite::Lease {
                 lease: Lease {
                     owner,
                     until: self.edge(),
                 },
                 at: self.edge(),
-                operator: self.chance(40),
+                operator: match self.below(5) {
+                    0 => Some(OperatorWord::Retry),
+                    1 => Some(OperatorWord::Quarantine),
+                    _ => None,
+                },
             },
             6 | 7 => BatchWrite::Freeze {
                 owner,
@@ -117,8 +142,36 @@ impl Draw {
                     owner,
                     index,
                     receipt: format!("receipt {}", self.below(9)),
+                    delivered: self.chance(50).then(|| {
+                        let mut delivered = record.delivered.clone();
+                        if let Some(part) = record.parts.get(index) {
+                            delivered.extend_from(&part.members);
+                        }
+                        delivered
+                    }),
                 }
             }
+            14 => BatchWrite::AcceptSink {
+                owner,
+                index: self.near(parts.saturating_sub(1)) as usize,
+                sink: format!("sink {}", self.below(2)),
+            },
+            15 | 16 => {
+                let (part, set_aside) = self.set_aside(record);
+                BatchWrite::SetAside {
+                    owner,
+                    part,
+                    set_aside,
+                    set_asides: self.near(record.set_asides),
+                }
+            }
+            17 => BatchWrite::Reminded {
+                was_due_at: match self.chance(80) {
+                    true => record.due_at,
+                    false => self.edge(),
+                },
+                due_at: self.edge(),
+            },
             10 => BatchWrite::GiveUp {
                 owner,
                 due_at: self.edge(),
@@ -143,6 +196,9 @@ impl Draw {
     fn sound_write(&self, record: &BatchRecord) -> BatchWrite {
         loop {
             let write = self.write(record);
+            if matches!(&write, BatchWrite::Freeze { part, .. } if part.members.is_empty()) {
+                continue;
+            }
             if apply(record, &write).is_none_or(|next| record_is_sound(&next).is_ok()) {
                 return write;
             }
@@ -154,10 +210,13 @@ fn kind(write: &BatchWrite) -> &'static str {
     match write {
         BatchWrite::Account(_) => "account",
         BatchWrite::Seal { .. } => "seal",
-        BatchWrite::Witness(_) => "witness",
+        BatchWrite::Witness { .. } => "witness",
         BatchWrite::Lease { .. } => "lease",
         BatchWrite::Freeze { .. } => "freeze",
+        BatchWrite::AcceptSink { .. } => "accept sink",
         BatchWrite::Delivered { .. } => "delivered",
+        BatchWrite::SetAside { .. } => "set aside",
+        BatchWrite::Reminded { .. } => "reminded",
         BatchWrite::GiveUp { .. } => "give up",
         BatchWrite::Fail { .. } => "fail",
         BatchWrite::Complete { .. } => "complete",
@@ -196,7 +255,7 @@ async fn every_write_means_on_dynamodb_what_the_protocol_says() {
         }
         assert_eq!(dynamo.read(id).await.unwrap(), Some(now), "seed {seed}");
     }
-    // Each of the nine kinds, applied and refused.
-    assert_eq!(seen.len(), 18, "{seen:?}");
+    // Each of the twelve kinds, applied and refused.
+    assert_eq!(seen.len(), 24, "{seen:?}");
     assert!(seen.values().all(|count| *count >= 10), "{seen:?}");
 }

@@ -1,9 +1,9 @@
 //! What the batch table promises, beside the meaning of each write (see `batch_equivalence`).
 
 use shared::ids::LeaseOwner;
-use shared::ports::{BatchReply, BatchStore};
+use shared::ports::{BatchReply, BatchStore, Overdue};
 use shared::protocol::batch::{
-    Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status,
+    Account, BatchRecord, BatchWrite, Lease, OperatorWord, PartRecord, PartState, Status,
 };
 use shared::time::Timestamp;
 
@@ -72,19 +72,30 @@ async fn a_write_to_no_record_is_refused_with_nothing_and_makes_none<S: BatchSto
         settled: (0..1).collect(),
         version: 1,
     };
-    let part = PartRecord {
-        members: (0..1).collect(),
-        hash: [7; 32],
-        state: PartState::Frozen,
-    };
+    let part = PartRecord::frozen((0..1).collect(), [7; 32], None);
     for write in [
         BatchWrite::Account(account.clone()),
         BatchWrite::Seal { account, at: ms(0) },
-        BatchWrite::Witness((0..1).collect()),
+        witness(&[0], 0),
+        BatchWrite::AcceptSink {
+            owner: owner(),
+            index: 0,
+            sink: "log:".to_owned(),
+        },
+        BatchWrite::SetAside {
+            owner: owner(),
+            part: None,
+            set_aside: (0..1).collect(),
+            set_asides: 0,
+        },
+        BatchWrite::Reminded {
+            was_due_at: ms(0),
+            due_at: ms(1),
+        },
         BatchWrite::Lease {
             lease: lease(ms(1)),
             at: ms(0),
-            operator: true,
+            operator: Some(OperatorWord::Retry),
         },
         BatchWrite::Freeze {
             owner: owner(),
@@ -95,6 +106,7 @@ async fn a_write_to_no_record_is_refused_with_nothing_and_makes_none<S: BatchSto
             owner: owner(),
             index: 0,
             receipt: "r".to_owned(),
+            delivered: None,
         },
         BatchWrite::GiveUp {
             owner: owner(),
@@ -127,7 +139,7 @@ async fn a_refused_write_answers_the_record_as_it_stands<S: BatchStore>(store: &
     let early = BatchWrite::Lease {
         lease: lease(ms(20_000)),
         at: ms(9_999),
-        operator: false,
+        operator: None,
     };
     let reply = store.write(batch(1), &early).await.unwrap();
     assert!(matches!(reply, BatchReply::Refused(Some(found)) if *found == record(batch(1))));
@@ -146,14 +158,24 @@ async fn seal<S: BatchStore>(store: &S) -> BatchRecord {
     applied(store, BatchWrite::Seal { account, at }).await
 }
 
+fn witness(seqs: &[u32], witnesses: u64) -> BatchWrite {
+    BatchWrite::Witness {
+        witnessed: seqs.iter().copied().collect(),
+        witnesses,
+    }
+}
+
 async fn witnesses_of_a_sealed_batch_are_united_and_counted<S: BatchStore>(store: &S) {
     seal(store).await;
-    for seq in [2, 0] {
-        applied(store, BatchWrite::Witness([seq].into_iter().collect())).await;
-    }
-    let again = applied(store, BatchWrite::Witness([2].into_iter().collect())).await;
-    assert_eq!(again.witnesses, 3);
-    assert_eq!(again.witnessed, [0, 2].into_iter().collect());
+    applied(store, witness(&[2], 0)).await;
+    let late = store.write(batch(1), &witness(&[0], 0)).await.unwrap();
+    assert!(
+        matches!(late, BatchReply::Refused(Some(_))),
+        "another came first: {late:?}"
+    );
+    let both = applied(store, witness(&[0, 2], 1)).await;
+    assert_eq!(both.witnesses, 2);
+    assert_eq!(both.witnessed, [0, 2].into_iter().collect());
 }
 
 async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
@@ -161,18 +183,14 @@ async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
     let take = BatchWrite::Lease {
         lease: lease(ms(60_000)),
         at: ms(6_000),
-        operator: false,
+        operator: None,
     };
     let leased = applied(store, take).await;
     assert_eq!(
         (leased.status, leased.attempts),
         (Some(Status::Processing), 1)
     );
-    let part = PartRecord {
-        members: (0..3).collect(),
-        hash: [7; 32],
-        state: PartState::Frozen,
-    };
+    let part = PartRecord::frozen((0..3).collect(), [7; 32], None);
     let frozen = applied(
         store,
         BatchWrite::Freeze {
@@ -188,6 +206,7 @@ async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
         owner: owner(),
         index: 0,
         receipt: receipt.clone(),
+        delivered: None,
     };
     let delivered = applied(store, delivered).await;
     assert_eq!(delivered.parts[0].state, PartState::Delivered { receipt });
@@ -219,17 +238,19 @@ async fn what_is_overdue_is_answered_oldest_first_and_no_more_than_asked_for<S: 
         });
         store.create(&record).await.unwrap();
     }
-    let due = |records: Vec<BatchRecord>| -> Vec<u64> {
-        assert!(
-            records
-                .iter()
-                .all(|record| record.status == Some(Status::Open))
-        );
-        records
+    let due = |found: Vec<Overdue>| -> Vec<u64> {
+        found
             .iter()
-            .map(|record| record.due_at.as_ms() - ms(0).as_ms())
+            .map(|overdue| overdue.due_at.as_ms() - ms(0).as_ms())
             .collect()
     };
+    let first = store.overdue(Status::Open, ms(8), 1).await.unwrap();
+    let expected = Overdue {
+        batch_id: batch(0),
+        source: record(batch(0)).source,
+        due_at: ms(0),
+    };
+    assert_eq!(first, [expected]);
     assert_eq!(
         due(store.overdue(Status::Open, ms(8), 100).await.unwrap()),
         [0, 2, 4, 6]
@@ -270,7 +291,7 @@ async fn a_complete_batch_is_never_overdue<S: BatchStore>(store: &S) {
         BatchWrite::Lease {
             lease: lease(ms(60_000)),
             at: ms(10_000),
-            operator: false,
+            operator: None,
         },
     )
     .await;

@@ -77,12 +77,7 @@ async fn every_error(dynamodb: DynamoDb, table: &str) -> Vec<PortError> {
     let batches = DynamoBatchStore::new(dynamodb.client().clone(), table);
     errors.push(batches.create(&record(batch(1))).await.unwrap_err());
     errors.push(batches.read(batch(1)).await.unwrap_err());
-    errors.push(
-        batches
-            .write(batch(1), &BatchWrite::Witness((0..1).collect()))
-            .await
-            .unwrap_err(),
-    );
+    errors.push(batches.write(batch(1), &witness()).await.unwrap_err());
     errors.push(batches.overdue(Status::Open, ms(0), 10).await.unwrap_err());
     assert_eq!(errors.len(), 22);
     errors
@@ -318,4 +313,11 @@ async fn a_read_of_which_nothing_was_read_is_throttled() {
         store.read_events(&ids).await,
         Err(PortError::Throttled { .. })
     ));
+}
+
+fn witness() -> BatchWrite {
+    BatchWrite::Witness {
+        witnessed: (0..1).collect(),
+        witnesses: 0,
+    }
 }

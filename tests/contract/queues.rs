@@ -83,6 +83,7 @@ fn tickets() -> Vec<Ticket> {
         source: None,
         shards: None,
         reason: None,
+        accept: None,
     };
     vec![Ticket::new(batch(1), TicketReason::Window), hinted, bare]
 }

@@ -7,7 +7,7 @@ use super::{SECRETS_PORT, SINK_SECRET, SINK_SECRET_HEADER};
 use super::{SINK, SINK_COLUMNS, SINK_COMPRESSION, SINK_FORMAT, SINK_PAYLOADS, SINK_REJECTS};
 #[cfg(feature = "postgres")]
 use super::{SINK_PASSWORD, SINK_TABLE};
-use crate::sink::{Columns, Compression, Format, SinkKind, SinkUri};
+use crate::sink::{Columns, Compression, Format, Rendering, SinkKind, SinkUri};
 #[cfg(feature = "postgres")]
 use crate::sink::{Database, Secret, TableName};
 #[cfg(feature = "http")]
@@ -208,4 +208,45 @@ pub(super) fn secret(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<SecretCo
             None
         }
     }
+}
+
+/// A place in a fingerprint, cut: a URL's query may hold a secret, and long places have their hash.
+const PLACE_CHARACTERS_MAX: usize = 120;
+
+/// Returns where parts go and what they look like there, in words that an operator can compare, and behind them a hash of
+/// all that a part's destination and bytes depend on: two configurations that deliver otherwise have two fingerprints.
+pub(super) fn fingerprint(
+    sink: &SinkUri,
+    rendering: &Rendering,
+    columns: &str,
+    header: bool,
+    others: &[String],
+) -> String {
+    let place = sink.to_string();
+    let mut hasher = blake3::Hasher::new();
+    let header = if header { "on" } else { "off" };
+    let fixed = [
+        place.as_str(),
+        rendering.format.name(),
+        columns,
+        header,
+        rendering.compression.name(),
+    ];
+    for text in fixed.into_iter().chain(others.iter().map(String::as_str)) {
+        hasher.update(&(text.len() as u64).to_be_bytes());
+        hasher.update(text.as_bytes());
+    }
+    let shown: String = place
+        .split('?')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(PLACE_CHARACTERS_MAX)
+        .collect();
+    format!(
+        "{shown}, {}, {}, {}",
+        rendering.format.name(),
+        rendering.compression.name(),
+        &hasher.finalize().to_hex()[..12]
+    )
 }

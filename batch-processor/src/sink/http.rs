@@ -197,8 +197,14 @@ fn refusal(status: u16, retry_after: Option<&str>, answer: &str) -> SinkError {
     match status {
         408 | 425 | 429 | 500.. => {
             let later = retry_after.map(|when| format!(", `Retry-After: {}`", when.escape_debug()));
-            SinkError::Retryable {
-                reason: format!("HTTP status {status}{}", later.unwrap_or_default()),
+            let reason = format!("HTTP status {status}{}", later.unwrap_or_default());
+            match retry_after.and_then(|when| when.trim().parse().ok()) {
+                // A date in its place says the same by a clock that is not ours: such an endpoint is asked as any other.
+                Some(secs) => SinkError::Busy {
+                    reason,
+                    retry_after: Duration::from_secs(secs),
+                },
+                None => SinkError::Retryable { reason },
             }
         }
         // A redirect is an answer, too: the sink is told where it is, it does not look for it.
@@ -323,8 +329,12 @@ mod tests {
                     );
                     assert!(reason.len() < 2 * ANSWER_BYTES_MAX, "{reason}");
                 }
-                SinkError::Retryable { reason } if !permanent => {
+                SinkError::Busy {
+                    reason,
+                    retry_after,
+                } if !permanent => {
                     assert_eq!(reason, format!("HTTP status {status}, `Retry-After: 7`"));
+                    assert_eq!(retry_after, Duration::from_secs(7));
                 }
                 other => panic!("{status}: {other}"),
             }

@@ -33,6 +33,7 @@ mod states;
 mod uri;
 
 use std::future::Future;
+use std::time::Duration;
 
 use shared::aws::Sdk;
 use shared::ids::{BatchId, BatchKey, SourceArn};
@@ -135,6 +136,14 @@ pub enum SinkError {
         /// Why.
         reason: String,
     },
+    /// Not now, and the sink said for how long: as [`Retryable`](Self::Retryable), but not before that.
+    #[error("sink is busy for `{}` s: {reason}", retry_after.as_secs())]
+    Busy {
+        /// Why.
+        reason: String,
+        /// The earliest time for another attempt, from now.
+        retry_after: Duration,
+    },
     /// Never: the batch waits for an operator.
     #[error("sink refused for good: {reason}")]
     Permanent {
@@ -148,6 +157,16 @@ pub enum SinkError {
 /// `deliver` may be called again with the same part, after an error, after a crash, or by another process at the same
 /// time; same key means same content. `Ok` means the part is safely there and stays there.
 pub trait Sink: Send + Sync + 'static {
+    /// Returns where parts go and what they look like there, in words, without secrets; at most
+    /// [`FINGERPRINT_BYTES_MAX`](shared::limits::FINGERPRINT_BYTES_MAX) of it are kept.
+    ///
+    /// It is stored with every part before the part is delivered. While a part is undelivered and this differs from what
+    /// was stored, the part is not delivered: an operator decides. A sink whose destination or content can be changed by
+    /// configuration must say so here; one that cannot keeps the default.
+    fn fingerprint(&self) -> String {
+        "a sink of its own".to_owned()
+    }
+
     /// Delivers a part.
     fn deliver(&self, part: &Part) -> impl Future<Output = Result<Receipt, SinkError>> + Send;
 }
@@ -221,26 +240,25 @@ fn percent_encoded(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
 
-/// The sinks that ship.
+/// The sink that `SINK` names.
 #[derive(Debug)]
-pub enum BuiltInSink {
-    /// `log:`.
+pub struct BuiltInSink {
+    kind: BuiltIn,
+    fingerprint: String,
+}
+
+#[derive(Debug)]
+enum BuiltIn {
     Log(LogSink),
-    /// `file:`.
     File(FileSink),
-    /// `s3:`.
     #[cfg(feature = "s3")]
     S3(S3Sink),
-    /// `https:`.
     #[cfg(feature = "http")]
     Http(HttpSink),
-    /// `postgres:`.
     #[cfg(feature = "postgres")]
     Postgres(Box<PostgresSink>),
-    /// A Lambda function.
     #[cfg(feature = "lambda")]
     Lambda(LambdaSink),
-    /// A state machine.
     #[cfg(feature = "states")]
     States(StatesSink),
 }
@@ -252,14 +270,12 @@ impl BuiltInSink {
     /// What this machine lacks for it.
     pub fn new(config: &Config, sdk: &Sdk) -> Result<BuiltInSink, String> {
         let rendering = config.rendering.clone();
-        Ok(match &config.sink {
-            SinkUri::Log => BuiltInSink::Log(LogSink),
-            SinkUri::File(directory) => {
-                BuiltInSink::File(FileSink::new(directory.clone(), rendering))
-            }
+        let kind = match &config.sink {
+            SinkUri::Log => BuiltIn::Log(LogSink),
+            SinkUri::File(directory) => BuiltIn::File(FileSink::new(directory.clone(), rendering)),
             #[cfg(feature = "s3")]
             SinkUri::S3 { bucket, prefix } => {
-                BuiltInSink::S3(S3Sink::new(sdk, bucket, prefix, rendering))
+                BuiltIn::S3(S3Sink::new(sdk, bucket, prefix, rendering))
             }
             #[cfg(feature = "http")]
             SinkUri::Http(url) => {
@@ -267,7 +283,7 @@ impl BuiltInSink {
                 let rejects = rejects.and_then(|uri| RejectStore::new(sdk, uri));
                 let timeout = config.sink_timeout;
                 let sink = HttpSink::new(url, rendering, timeout, rejects);
-                BuiltInSink::Http(match &config.secret {
+                BuiltIn::Http(match &config.secret {
                     Some(secret) => sink.with_secret(secret.header.clone(), secret.reader(sdk)),
                     None => sink,
                 })
@@ -275,41 +291,49 @@ impl BuiltInSink {
             #[cfg(feature = "lambda")]
             SinkUri::Lambda { arn, region } => {
                 let client = sdk.lambda(region, config.sink_timeout);
-                BuiltInSink::Lambda(LambdaSink::new(client, arn, Payloads::new(sdk, config)))
+                BuiltIn::Lambda(LambdaSink::new(client, arn, Payloads::new(sdk, config)))
             }
             #[cfg(feature = "states")]
             SinkUri::States { arn, region } => {
                 let client = sdk.step_functions(region, config.sink_timeout);
-                BuiltInSink::States(StatesSink::new(client, arn, Payloads::new(sdk, config)))
+                BuiltIn::States(StatesSink::new(client, arn, Payloads::new(sdk, config)))
             }
             #[cfg(feature = "postgres")]
             SinkUri::Postgres(url) => {
                 let sink = PostgresSink::new(url, &config.database, config.sink_timeout);
                 let sink = sink.map_err(|words| format!("`SINK` is `{url}`: {words}"))?;
-                BuiltInSink::Postgres(Box::new(match &config.secret {
+                BuiltIn::Postgres(Box::new(match &config.secret {
                     Some(secret) => sink.with_secret(secret.reader(sdk)),
                     None => sink,
                 }))
             }
+        };
+        Ok(BuiltInSink {
+            kind,
+            fingerprint: config.sink_fingerprint.clone(),
         })
     }
 }
 
 impl Sink for BuiltInSink {
+    fn fingerprint(&self) -> String {
+        self.fingerprint.clone()
+    }
+
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
-        match self {
-            BuiltInSink::Log(sink) => sink.deliver(part).await,
-            BuiltInSink::File(sink) => sink.deliver(part).await,
+        match &self.kind {
+            BuiltIn::Log(sink) => sink.deliver(part).await,
+            BuiltIn::File(sink) => sink.deliver(part).await,
             #[cfg(feature = "s3")]
-            BuiltInSink::S3(sink) => sink.deliver(part).await,
+            BuiltIn::S3(sink) => sink.deliver(part).await,
             #[cfg(feature = "http")]
-            BuiltInSink::Http(sink) => sink.deliver(part).await,
+            BuiltIn::Http(sink) => sink.deliver(part).await,
             #[cfg(feature = "postgres")]
-            BuiltInSink::Postgres(sink) => sink.deliver(part).await,
+            BuiltIn::Postgres(sink) => sink.deliver(part).await,
             #[cfg(feature = "lambda")]
-            BuiltInSink::Lambda(sink) => sink.deliver(part).await,
+            BuiltIn::Lambda(sink) => sink.deliver(part).await,
             #[cfg(feature = "states")]
-            BuiltInSink::States(sink) => sink.deliver(part).await,
+            BuiltIn::States(sink) => sink.deliver(part).await,
         }
     }
 }

@@ -7,7 +7,9 @@ use super::rejects::{RejectStore, keep};
 use super::rendering::Content;
 use super::s3::Objects;
 use super::{Compression, Format, Part, Reject, Rendering, SinkError, SinkUri, unwritten};
-use crate::config::{Config, MAX_PART_BYTES, SINK_PAYLOADS};
+use shared::config::MAX_PART_BYTES;
+
+use crate::config::{Config, SINK_PAYLOADS};
 
 /// What makes a part the payload of a call: its content where it fits, and where it does not, or is compressed, an
 /// object with it below `SINK_PAYLOADS`.

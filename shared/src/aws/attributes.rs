@@ -449,15 +449,6 @@ impl<'a> StoredItem<'a> {
         }
     }
 
-    /// A set of byte strings; none when the attribute is absent.
-    pub(super) fn byte_set(&mut self, attribute: &str) -> Result<Vec<Vec<u8>>, MalformedItem> {
-        match self.item.take(attribute) {
-            None => Ok(Vec::new()),
-            Some(Value::Bs(all)) => Ok(all.into_iter().map(|Bytes(bytes)| bytes).collect()),
-            Some(_) => Err(self.malformed(attribute, "is not a set of binaries")),
-        }
-    }
-
     /// A map; empty when the attribute is absent.
     pub(super) fn map(&mut self, attribute: &str) -> Result<Item<'a>, MalformedItem> {
         match self.item.take(attribute) {

@@ -2,20 +2,36 @@
 
 use std::borrow::Cow;
 
-use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::attributes::{MalformedItem, SdkItem, StoredItem, b, ms, n, s, ttl};
-use crate::ids::BatchId;
+use crate::ids::{BatchId, SourceArn};
+use crate::limits::STATUS_SHARDS;
+use crate::ports::Overdue;
 use crate::protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
 use crate::seqs::SeqSet;
 
 /// Partition key: the batch id.
 pub(super) const BATCH_ID: &str = "batchId";
+/// Partition key of `status-index`: the status, and one of a few shards.
+pub(super) const STATUS_SHARD: &str = "statusShard";
 /// `state` of a part that the sink may or may not have.
 pub(super) const FROZEN: &str = "frozen";
 /// `state` of a part that the sink has.
 pub(super) const DELIVERED: &str = "delivered";
+/// `state` of a part that an operator sent to the quarantine.
+pub(super) const SET_ASIDE: &str = "setAside";
+
+/// Returns the key of `status-index` that a batch of this status is under.
+pub(super) fn status_shard(status: Status, batch: BatchId) -> AttributeValue {
+    let shard = batch.random_byte() % STATUS_SHARDS;
+    status_shard_key(status, shard)
+}
+
+/// Returns a key of `status-index`.
+pub(super) fn status_shard_key(status: Status, shard: u8) -> AttributeValue {
+    s(format!("{}#{shard}", status.as_str()))
+}
 
 /// A record as an item. What is `None` or empty has no attribute.
 pub(super) fn record_item(record: &BatchRecord) -> SdkItem {
@@ -45,14 +61,24 @@ pub(super) fn record_item(record: &BatchRecord) -> SdkItem {
     let optional = [
         ("status", record.status.map(|status| s(status.as_str()))),
         (
+            STATUS_SHARD,
+            record
+                .status
+                .map(|status| status_shard(status, record.batch_id)),
+        ),
+        (
             "batchKey",
             record.batch_key.as_ref().map(|key| s(key.as_str())),
         ),
         ("settled", seqs_value(&record.settled)),
+        ("witnessed", seqs_value(&record.witnessed)),
+        ("delivered", seqs_value(&record.delivered)),
+        ("setAside", seqs_value(&record.set_aside)),
         (
-            "witnessed",
-            seqs_value(&record.witnessed).map(|_| witness_value(&record.witnessed)),
+            "setAsides",
+            (record.set_asides > 0).then(|| n(record.set_asides)),
         ),
+        ("quarantine", record.quarantine.as_deref().map(s)),
         ("sealedAt", record.sealed_at.map(ms)),
         ("verifyAt", record.verify_at.map(ms)),
         ("completedAt", record.completed_at.map(ms)),
@@ -72,20 +98,21 @@ pub(super) fn seqs_value(seqs: &SeqSet) -> Option<AttributeValue> {
     (!seqs.is_empty()).then(|| b(seqs.to_bytes()))
 }
 
-/// A set of seqs as the one element of a binary set, so that `ADD` keeps what others wrote.
-pub(super) fn witness_value(seqs: &SeqSet) -> AttributeValue {
-    AttributeValue::Bs(vec![Blob::new(seqs.to_bytes())])
-}
-
 /// A part as an element of `parts`.
 pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
     let mut map = SdkItem::from([
-        ("count".to_owned(), n(part.members.len())),
-        ("members".to_owned(), b(part.members.to_bytes())),
+        ("count".to_owned(), n(part.count)),
         ("hash".to_owned(), b(part.hash)),
     ]);
+    if let Some(members) = seqs_value(&part.members) {
+        map.insert("members".to_owned(), members);
+    }
+    if let Some(sink) = &part.sink {
+        map.insert("sink".to_owned(), s(sink));
+    }
     let state = match &part.state {
         PartState::Frozen => FROZEN,
+        PartState::SetAside => SET_ASIDE,
         PartState::Delivered { receipt } => {
             map.insert("receipt".to_owned(), s(receipt));
             DELIVERED
@@ -116,7 +143,11 @@ pub(super) fn read_record(table: &str, item: SdkItem) -> Result<BatchRecord, Mal
         settled: seqs(&mut item, "settled")?.unwrap_or_default(),
         accounts: required(&mut item, "accounts", StoredItem::number)?,
         sealed_at: item.time_ms("sealedAt")?,
-        witnessed: witnessed(&mut item)?,
+        witnessed: seqs(&mut item, "witnessed")?.unwrap_or_default(),
+        delivered: seqs(&mut item, "delivered")?.unwrap_or_default(),
+        set_aside: seqs(&mut item, "setAside")?.unwrap_or_default(),
+        set_asides: item.number("setAsides")?.unwrap_or_default(),
+        quarantine: item.string("quarantine")?.map(Cow::into_owned),
         witnesses: required(&mut item, "witnesses", StoredItem::number)?,
         lease: lease(&mut item)?,
         attempts: required(&mut item, "attempts", StoredItem::number)?,
@@ -125,6 +156,21 @@ pub(super) fn read_record(table: &str, item: SdkItem) -> Result<BatchRecord, Mal
         completed_at: item.time_ms("completedAt")?,
         error: item.string("error")?.map(Cow::into_owned),
         expires_at: item.time_secs("expiresAt")?,
+    })
+}
+
+/// Reads an entry of `status-index`.
+pub(super) fn read_overdue(table: &str, item: SdkItem) -> Result<Overdue, MalformedItem> {
+    let mut item = StoredItem::new(table, BATCH_ID, item.into())?;
+    let batch_id: BatchId = item
+        .key()
+        .parse()
+        .map_err(|error| item.malformed(BATCH_ID, error))?;
+    let source: SourceArn = required(&mut item, "source", StoredItem::text)?;
+    Ok(Overdue {
+        batch_id,
+        source,
+        due_at: required(&mut item, "dueAt", StoredItem::time_ms)?,
     })
 }
 
@@ -167,14 +213,6 @@ fn seqs(item: &mut StoredItem<'_>, attribute: &str) -> Result<Option<SeqSet>, Ma
         .transpose()
 }
 
-fn witnessed(item: &mut StoredItem<'_>) -> Result<SeqSet, MalformedItem> {
-    let mut union = SeqSet::new();
-    for bytes in item.byte_set("witnessed")? {
-        union.extend_from(&read_seqs(item, "witnessed", &bytes)?);
-    }
-    Ok(union)
-}
-
 fn read_seqs(
     item: &StoredItem<'_>,
     attribute: &str,
@@ -192,9 +230,11 @@ fn parts(item: &mut StoredItem<'_>) -> Result<Vec<PartRecord>, MalformedItem> {
 }
 
 fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
-    let members = required(&mut part, "members", seqs)?;
+    let members = seqs(&mut part, "members")?;
     let count: u64 = required(&mut part, "count", StoredItem::number)?;
-    if count != members.len() {
+    if let Some(members) = members.as_ref()
+        && count != members.len()
+    {
         let problem =
             format_args!("is {count}, but there are {} members", members.len()).to_string();
         return Err(part.malformed("count", problem));
@@ -202,8 +242,12 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
     let hash = required(&mut part, "hash", StoredItem::bytes)?;
     let hash = <[u8; 32]>::try_from(hash)
         .map_err(|bytes| part.malformed("hash", format!("has {} bytes", bytes.len())))?;
+    let sink = part.string("sink")?.map(Cow::into_owned);
     let state = match &*required(&mut part, "state", StoredItem::string)? {
+        // What is to be delivered must say what that is.
+        FROZEN if members.is_none() => return Err(part.malformed("members", "is missing")),
         FROZEN => PartState::Frozen,
+        SET_ASIDE => PartState::SetAside,
         DELIVERED => PartState::Delivered {
             receipt: required(&mut part, "receipt", StoredItem::string)?.into_owned(),
         },
@@ -212,9 +256,11 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
         }
     };
     Ok(PartRecord {
-        members,
+        count,
+        members: members.unwrap_or_default(),
         hash,
         state,
+        sink,
     })
 }
 
@@ -247,16 +293,26 @@ mod tests {
             owner: "f/1".parse().unwrap(),
             until: at,
         });
+        record.delivered = (10..12).collect();
+        record.set_aside = [20].into_iter().collect();
+        record.set_asides = 1;
+        record.quarantine = Some("why".to_owned());
         let part = |state| PartRecord {
-            members: (0..3).collect(),
-            hash: [9; 32],
             state,
+            ..PartRecord::frozen((0..3).collect(), [9; 32], None)
         };
         record.parts = vec![
             part(PartState::Delivered {
                 receipt: "r".to_owned(),
             }),
-            part(PartState::Frozen),
+            PartRecord {
+                members: SeqSet::new(),
+                ..part(PartState::SetAside)
+            },
+            PartRecord {
+                sink: Some("file:///out".to_owned()),
+                ..part(PartState::Frozen)
+            },
         ];
         record
     }
@@ -277,7 +333,9 @@ mod tests {
             ("dueAt", s("soon")),
             ("shards", n(70_000)),
             ("settled", b([1, 2, 3])),
-            ("witnessed", AttributeValue::Bs(vec![Blob::new([1])])),
+            ("witnessed", b([1])),
+            ("setAside", b([1])),
+            ("setAsides", s("x")),
             ("parts", n(1)),
             ("parts", AttributeValue::L(vec![s("part")])),
             ("batchKey", s("")),

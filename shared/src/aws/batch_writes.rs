@@ -7,11 +7,13 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::attributes::{ms, n, s, ttl};
-use super::batch_items::{DELIVERED, part_value, seqs_value, witness_value};
-use crate::ids::LeaseOwner;
+use super::attributes::{b, ms, n, s, ttl};
+use super::batch_items::{DELIVERED, FROZEN, SET_ASIDE, part_value, seqs_value, status_shard};
+use crate::ids::{BatchId, LeaseOwner};
 use crate::limits::{BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE};
-use crate::protocol::batch::{Account, BatchWrite, Lease, PartRecord, Status};
+use crate::protocol::batch::{
+    Account, BatchWrite, Lease, NO_ERROR, OperatorWord, PartRecord, Status,
+};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -22,6 +24,12 @@ const NOT_COMPLETE: &str = "attribute_exists(#status)";
 const LEASED: &str = "#lockedBy = :owner";
 /// Permits an account that is later than every one before it.
 const LATER_ACCOUNT: &str = "#accounts < :version";
+
+/// Permits taking the lease: of a sealed batch; of an open one whose window has closed; of one in process whose lease was
+/// given up or has ended, clock skew included.
+const FREE: &str = "#status = :sealed \
+     OR (#status = :open AND #closesAt <= :at) \
+     OR (#status = :processing AND (attribute_not_exists(#lockedBy) OR #lockedUntil <= :free))";
 
 /// A conditional update.
 #[derive(Debug)]
@@ -69,29 +77,41 @@ fn names(expression: &str) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// What DynamoDB is asked to do for `write`.
-pub(super) fn update(write: &BatchWrite) -> Update {
+/// What DynamoDB is asked to do for `write` to the record of `batch`.
+pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
     match write {
         BatchWrite::Account(account) => account_update(account),
-        BatchWrite::Seal { account, at } => seal(account, *at),
-        BatchWrite::Witness(seqs) => witness(seqs),
+        BatchWrite::Seal { account, at } => seal(batch, account, *at),
+        BatchWrite::Witness {
+            witnessed,
+            witnesses,
+        } => witness(witnessed, *witnesses),
         BatchWrite::Lease {
             lease,
             at,
             operator,
-        } => take_lease(lease, *at, *operator),
+        } => take_lease(batch, lease, *at, *operator),
         BatchWrite::Freeze { owner, index, part } => freeze(owner, *index, part),
+        BatchWrite::AcceptSink { owner, index, sink } => accept_sink(owner, *index, sink),
         BatchWrite::Delivered {
             owner,
             index,
             receipt,
-        } => delivered(owner, *index, receipt),
+            delivered,
+        } => mark_delivered(owner, *index, receipt, delivered.as_ref()),
+        BatchWrite::SetAside {
+            owner,
+            part,
+            set_aside,
+            set_asides,
+        } => set_aside_update(owner, *part, set_aside, *set_asides),
+        BatchWrite::Reminded { was_due_at, due_at } => reminded(*was_due_at, *due_at),
         BatchWrite::GiveUp {
             owner,
             due_at,
             verify_at,
         } => give_up(owner, *due_at, *verify_at),
-        BatchWrite::Fail { owner, error } => fail(owner, error),
+        BatchWrite::Fail { owner, error } => fail(batch, owner, error),
         BatchWrite::Complete {
             owner,
             accounts,
@@ -123,62 +143,82 @@ fn account_update(account: &Account) -> Update {
 }
 
 /// Counts and the seal, on an open batch, unless a later account is there.
-fn seal(account: &Account, at: Timestamp) -> Update {
+fn seal(batch: BatchId, account: &Account, at: Timestamp) -> Update {
     let condition = format!("#status = :open AND {LATER_ACCOUNT}");
     counted(
         condition,
-        ", #status = :sealed, #sealedAt = :at, #dueAt = :dueAt",
+        ", #status = :sealed, #statusShard = :shard, #sealedAt = :at",
         account,
     )
     .with(":open", s(Status::Open.as_str()))
     .with(":sealed", s(Status::Sealed.as_str()))
+    .with(":shard", status_shard(Status::Sealed, batch))
     .with(":at", ms(at))
-    .with(":dueAt", ms(at + DUE_GRACE))
 }
 
-/// Adds a set of seqs beside those of other writers, on a batch that is not complete.
-fn witness(seqs: &SeqSet) -> Update {
+/// Sets all that is witnessed, on a batch that is not complete and had no witness since it was read.
+fn witness(witnessed: &SeqSet, witnesses: u64) -> Update {
     Update::new(
-        NOT_COMPLETE,
-        "ADD #witnessed :seqs, #witnesses :one",
-        [(":seqs", witness_value(seqs)), (":one", n(1))],
+        format!("{NOT_COMPLETE} AND #witnesses = :witnesses"),
+        "SET #witnessed = :witnessed ADD #witnesses :one",
+        [
+            (":witnessed", b(witnessed.to_bytes())),
+            (":witnesses", n(witnesses)),
+            (":one", n(1)),
+        ],
     )
 }
 
-/// Takes the lease: of a sealed batch; of an open one whose window has closed; of one in process whose lease was given
-/// up or has ended, clock skew included; and, on an operator's word, of one in error. Its error is past then.
-fn take_lease(lease: &Lease, at: Timestamp, operator: bool) -> Update {
-    let mut condition = "#status = :sealed \
-         OR (#status = :open AND #closesAt <= :at) \
-         OR (#status = :processing AND (attribute_not_exists(#lockedBy) OR #lockedUntil <= :free))"
-        .to_owned();
-    let set = "SET #status = :processing, #lockedBy = :owner, #lockedUntil = :until, #dueAt = :dueAt \
-               REMOVE #error ADD #attempts :one";
-    // Not before the epoch in practice; but no lease, however old, has ended before the skew has passed.
-    let free = i128::from(at.as_ms()) - CLOCK_SKEW_MAX.as_millis() as i128;
-    if operator {
-        condition.push_str(" OR #status = :error");
-    }
-    let update = Update::new(
+/// Takes the lease of a batch that is free, or on an operator's word of one in error; its error is past then. Where the
+/// operator wants the batch set aside, it must be in error, and the error is kept as the reason.
+fn take_lease(
+    batch: BatchId,
+    lease: &Lease,
+    at: Timestamp,
+    operator: Option<OperatorWord>,
+) -> Update {
+    // What is at work, or about to be, is not set aside.
+    let condition = match operator {
+        Some(OperatorWord::Quarantine) => "#status = :error".to_owned(),
+        Some(OperatorWord::Retry) => format!("{FREE} OR #status = :error"),
+        None => FREE.to_owned(),
+    };
+    let quarantine = match operator {
+        Some(OperatorWord::Quarantine) => ", #quarantine = if_not_exists(#error, :noError)",
+        Some(OperatorWord::Retry) | None => "",
+    };
+    let set = format!(
+        "SET #status = :processing, #statusShard = :shard, #lockedBy = :owner, #lockedUntil = :until, \
+         #dueAt = :dueAt{quarantine} REMOVE #error ADD #attempts :one"
+    );
+    let mut update = Update::new(
         condition,
         set,
         [
-            (":sealed", s(Status::Sealed.as_str())),
-            (":open", s(Status::Open.as_str())),
+            (":shard", status_shard(Status::Processing, batch)),
             (":processing", s(Status::Processing.as_str())),
-            (":at", ms(at)),
-            (":free", n(free)),
             (":owner", s(lease.owner.as_str())),
             (":until", ms(lease.until)),
             (":dueAt", ms(lease.until + DUE_GRACE)),
             (":one", n(1)),
         ],
     );
-    if operator {
-        update.with(":error", s(Status::Error.as_str()))
-    } else {
-        update
+    if operator != Some(OperatorWord::Quarantine) {
+        // Not before the epoch in practice; but no lease, however old, has ended before the skew has passed.
+        let free = i128::from(at.as_ms()) - CLOCK_SKEW_MAX.as_millis() as i128;
+        update = update
+            .with(":sealed", s(Status::Sealed.as_str()))
+            .with(":open", s(Status::Open.as_str()))
+            .with(":at", ms(at))
+            .with(":free", n(free));
     }
+    if operator.is_some() {
+        update = update.with(":error", s(Status::Error.as_str()));
+    }
+    if !quarantine.is_empty() {
+        update = update.with(":noError", s(NO_ERROR));
+    }
+    update
 }
 
 /// Appends part `index`, by the holder of the lease, where there are exactly `index` parts.
@@ -212,16 +252,106 @@ fn with_parts<const N: usize>(
     }
 }
 
-/// Marks part `index` as delivered, by the holder of the lease, where there is such a part.
-fn delivered(owner: &LeaseOwner, index: usize, receipt: &str) -> Update {
+/// Permits a write to part `index` by the holder of the lease, while the part is frozen.
+fn frozen(index: usize) -> String {
+    format!("{LEASED} AND #parts[{index}].#state = :frozen")
+}
+
+/// Names another sink for part `index`, by the holder of the lease, while the part is frozen.
+fn accept_sink(owner: &LeaseOwner, index: usize, sink: &str) -> Update {
     Update::new(
-        format!("{LEASED} AND attribute_exists(#parts[{index}])"),
-        format!("SET #parts[{index}].#state = :delivered, #parts[{index}].#receipt = :receipt"),
+        frozen(index),
+        format!("SET #parts[{index}].#sink = :sink"),
         [
             (":owner", s(owner.as_str())),
-            (":delivered", s(DELIVERED)),
-            (":receipt", s(receipt)),
+            (":frozen", s(FROZEN)),
+            (":sink", s(sink)),
         ],
+    )
+}
+
+/// Marks part `index` as delivered, by the holder of the lease, while it is frozen. With `delivered`, its members are
+/// there from then on.
+fn mark_delivered(
+    owner: &LeaseOwner,
+    index: usize,
+    receipt: &str,
+    delivered: Option<&SeqSet>,
+) -> Update {
+    let set =
+        format!("SET #parts[{index}].#state = :delivered, #parts[{index}].#receipt = :receipt");
+    let values = [
+        (":owner", s(owner.as_str())),
+        (":frozen", s(FROZEN)),
+        (":delivered", s(DELIVERED)),
+        (":receipt", s(receipt)),
+    ];
+    match delivered {
+        None => Update::new(
+            frozen(index),
+            format!("{set} REMOVE #parts[{index}].#sink"),
+            values,
+        ),
+        Some(all) => Update::new(
+            frozen(index),
+            format!(
+                "{set}, #delivered = :all REMOVE #parts[{index}].#sink, #parts[{index}].#members"
+            ),
+            values,
+        )
+        .with(":all", b(all.to_bytes())),
+    }
+}
+
+/// Sets all that is set aside, by the holder of the lease, where nothing was set aside since it was read; part `part` was
+/// frozen and has ended.
+fn set_aside_update(
+    owner: &LeaseOwner,
+    part: Option<usize>,
+    set_aside: &SeqSet,
+    set_asides: u64,
+) -> Update {
+    // Absent until something is set aside.
+    let unchanged = match set_asides {
+        0 => "attribute_not_exists(#setAsides)",
+        _ => "#setAsides = :setAsides",
+    };
+    let set = "SET #setAside = :all";
+    let add = "ADD #setAsides :one";
+    let values = [
+        (":owner", s(owner.as_str())),
+        (":all", b(set_aside.to_bytes())),
+        (":one", n(1)),
+    ];
+    let mut update = match part {
+        None => Update::new(
+            format!("{LEASED} AND {unchanged}"),
+            format!("{set} {add}"),
+            values,
+        ),
+        Some(index) => Update::new(
+            format!("{} AND {unchanged}", frozen(index)),
+            format!(
+                "{set}, #parts[{index}].#state = :ended \
+                 REMOVE #parts[{index}].#sink, #parts[{index}].#members {add}"
+            ),
+            values,
+        )
+        .with(":frozen", s(FROZEN))
+        .with(":ended", s(SET_ASIDE)),
+    };
+    if set_asides > 0 {
+        update = update.with(":setAsides", n(set_asides));
+    }
+    update
+}
+
+/// Puts off when a batch that is not complete is due, unless somebody else has.
+fn reminded(was_due_at: Timestamp, due_at: Timestamp) -> Update {
+    Update::new(
+        format!("{NOT_COMPLETE} AND #dueAt = :was"),
+        "SET #dueAt = :dueAt",
+        [(":was", ms(was_due_at)), (":dueAt", ms(due_at))],
     )
 }
 
@@ -244,11 +374,12 @@ fn give_up(owner: &LeaseOwner, due_at: Timestamp, verify_at: Option<Timestamp>) 
 }
 
 /// Puts the batch in error and gives the lease up, by its holder.
-fn fail(owner: &LeaseOwner, error: &str) -> Update {
+fn fail(batch: BatchId, owner: &LeaseOwner, error: &str) -> Update {
     Update::new(
         LEASED,
-        "SET #status = :status, #error = :error REMOVE #lockedBy, #lockedUntil",
+        "SET #status = :status, #statusShard = :shard, #error = :error REMOVE #lockedBy, #lockedUntil",
         [
+            (":shard", status_shard(Status::Error, batch)),
             (":owner", s(owner.as_str())),
             (":status", s(Status::Error.as_str())),
             (":error", s(error)),
@@ -265,8 +396,8 @@ fn complete(
     at: Timestamp,
 ) -> Update {
     let unchanged = format!("{LEASED} AND #accounts = :accounts AND #witnesses = :witnesses");
-    let expression =
-        "SET #completedAt = :at, #expiresAt = :expiresAt REMOVE #status, #lockedBy, #lockedUntil";
+    let expression = "SET #completedAt = :at, #expiresAt = :expiresAt \
+         REMOVE #status, #statusShard, #lockedBy, #lockedUntil";
     let values = [
         (":owner", s(owner.as_str())),
         (":accounts", n(accounts)),
@@ -282,7 +413,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::protocol::batch::PartState;
 
     fn one_of_each_kind() -> Vec<BatchWrite> {
         let owner: LeaseOwner = "f/1".parse().unwrap();
@@ -305,11 +435,19 @@ mod tests {
         let freeze = |index| BatchWrite::Freeze {
             owner: owner.clone(),
             index,
-            part: PartRecord {
-                members: [1].into_iter().collect(),
-                hash: [7; 32],
-                state: PartState::Frozen,
-            },
+            part: PartRecord::frozen([1].into_iter().collect(), [7; 32], None),
+        };
+        let delivered = |delivered| BatchWrite::Delivered {
+            owner: owner.clone(),
+            index: 3,
+            receipt: "r".to_owned(),
+            delivered,
+        };
+        let set_aside = |part, set_asides| BatchWrite::SetAside {
+            owner: owner.clone(),
+            part,
+            set_aside: [1].into_iter().collect(),
+            set_asides,
         };
         vec![
             BatchWrite::Account(account.clone()),
@@ -318,16 +456,28 @@ mod tests {
                 ..account.clone()
             }),
             BatchWrite::Seal { account, at },
-            BatchWrite::Witness([1].into_iter().collect()),
-            lease(false),
-            lease(true),
+            BatchWrite::Witness {
+                witnessed: [1].into_iter().collect(),
+                witnesses: 3,
+            },
+            lease(None),
+            lease(Some(OperatorWord::Retry)),
+            lease(Some(OperatorWord::Quarantine)),
+            BatchWrite::AcceptSink {
+                owner: owner.clone(),
+                index: 1,
+                sink: "log:".to_owned(),
+            },
+            delivered(None),
+            delivered(Some(SeqSet::new())),
+            set_aside(None, 0),
+            set_aside(Some(1), 2),
+            BatchWrite::Reminded {
+                was_due_at: at,
+                due_at: at,
+            },
             freeze(0),
             freeze(2),
-            BatchWrite::Delivered {
-                owner: owner.clone(),
-                index: 3,
-                receipt: "r".to_owned(),
-            },
             BatchWrite::GiveUp {
                 owner: owner.clone(),
                 due_at: at,
@@ -361,8 +511,9 @@ mod tests {
 
     #[test]
     fn every_name_and_value_of_an_expression_is_given_and_no_other() {
+        let batch = BatchId::new(uuid::Uuid::from_u128(1));
         for write in one_of_each_kind() {
-            let update = update(&write);
+            let update = update(batch, &write);
             let text = format!("{} {}", update.condition, update.expression);
             assert_eq!(
                 placeholders(&text, '#'),

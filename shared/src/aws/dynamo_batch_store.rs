@@ -7,21 +7,22 @@ use aws_sdk_dynamodb::types::ReturnValue::AllNew;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 
 use super::attributes::{SdkItem, ms, s};
-use super::batch_items::{BATCH_ID, read_record, record_item};
+use super::batch_items::{BATCH_ID, read_overdue, read_record, record_item, status_shard_key};
 use super::batch_writes::{Update, update};
 use super::errors::{DYNAMODB, port_error};
 use crate::ids::BatchId;
-use crate::ports::{BatchReply, BatchStore, PortError};
+use crate::limits::STATUS_SHARDS;
+use crate::ports::{BatchReply, BatchStore, Overdue, PortError};
 use crate::protocol::batch::{BatchRecord, BatchWrite, Status};
 use crate::time::Timestamp;
 
-/// The index of the batch table by status and due time. A complete batch has no status and leaves it.
+/// The index of the batch table by status, over a few shards, and due time. A complete batch has no status and leaves it.
 pub const STATUS_INDEX: &str = "status-index";
 
 /// Permits the write only where there is no record with this id.
 const NO_RECORD: &str = "attribute_not_exists(batchId)";
-/// Finds the records of one status that are overdue. `status` is a reserved word.
-const OVERDUE: &str = "#status = :status AND dueAt < :now";
+/// Finds the batches of one status and shard that are overdue.
+const OVERDUE: &str = "statusShard = :shard AND dueAt < :now";
 
 /// The batch table on DynamoDB.
 #[derive(Clone, Debug)]
@@ -66,10 +67,36 @@ impl DynamoBatchStore {
         }
     }
 
-    /// A stored record, or nothing and an error in the log: one that somebody broke must not hide the others from
-    /// the sweep. Whoever gets its ticket is told what is wrong with it.
-    fn sound(&self, item: SdkItem) -> Option<BatchRecord> {
-        read_record(&self.table, item)
+    /// Asks one shard of the index; its entries are small, and a page holds thousands.
+    async fn overdue_of_shard(
+        &self,
+        status: Status,
+        shard: u8,
+        now: Timestamp,
+        max: usize,
+    ) -> Result<Vec<Overdue>, PortError> {
+        let sent = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(STATUS_INDEX)
+            .key_condition_expression(OVERDUE)
+            .expression_attribute_values(":shard", status_shard_key(status, shard))
+            .expression_attribute_values(":now", ms(now))
+            .scan_index_forward(true)
+            .limit(i32::try_from(max).unwrap_or(i32::MAX))
+            .send()
+            .await;
+        let what = format!("{}, index {STATUS_INDEX}", self.table);
+        let output = sent.map_err(|error| port_error(DYNAMODB, &what, &error))?;
+        let items = output.items.unwrap_or_default().into_iter();
+        Ok(items.filter_map(|item| self.sound(item)).collect())
+    }
+
+    /// An entry of the index, or nothing and an error in the log: one that somebody broke must not hide the others from
+    /// the sweep.
+    fn sound(&self, item: SdkItem) -> Option<Overdue> {
+        read_overdue(&self.table, item)
             .inspect_err(|error| tracing::error!(%error, "batch record left out of the sweep"))
             .ok()
     }
@@ -121,7 +148,7 @@ impl BatchStore for DynamoBatchStore {
             expression,
             names,
             values,
-        } = update(write);
+        } = update(batch, write);
         let sent = self
             .client
             .update_item()
@@ -155,39 +182,15 @@ impl BatchStore for DynamoBatchStore {
         status: Status,
         now: Timestamp,
         max: usize,
-    ) -> Result<Vec<BatchRecord>, PortError> {
-        let mut due = Vec::new();
-        let mut start = None;
-        // A page ends at 1 MB, which large records reach after a few: later ones must not wait for those to leave.
-        while due.len() < max {
-            let sent = self
-                .client
-                .query()
-                .table_name(&self.table)
-                .index_name(STATUS_INDEX)
-                .key_condition_expression(OVERDUE)
-                .expression_attribute_names("#status", "status")
-                .expression_attribute_values(":status", s(status.as_str()))
-                .expression_attribute_values(":now", ms(now))
-                .scan_index_forward(true)
-                .limit(i32::try_from(max - due.len()).unwrap_or(i32::MAX))
-                .set_exclusive_start_key(start)
-                .send()
-                .await;
-            let what = format!("{}, index {STATUS_INDEX}", self.table);
-            let output = sent.map_err(|error| port_error(DYNAMODB, &what, &error))?;
-            due.extend(
-                output
-                    .items
-                    .unwrap_or_default()
-                    .into_iter()
-                    .filter_map(|item| self.sound(item)),
-            );
-            start = output.last_evaluated_key;
-            if start.is_none() {
-                break;
-            }
+    ) -> Result<Vec<Overdue>, PortError> {
+        if max == 0 {
+            return Ok(Vec::new());
         }
+        let shards = (0..STATUS_SHARDS).map(|shard| self.overdue_of_shard(status, shard, now, max));
+        let due = futures::future::try_join_all(shards).await?;
+        let mut due: Vec<Overdue> = due.into_iter().flatten().collect();
+        due.sort_by_key(|overdue| overdue.due_at);
+        due.truncate(max);
         Ok(due)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use proptest::prelude::*;
 
 use super::attributes::{Item, SdkItem, ttl};
@@ -89,12 +90,14 @@ fn claims() -> impl Strategy<Value = Claim> {
 fn parts() -> impl Strategy<Value = PartRecord> {
     let state = prop_oneof![
         Just(PartState::Frozen),
+        Just(PartState::SetAside),
         text(0..=20).prop_map(|receipt| PartState::Delivered { receipt }),
     ];
-    (seqs(), any::<[u8; 32]>(), state).prop_map(|(members, hash, state)| PartRecord {
-        members,
-        hash,
+    let sink = prop::option::of(text(1..=20));
+    let members = seqs().prop_filter("a frozen part has members", |seqs| !seqs.is_empty());
+    (members, any::<[u8; 32]>(), state, sink).prop_map(|(members, hash, state, sink)| PartRecord {
         state,
+        ..PartRecord::frozen(members, hash, sink)
     })
 }
 
@@ -111,7 +114,8 @@ fn records() -> impl Strategy<Value = BatchRecord> {
         0..u64::MAX / 2,
     );
     let counts = any::<[u64; 5]>();
-    let sets = (seqs(), seqs(), prop::collection::vec(parts(), 0..4));
+    let shared = (seqs(), seqs(), any::<u64>(), prop::option::of(text(0..=20)));
+    let sets = (seqs(), seqs(), prop::collection::vec(parts(), 0..4), shared);
     let times = prop::array::uniform3(prop::option::of(time()));
     let end = (
         prop::option::of(text(0..=20)),
@@ -127,7 +131,8 @@ fn records() -> impl Strategy<Value = BatchRecord> {
         end,
     )
         .prop_map(
-            |(opening, status, lease, counts, (settled, witnessed, parts), times, end)| {
+            |(opening, status, lease, counts, (settled, witnessed, parts, shared), times, end)| {
+                let (delivered, set_aside, set_asides, quarantine) = shared;
                 let (batch, source, key, shards, now, closes_at) = opening;
                 let closes_at = Timestamp::from_ms(closes_at);
                 BatchRecord {
@@ -141,6 +146,10 @@ fn records() -> impl Strategy<Value = BatchRecord> {
                     settled,
                     witnessed,
                     parts,
+                    delivered,
+                    set_aside,
+                    set_asides,
+                    quarantine,
                     sealed_at: times[0],
                     verify_at: times[1],
                     completed_at: times[2],
@@ -150,6 +159,24 @@ fn records() -> impl Strategy<Value = BatchRecord> {
                 }
             },
         )
+}
+
+/// What DynamoDB counts of a value; of numbers, the most.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html> (2026-08).
+fn bytes_of(value: &AttributeValue) -> usize {
+    match value {
+        AttributeValue::S(text) => text.len(),
+        AttributeValue::N(_) => 21,
+        AttributeValue::B(bytes) => bytes.as_ref().len(),
+        AttributeValue::L(list) => 3 + list.iter().map(|value| 1 + bytes_of(value)).sum::<usize>(),
+        AttributeValue::M(map) => {
+            let pairs = map.iter();
+            3 + pairs
+                .map(|(name, value)| 1 + name.len() + bytes_of(value))
+                .sum::<usize>()
+        }
+        other => panic!("records have no {other:?}"),
+    }
 }
 
 /// What a release makes of a claim's item.
@@ -190,6 +217,14 @@ proptest! {
             sent_at: candidate.sent_at,
         };
         prop_assert_eq!(read_event("t", claim_item(&claim).into(), &mut None).unwrap(), Some(event));
+    }
+
+    /// What a record says of its size is never less than what DynamoDB counts.
+    #[test]
+    fn a_record_is_no_larger_than_it_says(record in records()) {
+        let item = record_item(&record);
+        let bytes: usize = item.iter().map(|(name, value)| name.len() + bytes_of(value)).sum();
+        prop_assert!(bytes <= record.bytes(), "{bytes} bytes, said to be {}", record.bytes());
     }
 
     /// What is written here is what the SDK would write; and what DynamoDB answers reads as what the SDK would read.

@@ -42,4 +42,18 @@ impl BatchQueue for SqsBatchQueue {
             Err(error) => Err(port_error(SQS, &self.queue_url, &error)),
         }
     }
+
+    async fn retry_after(&self, receipt: &str, delay: Duration) -> Result<(), PortError> {
+        let delay_secs = delay.as_millis().div_ceil(1_000);
+        let sent = self
+            .client
+            .change_message_visibility()
+            .queue_url(&self.queue_url)
+            .receipt_handle(receipt)
+            .visibility_timeout(i32::try_from(delay_secs).unwrap_or(i32::MAX))
+            .send()
+            .await;
+        sent.map(|_| ())
+            .map_err(|error| port_error(SQS, &self.queue_url, &error))
+    }
 }

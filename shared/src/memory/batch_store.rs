@@ -3,14 +3,24 @@ use std::sync::Mutex;
 
 use super::locked;
 use crate::ids::BatchId;
-use crate::ports::{BatchReply, BatchStore, PortError};
+use crate::limits::DYNAMODB_ITEM_BYTES_MAX;
+use crate::ports::{BatchReply, BatchStore, Overdue, PortError};
 use crate::protocol::batch::{BatchRecord, BatchWrite, Status, apply};
 use crate::protocol::invariants::record_is_sound;
 use crate::time::Timestamp;
 
 /// The batch table in memory.
-#[derive(Debug, Default)]
-pub struct MemoryBatchStore(Mutex<BTreeMap<BatchId, BatchRecord>>);
+#[derive(Debug)]
+pub struct MemoryBatchStore {
+    records: Mutex<BTreeMap<BatchId, BatchRecord>>,
+    item_bytes_max: usize,
+}
+
+impl Default for MemoryBatchStore {
+    fn default() -> MemoryBatchStore {
+        MemoryBatchStore::with_items_of(DYNAMODB_ITEM_BYTES_MAX)
+    }
+}
 
 impl MemoryBatchStore {
     /// An empty table.
@@ -18,36 +28,50 @@ impl MemoryBatchStore {
         MemoryBatchStore::default()
     }
 
+    /// An empty table whose items have at most so many bytes.
+    pub fn with_items_of(item_bytes_max: usize) -> MemoryBatchStore {
+        MemoryBatchStore {
+            records: Mutex::default(),
+            item_bytes_max,
+        }
+    }
+
     /// Every record, by id.
     pub fn records(&self) -> Vec<BatchRecord> {
-        locked(&self.0).values().cloned().collect()
+        locked(&self.records).values().cloned().collect()
     }
 
     /// A record.
     pub fn get(&self, batch: BatchId) -> Option<BatchRecord> {
-        locked(&self.0).get(&batch).cloned()
+        locked(&self.records).get(&batch).cloned()
     }
 }
 
 impl BatchStore for MemoryBatchStore {
     async fn create(&self, record: &BatchRecord) -> Result<(), PortError> {
-        locked(&self.0)
+        locked(&self.records)
             .entry(record.batch_id)
             .or_insert_with(|| record.clone());
         Ok(())
     }
 
     async fn read(&self, batch: BatchId) -> Result<Option<BatchRecord>, PortError> {
-        Ok(locked(&self.0).get(&batch).cloned())
+        Ok(locked(&self.records).get(&batch).cloned())
     }
 
     async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
-        let mut records = locked(&self.0);
+        let mut records = locked(&self.records);
         let Some(record) = records.get_mut(&batch) else {
             return Ok(BatchReply::Refused(None));
         };
         Ok(match apply(record, write) {
             None => BatchReply::Refused(Some(Box::new(record.clone()))),
+            Some(next) if next.bytes() > self.item_bytes_max => {
+                return Err(PortError::Refused {
+                    service: "memory",
+                    message: format!("item of batch {batch} has `{}` bytes", next.bytes()),
+                });
+            }
             Some(next) => {
                 debug_assert_eq!(record_is_sound(&next), Ok(()));
                 *record = next.clone();
@@ -61,14 +85,18 @@ impl BatchStore for MemoryBatchStore {
         status: Status,
         now: Timestamp,
         max: usize,
-    ) -> Result<Vec<BatchRecord>, PortError> {
-        let records = locked(&self.0);
-        let mut due: Vec<BatchRecord> = records
+    ) -> Result<Vec<Overdue>, PortError> {
+        let records = locked(&self.records);
+        let mut due: Vec<Overdue> = records
             .values()
             .filter(|record| record.status == Some(status) && record.due_at < now)
-            .cloned()
+            .map(|record| Overdue {
+                batch_id: record.batch_id,
+                source: record.source.clone(),
+                due_at: record.due_at,
+            })
             .collect();
-        due.sort_by_key(|record| record.due_at);
+        due.sort_by_key(|overdue| overdue.due_at);
         due.truncate(max);
         Ok(due)
     }

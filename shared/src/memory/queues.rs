@@ -7,9 +7,12 @@ use crate::ids::SourceArn;
 use crate::ports::{BatchQueue, PortError, Quarantine, Quarantined, QueueDepth, SourceQueues};
 use crate::wire::Ticket;
 
-/// The batch queue in memory: what was sent, in order.
+/// The batch queue in memory: what was sent, in order, and what is to come again.
 #[derive(Debug, Default)]
-pub struct MemoryBatchQueue(Mutex<Vec<(Ticket, Duration)>>);
+pub struct MemoryBatchQueue {
+    sent: Mutex<Vec<(Ticket, Duration)>>,
+    retried: Mutex<Vec<(String, Duration)>>,
+}
 
 impl MemoryBatchQueue {
     /// An empty queue.
@@ -19,13 +22,23 @@ impl MemoryBatchQueue {
 
     /// Takes everything sent so far, with its delay.
     pub fn take(&self) -> Vec<(Ticket, Duration)> {
-        std::mem::take(&mut *locked(&self.0))
+        std::mem::take(&mut *locked(&self.sent))
+    }
+
+    /// Takes every receipt whose ticket shall come again so far, with its delay.
+    pub fn take_retried(&self) -> Vec<(String, Duration)> {
+        std::mem::take(&mut *locked(&self.retried))
     }
 }
 
 impl BatchQueue for MemoryBatchQueue {
     async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError> {
-        locked(&self.0).push((ticket.clone(), delay));
+        locked(&self.sent).push((ticket.clone(), delay));
+        Ok(())
+    }
+
+    async fn retry_after(&self, receipt: &str, delay: Duration) -> Result<(), PortError> {
+        locked(&self.retried).push((receipt.to_owned(), delay));
         Ok(())
     }
 }

@@ -15,7 +15,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::ids::{BatchId, BatchKey, BodyHash, Seat, Seq, SourceArn};
-use crate::limits::{KNOWN_CLAIMS_MAX, SEATS_MAX};
 use crate::planted::{Bug, planted};
 use crate::protocol::batch::Account;
 use crate::protocol::claim::{Candidate, Meeting};
@@ -43,6 +42,10 @@ pub struct BatchLimits {
     pub shards: u16,
     /// Batches open at once, over all slots that have a key.
     pub keys_max: usize,
+    /// Seats that one batch hands out.
+    pub seats_max: u32,
+    /// Claims of open batches that are remembered; duplicates of others are for the table to tell.
+    pub known_claims_max: usize,
 }
 
 /// A batch being opened. Nothing may be claimed into it yet.
@@ -212,7 +215,7 @@ impl OpenBatch {
 
     fn fits(&self, bytes: u64) -> bool {
         self.taken() < self.limits.items_max
-            && self.next_seq < SEATS_MAX
+            && self.next_seq < self.limits.seats_max
             && (self.taken() == 0
                 || self.confirmed_bytes + self.in_flight_bytes + bytes <= self.limits.bytes_max)
     }
@@ -230,7 +233,8 @@ impl OpenBatch {
     }
 
     fn is_full(&self) -> bool {
-        self.confirmed + self.uncertain >= self.limits.items_max || self.next_seq >= SEATS_MAX
+        self.confirmed + self.uncertain >= self.limits.items_max
+            || self.next_seq >= self.limits.seats_max
     }
 
     fn account(&mut self) -> Account {
@@ -364,7 +368,7 @@ impl Allocator {
 
     /// Remembers that `seat`, which was settled as claimed, holds the event of `candidate`.
     pub fn remember(&mut self, seat: Seat, candidate: &Candidate) {
-        if self.known_count >= KNOWN_CLAIMS_MAX {
+        if self.known_count >= self.limits.known_claims_max {
             return;
         }
         let Some(batch) = self.batches.get_mut(&seat.batch) else {

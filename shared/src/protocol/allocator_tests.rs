@@ -9,6 +9,8 @@ fn limits(items_max: u64, bytes_max: u64) -> BatchLimits {
         bytes_max,
         shards: 10,
         keys_max: 2,
+        seats_max: 1_000,
+        known_claims_max: 1_000,
     }
 }
 

@@ -3,6 +3,10 @@
 //! Every change of a record is one [`BatchWrite`]; [`apply`] is its meaning. The DynamoDB adapter expresses the same
 //! in update expressions, and the contract tests hold the two against each other.
 //!
+//! A record is one item of the batch table, and an item has a limit. So everything in it that grows is bounded: seqs are
+//! below `SEATS_MAX`, sets of them are bitmaps, and a part that has ended keeps its own set only while that is small; a
+//! large one goes into `delivered` or `set_aside`, which all parts share. [`BatchRecord::bytes`] is what a record comes to.
+//!
 //! The proof that a batch is whole rests on seqs, not on counts alone: `confirmed` counts the claims among the
 //! `settled` seqs, so a claim nobody accounted for can never stand in for one that somebody acknowledged. Claims met
 //! again by a redelivery are `witnessed` one by one before that message is acknowledged.
@@ -10,7 +14,10 @@
 use std::time::Duration;
 
 use crate::ids::{BatchId, BatchKey, LeaseOwner, Seq, SourceArn};
-use crate::limits::{BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE, SQS_DELAY_MAX};
+use crate::limits::{
+    BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES,
+    RECORD_OVERHEAD_BYTES, SQS_DELAY_MAX,
+};
 use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
@@ -58,17 +65,45 @@ pub enum PartState {
         /// What the sink answered.
         receipt: String,
     },
+    /// An operator sent its items to the quarantine; the sink may have it all the same, and nobody will ask again.
+    SetAside,
 }
 
 /// One frozen, numbered delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartRecord {
-    /// The seqs of its items.
+    /// How many items it has.
+    pub count: u64,
+    /// The seqs of its items; empty once the part has ended and the record's shared sets have them.
     pub members: SeqSet,
     /// Content hash over its items in seq order.
     pub hash: [u8; 32],
-    /// Frozen or delivered.
+    /// Frozen, delivered or set aside.
     pub state: PartState,
+    /// Where it was to go and in what form when it was frozen, as the sink tells; absent once it has ended.
+    pub sink: Option<String>,
+}
+
+impl PartRecord {
+    /// Returns a part that is about to be delivered.
+    pub fn frozen(members: SeqSet, hash: [u8; 32], sink: Option<String>) -> PartRecord {
+        PartRecord {
+            count: members.len(),
+            members,
+            hash,
+            state: PartState::Frozen,
+            sink,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let receipt = match &self.state {
+            PartState::Delivered { receipt } => receipt.len(),
+            PartState::Frozen | PartState::SetAside => 0,
+        };
+        let sink = self.sink.as_ref().map_or(0, String::len);
+        PART_OVERHEAD_BYTES + self.members.to_bytes().len() + receipt + sink
+    }
 }
 
 /// A lease: who works on the batch, and until when at most.
@@ -119,6 +154,14 @@ pub struct BatchRecord {
     pub attempts: u64,
     /// What was frozen and delivered.
     pub parts: Vec<PartRecord>,
+    /// Seqs of delivered parts that have no set of their own any more.
+    pub delivered: SeqSet,
+    /// Seqs whose events an operator sent to the quarantine.
+    pub set_aside: SeqSet,
+    /// How many writes set something aside.
+    pub set_asides: u64,
+    /// Set by an operator's ticket: whatever is undelivered goes to the quarantine, with this reason.
+    pub quarantine: Option<String>,
     /// Set when a look found nothing though the count was not proven: look again then.
     pub verify_at: Option<Timestamp>,
     /// When it was found complete.
@@ -158,6 +201,10 @@ impl BatchRecord {
             lease: None,
             attempts: 0,
             parts: Vec::new(),
+            delivered: SeqSet::new(),
+            set_aside: SeqSet::new(),
+            set_asides: 0,
+            quarantine: None,
             verify_at: None,
             completed_at: None,
             error: None,
@@ -165,22 +212,45 @@ impl BatchRecord {
         }
     }
 
-    /// All seqs of all parts.
+    /// Returns the seqs of all parts, and of what was set aside: nothing of them is ever in a further part.
     pub fn members(&self) -> SeqSet {
-        self.members_of(|_| true)
-    }
-
-    /// All seqs of the parts that the sink has.
-    pub fn delivered(&self) -> SeqSet {
-        self.members_of(|part| matches!(part.state, PartState::Delivered { .. }))
-    }
-
-    fn members_of(&self, which: impl Fn(&PartRecord) -> bool) -> SeqSet {
-        let mut members = SeqSet::new();
-        for part in self.parts.iter().filter(|part| which(part)) {
+        let mut members = self.delivered.clone();
+        members.extend_from(&self.set_aside);
+        for part in &self.parts {
             members.extend_from(&part.members);
         }
         members
+    }
+
+    /// Returns what `delivered` becomes with part `index`, if its members are too many for a set of their own.
+    pub fn delivered_with(&self, index: usize) -> Option<SeqSet> {
+        let members = &self.parts.get(index)?.members;
+        (members.to_bytes().len() > PART_MEMBERS_BYTES_MAX).then(|| {
+            let mut delivered = self.delivered.clone();
+            delivered.extend_from(members);
+            delivered
+        })
+    }
+
+    /// Returns what its item comes to; never less than DynamoDB counts.
+    pub fn bytes(&self) -> usize {
+        let sets = [
+            &self.settled,
+            &self.witnessed,
+            &self.delivered,
+            &self.set_aside,
+        ];
+        let texts = [
+            self.error.as_ref().map(String::len),
+            self.quarantine.as_ref().map(String::len),
+            self.batch_key.as_ref().map(|key| key.as_str().len()),
+            self.lease.as_ref().map(|lease| lease.owner.as_str().len()),
+            Some(self.source.as_str().len()),
+        ];
+        RECORD_OVERHEAD_BYTES
+            + sets.iter().map(|set| set.to_bytes().len()).sum::<usize>()
+            + texts.into_iter().flatten().sum::<usize>()
+            + self.parts.iter().map(PartRecord::bytes).sum::<usize>()
     }
 
     /// Those of `seqs` that this batch does not know to exist: not counted, not witnessed, in no part. What it knows,
@@ -196,6 +266,11 @@ impl BatchRecord {
     pub fn frozen_part(&self) -> Option<(usize, &PartRecord)> {
         let (index, part) = self.parts.iter().enumerate().next_back()?;
         (part.state == PartState::Frozen).then_some((index, part))
+    }
+
+    fn is_frozen(&self, index: usize) -> bool {
+        let part = self.parts.get(index);
+        part.is_some_and(|part| part.state == PartState::Frozen)
     }
 
     fn leased_by(&self, owner: &LeaseOwner) -> bool {
@@ -231,16 +306,21 @@ pub enum BatchWrite {
         /// Now.
         at: Timestamp,
     },
-    /// Seats seen live by a redelivery. Needs: not complete.
-    Witness(SeqSet),
+    /// Seats seen live by a redelivery. Needs: not complete; no witness since the record was read.
+    Witness {
+        /// All that are witnessed then: those that were, and the new ones.
+        witnessed: SeqSet,
+        /// `witnesses` as read.
+        witnesses: u64,
+    },
     /// Takes the lease. Needs: [`may_lease`].
     Lease {
         /// The new lease.
         lease: Lease,
         /// Now.
         at: Timestamp,
-        /// Whether a batch in error may be taken: only on an operator's word.
-        operator: bool,
+        /// What an operator said, without whom a batch in error is not taken.
+        operator: Option<OperatorWord>,
     },
     /// Freezes the next part. Needs: the lease; exactly `index` parts so far.
     Freeze {
@@ -251,7 +331,16 @@ pub enum BatchWrite {
         /// The part.
         part: PartRecord,
     },
-    /// Marks a part as delivered. Needs: the lease.
+    /// Lets a frozen part go to another sink than it was frozen for. Needs: the lease; the part frozen.
+    AcceptSink {
+        /// Who holds the lease.
+        owner: LeaseOwner,
+        /// Number of the part.
+        index: usize,
+        /// What the sink says of itself.
+        sink: String,
+    },
+    /// Marks a part as delivered. Needs: the lease; the part frozen.
     Delivered {
         /// Who holds the lease.
         owner: LeaseOwner,
@@ -259,6 +348,28 @@ pub enum BatchWrite {
         index: usize,
         /// What the sink answered.
         receipt: String,
+        /// [`BatchRecord::delivered_with`] this part.
+        delivered: Option<SeqSet>,
+    },
+    /// Events are in the quarantine. Needs: the lease; nothing set aside since the record was read; the part frozen, if
+    /// there is one.
+    SetAside {
+        /// Who holds the lease.
+        owner: LeaseOwner,
+        /// The frozen part that they are, which has ended then.
+        part: Option<usize>,
+        /// All that is set aside then.
+        set_aside: SeqSet,
+        /// `set_asides` as read.
+        set_asides: u64,
+    },
+    /// A further ticket was sent, so that the batch is not due for now. Needs: not complete; due when it was when the
+    /// record was read.
+    Reminded {
+        /// `due_at` as read.
+        was_due_at: Timestamp,
+        /// When the next one should follow.
+        due_at: Timestamp,
     },
     /// Gives the lease up before its end. Needs: the lease.
     GiveUp {
@@ -292,6 +403,18 @@ pub enum BatchWrite {
     },
 }
 
+/// What an operator says of a batch in error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperatorWord {
+    /// Try again.
+    Retry,
+    /// Send what is undelivered to the quarantine, and end the batch.
+    Quarantine,
+}
+
+/// Why a batch is being set aside that says nothing of its own.
+pub const NO_ERROR: &str = "an operator set the batch aside";
+
 /// What `write` makes of `record`; `None` when its condition does not hold.
 pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
     let mut next = record.clone();
@@ -303,13 +426,17 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
         BatchWrite::Seal { account, at } => {
             (record.status == Some(Status::Open)).then_some(())?;
             take_account(&mut next, account)?;
+            // Its window's ticket is still to come, so it is due when it was.
             next.status = Some(Status::Sealed);
             next.sealed_at = Some(*at);
-            next.due_at = *at + DUE_GRACE;
         }
-        BatchWrite::Witness(seqs) => {
+        BatchWrite::Witness {
+            witnessed,
+            witnesses,
+        } => {
             record.status?;
-            next.witnessed.extend_from(seqs);
+            (record.witnesses == *witnesses).then_some(())?;
+            next.witnessed = witnessed.clone();
             next.witnesses += 1;
         }
         BatchWrite::Lease {
@@ -323,6 +450,10 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.due_at = lease.until + DUE_GRACE;
             next.attempts += 1;
             next.error = None;
+            if *operator == Some(OperatorWord::Quarantine) {
+                let reason = record.error.as_deref().unwrap_or(NO_ERROR);
+                next.quarantine = Some(reason.to_owned());
+            }
         }
         BatchWrite::Freeze { owner, index, part } => {
             if planted(Bug::PartRefrozen) {
@@ -332,15 +463,48 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.parts.push(part.clone());
             next.verify_at = None;
         }
+        BatchWrite::AcceptSink { owner, index, sink } => {
+            (record.leased_by(owner) && record.is_frozen(*index)).then_some(())?;
+            next.parts[*index].sink = Some(sink.clone());
+        }
         BatchWrite::Delivered {
             owner,
             index,
             receipt,
+            delivered,
         } => {
-            (record.leased_by(owner) && *index < record.parts.len()).then_some(())?;
-            next.parts[*index].state = PartState::Delivered {
+            (record.leased_by(owner) && record.is_frozen(*index)).then_some(())?;
+            let part = &mut next.parts[*index];
+            part.sink = None;
+            part.state = PartState::Delivered {
                 receipt: receipt.clone(),
             };
+            if let Some(delivered) = delivered {
+                part.members = SeqSet::new();
+                next.delivered = delivered.clone();
+            }
+        }
+        BatchWrite::SetAside {
+            owner,
+            part,
+            set_aside,
+            set_asides,
+        } => {
+            (record.leased_by(owner) && record.set_asides == *set_asides).then_some(())?;
+            if let Some(index) = *part {
+                record.is_frozen(index).then_some(())?;
+                let part = &mut next.parts[index];
+                part.sink = None;
+                part.members = SeqSet::new();
+                part.state = PartState::SetAside;
+            }
+            next.set_aside = set_aside.clone();
+            next.set_asides += 1;
+        }
+        BatchWrite::Reminded { was_due_at, due_at } => {
+            record.status?;
+            (record.due_at == *was_due_at).then_some(())?;
+            next.due_at = *due_at;
         }
         BatchWrite::GiveUp {
             owner,
@@ -395,16 +559,33 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
         BatchWrite::Seal { account, .. } => {
             record.accounts >= account.version && record.sealed_at.is_some()
         }
-        BatchWrite::Witness(_) => false,
+        BatchWrite::Witness { witnessed, .. } => witnessed.is_subset(&record.witnessed),
         BatchWrite::Lease { lease, .. } => record.lease.as_ref() == Some(lease),
         BatchWrite::Freeze { owner, index, part } => {
+            record.leased_by(owner)
+                && record.parts.get(*index).is_some_and(|have| {
+                    have.state == PartState::Frozen
+                        && have.members == part.members
+                        && have.hash == part.hash
+                })
+        }
+        BatchWrite::AcceptSink { owner, index, sink } => {
+            record.leased_by(owner)
+                && record.is_frozen(*index)
+                && record.parts[*index].sink.as_ref() == Some(sink)
+        }
+        BatchWrite::Delivered { owner, index, .. } => {
             record.leased_by(owner)
                 && record
                     .parts
                     .get(*index)
-                    .is_some_and(|have| have.members == part.members && have.hash == part.hash)
+                    .is_some_and(|part| matches!(part.state, PartState::Delivered { .. }))
         }
-        BatchWrite::Delivered { .. } => false,
+        BatchWrite::SetAside {
+            owner, set_aside, ..
+        } => record.leased_by(owner) && set_aside.is_subset(&record.set_aside),
+        // Somebody else has done it, or something happened: either will do.
+        BatchWrite::Reminded { .. } => true,
         BatchWrite::GiveUp { owner, .. } => !record.leased_by(owner),
         BatchWrite::Fail { error, .. } => {
             record.status == Some(Status::Error) && record.error.as_ref() == Some(error)
@@ -432,14 +613,25 @@ pub enum LeaseVerdict {
     },
     /// The sink refused it; only an operator's ticket reopens it.
     InError,
+    /// It is not in error, so there is nothing to set aside.
+    NotInError,
 }
 
 /// Judges a record for a processor that asks at `now`.
-pub fn may_lease(record: &BatchRecord, now: Timestamp, operator: bool) -> LeaseVerdict {
+pub fn may_lease(
+    record: &BatchRecord,
+    now: Timestamp,
+    operator: Option<OperatorWord>,
+) -> LeaseVerdict {
     match record.status {
         None => LeaseVerdict::Complete,
-        Some(Status::Error) if operator => LeaseVerdict::Free,
+        Some(Status::Error) if operator.is_some() => LeaseVerdict::Free,
         Some(Status::Error) => LeaseVerdict::InError,
+        Some(Status::Open | Status::Sealed | Status::Processing)
+            if operator == Some(OperatorWord::Quarantine) =>
+        {
+            LeaseVerdict::NotInError
+        }
         Some(Status::Sealed) => LeaseVerdict::Free,
         Some(Status::Open) if record.closes_at <= now => LeaseVerdict::Free,
         Some(Status::Open) => LeaseVerdict::TooEarly {
@@ -546,7 +738,7 @@ pub fn proven(record: &BatchRecord, released: &SeqSet) -> bool {
 /// What a collected seq is to its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Member of a delivered part: its release is still due, and it is never delivered again.
+    /// Member of a part that has ended, or set aside: its release is still due, and it is never delivered again.
     Leftover,
     /// Member of the part that is frozen and not yet delivered.
     Frozen,
@@ -556,10 +748,12 @@ pub enum Role {
 
 /// Judges a live claim of this batch.
 pub fn role(record: &BatchRecord, seq: Seq) -> Role {
+    let ended = || record.delivered.contains(seq) || record.set_aside.contains(seq);
     match record.parts.iter().find(|part| part.members.contains(seq)) {
         Some(part) if part.state == PartState::Frozen => Role::Frozen,
         Some(_) if planted(Bug::LeftoversDeliveredAgain) => Role::New,
         Some(_) => Role::Leftover,
+        None if ended() => Role::Leftover,
         None => Role::New,
     }
 }

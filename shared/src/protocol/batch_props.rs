@@ -15,7 +15,10 @@ enum Step {
     /// A redelivery meets a claim.
     Witness { seq: u8 },
     /// A processor asks for the lease.
-    Lease { secs: u8, operator: bool },
+    Lease {
+        secs: u8,
+        operator: Option<OperatorWord>,
+    },
     /// A processor that has or had the lease goes on, by what it last read. A write that is lost may still arrive; the
     /// processor knows nothing of it and gives up.
     Work {
@@ -29,12 +32,20 @@ enum Step {
     Pass { secs: u8 },
 }
 
+fn words() -> impl Strategy<Value = Option<OperatorWord>> {
+    prop::sample::select(vec![
+        None,
+        Some(OperatorWord::Retry),
+        Some(OperatorWord::Quarantine),
+    ])
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         3 => (0..4_u8, 0..4_u8).prop_map(|(seats, claimed)| Step::Account { seats, claimed }),
         1 => Just(Step::Seal),
         1 => any::<u8>().prop_map(|seq| Step::Witness { seq }),
-        3 => (1..20_u8, any::<bool>()).prop_map(|(secs, operator)| Step::Lease { secs, operator }),
+        3 => (1..20_u8, words()).prop_map(|(secs, operator)| Step::Lease { secs, operator }),
         10 => (any::<u8>(), any::<u8>(), prop::bool::weighted(0.1))
             .prop_map(|(processor, choice, lost)| Step::Work { processor, choice, lost }),
         4 => any::<u8>().prop_map(|write| Step::Again { write }),
@@ -99,15 +110,17 @@ impl World {
         );
         match apply(&next, write) {
             None => prop_assert!(already_applied(&next, write), "{write:?} is not recognised"),
-            // The same seats are witnessed, the same receipt is noted; nothing else applies twice.
+            // It names the same sink again.
             Some(again) => {
-                let repeatable =
-                    matches!(write, BatchWrite::Witness(_) | BatchWrite::Delivered { .. });
+                let repeatable = matches!(write, BatchWrite::AcceptSink { .. });
                 prop_assert!(repeatable, "{write:?} applied twice");
-                let witnesses = next.witnesses;
-                prop_assert_eq!(BatchRecord { witnesses, ..again }, next.clone());
+                prop_assert_eq!(again, next.clone());
             }
         }
+        prop_assert!(
+            self.record.members().is_subset(&next.members()),
+            "{write:?} forgot what was delivered"
+        );
         self.record = next;
         Ok(true)
     }
@@ -141,7 +154,13 @@ impl World {
                 // A claim is witnessed that may not have been counted: its writer may have died.
                 let seq = Seq::from(seq % 16);
                 self.claims.insert(seq);
-                self.send(BatchWrite::Witness([seq].into_iter().collect()))?;
+                let mut witnessed = self.record.witnessed.clone();
+                witnessed.insert(seq);
+                let witnesses = self.record.witnesses;
+                self.send(BatchWrite::Witness {
+                    witnessed,
+                    witnesses,
+                })?;
             }
             Step::Lease { secs, operator } => self.lease(*secs, *operator)?,
             Step::Work {
@@ -165,7 +184,7 @@ impl World {
         Ok(())
     }
 
-    fn lease(&mut self, secs: u8, operator: bool) -> Result<(), TestCaseError> {
+    fn lease(&mut self, secs: u8, operator: Option<OperatorWord>) -> Result<(), TestCaseError> {
         let owner: LeaseOwner = format!("p{}", self.processors.len()).parse().unwrap();
         let lease = Lease {
             owner: owner.clone(),
@@ -208,19 +227,46 @@ impl World {
                 owner,
                 error: "no".to_owned(),
             },
+            (2, Some((index, _))) => BatchWrite::AcceptSink {
+                owner,
+                index,
+                sink: "another".to_owned(),
+            },
+            (_, Some((index, part))) if read.quarantine.is_some() => {
+                let mut set_aside = read.set_aside.clone();
+                set_aside.extend_from(&part.members);
+                BatchWrite::SetAside {
+                    owner,
+                    part: Some(index),
+                    set_aside,
+                    set_asides: read.set_asides,
+                }
+            }
+            _ if read.quarantine.is_some() && !new.is_empty() => {
+                let mut set_aside = read.set_aside.clone();
+                set_aside.extend_from(&new);
+                BatchWrite::SetAside {
+                    owner,
+                    part: None,
+                    set_aside,
+                    set_asides: read.set_asides,
+                }
+            }
             (_, Some((index, _))) => BatchWrite::Delivered {
                 owner,
                 index,
                 receipt: "r".to_owned(),
+                // Shared or its own: what follows is the same.
+                delivered: (choice > 127).then(|| {
+                    let mut delivered = read.delivered.clone();
+                    delivered.extend_from(&read.parts[index].members);
+                    delivered
+                }),
             },
             _ if !new.is_empty() && lag(&read, &new).is_none() => BatchWrite::Freeze {
                 owner,
                 index: read.parts.len(),
-                part: PartRecord {
-                    members: new,
-                    hash: [7; 32],
-                    state: PartState::Frozen,
-                },
+                part: PartRecord::frozen(new, [7; 32], None),
             },
             _ if lag(&read, &SeqSet::new()).is_none() => BatchWrite::Complete {
                 owner,
@@ -282,7 +328,7 @@ proptest! {
             for write in &world.sent {
                 prop_assert_eq!(apply(&world.record, write), None);
             }
-            prop_assert_eq!(may_lease(&world.record, world.now, true), LeaseVerdict::Complete);
+            prop_assert_eq!(may_lease(&world.record, world.now, Some(OperatorWord::Retry)), LeaseVerdict::Complete);
         }
     }
 

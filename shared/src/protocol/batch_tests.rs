@@ -32,15 +32,18 @@ fn lease(name: &str, now: u64, until: u64) -> BatchWrite {
             until: at(until),
         },
         at: at(now),
-        operator: false,
+        operator: None,
     }
 }
 
 fn part(seqs: std::ops::Range<u32>) -> PartRecord {
-    PartRecord {
-        members: seqs.collect(),
-        hash: [7; 32],
-        state: PartState::Frozen,
+    PartRecord::frozen(seqs.collect(), [7; 32], None)
+}
+
+fn witness(seqs: &[Seq], witnesses: u64) -> BatchWrite {
+    BatchWrite::Witness {
+        witnessed: seqs.iter().copied().collect(),
+        witnesses,
     }
 }
 
@@ -66,6 +69,7 @@ fn delivered(record: &BatchRecord, seqs: std::ops::Range<u32>) -> BatchRecord {
             owner: owner("p"),
             index,
             receipt: "r".to_owned(),
+            delivered: frozen.delivered_with(index),
         },
     )
 }
@@ -99,10 +103,10 @@ fn only_an_open_batch_is_sealed() {
 fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
     let open = opened();
     assert_eq!(
-        may_lease(&open, at(29), false),
+        may_lease(&open, at(29), None),
         LeaseVerdict::TooEarly { closes_at: at(30) }
     );
-    assert_eq!(may_lease(&open, at(30), false), LeaseVerdict::Free);
+    assert_eq!(may_lease(&open, at(30), None), LeaseVerdict::Free);
     let sealed = must(
         &open,
         &BatchWrite::Seal {
@@ -110,14 +114,14 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
             at: at(1),
         },
     );
-    assert_eq!(may_lease(&sealed, at(1), false), LeaseVerdict::Free);
+    assert_eq!(may_lease(&sealed, at(1), None), LeaseVerdict::Free);
     let leased = must(&sealed, &lease("p", 1, 20));
     assert_eq!(
-        may_lease(&leased, at(20), false),
+        may_lease(&leased, at(20), None),
         LeaseVerdict::Held { until: at(20) }
     );
     assert_eq!(
-        may_lease(&leased, at(22), false),
+        may_lease(&leased, at(22), None),
         LeaseVerdict::Free,
         "after the end and the clock skew"
     );
@@ -129,7 +133,7 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
         verify_at: None,
     };
     assert_eq!(
-        may_lease(&must(&leased, &given), at(2), false),
+        may_lease(&must(&leased, &given), at(2), None),
         LeaseVerdict::Free
     );
     let failed = must(
@@ -139,8 +143,11 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
             error: "no".to_owned(),
         },
     );
-    assert_eq!(may_lease(&failed, at(99), false), LeaseVerdict::InError);
-    assert_eq!(may_lease(&failed, at(99), true), LeaseVerdict::Free);
+    assert_eq!(may_lease(&failed, at(99), None), LeaseVerdict::InError);
+    assert_eq!(
+        may_lease(&failed, at(99), Some(OperatorWord::Retry)),
+        LeaseVerdict::Free
+    );
 }
 
 #[test]
@@ -157,6 +164,7 @@ fn who_lost_the_lease_can_change_nothing() {
             owner: p.clone(),
             index: 0,
             receipt: String::new(),
+            delivered: None,
         },
         BatchWrite::GiveUp {
             owner: p.clone(),
@@ -198,7 +206,7 @@ fn claims_nobody_counted_never_stand_in_for_counted_ones() {
 
 #[test]
 fn a_witnessed_claim_must_be_found_before_anything_is_delivered() {
-    let record = must(&opened(), &BatchWrite::Witness([12].into_iter().collect()));
+    let record = must(&opened(), &witness(&[12], 0));
     assert!(lag(&record, &(0..5).collect()).is_some());
     assert_eq!(lag(&record, &[12].into_iter().collect()), None);
 }
@@ -213,16 +221,13 @@ fn completion_waits_for_accounts_and_witnesses_that_came_meanwhile() {
         parts: 0,
         at: at(40),
     };
-    let witnessed = must(&leased, &BatchWrite::Witness([3].into_iter().collect()));
+    let witnessed = must(&leased, &witness(&[3], 0));
     assert_eq!(apply(&witnessed, &complete), None);
     let counted = must(&leased, &BatchWrite::Account(account(1, 1, 0, 1)));
     assert_eq!(apply(&counted, &complete), None);
     let done = must(&leased, &complete);
     assert_eq!((done.status, done.completed_at), (None, Some(at(40))));
-    assert_eq!(
-        apply(&done, &BatchWrite::Witness([3].into_iter().collect())),
-        None
-    );
+    assert_eq!(apply(&done, &witness(&[3], 0)), None);
     assert_eq!(
         apply(&done, &BatchWrite::Account(account(1, 1, 0, 1))),
         None
@@ -345,11 +350,7 @@ fn repro_a_late_lease_and_a_late_completion_ended_a_batch_with_a_frozen_part() {
         &BatchWrite::Freeze {
             owner: owner("q"),
             index: 0,
-            part: PartRecord {
-                members: [3].into_iter().collect(),
-                hash: [7; 32],
-                state: PartState::Frozen,
-            },
+            part: PartRecord::frozen([3].into_iter().collect(), [7; 32], None),
         },
     );
     let given_up = must(

@@ -17,8 +17,7 @@ use std::time::Duration;
 use crate::compression::compress;
 use crate::ids::{BodyHash, EventId, Seat, Seq, SourceArn, SqsMessageId};
 use crate::limits::{
-    CLAIM_OVERHEAD_BYTES, DYNAMODB_ITEM_BYTES_MAX, OVERFLOW_BYTES, PAST_DELIVERIES_MAX,
-    WRITE_UNIT_BYTES,
+    CLAIM_OVERHEAD_BYTES, DYNAMODB_ITEM_BYTES_MAX, OVERFLOW_BYTES, WRITE_UNIT_BYTES,
 };
 use crate::planted::{Bug, planted};
 use crate::protocol::batch::BatchRecord;
@@ -32,6 +31,17 @@ pub enum DuplicateRule {
     Drop,
     /// It waits in the queue and is processed after the first.
     Requeue,
+}
+
+/// How what a claim meets is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimRules {
+    /// What happens to a duplicate.
+    pub on_duplicate: DuplicateRule,
+    /// How long a delivered event is remembered.
+    pub dedup_window: Duration,
+    /// Past deliveries that one lock item remembers.
+    pub past_deliveries_max: usize,
 }
 
 /// An event that wants to be claimed.
@@ -207,6 +217,8 @@ pub enum BatchFate {
     Ended {
         /// The seats it delivered.
         delivered: SeqSet,
+        /// The seats whose events an operator sent to the quarantine.
+        set_aside: SeqSet,
         /// When it completed.
         completed_at: Timestamp,
     },
@@ -222,6 +234,7 @@ impl From<Option<&BatchRecord>> for BatchFate {
             Some(_) if planted(Bug::OrphanTakenForAlive) => BatchFate::Alive,
             Some(record) => BatchFate::Ended {
                 delivered: record.members(),
+                set_aside: record.set_aside.clone(),
                 completed_at: record.completed_at.unwrap_or(record.created_at),
             },
         }
@@ -296,11 +309,12 @@ pub fn classify(
     candidate: &Candidate,
     own: Option<Seat>,
     item: &LockItem,
-    rule: DuplicateRule,
+    rules: &ClaimRules,
     now: Timestamp,
 ) -> Verdict {
     let same_message = item.sqs_message_id == candidate.sqs_message_id
-        && !(planted(Bug::RedeliveryTakenForDuplicate) && rule == DuplicateRule::Requeue);
+        && !(planted(Bug::RedeliveryTakenForDuplicate)
+            && rules.on_duplicate == DuplicateRule::Requeue);
     match item.state {
         LockState::Live { shard, seq } => {
             let here = |seat: Seat| seat.shard() == shard && seat.seq == seq;
@@ -319,7 +333,7 @@ pub fn classify(
             if same_message {
                 return Verdict::Done(redelivered(expires_at, now));
             }
-            against_tombstone(candidate, item, expires_at, rule, now)
+            against_tombstone(candidate, item, expires_at, rules, now)
         }
     }
 }
@@ -330,27 +344,42 @@ pub fn settle_live(
     item: &LockItem,
     meeting: Meeting,
     fate: &BatchFate,
-    rule: DuplicateRule,
-    dedup_window: Duration,
+    rules: &ClaimRules,
     now: Timestamp,
 ) -> Verdict {
     let LockState::Live { seq, .. } = item.state else {
-        return classify(candidate, None, item, rule, now);
+        return classify(candidate, None, item, rules, now);
     };
     match fate {
         BatchFate::Alive => Verdict::Done(meeting.outcome()),
+        // Its event is in the quarantine, which ends the message; another message may claim the event.
+        BatchFate::Ended { set_aside, .. } if set_aside.contains(seq) => match meeting {
+            Meeting::Redelivered => Verdict::Done(Outcome::RedeliveredLate),
+            Meeting::Duplicate | Meeting::Conflict => Verdict::Replace {
+                past: still_remembered(&item.past, now),
+            },
+        },
         BatchFate::Ended {
             delivered,
             completed_at,
+            ..
         } if delivered.contains(seq) => {
             // Its release never reached the table: it counts as the tombstone it should have become.
-            let expires_at = *completed_at + dedup_window;
+            let expires_at = *completed_at + rules.dedup_window;
             if meeting == Meeting::Redelivered {
                 return Verdict::Done(redelivered(expires_at, now));
             }
-            against_tombstone(candidate, item, expires_at, rule, now)
+            against_tombstone(candidate, item, expires_at, rules, now)
         }
         // Never delivered, and nobody is going to: the claim is free for whoever comes.
+        BatchFate::Unknown if planted(Bug::UnknownFateTakenForAlive) => {
+            Verdict::Done(meeting.outcome())
+        }
+        BatchFate::Ended { .. } | BatchFate::Unknown if planted(Bug::OrphansPastDropped) => {
+            Verdict::Replace {
+                past: PastDeliveries::new(),
+            }
+        }
         BatchFate::Ended { .. } | BatchFate::Unknown => Verdict::Replace {
             past: still_remembered(&item.past, now),
         },
@@ -379,7 +408,7 @@ fn against_tombstone(
     candidate: &Candidate,
     item: &LockItem,
     expires_at: Timestamp,
-    rule: DuplicateRule,
+    rules: &ClaimRules,
     now: Timestamp,
 ) -> Verdict {
     let mut past = still_remembered(&item.past, now);
@@ -389,13 +418,20 @@ fn against_tombstone(
     if expires_at <= now && !planted(Bug::ExpiredTombstoneBelieved) {
         return Verdict::Replace { past };
     }
-    match rule {
+    match rules.on_duplicate {
         DuplicateRule::Drop if item.body_hash == candidate.body_hash => {
             Verdict::Done(Outcome::Duplicate)
         }
         DuplicateRule::Drop => Verdict::Done(Outcome::Conflict),
         // It waits until an older delivery is forgotten: the memory of the others must not be cut short for it.
-        DuplicateRule::Requeue if past.len() >= PAST_DELIVERIES_MAX => {
+        DuplicateRule::Requeue if past.len() >= rules.past_deliveries_max => {
+            if planted(Bug::OldestPastDropped) {
+                let oldest = past.iter().min_by_key(|(_, until)| **until);
+                let oldest = oldest.map(|(id, _)| id.clone());
+                past.retain(|id, _| Some(id) != oldest.as_ref());
+                past.insert(item.sqs_message_id.clone(), expires_at);
+                return Verdict::Replace { past };
+            }
             Verdict::Done(Outcome::Duplicate)
         }
         DuplicateRule::Requeue => {

@@ -4,9 +4,41 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ids::{BatchId, BatchShard};
+use crate::limits::PAST_DELIVERIES_MAX;
 
 const NOW: u64 = 1_000_000;
 const WINDOW: Duration = Duration::from_millis(100);
+
+/// As [`super::classify`], with the rules of this file.
+fn classify(
+    candidate: &Candidate,
+    own: Option<Seat>,
+    item: &LockItem,
+    rule: DuplicateRule,
+    now: Timestamp,
+) -> Verdict {
+    super::classify(candidate, own, item, &rules_of(rule), now)
+}
+
+/// As [`super::settle_live`], with the rules of this file.
+fn settle_live(
+    candidate: &Candidate,
+    item: &LockItem,
+    meeting: Meeting,
+    fate: &BatchFate,
+    rule: DuplicateRule,
+    now: Timestamp,
+) -> Verdict {
+    super::settle_live(candidate, item, meeting, fate, &rules_of(rule), now)
+}
+
+fn rules_of(on_duplicate: DuplicateRule) -> ClaimRules {
+    ClaimRules {
+        on_duplicate,
+        dedup_window: WINDOW,
+        past_deliveries_max: PAST_DELIVERIES_MAX,
+    }
+}
 
 /// Times around now, so that what ends now is often among them.
 fn time() -> impl Strategy<Value = Timestamp> {
@@ -81,13 +113,17 @@ fn items() -> impl Strategy<Value = LockItem> {
 
 fn fates() -> impl Strategy<Value = BatchFate> {
     let delivered = prop::collection::vec(0..3_u32, 0..3);
+    let set_aside = prop::collection::vec(0..3_u32, 0..2);
     let completed_at = (NOW - 110..NOW - 90).prop_map(Timestamp::from_ms);
     prop_oneof![
         Just(BatchFate::Alive),
         Just(BatchFate::Unknown),
-        (delivered, completed_at).prop_map(|(delivered, completed_at)| BatchFate::Ended {
-            delivered: delivered.into_iter().collect(),
-            completed_at,
+        (delivered, set_aside, completed_at).prop_map(|(delivered, set_aside, completed_at)| {
+            BatchFate::Ended {
+                delivered: delivered.into_iter().chain(set_aside.clone()).collect(),
+                set_aside: set_aside.into_iter().collect(),
+                completed_at,
+            }
         }),
     ]
 }
@@ -131,7 +167,7 @@ impl Case {
         } = self;
         match classify(candidate, self.own, item, *rule, self.now()) {
             Verdict::Live(meeting) => {
-                settle_live(candidate, item, meeting, fate, *rule, WINDOW, self.now())
+                settle_live(candidate, item, meeting, fate, *rule, self.now())
             }
             verdict @ (Verdict::Done(_) | Verdict::Replace { .. }) => verdict,
         }
@@ -154,9 +190,11 @@ impl Case {
                 LockState::Live { seq, .. },
                 BatchFate::Ended {
                     delivered,
+                    set_aside,
                     completed_at,
                 },
-            ) => delivered.contains(*seq).then_some(*completed_at + WINDOW),
+            ) => (delivered.contains(*seq) && !set_aside.contains(*seq))
+                .then_some(*completed_at + WINDOW),
             (LockState::Live { .. }, BatchFate::Alive | BatchFate::Unknown) => None,
         }
     }
@@ -166,6 +204,17 @@ impl Case {
         let past = self.item.past.get(&self.candidate.sqs_message_id);
         past.is_some_and(|until| *until > self.now())
             || (self.same_message() && self.delivered_until().is_some())
+    }
+
+    /// Whether the candidate is the message whose event an operator sent to the quarantine.
+    fn is_set_aside(&self) -> bool {
+        let seq = match self.item.state {
+            LockState::Live { seq, .. } => seq,
+            LockState::Tombstone { .. } => return false,
+        };
+        let set_aside =
+            matches!(&self.fate, BatchFate::Ended { set_aside, .. } if set_aside.contains(seq));
+        set_aside && self.same_message()
     }
 
     /// Whether the item is what the candidate itself just wrote.
@@ -200,7 +249,16 @@ proptest! {
         let duplicate = case.rule == DuplicateRule::Drop
             && case.candidate.body_hash == case.item.body_hash
             && (case.held() || in_window);
-        prop_assert!(redelivered || duplicate, "{outcome:?}");
+        prop_assert!(redelivered || duplicate || case.is_set_aside(), "{outcome:?}");
+    }
+
+    #[test]
+    fn a_message_in_the_quarantine_is_not_claimed_again_and_others_may_claim_its_event(case in cases()) {
+        let past = case.item.past.get(&case.candidate.sqs_message_id);
+        let known = past.is_some_and(|until| *until > case.now()) || case.own_claim();
+        if case.is_set_aside() && !known {
+            prop_assert_eq!(case.verdict(), Verdict::Done(Outcome::RedeliveredLate));
+        }
     }
 
     #[test]
@@ -227,7 +285,8 @@ proptest! {
     #[test]
     fn what_is_free_is_claimed_by_whoever_comes(case in cases()) {
         let over = case.delivered_until().is_none_or(|until| until <= case.now());
-        if over && !case.held() && !case.own_delivery_is_known() && !case.own_claim() {
+        let known = case.own_delivery_is_known() || case.is_set_aside();
+        if over && !case.held() && !known && !case.own_claim() {
             let replaced = matches!(case.verdict(), Verdict::Replace { .. });
             prop_assert!(replaced, "{:?}", case.verdict());
         }
@@ -352,7 +411,7 @@ impl Life {
         let verdict = match classify(candidate, None, &item, self.rule, self.now) {
             Verdict::Live(meeting) => {
                 let (fate, rule) = (&self.fate, self.rule);
-                settle_live(candidate, &item, meeting, fate, rule, WINDOW, self.now)
+                settle_live(candidate, &item, meeting, fate, rule, self.now)
             }
             verdict @ (Verdict::Done(_) | Verdict::Replace { .. }) => verdict,
         };
@@ -433,6 +492,7 @@ impl Life {
         }
         self.fate = BatchFate::Ended {
             delivered: with_it.then_some(seq).into_iter().collect(),
+            set_aside: SeqSet::new(),
             completed_at: self.now,
         };
     }

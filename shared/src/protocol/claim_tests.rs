@@ -1,9 +1,41 @@
 use super::*;
 use crate::ids::BatchId;
+use crate::limits::PAST_DELIVERIES_MAX;
 use crate::memory::noise;
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 const WINDOW: Duration = Duration::from_secs(3_600);
+
+/// As [`super::classify`], with the rules of this file.
+fn classify(
+    candidate: &Candidate,
+    own: Option<Seat>,
+    item: &LockItem,
+    rule: DuplicateRule,
+    now: Timestamp,
+) -> Verdict {
+    super::classify(candidate, own, item, &rules_of(rule), now)
+}
+
+/// As [`super::settle_live`], with the rules of this file.
+fn settle_live(
+    candidate: &Candidate,
+    item: &LockItem,
+    meeting: Meeting,
+    fate: &BatchFate,
+    rule: DuplicateRule,
+    now: Timestamp,
+) -> Verdict {
+    super::settle_live(candidate, item, meeting, fate, &rules_of(rule), now)
+}
+
+fn rules_of(on_duplicate: DuplicateRule) -> ClaimRules {
+    ClaimRules {
+        on_duplicate,
+        dedup_window: WINDOW,
+        past_deliveries_max: PAST_DELIVERIES_MAX,
+    }
+}
 
 fn batch(n: u128) -> BatchId {
     BatchId::new(uuid::Uuid::from_u128(n))
@@ -85,10 +117,11 @@ fn what_a_live_claim_means_depends_on_the_fate_of_its_batch() {
     let item = live(&m1, seat(1, 3));
     let ended = |seqs: &[Seq]| BatchFate::Ended {
         delivered: seqs.iter().copied().collect(),
+        set_aside: SeqSet::new(),
         completed_at: Timestamp::from_ms(900_000),
     };
     let settle = |candidate: &Candidate, meeting, fate: &BatchFate, rule| {
-        settle_live(candidate, &item, meeting, fate, rule, WINDOW, NOW)
+        settle_live(candidate, &item, meeting, fate, rule, NOW)
     };
     for rule in [DuplicateRule::Drop, DuplicateRule::Requeue] {
         let alive = |candidate, meeting| settle(candidate, meeting, &BatchFate::Alive, rule);

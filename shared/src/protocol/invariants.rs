@@ -2,6 +2,7 @@
 //!
 //! Each answers `Ok(())` or a sentence that says what is broken.
 
+use crate::limits::RECORD_BYTES_MAX;
 use crate::protocol::allocator::OpenBatch;
 use crate::protocol::batch::{BatchRecord, BatchWrite, PartState, Status, lag};
 use crate::seqs::SeqSet;
@@ -18,7 +19,7 @@ pub struct Broken {
 }
 
 /// The invariants that production asserts in builds with debug assertions.
-pub const ASSERTED: [&str; 7] = [
+pub const ASSERTED: [&str; 8] = [
     "INV-1 parts_are_disjoint",
     "INV-2 earlier_parts_are_delivered",
     "INV-3 complete_means_whole",
@@ -26,6 +27,7 @@ pub const ASSERTED: [&str; 7] = [
     "INV-5 complete_means_no_status",
     "INV-6 batch_is_within_its_limits",
     "INV-7 every_seat_is_accounted_for",
+    "INV-19 a_record_fits_its_item",
 ];
 
 /// What a check answers.
@@ -48,7 +50,13 @@ pub fn hold(name: &'static str, holds: bool, found: impl FnOnce() -> String) -> 
 
 /// INV-1: no seq is in two parts of a batch.
 pub fn parts_are_disjoint(record: &BatchRecord) -> Check {
-    let mut seen = SeqSet::new();
+    let mut seen = record.delivered.clone();
+    hold(
+        "INV-1 parts_are_disjoint",
+        record.set_aside.is_disjoint(&seen),
+        || format!("batch {} set aside what it had delivered", record.batch_id),
+    )?;
+    seen.extend_from(&record.set_aside);
     for (index, part) in record.parts.iter().enumerate() {
         hold(
             "INV-1 parts_are_disjoint",
@@ -125,8 +133,19 @@ pub fn complete_means_no_status(record: &BatchRecord) -> Check {
     )
 }
 
-/// INV-1 to INV-5 of one record.
+/// INV-19: a record fits its item, whatever else is written to it.
+pub fn a_record_fits_its_item(record: &BatchRecord) -> Check {
+    let bytes = record.bytes();
+    hold(
+        "INV-19 a_record_fits_its_item",
+        bytes <= RECORD_BYTES_MAX,
+        || format!("batch {} comes to {bytes} bytes", record.batch_id),
+    )
+}
+
+/// INV-1 to INV-5 and INV-19 of one record.
 pub fn record_is_sound(record: &BatchRecord) -> Check {
+    a_record_fits_its_item(record)?;
     parts_are_disjoint(record)?;
     earlier_parts_are_delivered(record)?;
     complete_means_whole(record)?;
@@ -134,13 +153,19 @@ pub fn record_is_sound(record: &BatchRecord) -> Check {
     complete_means_no_status(record)
 }
 
-/// INV-8: once frozen, a part's members and hash never change, and once delivered it stays delivered.
+/// INV-8: once frozen, a part's members, count and hash never change, and once it has ended it stays as it ended.
 pub fn parts_never_change(before: &BatchRecord, after: &BatchRecord) -> Check {
+    let members = after.members();
     let changed = before.parts.iter().enumerate().find(|(index, was)| {
         after.parts.get(*index).is_none_or(|is| {
-            is.members != was.members
+            // The set of a part that ends may go into one that parts share.
+            let moved = is.members.is_empty()
+                && is.state != PartState::Frozen
+                && was.members.is_subset(&members);
+            (is.members != was.members && !moved)
+                || is.count != was.count
                 || is.hash != was.hash
-                || (is.state == PartState::Frozen && was.state != PartState::Frozen)
+                || (was.state != PartState::Frozen && is.state != was.state)
         })
     });
     hold("INV-8 parts_never_change", changed.is_none(), || {
@@ -180,7 +205,9 @@ pub fn a_lease_is_taken_only_when_free(
 /// INV-10: parts, failure and completion are written only by whoever holds the lease.
 pub fn only_the_holder_writes(before: &BatchRecord, write: &BatchWrite) -> Check {
     let (BatchWrite::Freeze { owner, .. }
+    | BatchWrite::AcceptSink { owner, .. }
     | BatchWrite::Delivered { owner, .. }
+    | BatchWrite::SetAside { owner, .. }
     | BatchWrite::GiveUp { owner, .. }
     | BatchWrite::Fail { owner, .. }
     | BatchWrite::Complete { owner, .. }) = write
@@ -226,13 +253,15 @@ pub fn completion_is_proven_or_verified(
     )
 }
 
-/// INV-12: what is counted and witnessed only grows.
+/// INV-12: what is counted, witnessed, in a part or set aside only grows.
 pub fn counts_never_go_back(before: &BatchRecord, after: &BatchRecord) -> Check {
     let grows = before.accounts <= after.accounts
         && before.witnesses <= after.witnesses
         && before.confirmed <= after.confirmed
         && before.settled.is_subset(&after.settled)
-        && before.witnessed.is_subset(&after.witnessed);
+        && before.witnessed.is_subset(&after.witnessed)
+        && before.set_asides <= after.set_asides
+        && before.members().is_subset(&after.members());
     hold("INV-12 counts_never_go_back", grows, || {
         format!("batch {}: {before:?} became {after:?}", before.batch_id)
     })

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use crate::limits::TICKET_BACKOFF_MAX;
+
 /// How one kind of call is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
@@ -30,6 +32,18 @@ impl RetryPolicy {
     pub const INDEX: RetryPolicy = RetryPolicy {
         base: Duration::from_millis(200),
         cap: Duration::from_millis(5_000),
+    };
+
+    /// A sink, within one invocation: it may be somebody's only server, and is back within seconds or after an hour.
+    pub const SINK: RetryPolicy = RetryPolicy {
+        base: Duration::from_millis(500),
+        cap: Duration::from_secs(15),
+    };
+    /// A ticket that is given back, by how often it was received: whatever stands in its way was there for a whole
+    /// invocation.
+    pub const TICKET: RetryPolicy = RetryPolicy {
+        base: Duration::from_secs(5),
+        cap: TICKET_BACKOFF_MAX,
     };
 
     /// The pause before attempt `attempt` (1 is the first repetition); `jitter` is uniform in `0.0..1.0`.

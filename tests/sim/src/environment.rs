@@ -12,8 +12,8 @@ use shared::ids::{BatchId, BatchShard, EventId, Place, SourceArn};
 use shared::memory::SeededEntropy;
 use shared::ports::{
     BatchQueue, BatchReply, BatchStore, ClaimReply, Clock, Entropy, IndexEntry, IndexPage,
-    LockStore, OverflowStore, PortError, Quarantine, Quarantined, QueueDepth, ReleaseReply,
-    SourceQueues, StoredEvent,
+    LockStore, Overdue, OverflowStore, PortError, Quarantine, Quarantined, QueueDepth,
+    ReleaseReply, SourceQueues, StoredEvent,
 };
 use shared::protocol::batch::{BatchRecord, BatchWrite, Status};
 use shared::protocol::claim::{Claim, LockItem, Overflow};
@@ -230,7 +230,7 @@ impl BatchStore for Environment {
         status: Status,
         now: Timestamp,
         max: usize,
-    ) -> Result<Vec<BatchRecord>, PortError> {
+    ) -> Result<Vec<Overdue>, PortError> {
         self.request(move |world| world.overdue(status, now, max))
             .await
     }
@@ -240,6 +240,12 @@ impl BatchQueue for Environment {
     async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError> {
         let ticket = ticket.clone();
         self.request(move |world| world.ticket(&ticket, delay))
+            .await
+    }
+
+    async fn retry_after(&self, receipt: &str, delay: Duration) -> Result<(), PortError> {
+        let receipt = receipt.parse().expect("the receipt of a simulated ticket");
+        self.request(move |world| world.retry_ticket(receipt, delay))
             .await
     }
 }
@@ -404,6 +410,7 @@ impl processor_handler::Ports for Environment {
     type Locks = Environment;
     type Batches = Environment;
     type Tickets = Environment;
+    type Quarantine = Environment;
     type Overflow = Environment;
     type Sink = Environment;
     type Clock = Environment;
@@ -417,6 +424,9 @@ impl processor_handler::Ports for Environment {
     }
     fn tickets(&self) -> &Environment {
         self
+    }
+    fn quarantine(&self) -> Option<&Environment> {
+        self.quarantine.then_some(self)
     }
     fn overflow(&self) -> &Environment {
         self

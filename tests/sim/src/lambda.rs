@@ -145,12 +145,10 @@ impl Run {
         world.at(plan.sweep_every_ms, Happening::Act(Act::Sweep));
         world.at(EXPIRE_EVERY_MS, Happening::Act(Act::Expire));
         world.at(plan.calm_at_ms, Happening::Act(Act::Calm));
-        let lookup = |name: &str| plan.variable(name);
+        let (aggregator_config, processor_config) = plan.configs();
         Run {
-            aggregator_config: aggregator::Config::read(&lookup)
-                .expect("the plan's variables are allowed"),
-            processor_config: batch_processor::Config::read(&lookup)
-                .expect("the plan's variables are allowed"),
+            aggregator_config,
+            processor_config,
             world: Arc::new(Mutex::new(world)),
             plan,
             environments: BTreeMap::new(),
@@ -466,6 +464,10 @@ impl Run {
             Work::Ticket(ticket) => {
                 let mut message = SqsMessage::default();
                 message.message_id = Some(format!("t{}", ticket.receipt));
+                message.receipt_handle = Some(ticket.receipt.to_string());
+                let receives = ticket.receives.to_string();
+                let count = "ApproximateReceiveCount".to_owned();
+                message.attributes.insert(count, receives);
                 message.body = Some(ticket.body.clone());
                 let mut event = SqsEvent::default();
                 event.records.push(message);

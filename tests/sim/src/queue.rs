@@ -10,6 +10,8 @@ pub struct Received<T> {
     pub receipt: u64,
     /// The message.
     pub body: T,
+    /// How often it was received, this time included.
+    pub receives: u32,
 }
 
 #[derive(Debug)]
@@ -84,6 +86,7 @@ impl<T: Clone> Queue<T> {
                 Received {
                     receipt: message.number,
                     body: message.body.clone(),
+                    receives: message.receives,
                 }
             })
             .collect()

@@ -254,6 +254,18 @@ impl Plan {
         2 * self.processor_timeout_ms
     }
 
+    /// The configurations of both functions, with caps that a history reaches.
+    pub fn configs(&self) -> (aggregator::Config, batch_processor::Config) {
+        let lookup = |name: &str| self.variable(name);
+        let aggregator =
+            aggregator::Config::read(&lookup).expect("the plan's variables are allowed");
+        let processor = batch_processor::Config {
+            part_bytes_max: self.part_bytes,
+            ..batch_processor::Config::read(&lookup).expect("the plan's variables are allowed")
+        };
+        (aggregator, processor)
+    }
+
     /// The value of one of the functions' variables.
     pub fn variable(&self, name: &str) -> Option<String> {
         Some(match name {
@@ -282,7 +294,6 @@ impl Plan {
             "DEDUP_WINDOW" => self.dedup_window_secs.to_string(),
             "WRITE_CONCURRENCY" => self.write_concurrency.to_string(),
             "OVERFLOW_BUCKET" if self.large > 0 => "overflow".to_owned(),
-            "MAX_PART_BYTES" => self.part_bytes.to_string(),
             "VERIFY_DELAY" => self.verify_delay_secs.to_string(),
             _ => return None,
         })

@@ -13,7 +13,7 @@ use shared::ids::{BatchId, EventId, Place, SourceArn};
 use shared::limits::CLOCK_SKEW_MAX;
 use shared::memory::{MemoryBatchStore, MemoryLockStore};
 use shared::ports::{
-    BatchReply, BatchStore, ClaimReply, LockStore, PortError, Quarantined, QueueDepth,
+    BatchReply, BatchStore, ClaimReply, LockStore, Overdue, PortError, Quarantined, QueueDepth,
     ReleaseReply, StoredEvent,
 };
 use shared::protocol::batch::{BatchRecord, BatchWrite, PartState, Status};
@@ -527,12 +527,7 @@ impl World {
     }
 
     /// Overdue records, as an index that lags may show them.
-    pub fn overdue(
-        &mut self,
-        status: Status,
-        now_there: Timestamp,
-        max: usize,
-    ) -> Vec<BatchRecord> {
+    pub fn overdue(&mut self, status: Status, now_there: Timestamp, max: usize) -> Vec<Overdue> {
         let mut records =
             now(self.batches.overdue(status, now_there, max)).expect("the fake never fails");
         if self.faulty {
@@ -584,6 +579,13 @@ impl World {
             self.tickets.send(ticket.to_body(), visible_at_ms);
             self.poll_by(self.plan.sources, visible_at_ms);
         }
+    }
+
+    /// A ticket shall come again after a while, if it is still there.
+    pub fn retry_ticket(&mut self, receipt: u64, delay: Duration) {
+        let visible_at_ms = self.now_ms + delay.as_millis() as u64;
+        self.tickets.set_visible(receipt, visible_at_ms);
+        self.poll_by(self.plan.sources, visible_at_ms);
     }
 
     /// What an input queue says about its depth: what it holds, or anything at all.

@@ -1,0 +1,108 @@
+//! Setting a batch aside: an operator has decided that what is undelivered of it goes to the quarantine.
+//!
+//! The decision is in the batch record from the lease on, so whoever comes after a crash goes on with it. What was sent and
+//! not yet noted is sent again: in the quarantine it is better twice than not at all. From the note on, a further message
+//! with the same event may claim it anew; the same message may not.
+
+use shared::ports::{Quarantined, StoredEvent};
+use shared::protocol::batch::{BatchWrite, NO_ERROR};
+use shared::quarantine::send_to_quarantine;
+use tracing::warn;
+
+use crate::collect::{BodyProblem, Entries, missing, seqs};
+use crate::give_back::GiveBack;
+use crate::handler::Ports;
+use crate::process::{Run, Step};
+
+impl<P: Ports> Run<'_, P> {
+    /// Sends what is frozen, and all that is in no part yet, to the quarantine.
+    pub(crate) async fn set_aside(
+        &mut self,
+        mut frozen: Entries,
+        mut new: Entries,
+    ) -> Result<Step, GiveBack> {
+        let bytes_max = self.handler.config().part_bytes_max;
+        if let Some((index, _)) = self.record.frozen_part() {
+            let events = self.read(&mut frozen, u64::MAX, 1).await?;
+            if let Some(missing) = missing(&self.record, &seqs(&events)) {
+                return Ok(Step::Short(missing));
+            }
+            self.quarantine(events, Some(index)).await?;
+            return Ok(Step::LookAgain);
+        }
+        let mut step = Step::NothingNew;
+        loop {
+            let events = self.read(&mut new, bytes_max, 1).await?;
+            if new.is_empty()
+                && let Some(missing) = missing(&self.record, &seqs(&events))
+            {
+                return Ok(Step::Short(missing));
+            }
+            if !events.is_empty() {
+                self.quarantine(events, None).await?;
+                step = Step::LookAgain;
+            }
+            if new.is_empty() {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// Sends events to the quarantine, says so in the record, and releases their claims.
+    async fn quarantine(
+        &mut self,
+        mut events: Vec<StoredEvent>,
+        part: Option<usize>,
+    ) -> Result<(), GiveBack> {
+        let batch = self.batch();
+        let Some(quarantine) = self.handler.ports().quarantine() else {
+            let count = events.len();
+            return Err(GiveBack::NotQuarantined { batch, count });
+        };
+        let reason = self.record.quarantine.as_deref().unwrap_or(NO_ERROR);
+        let mut messages = Vec::with_capacity(events.len());
+        for event in &mut events {
+            messages.push(self.message(event, reason).await?);
+        }
+        let concurrency = self.handler.config().common.write_concurrency;
+        let work = &self.budgets.work;
+        let sent = send_to_quarantine(quarantine, &messages, concurrency, work).await;
+        let count = sent.iter().filter(|sent| !**sent).count();
+        if count > 0 {
+            return Err(GiveBack::NotQuarantined { batch, count });
+        }
+        warn!(batch_id = %batch, items_count = events.len(), "events set aside");
+        self.metrics.count("Quarantined", events.len() as u64);
+        let mut set_aside = self.record.set_aside.clone();
+        set_aside.extend_from(&seqs(&events));
+        let write = BatchWrite::SetAside {
+            owner: self.owner.clone(),
+            part,
+            set_aside,
+            set_asides: self.record.set_asides,
+        };
+        self.write(&write, self.budgets.wrap_up).await?;
+        self.release(&events).await
+    }
+
+    /// What the quarantine gets of an event. Where its body is elsewhere and not to be had, which may be why the batch is in
+    /// error, it gets the words that say so.
+    async fn message(
+        &self,
+        event: &mut StoredEvent,
+        reason: &str,
+    ) -> Result<Quarantined, GiveBack> {
+        let body = match self.handler.fetch_body(event, &self.budgets.work).await {
+            Ok(()) => event.body.clone(),
+            Err(BodyProblem::Unread(source)) => return Err(self.service(source)),
+            Err(problem) => problem.to_string().into(),
+        };
+        Ok(Quarantined {
+            sqs_message_id: event.sqs_message_id.clone(),
+            event_id: Some(event.event_id.clone()),
+            source: event.source.clone(),
+            reason: reason.to_owned(),
+            body,
+        })
+    }
+}
