@@ -113,6 +113,10 @@ FAULTS = [
     # Parts of a batch.
     ("parts too small for a batch", [("    Default: 67108864\n", "    Default: 1048576\n")]),
     ("a function that cannot check its parts", [("          MAX_PART_BYTES: !Ref MaxPartBytes\n          INDEX_SHARDS", "          INDEX_SHARDS")]),
+    # Tickets that are given back, and batches that are set aside.
+    ("tickets that sleep a whole visibility timeout", [("                  - sqs:ChangeMessageVisibility\n", "")]),
+    ("batches that cannot be set aside", [("              - Sid: Quarantine\n                Effect: Allow\n                Action: sqs:SendMessage\n                Resource: !GetAtt QuarantineQueue.Arn\n              # Lambda does", "              # Lambda does")]),
+    ("a batch processor that knows no quarantine", [("          QUARANTINE_SQS_URL: !Ref QuarantineQueue\n          MAX_BATCH_SIZE: !Ref MaxBatchSize\n          MAX_BATCH_BYTES: !Ref MaxBatchBytes\n          DEDUP_WINDOW", "          MAX_BATCH_SIZE: !Ref MaxBatchSize\n          MAX_BATCH_BYTES: !Ref MaxBatchBytes\n          DEDUP_WINDOW")]),
     # Receives.
     ("half an hour of trouble", [("    Default: 50\n    MinValue: 5\n", "    Default: 5\n    MinValue: 5\n")]),
     ("receives that SQS does not count", [("    MinValue: 5\n    MaxValue: 1000\n", "    MinValue: 5\n    MaxValue: 10000\n")]),
