@@ -131,7 +131,7 @@ def bounds(parameters, source):
             yield f"{pascal(variable)}: default is {parameters.get(pascal(variable), {}).get('Default')}, the code's {default}"
     for variable, (path, pattern) in TEXTS.items():
         allowed = set(parameters.get(pascal(variable), {}).get("AllowedValues", []))
-        (body,) = (each.body for each in rust.functions(source, path) if each.name == "read")
+        (body,) = (each.body for each in rust.functions(source, path) if each.name == "read" and variable in each.body)
         here = body[body.index(variable) :]
         accepted = set(re.findall(pattern, here[: here.index("=> None")]))
         if allowed != accepted:
@@ -169,13 +169,13 @@ def used(template):
 
 def self_test(text):
     """A variable that the code gains or loses is noticed. Returns how many changes were tried."""
-    files = {path: (cfn.ROOT / path).read_text() for path in ("aggregator/src/config.rs", "batch-processor/src/config/sinks.rs", "batch-processor/src/sink/secret.rs")}
-    aggregator, sinks, secret = files
+    files = {path: (cfn.ROOT / path).read_text() for path in ("shared/src/config.rs", "aggregator/src/config.rs", "batch-processor/src/config/sinks.rs", "batch-processor/src/sink/secret.rs")}
+    shared, aggregator, sinks, secret = files
     changes = {
-        "renamed": (aggregator, '"MAX_BATCH_SIZE"', '"BATCH_SIZE_MAX"'),
+        "renamed": (shared, '"MAX_BATCH_SIZE"', '"BATCH_SIZE_MAX"'),
         "gained": (aggregator, "let batch_key = reader", 'let new = reader.optional(EVENT_ID_OLD, "x", x);\n let batch_key = reader'),
         "lost": (aggregator, "reader.optional(QUARANTINE_SQS_URL, QUEUE_URL, queue_url)", "None"),
-        "another default": (aggregator, "50_000", "40_000"),
+        "another default": (shared, "50_000", "40_000"),
         "another bound": (aggregator, "10, 1, 100", "10, 1, 50"),
         "another word": (aggregator, '"requeue" =>', '"wait" =>'),
         "lost by a function of its own": (sinks, "reader.optional_with(SINK_PAYLOADS,", "none(SINK_PAYLOADS,"),

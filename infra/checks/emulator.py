@@ -1,7 +1,7 @@
 """The stack, created on moto from the transformed template; its queues, tables and mappings read back.
 
-moto creates no alarms, takes every function for x86-64, and knows neither TTL nor point-in-time recovery nor scaling of what CloudFormation creates: those are for the rules. And an
-emulator that agrees is no proof about AWS.
+moto creates no alarms, queue policies or destinations, takes every function for x86-64, and knows neither TTL nor point-in-time
+recovery of what CloudFormation creates: those are for the rules. And an emulator that agrees is no proof about AWS.
 """
 
 import io
@@ -16,6 +16,7 @@ import cfn
 
 logging.getLogger("moto").setLevel(logging.ERROR)
 
+NOT_CREATED = ("AWS::CloudWatch::Alarm", "AWS::SQS::QueuePolicy", "AWS::Lambda::EventInvokeConfig")
 CHOSEN = {"AggregatorTimeout": "120", "InputBatchingWindow": "20", "OnDuplicate": "requeue"}
 
 
@@ -37,20 +38,37 @@ def looked_up(node, resolver):
     return node
 
 
+def creatable(text):
+    """The transformed template, without what moto does not create, and with what it cannot work out done for it."""
+    template = cfn.transform(text)
+    template["Resources"] = {name: each for name, each in template["Resources"].items() if each["Type"] not in NOT_CREATED}
+    template["Resources"] = looked_up(template["Resources"], cfn.Resolver(template, CHOSEN))
+    return template
+
+
+def deployed(deploy, template, chosen):
+    """Creates or updates the stack."""
+    deploy(
+        StackName="stack",
+        TemplateBody=json.dumps(template),
+        Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in chosen.items()],
+        Capabilities=["CAPABILITY_IAM"],
+    )
+
+
+def packaged():
+    s3 = boto3.client("s3", region_name="eu-west-1")
+    s3.create_bucket(Bucket="code", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    for function in ("aggregator", "batch-processor"):
+        s3.put_object(Bucket="code", Key=f"{function}.zip", Body=archive())
+
+
 def created(template, chosen):
     """Every physical resource, and what the services say about it."""
     with mock_aws():
-        s3 = boto3.client("s3", region_name="eu-west-1")
-        s3.create_bucket(Bucket="code", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-        for function in ("aggregator", "batch-processor"):
-            s3.put_object(Bucket="code", Key=f"{function}.zip", Body=archive())
+        packaged()
         stacks = boto3.client("cloudformation")
-        stacks.create_stack(
-            StackName="stack",
-            TemplateBody=json.dumps(template),
-            Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in chosen.items()],
-            Capabilities=["CAPABILITY_IAM"],
-        )
+        deployed(stacks.create_stack, template, chosen)
         status = stacks.describe_stacks(StackName="stack")["Stacks"][0]["StackStatus"]
         physical = {
             each["LogicalResourceId"]: each.get("PhysicalResourceId", "")
@@ -70,12 +88,7 @@ def created(template, chosen):
 
 def check_all(text, meant=None):
     """What the emulator made that is not what the template means, or another one does; and how much was read back."""
-    template = cfn.transform(text)
-    template["Resources"] = {
-        name: each for name, each in template["Resources"].items() if each["Type"] != "AWS::CloudWatch::Alarm"
-    }
-    template["Resources"] = looked_up(template["Resources"], cfn.Resolver(template, CHOSEN))
-    status, physical, queues, tables, functions, mappings = created(template, CHOSEN)
+    status, physical, queues, tables, functions, mappings = created(creatable(text), CHOSEN)
     wanted = cfn.resolve(meant or text, CHOSEN)
     found = []
     count = 0
@@ -87,8 +100,8 @@ def check_all(text, meant=None):
             found.append(f"{what}: {here}, wanted {there}")
 
     same("status", status, "CREATE_COMPLETE")
-    creatable = {name for name, each in wanted.items() if each["Type"] != "AWS::CloudWatch::Alarm"}
-    same("resources", sorted(name for name in physical if name), sorted(creatable))
+    kept = {name for name, each in wanted.items() if each["Type"] not in NOT_CREATED}
+    same("resources", sorted(name for name in physical if name), sorted(kept))
     arns = {attributes["QueueArn"]: name for name, attributes in queues.items()}
     for name, properties in cfn.by_type(wanted, "AWS::SQS::Queue").items():
         attributes = queues[name]
@@ -124,7 +137,44 @@ def check_all(text, meant=None):
         function = functions[properties["FunctionName"].strip("<>")]["FunctionArn"]
         same(f"{queue}: function", mapping.get("FunctionArn"), function)
         same(f"{queue}: answers", mapping.get("FunctionResponseTypes"), properties["FunctionResponseTypes"])
+        same(f"{queue}: scaling", scaling(mapping), scaling(properties))
     return found, count
+
+
+def scaling(mapping):
+    """How a mapping is scaled, with its numbers as texts."""
+    ways = {key: mapping[key] for key in ("ScalingConfig", "ProvisionedPollerConfig") if mapping.get(key)}
+    return {key: {name: str(value) for name, value in way.items()} for key, way in ways.items()}
+
+
+def scaled_back(text):
+    """README.md, from provisioned pollers back. What is wrong.
+
+    moto is no proof, but does what others met at AWS: an update that only leaves the pollers out leaves them on. The deployment
+    without the mapping removes it and replaces nothing. moto makes nothing again that it removed; of a new stack, `check_all`
+    reads the mapping that the last deployment makes.
+    """
+    without = cfn.parse(text)
+    del without["Resources"]["Aggregator"]["Properties"]["Events"]
+    way_back = {
+        "provisioned": (creatable(text), {"InputScaling": "provisioned"}),
+        "left out": (creatable(text), {"InputScaling": "maximum-concurrency"}),
+        "without the mapping": (creatable(json.dumps(without)), {"InputScaling": "maximum-concurrency"}),
+    }
+    seen, replaced = {}, set()
+    with mock_aws():
+        packaged()
+        stacks, lambdas = boto3.client("cloudformation"), boto3.client("lambda")
+        for step, (template, chosen) in way_back.items():
+            deployed(stacks.update_stack if seen else stacks.create_stack, template, CHOSEN | chosen)
+            mappings = lambdas.list_event_source_mappings()["EventSourceMappings"]
+            seen[step] = [scaling(each) for each in mappings if "InputQueue" in each["EventSourceArn"]]
+            resources = stacks.list_stack_resources(StackName="stack")["StackResourceSummaries"]
+            replaced.add(tuple(each.get("PhysicalResourceId") for each in resources if each["LogicalResourceId"] != "AggregatorInput"))
+    pollers = [{"ProvisionedPollerConfig": {"MinimumPollers": "2", "MaximumPollers": "200"}}]
+    wanted = {"provisioned": pollers, "left out": pollers, "without the mapping": []}
+    problems = [f"InputScaling, {step}: {seen[step]}, wanted {wanted[step]}" for step in wanted if seen[step] != wanted[step]]
+    return problems + (["InputScaling: more than the mapping is replaced"] if len(replaced) > 1 else [])
 
 
 def self_test(text):
@@ -132,7 +182,9 @@ def self_test(text):
     changes = (
         ("            BatchSize: 1\n", "            BatchSize: 2\n"),
         ('"20": 740', '"20": 741'),
-        ("requeue: { Input: 1000 }", "requeue: { Input: 999 }"),
+        ("!If [Requeues, 1000, !Ref MaxReceiveCount]", "!If [Requeues, 999, !Ref MaxReceiveCount]"),
+        ("        maxReceiveCount: !Ref MaxReceiveCount\n", "        maxReceiveCount: 5\n"),
+        ("{ AttributeName: statusShard, KeyType: HASH }", "{ AttributeName: dueAt, KeyType: HASH }"),
         ("{ ProjectionType: KEYS_ONLY }", "{ ProjectionType: ALL }"),
         ("          BATCH_QUEUE_URL: !Ref BatchQueue\n", "          BATCH_QUEUE_URL: !Ref InputQueue\n"),
     )

@@ -1,13 +1,18 @@
-"""Wrong templates, and who catches each. A change is text of the template and what takes its place."""
+"""Wrong templates, and who catches each. A change is text of the template, or of what CDK is built into, and what takes its place."""
 
 import functools
 import json
 import multiprocessing
+import pathlib
+import shutil
+import subprocess
+import tempfile
 
 import cfn
 import drift
 import iam
 import policy
+import same
 
 HEAD = "  InputQueue:\n    Type: AWS::SQS::Queue\n"
 
@@ -25,14 +30,14 @@ FAULTS = [
     ("visibility timeout below the rule", [('"1": 361', '"1": 60')]),
     ("visibility timeout left at its default", [("      VisibilityTimeout: !FindInMap [BatchVisibility, !Ref BatchProcessorTimeout, Seconds]\n", "")]),
     ("a timeout without its visibility", [("AllowedValues: [60, 120, 300, 600, 900]", "AllowedValues: [60, 120, 240, 300, 600, 900]")]),
-    ("a timeout over 900 s", [("AllowedValues: [60, 120, 300, 600, 900]", "AllowedValues: [60, 120, 300, 600, 960]"), ('"900": { Seconds: 5400 }', '"960": { Seconds: 5760 }')]),
+    ("a timeout over 900 s", [("AllowedValues: [60, 120, 300, 600, 900]", "AllowedValues: [60, 120, 300, 600, 960]"), ('"900": { Seconds: 5400, AlarmAge: 7200 }', '"960": { Seconds: 5760, AlarmAge: 7560 }')]),
     ("window and timeout over 900 s", [("    MaxValue: 700\n", "    MaxValue: 900\n")]),
     ("dedup window below the visibility timeout", [("    MinValue: 1440\n", "    MinValue: 60\n")]),
     ("deadline margin longer than a timeout", [("    MaxValue: 10000\n    Description: Milliseconds", "    MaxValue: 60000\n    Description: Milliseconds")]),
-    ("given up at the first receive", [("        maxReceiveCount: 5\n", "        maxReceiveCount: 1\n")]),
-    ("waiting duplicates are given up after 5", [("    requeue: { Input: 1000 }", "    requeue: { Input: 5 }")]),
-    ("more receives than SQS allows", [("    requeue: { Input: 1000 }", "    requeue: { Input: 5000 }")]),
-    ("no dead letters", [("      RedrivePolicy:\n        deadLetterTargetArn: !GetAtt BatchDeadLetterQueue.Arn\n        maxReceiveCount: 5\n", "")]),
+    ("given up at the first receive", [("        maxReceiveCount: !Ref MaxReceiveCount\n", "        maxReceiveCount: 1\n")]),
+    ("waiting duplicates are given up after 5", [("!If [Requeues, 1000,", "!If [Requeues, 5,")]),
+    ("more receives than SQS allows", [("!If [Requeues, 1000,", "!If [Requeues, 5000,")]),
+    ("no dead letters", [("      RedrivePolicy:\n        deadLetterTargetArn: !GetAtt BatchDeadLetterQueue.Arn\n        maxReceiveCount: !Ref MaxReceiveCount\n", "")]),
     ("dead letters into the queue itself", [("deadLetterTargetArn: !GetAtt InputDeadLetterQueue.Arn", "deadLetterTargetArn: !GetAtt InputQueue.Arn")]),
     ("dead letters are kept no longer than their source", [("      VisibilityTimeout: !FindInMap [InputVisibility, !Ref AggregatorTimeout, !Ref InputBatchingWindow]\n      MessageRetentionPeriod: 604800", "      VisibilityTimeout: !FindInMap [InputVisibility, !Ref AggregatorTimeout, !Ref InputBatchingWindow]\n      MessageRetentionPeriod: 1209600")]),
     ("retention over 14 days", [("  QuarantineQueue:\n    Type: AWS::SQS::Queue\n    DeletionPolicy: Retain\n    UpdateReplacePolicy: Retain\n    Properties:\n      MessageRetentionPeriod: 1209600", "  QuarantineQueue:\n    Type: AWS::SQS::Queue\n    DeletionPolicy: Retain\n    UpdateReplacePolicy: Retain\n    Properties:\n      MessageRetentionPeriod: 2000000")]),
@@ -57,7 +62,7 @@ FAULTS = [
     ("a variable set by another's parameter", [("          INDEX_SHARDS: !Ref IndexShards", "          INDEX_SHARDS: !Ref BatchKeysMax")]),
     ("a default that is not the code's", [("    Default: 50000\n", "    Default: 60000\n")]),
     ("a bound beyond the code's", [("    MaxValue: 900\n    Description: Requests in flight", "    MaxValue: 9000\n    Description: Requests in flight")]),
-    ("a sink with a wildcard", [("(/[A-Za-z0-9!_.=-]+)*", "(/[^/]+)*")]),
+    ("a sink with a wildcard", [("(/[A-Za-z0-9!_.=-]+){0,6}", "(/[^/]+){0,6}")]),
     ("a grant less", [("                  - dynamodb:BatchGetItem\n                  - dynamodb:PutItem\n", "                  - dynamodb:BatchGetItem\n")]),
     ("a grant more", [("Action: [dynamodb:GetItem, dynamodb:UpdateItem]", "Action: [dynamodb:GetItem, dynamodb:UpdateItem, dynamodb:DeleteItem]")]),
     ("a grant on every table", [("                Action: [dynamodb:GetItem, dynamodb:UpdateItem]\n                Resource: !GetAtt BatchTable.Arn", "                Action: [dynamodb:GetItem, dynamodb:UpdateItem]\n                Resource: \"*\"")]),
@@ -75,6 +80,65 @@ FAULTS = [
     ("a schedule of Scheduler", [("          Type: Schedule\n          Properties:\n            Schedule: !Sub rate(${SweepMinutes} minutes)\n            Enabled: true\n", "          Type: ScheduleV2\n          Properties:\n            ScheduleExpression: !Sub rate(${SweepMinutes} minutes)\n")]),
     ("an alarm less", [("  BatchesInError:\n    Type: AWS::CloudWatch::Alarm\n", "  BatchesInError:\n    Type: AWS::CloudWatch::Alarm\n    Condition: HasKey\n")]),
     ("an alarm on a metric nobody emits", [("      MetricName: BatchesOverdue", "      MetricName: OverdueBatches")]),
+    # The processor.
+    ("the default is a processor that nothing is built for", [("    Default: x86_64\n", "    Default: arm64\n")]),
+    ("one processor alone", [("AllowedValues: [x86_64, arm64]", "AllowedValues: [x86_64]")]),
+    # 4 KB of variables.
+    ("columns as long as a parameter can be", [("    MaxLength: 704\n", "    MaxLength: 4096\n")]),
+    ("columns of any length", [("    # Lambda takes 4 KB of variables, all of them together: a longer list stands in a file.\n    MaxLength: 704\n", "")]),
+    ("a key of any characters", [('    AllowedPattern: "^[ -~]*$"\n    MaxLength: 512\n', "    AllowedPattern: ^.*$\n    MaxLength: 512\n")]),
+    ("columns that nobody may read", [("              - !If\n                - ColumnsAreInS3\n", "              - !If\n                - RejectsAreInS3\n")]),
+    ("everything beside the columns may be read", [("                    - arn:${AWS::Partition}:s3:::${Place}\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${SinkColumns}://\"]]", "                    - arn:${AWS::Partition}:s3:::${Place}*\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${SinkColumns}://\"]]")]),
+    ("columns in S3 are refused", [("|s3://[a-z0-9.-]+(/[A-Za-z0-9!_.=-]+)+)?$", ")?$")]),
+    # What AWS refuses.
+    ("more pollers than CloudFormation takes", [("    MaxValue: 2000\n", "    MaxValue: 10000\n")]),
+    ("pollers from a concurrency of 2,000 on", [("    Default: 200\n    MinValue: 2\n", "    Default: 200\n    MinValue: 200\n")]),
+    ("a single poller", [("AllowedValues: [2, 5, 10, 20, 50, 100, 200]", "AllowedValues: [1, 2, 5, 10, 20, 50, 100, 200]")]),
+    ("more pollers at least than at most", [('Contains [["2", "5", "10", "20"], !Ref PollersMin]', 'Contains [["2", "5", "10", "20", "50"], !Ref PollersMin]')]),
+    ("pollers that fit are refused", [('Contains [["2", "5", "10", "20"], !Ref PollersMin]', 'Contains [["2", "5", "10"], !Ref PollersMin]')]),
+    ("a gap in what is refused", [('"38", "39", "40"', '"38", "40"')]),
+    ("warm writes that AWS refuses", [("    AllowedPattern: ^(0|[4-9][0-9]{3}|[1-9][0-9]{4,6})$", "    AllowedPattern: ^[0-9]+$")]),
+    ("warm writes of 10,000 and more are refused", [("    AllowedPattern: ^(0|[4-9][0-9]{3}|[1-9][0-9]{4,6})$", "    AllowedPattern: ^(0|[4-9][0-9]{3})$")]),
+    ("a deadline margin of nothing", [("    Default: 3000\n    MinValue: 2000\n", "    Default: 3000\n    MinValue: 100\n")]),
+    ("no version of a state machine", [("stateMachine:[A-Za-z0-9_-]+(:[A-Za-z0-9_.-]+)?|", "stateMachine:[A-Za-z0-9_-]+|")]),
+    ("any version of a state machine", [("stateMachine:[A-Za-z0-9_-]+(:[A-Za-z0-9_.-]+)?|", "stateMachine:[A-Za-z0-9_-]+(:.+)?|")]),
+    ("an alias granted as IAM does not see it", [("                      - !Select [6, !Split [\":\", !Ref Sink]]\n", "                      - !Select [6, !Split [\":\", !Ref Sink]]\n                      - !Select [7, !Split [\":\", !Sub \"${Sink}:\"]]\n")]),
+    ("every alias is granted", [("  SinkHasQualifier: !Not [!Equals [!Select [7,", "  SinkHasQualifier: !Not [!Equals [!Select [8,")]),
+    ("more can be listed than is read", [("                    - SinkHasPrefix\n", "                    - HasKey\n")]),
+    ("a missing object is forbidden", [("                    - Bucket: !Select [2, !Split [\"/\", !Sub \"${Sink}//\"]]", "                    - Bucket: !Select [2, !Split [\"/\", !Sub \"${SinkRejects}//\"]]")]),
+    # The index of batches.
+    ("an index by status alone", [("{ AttributeName: statusShard, AttributeType: S }", "{ AttributeName: status, AttributeType: S }"), ("{ AttributeName: statusShard, KeyType: HASH }", "{ AttributeName: status, KeyType: HASH }")]),
+    ("an index of whole records", [("{ ProjectionType: INCLUDE, NonKeyAttributes: [source] }", "{ ProjectionType: ALL }")]),
+    ("an index that every account writes", [("NonKeyAttributes: [source]", "NonKeyAttributes: [source, accounts]")]),
+    # Parts of a batch.
+    ("parts too small for a batch", [("    Default: 67108864\n", "    Default: 1048576\n")]),
+    ("a function that cannot check its parts", [("          MAX_PART_BYTES: !Ref MaxPartBytes\n          INDEX_SHARDS", "          INDEX_SHARDS")]),
+    # Tickets that are given back, and batches that are set aside.
+    ("tickets that sleep a whole visibility timeout", [("                  - sqs:ChangeMessageVisibility\n", "")]),
+    ("batches that cannot be set aside", [("              - Sid: Quarantine\n                Effect: Allow\n                Action: sqs:SendMessage\n                Resource: !GetAtt QuarantineQueue.Arn\n              # Lambda does", "              # Lambda does")]),
+    ("a batch processor that knows no quarantine", [("          QUARANTINE_SQS_URL: !Ref QuarantineQueue\n          MAX_BATCH_SIZE: !Ref MaxBatchSize\n          MAX_BATCH_BYTES: !Ref MaxBatchBytes\n          DEDUP_WINDOW", "          MAX_BATCH_SIZE: !Ref MaxBatchSize\n          MAX_BATCH_BYTES: !Ref MaxBatchBytes\n          DEDUP_WINDOW")]),
+    # Receives.
+    ("half an hour of trouble", [("    Default: 50\n    MinValue: 5\n", "    Default: 5\n    MinValue: 5\n")]),
+    ("receives that SQS does not count", [("    MinValue: 5\n    MaxValue: 1000\n", "    MinValue: 5\n    MaxValue: 10000\n")]),
+    ("a single receive may be chosen", [("    MinValue: 5\n    MaxValue: 1000\n", "    MinValue: 1\n    MaxValue: 1000\n")]),
+    ("tickets with a count of their own", [("        maxReceiveCount: !Ref MaxReceiveCount\n", "        maxReceiveCount: 50\n")]),
+    # Alarms, and what becomes of a sweep that failed.
+    ("tickets that are worked on are late", [("Threshold: !FindInMap [BatchVisibility, !Ref BatchProcessorTimeout, AlarmAge]", "Threshold: !Ref OldestMessageSeconds")]),
+    ("tickets that were delayed are late", [('"900": { Seconds: 5400, AlarmAge: 7200 }', '"900": { Seconds: 5400, AlarmAge: 5460 }')]),
+    ("an alarm rings at creation", [("      TreatMissingData: missing\n", "      TreatMissingData: breaching\n")]),
+    ("a sweep that stopped is told to nobody", [("      InsufficientDataActions: !If [HasTopic, [!Ref AlarmTopicArn], !Ref \"AWS::NoValue\"]\n", "")]),
+    ("duplicates that wait are stuck", [(" AND FILL(duplicates, 0) + FILL(conflicts, 0) == 0, 1, 0)", ", 1, 0)")]),
+    ("nothing is ever stuck", [("            - IF(FILL(received, 0) > 0 AND FILL(deleted, 0) == 0, 1, 0)\n", "            - IF(FILL(received, 0) > 0 AND FILL(deleted, 0) > 0, 1, 0)\n")]),
+    ("duplicates that wait are failures", [("IF(FILL(failed, 0) > FILL(duplicates, 0) + FILL(conflicts, 0), 1, 0)", "IF(FILL(failed, 0) > FILL(duplicates, 0), 1, 0)")]),
+    ("nobody sees what is received three times", [("  InputQueueRetries:\n    Type: AWS::CloudWatch::Alarm\n", "  InputQueueRetries:\n    Type: AWS::CloudWatch::Alarm\n    Condition: HasKey\n")]),
+    ("nobody sees tickets received three times", [("FILL(received, 0) >= 3 * FILL(deleted, 0)", "FILL(received, 0) >= 30 * FILL(deleted, 0)")]),
+    ("failures counted faster than they come", [("          Period: 1800\n", "          Period: 300\n")]),
+    ("a sweep that cannot be called is lost", [("            DeadLetterConfig: { Arn: !GetAtt SweepDeadLetterQueue.Arn }\n", "")]),
+    ("a sweep that fails is told nowhere", [("        DestinationConfig: { OnFailure: { Type: SQS, Destination: !GetAtt SweepDeadLetterQueue.Arn } }\n", "")]),
+    ("a sweep that fails may not be told", [("              - Sid: ReportFailedSweeps\n                Effect: Allow\n                Action: sqs:SendMessage\n                Resource: !GetAtt SweepDeadLetterQueue.Arn\n", "")]),
+    ("a queue that EventBridge may not write to", [("            Principal: { Service: events.amazonaws.com }\n", "            Principal: { Service: scheduler.amazonaws.com }\n")]),
+    ("a queue that every rule may write to", [('            Condition: { ArnEquals: { "aws:SourceArn": !GetAtt BatchProcessorSweep.Arn } }\n', "")]),
+    ("a queue that EventBridge cannot encrypt for", [("      MessageRetentionPeriod: 1209600\n      SqsManagedSseEnabled: true\n", "      MessageRetentionPeriod: 1209600\n      SqsManagedSseEnabled: !If [HasKey, !Ref \"AWS::NoValue\", true]\n      KmsMasterKeyId: !If [HasKey, !Ref KmsKeyArn, !Ref \"AWS::NoValue\"]\n")]),
     ("a dashboard that is no JSON", [('        {"widgets": [', '        {"widgets": [,')]),
     ("the dashboard shows a metric nobody emits", [('"UniqueEventBatchAggregator", "Claimed"', '"UniqueEventBatchAggregator", "Claims"')]),
 ]
@@ -100,6 +164,21 @@ def lint(template):
         return [f"{type(error).__name__}"]
 
 
+def everything(text):
+    return {"rules": set(policy.check_all(text)), "iam": set(iam.check_all(text)), "variables": set(drift.check_all(text))}
+
+
+@functools.lru_cache(maxsize=1)
+def right():
+    """What is said of the template as it stands: nothing, unless the code has gone on without it."""
+    return everything(cfn.SAM.read_text())
+
+
+def noticed(text):
+    """Who says something of a template that nobody says of the right one."""
+    return {column: sorted({name for name, _ in said - right()[column]}) for column, said in everything(text).items()}
+
+
 def catch(fault, everybody):
     """Who catches a fault; the linters, which take seconds, are asked where nobody else does, or if `everybody` is."""
     name, changes = fault
@@ -108,11 +187,7 @@ def catch(fault, everybody):
         if old not in text:
             return name, {"stale": [f"the template has no {old!r} any more"]}
         text = text.replace(old, new, 1)
-    caught = {
-        "rules": sorted({rule for rule, _ in policy.check_all(text)}),
-        "iam": sorted({"iam" for _ in iam.check_all(text)}),
-        "variables": sorted({"variables" for _ in drift.check_all(text)}),
-    }
+    caught = noticed(text)
     if not everybody and any(caught.values()):
         return name, caught | {"SAM alone": ["not asked"], "cfn-lint": ["not asked"]}
     caught["SAM alone"] = lint(text)
@@ -123,6 +198,69 @@ def catch(fault, everybody):
     except Exception as error:  # noqa: BLE001: whatever a wrong template breaks
         caught["cfn-lint"] = [f"transform: {type(error).__name__}"]
     return name, caught
+
+
+# The same mistakes in the construct alone, in the JavaScript that it is built into; and the sets of parameters that show them.
+CDK_WORLDS = ("Requeue", "Traced", "Version", "Postgres")
+CDK_FAULTS = [
+    ("the default is a processor that nothing is built for", "parameters", 'default: "x86_64"', 'default: "arm64"'),
+    ("columns as long as a parameter can be", "parameters", "maxLength: 704", "maxLength: 4096"),
+    ("columns that nobody may read", "aggregator", "...(0, sink_1.grantsOfColumns)(this, this.values.sinkColumns),", ""),
+    ("everything beside the columns may be read", "sink", "columns.slice('s3://'.length)}`", "columns.slice('s3://'.length)}*`"),
+    ("more pollers than CloudFormation takes", "parameters", "max: 2000", "max: 10000"),
+    ("more pollers at least than at most", "parameters", "pollersMin > pollersMax", "false"),
+    ("warm writes that AWS refuses", "parameters", "lockTableWarmWrites: { default: 0, pattern: /^(0|[4-9][0-9]{3}|", "lockTableWarmWrites: { default: 0, pattern: /^([0-9]+|"),
+    ("a deadline margin of nothing", "parameters", "min: 2000, max: 10000", "min: 100, max: 10000"),
+    ("no version of a state machine", "parameters", "(:[A-Za-z0-9_.-]+)?|arn", "|arn"),
+    ("an alias granted as IAM does not see it", "sink", "fields.slice(0, 7).join(':')", "arn"),
+    ("every alias is granted", "sink", "const qualifier = fields[7]", "const qualifier = undefined"),
+    ("an index by status alone", "aggregator", "name: 'statusShard'", "name: 'status'"),
+    ("an index of whole records", "aggregator", "ProjectionType.INCLUDE,\n            nonKeyAttributes: ['source'],", "ProjectionType.ALL,"),
+    ("an index that every account writes", "aggregator", "nonKeyAttributes: ['source']", "nonKeyAttributes: ['source', 'accounts']"),
+    ("parts too small for a batch", "parameters", "parts > PARTS_MAX", "parts > 1000"),
+    ("half an hour of trouble", "parameters", "maxReceiveCount: { default: 50", "maxReceiveCount: { default: 5"),
+    ("tickets with a count of their own", "aggregator", "maxReceiveCount: values.maxReceiveCount", "maxReceiveCount: 50"),
+    ("tickets that are worked on are late", "watch", "6 * values.batchProcessorTimeout + 1_800", "values.oldestMessageSeconds"),
+    ("an alarm rings at creation", "watch", "treatMissingData: 'missing'", "treatMissingData: 'breaching'"),
+    ("a sweep that stopped is told to nobody", "watch", "tellsWithoutData: true", "tellsWithoutData: false"),
+    ("duplicates that wait are stuck", "watch", " AND FILL(duplicates, 0) + FILL(conflicts, 0) == 0, 1, 0)", ", 1, 0)"),
+    ("duplicates that wait are failures", "watch", "FILL(failed, 0) > FILL(duplicates, 0) + FILL(conflicts, 0)", "FILL(failed, 0) > FILL(duplicates, 0)"),
+    ("nobody sees tickets received three times", "watch", "3 * FILL(deleted, 0)", "30 * FILL(deleted, 0)"),
+    ("a sweep that cannot be called is lost", "aggregator", ", deadLetterQueue: this.sweepDeadLetterQueue", ""),
+    ("a sweep that fails is told nowhere", "aggregator", "onFailure: new destinations.SqsDestination(this.sweepDeadLetterQueue),", ""),
+    ("a sweep that fails may not be told", "aggregator", "(0, sink_1.grant)('ReportFailedSweeps', ['sqs:SendMessage'], this.sweepDeadLetterQueue.queueArn),", ""),
+]
+
+
+def catch_cdk(fault):
+    """What the comparison with SAM says of a construct with a fault."""
+    name, file, old, new = fault
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        shutil.copytree(same.CDK / "dist", folder / "dist")
+        (folder / "node_modules").symlink_to(same.CDK / "node_modules")
+        wrong = folder / "dist" / "lib" / f"{file}.js"
+        text = wrong.read_text()
+        if old not in text:
+            return name, [f"stale: {file}.js has no {old!r} any more"], False
+        wrong.write_text(text.replace(old, new, 1))
+        (folder / "out").mkdir()
+        try:
+            worlds = {each: same.WORLDS[each] for each in CDK_WORLDS}
+            said = same.check_all(cfn.SAM.read_text(), *same.synthesize(folder / "out", folder / "dist", worlds))
+        except subprocess.CalledProcessError as error:
+            said = [("synthesis", error.stderr)]
+        return name, sorted({check for check, _ in said}), bool(said)
+
+
+def table_cdk():
+    """Every fault of the construct with the check that says so, and the names of those that none does."""
+    with multiprocessing.Pool(2) as pool:
+        results = pool.map(catch_cdk, CDK_FAULTS, chunksize=1)
+    assert len(results) == len(CDK_FAULTS), f"{len(results)} of {len(CDK_FAULTS)} wrong constructs were looked at"
+    lines = ["| wrong construct | against SAM |", "|---|---|"]
+    lines += [f"| {name} | {', '.join(said) or '–'} |" for name, said, _ in results]
+    return lines, [f"{name}: {said}" for name, said, caught in results if not caught]
 
 
 COLUMNS = ("SAM alone", "cfn-lint", "rules", "iam", "variables")

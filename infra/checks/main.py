@@ -60,14 +60,38 @@ def variables():
     return texts(drift.check_all(TEXT)), f"{drift.self_test(TEXT)} changes of the code, each noticed"
 
 
+def told():
+    """Figures of README.md that follow from the template."""
+    readme = (cfn.INFRA / "README.md").read_text()
+    alarms = {how: cfn.by_type(cfn.resolve(TEXT, {"OnDuplicate": how}), "AWS::CloudWatch::Alarm") for how in ("drop", "requeue")}
+    counts = {how: sum(len(list(policy.watched(alarm))) for alarm in each.values()) for how, each in alarms.items()}
+    wanted = [
+        f"| {len(alarms['drop'])} alarms | {counts['drop']} metrics in alarms ({counts['requeue']} with `requeue`) at $0.10 | {counts['drop'] / 10:.2f} |",
+        f"all parameters accept take {max(policy.variables_bytes(policy.World(TEXT)).values()):,} |",
+        f"`SinkColumns` as a JSON list has room\nfor {cfn.parse(TEXT)['Parameters']['SinkColumns']['MaxLength']} characters",
+    ]
+    return [f"README.md does not say `{each}`" for each in wanted if each not in readme], f"{len(wanted)} figures"
+
+
+def headers():
+    return [], f"{package.test_headers()} headers"
+
+
 def planted():
     lines, missed = faults.table(everybody="--all" in sys.argv)
     print("\n".join(lines))
     return [f"caught by nobody: {each}" for each in missed], f"{len(faults.FAULTS)} wrong templates, {len(missed)} missed"
 
 
+def planted_cdk():
+    lines, missed = faults.table_cdk()
+    print("\n".join(lines))
+    return [f"caught by nobody: {each}" for each in missed], f"{len(faults.CDK_FAULTS)} wrong constructs, {len(missed)} missed"
+
+
 def moto():
     problems, count = emulator.check_all(TEXT)
+    problems += emulator.scaled_back(TEXT)
     return problems, f"{count} properties read back; {emulator.self_test(TEXT)} other templates, each noticed"
 
 
@@ -81,18 +105,18 @@ def cdk_tests():
 
 def sam_is_cdk():
     with tempfile.TemporaryDirectory() as folder:
-        outdir = pathlib.Path(folder)
-        CDK.update(same.synthesize(outdir))
-        listed = json.loads((outdir / "parameters.json").read_text())
-    problems = texts(same.check_all(TEXT, CDK, listed))
+        templates, listed, said = same.synthesize(pathlib.Path(folder))
+    CDK.update(templates)
+    problems = texts(same.check_all(TEXT, CDK, listed, said))
     problems += [f"no set of parameters chooses {each}" for each in same.used_worlds()]
     if problems:
         return problems, ""
-    return problems, f"{len(same.WORLDS)} sets of parameters, {same.self_test(TEXT, CDK, listed)} changes, each noticed"
+    refused = len(same.REFUSED | same.REFUSED_BY_CDK)
+    return problems, f"{len(same.WORLDS)} sets of parameters, {refused} refused, {same.self_test(TEXT, CDK, listed)} changes, each noticed"
 
 
 def lint_cdk():
-    names = ("Default", "Provisioned", "Key", "Warm", "Https")
+    names = ("Default", "Provisioned", "Requeue", "Key", "Warm", "Https", "Version")
     # W3005: CDK writes the dependency of a function on its role although the reference says it already.
     said = [f"{name}: {each}" for name in names for each in faults.lint_texts(json.dumps(CDK[name]))]
     return [each for each in said if ": W3005 " not in each], f"{len(names)} templates"
@@ -162,6 +186,8 @@ PARTS = [
     ("sam validate --lint", sam_validate),
     ("SAM, transformed: cfn-lint", lint_transformed),
     ("rules", rules),
+    ("package: header", headers),
+    ("README.md", told),
     ("IAM: called against granted", grants),
     ("variables", variables),
     ("moto", moto),
@@ -170,6 +196,7 @@ PARTS = [
     ("SAM against CDK", sam_is_cdk),
     ("CDK: cfn-lint", lint_cdk),
     ("planted faults", planted),
+    ("planted faults: CDK", planted_cdk),
 ]
 PARTS_OF_PACKAGES = [
     ("packages", packages),

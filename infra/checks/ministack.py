@@ -43,7 +43,7 @@ CHOSEN = {
 }
 LOG = "ministack.log"
 LOG_TAIL_CHARS = 20_000
-SET_ASIDE = ("InputDeadLetterQueue", "BatchDeadLetterQueue", "QuarantineQueue")
+SET_ASIDE = ("InputDeadLetterQueue", "BatchDeadLetterQueue", "QuarantineQueue", "SweepDeadLetterQueue")
 
 
 def free_port():
@@ -127,9 +127,11 @@ class Stack:
             s3.put_object(Bucket="code", Key=f"{function}.zip", Body=package.zip_of(function).read_bytes())
         stacks = client("cloudformation")
         chosen = CHOSEN | {"Sink": f"file://{sink}"}
+        s3.put_object(Bucket="code", Key="template.json", Body=json.dumps(template(chosen)).encode())
         stacks.create_stack(
             StackName="stack",
-            TemplateBody=json.dumps(template(chosen)),
+            # As `sam deploy` does: a request has room for 51,200 bytes of it.
+            TemplateURL=f"{endpoint}/code/template.json",
             Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in chosen.items()],
             Capabilities=["CAPABILITY_IAM"],
         )

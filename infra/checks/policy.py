@@ -447,11 +447,9 @@ def any_char(pattern, char):
     return any(has(*each) for each in classes(parser.parse(pattern)))
 
 
-@rule
-def variables_fit(world):
-    """All variables of a function fit Lambda's 4 KB together, each with the longest value that its parameter accepts."""
-    if world.chosen:
-        return
+def variables_bytes(world):
+    """What Lambda measures of each function, each variable with the longest value that its parameter accepts."""
+    measured = {}
     for name in ("Aggregator", "BatchProcessor"):
         nodes = world.template["Resources"][name]["Properties"]["Environment"]["Variables"]
         filled = {}
@@ -464,7 +462,14 @@ def variables_fit(world):
                 filled[variable] = longest(world.spec(node["Ref"]), node["Ref"])
             else:
                 filled[variable] = GENERATED[world.template["Resources"][node["Ref"]]["Type"]]
-        measured = len(json.dumps(filled, separators=(",", ":")).encode())
+        measured[name] = len(json.dumps(filled, separators=(",", ":")).encode())
+    return measured
+
+
+@rule
+def variables_fit(world):
+    """All variables of a function fit Lambda's 4 KB together, whatever is chosen."""
+    for name, measured in variables_bytes(world).items() if not world.chosen else ():
         if measured > VARIABLES_BYTES_MAX:
             yield f"{name}: variables may take {measured} bytes, Lambda takes {VARIABLES_BYTES_MAX}"
 
@@ -477,6 +482,9 @@ PARTS_MAX = 90
 def a_full_batch_fits_its_parts(world):
     """As the functions check it when they start: of the defaults, nothing is refused."""
     size, total, part = (int(world.parameter(each)) for each in ("MaxBatchSize", "MaxBatchBytes", "MaxPartBytes"))
+    limits = dict(re.findall(r"const (PARTS_\w+): usize = (\d+);", SOURCE.read("shared/src/limits.rs")))
+    if int(limits["PARTS_MAX"]) - int(limits["PARTS_FOR_STRAGGLERS"]) != PARTS_MAX:
+        yield f"a full batch may need {PARTS_MAX} parts here and in CDK, in the code it is {limits}"
     parts = -(-4 * (total + 256 * size) // (3 * part))
     if parts > PARTS_MAX:
         yield f"a full batch needs {parts} parts"

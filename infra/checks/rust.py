@@ -33,6 +33,8 @@ RESOURCE_OF = {
     "SourceQueues": "InputQueue",
     "OverflowStore": "OverflowBucket",
 }
+# Functions of the adapters that are no port's, and what each is about.
+FREE_FUNCTIONS = {"tell_overflow_retention": "OverflowBucket"}
 # How a handler gets at each port.
 ACCESSOR_OF = {"LockStore": "locks", "BatchStore": "batches", "BatchQueue": "tickets", "Quarantine": "quarantine", "SourceQueues": "sources", "OverflowStore": "overflow"}
 # Index of the table, by what is put in `index_name`.
@@ -176,6 +178,10 @@ class Adapters:
         starts = [each for each in self.functions if each.owner == port and each.name == method]
         if not starts:
             raise ValueError(f"no adapter has {port}::{method}")
+        return self.actions_of(starts, RESOURCE_OF[port])
+
+    def actions_of(self, starts, about):
+        """(action, resource) of functions that are about a resource, and of all that they call."""
         # A cargo feature may choose between adapters: what any of them calls. The templates know no features.
         reached = [each for start in starts for each in self.reached(start)]
         found = set()
@@ -184,9 +190,7 @@ class Adapters:
                 for call in re.finditer(rf"\.{name}\(\)", function.body):
                     rest = function.body[call.end() :]
                     index = re.search(r"\.index_name\(([^)]*)\)|\bindex_name: ([^,]*),", re.split(r"\.send\(\)|\.await", rest)[0])
-                    resource = RESOURCE_OF[port]
-                    if index:
-                        resource += "/index/" + INDEX_OF[index.group(1) or index.group(2)]
+                    resource = about + (f"/index/{INDEX_OF[index.group(1) or index.group(2)]}" if index else "")
                     if operation == "BatchExecuteStatement":
                         found |= {(f"dynamodb:{verb}", resource) for verb in self.partiql(reached)}
                     else:
@@ -210,7 +214,8 @@ def methods_called(source, folder):
     methods = ports(source)
     found = set()
     # The loops over a port that both functions share: `budget.write(batches, ..)` calls methods of the store it is given.
-    loops = {"write": {("BatchStore", each) for each in re.findall(r"\bstore\.(\w+)\(", source.read("shared/src/calls.rs"))}}
+    writes = {("BatchStore", each) for each in re.findall(r"\bstore\.(\w+)\(", source.read("shared/src/calls.rs"))}
+    sends = {("Quarantine", each) for each in re.findall(r"\bquarantine\.(\w+)\(", source.read("shared/src/quarantine.rs"))}
     for path in source.files(folder):
         text = source.read(path)
         for port, accessor in ACCESSOR_OF.items():
@@ -218,7 +223,9 @@ def methods_called(source, folder):
                 if re.search(rf"\b{accessor}(?:\(\))?\s*\.{method}\(", text):
                     found.add((port, method))
         if re.search(r"\.write\(\s*(?:\w+\.)*(?:ports\(\)\.)?(?:self\.handler\.ports\(\)\.)?batches", text):
-            found |= loops["write"]
+            found |= writes
+        if re.search(r"\bsend_to_quarantine\(", text):
+            found |= sends
     return found
 
 
@@ -230,6 +237,9 @@ def called(source, folder, mode):
     for port, method in methods_called(source, folder):
         if method != "items_per_request":
             found |= adapters.actions(port, method)
+    for name, about in FREE_FUNCTIONS.items():
+        if any(re.search(rf"\b{name}\(", source.read(path)) for path in source.files(folder)):
+            found |= adapters.actions_of([each for each in adapters.functions if each.name == name], about)
     return found
 
 
@@ -301,17 +311,21 @@ def variables(source, crate):
     """Names of the variables a function reads, from the consts its `Config` hands to the reader."""
     consts, used = {}, set()
     bodies, reads = [], 0
+    # What both functions read stands in types of its own, which each asks for.
+    own = source.read(f"{crate}/src/config.rs")
     for path in ("shared/src/config.rs", f"{crate}/src/config.rs", *source.files(f"{crate}/src/config")):
         text = source.read(path)
         consts |= dict(re.findall(r'pub const (\w+): &str =\s*"([A-Z0-9_]+)";', text))
         # `read`, and the functions that it hands the reader to.
         found = [each for each in functions(source, path) if "reader" in each.body and each.owner != "Reader"]
+        found = [each for each in found if not path.startswith("shared/") or f"{each.owner}::read(" in own]
         bodies += [each.body for each in found]
         reads += sum(each.name == "read" for each in found)
     for body in bodies:
         used |= set(re.findall(r"reader\s*\.(?:required|optional|optional_with|number)\(\s*(\w+)", body))
     unknown = used - set(consts)
-    if unknown or reads != 2:
+    # The function's, and one of both at least.
+    if unknown or reads < 2:
         raise ValueError(f"variables without a name: {unknown}")
     return {consts[each] for each in used}
 

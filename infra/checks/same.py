@@ -14,14 +14,14 @@ WORLDS = {
     "Default": {},
     "Provisioned": {"InputScaling": "provisioned", "PollersMin": "5", "PollersMax": "30"},
     "Requeue": {"OnDuplicate": "requeue", "DedupWindow": "86400", "BatchKey": "customer", "BatchKeysMax": "50", "DeadlineMarginMs": "5000"},
-    "Put": {"WriteMode": "put", "Architecture": "arm64", "MemorySize": "3008", "MaxReceiveCount": "100"},
+    "Put": {"WriteMode": "put", "Architecture": "arm64", "MemorySize": "3008"},
     "Key": {"KmsKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d"},
     "Traced": {"Tracing": "Active", "AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms", "SweepMinutes": "10"},
     "Warm": {"LockTableWarmWrites": "40000", "LockTableWarmReads": "24000"},
     "Slow": {"MaxSecondaryBatchingWindow": "700", "MaxBatchSize": "400000", "MaxBatchBytes": "268435456", "VerifyDelay": "30", "AggregatorTimeout": "180", "InputBatchingWindow": "300", "BatchProcessorTimeout": "900", "OldestMessageSeconds": "7200"},
     "Bucket": {"Sink": cfn.SINKS["s3"], "OverflowBucket": "bodies", "MaxPartBytes": "33554432", "SinkFormat": "body", "SinkCompression": "zstd", "LogRetentionDays": "7"},
     "Machine": {"Sink": cfn.SINKS["states"]} | {"SinkPayloads": "s3://payloads"},
-    "Version": {"Sink": cfn.QUALIFIED["states"], "EventId": "json:[a, b]", "EventIdPrefix": "tenant/", "SinkPayloads": cfn.PAYLOADS, "SinkRejects": cfn.REJECTS},
+    "Version": {"Sink": cfn.QUALIFIED["states"], "MaxReceiveCount": "100", "EventId": "json:[a, b]", "EventIdPrefix": "tenant/", "SinkPayloads": cfn.PAYLOADS, "SinkRejects": cfn.REJECTS},
     "Function": {"Sink": cfn.SINKS["lambda"], "SinkPayloads": "s3://payloads", "InputBatchSize": "500", "BatchProcessorConcurrency": "5"},
     "Postgres": {"Sink": cfn.SINKS["postgres"], "SinkTable": "legacy.events", "SinkPassword": "not a secret", "SinkColumns": cfn.COLUMNS["s3"], "SinkRejectsMax": "5"},
     "Root": {"Sink": "s3://bucket", "SinkFormat": "fixed-width", "SinkColumns": cfn.COLUMNS["file"]},
@@ -31,10 +31,31 @@ WORLDS = {
 }
 
 
-def synthesize(outdir):
-    command = ["node", str(CDK / "dist" / "bin" / "worlds.js"), str(outdir)]
-    subprocess.run(command, input=json.dumps(WORLDS), text=True, check=True)
-    return {name: json.loads((outdir / f"{name}.template.json").read_text()) for name in WORLDS}
+# What neither takes, with what CDK says of it.
+REFUSED = {
+    "PollersTurned": ({"InputScaling": "provisioned", "PollersMin": "50", "PollersMax": "49"}, "pollersMin is 50, expected at most pollersMax"),
+    "ManyPollers": ({"PollersMax": "2001"}, "from 2 to 2000"),
+    "OnePoller": ({"PollersMin": "1"}, "expected one of 2, 5"),
+    "HardlyWarm": ({"LockTableWarmWrites": "3999"}, "expected a number like"),
+    "NoMargin": ({"DeadlineMarginMs": "1999"}, "from 2000 to"),
+    "FewReceives": ({"MaxReceiveCount": "4"}, "from 5 to 1000"),
+    "LongColumns": ({"SinkFormat": "csv", "SinkColumns": f"[{' ' * 703}]"}, "at most 704 characters"),
+    "AnyVersion": ({"Sink": cfn.SINKS["states"] + ":*"}, "expected a text like"),
+}
+# CloudFormation cannot calculate: the functions refuse it when they start, and CDK before.
+REFUSED_BY_CDK = {
+    "ManyParts": ({"MaxPartBytes": "1048576", "MaxBatchBytes": "200000000"}, "needs 271 parts, expected at most 90"),
+    "ManyEvents": ({"MaxPartBytes": "1048576", "MaxBatchBytes": "409600", "MaxBatchSize": "500000"}, "needs 164 parts, expected at most 90"),
+}
+
+
+def synthesize(outdir, dist=CDK / "dist", worlds=WORLDS):
+    """Every world's template, the parameters, and what is said of the worlds that are refused."""
+    refused = {name: chosen for name, (chosen, _) in (REFUSED | REFUSED_BY_CDK).items()}
+    command = ["node", str(dist / "bin" / "worlds.js"), str(outdir)]
+    subprocess.run(command, input=json.dumps({"worlds": worlds, "refused": refused}), text=True, check=True, stderr=subprocess.PIPE)
+    read = lambda name: json.loads((outdir / name).read_text())  # noqa: E731
+    return {name: read(f"{name}.template.json") for name in worlds}, read("parameters.json"), read("refused.json")
 
 
 def names(template):
@@ -151,11 +172,23 @@ def parameters(template, listed):
     return list(differences(scalars(sam), scalars(cdk), "parameters"))
 
 
-def check_all(text, templates, listed):
+def refusals(template, said):
+    """What should be refused and is taken, by either."""
+    for name, (_, words) in (REFUSED | REFUSED_BY_CDK).items():
+        if words not in said[name]:
+            yield f"{name}: CDK says {said[name]!r}, wanted `{words}`"
+    for name, (chosen, _) in REFUSED.items():
+        refused = [each for each, value in chosen.items() if not policy.accepts(template["Parameters"][each], value)]
+        if not refused and not cfn.Resolver(template, chosen).refusals():
+            yield f"{name}: SAM takes {chosen}"
+
+
+def check_all(text, templates, listed, said):
     found = [("parameters", each) for each in parameters(cfn.parse(text), listed)]
-    for name, chosen in WORLDS.items():
-        sam = plain(cfn.resolve(text, chosen))
-        cdk = plain(of_cdk(templates[name]))
+    found += [("refused", each) for each in refusals(cfn._transform(text, None), said)]
+    for name, template in templates.items():
+        sam = plain(cfn.resolve(text, WORLDS[name]))
+        cdk = plain(of_cdk(template))
         found += [("same", f"{each} (with {name})") for each in differences(sam, cdk)]
     return found
 

@@ -29,9 +29,10 @@ pub fn run(arguments: &Infra) -> anyhow::Result<()> {
     let started = Instant::now();
     let say = |what: &str| eprintln!("{what} after {} s", started.elapsed().as_secs());
     thread::scope(|scope| {
-        // The build is the longest by far: the other checks are done while it is under way.
+        // The build is the longest by far: the other checks are done while it is under way. For the processor that the
+        // template deploys, whatever this machine has.
         let build = scope
-            .spawn(|| package::build(&package::Package::default()).inspect(|()| say("packages")));
+            .spawn(|| package::build(&package::Package::deployed()?).inspect(|()| say("packages")));
         let python = install_python("infra", "requirements.txt")?;
         say("tools of Python");
         let path = path_with_tools_of(&python)?;

@@ -44,7 +44,7 @@ enum Task {
     Infra(infra::Infra),
     /// CPU and memory a message, of the functions as they deploy: the median of some bursts
     Bench(bench::Bench),
-    /// Both functions as they deploy: zips in target/lambda for this machine's architecture, checked
+    /// Both functions as they deploy: zips in target/lambda for this machine's processor or another, checked
     Package(package::Package),
     /// A burst through `local`, with the packaged functions
     PackageBurst(package::Burst),

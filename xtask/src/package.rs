@@ -2,12 +2,13 @@
 //!
 //! What is demanded of the zips is in `infra/checks/package.py`.
 
+use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 
 use crate::infra::{self, status};
 
@@ -17,6 +18,116 @@ pub struct Package {
     /// Cargo features of the functions besides the default ones, for example `s3,batch-processor/postgres`
     #[arg(long, value_name = "FEATURES")]
     features: Option<String>,
+    /// Processor that the functions run on, as the template's `Architecture` says [default: this machine's]
+    #[arg(long, value_enum, value_name = "ARCH")]
+    arch: Option<Architecture>,
+}
+
+impl Package {
+    /// What the template deploys if nothing is chosen.
+    ///
+    /// # Errors
+    /// When the template does not say for which processor.
+    pub fn deployed() -> anyhow::Result<Package> {
+        let template = infra::root()?.join("infra/sam/template.yaml");
+        let text = fs::read_to_string(&template)
+            .with_context(|| format!("read {}", template.display()))?;
+        Ok(Package {
+            arch: Some(Architecture::default_of(&text)?),
+            ..Package::default()
+        })
+    }
+
+    fn arch(&self) -> anyhow::Result<Architecture> {
+        self.arch.map_or_else(Architecture::of_this_machine, Ok)
+    }
+}
+
+/// A processor of Lambda, by its name in the template.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// Intel and AMD.
+    #[value(name = "x86_64")]
+    X86_64,
+    /// Graviton.
+    #[value(name = "arm64")]
+    Arm64,
+}
+
+impl Architecture {
+    const fn name(self) -> &'static str {
+        match self {
+            Architecture::X86_64 => "x86_64",
+            Architecture::Arm64 => "arm64",
+        }
+    }
+
+    /// What Rust calls it.
+    const fn target(self) -> &'static str {
+        match self {
+            Architecture::X86_64 => "x86_64-unknown-linux-gnu",
+            Architecture::Arm64 => "aarch64-unknown-linux-gnu",
+        }
+    }
+
+    /// What cargo lambda is told.
+    const fn flag(self) -> &'static str {
+        match self {
+            Architecture::X86_64 => "--x86-64",
+            Architecture::Arm64 => "--arm64",
+        }
+    }
+
+    fn of_this_machine() -> anyhow::Result<Architecture> {
+        match env::consts::ARCH {
+            "x86_64" => Ok(Architecture::X86_64),
+            "aarch64" => Ok(Architecture::Arm64),
+            other => {
+                bail!("`--arch` is not set: got a machine of {other}, expected `x86_64` or `arm64`")
+            }
+        }
+    }
+
+    /// The default of the template's parameter `Architecture`.
+    fn default_of(template: &str) -> anyhow::Result<Architecture> {
+        let (_, parameter) = template
+            .split_once("\n  Architecture:\n")
+            .context("the template has no parameter `Architecture`")?;
+        let default = parameter
+            .lines()
+            .take_while(|line| line.starts_with("    "))
+            .find_map(|line| line.trim().strip_prefix("Default: "));
+        match default {
+            Some("x86_64") => Ok(Architecture::X86_64),
+            Some("arm64") => Ok(Architecture::Arm64),
+            other => bail!(
+                "`Architecture` of the template: got the default {other:?}, expected `x86_64` or `arm64`"
+            ),
+        }
+    }
+
+    /// Whether Rust can build for it.
+    fn ensure_std(self) -> anyhow::Result<()> {
+        let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let output = Command::new(rustc)
+            .args(["--print", "target-libdir", "--target", self.target()])
+            .output()
+            .context("run rustc")?;
+        let folder = String::from_utf8_lossy(&output.stdout);
+        self.ensure_std_in(Path::new(folder.trim()))
+    }
+
+    fn ensure_std_in(self, folder: &Path) -> anyhow::Result<()> {
+        let mut files = fs::read_dir(folder).into_iter().flatten().flatten();
+        ensure!(
+            files.any(|file| file.file_name().to_string_lossy().starts_with("libstd-")),
+            "`--arch {}`: Rust's standard library for `{target}` is not installed; \
+             install it with `rustup target add {target}`",
+            self.name(),
+            target = self.target(),
+        );
+        Ok(())
+    }
 }
 
 /// What `cargo xtask package-burst` is told.
@@ -48,8 +159,13 @@ pub fn packaged() -> anyhow::Result<PathBuf> {
     Ok(infra::root()?.join("target/lambda"))
 }
 
-/// Builds the zips, as they deploy, for this machine's architecture. Says nothing unless it fails.
+/// Builds the zips, as they deploy. Says nothing unless it fails.
+///
+/// # Errors
+/// When Rust has no standard library for that processor, or the build fails.
 pub fn build(package: &Package) -> anyhow::Result<()> {
+    let arch = package.arch()?;
+    arch.ensure_std()?;
     let python = infra::install_python("package", "package-requirements.txt")?;
     let tools = python.parent().context("an interpreter is in a folder")?;
     // cargo-lambda links with the zig of the first Python in PATH.
@@ -75,6 +191,10 @@ pub fn build(package: &Package) -> anyhow::Result<()> {
     if let Some(features) = &package.features {
         command.args(["--features", features]);
     }
+    // Without a flag it is this machine's, and the build shares its folder with other builds.
+    if Some(arch) != Architecture::of_this_machine().ok() {
+        command.arg(arch.flag());
+    }
     eprintln!("> {command:?}");
     let output = command.output().context("run cargo lambda")?;
     ensure!(
@@ -93,6 +213,7 @@ pub fn package(package: &Package) -> anyhow::Result<()> {
     status(
         Command::new(infra::install_python("infra", "requirements.txt")?)
             .arg("package.py")
+            .args(["--arch", package.arch()?.name()])
             // Whose size is bounded without them alone.
             .args(&package.features)
             .current_dir(infra::root()?.join("infra/checks")),
@@ -140,6 +261,13 @@ pub fn local_burst_of(
 
 /// A burst through `local`, whose functions are what was packaged.
 pub fn burst(burst: &Burst) -> anyhow::Result<()> {
+    let (arch, here) = (burst.package.arch()?, Architecture::of_this_machine()?);
+    ensure!(
+        arch == here,
+        "`--arch`: the functions run on this machine: got `{}`, expected `{}`",
+        arch.name(),
+        here.name()
+    );
     package(&burst.package)?;
     status(local_burst(burst.messages)?.args(&burst.arguments))
 }
@@ -157,4 +285,48 @@ pub fn ministack(ministack: &Ministack) -> anyhow::Result<()> {
             .arg(ministack.messages.to_string())
             .current_dir(checks),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_deploys_what_is_built_and_tested() {
+        assert_eq!(
+            Package::deployed().unwrap().arch,
+            Some(Architecture::X86_64)
+        );
+    }
+
+    #[test]
+    fn the_default_is_read_from_its_own_parameter() {
+        let template = |default: &str| {
+            format!(
+                "Parameters:\n  Architecture:\n    Type: String\n{default}    AllowedValues: [x86_64, arm64]\n  \
+                 MemorySize:\n    Default: 1769\n"
+            )
+        };
+        let read = |default| Architecture::default_of(&template(default));
+        assert_eq!(read("    Default: arm64\n").unwrap(), Architecture::Arm64);
+        for wrong in ["", "    Default: arm65\n"] {
+            let error = read(wrong).unwrap_err().to_string();
+            assert!(error.contains("expected `x86_64` or `arm64`"), "{error}");
+        }
+        assert!(Architecture::default_of("Resources:\n").is_err());
+    }
+
+    #[test]
+    fn a_missing_standard_library_is_told_with_what_installs_it() {
+        let nowhere = Path::new(env!("CARGO_MANIFEST_DIR")).join("no such folder");
+        let error = Architecture::Arm64.ensure_std_in(&nowhere).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`--arch arm64`: Rust's standard library for `aarch64-unknown-linux-gnu` is not installed; \
+             install it with `rustup target add aarch64-unknown-linux-gnu`"
+        );
+        // What runs this was built with it.
+        let here = Architecture::of_this_machine().unwrap();
+        here.ensure_std().unwrap();
+    }
 }

@@ -1,4 +1,7 @@
-/** For infra/checks: one stack for each set of parameters on stdin, `{"name": {"Parameter": "value"}}`; and the parameters. */
+/**
+ * For infra/checks: one stack for each of the `worlds` on stdin, sets of parameters by name, `{"name": {"Parameter": "value"}}`;
+ * what is said of each set that should be `refused`; and the parameters.
+ */
 import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
@@ -10,19 +13,29 @@ import { parameters, parse, UniqueEventBatchAggregator } from '../lib';
 
 const [outdir] = process.argv.slice(2);
 if (!outdir) throw new Error('where to?');
-const worlds = JSON.parse(fs.readFileSync(0, 'utf8')) as Record<string, Record<string, string>>;
+type Worlds = Record<string, Record<string, string>>;
+const { worlds, refused } = JSON.parse(fs.readFileSync(0, 'utf8')) as { worlds: Worlds; refused: Worlds };
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'code-'));
 fs.writeFileSync(path.join(directory, 'bootstrap'), '');
 const app = new App({ outdir, context: { 'aws:cdk:enable-path-metadata': true } });
-for (const [name, chosen] of Object.entries(worlds)) {
-  const stack = new Stack(app, name);
+const service = (stack: Stack, chosen: Record<string, string>) => {
   const code = lambda.Code.fromAsset(directory);
   new UniqueEventBatchAggregator(stack, 'Service', {
     ...parse((parameter) => chosen[parameter.charAt(0).toUpperCase() + parameter.slice(1)]),
     code: { aggregator: code, batchProcessor: code },
   });
-}
+};
+for (const [name, chosen] of Object.entries(worlds)) service(new Stack(app, name), chosen);
 app.synth();
+const said = Object.entries(refused).map(([name, chosen]) => {
+  try {
+    service(new Stack(new App(), name), chosen);
+    return [name, ''];
+  } catch (error) {
+    return [name, String(error)];
+  }
+});
+fs.writeFileSync(path.join(outdir, 'refused.json'), JSON.stringify(Object.fromEntries(said)));
 fs.rmSync(directory, { recursive: true });
 const plain = Object.entries(parameters).map(([name, spec]) => [
   name,

@@ -35,15 +35,17 @@ describe('the stack', () => {
     const counts: Record<string, number> = {};
     for (const { Type } of Object.values<{ Type: string }>(template().toJSON().Resources)) counts[Type] = (counts[Type] ?? 0) + 1;
     expect(counts).toEqual({
-      'AWS::SQS::Queue': 5,
+      'AWS::SQS::Queue': 6,
+      'AWS::SQS::QueuePolicy': 1,
       'AWS::DynamoDB::Table': 2,
       'AWS::Logs::LogGroup': 2,
       'AWS::IAM::Role': 2,
       'AWS::Lambda::Function': 2,
       'AWS::Lambda::EventSourceMapping': 2,
+      'AWS::Lambda::EventInvokeConfig': 1,
       'AWS::Lambda::Permission': 1,
       'AWS::Events::Rule': 1,
-      'AWS::CloudWatch::Alarm': 13,
+      'AWS::CloudWatch::Alarm': 16,
       'AWS::CloudWatch::Dashboard': 1,
     });
   });
@@ -66,14 +68,20 @@ describe('the stack', () => {
     expect(provisioned).not.toHaveProperty('ScalingConfig');
   });
 
+  it('can be deployed without the mapping, which is the way back from pollers', () => {
+    const stack = new Stack(new App(), 'Stack');
+    expect(service(stack, { inputScaling: 'provisioned' }).node.tryRemoveChild('AggregatorInput')).toBe(true);
+    Template.fromStack(stack).resourceCountIs('AWS::Lambda::EventSourceMapping', 1);
+  });
+
   it('lets waiting duplicates be received often, and nothing else', () => {
     const receives = (made: Template) =>
       Object.values(made.findResources('AWS::SQS::Queue'))
         .map(({ Properties }) => Properties.RedrivePolicy?.maxReceiveCount)
         .filter(Boolean)
         .sort();
-    expect(receives(template())).toEqual([5, 5]);
-    expect(receives(template({ onDuplicate: 'requeue' }))).toEqual([1000, 5]);
+    expect(receives(template())).toEqual([50, 50]);
+    expect(receives(template({ onDuplicate: 'requeue', maxReceiveCount: 9 }))).toEqual([1000, 9]);
   });
 
   it('keeps its data', () => {
@@ -87,12 +95,34 @@ describe('the stack', () => {
       Object.values(template({ sink }).findResources('AWS::IAM::Role'))
         .flatMap(({ Properties }) => Properties.Policies[0].PolicyDocument.Statement)
         .map(({ Sid }) => Sid)
-        .filter((sid: string) => sid.startsWith('Deliver'));
+        .filter((sid: string) => /^(Deliver|Miss)/.test(sid));
     expect(sids('log:')).toEqual([]);
     expect(sids('https://legacy.example/states')).toEqual([]);
-    expect(sids('s3://bucket')).toEqual(['DeliverToS3']);
+    expect(sids('s3://bucket')).toEqual(['DeliverToS3', 'MissInS3']);
     expect(sids('arn:aws:states:eu-west-1:123456789012:stateMachine:legacy')).toEqual(['DeliverToStateMachine']);
     expect(sids('arn:aws:lambda:eu-west-1:123456789012:function:legacy')).toEqual(['DeliverToFunction']);
+  });
+
+  it('lists below the prefix alone, and starts the version alone', () => {
+    const granted = (chosen: Chosen, sid: string) =>
+      Object.values(template(chosen).findResources('AWS::IAM::Role'))
+        .flatMap(({ Properties }) => Properties.Policies[0].PolicyDocument.Statement)
+        .find(({ Sid }) => Sid === sid);
+    expect(granted({ sink: 's3://bucket' }, 'MissInS3')).not.toHaveProperty('Condition');
+    expect(granted({ sink: 's3://bucket/a/b' }, 'MissInS3').Condition).toEqual({ StringLike: { 's3:prefix': 'a/b/*' } });
+    const machine = 'arn:aws:states:eu-west-1:123456789012:stateMachine:legacy';
+    expect(granted({ sink: machine }, 'DeliverToStateMachine')).not.toHaveProperty('Condition');
+    expect(granted({ sink: `${machine}:3` }, 'DeliverToStateMachine')).toMatchObject({
+      Resource: machine,
+      Condition: { 'ForAnyValue:StringEquals': { 'states:StateMachineQualifier': '3' } },
+    });
+  });
+
+  it('reads the columns it is told, and nothing beside them', () => {
+    const made = template({ sinkFormat: 'csv', sinkColumns: 's3://columns/legacy/orders.json' });
+    const read = Match.objectLike({ Sid: 'ReadColumns', Action: 's3:GetObject' });
+    made.hasResourceProperties('AWS::IAM::Role', { Policies: [{ PolicyDocument: { Statement: Match.arrayWith([read]) } }] });
+    expect(JSON.stringify(made.toJSON())).toContain(':s3:::columns/legacy/orders.json"');
   });
 
   it('reads the secret it is told, through the layer it is told', () => {
@@ -156,6 +186,19 @@ describe('parameters', () => {
     );
   });
 
+  it('fit each other', () => {
+    const pollers: Chosen = { inputScaling: 'provisioned', pollersMin: 20, pollersMax: 19 };
+    expect(() => template(pollers)).toThrow('pollersMin is 20, expected at most pollersMax, which is 19');
+    template({ ...pollers, pollersMax: 20 });
+    const mib = 1 << 20;
+    // 90 parts, each three quarters full, hold 67.5 MiB: with 256 bytes for each event.
+    const events = 1 << 12;
+    template({ maxPartBytes: mib, maxBatchSize: events, maxBatchBytes: 67.5 * mib - 256 * events });
+    expect(() => template({ maxPartBytes: mib, maxBatchSize: events, maxBatchBytes: 67.5 * mib - 256 * events + 1 })).toThrow(
+      /maxPartBytes is 1048576, with which .* needs 91 parts, expected at most 90/,
+    );
+  });
+
   it('come from texts', () => {
     const texts: Record<string, unknown> = { maxBatchSize: '100', sink: 'log:' };
     expect(parse((name) => texts[name])).toEqual({ maxBatchSize: 100, sink: 'log:' });
@@ -171,6 +214,7 @@ describe('cdk-nag', () => {
     // No sink reads all of them; here it is about the grants.
     sinkRejects: 's3://rejects',
     sinkPayloads: 's3://payloads/prefix',
+    sinkColumns: 's3://columns/orders.json',
     overflowBucket: 'bodies',
     sinkSecretArn: 'arn:aws:ssm:eu-west-1:123456789012:parameter/key',
   };
