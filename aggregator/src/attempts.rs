@@ -477,9 +477,15 @@ impl<P: Ports> Handler<P> {
                 break;
             }
         }
+        // Many may come here when the time is over: only those that wrote something read what became of it.
+        if !member.unanswered {
+            return State::Done(Outcome::Failed, None);
+        }
         match self.read_one(member, budget.clock.now()).await {
-            state @ State::Done(..) if member.unanswered => state,
-            _ => State::Done(Outcome::Failed, None),
+            state @ State::Done(..) => state,
+            State::Open | State::Met | State::Live(..) | State::Replace(..) => {
+                State::Done(Outcome::Failed, None)
+            }
         }
     }
 

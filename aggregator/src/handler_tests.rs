@@ -7,6 +7,7 @@ use shared::memory::{
     ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, MemoryOverflowStore,
     MemoryQuarantine, MemorySourceQueues, SeededEntropy,
 };
+use shared::ports::Release;
 use shared::protocol::batch::{Account, BatchRecord, BatchWrite, Lease, PartRecord, Status};
 use shared::protocol::claim::{Claim, LockState, PastDeliveries};
 use shared::wire::TicketReason;
@@ -385,7 +386,7 @@ async fn requeue_gives_duplicates_back_and_takes_them_after_the_first() {
     handler
         .ports()
         .locks
-        .release(&[released], Some(expires_at))
+        .release(&[released], Release::Remembered(expires_at))
         .await;
     handler.ports().clock.advance(Duration::from_secs(300));
     assert!(invoke(&handler, &[("m2", "e1", "")]).await.is_empty());

@@ -9,6 +9,7 @@ use shared::memory::{
     MemoryQuarantine, SeededEntropy,
 };
 use shared::ports::Quarantined;
+use shared::ports::Release;
 use shared::protocol::batch::{
     Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status,
 };
@@ -451,7 +452,10 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
     handler
         .ports()
         .locks
-        .release(&[("e0".parse().unwrap(), place)], Some(START))
+        .release(
+            &[("e0".parse().unwrap(), place)],
+            Release::Remembered(START),
+        )
         .await;
     assert!(!ticket(&handler).await);
     assert!(delivered(&handler).is_empty() && live(&handler).is_empty());

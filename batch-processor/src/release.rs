@@ -1,30 +1,23 @@
 //! Releasing delivered claims: as tombstones for the dedup window, or by deleting them.
 
-use std::time::Duration;
-
 use shared::calls::{Budget, bounded};
 use shared::ids::{BatchShard, EventId, Place};
 use shared::limits::OVERFLOW_CALLS_MAX;
 use shared::planted::{Bug, planted};
-use shared::ports::{Clock, LockStore, OverflowStore, PortError, ReleaseReply, StoredEvent};
+use shared::ports::{
+    Clock, LockStore, OverflowStore, PortError, Release, ReleaseReply, StoredEvent,
+};
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
-use shared::time::Timestamp;
 use shared::writes::{Member, WriteQueue};
 use tracing::warn;
 
 use crate::handler::{Handler, Ports};
 
-/// How long ago the tombstone of what is set aside is over: for any clock, and recent enough for the table's TTL.
-/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/howitworks-ttl.html> (2026-08): what is older
-/// than five years is not removed.
-const SET_ASIDE_EXPIRED_FOR: Duration = Duration::from_secs(3_600);
-
 impl<P: Ports> Handler<P> {
     /// Releases `events`; answers the seqs whose release was acknowledged. What was not is found again later.
     ///
-    /// What is in `set_aside` was not delivered: its tombstones are over at once, so that another message may claim the
-    /// event, and the same message is still known.
+    /// What is in `set_aside` was not delivered, and its tombstones say so: another message may claim the event.
     pub async fn release(
         &self,
         events: &[StoredEvent],
@@ -33,26 +26,30 @@ impl<P: Ports> Handler<P> {
     ) -> SeqSet {
         let window = self.config().common.dedup_window;
         let now = budget.clock.now();
-        let tombstone = |expires_at| (!window.is_zero()).then_some(expires_at);
         let (aside, delivered): (Vec<_>, Vec<_>) = events
             .iter()
             .partition(|event| set_aside.contains(event.seq));
-        let mut all = self
-            .release_until(delivered, tombstone(now + window), budget)
-            .await;
-        let over = match planted(Bug::SetAsideRemembered) {
-            true => now + window,
-            false => now.saturating_sub(SET_ASIDE_EXPIRED_FOR),
+        let (remembered, aside_as) = match window.is_zero() {
+            true => (Release::Deleted, Release::Deleted),
+            false => (
+                Release::Remembered(now + window),
+                Release::SetAside(now + window),
+            ),
         };
-        all.extend_from(&self.release_until(aside, tombstone(over), budget).await);
+        let aside_as = match planted(Bug::SetAsideRemembered) {
+            true => remembered,
+            false => aside_as,
+        };
+        let mut all = self.release_as(delivered, remembered, budget).await;
+        all.extend_from(&self.release_as(aside, aside_as, budget).await);
         self.remove_bodies(events, &all, budget).await;
         all
     }
 
-    async fn release_until(
+    async fn release_as(
         &self,
         events: Vec<&StoredEvent>,
-        expires_at: Option<Timestamp>,
+        release: Release,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> SeqSet {
         let mut all = SeqSet::new();
@@ -65,7 +62,7 @@ impl<P: Ports> Handler<P> {
         let now = budget.clock.now();
         let queue = WriteQueue::new(delivered, size, concurrency, self.paces(), now);
         let workers = (0..queue.workers())
-            .map(|_| self.release_from(&queue, expires_at, budget))
+            .map(|_| self.release_from(&queue, release, budget))
             .collect();
         for seqs in bounded(workers, concurrency).await {
             all.extend_from(&seqs);
@@ -97,7 +94,7 @@ impl<P: Ports> Handler<P> {
     async fn release_from(
         &self,
         queue: &WriteQueue<'_, Delivered<'_>>,
-        expires_at: Option<Timestamp>,
+        release: Release,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> SeqSet {
         let mut released = SeqSet::new();
@@ -112,7 +109,7 @@ impl<P: Ports> Handler<P> {
                 .map(|Delivered(event)| (event.event_id.clone(), event.place()))
                 .collect();
             let replies = self
-                .limited(self.ports().locks().release(&items, expires_at))
+                .limited(self.ports().locks().release(&items, release))
                 .await;
             let keys = members.iter().map(Member::key);
             queue.replied(keys.zip(replies.iter().map(error_of)), budget.clock.now());

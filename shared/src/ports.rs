@@ -67,6 +67,18 @@ pub enum ClaimReply {
     Unstorable(String),
 }
 
+/// What a release makes of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// Nothing: there is no dedup window.
+    Deleted,
+    /// The tombstone of what was delivered, until then.
+    Remembered(Timestamp),
+    /// The tombstone of what an operator set aside, until then: another message may claim its event at once. It stays in
+    /// the table so long for what it remembers of deliveries before.
+    SetAside(Timestamp),
+}
+
 /// What one attempt to release one claim came to.
 #[derive(Debug)]
 pub enum ReleaseReply {
@@ -157,12 +169,11 @@ pub trait LockStore: Send + Sync {
         ids: &[EventId],
     ) -> impl Future<Output = Result<(Vec<StoredEvent>, Vec<EventId>), PortError>> + Send;
 
-    /// Releases claims on condition that they still hold this place: as tombstones until `expires_at`, or, with
-    /// `None`, by deleting them. At most [`items_per_request`](Self::items_per_request). Answers per item, in order.
+    /// Releases claims on condition that they still hold this place. At most [`items_per_request`](Self::items_per_request). Answers per item, in order.
     fn release(
         &self,
         items: &[(EventId, Place)],
-        expires_at: Option<Timestamp>,
+        release: Release,
     ) -> impl Future<Output = Vec<ReleaseReply>> + Send;
 
     /// One page of the index, eventually consistent: entries may be missing, and may be of claims long released.

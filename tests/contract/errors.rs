@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use shared::aws::{DynamoBatchStore, DynamoDb, DynamoLockStore};
 use shared::config::WriteMode;
 use shared::ids::{BatchShard, Place};
-use shared::ports::{BatchStore, ClaimReply, LockStore, PortError, ReleaseReply};
+use shared::ports::{BatchStore, ClaimReply, LockStore, PortError, Release, ReleaseReply};
 use shared::protocol::batch::{BatchWrite, Status};
 use shared::protocol::claim::Claim;
 use tokio::net::TcpListener;
@@ -68,8 +68,12 @@ async fn every_error(dynamodb: DynamoDb, table: &str) -> Vec<PortError> {
         ));
         errors.push(store.read(&[event("e")]).await.unwrap_err());
         errors.push(store.read_events(&[event("e")]).await.unwrap_err());
-        for expires_at in [Some(ms(0)), None] {
-            let replies = store.release(&[(event("e"), PLACE)], expires_at).await;
+        for release in [
+            Release::Remembered(ms(0)),
+            Release::SetAside(ms(0)),
+            Release::Deleted,
+        ] {
+            let replies = store.release(&[(event("e"), PLACE)], release).await;
             errors.extend(replies.into_iter().map(release_error));
         }
         errors.push(store.index(SHARD, None).await.unwrap_err());
@@ -265,7 +269,7 @@ async fn releases_of_a_batch_are_judged_one_by_one() {
     ]}"#;
     let store = store(scripted::dynamodb(200, body).await, "t", WriteMode::Batch);
     let items = ["a", "b", "c", "d"].map(|id| (event(id), PLACE));
-    let replies = store.release(&items, None).await;
+    let replies = store.release(&items, Release::Deleted).await;
     assert!(
         matches!(
             &replies[..],

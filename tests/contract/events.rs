@@ -75,6 +75,7 @@ pub fn item(claim: &Claim) -> LockItem {
             shard: claim.seat.shard(),
             seq: claim.seat.seq,
         },
+        set_aside: false,
     }
 }
 

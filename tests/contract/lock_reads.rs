@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use shared::ids::EventId;
-use shared::ports::{IndexEntry, LockStore, StoredEvent};
+use shared::ports::{IndexEntry, LockStore, Release, StoredEvent};
 use shared::protocol::claim::Claim;
 
 use crate::events::{batch, claim, claim_free, claim_in, event, item, ms};
@@ -55,7 +55,7 @@ async fn nothing_asked_for_is_nothing_read<S: LockStore>(store: &S) {
     let (events, unread) = store.read_events(&[]).await.unwrap();
     assert!(events.is_empty() && unread.is_empty());
     assert!(store.claim(&[]).await.is_empty());
-    assert!(store.release(&[], None).await.is_empty());
+    assert!(store.release(&[], Release::Deleted).await.is_empty());
 }
 
 async fn events_are_read_as_they_were_claimed<S: LockStore>(store: &S) {
@@ -203,7 +203,7 @@ async fn a_page_of_the_index_starts_after_the_entry_given<S: LockStore>(store: &
     let shard = claims[0].seat.shard();
     // Also after one that was released since: it is a position, not an item.
     store
-        .release(&[(event("e6"), claims[6].seat.place())], None)
+        .release(&[(event("e6"), claims[6].seat.place())], Release::Deleted)
         .await;
     let after = IndexEntry {
         event_id: event("e6"),

@@ -4,7 +4,7 @@ use shared::config::WriteMode;
 use shared::ids::Place;
 use shared::limits::DYNAMODB_ITEM_BYTES_MAX;
 use shared::memory::MemoryLockStore;
-use shared::ports::{ClaimReply, LockStore, ReleaseReply};
+use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply};
 use shared::protocol::claim::{Claim, LockItem, LockState};
 
 use crate::dynamo;
@@ -112,7 +112,10 @@ async fn a_claim_of_a_tombstone_finds_it<S: LockStore>(store: &S) {
     claim_free(store, std::slice::from_ref(&old)).await;
     assert_released(
         &store
-            .release(&[(event("e"), old.seat.place())], Some(ms(5_000)))
+            .release(
+                &[(event("e"), old.seat.place())],
+                Release::Remembered(ms(5_000)),
+            )
             .await,
     );
     let replies = store.claim(&[claim_in(batch(2), "e", "body", 0)]).await;
@@ -246,7 +249,10 @@ async fn a_tombstone_is_replaced_only_in_the_state_expected<S: LockStore>(store:
     claim_free(store, std::slice::from_ref(&old)).await;
     assert_released(
         &store
-            .release(&[(event("e"), old.seat.place())], Some(ms(5_000)))
+            .release(
+                &[(event("e"), old.seat.place())],
+                Release::Remembered(ms(5_000)),
+            )
             .await,
     );
     let there = tombstone(&old, ms(5_000));
@@ -289,7 +295,11 @@ async fn a_release_leaves_a_tombstone_that_remembers_the_message<S: LockStore>(s
     claim_free(store, &claims).await;
     for claim in &claims {
         let released = [(claim.candidate.event_id.clone(), claim.seat.place())];
-        assert_released(&store.release(&released, Some(ms(5_000))).await);
+        assert_released(
+            &store
+                .release(&released, Release::Remembered(ms(5_000)))
+                .await,
+        );
         assert_eq!(
             read_one(store, claim.candidate.event_id.as_str()).await,
             Some(tombstone(claim, ms(5_000)))
@@ -315,7 +325,11 @@ async fn a_release_leaves_a_tombstone_that_remembers_the_message<S: LockStore>(s
 async fn a_release_without_a_window_leaves_nothing<S: LockStore>(store: &S) {
     let old = claim("e", "body", 0);
     claim_free(store, std::slice::from_ref(&old)).await;
-    assert_released(&store.release(&[(event("e"), old.seat.place())], None).await);
+    assert_released(
+        &store
+            .release(&[(event("e"), old.seat.place())], Release::Deleted)
+            .await,
+    );
     assert_eq!(read_one(store, "e").await, None);
     assert!(
         store
@@ -338,15 +352,15 @@ async fn a_release_of_another_seats_claim_changes_nothing<S: LockStore>(store: &
         ..another_shard
     };
     for place in [another_batch, another_shard, another_seq] {
-        for expires_at in [Some(ms(5_000)), None] {
-            assert_released(&store.release(&[(event("e"), place)], expires_at).await);
+        for release in [
+            Release::Remembered(ms(5_000)),
+            Release::SetAside(ms(5_000)),
+            Release::Deleted,
+        ] {
+            assert_released(&store.release(&[(event("e"), place)], release).await);
             assert_eq!(read_one(store, "e").await, Some(item(&held)));
             // Nor does it make an item where there is none.
-            assert_released(
-                &store
-                    .release(&[(event("nothing"), place)], expires_at)
-                    .await,
-            );
+            assert_released(&store.release(&[(event("nothing"), place)], release).await);
             assert_eq!(read_one(store, "nothing").await, None);
         }
     }
@@ -361,9 +375,13 @@ async fn a_release_is_answered_per_item_and_may_be_repeated<S: LockStore>(store:
         .iter()
         .map(|claim| (claim.candidate.event_id.clone(), claim.seat.place()))
         .collect();
-    for expires_at in [Some(ms(5_000)), Some(ms(9_000)), None] {
+    for release in [
+        Release::Remembered(ms(5_000)),
+        Release::SetAside(ms(9_000)),
+        Release::Deleted,
+    ] {
         for request in all.chunks(store.items_per_request()) {
-            let replies = store.release(request, expires_at).await;
+            let replies = store.release(request, release).await;
             assert_eq!(replies.len(), request.len());
             assert_released(&replies);
         }
@@ -380,7 +398,10 @@ async fn a_tombstone_never_ends_before_it_should<S: LockStore>(store: &S) {
     claim_free(store, std::slice::from_ref(&old)).await;
     assert_released(
         &store
-            .release(&[(event("e"), old.seat.place())], Some(ms(5_001)))
+            .release(
+                &[(event("e"), old.seat.place())],
+                Release::Remembered(ms(5_001)),
+            )
             .await,
     );
     let there = read_one(store, "e").await.unwrap();

@@ -18,10 +18,9 @@ use crate::config::WriteMode;
 use crate::ids::{BatchShard, EventId, Place, SourceArn};
 use crate::limits::{BATCH_GET_KEYS_MAX, PARTIQL_STATEMENTS_MAX};
 use crate::ports::{
-    ClaimReply, IndexEntry, IndexPage, LockStore, PortError, ReleaseReply, StoredEvent,
+    ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
 };
 use crate::protocol::claim::{Claim, LockItem};
-use crate::time::Timestamp;
 
 /// Finds the index entries of one shard.
 const OF_SHARD: &str = "batchId = :batchId";
@@ -282,26 +281,22 @@ impl LockStore for DynamoLockStore {
         Ok((got.items.into_iter().flatten().collect(), unread))
     }
 
-    async fn release(
-        &self,
-        items: &[(EventId, Place)],
-        expires_at: Option<Timestamp>,
-    ) -> Vec<ReleaseReply> {
+    async fn release(&self, items: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply> {
         match self.mode {
             WriteMode::Batch => {
                 partiql::release(
                     self.dynamodb.batch_execute_statement(),
                     &self.statements,
                     items,
-                    expires_at,
+                    release,
                 )
                 .await
             }
             WriteMode::Put => {
-                let release = |(id, place)| {
-                    put::release(self.dynamodb.client(), &self.table, (id, place), expires_at)
+                let one = |(id, place)| {
+                    put::release(self.dynamodb.client(), &self.table, (id, place), release)
                 };
-                join_all(items.iter().map(|(id, place)| release((id, *place)))).await
+                join_all(items.iter().map(|(id, place)| one((id, *place)))).await
             }
         }
     }

@@ -199,6 +199,7 @@ proptest! {
             body_hash: candidate.body_hash,
             past: claim.past.clone(),
             state: LockState::Live { shard, seq },
+            set_aside: false,
         };
         let read = read_lock_item("t", claim_item(&claim).into());
         prop_assert_eq!(read.unwrap(), (candidate.event_id.clone(), locked));

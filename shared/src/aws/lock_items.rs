@@ -38,6 +38,8 @@ pub(super) const SENT_AT: &str = "sentAt";
 pub(super) const ATTRIBUTES: &str = "attributes";
 /// The table's TTL attribute; only tombstones have it.
 pub(super) const EXPIRES_AT: &str = "expiresAt";
+/// Whether the tombstone is of an event that was set aside; absent where it is not.
+pub(super) const SET_ASIDE: &str = "setAside";
 /// Message id to epoch ms; absent when empty.
 pub(super) const PAST_DELIVERIES: &str = "pastDeliveries";
 
@@ -45,7 +47,7 @@ pub(super) const PAST_DELIVERIES: &str = "pastDeliveries";
 pub(super) const OF_LIVE_CLAIMS: [&str; 6] = [BATCH_ID, SEQ, MESSAGE, SOURCE, SENT_AT, ATTRIBUTES];
 /// What [`read_lock_item`] needs: no body, which may be of any size.
 pub(super) const LOCK_ITEM_PROJECTION: &str =
-    "messageId, sqsMessageId, bodyHash, batchId, seq, expiresAt, pastDeliveries";
+    "messageId, sqsMessageId, bodyHash, batchId, seq, expiresAt, setAside, pastDeliveries";
 /// What [`read_event`] needs. `source` is a reserved word.
 pub(super) const EVENT_PROJECTION: &str =
     "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt";
@@ -176,6 +178,7 @@ pub(super) fn read_lock_item<'a>(
         body_hash: body_hash(&mut item)?,
         past: past_deliveries(&mut item)?,
         state,
+        set_aside: item.has(SET_ASIDE),
     };
     Ok((id, lock_item))
 }

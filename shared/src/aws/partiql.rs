@@ -10,13 +10,13 @@ use serde::Deserialize;
 use super::attributes::Sent;
 use super::errors::{DYNAMODB, is_item_too_large, meaning, repeated};
 use super::lock_items::{
-    BATCH_ID, EXPIRES_AT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, claim_names, claim_values, unstorable,
+    BATCH_ID, EXPIRES_AT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, SET_ASIDE, claim_names, claim_values,
+    unstorable,
 };
 use super::operation::{Operation, read};
 use crate::ids::{EventId, Place};
-use crate::ports::{ClaimReply, PortError, ReleaseReply};
+use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
 use crate::protocol::claim::Claim;
-use crate::time::Timestamp;
 
 /// What a member takes in a request, roughly: its statement, its names, and a small body.
 const STATEMENT_BYTES: usize = 1_024;
@@ -29,6 +29,8 @@ pub(super) struct Statements {
     insert: [[String; 2]; 2],
     /// Makes a tombstone of a claim; permitted only while it is this batch's.
     tombstone: String,
+    /// The same, of a claim whose event was set aside.
+    set_aside: String,
     /// Deletes a claim; permitted only while it holds this place.
     delete: String,
 }
@@ -51,15 +53,19 @@ impl Statements {
             .collect();
         // An UPDATE of a missing item fails as its condition does, unlike an UpdateItem, which would create it.
         let mine = format!("WHERE \"{MESSAGE_ID}\" = ? AND \"{BATCH_ID}\" = ? AND \"{SEQ}\" = ?");
+        let tombstone = |also: &str| {
+            as_json(&format!(
+                "UPDATE \"{table}\" SET \"{EXPIRES_AT}\" = ?{also}{removed} {mine}"
+            ))
+        };
         Statements {
             table: table.to_owned(),
             insert: [
                 [insert(false, false), insert(false, true)],
                 [insert(true, false), insert(true, true)],
             ],
-            tombstone: as_json(&format!(
-                "UPDATE \"{table}\" SET \"{EXPIRES_AT}\" = ?{removed} {mine}"
-            )),
+            tombstone: tombstone(""),
+            set_aside: tombstone(&format!(" SET \"{SET_ASIDE}\" = true")),
             delete: as_json(&format!("DELETE FROM \"{table}\" {mine}")),
         }
     }
@@ -73,16 +79,11 @@ impl Statements {
         });
     }
 
-    fn push_release(
-        &self,
-        to: &mut Request,
-        id: &EventId,
-        place: Place,
-        expires_at: Option<Timestamp>,
-    ) {
-        let statement = match expires_at {
-            Some(_) => &self.tombstone,
-            None => &self.delete,
+    fn push_release(&self, to: &mut Request, id: &EventId, place: Place, release: Release) {
+        let (statement, expires_at) = match release {
+            Release::Remembered(until) => (&self.tombstone, Some(until)),
+            Release::SetAside(until) => (&self.set_aside, Some(until)),
+            Release::Deleted => (&self.delete, None),
         };
         to.push(statement, |parameters| {
             if let Some(time) = expires_at {
@@ -214,11 +215,11 @@ pub(super) async fn release(
     operation: &Operation,
     statements: &Statements,
     items: &[(EventId, Place)],
-    expires_at: Option<Timestamp>,
+    release: Release,
 ) -> Vec<ReleaseReply> {
     let mut request = Request::new(items.len());
     for (id, place) in items {
-        statements.push_release(&mut request, id, *place, expires_at);
+        statements.push_release(&mut request, id, *place, release);
     }
     execute(operation, &statements.table, request)
         .await

@@ -7,15 +7,15 @@ use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 
 use super::attributes::{n, s, ttl};
 use super::errors::{DYNAMODB, is_item_too_large, port_error};
 use super::lock_items::{claim_item, key, read_lock_item, unstorable};
 use crate::ids::{EventId, Place};
-use crate::ports::{ClaimReply, ReleaseReply};
+use crate::ports::{ClaimReply, Release, ReleaseReply};
 use crate::protocol::claim::{Claim, LockItem, LockState};
-use crate::time::Timestamp;
 
 /// Permits the write only where there is no item with this event id.
 const NO_ITEM: &str = "attribute_not_exists(messageId)";
@@ -26,6 +26,9 @@ const SAME_TOMBSTONE: &str =
     "attribute_not_exists(batchId) AND sqsMessageId = :sqsMessageId AND expiresAt = :expiresAt";
 /// Permits the write only while the item is the live claim of this seat; not where there is no item.
 const SAME_PLACE: &str = "batchId = :batchId AND seq = :seq";
+/// Makes a tombstone of a claim whose event was set aside.
+const TO_SET_ASIDE: &str = "SET expiresAt = :expiresAt, setAside = :setAside \
+     REMOVE batchId, seq, message, #source, sentAt, attributes";
 /// Makes a tombstone of a claim. Removing an attribute that the item does not have is no error.
 const TO_TOMBSTONE: &str =
     "SET expiresAt = :expiresAt REMOVE batchId, seq, message, #source, sentAt, attributes";
@@ -110,11 +113,11 @@ pub(super) async fn release(
     client: &Client,
     table: &str,
     (id, place): (&EventId, Place),
-    expires_at: Option<Timestamp>,
+    release: Release,
 ) -> ReleaseReply {
-    match expires_at {
-        Some(expires_at) => {
-            let call = client
+    match release {
+        Release::Remembered(expires_at) | Release::SetAside(expires_at) => {
+            let mut call = client
                 .update_item()
                 .table_name(table)
                 .set_key(Some(key(id)))
@@ -124,9 +127,14 @@ pub(super) async fn release(
                 .expression_attribute_values(":batchId", s(place.shard.to_string()))
                 .expression_attribute_values(":seq", n(place.seq))
                 .expression_attribute_values(":expiresAt", ttl(expires_at));
+            if let Release::SetAside(_) = release {
+                call = call
+                    .update_expression(TO_SET_ASIDE)
+                    .expression_attribute_values(":setAside", AttributeValue::Bool(true));
+            }
             release_reply(table, call.send().await)
         }
-        None => {
+        Release::Deleted => {
             let call = client
                 .delete_item()
                 .table_name(table)

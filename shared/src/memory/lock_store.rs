@@ -6,10 +6,9 @@ use crate::ids::{BatchShard, BodyHash, EventId, Place};
 use crate::limits::{BATCH_GET_KEYS_MAX, DYNAMODB_ITEM_BYTES_MAX, PARTIQL_STATEMENTS_MAX};
 use crate::planted::{Bug, planted};
 use crate::ports::{
-    ClaimReply, IndexEntry, IndexPage, LockStore, PortError, ReleaseReply, StoredEvent,
+    ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
 };
 use crate::protocol::claim::{Claim, LockItem, LockState};
-use crate::time::Timestamp;
 
 /// Entries of one index page: small, so that paging is exercised.
 const PAGE_ENTRIES: usize = 16;
@@ -81,6 +80,7 @@ impl Stored {
                     shard,
                     seq: claim.seat.seq,
                 },
+                set_aside: false,
             },
             event: Some(StoredEvent {
                 event_id: candidate.event_id.clone(),
@@ -186,11 +186,7 @@ impl LockStore for MemoryLockStore {
         ))
     }
 
-    async fn release(
-        &self,
-        released: &[(EventId, Place)],
-        expires_at: Option<Timestamp>,
-    ) -> Vec<ReleaseReply> {
+    async fn release(&self, released: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply> {
         assert!(
             released.len() <= PARTIQL_STATEMENTS_MAX,
             "{} releases in one request",
@@ -201,15 +197,22 @@ impl LockStore for MemoryLockStore {
             let Some(stored) = items.get_mut(id) else {
                 continue;
             };
-            match (&stored.event, expires_at) {
-                (Some(event), None) if holds(event, *place) => {
+            if !stored
+                .event
+                .as_ref()
+                .is_some_and(|event| holds(event, *place))
+            {
+                continue;
+            }
+            match release {
+                Release::Deleted => {
                     items.remove(id);
                 }
-                (Some(event), Some(expires_at)) if holds(event, *place) => {
+                Release::Remembered(expires_at) | Release::SetAside(expires_at) => {
                     stored.event = None;
                     stored.item.state = LockState::Tombstone { expires_at };
+                    stored.item.set_aside = matches!(release, Release::SetAside(_));
                 }
-                (Some(_) | None, _) => {}
             }
         }
         released.iter().map(|_| ReleaseReply::Released).collect()

@@ -159,6 +159,8 @@ pub struct LockItem {
     pub past: PastDeliveries,
     /// Live, or a tombstone.
     pub state: LockState,
+    /// Whether it is the tombstone of an event that an operator set aside: nothing was delivered.
+    pub set_aside: bool,
 }
 
 /// What a lock item is.
@@ -332,6 +334,14 @@ pub fn classify(
         LockState::Tombstone { expires_at } => {
             if remembers(&item.past, &candidate.sqs_message_id, now) {
                 return Verdict::Done(Outcome::Redelivered);
+            }
+            if item.set_aside {
+                return match same_message {
+                    true => Verdict::Done(Outcome::RedeliveredLate),
+                    false => Verdict::Replace {
+                        past: still_remembered(&item.past, now),
+                    },
+                };
             }
             if same_message {
                 return Verdict::Done(redelivered(expires_at, now));

@@ -107,6 +107,7 @@ fn items() -> impl Strategy<Value = LockItem> {
             body_hash: maker.body_hash,
             past,
             state,
+            set_aside: false,
         }
     })
 }
@@ -444,6 +445,7 @@ impl Life {
                 },
                 seq: self.next_seq,
             },
+            set_aside: false,
         });
         self.next_seq += 1;
         self.fate = BatchFate::Alive;

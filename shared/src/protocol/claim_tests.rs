@@ -68,6 +68,7 @@ fn item_of(candidate: &Candidate, state: LockState) -> LockItem {
         body_hash: candidate.body_hash,
         past: PastDeliveries::new(),
         state,
+        set_aside: false,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use shared::protocol::claim::LockState;
+use shared::protocol::claim::{LockItem, LockState};
 
 use crate::burst;
 use crate::ledger::Sent;
@@ -45,7 +45,10 @@ impl World {
         let Some(id) = &letter.event_id else {
             return false;
         };
-        self.locks.get(id).is_some() || self.ledger.given.contains_key(id)
+        // Everything has drained: a claim that is still live is of a batch that ended without it.
+        let is_live = |item: LockItem| matches!(item.state, LockState::Live { .. });
+        let is_remembered = self.locks.get(id).is_some_and(|item| !is_live(item));
+        is_remembered || self.ledger.given.contains_key(id)
     }
 
     /// The same content in a new message.

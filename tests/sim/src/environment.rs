@@ -12,7 +12,7 @@ use shared::ids::{BatchId, BatchShard, EventId, Place, SourceArn};
 use shared::memory::SeededEntropy;
 use shared::ports::{
     BatchQueue, BatchReply, BatchStore, ClaimReply, Clock, Entropy, IndexEntry, IndexPage,
-    LockStore, Overdue, OverflowStore, PortError, Quarantine, Quarantined, QueueDepth,
+    LockStore, Overdue, OverflowStore, PortError, Quarantine, Quarantined, QueueDepth, Release,
     ReleaseReply, SourceQueues, StoredEvent,
 };
 use shared::protocol::batch::{BatchRecord, BatchWrite, Status};
@@ -226,13 +226,9 @@ impl LockStore for Environment {
         .await
     }
 
-    async fn release(
-        &self,
-        items: &[(EventId, Place)],
-        expires_at: Option<Timestamp>,
-    ) -> Vec<ReleaseReply> {
+    async fn release(&self, items: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply> {
         let (count, items) = (items.len(), items.to_vec());
-        let effect = move |world: &mut World| world.release(&items, expires_at);
+        let effect = move |world: &mut World| world.release(&items, release);
         self.for_each(count, effect, ReleaseReply::Error).await
     }
 

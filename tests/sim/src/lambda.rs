@@ -329,6 +329,7 @@ impl Run {
         if coming != Coming::Redrive {
             // Nothing is kept warm for days.
             self.environments.clear();
+            self.poll_all();
         }
         self.unsent += sent.len();
         let mut world = lock(&self.world);

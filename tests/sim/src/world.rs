@@ -13,7 +13,7 @@ use shared::ids::{BatchId, EventId, Place, SourceArn};
 use shared::memory::{MemoryBatchStore, MemoryLockStore};
 use shared::ports::{
     BatchReply, BatchStore, ClaimReply, LockStore, Overdue, PortError, Quarantined, QueueDepth,
-    ReleaseReply, StoredEvent,
+    Release, ReleaseReply, StoredEvent,
 };
 use shared::protocol::batch::{BatchRecord, BatchWrite, PartState, Status};
 use shared::protocol::claim::{Claim, DuplicateRule, LockItem, LockState};
@@ -397,7 +397,8 @@ impl World {
                     true => now,
                     false => completed_at.unwrap_or(now) + self.dedup_window(),
                 });
-            let may_repeat = self.plan.ever(DuplicateRule::Requeue);
+            // What was set aside may have reached the sink before: an operator took that upon himself.
+            let may_repeat = self.plan.ever(DuplicateRule::Requeue) || prior.set_aside;
             let wrong_ms = 2 * (self.plan.skew_max_ms - SKEW_MAX_MS) as u64;
             let remembered_until = remembered_until.saturating_sub(Duration::from_millis(wrong_ms));
             let check = checks::p3_p4_delivered_once_per_window(
@@ -457,22 +458,14 @@ impl World {
     }
 
     /// Releases, member by member.
-    pub fn release(
-        &mut self,
-        items: &[(EventId, Place)],
-        expires_at: Option<Timestamp>,
-    ) -> Vec<ReleaseReply> {
+    pub fn release(&mut self, items: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply> {
         items
             .iter()
-            .map(|item| self.release_one(item, expires_at))
+            .map(|item| self.release_one(item, release))
             .collect()
     }
 
-    fn release_one(
-        &mut self,
-        item: &(EventId, Place),
-        expires_at: Option<Timestamp>,
-    ) -> ReleaseReply {
+    fn release_one(&mut self, item: &(EventId, Place), release: Release) -> ReleaseReply {
         let faults = self.plan.faults.clone();
         if self.strikes(faults.throttle_member) {
             return ReleaseReply::Error(throttled());
@@ -482,7 +475,7 @@ impl World {
             return ReleaseReply::Error(unanswered());
         }
         let before = self.locks.get(&item.0);
-        now(self.locks.release(std::slice::from_ref(item), expires_at));
+        now(self.locks.release(std::slice::from_ref(item), release));
         let after = self.locks.get(&item.0);
         if let Some(LockItem {
             state: LockState::Live { shard, seq },
@@ -490,7 +483,7 @@ impl World {
         }) = before
             && before != after
         {
-            self.released(&item.0, Place { shard, seq }, expires_at);
+            self.released(&item.0, Place { shard, seq }, release);
         }
         if lost {
             ReleaseReply::Error(unanswered())
@@ -499,8 +492,12 @@ impl World {
         }
     }
 
-    fn released(&mut self, id: &EventId, place: Place, expires_at: Option<Timestamp>) {
+    fn released(&mut self, id: &EventId, place: Place, release: Release) {
         let (now, window) = (self.now(), self.dedup_window());
+        let expires_at = match release {
+            Release::Remembered(expires_at) => Some(expires_at),
+            Release::SetAside(_) | Release::Deleted => None,
+        };
         self.note("released", || {
             format!("{id} at {}/{}", place.shard, place.seq)
         });
