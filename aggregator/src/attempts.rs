@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shared::calls::{Budget, bounded};
+use shared::calls::{Budget, attempt_timeout, bounded};
 use shared::ids::{BatchShard, EventId};
 use shared::limits::{BATCH_GET_KEYS_MAX, OVERFLOW_CALLS_MAX, REPLACE_ROUNDS_MAX};
 use shared::planted::{Bug, planted};
@@ -467,7 +467,7 @@ impl<P: Ports> Handler<P> {
                     return self.judge(member, item, budget.clock.now());
                 }
                 // The store does not show what refused, or it is gone: for a read to say.
-                ClaimReply::Exists(None) => return self.read_one(member, budget.clock.now()).await,
+                ClaimReply::Exists(None) => return self.read_one(member, budget).await,
                 ClaimReply::Unstorable(_) => return State::Done(Outcome::Unstorable, None),
                 ClaimReply::Error(error) if !member.take(&error, tally) => break,
                 ClaimReply::Error(_) => {}
@@ -481,7 +481,7 @@ impl<P: Ports> Handler<P> {
         if !member.unanswered {
             return State::Done(Outcome::Failed, None);
         }
-        match self.read_one(member, budget.clock.now()).await {
+        match self.read_one(member, budget).await {
             state @ State::Done(..) => state,
             State::Open | State::Met | State::Live(..) | State::Replace(..) => {
                 State::Done(Outcome::Failed, None)
@@ -489,15 +489,24 @@ impl<P: Ports> Handler<P> {
         }
     }
 
-    /// What stands in the table now, read once. Gone is failed: the message's redelivery finds the place free.
-    async fn read_one(&self, member: &Attempted<'_>, now: Timestamp) -> State {
+    /// What stands in the table now, read once. Gone is failed: the message's redelivery finds the place free. So is what
+    /// there is no time to read: many may come here one after the other.
+    async fn read_one(
+        &self,
+        member: &Attempted<'_>,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> State {
+        let late = attempt_timeout(self.config().common.deadline_margin);
+        if budget.clock.now() >= budget.stop_at + late {
+            return State::Done(Outcome::Failed, None);
+        }
         let id = std::slice::from_ref(&member.seated.candidate.event_id);
         match self
             .limited(self.ports().locks().read(id))
             .await
             .map(|items| items.into_iter().next())
         {
-            Ok(Some(Some(item))) => self.judge(member, item, now),
+            Ok(Some(Some(item))) => self.judge(member, item, budget.clock.now()),
             Ok(Some(None) | None) | Err(_) => State::Done(Outcome::Failed, None),
         }
     }

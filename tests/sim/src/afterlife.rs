@@ -12,6 +12,8 @@ use crate::world::World;
 
 /// Messages that come again after days, as new ones.
 const NEW_MAX: usize = 12;
+/// How long queues keep what nobody deletes.
+const RETENTION_DAYS: u64 = 7;
 /// Messages that SQS had deleted and hands out again.
 const GHOSTS_MAX: usize = 4;
 
@@ -80,6 +82,9 @@ impl World {
         self.now_ms += Duration::from_secs(days * 24 * 3_600).as_millis() as u64;
         self.note("days passed", || days.to_string());
         self.expire_all(days);
+        if days > RETENTION_DAYS {
+            self.tickets.forget();
+        }
         let live: Vec<usize> = (0..self.ledger.messages.len())
             .filter(|index| {
                 let id = &self.ledger.messages[*index].event_id;

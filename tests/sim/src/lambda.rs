@@ -822,8 +822,10 @@ impl Run {
             .map(|record| format!("{record:?}"))
             .collect();
         format!(
-            "after {} steps: {waiting} queues, {} invocations, batches {open:?}",
+            "after {} steps: {} to be sent, {waiting} queues, {:?} tickets, {} invocations, batches {open:?}",
             self.steps,
+            self.unsent,
+            world.tickets.depth(world.now_ms),
             self.tasks.len()
         )
     }

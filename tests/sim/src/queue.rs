@@ -128,6 +128,11 @@ impl<T: Clone> Queue<T> {
         }
     }
 
+    /// Drops every message: it was there for too long.
+    pub fn forget(&mut self) {
+        self.messages.clear();
+    }
+
     /// Whether there is no message, visible or not.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
