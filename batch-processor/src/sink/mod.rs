@@ -12,6 +12,7 @@ mod http;
 #[cfg(feature = "lambda")]
 mod lambda;
 mod log;
+mod manifest;
 #[cfg(any(feature = "lambda", feature = "states"))]
 mod payload;
 #[cfg(feature = "postgres")]

@@ -163,10 +163,12 @@ impl StandIn {
 async fn answer(State(seen): State<Arc<Mutex<Seen>>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let headers = parts.headers.iter();
+    // S3's SDK says in the query which operation it means.
+    let uri = parts.uri.to_string();
+    let (path, operation) = uri.split_once("?x-id=").unwrap_or((&uri, ""));
     let asked = Asked {
         method: parts.method,
-        // S3's SDK says in the query which operation it means.
-        path: parts.uri.to_string().replace("?x-id=PutObject", ""),
+        path: path.to_owned(),
         headers: headers
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
             .collect(),
@@ -198,12 +200,24 @@ async fn answer(State(seen): State<Arc<Mutex<Seen>>>, request: Request) -> Respo
             }
             response
         }
-        None => as_s3(&mut seen.lock().unwrap(), asked, response),
+        None => as_s3(&mut seen.lock().unwrap(), asked, operation, response),
     }
 }
 
-fn as_s3(seen: &mut Seen, asked: Asked, response: impl Fn(u16, Body) -> Response) -> Response {
+fn as_s3(
+    seen: &mut Seen,
+    asked: Asked,
+    operation: &str,
+    response: impl Fn(u16, Body) -> Response,
+) -> Response {
     match asked.method {
+        Method::GET if operation == "GetObject" => match seen.objects.get(&asked.path) {
+            Some(object) => response(200, Body::from(object.body.clone())),
+            None => {
+                let words = "<Error><Code>NoSuchKey</Code><Message>no such key</Message></Error>";
+                response(404, Body::from(words))
+            }
+        },
         Method::PUT if seen.objects.contains_key(&asked.path) => {
             let words = "<Error><Code>PreconditionFailed</Code><Message>exists</Message></Error>";
             response(412, Body::from(words))
