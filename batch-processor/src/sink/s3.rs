@@ -15,7 +15,7 @@ use tracing::info;
 use super::file::rejects_name;
 use super::format::write_rejects;
 use super::rendering::Content;
-use super::service::{status, told};
+use super::service::{Failure, failure, status, told};
 use super::{
     Part, Receipt, Rendering, Sink, SinkError, directory_of, encoded, manifest, unwritten,
 };
@@ -172,7 +172,8 @@ impl Objects {
     /// The manifest of a part, if it is there.
     async fn manifest(&self, part: &Part) -> Result<Option<Vec<u8>>, SinkError> {
         let key = self.key(part, &manifest::name(part));
-        read(&self.client, &self.bucket, &key, manifest::BYTES_MAX).await
+        let found = read(&self.client, &self.bucket, &key, manifest::BYTES_MAX).await;
+        found.map_err(SinkError::from)
     }
 
     fn compare_manifest(
@@ -295,7 +296,7 @@ pub(crate) async fn read(
     bucket: &str,
     key: &str,
     bytes_max: u64,
-) -> Result<Option<Vec<u8>>, SinkError> {
+) -> Result<Option<Vec<u8>>, Failure> {
     let uri = uri(bucket, key);
     let got = client.get_object().bucket(bucket).key(key).send().await;
     let object = match got {
@@ -305,28 +306,27 @@ pub(crate) async fn read(
     };
     let length = object.content_length().unwrap_or_default();
     if u64::try_from(length).is_ok_and(|length| length > bytes_max) {
-        return Err(SinkError::Permanent {
+        return Err(Failure {
             reason: format!("`{uri}`: too large: got {length} bytes, expected at most {bytes_max}"),
+            may_pass: false,
         });
     }
     let body = object.body.collect().await;
-    let body = body.map_err(|error| SinkError::Retryable {
+    let body = body.map_err(|error| Failure {
         reason: format!("`{uri}`: {}", chain(&error)),
+        may_pass: true,
     })?;
     Ok(Some(body.to_vec()))
 }
 
-/// The error of an object that could not be read.
-fn unread(uri: &str, error: &SdkError<GetObjectError, HttpResponse>) -> SinkError {
-    match told(uri, error, may_pass) {
+/// Why an object could not be read.
+fn unread(uri: &str, error: &SdkError<GetObjectError, HttpResponse>) -> Failure {
+    let mut failure = failure(uri, error, may_pass);
+    if status(error) == Some(403) && !failure.may_pass {
         // Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html> (2026-11), "Permissions".
-        SinkError::Permanent { reason } if status(error) == Some(403) => SinkError::Permanent {
-            reason: format!(
-                "{reason}; an object that is not there needs `s3:ListBucket` to be told from one that may not be read"
-            ),
-        },
-        other => other,
+        failure.reason += "; an object that is not there needs `s3:ListBucket` to be told from one that may not be read";
     }
+    failure
 }
 
 fn uri(bucket: &str, key: &str) -> String {
