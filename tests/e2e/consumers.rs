@@ -70,8 +70,8 @@ async fn every_part_is_taken_once(kind: SinkKind) {
     // The part is there, and its batch does not know yet.
     setup.options.faults.kill_at = vec![KillAt {
         text: "part written".to_owned(),
-        percent: "50".parse().expect("it is a percentage"),
-        kills_max: None,
+        percent: "100".parse().expect("it is a percentage"),
+        kills_max: Some(20),
     }];
     let rig = setup.start().await;
     let s3 = aws_sdk_s3::Config::builder()
