@@ -218,4 +218,60 @@ mod tests {
         let words = refused.to_string();
         assert!(words.contains("bodies: AccessDenied: words"), "{words}");
     }
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn told(rules: Result<Vec<ExpirationRule>, PortError>) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || tell("bodies", rules));
+        String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn the_log_names_bucket_rule_and_days_of_what_removes_bodies_too_soon() {
+        let rule = |id: &str, days| ExpirationRule {
+            id: id.to_owned(),
+            enabled: true,
+            prefix: String::new(),
+            tagged: false,
+            larger_than_bytes: None,
+            days,
+        };
+        let log = told(Ok(vec![rule("weekly", 7), rule("yearly", 365)]));
+        assert_eq!(log.lines().count(), 1, "{log}");
+        for words in ["ERROR", "bucket=\"bodies\"", "rule=\"weekly\"", "days=7"] {
+            assert!(log.contains(words), "{words} in {log}");
+        }
+        let unread = PortError::Refused {
+            service: S3,
+            message: "why".to_owned(),
+        };
+        for (rules, words) in [
+            (Ok(vec![rule("yearly", 365)]), "keeps bodies long enough"),
+            (Err(unread), "why"),
+        ] {
+            let log = told(rules);
+            assert_eq!(log.lines().count(), 1, "{log}");
+            for words in ["INFO", "bucket=\"bodies\"", words] {
+                assert!(log.contains(words), "{words} in {log}");
+            }
+        }
+    }
 }
