@@ -5,6 +5,8 @@ use std::sync::Arc;
 use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use once_cell::sync::OnceCell;
+#[cfg(feature = "s3")]
+use shared::aws::tell_overflow_retention;
 use shared::aws::{
     AwsOverflowStore, DynamoBatchStore, DynamoLockStore, Sdk, SqsBatchQueue, SqsQuarantine,
     SqsSourceQueues, SystemClock, SystemEntropy, init_logs,
@@ -76,9 +78,8 @@ impl Ports for AwsPorts {
     }
 }
 
-fn ports(config: &Config) -> AwsPorts {
+fn ports(config: &Config, sdk: &Sdk) -> AwsPorts {
     let common = &config.common;
-    let sdk = Sdk::from_env(common.write_concurrency);
     let attempt = attempt_timeout(common.deadline_margin);
     let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
     AwsPorts {
@@ -95,7 +96,7 @@ fn ports(config: &Config) -> AwsPorts {
             .as_ref()
             .map(|url| SqsQuarantine::new(sqs.clone(), url)),
         sources: SqsSourceQueues::new(sqs),
-        overflow: AwsOverflowStore::new(&sdk, attempt),
+        overflow: AwsOverflowStore::new(sdk, attempt),
         clock: SystemClock,
         entropy: SystemEntropy,
     }
@@ -109,7 +110,13 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     init_logs();
     let config = Config::read(&|name| std::env::var(name).ok())?;
     info!(?config, "configuration");
-    let ports = ports(&config);
+    let sdk = Sdk::from_env(config.common.write_concurrency);
+    #[cfg(feature = "s3")]
+    if let Some(bucket) = &config.overflow_bucket {
+        // Beside the first invocation, which does not wait for it.
+        tokio::spawn(tell_overflow_retention(sdk.clone(), bucket.clone()));
+    }
+    let ports = ports(&config, &sdk);
     let current = CURRENT_BATCHES
         .get_or_init(|| Arc::new(CurrentBatches::new(config.limits)))
         .clone();

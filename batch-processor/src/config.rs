@@ -1,5 +1,6 @@
 //! The batch processor's configuration.
 
+pub(crate) mod columns_source;
 mod sinks;
 
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub const VERIFY_DELAY: &str = "VERIFY_DELAY";
 pub const SINK: &str = "SINK";
 /// What they look like there.
 pub const SINK_FORMAT: &str = "SINK_FORMAT";
-/// The columns of `csv` and `fixed-width`.
+/// The columns of `csv` and `fixed-width`; or where they are, which only [`run`](crate::run()) looks up.
 pub const SINK_COLUMNS: &str = "SINK_COLUMNS";
 /// Whether `csv` begins with the names of its columns.
 pub const SINK_HEADER: &str = "SINK_HEADER";

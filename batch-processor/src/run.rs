@@ -13,7 +13,7 @@ use tracing::info;
 
 use crate::config::{
     Config, SINK, SINK_PASSWORD, SINK_PAYLOADS, SINK_REJECTS, SINK_SECRET, SINK_SECRET_HEADER,
-    SINK_TABLE,
+    SINK_TABLE, columns_source,
 };
 use crate::handler::{Handler, Invocation, Ports};
 use crate::sink::{BuiltInSink, Sink};
@@ -85,7 +85,7 @@ impl<S: Sink> Ports for AwsPorts<S> {
 /// # Errors
 /// A wrong configuration, with all its problems; or the Runtime API failing.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
-    let config = start(&|name| std::env::var(name).ok())?;
+    let config = start(&|name| std::env::var(name).ok()).await?;
     let sdk = sdk(&config);
     let sink = BuiltInSink::new(&config, &sdk)?;
     serve(config, &sdk, sink).await
@@ -103,14 +103,15 @@ pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
         } else {
             std::env::var(name).ok()
         }
-    })?;
+    })
+    .await?;
     let sdk = sdk(&config);
     serve(config, &sdk, sink).await
 }
 
-fn start(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, lambda_runtime::Error> {
+async fn start(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, lambda_runtime::Error> {
     init_logs();
-    let config = Config::read(lookup)?;
+    let config = columns_source::read(lookup).await?;
     info!(?config, "configuration");
     Ok(config)
 }

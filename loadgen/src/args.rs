@@ -59,6 +59,9 @@ pub struct AuditArgs {
     /// What the service does with duplicates
     #[arg(long, value_enum, default_value_t = OnDuplicate::Drop)]
     pub on_duplicate: OnDuplicate,
+    /// Every part must have a manifest, as the sinks `file:` and `s3:` write them
+    #[arg(long)]
+    pub manifests: bool,
     /// Missing deliveries to put up with
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub allow_missing: u64,

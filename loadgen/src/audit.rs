@@ -11,15 +11,20 @@
 //! Beside a part may stand its reject list, `<part>.rejects`: envelopes with a reason, of events that the part's format
 //! could not carry. Such an event is neither lost nor delivered; one that is in a part as well is repeated.
 //!
+//! A part's manifest, `<part>.manifest.json`, is held against the part; one that is missing counts as corrupt where every
+//! part must have one, and so does one whose part is not there.
+//!
 //! The books balance: deliveries owed − lost + repeated = delivered + rejected.
 
 mod layout;
 mod ledger;
 mod line;
+mod manifest;
 mod report;
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
@@ -27,6 +32,7 @@ use flate2::read::MultiGzDecoder;
 use crate::Plan;
 use ledger::Ledger;
 use line::{Corruption, Envelope, Format};
+use manifest::Fault;
 pub use report::{AuditReport, Batches, Example, Examples};
 use report::{EXAMPLES_MAX, note};
 
@@ -40,6 +46,15 @@ pub enum DuplicateRule {
     /// Every message is delivered exactly once: an event as often as it was sent, never twice in
     /// one batch. One SQS message never counts for two.
     Requeue,
+}
+
+/// Whether parts have manifests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manifests {
+    /// Those that are there must be sound.
+    Optional,
+    /// Every part has one, as the sinks `file:` and `s3:` write them.
+    Required,
 }
 
 /// Why nothing can be said about a directory.
@@ -63,8 +78,13 @@ pub enum AuditError {
 /// # Errors
 /// [`AuditError`] if a directory or file cannot be read. What is wrong *in* a file is no error but
 /// part of the report.
-pub fn audit(dir: &Path, plan: &Plan, rule: DuplicateRule) -> Result<AuditReport, AuditError> {
-    let mut auditor = Auditor::new(dir, plan, rule);
+pub fn audit(
+    dir: &Path,
+    plan: &Plan,
+    rule: DuplicateRule,
+    manifests: Manifests,
+) -> Result<AuditReport, AuditError> {
+    let mut auditor = Auditor::new(dir, plan, rule, manifests);
     let mut strays = Vec::new();
     for batch_dir in layout::batch_dirs(dir, &mut strays)? {
         let batch = layout::batch(&batch_dir, &mut strays)?;
@@ -79,10 +99,18 @@ pub fn audit(dir: &Path, plan: &Plan, rule: DuplicateRule) -> Result<AuditReport
 struct Auditor<'a> {
     dir: &'a Path,
     plan: &'a Plan,
+    manifests: Manifests,
     ledger: Ledger,
     report: AuditReport,
     event_ids: EventIds,
     planned: Vec<u8>,
+}
+
+/// What was read of a file.
+struct Read {
+    lines: u64,
+    bytes: u64,
+    hash: blake3::Hash,
 }
 
 /// Envelope event ids that are not what the body says. Whether that is wrong depends on the
@@ -118,7 +146,7 @@ impl Place<'_> {
 }
 
 impl<'a> Auditor<'a> {
-    fn new(dir: &'a Path, plan: &'a Plan, rule: DuplicateRule) -> Self {
+    fn new(dir: &'a Path, plan: &'a Plan, rule: DuplicateRule, manifests: Manifests) -> Self {
         let report = AuditReport {
             sent: plan.len(),
             unique: plan.unique(),
@@ -127,6 +155,7 @@ impl<'a> Auditor<'a> {
         Self {
             dir,
             plan,
+            manifests,
             ledger: Ledger::new(plan, rule),
             report,
             event_ids: EventIds::default(),
@@ -135,39 +164,84 @@ impl<'a> Auditor<'a> {
     }
 
     fn batch(&mut self, batch: &layout::Batch) -> Result<(), AuditError> {
-        if batch.parts.is_empty() && batch.rejects.is_empty() {
-            return Ok(());
-        }
         let lines_before = self.report.lines;
-        let parts = batch.parts.iter().map(|part| (part, false));
-        let rejects = batch.rejects.iter().map(|part| (part, true));
-        for ((part, path), rejected) in parts.chain(rejects) {
-            self.part(batch, *part, path, rejected)
-                .map_err(|source| AuditError::Read {
-                    path: path.clone(),
-                    source,
-                })?;
+        let mut rejected = BTreeMap::new();
+        let mut read = Vec::with_capacity(batch.parts.len());
+        for (part, path) in &batch.parts {
+            let content = self.part(batch, *part, path, false);
+            read.push((*part, path, content.map_err(|source| unread(path, source))?));
         }
-        self.report
-            .batches
-            .add(batch.parts.len() as u64, self.report.lines - lines_before);
+        for (part, path) in &batch.rejects {
+            let content = self.part(batch, *part, path, true);
+            let content = content.map_err(|source| unread(path, source))?;
+            rejected.insert(*part, content.map_or(0, |content| content.lines));
+        }
+        for (part, path, content) in read {
+            let rejected = rejected.get(&part).copied().unwrap_or_default();
+            self.manifest(batch, part, path, content, rejected)?;
+        }
+        let parts: BTreeSet<u64> = batch.parts.iter().map(|(part, _)| *part).collect();
+        for (part, path) in &batch.manifests {
+            if !parts.contains(part) {
+                self.faulty(path, &Fault::NoPart);
+            }
+        }
+        if !batch.parts.is_empty() || !batch.rejects.is_empty() {
+            self.report
+                .batches
+                .add(batch.parts.len() as u64, self.report.lines - lines_before);
+        }
         Ok(())
     }
 
-    /// Reads a part, or its reject list.
+    /// Holds the manifest of a part against what was read of it: nothing, if not all of it could be.
+    fn manifest(
+        &mut self,
+        batch: &layout::Batch,
+        part: u64,
+        path: &Path,
+        content: Option<Read>,
+        rejected: u64,
+    ) -> Result<(), AuditError> {
+        let Some(manifest) = batch.manifests.get(&part) else {
+            if self.manifests == Manifests::Required {
+                self.faulty(path, &Fault::Missing(part));
+            }
+            return Ok(());
+        };
+        let Some(Read { lines, bytes, hash }) = content else {
+            return Ok(());
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let content = manifest::Content {
+            name: &name,
+            lines,
+            rejected,
+            bytes,
+            hash,
+        };
+        let text = fs::read(manifest).map_err(|source| unread(manifest, source))?;
+        if let Some(fault) = manifest::difference(&text, &batch.id, part, &content) {
+            self.faulty(manifest, &fault);
+        }
+        Ok(())
+    }
+
+    /// Reads a part, or its reject list; answers what it read, if that was all.
     fn part(
         &mut self,
         batch: &layout::Batch,
         part: u64,
         path: &Path,
         rejected: bool,
-    ) -> io::Result<()> {
+    ) -> io::Result<Option<Read>> {
         let file = self.name(path);
         let (plain, compressed) = reader(path)?;
         let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, plain);
         let mut format = rejected.then_some(Format::Envelope);
         let mut seq_last = None;
         let mut text = Vec::new();
+        let mut hasher = blake3::Hasher::new();
         for line in 1.. {
             let place = Place {
                 batch_id: &batch.id,
@@ -179,7 +253,13 @@ impl<'a> Auditor<'a> {
             };
             text.clear();
             match reader.read_until(b'\n', &mut text) {
-                Ok(0) => break,
+                Ok(0) => {
+                    return Ok(Some(Read {
+                        lines: line - 1,
+                        bytes: hasher.count(),
+                        hash: hasher.finalize(),
+                    }));
+                }
                 Ok(_) => {}
                 Err(error) if compressed => {
                     let why = Corruption::Compression(error.to_string());
@@ -188,6 +268,7 @@ impl<'a> Auditor<'a> {
                 }
                 Err(error) => return Err(error),
             }
+            hasher.update(&text);
             self.report.lines += u64::from(!rejected);
             let text = text.strip_suffix(b"\n").unwrap_or(&text);
             format = format.or_else(|| Format::of(text));
@@ -197,7 +278,7 @@ impl<'a> Auditor<'a> {
                 None => self.corrupt(&place, None, &Corruption::Unrecognised),
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn envelope(&mut self, place: &Place<'_>, text: &[u8], seq_last: &mut Option<u64>) {
@@ -305,16 +386,18 @@ impl<'a> Auditor<'a> {
     }
 
     fn stray(&mut self, path: &Path) {
+        self.faulty(path, &"not a part: expected <batchId>/<part>.<ext>");
+    }
+
+    /// Counts a file as corrupt, as a whole.
+    fn faulty(&mut self, path: &Path, why: &dyn std::fmt::Display) {
         let file = Some(self.name(path));
-        note(
-            &mut self.report.corrupt,
-            &mut self.report.examples.corrupt,
-            || Example {
-                file,
-                why: "not a part: expected <batchId>/<part>.<ext>".to_owned(),
-                ..Example::default()
-            },
-        );
+        let (count, examples) = (&mut self.report.corrupt, &mut self.report.examples.corrupt);
+        note(count, examples, || Example {
+            file,
+            why: why.to_string(),
+            ..Example::default()
+        });
     }
 
     fn name(&self, path: &Path) -> String {
@@ -350,8 +433,15 @@ impl<'a> Auditor<'a> {
     }
 }
 
+fn unread(path: &Path, source: io::Error) -> AuditError {
+    AuditError::Read {
+        path: path.to_owned(),
+        source,
+    }
+}
+
 /// What is in a file, and whether it was compressed.
-fn reader(path: &Path) -> io::Result<(Box<dyn Read>, bool)> {
+fn reader(path: &Path) -> io::Result<(Box<dyn io::Read>, bool)> {
     let file = File::open(path)?;
     let extension = path.extension().and_then(|extension| extension.to_str());
     Ok(match extension {

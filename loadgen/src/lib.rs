@@ -15,7 +15,9 @@ mod progress;
 mod queue;
 mod send;
 
-pub use audit::{AuditError, AuditReport, Batches, DuplicateRule, Example, Examples, audit};
+pub use audit::{
+    AuditError, AuditReport, Batches, DuplicateRule, Example, Examples, Manifests, audit,
+};
 pub use plan::{BODY_BYTES_MAX, MESSAGES_MAX, NEAR_MESSAGES, Plan, PlanConfig, PlanError, Planned};
 pub use progress::Progress;
 pub use queue::QueueAddress;

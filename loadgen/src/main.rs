@@ -13,7 +13,7 @@ use aws_config::meta::region::RegionProviderChain;
 use aws_sdk_sqs::config::ProvideCredentials;
 use aws_smithy_http_client::tls;
 use clap::Parser;
-use loadgen::{Plan, PlanError, Progress, QueueAddress, SendOptions};
+use loadgen::{Manifests, Plan, PlanError, Progress, QueueAddress, SendOptions};
 
 use args::{AuditArgs, Cli, Command, SendArgs};
 
@@ -39,7 +39,11 @@ fn main() -> ExitCode {
 
 fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::new(args.plan.config())?;
-    let report = loadgen::audit(&args.dir, &plan, args.on_duplicate.into())?
+    let manifests = match args.manifests {
+        true => Manifests::Required,
+        false => Manifests::Optional,
+    };
+    let report = loadgen::audit(&args.dir, &plan, args.on_duplicate.into(), manifests)?
         .allow_missing(args.allow_missing);
     print(&report)?;
     Ok(ExitCode::from(if report.ok() { 0 } else { FAILED }))

@@ -117,7 +117,8 @@ async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result
     };
     stack.bring_out().await?;
     let audit_started = Instant::now();
-    let audit = loadgen::audit(&stack.out, plan, rule)?;
+    let manifests = stack.sink_report().kind.manifests();
+    let audit = loadgen::audit(&stack.out, plan, rule, manifests)?;
     let depth = |queue| stack.sqs.depth(queue);
     let batches = stack.batches_by_status().await?;
     Ok(Summary {

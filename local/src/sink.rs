@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use loadgen::Manifests;
 use serde::Serialize;
 
 use crate::deliveries::{Deliveries, DeliveryReport};
@@ -46,6 +47,16 @@ pub enum SinkKind {
     /// A table in a PostgreSQL server, which must be installed
     #[cfg(feature = "postgres")]
     Postgres,
+}
+
+impl SinkKind {
+    /// Whether its parts have manifests.
+    pub fn manifests(self) -> Manifests {
+        match self {
+            SinkKind::File | SinkKind::S3 => Manifests::Required,
+            _ => Manifests::Optional,
+        }
+    }
 }
 
 impl fmt::Display for SinkKind {

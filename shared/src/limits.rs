@@ -55,6 +55,8 @@ pub const WRITE_UNIT_BYTES: usize = 1_024;
 pub const CLAIM_OVERHEAD_BYTES: usize = 256;
 /// Bodies on their way to or from S3 at once, of up to 1 MiB each.
 pub const OVERFLOW_CALLS_MAX: usize = 8;
+/// Days for which a bucket must keep bodies: longer than an operator may take to notice a batch in error and to mend it.
+pub const OVERFLOW_DAYS_MIN: u32 = 30;
 /// What an item says besides names about a body that is elsewhere.
 pub const OVERFLOW_BYTES: usize = 64;
 /// Past deliveries one lock item remembers under `ON_DUPLICATE=requeue`; the next duplicate waits until one expires.
@@ -128,6 +130,7 @@ pub const RECORD_BYTES_MAX: usize = RECORD_OVERHEAD_BYTES
     + 3 * 2_048;
 const _: () = assert!(RECORD_BYTES_MAX < DYNAMODB_ITEM_BYTES_MAX);
 const _: () = assert!(PARTS_FOR_STRAGGLERS < PARTS_MAX);
+const _: () = assert!(OVERFLOW_DAYS_MIN as u64 * 24 * 3_600 > BATCH_RECORD_RETENTION.as_secs());
 const _: () = assert!(BATCH_ITEMS_MAX <= SEATS_MAX as u64);
 const _: () = assert!(CLOCK_SKEW_MAX.as_secs() < SQS_DELAY_MAX.as_secs());
 const _: () = assert!(

@@ -44,6 +44,11 @@ const CASES: [Case; 2] = [
             ("VERIFY_DELAY", "0", "`VERIFY_DELAY` is `0`"),
             ("SINK", "ftp://host", "`SINK` is `ftp://host`"),
             ("SINK_FORMAT", "xml", "`SINK_FORMAT` is `xml`"),
+            (
+                "SINK_COLUMNS",
+                "file:///nonexistent",
+                "`SINK_COLUMNS` is `file:///nonexistent`: No such file",
+            ),
             ("WRITE_CONCURRENCY", "901", "`WRITE_CONCURRENCY` is `901`"),
         ],
     ),

@@ -11,6 +11,7 @@ mod burst;
 mod command_line;
 mod configuration;
 mod conflicts;
+mod consumers;
 mod cost;
 mod duplicates;
 mod events;

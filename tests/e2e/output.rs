@@ -50,7 +50,9 @@ impl Rig {
     /// # Panics
     /// With the report, unless every event came out as often as the rule says.
     pub fn audit(&self, plan: &Plan, rule: DuplicateRule) -> AuditReport {
-        let report = loadgen::audit(&self.stack.out, plan, rule).expect("the output can be read");
+        let manifests = self.stack.sink_report().kind.manifests();
+        let report = loadgen::audit(&self.stack.out, plan, rule, manifests);
+        let report = report.expect("the output can be read");
         assert!(report.ok(), "{report:#?}");
         report
     }
@@ -71,14 +73,18 @@ pub fn delivered(out: &Path) -> Vec<Line> {
                 .is_some_and(|extension| extension == "jsonl")
             {
                 let text = fs::read_to_string(&part).expect("a part can be read");
-                lines.extend(text.lines().map(|line| {
-                    serde_json::from_str::<Line>(line).expect("every line is an envelope")
-                }));
+                lines.extend(self::lines(&text));
             }
         }
     }
     lines.sort();
     lines
+}
+
+/// The events of a part.
+pub fn lines(text: &str) -> impl Iterator<Item = Line> {
+    let line = |line| serde_json::from_str(line).expect("every line is an envelope");
+    text.lines().map(line)
 }
 
 fn entries(directory: &Path) -> Vec<std::path::PathBuf> {

@@ -1,3 +1,5 @@
+//! Files of parts, below a directory. What a consumer may rely on is told in [`manifest`](super::manifest).
+
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -6,10 +8,12 @@ use tracing::info;
 use uuid::Uuid;
 
 use super::format::write_rejects;
-use super::{Compression, Part, Receipt, Rendering, Sink, SinkError, directory_of};
+use super::rendering::Content;
+use super::{Compression, Part, Receipt, Rendering, Sink, SinkError, directory_of, manifest};
 
 /// A file for each part: `<directory>/<batchId>/<part>.<ext>`, there whole or not at all. Before it comes the list of
-/// what could not be written, if there is any: `<part>.rejects`.
+/// what could not be written, if there is any: `<part>.rejects`; and last, when all of it is on disk, `<part>.manifest.json`.
+/// None of them is ever replaced. An attempt that finds the manifest writes nothing.
 #[derive(Debug)]
 pub struct FileSink {
     files: Files,
@@ -26,35 +30,64 @@ impl FileSink {
     }
 
     fn write(&self, part: &Part) -> Result<Receipt, FileError> {
-        let directory = self.files.batch(part)?;
+        let directory = self.files.of(part);
+        let (content, repeated) = match Found::at(directory.join(manifest::name(part)))? {
+            Some(found) => {
+                let content = manifest::content(part, &self.rendering)?;
+                found.compare(part, &content)?;
+                // Whoever wrote it may have died before this.
+                sync(&directory)?;
+                (content, true)
+            }
+            None => self.write_all(part, &directory)?,
+        };
+        let (items, rejected) = (part.items.len(), content.rejects.len());
+        info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %content.hash, repeated, "part written");
+        Ok(manifest::receipt(&content))
+    }
+
+    /// Writes all files of a part; answers its content, and whether it was there already.
+    fn write_all(&self, part: &Part, directory: &Path) -> Result<(Content, bool), FileError> {
+        self.files.make(directory, sync)?;
         let name = self.rendering.name(part.number);
-        let temporary = Temporary::beside(&directory, &name);
+        let temporary = Temporary::beside(directory, &name);
         let (file, content) = self.rendering.write(part, File::create(&temporary.0)?)?;
         file.sync_all()?;
+        let rejects = directory.join(rejects_name(part));
         match content.rejects.is_empty() {
             false => {
                 let mut list = Vec::new();
                 write_rejects(part, &content.rejects, &mut list)?;
-                self.files.put(part, &rejects_name(part), &list)?;
+                put(&rejects, &list)?;
             }
             // Left by an attempt that rendered otherwise; this one would deliver what that one rejected.
-            true if directory.join(rejects_name(part)).exists() => {
+            true if rejects.exists() => {
                 return Err(FileError::OtherContent {
-                    path: directory.join(rejects_name(part)),
+                    path: rejects,
                     words: "nothing is rejected now".to_owned(),
                 });
             }
             true => {}
         }
-        let path = directory.join(name);
+        let path = directory.join(&name);
         let repeated = place(&temporary, &path, content.hash, self.rendering.compression)?;
-        File::open(&directory)?.sync_all()?;
-        let (items, rejected) = (part.items.len(), content.rejects.len());
-        info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %content.hash, repeated, "part written");
-        Ok(Receipt {
-            text: format!("blake3:{}", content.hash),
-            rejected: rejected as u64,
-        })
+        // What the manifest tells of must be on disk before it is.
+        sync(directory)?;
+        let key = format!(
+            "{}/{name}",
+            directory_of(part.batch_id, part.batch_key.as_ref())
+        );
+        let bytes = manifest::render(part, &key, &self.rendering, &content)?;
+        let path = directory.join(manifest::name(part));
+        if !link(&written(&path, &bytes)?, &path)? {
+            // Another attempt was first.
+            match Found::at(path)? {
+                Some(found) => found.compare(part, &content)?,
+                None => return Err(io::Error::from(io::ErrorKind::NotFound).into()),
+            }
+        }
+        sync(directory)?;
+        Ok((content, repeated))
     }
 }
 
@@ -69,6 +102,33 @@ pub(super) fn rejects_name(part: &Part) -> String {
     format!("{}.rejects", part.number)
 }
 
+/// A manifest that is there.
+struct Found {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Found {
+    fn at(path: PathBuf) -> io::Result<Option<Found>> {
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut bytes = Vec::new();
+        // One that is longer is cut, and then is no manifest.
+        file.take(manifest::BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(Some(Found { path, bytes }))
+    }
+
+    fn compare(self, part: &Part, content: &Content) -> Result<(), FileError> {
+        manifest::compare(&self.bytes, part, content).map_err(|words| FileError::Manifest {
+            path: self.path,
+            words,
+        })
+    }
+}
+
 /// Files of batches below a directory.
 #[derive(Debug)]
 pub(super) struct Files {
@@ -79,30 +139,48 @@ pub(super) struct Files {
 enum FileError {
     #[error("`{}` exists with other content: {words}", path.display())]
     OtherContent { path: PathBuf, words: String },
+    #[error("`{}`: {words}", path.display())]
+    Manifest { path: PathBuf, words: String },
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl Files {
-    fn batch(&self, part: &Part) -> io::Result<PathBuf> {
-        let directory = self
-            .directory
-            .join(directory_of(part.batch_id, part.batch_key.as_ref()));
-        fs::create_dir_all(&directory)?;
-        Ok(directory)
+    /// The directory of a part's batch.
+    fn of(&self, part: &Part) -> PathBuf {
+        self.directory
+            .join(directory_of(part.batch_id, part.batch_key.as_ref()))
     }
 
-    /// Writes a small file of a batch, under the rules of parts.
-    fn put(&self, part: &Part, name: &str, bytes: &[u8]) -> Result<(), FileError> {
-        let directory = self.batch(part)?;
-        let temporary = Temporary::beside(&directory, name);
-        let mut file = File::create(&temporary.0)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        let (path, hash) = (directory.join(name), blake3::hash(bytes));
-        place(&temporary, &path, hash, Compression::None)?;
-        File::open(&directory)?.sync_all()?;
-        Ok(())
+    /// Makes the directory of a batch, and puts on disk what names it: without that a machine that stops may forget the
+    /// directory, and with it all that is on disk in it.
+    fn make(
+        &self,
+        directory: &Path,
+        mut sync: impl FnMut(&Path) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let naming = self.naming(directory, Path::exists);
+        fs::create_dir_all(directory)?;
+        naming.iter().try_for_each(|each| sync(each))
+    }
+
+    /// The directories that name a batch's directory and those above it, from the top to the bottom. Below the sink's own
+    /// they are all here, whether or not anything is new: whoever made it may have died before it was on disk. Above, where
+    /// this process may not be allowed to look, are those alone in which something is missing.
+    fn naming(&self, directory: &Path, exists: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+        let is_ours = |each: &Path| each != self.directory && each.starts_with(&self.directory);
+        let mut naming: Vec<PathBuf> = directory
+            .ancestors()
+            .take_while(|each| is_ours(each) || !exists(each))
+            .filter_map(Path::parent)
+            .map(|parent| match parent.as_os_str().is_empty() {
+                // Of a relative path.
+                true => PathBuf::from("."),
+                false => parent.to_owned(),
+            })
+            .collect();
+        naming.reverse();
+        naming
     }
 
     /// Keeps the reject list of a part that is delivered elsewhere.
@@ -111,19 +189,56 @@ impl Files {
         expect(dead_code, reason = "files have their own way")
     )]
     pub(super) fn put_rejects(&self, part: &Part, list: &[u8]) -> Result<(), SinkError> {
-        self.put(part, &rejects_name(part), list)
-            .map_err(|error| self.error(error))
+        let directory = self.of(part);
+        let put = || -> Result<(), FileError> {
+            self.make(&directory, sync)?;
+            put(&directory.join(rejects_name(part)), list)?;
+            Ok(sync(&directory)?)
+        };
+        put().map_err(|error| self.error(error))
     }
 
     fn error(&self, error: FileError) -> SinkError {
         match error {
-            FileError::OtherContent { .. } => SinkError::Permanent {
+            FileError::OtherContent { .. } | FileError::Manifest { .. } => SinkError::Permanent {
                 reason: error.to_string(),
             },
             FileError::Io(error) => SinkError::Retryable {
                 reason: format!("`{}`: {error}", self.directory.display()),
             },
         }
+    }
+}
+
+/// Puts on disk what a directory holds, as names.
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Writes a small file of a batch, under the rules of parts.
+fn put(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let hash = blake3::hash(bytes);
+    place(&written(path, bytes)?, path, hash, Compression::None)?;
+    Ok(())
+}
+
+/// Writes a file that is on disk, whole, before it has its name.
+fn written(path: &Path, bytes: &[u8]) -> io::Result<Temporary> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = Temporary::beside(path.parent().unwrap_or(Path::new(".")), &name);
+    let mut file = File::create(&temporary.0)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    Ok(temporary)
+}
+
+/// Gives a file that is whole its name; answers whether the name was free.
+fn link(temporary: &Temporary, path: &Path) -> io::Result<bool> {
+    // A link, unlike a rename, never replaces: of two processes that deliver the part at once, one is first.
+    match fs::hard_link(&temporary.0, path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -134,11 +249,8 @@ fn place(
     hash: blake3::Hash,
     compression: Compression,
 ) -> Result<bool, FileError> {
-    // A link, unlike a rename, never replaces: of two processes that deliver the part at once, one is first.
-    match fs::hard_link(&temporary.0, path) {
-        Ok(()) => return Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error.into()),
+    if link(temporary, path)? {
+        return Ok(false);
     }
     let file = File::open(path)?;
     let words = match hash_of(compression, file) {
@@ -182,135 +294,5 @@ impl Drop for Temporary {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::Format;
-    use super::super::tests_support::part;
-    use super::*;
-
-    fn sink(directory: &tempfile::TempDir, format: Format, compression: Compression) -> FileSink {
-        let rendering = Rendering {
-            format,
-            compression,
-        };
-        FileSink::new(directory.path().to_owned(), rendering)
-    }
-
-    fn plain(directory: &tempfile::TempDir, format: Format) -> FileSink {
-        sink(directory, format, Compression::None)
-    }
-
-    fn batch(directory: &tempfile::TempDir) -> PathBuf {
-        directory.path().join(part(0, &[]).batch_id.to_string())
-    }
-
-    fn names(directory: &Path) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-
-    #[tokio::test]
-    async fn a_part_delivered_again_is_the_same_file_and_the_same_receipt() {
-        let directory = tempfile::tempdir().unwrap();
-        for (compression, name) in [
-            (Compression::None, "0.jsonl"),
-            (Compression::Gzip, "0.jsonl.gz"),
-            (Compression::Zstd, "0.jsonl.zst"),
-        ] {
-            let sink = sink(&directory, Format::Envelope, compression);
-            let first = sink.deliver(&part(0, &["a", "b"])).await.unwrap();
-            let again = sink.deliver(&part(0, &["a", "b"])).await.unwrap();
-            assert_eq!(first, again);
-            let file = batch(&directory).join(name);
-            let mut text = String::new();
-            let mut reader = compression.reader(File::open(file).unwrap()).unwrap();
-            reader.read_to_string(&mut text).unwrap();
-            assert_eq!(text.lines().count(), 2);
-        }
-        assert_eq!(
-            names(&batch(&directory)),
-            ["0.jsonl", "0.jsonl.gz", "0.jsonl.zst"],
-            "no temporary file is left"
-        );
-    }
-
-    #[tokio::test]
-    async fn other_content_under_the_same_key_is_refused_and_nothing_is_replaced() {
-        let directory = tempfile::tempdir().unwrap();
-        let sink = plain(&directory, Format::Body);
-        sink.deliver(&part(0, &["a"])).await.unwrap();
-        let error = sink.deliver(&part(0, &["b"])).await.unwrap_err();
-        assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
-        let file = batch(&directory).join("0.txt");
-        assert_eq!(fs::read_to_string(file).unwrap(), "a\n");
-    }
-
-    #[tokio::test]
-    async fn a_compressed_file_that_cannot_be_read_back_is_other_content() {
-        let directory = tempfile::tempdir().unwrap();
-        for (compression, name) in [
-            (Compression::Gzip, "0.txt.gz"),
-            (Compression::Zstd, "0.txt.zst"),
-        ] {
-            fs::create_dir_all(batch(&directory)).unwrap();
-            fs::write(batch(&directory).join(name), "a\n").unwrap();
-            let sink = sink(&directory, Format::Body, compression);
-            let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
-            assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
-        }
-    }
-
-    #[tokio::test]
-    async fn what_cannot_be_written_is_in_the_list_beside_the_part_at_every_attempt() {
-        let directory = tempfile::tempdir().unwrap();
-        let sink = plain(&directory, Format::Body);
-        for _ in 0..2 {
-            let receipt = sink.deliver(&part(0, &["a", "b\n", "c"])).await.unwrap();
-            assert_eq!(receipt.rejected, 1);
-            assert_eq!(names(&batch(&directory)), ["0.rejects", "0.txt"]);
-            let read = |name| fs::read_to_string(batch(&directory).join(name)).unwrap();
-            assert_eq!(read("0.txt"), "a\nc\n");
-            let list = read("0.rejects");
-            assert!(
-                list.contains(r#""eventId":"e1","#) && list.contains(r#""reason":"body has"#),
-                "{list}"
-            );
-        }
-        sink.deliver(&part(1, &["\n"])).await.unwrap();
-        let part = fs::read(batch(&directory).join("1.txt")).unwrap();
-        assert!(
-            part.is_empty(),
-            "a part of rejects alone is there all the same"
-        );
-    }
-
-    #[tokio::test]
-    async fn a_reject_list_with_other_content_is_refused_before_the_part_is_written() {
-        let directory = tempfile::tempdir().unwrap();
-        let list = batch(&directory).join("0.rejects");
-        fs::create_dir_all(batch(&directory)).unwrap();
-        fs::write(&list, "other").unwrap();
-        let sink = plain(&directory, Format::Body);
-        for bodies in [&["a\n"], &["a"]] {
-            let error = sink.deliver(&part(0, bodies)).await.unwrap_err();
-            assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
-            assert!(error.to_string().contains("0.rejects"), "{error}");
-        }
-        assert_eq!(names(&batch(&directory)), ["0.rejects"]);
-    }
-
-    #[tokio::test]
-    async fn a_directory_that_cannot_be_made_is_an_error_that_may_pass() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let rendering = Rendering {
-            format: Format::Body,
-            compression: Compression::None,
-        };
-        let sink = FileSink::new(file.path().join("below"), rendering);
-        let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
-        assert!(matches!(error, SinkError::Retryable { .. }), "{error}");
-    }
-}
+#[path = "file_tests.rs"]
+mod tests;

@@ -12,6 +12,7 @@ mod http;
 #[cfg(feature = "lambda")]
 mod lambda;
 mod log;
+mod manifest;
 #[cfg(any(feature = "lambda", feature = "states"))]
 mod payload;
 #[cfg(feature = "postgres")]
@@ -27,7 +28,7 @@ mod secret;
 mod service;
 #[cfg(feature = "http")]
 #[cfg(test)]
-mod stand_in;
+pub(crate) mod stand_in;
 #[cfg(feature = "states")]
 mod states;
 mod uri;
@@ -60,6 +61,8 @@ pub use rejects::RejectStore;
 pub use rendering::Rendering;
 #[cfg(feature = "s3")]
 pub use s3::S3Sink;
+#[cfg(feature = "s3")]
+pub(crate) use s3::read as read_object;
 #[cfg(feature = "http")]
 pub use secret::{Secret, SecretConfig, SecretHeader, SecretName, SecretReader};
 #[cfg(feature = "states")]

@@ -8,7 +8,8 @@ use super::format::write_rejects;
 use super::s3::Objects;
 use super::{Part, Reject, SinkError, SinkUri, unwritten};
 
-/// Where the reject lists of parts go that are delivered elsewhere.
+/// Where the reject lists of parts go that are delivered elsewhere. No manifest tells of them: a list that is taken away
+/// before its part is delivered comes again with the next attempt.
 #[derive(Debug)]
 pub struct RejectStore {
     place: Place,

@@ -17,10 +17,6 @@ pub(super) struct Content {
     /// Of the bytes before they were compressed: another version of a compressor may make others of the same content.
     pub(super) hash: blake3::Hash,
     /// How many there were, before they were compressed.
-    #[cfg_attr(
-        not(any(test, feature = "s3")),
-        expect(dead_code, reason = "only the manifest of an object tells it")
-    )]
     pub(super) bytes: u64,
     /// What could not be written.
     pub(super) rejects: Vec<Reject>,

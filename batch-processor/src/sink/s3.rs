@@ -1,19 +1,24 @@
+//! Objects of parts, in a bucket. What a consumer may rely on is told in [`manifest`](super::manifest).
+
 use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_s3::Client;
+use aws_sdk_s3::config::http::HttpResponse;
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
-use serde::Serialize;
-use shared::aws::Sdk;
+use shared::aws::{Sdk, chain};
 use shared::config::bucket_name;
-use shared::ids::{BatchId, BatchKey, SourceArn};
 use tracing::info;
 
 use super::file::rejects_name;
 use super::format::write_rejects;
 use super::rendering::Content;
-use super::service::{status, told};
-use super::{Part, Receipt, Rendering, Sink, SinkError, directory_of, encoded, unwritten};
+use super::service::{Failure, failure, status, told};
+use super::{
+    Part, Receipt, Rendering, Sink, SinkError, directory_of, encoded, manifest, unwritten,
+};
 
 /// For one object from its first byte to its last. The part's own time limit usually ends it earlier.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
@@ -44,58 +49,12 @@ pub(super) fn parse(rest: &str) -> Option<(String, String)> {
 }
 
 /// An object for each part, `<prefix>/<batchId>/<part>.<ext>`; then the list of what could not be written, if there is
-/// any, `<part>.rejects`; and last, when all of it is there, `<part>.manifest.json`. None of them is ever replaced.
+/// any, `<part>.rejects`; and last, when all of it is there, `<part>.manifest.json`. None of them is ever replaced. An
+/// attempt that finds the manifest writes nothing.
 #[derive(Debug)]
 pub struct S3Sink {
     objects: Objects,
     rendering: Rendering,
-}
-
-/// What is said about a part, once it is there.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Manifest<'p> {
-    batch_id: BatchId,
-    part: usize,
-    /// The name of the part's object.
-    key: &'p str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    batch_key: Option<&'p BatchKey>,
-    source: &'p SourceArn,
-    format: &'static str,
-    compression: &'static str,
-    /// Records of the part, the rejected ones among them.
-    count: usize,
-    rejected: usize,
-    /// Of the content, before it was compressed.
-    bytes: u64,
-    /// As `bytes`: blake3, in hexadecimal.
-    hash: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    first_sent_at: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_sent_at: Option<u64>,
-}
-
-impl<'p> Manifest<'p> {
-    fn of(part: &'p Part, key: &'p str, rendering: &Rendering, content: &Content) -> Manifest<'p> {
-        let sent = || part.items.iter().map(|item| item.sent_at.as_ms());
-        Manifest {
-            batch_id: part.batch_id,
-            part: part.number,
-            key,
-            batch_key: part.batch_key.as_ref(),
-            source: &part.source,
-            format: rendering.format.name(),
-            compression: rendering.compression.name(),
-            count: part.items.len(),
-            rejected: content.rejects.len(),
-            bytes: content.bytes,
-            hash: content.hash.to_string(),
-            first_sent_at: sent().min(),
-            last_sent_at: sent().max(),
-        }
-    }
 }
 
 impl S3Sink {
@@ -104,10 +63,9 @@ impl S3Sink {
         let objects = Objects::new(sdk, bucket, prefix);
         S3Sink { objects, rendering }
     }
-}
 
-impl Sink for S3Sink {
-    async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+    /// Writes all objects of a part; answers its content, and whether it was there already.
+    async fn put_all(&self, part: &Part) -> Result<(Content, bool), SinkError> {
         let (bytes, content) = self.rendering.write(part, Vec::new()).map_err(unwritten)?;
         let put = self
             .objects
@@ -118,14 +76,26 @@ impl Sink for S3Sink {
             write_rejects(part, &content.rejects, &mut list).map_err(unwritten)?;
             self.objects.put_rejects(part, list).await?;
         }
-        let manifest = Manifest::of(part, &key, &self.rendering, &content);
-        self.objects.put_manifest(part, &manifest).await?;
+        let manifest = manifest::render(part, &key, &self.rendering, &content);
+        let manifest = manifest.map_err(unwritten)?;
+        self.objects.put_manifest(part, manifest, &content).await?;
+        Ok((content, repeated))
+    }
+}
+
+impl Sink for S3Sink {
+    async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+        let (content, repeated) = match self.objects.manifest(part).await? {
+            Some(found) => {
+                let content = manifest::content(part, &self.rendering).map_err(unwritten)?;
+                self.objects.compare_manifest(part, &found, &content)?;
+                (content, true)
+            }
+            None => self.put_all(part).await?,
+        };
         let (items, rejected) = (part.items.len(), content.rejects.len());
         info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %content.hash, repeated, "part written");
-        Ok(Receipt {
-            text: format!("blake3:{}", content.hash),
-            rejected: rejected as u64,
-        })
+        Ok(manifest::receipt(&content))
     }
 }
 
@@ -199,23 +169,58 @@ impl Objects {
         self.put(part, object).await.map(|_| ())
     }
 
-    async fn put_manifest(&self, part: &Part, manifest: &Manifest<'_>) -> Result<(), SinkError> {
-        let mut bytes = serde_json::to_vec(manifest).map_err(|error| SinkError::Permanent {
-            reason: format!("manifest of part {}: {error}", part.key()),
-        })?;
-        bytes.push(b'\n');
-        let key = self.key(part, &format!("{}.manifest.json", part.number));
+    /// The manifest of a part, if it is there.
+    async fn manifest(&self, part: &Part) -> Result<Option<Vec<u8>>, SinkError> {
+        let key = self.key(part, &manifest::name(part));
+        let found = read(&self.client, &self.bucket, &key, manifest::BYTES_MAX).await;
+        found.map_err(SinkError::from)
+    }
+
+    fn compare_manifest(
+        &self,
+        part: &Part,
+        found: &[u8],
+        content: &Content,
+    ) -> Result<(), SinkError> {
+        manifest::compare(found, part, content).map_err(|words| SinkError::Permanent {
+            reason: self.words(&self.key(part, &manifest::name(part)), &words),
+        })
+    }
+
+    async fn put_manifest(
+        &self,
+        part: &Part,
+        bytes: Vec<u8>,
+        content: &Content,
+    ) -> Result<(), SinkError> {
+        let key = self.key(part, &manifest::name(part));
         let object = Object {
             key: &key,
             hash: blake3::hash(&bytes),
             bytes,
             content_type: "application/json",
         };
-        self.put(part, object).await.map(|_| ())
+        if self.put_new(part, object).await? {
+            return Ok(());
+        }
+        // Another attempt was first; its version may write other fields.
+        match self.manifest(part).await? {
+            Some(found) => self.compare_manifest(part, &found, content),
+            None => Err(self.gone(&key)),
+        }
     }
 
     /// Writes an object if its name is free; answers whether one with the same content had it already.
     async fn put(&self, part: &Part, object: Object<'_>) -> Result<bool, SinkError> {
+        let Object { key, hash, .. } = object;
+        match self.put_new(part, object).await? {
+            true => Ok(false),
+            false => self.compare(key, hash).await.map(|()| true),
+        }
+    }
+
+    /// Writes an object if its name is free; answers whether it was.
+    async fn put_new(&self, part: &Part, object: Object<'_>) -> Result<bool, SinkError> {
         let Object { key, hash, .. } = object;
         let mut metadata = HashMap::from([(CONTENT_HASH.to_owned(), hash.to_string())]);
         let batch_key = part.batch_key.as_ref().map(encoded);
@@ -235,10 +240,8 @@ impl Objects {
             .send()
             .await;
         match sent {
-            Ok(_) => Ok(false),
-            Err(error) if status(&error) == Some(412) => {
-                self.compare(key, hash).await.map(|()| true)
-            }
+            Ok(_) => Ok(true),
+            Err(error) if status(&error) == Some(412) => Ok(false),
             Err(error) => Err(told(&self.uri(key), &error, may_pass)),
         }
     }
@@ -253,10 +256,7 @@ impl Objects {
             .send()
             .await;
         let head = head.map_err(|error| match status(&error) {
-            // It was there a moment ago.
-            Some(404) => SinkError::Retryable {
-                reason: self.words(key, "it exists, and does not"),
-            },
+            Some(404) => self.gone(key),
             Some(_) | None => told(&self.uri(key), &error, may_pass),
         })?;
         let before = head.metadata().and_then(|data| data.get(CONTENT_HASH));
@@ -274,13 +274,63 @@ impl Objects {
         }
     }
 
+    /// It was there a moment ago.
+    fn gone(&self, key: &str) -> SinkError {
+        SinkError::Retryable {
+            reason: self.words(key, "it exists, and does not"),
+        }
+    }
+
     fn uri(&self, key: &str) -> String {
-        format!("s3://{}/{key}", self.bucket)
+        uri(&self.bucket, key)
     }
 
     fn words(&self, key: &str, words: &str) -> String {
         format!("`{}`: {words}", self.uri(key))
     }
+}
+
+/// Returns an object of at most so many bytes, or nothing if there is none.
+pub(crate) async fn read(
+    client: &Client,
+    bucket: &str,
+    key: &str,
+    bytes_max: u64,
+) -> Result<Option<Vec<u8>>, Failure> {
+    let uri = uri(bucket, key);
+    let got = client.get_object().bucket(bucket).key(key).send().await;
+    let object = match got {
+        Ok(object) => object,
+        Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
+        Err(error) => return Err(unread(&uri, &error)),
+    };
+    let length = object.content_length().unwrap_or_default();
+    if u64::try_from(length).is_ok_and(|length| length > bytes_max) {
+        return Err(Failure {
+            reason: format!("`{uri}`: too large: got {length} bytes, expected at most {bytes_max}"),
+            may_pass: false,
+        });
+    }
+    let body = object.body.collect().await;
+    let body = body.map_err(|error| Failure {
+        reason: format!("`{uri}`: {}", chain(&error)),
+        may_pass: true,
+    })?;
+    Ok(Some(body.to_vec()))
+}
+
+/// Why an object could not be read.
+fn unread(uri: &str, error: &SdkError<GetObjectError, HttpResponse>) -> Failure {
+    let mut failure = failure(uri, error, may_pass);
+    if status(error) == Some(403) && !failure.may_pass {
+        // Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html> (2026-11), "Permissions".
+        failure.reason += "; an object that is not there needs `s3:ListBucket` to be told from one that may not be read";
+    }
+    failure
+}
+
+fn uri(bucket: &str, key: &str) -> String {
+    format!("s3://{bucket}/{key}")
 }
 
 /// Whether a call that S3 answered with an error may succeed later.
@@ -305,152 +355,5 @@ fn may_pass(code: Option<&str>, status: Option<u16>) -> bool {
 
 #[cfg(feature = "http")]
 #[cfg(test)]
-mod tests {
-    use super::super::tests_support::part;
-    use super::super::{Compression, Format, stand_in::StandIn};
-    use super::*;
-
-    const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
-
-    fn sink(s3: &StandIn, prefix: &str, format: Format, compression: Compression) -> S3Sink {
-        let client = s3.s3_client();
-        S3Sink {
-            objects: Objects {
-                client,
-                bucket: "bucket".to_owned(),
-                prefix: prefix.to_owned(),
-            },
-            rendering: Rendering {
-                format,
-                compression,
-            },
-        }
-    }
-
-    fn bodies(s3: &StandIn, prefix: &str) -> S3Sink {
-        sink(s3, prefix, Format::Body, Compression::None)
-    }
-
-    fn reason(error: SinkError, permanent: bool) -> String {
-        match error {
-            SinkError::Permanent { reason } if permanent => reason,
-            SinkError::Retryable { reason } if !permanent => reason,
-            other => panic!("{other}"),
-        }
-    }
-
-    #[tokio::test]
-    async fn a_part_is_an_object_then_its_rejects_and_last_a_manifest() {
-        let s3 = StandIn::start().await;
-        let mut part = part(1, &["a", "b\n", "c"]);
-        part.batch_key = Some("Zoë/1".parse().unwrap());
-        let receipt = bodies(&s3, "in/daily").deliver(&part).await.unwrap();
-        assert_eq!(receipt.rejected, 1);
-        assert_eq!(receipt.text, format!("blake3:{}", blake3::hash(b"a\nc\n")));
-        // As a request's path has it.
-        let base = format!("/bucket/in/daily/Zo%21C3%21AB%212F1/{BATCH}/1");
-        let puts: Vec<String> = s3.requests().into_iter().map(|each| each.path).collect();
-        assert_eq!(
-            puts,
-            [".txt", ".rejects", ".manifest.json"].map(|end| format!("{base}{end}"))
-        );
-        let object = s3.object(&format!("{base}.txt")).unwrap();
-        assert_eq!(object.body, "a\nc\n");
-        assert_eq!(object.headers["if-none-match"], "*");
-        assert_eq!(object.headers["content-type"], "text/plain; charset=utf-8");
-        assert_eq!(object.headers["x-amz-meta-batch-key"], "Zo%C3%AB%2F1");
-        let list = s3.object(&format!("{base}.rejects")).unwrap();
-        assert!(list.body.starts_with("{\"batchId\"".as_bytes()), "{list:?}");
-        let manifest = s3.object(&format!("{base}.manifest.json")).unwrap();
-        let expected = format!(
-            "{{\"batchId\":\"{BATCH}\",\"part\":1,\"key\":\"in/daily/Zo!C3!AB!2F1/{BATCH}/1.txt\",\"batchKey\":\"Zoë/1\",\
-             \"source\":\"arn:q\",\"format\":\"body\",\"compression\":\"none\",\"count\":3,\"rejected\":1,\"bytes\":4,\
-             \"hash\":\"{}\",\"firstSentAt\":7,\"lastSentAt\":7}}\n",
-            blake3::hash(b"a\nc\n")
-        );
-        assert_eq!(manifest.body, expected);
-    }
-
-    #[tokio::test]
-    async fn a_part_delivered_again_is_recognised_by_its_hash_and_nothing_is_replaced() {
-        let s3 = StandIn::start().await;
-        for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
-            let sink = sink(&s3, "", Format::Envelope, compression);
-            let first = sink.deliver(&part(0, &["a", "b"])).await.unwrap();
-            let again = sink.deliver(&part(0, &["a", "b"])).await;
-            assert_eq!(first, again.unwrap());
-            // The next one has another name for the part, but not for the manifest.
-            s3.remove(&format!("/bucket/{BATCH}/0.manifest.json"))
-                .unwrap();
-        }
-        bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap();
-        let error = bodies(&s3, "").deliver(&part(0, &["b"])).await.unwrap_err();
-        assert!(reason(error, true).contains("exists with other content"));
-        let kept = s3.object(&format!("/bucket/{BATCH}/0.txt")).unwrap();
-        assert_eq!(kept.body, "a\n");
-    }
-
-    #[tokio::test]
-    async fn what_somebody_else_put_there_is_not_taken_for_the_part() {
-        let s3 = StandIn::start().await;
-        s3.put(&format!("/bucket/{BATCH}/0.txt"), "a\n");
-        let error = bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap_err();
-        assert!(reason(error, true).contains("was not written by this service"));
-    }
-
-    #[tokio::test]
-    async fn errors_that_may_pass_are_told_from_those_that_will_not() {
-        for (status, code, permanent) in [
-            (403, "AccessDenied", true),
-            (404, "NoSuchBucket", true),
-            (400, "InvalidRequest", true),
-            (301, "PermanentRedirect", true),
-            (400, "RequestTimeout", false),
-            (400, "ExpiredToken", false),
-            (409, "ConditionalRequestConflict", false),
-            (500, "InternalError", false),
-            (503, "SlowDown", false),
-        ] {
-            let s3 = StandIn::start().await;
-            s3.answer(
-                status,
-                &format!("<Error><Code>{code}</Code><Message>words</Message></Error>"),
-            );
-            let error = bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap_err();
-            let reason = reason(error, permanent);
-            assert!(
-                reason.contains(&format!("HTTP status {status}: {code}: words")),
-                "{reason}"
-            );
-            assert!(
-                reason.contains(&format!("`s3://bucket/{BATCH}/0.txt`")),
-                "{reason}"
-            );
-        }
-    }
-
-    #[tokio::test]
-    async fn an_endpoint_that_is_not_there_may_come_back() {
-        let s3 = StandIn::start().await;
-        let sink = bodies(&s3, "");
-        s3.stop().await;
-        reason(sink.deliver(&part(0, &["a"])).await.unwrap_err(), false);
-    }
-
-    #[tokio::test]
-    async fn a_batch_key_that_metadata_has_no_room_for_is_in_the_manifest_alone() {
-        let s3 = StandIn::start().await;
-        let mut part = part(0, &["a"]);
-        part.batch_key = Some("ä".repeat(500).parse().unwrap());
-        bodies(&s3, "").deliver(&part).await.unwrap();
-        let directory = directory_of(part.batch_id, part.batch_key.as_ref());
-        // As a request's path has it.
-        let directory = directory.replace('!', "%21");
-        let object = s3.object(&format!("/bucket/{directory}/0.txt")).unwrap();
-        assert!(!object.headers.contains_key("x-amz-meta-batch-key"));
-        let manifest = s3
-            .object(&format!("/bucket/{directory}/0.manifest.json"))
-            .unwrap();
-        assert!(String::from_utf8_lossy(&manifest.body).contains(&"ä".repeat(500)));
-    }
-}
+#[path = "s3_tests.rs"]
+mod tests;

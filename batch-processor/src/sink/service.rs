@@ -12,13 +12,42 @@ pub(super) fn status<E>(error: &SdkError<E, HttpResponse>) -> Option<u16> {
     }
 }
 
-/// What a failed call means for the part: `what` was called, and `may_pass` judges the service's own answers by their
-/// code and status.
+/// Why a call failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// What was called, and what became of it.
+    pub(crate) reason: String,
+    /// Whether the same call may succeed later.
+    pub(crate) may_pass: bool,
+}
+
+impl From<Failure> for SinkError {
+    fn from(Failure { reason, may_pass }: Failure) -> SinkError {
+        match may_pass {
+            true => SinkError::Retryable { reason },
+            false => SinkError::Permanent { reason },
+        }
+    }
+}
+
+/// What a failed call means for the part, as [`failure`] judges it.
 pub(super) fn told<E>(
     what: &str,
     error: &SdkError<E, HttpResponse>,
     may_pass: fn(Option<&str>, Option<u16>) -> bool,
 ) -> SinkError
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    failure(what, error, may_pass).into()
+}
+
+/// What a failed call means: `what` was called, and `may_pass` judges the service's own answers by their code and status.
+pub(super) fn failure<E>(
+    what: &str,
+    error: &SdkError<E, HttpResponse>,
+    may_pass: fn(Option<&str>, Option<u16>) -> bool,
+) -> Failure
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
@@ -33,13 +62,14 @@ where
         Some(status) => format!("`{what}`: HTTP status {status}: {words}"),
         None => format!("`{what}`: {words}"),
     };
-    match error {
+    let may_pass = match error {
         // It never left this process, and would not the next time.
-        SdkError::ConstructionFailure(_) => SinkError::Permanent { reason },
-        SdkError::ServiceError(_) if !may_pass(code, status) => SinkError::Permanent { reason },
+        SdkError::ConstructionFailure(_) => false,
+        SdkError::ServiceError(_) => may_pass(code, status),
         // Everything else, the kinds that the SDK may add included.
-        _ => SinkError::Retryable { reason },
-    }
+        _ => true,
+    };
+    Failure { reason, may_pass }
 }
 
 /// Whether an answer is of this moment, this load or these credentials, whichever JSON service gave it.

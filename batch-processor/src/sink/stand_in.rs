@@ -14,11 +14,11 @@ use tokio::task::JoinHandle;
 
 /// A request, and an object: what it was put there with.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
-    pub(super) method: Method,
-    pub(super) path: String,
-    pub(super) headers: BTreeMap<String, String>,
-    pub(super) body: Bytes,
+pub(crate) struct Asked {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Bytes,
 }
 
 struct Answer {
@@ -35,14 +35,14 @@ struct Seen {
 }
 
 /// A server of its own on a port of its own.
-pub(super) struct StandIn {
+pub(crate) struct StandIn {
     seen: Arc<Mutex<Seen>>,
     url: String,
     server: JoinHandle<()>,
 }
 
 impl StandIn {
-    pub(super) async fn start() -> StandIn {
+    pub(crate) async fn start() -> StandIn {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Seen::default()));
@@ -55,22 +55,22 @@ impl StandIn {
         self.seen.lock().unwrap()
     }
 
-    pub(super) fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
     /// Everything that was asked, in order.
-    pub(super) fn requests(&self) -> Vec<Asked> {
+    pub(crate) fn requests(&self) -> Vec<Asked> {
         self.seen().requests.clone()
     }
 
     /// Answers the next request so, without doing anything; 0 is not at all.
-    pub(super) fn answer(&self, status: u16, body: &str) {
+    pub(crate) fn answer(&self, status: u16, body: &str) {
         self.answer_with(status, &[], body);
     }
 
     /// As [`answer`](StandIn::answer), with headers.
-    pub(super) fn answer_with(
+    pub(crate) fn answer_with(
         &self,
         status: u16,
         headers: &[(&'static str, &'static str)],
@@ -83,7 +83,7 @@ impl StandIn {
         });
     }
 
-    pub(super) async fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         self.server.abort();
         while !self.server.is_finished() {
             tokio::task::yield_now().await;
@@ -93,16 +93,16 @@ impl StandIn {
 
 #[cfg(feature = "s3")]
 impl StandIn {
-    pub(super) fn object(&self, path: &str) -> Option<Asked> {
+    pub(crate) fn object(&self, path: &str) -> Option<Asked> {
         self.seen().objects.get(path).cloned()
     }
 
-    pub(super) fn remove(&self, path: &str) -> Option<Asked> {
+    pub(crate) fn remove(&self, path: &str) -> Option<Asked> {
         self.seen().objects.remove(path)
     }
 
     /// An object that somebody else put there.
-    pub(super) fn put(&self, path: &str, body: &'static str) {
+    pub(crate) fn put(&self, path: &str, body: &'static str) {
         let object = Asked {
             method: Method::PUT,
             path: path.to_owned(),
@@ -112,7 +112,7 @@ impl StandIn {
         self.seen().objects.insert(path.to_owned(), object);
     }
 
-    pub(super) fn s3_client(&self) -> aws_sdk_s3::Client {
+    pub(crate) fn s3_client(&self) -> aws_sdk_s3::Client {
         use aws_sdk_s3::config::retry::RetryConfig;
         use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
         let config = aws_sdk_s3::Config::builder()
@@ -148,14 +148,14 @@ macro_rules! client {
 
 #[cfg(feature = "lambda")]
 impl StandIn {
-    pub(super) fn lambda_client(&self) -> aws_sdk_lambda::Client {
+    pub(crate) fn lambda_client(&self) -> aws_sdk_lambda::Client {
         client!(aws_sdk_lambda, &self.url)
     }
 }
 
 #[cfg(feature = "states")]
 impl StandIn {
-    pub(super) fn states_client(&self) -> aws_sdk_sfn::Client {
+    pub(crate) fn states_client(&self) -> aws_sdk_sfn::Client {
         client!(aws_sdk_sfn, &self.url)
     }
 }
@@ -163,10 +163,12 @@ impl StandIn {
 async fn answer(State(seen): State<Arc<Mutex<Seen>>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let headers = parts.headers.iter();
+    // S3's SDK says in the query which operation it means.
+    let uri = parts.uri.to_string();
+    let (path, operation) = uri.split_once("?x-id=").unwrap_or((&uri, ""));
     let asked = Asked {
         method: parts.method,
-        // S3's SDK says in the query which operation it means.
-        path: parts.uri.to_string().replace("?x-id=PutObject", ""),
+        path: path.to_owned(),
         headers: headers
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
             .collect(),
@@ -198,12 +200,24 @@ async fn answer(State(seen): State<Arc<Mutex<Seen>>>, request: Request) -> Respo
             }
             response
         }
-        None => as_s3(&mut seen.lock().unwrap(), asked, response),
+        None => as_s3(&mut seen.lock().unwrap(), asked, operation, response),
     }
 }
 
-fn as_s3(seen: &mut Seen, asked: Asked, response: impl Fn(u16, Body) -> Response) -> Response {
+fn as_s3(
+    seen: &mut Seen,
+    asked: Asked,
+    operation: &str,
+    response: impl Fn(u16, Body) -> Response,
+) -> Response {
     match asked.method {
+        Method::GET if operation == "GetObject" => match seen.objects.get(&asked.path) {
+            Some(object) => response(200, Body::from(object.body.clone())),
+            None => {
+                let words = "<Error><Code>NoSuchKey</Code><Message>no such key</Message></Error>";
+                response(404, Body::from(words))
+            }
+        },
         Method::PUT if seen.objects.contains_key(&asked.path) => {
             let words = "<Error><Code>PreconditionFailed</Code><Message>exists</Message></Error>";
             response(412, Body::from(words))

@@ -1,10 +1,10 @@
 //! Which files of a directory tree are parts: `<batchId>/<part>.<ext>` at any depth, parts numbered from 0; and which are
-//! their reject lists, `<part>.rejects`.
+//! their reject lists, `<part>.rejects`, and their manifests, `<part>.manifest.json`.
 //!
 //! Hidden names and names ending in `.tmp` are writes that were not finished, by anyone's
-//! reckoning, and a `.manifest.json` tells of the part beside it; they are passed over. Any other
-//! file that is not a part is reported as a stray.
+//! reckoning; they are passed over. Any other file that is not a part is reported as a stray.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ pub(super) struct Batch {
     pub parts: Vec<(u64, PathBuf)>,
     /// As `parts`, the reject lists.
     pub rejects: Vec<(u64, PathBuf)>,
+    /// The manifests, by part.
+    pub manifests: BTreeMap<u64, PathBuf>,
 }
 
 /// Names of one directory, sorted, less what was not finished.
@@ -35,8 +37,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, AuditError> {
             .file_name()
             .map(|name| name.as_encoded_bytes())
             .unwrap_or_default();
-        let passed_over = [&b".tmp"[..], b".manifest.json"];
-        !name.starts_with(b".") && !passed_over.iter().any(|ending| name.ends_with(ending))
+        !name.starts_with(b".") && !name.ends_with(b".tmp")
     });
     paths.sort();
     Ok(paths)
@@ -73,8 +74,13 @@ pub(super) fn batch(dir: &Path, strays: &mut Vec<PathBuf>) -> Result<Batch, Audi
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
     let (mut parts, mut rejects) = (Vec::new(), Vec::new());
+    let mut manifests = BTreeMap::new();
     for path in entries(dir)?.into_iter().filter(|path| !path.is_dir()) {
         let (list, part) = match part_number(&path) {
+            Some((part, "manifest.json")) => {
+                manifests.insert(part, path);
+                continue;
+            }
             Some((part, "rejects")) => (&mut rejects, part),
             Some((part, _)) => (&mut parts, part),
             None => {
@@ -86,7 +92,12 @@ pub(super) fn batch(dir: &Path, strays: &mut Vec<PathBuf>) -> Result<Batch, Audi
     }
     parts.sort();
     rejects.sort();
-    Ok(Batch { id, parts, rejects })
+    Ok(Batch {
+        id,
+        parts,
+        rejects,
+        manifests,
+    })
 }
 
 /// `3` and `jsonl.gz` of `3.jsonl.gz`.
@@ -116,7 +127,7 @@ mod tests {
             "12.jsonl.tmp",
             "x.jsonl",
             "13",
-            "9.manifest.json",
+            "x.manifest.json",
             "nested/7.csv",
         ] {
             fs::write(batch_dir.join(name), "").unwrap();
@@ -140,10 +151,12 @@ mod tests {
             [9, 10]
         );
         assert_eq!(batch.rejects, [(9, batch_dir.join("9.rejects"))]);
+        let manifest = (9, batch_dir.join("9.manifest.json"));
+        assert_eq!(batch.manifests, BTreeMap::from([manifest]));
         let names: Vec<_> = strays
             .iter()
             .map(|path| path.file_name().unwrap())
             .collect();
-        assert_eq!(names, ["notes.txt", "13", "x.jsonl"]);
+        assert_eq!(names, ["notes.txt", "13", "x.jsonl", "x.manifest.json"]);
     }
 }

@@ -30,7 +30,8 @@ pub struct AuditReport {
     pub repeated: u64,
     /// Lines with the id of an event that is not of the plan.
     pub foreign: u64,
-    /// Lines that are not what they should be, and files that are not where they should be.
+    /// Lines that are not what they should be, files that are not where they should be, and manifests that are missing or
+    /// say otherwise than their parts.
     pub corrupt: u64,
     /// Deliveries of an event to a batch that had it already.
     pub mixed: u64,

@@ -277,7 +277,6 @@ fn compressed_parts_are_read_and_broken_ones_are_corrupt() {
     fs::write(batch.join("1.jsonl.gz"), &gzip).unwrap();
     fs::remove_file(batch.join("0.jsonl")).unwrap();
     fs::remove_file(batch.join("1.jsonl")).unwrap();
-    fs::write(batch.join("0.manifest.json"), "{}").unwrap();
     let (code, report) = audit(dir.path(), &[]);
     assert_eq!((code, troubles(&report)), (0, [0; 5]), "{report}");
     fs::write(batch.join("1.jsonl.gz"), &gzip[..gzip.len() / 2]).unwrap();
@@ -285,6 +284,46 @@ fn compressed_parts_are_read_and_broken_ones_are_corrupt() {
     assert_eq!((code, &report["corrupt"]), (1, &json!(1)), "{report}");
     let why = report["examples"]["corrupt"][0]["why"].as_str().unwrap();
     assert!(why.starts_with("cannot be decompressed"), "{why}");
+}
+
+#[test]
+fn a_manifest_must_say_what_is_in_its_part_and_be_there_where_it_must() {
+    let dir = Delivery::unique().write();
+    let batch = dir.path().join("batch-0");
+    let part = fs::read(batch.join("0.jsonl")).unwrap();
+    let mut manifest = json!({
+        "batchId": "batch-0", "part": 0, "key": "batch-0/0.jsonl", "count": 50, "rejected": 0, "bytes": part.len(),
+        "hash": blake3::hash(&part).to_string(),
+    });
+    let write = |manifest: &Value| {
+        fs::write(batch.join("0.manifest.json"), manifest.to_string()).unwrap();
+    };
+    write(&manifest);
+    let (code, report) = audit(dir.path(), &[]);
+    assert_eq!((code, troubles(&report)), (0, [0; 5]), "{report}");
+    // Of six parts one has a manifest.
+    let (code, report) = audit(dir.path(), &["--manifests"]);
+    assert_eq!((code, troubles(&report)), (1, [0, 0, 0, 5, 0]), "{report}");
+    let missing = &report["examples"]["corrupt"][0];
+    assert_eq!(missing["file"], "batch-0/1.jsonl");
+    assert_eq!(
+        missing["why"],
+        "no manifest: expected `1.manifest.json` beside the part"
+    );
+    manifest["bytes"] = json!(1);
+    write(&manifest);
+    let (code, report) = audit(dir.path(), &[]);
+    assert_eq!((code, &report["corrupt"]), (1, &json!(1)), "{report}");
+    assert_eq!(
+        report["examples"]["corrupt"][0]["why"],
+        format!("the manifest says bytes `1`, expected `{}`", part.len())
+    );
+    fs::remove_file(batch.join("0.jsonl")).unwrap();
+    let (_, report) = audit(dir.path(), &["--allow-missing", "50"]);
+    assert_eq!(
+        report["examples"]["corrupt"][0]["why"],
+        "manifest of a part that is not there"
+    );
 }
 
 #[test]

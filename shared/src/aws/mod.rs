@@ -25,6 +25,8 @@ mod operation;
 mod partiql;
 mod put;
 #[cfg(feature = "s3")]
+mod s3_lifecycle;
+#[cfg(feature = "s3")]
 mod s3_overflow_store;
 mod sdk;
 mod signer;
@@ -40,6 +42,8 @@ pub use errors::chain;
 pub use logs::init_logs;
 #[cfg(not(feature = "s3"))]
 pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
+#[cfg(feature = "s3")]
+pub use s3_lifecycle::tell_overflow_retention;
 #[cfg(feature = "s3")]
 pub use s3_overflow_store::S3OverflowStore as AwsOverflowStore;
 pub use sdk::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, Sdk};

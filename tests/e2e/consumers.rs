@@ -1,0 +1,124 @@
+//! A consumer that keeps its side of the contract: it takes a part once its manifest is there, and leaves the manifest.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use local::faults::KillAt;
+use local::sink::{BUCKET, SinkKind};
+use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
+use serde_json::Value;
+use shared::protocol::batch::Status;
+
+use crate::output::{Line, lines};
+use crate::rig::{Rig, Setup, plan};
+
+/// Between two looks for manifests.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Takes every part away that has a manifest; answers the events in them.
+async fn take(rig: &Rig, kind: SinkKind, s3: &aws_sdk_s3::Client) -> Vec<Line> {
+    let out = &rig.stack.out;
+    let mut taken = Vec::new();
+    for manifest in manifests(out) {
+        let manifest = fs::read(manifest).expect("a manifest stays where it is");
+        let manifest: Value = serde_json::from_slice(&manifest).expect("it is whole");
+        let key = manifest["key"].as_str().expect("it names the part");
+        // In a bucket the key begins with the prefix, which the directory is named after.
+        let below = if kind == SinkKind::S3 {
+            out.parent()
+        } else {
+            Some(&**out)
+        };
+        let part = below.expect("it is below the bucket").join(key);
+        let Ok(text) = fs::read_to_string(&part) else {
+            continue;
+        };
+        match kind {
+            SinkKind::S3 => {
+                let request = s3.delete_object().bucket(BUCKET).key(key);
+                request.send().await.expect("the object can be deleted");
+            }
+            _ => fs::remove_file(&part).expect("it was there"),
+        }
+        taken.extend(lines(&text));
+    }
+    taken
+}
+
+fn manifests(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let paths = entries.map(|entry| entry.expect("the directory can be read").path());
+    let (directories, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
+    let is_manifest = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !name.starts_with('.') && name.ends_with(".manifest.json")
+    };
+    let mut found: Vec<PathBuf> = files.into_iter().filter(is_manifest).collect();
+    found.extend(directories.iter().flat_map(|each| manifests(each)));
+    found
+}
+
+async fn every_part_is_taken_once(kind: SinkKind) {
+    let mut setup = Setup::new()
+        .var("MAX_BATCH_SIZE", 50)
+        .redeliver(INPUT_QUEUE, Duration::from_secs(6), 1_000)
+        .redeliver(BATCH_QUEUE, Duration::from_secs(2), 1_000);
+    setup.options.sink = kind;
+    // The part is there, and its batch does not know yet.
+    setup.options.faults.kill_at = vec![KillAt {
+        text: "part written".to_owned(),
+        percent: "100".parse().expect("it is a percentage"),
+        kills_max: Some(20),
+    }];
+    let rig = setup.start().await;
+    let s3 = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
+        .endpoint_url(rig.stack.s3().endpoint())
+        .force_path_style(true)
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build();
+    let s3 = aws_sdk_s3::Client::from_conf(s3);
+    let plan = plan(14, 2_000, 0.0);
+    rig.burst(&plan).await;
+    let mut taken = Vec::new();
+    let consumer = async {
+        loop {
+            taken.extend(take(&rig, kind, &s3).await);
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::select! {
+        () = rig.until_drained_within(Duration::from_secs(180)) => {}
+        () = consumer => {}
+    }
+    taken.extend(take(&rig, kind, &s3).await);
+    assert_eq!(rig.statuses().await[&Status::Error], 0);
+    let written = rig.logged("part written").len();
+    eprintln!(
+        "{written} attempts wrote or found {} parts",
+        manifests(&rig.stack.out).len()
+    );
+    let ids: BTreeSet<&str> = taken.iter().map(|line| line.event_id.as_str()).collect();
+    assert_eq!(
+        ids.len() as u64,
+        plan.unique(),
+        "{kind}: every event was taken"
+    );
+    assert_eq!(taken.len(), ids.len(), "{kind}: and none a second time");
+    rig.stack.stop().await;
+}
+
+#[tokio::test]
+async fn files_that_a_consumer_takes_away_do_not_come_again() {
+    every_part_is_taken_once(SinkKind::File).await;
+}
+
+#[tokio::test]
+async fn objects_that_a_consumer_takes_away_do_not_come_again() {
+    every_part_is_taken_once(SinkKind::S3).await;
+}
