@@ -99,6 +99,18 @@ impl Postgres {
             "parts have other rows than the ledger says: {:?}",
             Vec::from_iter(wrong.iter().map(|row| row.get::<_, Option<String>>(0)))
         );
+        let staged: i64 = self
+            .client
+            .query_one(
+                "SELECT count(*) FROM events_staging JOIN events_parts USING (batch_id, part)",
+                &[],
+            )
+            .await?
+            .get(0);
+        ensure!(
+            staged == 0,
+            "{staged} rows of delivered parts are still staged"
+        );
         let mut file: Option<(PathBuf, std::io::BufWriter<fs::File>)> = None;
         for row in &rows {
             let (batch, part): (String, i32) = (row.get(0), row.get(1));
