@@ -22,7 +22,7 @@ WORLDS = {
     "Bucket": {"Sink": cfn.SINKS["s3"], "OverflowBucket": "bodies", "MaxPartBytes": "33554432", "SinkFormat": "body", "SinkCompression": "zstd", "LogRetentionDays": "7"},
     "Machine": {"Sink": cfn.SINKS["states"], "EventId": "json:[a, b]", "EventIdPrefix": "tenant/", "SinkPayloads": cfn.PAYLOADS, "SinkRejects": cfn.REJECTS},
     "Function": {"Sink": cfn.SINKS["lambda"], "SinkPayloads": "s3://payloads", "InputBatchSize": "500", "BatchProcessorConcurrency": "5"},
-    "Postgres": {"Sink": cfn.SINKS["postgres"], "SinkTable": "legacy.events", "SinkPassword": "not a secret"},
+    "Postgres": {"Sink": cfn.SINKS["postgres"], "SinkTable": "legacy.events", "SinkPassword": "not a secret", "SinkRejectsMax": "0"},
     "Https": {"Sink": cfn.SINKS["https"], "SinkFormat": "csv", "SinkColumns": '[{"name":"id","json":"id"}]', "SinkHeader": "off", "SinkTimeout": "60", "SinkRejects": cfn.REJECTS, "SealWhenDrained": "on", "AggregatorConcurrency": "9", "IndexShards": "20", "WriteConcurrency": "128"} | cfn.SECRETS["secretsmanager"],
     "Parameter": {"Sink": cfn.SINKS["https"]} | cfn.SECRETS["ssm"],
 }

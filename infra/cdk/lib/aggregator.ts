@@ -267,6 +267,7 @@ export class UniqueEventBatchAggregator extends Construct {
       SINK_SECRET_HEADER: values.sinkSecret && values.sinkSecretHeader,
       SINK_TABLE: values.sinkTable,
       SINK_PASSWORD: values.sinkPassword,
+      SINK_REJECTS_MAX: `${values.sinkRejectsMax}`,
     };
   }
 

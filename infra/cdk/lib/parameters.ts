@@ -59,6 +59,7 @@ export const parameters = {
   secretsLayerArn: { default: "", pattern: /^(arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]+:layer:[A-Za-z0-9_-]+:[0-9]+)?$/ },
   sinkTable: { default: "events", pattern: /^[^".]{1,55}([.][^".]{1,55})?$/ },
   sinkPassword: { default: "" },
+  sinkRejectsMax: { default: 10000, min: 0, max: 1000000 },
   overflowBucket: { default: "", pattern: /^([a-z0-9.-]{3,63})?$/ },
   kmsKeyArn: { default: "", pattern: /^(arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]+:key\/[A-Za-z0-9-]+)?$/ },
   lockTableWarmReads: { default: 12000, min: 12000 },
