@@ -57,27 +57,30 @@ async fn an_attempt_goes_on_where_the_one_before_it_was_killed() {
 #[tokio::test]
 async fn staged_rows_are_relied_on_only_if_all_of_them_are_what_would_be_sent() {
     for damage in [
-        "DELETE FROM events_staging WHERE seq % 1000 = 7",
+        "DELETE FROM events_staging WHERE seq % 1000 = 8",
         "TRUNCATE events_staging",
         "UPDATE events_staging SET chunk = '\\x00' WHERE seq < 10",
-        // Of a column that there was, and that is of no chunk that is sent now.
-        "INSERT INTO events_staging SELECT batch_id, part, 1000000, '\\x00', fields FROM events_staging WHERE seq = 0",
+        // As if the record that is rejected below had been a row with the columns of another deployment.
+        "INSERT INTO events_staging SELECT batch_id, part, 7, '\\x00', ARRAY['-7'::bytea, fields[2], NULL] \
+         FROM events_staging WHERE seq = 0",
         // What somebody else staged of the same part is no concern of it.
         "INSERT INTO events_staging SELECT batch_id, 7, seq, chunk, fields FROM events_staging",
     ] {
         let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
         let proxy = rig.proxy().await;
         let sink = rig.sink_at(&proxy.url(), Some(COLUMNS), REJECTS_MAX);
-        let part = part(&orders());
+        let mut bodies = orders();
+        bodies[7] = "no JSON".to_owned();
+        let part = part(&bodies);
         proxy.break_after(3_000_000);
         sink.deliver(&part).await.expect_err("its connection broke");
         rig.run(damage).await;
-        delivered(&sink, &part).await;
+        assert_eq!(delivered(&sink, &part).await.rejected, 1);
         let sums = "SELECT concat_ws(' ', count(*), count(DISTINCT id), sum(id), count(DISTINCT note)) FROM events";
-        let sum = ROWS * (ROWS - 1) / 2;
+        let (rows, sum) = (ROWS - 1, ROWS * (ROWS - 1) / 2 - 7);
         assert_eq!(
             rig.texts(sums).await,
-            [format!("{ROWS} {ROWS} {sum} {ROWS}")],
+            [format!("{rows} {rows} {sum} {rows}")],
             "{damage}"
         );
         assert_eq!(
@@ -133,6 +136,33 @@ async fn two_processors_with_one_part_deliver_it_once() {
     assert_eq!(rig.texts(sums).await, [format!("{ROWS} {ROWS} {ROWS}")]);
     assert_eq!(rig.count("events_parts").await, 1);
     assert_eq!(rig.count("events_staging").await, 0);
+}
+
+#[tokio::test]
+async fn processors_of_two_deployments_never_mix_their_rows() {
+    const OTHER: &str = r#"[{"name":"id","json":"id"},{"name":"note","field":"eventId"}]"#;
+    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    for number in 0..4 {
+        let mut part = part(&orders());
+        part.number = number;
+        let url = rig.server.url();
+        let [one, other] =
+            [COLUMNS, OTHER].map(|columns| rig.sink_at(&url, Some(columns), REJECTS_MAX));
+        let (first, second) = tokio::join!(one.deliver(&part), other.deliver(&part));
+        for result in [first, second] {
+            // Each may have taken rows from the other.
+            assert!(
+                matches!(result, Ok(_) | Err(SinkError::Retryable { .. })),
+                "{result:?}"
+            );
+        }
+        delivered(&one, &part).await;
+        let others = rig.count("events WHERE note = 'e' || id").await;
+        assert!(others == 0 || others == ROWS as u64, "{others} are others");
+        assert_eq!(rig.count("events").await, ROWS as u64);
+        assert_eq!(rig.count("events_staging").await, 0);
+        rig.run("TRUNCATE events").await;
+    }
 }
 
 #[tokio::test]

@@ -183,7 +183,7 @@ async fn constraints_of_every_kind_refuse_rows_and_not_the_part() {
     ));
     // More than an entry of an index can be, even compressed.
     let long: String = (0_u32..4_000)
-        .map(|number| blake3_like(number).to_string())
+        .map(|number| scattered(number).to_string())
         .collect();
     let part = part(&[
         r#"{"id":1,"amount":1,"customer":"known"}"#.to_owned(),
@@ -204,8 +204,25 @@ async fn constraints_of_every_kind_refuse_rows_and_not_the_part() {
     assert_eq!(reasons, ["1 23505", "2 23514", "3 23503", "4 54000"]);
 }
 
+#[tokio::test]
+async fn the_grants_that_the_tables_file_names_are_enough() {
+    let rig = Rig::start(&format!(
+        "{TABLES} {ORDERS}; CREATE USER granted;
+         GRANT INSERT ON events, events_rejects TO granted;
+         GRANT SELECT, INSERT, UPDATE ON events_parts TO granted;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON events_staging TO granted"
+    ))
+    .await;
+    let url = rig.server.url().replace("postgres@", "granted@");
+    let sink = rig.sink_at(&url, Some(COLUMNS), REJECTS_MAX);
+    let part = part(&orders(5_000, 5));
+    let receipt = delivered(&sink, &part).await;
+    assert_eq!(receipt.rejected, 5);
+    assert_eq!(delivered(&sink, &part).await, receipt);
+}
+
 /// A number that nothing about the one before it tells.
-fn blake3_like(number: u32) -> u32 {
+fn scattered(number: u32) -> u32 {
     let mut mixed = number.wrapping_mul(0x9e37_79b9);
     mixed ^= mixed >> 15;
     mixed.wrapping_mul(0x85eb_ca6b) ^ (mixed >> 13)

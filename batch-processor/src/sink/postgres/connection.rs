@@ -22,6 +22,9 @@ use super::{Database, SinkError};
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_COUNT: u32 = 3;
+/// What was sent and not acknowledged for so long breaks a connection: one that was kept while the environment was frozen
+/// may lead nowhere, and there must be time left for another.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
 /// How long a transaction may wait for its next statement: nothing is rendered in one but the reject list.
 const IDLE_IN_TRANSACTION_MAX: Duration = Duration::from_secs(10);
 
@@ -69,6 +72,7 @@ impl Connections {
             .keepalives_idle(KEEPALIVE_IDLE)
             .keepalives_interval(KEEPALIVE_INTERVAL)
             .keepalives_retries(KEEPALIVE_COUNT)
+            .tcp_user_timeout(UNACKNOWLEDGED_MAX)
             .application_name("batch-processor");
         if let Some(password) = &database.password {
             config.password(password.expose());
@@ -132,7 +136,7 @@ impl Connections {
     }
 }
 
-/// The statements that follow the beginning of a transaction of an attempt that has so long left.
+/// The statements that limit a transaction of an attempt that has so long left.
 ///
 /// An environment may be frozen at any moment: then nothing of it waits, or keeps others waiting, for longer than its
 /// attempt would have lasted. They hold for the transaction alone, so that a pooler may hand the connection to others.
@@ -240,6 +244,7 @@ mod tests {
         assert_eq!(config.get_keepalives_idle(), KEEPALIVE_IDLE);
         assert_eq!(config.get_keepalives_interval(), Some(KEEPALIVE_INTERVAL));
         assert_eq!(config.get_keepalives_retries(), Some(KEEPALIVE_COUNT));
+        assert_eq!(config.get_tcp_user_timeout(), Some(&UNACKNOWLEDGED_MAX));
     }
 
     #[test]

@@ -145,7 +145,8 @@ impl Attempt<'_> {
     /// Begins a transaction that nobody else has for this part; returns what the ledger has of it.
     ///
     /// The lock is the part's, whatever the table is called: who stages rows of a part, and who relies on them, come one
-    /// after the other. That a part is there only once is the ledger's affair, and needs no lock.
+    /// after the other. Whoever has waited for it must see what was committed meanwhile, hence the isolation level. That a
+    /// part is there only once is the ledger's affair, and needs no lock.
     pub(super) async fn begin(
         &self,
         client: &Client,
@@ -161,7 +162,7 @@ impl Attempt<'_> {
             Durability::Soon => "off",
         };
         let statements = format!(
-            "BEGIN; {} SET LOCAL synchronous_commit = {synchronous}; \
+            "BEGIN ISOLATION LEVEL READ COMMITTED; {} SET LOCAL synchronous_commit = {synchronous}; \
              SELECT pg_advisory_xact_lock({}); {}",
             limits(self.left()),
             i64::from_be_bytes(*lock),
@@ -240,7 +241,9 @@ impl Attempt<'_> {
             last: last.last,
         };
         let statements = format!(
-            "{}; SELECT seq, refused, count(*) OVER () FROM {} WHERE {} AND refused IS NOT NULL ORDER BY seq LIMIT {}",
+            "{} {}; SELECT seq, refused, count(*) OVER () FROM {} WHERE {} AND refused IS NOT NULL ORDER BY seq LIMIT {}",
+            // The transaction is older by now.
+            limits(self.left()),
             insertion.statements(),
             self.table.staging(),
             self.of_part(),
