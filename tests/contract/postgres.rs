@@ -20,7 +20,7 @@ use shared::time::Timestamp;
 use tokio::net::TcpListener;
 use tokio_postgres::{Client, NoTls};
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const REJECTS_MAX: u64 = 10_000;
 
 /// A server with the tables of the sink.
