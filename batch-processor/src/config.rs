@@ -47,6 +47,8 @@ pub const SECRETS_PORT: &str = "PARAMETERS_SECRETS_EXTENSION_HTTP_PORT";
 pub const SINK_TABLE: &str = "SINK_TABLE";
 /// The password of a database's user.
 pub const SINK_PASSWORD: &str = "SINK_PASSWORD";
+/// How many records of one part a database may reject.
+pub const SINK_REJECTS_MAX: &str = "SINK_REJECTS_MAX";
 
 /// Everything the batch processor is told.
 #[derive(Clone, Debug, PartialEq, Eq)]

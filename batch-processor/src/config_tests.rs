@@ -269,3 +269,22 @@ fn a_database_has_its_password_from_one_place() {
         assert!(!problem.contains("hunter2"), "{problem}");
     }
 }
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_database_rejects_so_many_records_of_a_part() {
+    let url = (SINK, "postgres://user@host/legacy");
+    assert_eq!(read(&[url]).unwrap().database.rejects_max, 10_000);
+    for (text, expected) in [("0", 0), ("1000000", 1_000_000)] {
+        let config = read(&[url, (SINK_REJECTS_MAX, text)]).unwrap();
+        assert_eq!(config.database.rejects_max, expected);
+    }
+    for wrong in ["1000001", "-1", "all"] {
+        assert_eq!(
+            problem(&[url, (SINK_REJECTS_MAX, wrong)]),
+            format!(
+                "`SINK_REJECTS_MAX` is `{wrong}`, expected a whole number of records from 0 to 1000000"
+            )
+        );
+    }
+}

@@ -151,7 +151,7 @@ TEXTS = {
 
 # Variables that are texts, and where the code says what they are if nothing is said.
 DEFAULTS = {
-    "SINK_TABLE": ("batch-processor/src/sink/postgres.rs", r'fn events\(\) -> TableName \{\s*TableName\(vec!\["(\w+)"'),
+    "SINK_TABLE": ("batch-processor/src/sink/postgres/names.rs", r'fn events\(\) -> TableName \{\s*TableName\(vec!\["(\w+)"'),
     "SINK_SECRET_HEADER": ("batch-processor/src/sink/secret.rs", r'fn default\(\) -> SecretHeader \{\s*SecretHeader\("([\w-]+)"'),
 }
 
@@ -178,6 +178,7 @@ def self_test(text):
         "another default": (shared, "50_000", "40_000"),
         "another bound": (aggregator, "10, 1, 100", "10, 1, 50"),
         "another word": (aggregator, '"requeue" =>', '"wait" =>'),
+        "another bound in a function of its own": (sinks, "10_000, 0, 1_000_000", "10_000, 0, 500_000"),
         "lost by a function of its own": (sinks, "reader.optional_with(SINK_PAYLOADS,", "none(SINK_PAYLOADS,"),
         "another default of a text": (secret, '"authorization"', '"x-api-key"'),
     }

@@ -333,9 +333,10 @@ def variables(source, crate):
 def bounds(source, crate):
     """Variable to (default, min, max) as texts, where the reader takes a whole number."""
     found = {}
-    for path in ("shared/src/config.rs", f"{crate}/src/config.rs"):
+    for path in ("shared/src/config.rs", f"{crate}/src/config.rs", *source.files(f"{crate}/src/config")):
         for each in functions(source, path):
-            if each.name == "read":
+            # `read`, and the functions that it hands the reader to.
+            if "reader" in each.body and each.owner != "Reader":
                 for call in re.finditer(r"reader\s*\.number\(([^;]*?)\);", each.body):
                     parts = [part.strip() for part in call.group(1).split(",") if part.strip()]
                     found[parts[0]] = tuple(parts[2:5])

@@ -39,6 +39,7 @@ const TAKEN_OVER: &[&str] = &[
     "SINK_COMPRESSION",
     "SINK_TIMEOUT",
     "SINK_REJECTS",
+    "SINK_REJECTS_MAX",
     "SINK_TABLE",
     "SINK_PASSWORD",
     "AWS_LAMBDA_LOG_LEVEL",

@@ -1,5 +1,10 @@
 //! The sink `postgres:` on a real server.
 
+mod freezing;
+mod progress;
+mod refused;
+mod types;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -7,14 +12,16 @@ use axum::Router;
 use axum::routing::get;
 use batch_processor::sink::{Database, PostgresSink, SecretReader};
 use batch_processor::{Part, Receipt, Sink, SinkError};
-use local::postgres::{Server, TABLES};
+use local::faults::{FaultOptions, SinkErrors};
+use local::postgres::{Proxy, Server, TABLES};
 use shared::ids::{BatchId, BodyHash, Seat};
 use shared::ports::StoredEvent;
 use shared::time::Timestamp;
 use tokio::net::TcpListener;
 use tokio_postgres::{Client, NoTls};
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
+const REJECTS_MAX: u64 = 10_000;
 
 /// A server with the tables of the sink.
 struct Rig {
@@ -37,12 +44,33 @@ impl Rig {
     }
 
     fn sink(&self, columns: Option<&str>) -> PostgresSink {
-        let database = Database {
-            table: "events".parse().expect("it is a name"),
-            columns: columns.map(|text| text.parse().expect("they are columns")),
-            password: None,
-        };
-        PostgresSink::new(&self.server.url(), &database, TIMEOUT).expect("it is a database")
+        self.sink_at(&self.server.url(), columns, REJECTS_MAX)
+    }
+
+    /// A sink at a URL of this server, or of what is in front of it.
+    fn sink_at(&self, url: &str, columns: Option<&str>, rejects_max: u64) -> PostgresSink {
+        PostgresSink::new(url, &database(columns, rejects_max), TIMEOUT).expect("it is a database")
+    }
+
+    /// A proxy in front of the server, without faults of its own.
+    async fn proxy(&self) -> Proxy {
+        let errors = Arc::new(SinkErrors::new(&FaultOptions::default()));
+        Proxy::start(self.server.port(), errors)
+            .await
+            .expect("there is a port")
+    }
+
+    async fn run(&self, statements: &str) {
+        self.client
+            .batch_execute(statements)
+            .await
+            .expect("the server takes the statements");
+    }
+
+    async fn count(&self, table: &str) -> u64 {
+        let query = format!("SELECT count(*)::text FROM {table}");
+        let number = self.texts(&query).await.remove(0);
+        number.parse().expect("it is a number")
     }
 
     async fn texts(&self, query: &str) -> Vec<String> {
@@ -51,11 +79,21 @@ impl Rig {
     }
 }
 
-fn part(bodies: &[&str]) -> Part {
+fn database(columns: Option<&str>, rejects_max: u64) -> Database {
+    Database {
+        table: "events".parse().expect("it is a name"),
+        columns: columns.map(|text| text.parse().expect("they are columns")),
+        password: None,
+        rejects_max,
+    }
+}
+
+fn part<B: AsRef<str>>(bodies: &[B]) -> Part {
     let batch_id: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91"
         .parse()
         .expect("it is an id");
-    let item = |(index, body): (usize, &&str)| {
+    let item = |(index, body): (usize, &B)| {
+        let body = body.as_ref();
         let seq = u32::try_from(index).expect("they are few");
         let seat = Seat {
             batch: batch_id,
@@ -68,7 +106,7 @@ fn part(bodies: &[&str]) -> Part {
             body_hash: BodyHash::of(body.as_bytes()),
             shard: seat.shard(),
             seq,
-            body: (*body).into(),
+            body: body.into(),
             overflow: None,
             source: "arn:q".parse().expect("it is a source"),
             sent_at: Timestamp::from_ms(7),
@@ -248,9 +286,8 @@ async fn a_password_is_read_for_each_connection_and_a_wrong_one_may_be_right_lat
     let url = rig.server.url().replace("postgres@", "legacy@");
     let sink = |password: Option<&str>| {
         let database = Database {
-            table: "events".parse().expect("it is a name"),
-            columns: None,
             password: password.map(|text| text.to_owned().into()),
+            ..database(None, REJECTS_MAX)
         };
         PostgresSink::new(&url, &database, TIMEOUT).expect("it is a database")
     };

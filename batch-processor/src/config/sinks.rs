@@ -6,7 +6,7 @@ use shared::config::Reader;
 use super::{SECRETS_PORT, SINK_SECRET, SINK_SECRET_HEADER};
 use super::{SINK, SINK_COLUMNS, SINK_COMPRESSION, SINK_FORMAT, SINK_PAYLOADS, SINK_REJECTS};
 #[cfg(feature = "postgres")]
-use super::{SINK_PASSWORD, SINK_TABLE};
+use super::{SINK_PASSWORD, SINK_REJECTS_MAX, SINK_TABLE};
 use crate::sink::{Columns, Compression, Format, Rendering, SinkKind, SinkUri};
 #[cfg(feature = "postgres")]
 use crate::sink::{Database, Secret, TableName};
@@ -41,6 +41,7 @@ pub(super) fn database(
     let password = reader.optional(SINK_PASSWORD, "a password", |text| {
         Some(Secret::from(text.to_owned()))
     });
+    let rejects_max = reader.number(SINK_REJECTS_MAX, "records", 10_000, 0, 1_000_000);
     let is_database = sink.kind() == SinkKind::Postgres;
     if password.is_some() && !is_database {
         reader.problem(format!(
@@ -71,6 +72,7 @@ pub(super) fn database(
         table: table.unwrap_or_else(TableName::events),
         columns,
         password,
+        rejects_max,
     }
 }
 

@@ -15,7 +15,7 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::faults::SinkErrors;
 
-use proxy::Proxy;
+pub use proxy::{Proxy, Sent};
 pub use server::Server;
 
 /// The tables of the sink.
@@ -57,13 +57,14 @@ impl Postgres {
 
     /// The variable `SINK`.
     pub fn variable(&self) -> String {
-        server::url(self.proxy.port())
+        self.proxy.url()
     }
 
     /// Writes what the table has as the files `<out>/<batchId>/<part>.jsonl`, and checks that it is what the ledger says.
     ///
     /// # Errors
-    /// Rows that no part or several have, parts with other counts than the ledger says, or files that cannot be written.
+    /// Rows that no part or several have, parts with other counts than the ledger says, rows that are still staged though
+    /// their part is delivered, or files that cannot be written.
     pub async fn bring_out(&self) -> anyhow::Result<()> {
         let rows = self
             .client
@@ -97,6 +98,18 @@ impl Postgres {
             wrong.is_empty(),
             "parts have other rows than the ledger says: {:?}",
             Vec::from_iter(wrong.iter().map(|row| row.get::<_, Option<String>>(0)))
+        );
+        let staged: i64 = self
+            .client
+            .query_one(
+                "SELECT count(*) FROM events_staging JOIN events_parts USING (batch_id, part)",
+                &[],
+            )
+            .await?
+            .get(0);
+        ensure!(
+            staged == 0,
+            "{staged} rows of delivered parts are still staged"
         );
         let mut file: Option<(PathBuf, std::io::BufWriter<fs::File>)> = None;
         for row in &rows {

@@ -1,0 +1,193 @@
+//! Attempts that end in the middle, and those that come after them.
+
+use batch_processor::{Sink, SinkError};
+use local::postgres::{Proxy, TABLES};
+
+use super::{COLUMNS, ORDERS, REJECTS_MAX, Rig, delivered, part};
+
+const ROWS: usize = 20_000;
+
+/// Some megabytes of orders, which are sent in several chunks.
+fn orders() -> Vec<String> {
+    let note = "n".repeat(200);
+    let order = |row| format!(r#"{{"id":{row},"note":"{note}{row}"}}"#);
+    (0..ROWS).map(order).collect()
+}
+
+/// What one delivery sends, through a proxy.
+async fn bytes_of(proxy: &Proxy, delivery: impl Future<Output = ()>) -> u64 {
+    let before = proxy.sent().bytes;
+    delivery.await;
+    proxy.sent().bytes - before
+}
+
+#[tokio::test]
+async fn an_attempt_goes_on_where_the_one_before_it_was_killed() {
+    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let proxy = rig.proxy().await;
+    let sink = rig.sink_at(&proxy.url(), Some(COLUMNS), REJECTS_MAX);
+    let part = part(&orders());
+    let all = bytes_of(&proxy, async { drop(delivered(&sink, &part).await) }).await;
+    rig.run("TRUNCATE events, events_parts").await;
+
+    let mut left = all;
+    for _ in 0..3 {
+        proxy.break_after(left / 2);
+        let killed = bytes_of(&proxy, async {
+            let error = sink.deliver(&part).await.expect_err("its connection broke");
+            assert!(matches!(error, SinkError::Retryable { .. }), "{error}");
+        });
+        assert!(killed.await <= left / 2 + all / 10);
+        for table in ["events", "events_parts"] {
+            assert_eq!(rig.count(table).await, 0, "{table}");
+        }
+        assert!(rig.count("events_staging").await > 0);
+        left -= left / 2;
+    }
+    let last = bytes_of(&proxy, async { drop(delivered(&sink, &part).await) }).await;
+    // Of each attempt that was killed, one chunk is lost.
+    assert!(
+        last < all / 2,
+        "the last of four attempts sent {last} B of {all} B"
+    );
+    assert_eq!(rig.count("events").await, ROWS as u64);
+    assert_eq!(rig.count("events_staging").await, 0);
+}
+
+#[tokio::test]
+async fn staged_rows_are_relied_on_only_if_all_of_them_are_what_would_be_sent() {
+    for damage in [
+        "DELETE FROM events_staging WHERE seq % 1000 = 8",
+        "TRUNCATE events_staging",
+        "UPDATE events_staging SET chunk = '\\x00' WHERE seq < 10",
+        // As if the record that is rejected below had been a row with the columns of another deployment.
+        "INSERT INTO events_staging SELECT batch_id, part, 7, '\\x00', ARRAY['-7'::bytea, fields[2], NULL] \
+         FROM events_staging WHERE seq = 0",
+        // What somebody else staged of the same part is no concern of it.
+        "INSERT INTO events_staging SELECT batch_id, 7, seq, chunk, fields FROM events_staging",
+    ] {
+        let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+        let proxy = rig.proxy().await;
+        let sink = rig.sink_at(&proxy.url(), Some(COLUMNS), REJECTS_MAX);
+        let mut bodies = orders();
+        bodies[7] = "no JSON".to_owned();
+        let part = part(&bodies);
+        proxy.break_after(3_000_000);
+        sink.deliver(&part).await.expect_err("its connection broke");
+        rig.run(damage).await;
+        assert_eq!(delivered(&sink, &part).await.rejected, 1);
+        let sums = "SELECT concat_ws(' ', count(*), count(DISTINCT id), sum(id), count(DISTINCT note)) FROM events";
+        let (rows, sum) = (ROWS - 1, ROWS * (ROWS - 1) / 2 - 7);
+        assert_eq!(
+            rig.texts(sums).await,
+            [format!("{rows} {rows} {sum} {rows}")],
+            "{damage}"
+        );
+        assert_eq!(
+            rig.count("events_staging WHERE part = 0").await,
+            0,
+            "{damage}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn rows_that_were_staged_with_other_columns_are_sent_anew() {
+    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let proxy = rig.proxy().await;
+    let part = part(&orders());
+    proxy.break_after(3_000_000);
+    rig.sink_at(&proxy.url(), Some(COLUMNS), REJECTS_MAX)
+        .deliver(&part)
+        .await
+        .expect_err("its connection broke");
+    let columns = r#"[{"name":"id","json":"id"},{"name":"note","field":"eventId"}]"#;
+    delivered(&rig.sink(Some(columns)), &part).await;
+    assert_eq!(
+        rig.count("events WHERE note = 'e' || id").await,
+        ROWS as u64
+    );
+    assert_eq!(rig.count("events_staging").await, 0);
+}
+
+#[tokio::test]
+async fn two_processors_with_one_part_deliver_it_once() {
+    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let proxy = rig.proxy().await;
+    let part = part(&orders());
+    let [one, other] = [(); 2].map(|()| rig.sink_at(&rig.server.url(), Some(COLUMNS), REJECTS_MAX));
+    let killed = rig.sink_at(&proxy.url(), Some(COLUMNS), REJECTS_MAX);
+    proxy.break_after(3_000_000);
+    let (first, second, third) = tokio::join!(
+        one.deliver(&part),
+        other.deliver(&part),
+        killed.deliver(&part)
+    );
+    let (first, second) = (
+        first.expect("one delivers it"),
+        second.expect("the other too, or finds it"),
+    );
+    assert_eq!(first, second);
+    if let Ok(third) = third {
+        assert_eq!(first, third);
+    }
+    let sums =
+        "SELECT concat_ws(' ', count(*), count(DISTINCT id), count(DISTINCT note)) FROM events";
+    assert_eq!(rig.texts(sums).await, [format!("{ROWS} {ROWS} {ROWS}")]);
+    assert_eq!(rig.count("events_parts").await, 1);
+    assert_eq!(rig.count("events_staging").await, 0);
+}
+
+#[tokio::test]
+async fn processors_of_two_deployments_never_mix_their_rows() {
+    const OTHER: &str = r#"[{"name":"id","json":"id"},{"name":"note","field":"eventId"}]"#;
+    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    for number in 0..4 {
+        let mut part = part(&orders());
+        part.number = number;
+        let url = rig.server.url();
+        let [one, other] =
+            [COLUMNS, OTHER].map(|columns| rig.sink_at(&url, Some(columns), REJECTS_MAX));
+        let (first, second) = tokio::join!(one.deliver(&part), other.deliver(&part));
+        for result in [first, second] {
+            // Each may have taken rows from the other.
+            assert!(
+                matches!(result, Ok(_) | Err(SinkError::Retryable { .. })),
+                "{result:?}"
+            );
+        }
+        delivered(&one, &part).await;
+        let others = rig.count("events WHERE note = 'e' || id").await;
+        assert!(others == 0 || others == ROWS as u64, "{others} are others");
+        assert_eq!(rig.count("events").await, ROWS as u64);
+        assert_eq!(rig.count("events_staging").await, 0);
+        rig.run("TRUNCATE events").await;
+    }
+}
+
+#[tokio::test]
+async fn a_database_without_the_staging_table_is_told_where_it_is_defined() {
+    let rig = Rig::start(&format!("{TABLES} DROP TABLE events_staging")).await;
+    let error = rig
+        .sink(None)
+        .deliver(&part(&["a"]))
+        .await
+        .expect_err("a table is missing");
+    let SinkError::Permanent { reason } = &error else {
+        panic!("{error}");
+    };
+    for words in ["events_staging", "infra/postgres.sql"] {
+        assert!(reason.contains(words), "{words} in {reason}");
+    }
+    rig.run(
+        TABLES
+            .split_at(
+                TABLES
+                    .find("CREATE TABLE events_staging")
+                    .expect("it is there"),
+            )
+            .1,
+    )
+    .await;
+    delivered(&rig.sink(None), &part(&["a"])).await;
+}

@@ -1,0 +1,229 @@
+//! Rows that the database refuses.
+
+use batch_processor::SinkError;
+use local::postgres::{Sent, TABLES};
+
+use super::{COLUMNS, ORDERS, REJECTS_MAX, Rig, delivered, part};
+
+/// As many as a batch holds.
+const ROWS: usize = 50_000;
+/// Round trips for so many rows, whatever is refused of them: some for each chunk, and some for the part.
+const REQUESTS_MAX: u64 = 200;
+
+/// Orders of which so many have no number for an id, spread over all of them.
+fn orders(rows: usize, refused: usize) -> Vec<String> {
+    let is_refused = |row: usize| row * refused / rows != (row + 1) * refused / rows;
+    let order = |row: usize| match is_refused(row) {
+        true => format!(r#"{{"id":"no number {row}","note":"{row}"}}"#),
+        false => format!(r#"{{"id":{row},"note":"a note of some length {row}"}}"#),
+    };
+    (0..rows).map(order).collect()
+}
+
+#[tokio::test]
+async fn a_full_part_is_sent_once_whatever_share_of_it_is_refused() {
+    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let proxy = rig.proxy().await;
+    let mut clean = Sent::default();
+    for refused in [0, 70, 2_000, 25_000] {
+        rig.run("TRUNCATE events, events_parts, events_rejects")
+            .await;
+        // A connection of its own each, so that each is counted whole.
+        let sink = rig.sink_at(&proxy.url(), Some(COLUMNS), ROWS as u64);
+        let before = proxy.sent();
+        let receipt = delivered(&sink, &part(&orders(ROWS, refused))).await;
+        let sent = Sent {
+            requests: proxy.sent().requests - before.requests,
+            bytes: proxy.sent().bytes - before.bytes,
+        };
+        assert_eq!(receipt.rejected, refused as u64);
+        assert_eq!(rig.count("events").await, (ROWS - refused) as u64);
+        assert_eq!(rig.count("events_rejects").await, refused as u64);
+        assert_eq!(rig.count("events_staging").await, 0);
+        assert!(sent.requests <= REQUESTS_MAX, "{refused} refused: {sent:?}");
+        if refused == 0 {
+            clean = sent;
+        }
+        // What is refused is sent a second time, as an envelope for the reject list.
+        let envelopes = refused as u64 * 500;
+        assert!(
+            sent.bytes <= clean.bytes + envelopes,
+            "{refused} refused: {sent:?}, and {clean:?} with none"
+        );
+    }
+}
+
+#[tokio::test]
+async fn more_rejects_than_allowed_keep_nothing_of_the_part_and_say_so() {
+    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let url = rig.server.url();
+    let mut bodies = orders(9_000, 29);
+    // What its columns reject counts like what the database refuses.
+    bodies[8_999] = "no json".to_owned();
+    let part = part(&bodies);
+    let sink = rig.sink_at(&url, Some(COLUMNS), 28);
+    let error = sink.deliver_error(&part).await;
+    let SinkError::Permanent { reason } = &error else {
+        panic!("{error}");
+    };
+    for words in [
+        "`29` of `9000` records",
+        "expected at most `28` (`SINK_REJECTS_MAX`)",
+        "event `e310` (seq 310): the database refuses it: 22P02 invalid input syntax for type integer: \"no number 310\"",
+    ] {
+        assert!(reason.contains(words), "{words} in {reason}");
+    }
+    for table in ["events", "events_parts", "events_rejects", "events_staging"] {
+        assert_eq!(rig.count(table).await, 0, "{table}");
+    }
+    let none = rig.sink_at(&url, Some(COLUMNS), 0);
+    let error = none.deliver_error(&part).await.to_string();
+    assert!(error.contains("at most `0`"), "{error}");
+    let more = rig.sink_at(&url, Some(COLUMNS), 29);
+    assert_eq!(delivered(&more, &part).await.rejected, 29);
+    assert_eq!(rig.count("events").await, 8_971);
+}
+
+trait DeliverError {
+    async fn deliver_error(&self, part: &batch_processor::Part) -> SinkError;
+}
+
+impl DeliverError for batch_processor::sink::PostgresSink {
+    async fn deliver_error(&self, part: &batch_processor::Part) -> SinkError {
+        batch_processor::Sink::deliver(self, part)
+            .await
+            .expect_err("it is refused")
+    }
+}
+
+#[tokio::test]
+async fn a_character_that_no_text_holds_rejects_its_record_and_not_the_part() {
+    let rig = Rig::start(TABLES).await;
+    let sink = rig.sink(None);
+    let mut part = part(&["a", "nul \0 in the body", "c", "d"]);
+    part.batch_key = Some("k\0ey".parse().expect("it is a key"));
+    part.items[2].event_id = "e\0".parse().expect("it is an id");
+    let receipt = delivered(&sink, &part).await;
+    assert_eq!(receipt.rejected, 2);
+    assert_eq!(rig.texts("SELECT body FROM events").await, ["a", "d"]);
+    assert_eq!(
+        rig.texts("SELECT batch_key FROM events_parts").await,
+        ["k\\u0000ey"]
+    );
+    let rejects = rig
+        .texts(r#"SELECT seq || ': ' || reason || '; ' || substring(record FROM '"seq":([0-9]+)') FROM events_rejects ORDER BY seq"#)
+        .await;
+    for (reject, seq) in rejects.iter().zip([1, 2]) {
+        assert!(
+            reject.starts_with(&format!("{seq}: ")) && reject.ends_with(&format!("; {seq}")),
+            "{reject}"
+        );
+        assert!(reject.contains("22021 invalid byte sequence"), "{reject}");
+    }
+    // What is sent again is known by the same key.
+    assert_eq!(delivered(&sink, &part).await, receipt);
+}
+
+#[tokio::test]
+async fn a_database_of_another_encoding_rejects_what_it_cannot_hold() {
+    let rig = Rig::start("").await;
+    rig.run(
+        "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
+    )
+    .await;
+    let url = format!("postgres://postgres@127.0.0.1:{}/latin", rig.server.port());
+    let (latin, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+        .await
+        .expect("it takes connections");
+    tokio::spawn(connection);
+    latin
+        .batch_execute(TABLES)
+        .await
+        .expect("it takes the tables");
+    let sink = rig.sink_at(&url, None, REJECTS_MAX);
+    let mut part = part(&["Zo\u{eb}", "\u{1f980}", "plain"]);
+    part.batch_key = Some("\u{1f980}".parse().expect("it is a key"));
+    let receipt = delivered(&sink, &part).await;
+    assert_eq!(receipt.rejected, 1);
+    let text = async |query: &str| -> Vec<String> {
+        let rows = latin.query(query, &[]).await.expect("it can be read");
+        rows.iter().map(|row| row.get(0)).collect()
+    };
+    assert_eq!(
+        text("SELECT body FROM events ORDER BY seq").await,
+        ["Zo\u{eb}", "plain"]
+    );
+    let reject = text("SELECT reason || ' ' || record FROM events_rejects").await;
+    assert!(reject[0].contains("22P05"), "{reject:?}");
+    assert!(reject[0].contains(r#""body":"\ud83e\udd80""#), "{reject:?}");
+    assert_eq!(
+        text("SELECT batch_key FROM events_parts").await,
+        [r"\ud83e\udd80"]
+    );
+}
+
+#[tokio::test]
+async fn constraints_of_every_kind_refuse_rows_and_not_the_part() {
+    let rig = Rig::start(&format!(
+        "{TABLES} DROP TABLE events;
+         CREATE TABLE customers (name text PRIMARY KEY);
+         INSERT INTO customers VALUES ('known');
+         CREATE TABLE events (
+            id bigint PRIMARY KEY DEFERRABLE INITIALLY DEFERRED,
+            amount bigint CHECK (amount > 0),
+            customer text REFERENCES customers DEFERRABLE INITIALLY DEFERRED,
+            note text
+         );
+         CREATE INDEX ON events (note)"
+    ))
+    .await;
+    let sink = rig.sink(Some(
+        r#"[{"name":"id","json":"id"},{"name":"amount","json":"amount"},{"name":"customer","json":"customer"},
+            {"name":"note","json":"note"}]"#,
+    ));
+    // More than an entry of an index can be, even compressed.
+    let long: String = (0_u32..4_000)
+        .map(|number| scattered(number).to_string())
+        .collect();
+    let part = part(&[
+        r#"{"id":1,"amount":1,"customer":"known"}"#.to_owned(),
+        r#"{"id":1,"amount":1,"customer":"known"}"#.to_owned(),
+        r#"{"id":2,"amount":0,"customer":"known"}"#.to_owned(),
+        r#"{"id":3,"amount":1,"customer":"unknown"}"#.to_owned(),
+        format!(r#"{{"id":4,"amount":1,"note":"{long}"}}"#),
+        r#"{"id":5,"amount":1}"#.to_owned(),
+    ]);
+    assert_eq!(delivered(&sink, &part).await.rejected, 4);
+    assert_eq!(
+        rig.texts("SELECT id::text FROM events ORDER BY id").await,
+        ["1", "5"]
+    );
+    let reasons = rig
+        .texts("SELECT seq || ' ' || split_part(reason, ' ', 5) FROM events_rejects ORDER BY seq")
+        .await;
+    assert_eq!(reasons, ["1 23505", "2 23514", "3 23503", "4 54000"]);
+}
+
+#[tokio::test]
+async fn the_grants_that_the_tables_file_names_are_enough() {
+    let rig = Rig::start(&format!(
+        "{TABLES} {ORDERS}; CREATE USER granted;
+         GRANT INSERT ON events, events_rejects TO granted;
+         GRANT SELECT, INSERT, UPDATE ON events_parts TO granted;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON events_staging TO granted"
+    ))
+    .await;
+    let url = rig.server.url().replace("postgres@", "granted@");
+    let sink = rig.sink_at(&url, Some(COLUMNS), REJECTS_MAX);
+    let part = part(&orders(5_000, 5));
+    let receipt = delivered(&sink, &part).await;
+    assert_eq!(receipt.rejected, 5);
+    assert_eq!(delivered(&sink, &part).await, receipt);
+}
+
+/// A number that nothing about the one before it tells.
+fn scattered(number: u32) -> u32 {
+    let mut mixed = number.wrapping_mul(0x9e37_79b9);
+    mixed ^= mixed >> 15;
+    mixed.wrapping_mul(0x85eb_ca6b) ^ (mixed >> 13)
+}
