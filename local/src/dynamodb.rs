@@ -103,13 +103,15 @@ pub async fn create_table(client: &Client, name: &str, table: &Table) -> anyhow:
             .build()
     });
     let indexes = table.global_secondary_indexes.iter().map(|index| {
-        let projection = index.projection.projection_type.as_str();
+        let projection = &index.projection;
+        let included = Some(projection.non_key_attributes.clone()).filter(|names| !names.is_empty());
         GlobalSecondaryIndex::builder()
             .index_name(&index.index_name)
             .set_key_schema(Some(key_schema(&index.key_schema)?))
             .projection(
                 Projection::builder()
-                    .projection_type(projection.into())
+                    .projection_type(projection.projection_type.as_str().into())
+                    .set_non_key_attributes(included)
                     .build(),
             )
             .build()

@@ -254,8 +254,9 @@ impl Shared {
     }
 
     fn log_returned(&self, verdict: &Verdict, response: &Result<InvokeResponse, InvokeError>) {
+        let config = self.function.config();
         let (function, why, returned_count) = (
-            &*self.function.config().name,
+            &*config.name,
             verdict.why.name(),
             verdict.keep.len(),
         );
