@@ -78,9 +78,15 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Error> {
     }
     let event: SqsEvent = serde_json::from_value(event.payload)?;
     println!("{} records", event.records.len());
-    let failing = event.records.iter().filter(|record| record.body.as_deref() == Some("fail"));
+    let failing = event
+        .records
+        .iter()
+        .filter(|record| record.body.as_deref() == Some("fail"));
     for record in failing {
-        println!("handle {}", record.receipt_handle.as_deref().unwrap_or_default());
+        println!(
+            "handle {}",
+            record.receipt_handle.as_deref().unwrap_or_default()
+        );
     }
     let mut response = SqsBatchResponse::default();
     for record in event.records {

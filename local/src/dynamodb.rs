@@ -104,7 +104,8 @@ pub async fn create_table(client: &Client, name: &str, table: &Table) -> anyhow:
     });
     let indexes = table.global_secondary_indexes.iter().map(|index| {
         let projection = &index.projection;
-        let included = Some(projection.non_key_attributes.clone()).filter(|names| !names.is_empty());
+        let included =
+            Some(projection.non_key_attributes.clone()).filter(|names| !names.is_empty());
         GlobalSecondaryIndex::builder()
             .index_name(&index.index_name)
             .set_key_schema(Some(key_schema(&index.key_schema)?))

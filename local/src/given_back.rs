@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// What the line of a ticket that is given back says.
-const GIVEN_BACK: &str = "ticket given back";
+pub(crate) const GIVEN_BACK: &str = "ticket given back";
 /// The fields that name the reason.
 const REASON_FIELDS: [&str; 2] = ["reason", "error"];
 /// Reasons that are told apart; what comes beyond them is counted together.
@@ -125,7 +125,11 @@ mod tests {
         assert_eq!(tickets.count, 6);
         let expected = by_reason.map(|(reason, count)| (reason.to_owned(), count));
         assert_eq!(tickets.by_reason, expected.into());
-        assert!(tickets.to_string().starts_with("tickets     6 given back\n       2  batch"));
+        assert!(
+            tickets
+                .to_string()
+                .starts_with("tickets     6 given back\n       2  batch")
+        );
     }
 
     #[test]

@@ -145,8 +145,7 @@ impl Reply {
 
     /// The same with one header more.
     pub(crate) fn with_header(mut self, name: &'static str, value: &'static str) -> Reply {
-        self.headers
-            .insert(name, HeaderValue::from_static(value));
+        self.headers.insert(name, HeaderValue::from_static(value));
         self
     }
 
@@ -205,8 +204,8 @@ impl Upstream {
             ..call.clone()
         };
         let target = format!("{DYNAMODB_TARGET}{operation}");
-        let target = HeaderValue::try_from(target)
-            .map_err(|error| Refused::NoAnswer(Box::new(error)))?;
+        let target =
+            HeaderValue::try_from(target).map_err(|error| Refused::NoAnswer(Box::new(error)))?;
         question.headers.insert(TARGET, target);
         self.exchange(question).await
     }

@@ -73,15 +73,21 @@ impl fmt::Display for OutageReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "outage      of the sink at {} s for {} s: {} batches were due at its end",
-            self.at_secs, self.for_secs, self.batches_due
+            "outage      of the sink at {} s for {} s: {} requests refused, {} batches due at its end",
+            self.at_secs, self.for_secs, self.requests_refused, self.batches_due
         )?;
         match (self.first_delivery_secs, self.all_delivered_secs) {
             (Some(first), Some(all)) => {
-                writeln!(f, ", the first delivered {first:.1} s later, all {all:.1} s later")
+                writeln!(
+                    f,
+                    ", the first delivered {first:.1} s later, all {all:.1} s later"
+                )
             }
             (Some(first), None) => {
-                writeln!(f, ", the first delivered {first:.1} s later, some not at all")
+                writeln!(
+                    f,
+                    ", the first delivered {first:.1} s later, some not at all"
+                )
             }
             (None, _) if self.batches_due > 0 => writeln!(f, ", none delivered"),
             (None, _) => writeln!(f),

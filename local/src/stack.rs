@@ -154,7 +154,8 @@ impl Stack {
             sqs.set_repeats(queue, faults.repeats(queue))?;
         }
 
-        let functions = deploy::functions(options, &resources, &seen_by_functions, &sink_variables)?;
+        let functions =
+            deploy::functions(options, &resources, &seen_by_functions, &sink_variables)?;
         let mut variables = functions.batch_processor.variables.clone();
         variables.extend(functions.aggregator.variables.clone());
         let taps = Taps::default();
@@ -307,10 +308,7 @@ fn create_queues(sqs: &Sqs, resources: &Resources, options: &StackOptions) -> an
         .iter()
         .partition(|(_, queue)| queue.redrive_policy.is_some());
     let fed = [
-        (
-            resources.function(AGGREGATOR)?,
-            options.aggregator_timeout,
-        ),
+        (resources.function(AGGREGATOR)?, options.aggregator_timeout),
         (
             resources.function(BATCH_PROCESSOR)?,
             options.batch_processor_timeout,

@@ -59,6 +59,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::given_back::GIVEN_BACK;
 use crate::sqs::Repeats;
 use crate::template::Table;
 use replies::RequestFaults;
@@ -165,7 +166,7 @@ impl Faults {
 
     /// The outages of the sink, each with how many requests it has refused.
     pub fn outages(&self) -> Vec<(Outage, u64)> {
-        let refused = self.sink_errors.refused_by_outages();
+        let refused = self.sink_errors.outages().refused();
         let outages = self.options.sink_outages.iter().copied();
         outages.zip(refused).collect()
     }
@@ -206,12 +207,9 @@ impl Faults {
         (!percent.is_zero()).then(|| Repeats::new(percent, draws, repeated))
     }
 
-    /// Takes in a line of a function's log: it may tell of a ticket that the sink would not have.
+    /// Takes in a line of a function's log: it may tell of a ticket that is given back while the sink is down.
     pub fn heard(&self, line: &str) {
-        if !self.options.sink_outages.is_empty()
-            && line.contains("ticket given back")
-            && line.contains("Not a directory")
-        {
+        if line.contains(GIVEN_BACK) && self.sink_errors.outages().is_one_now() {
             self.sink_refusals.add(1);
         }
     }

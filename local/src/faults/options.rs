@@ -255,7 +255,9 @@ mod tests {
 
     fn resolved(flags: &[&str]) -> anyhow::Result<FaultOptions> {
         let flags = [&["flags"], flags].concat();
-        <Flags as clap::Parser>::try_parse_from(flags)?.faults.resolve()
+        <Flags as clap::Parser>::try_parse_from(flags)?
+            .faults
+            .resolve()
     }
 
     #[test]

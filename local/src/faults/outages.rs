@@ -109,10 +109,20 @@ impl Outages {
 
     /// Whether a request that comes now is refused; then it is counted.
     pub(crate) fn refuses(&self) -> bool {
+        self.current()
+            .inspect(|(_, refused)| refused.add(1))
+            .is_some()
+    }
+
+    /// Whether the sink is down now.
+    pub(super) fn is_one_now(&self) -> bool {
+        self.current().is_some()
+    }
+
+    fn current(&self) -> Option<&(Outage, Counter)> {
         let elapsed = self.timeline.elapsed();
         let now = |outage: &Outage| (outage.at..outage.end()).contains(&elapsed);
-        let current = self.outages.iter().find(|(outage, _)| now(outage));
-        current.inspect(|(_, refused)| refused.add(1)).is_some()
+        self.outages.iter().find(|(outage, _)| now(outage))
     }
 
     /// How many requests each has refused.
@@ -149,7 +159,7 @@ mod tests {
         let outages = Outages::new(&asked, Arc::clone(&timeline));
         assert!(outages.refuses(), "also before the burst has begun");
         timeline.begin();
-        assert!(outages.refuses());
+        assert!(outages.refuses() && outages.is_one_now());
         assert_eq!(outages.refused(), [2, 0]);
         let later = Outages::new(&asked[1..], timeline);
         assert!(!later.refuses());

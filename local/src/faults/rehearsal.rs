@@ -224,8 +224,9 @@ fn said(error: dynoxide::DynoxideError) -> anyhow::Error {
 mod tests {
     use super::*;
 
-    fn rehearsal(projection: Value) -> Rehearsal {
-        let table = json!({
+    fn table(projection: Value) -> Value {
+        json!({
+            "TableName": BATCH_TABLE,
             "BillingMode": "PAY_PER_REQUEST",
             "AttributeDefinitions": [
                 { "AttributeName": "batchId", "AttributeType": "S" },
@@ -241,8 +242,11 @@ mod tests {
                 ],
                 "Projection": projection,
             }],
-        });
-        Rehearsal::new(&serde_json::from_value(table).unwrap()).unwrap()
+        })
+    }
+
+    fn rehearsal(projection: Value) -> Rehearsal {
+        Rehearsal::new(&serde_json::from_value(table(projection)).unwrap()).unwrap()
     }
 
     fn record(settled: usize) -> Value {
@@ -283,7 +287,10 @@ mod tests {
 
     #[test]
     fn an_account_rewrites_the_entry_only_where_it_is_projected() {
-        let account = update("SET settled = :settled", json!({ ":settled": { "S": "y" } }));
+        let account = update(
+            "SET settled = :settled",
+            json!({ ":settled": { "S": "y" } }),
+        );
         let all = rehearsal(json!({ "ProjectionType": "ALL" }));
         assert_eq!(taken(&all, &account, &record(10)), [units_of("open", 1)]);
         // The larger image counts.
@@ -296,9 +303,15 @@ mod tests {
         }
         let included = json!({ "ProjectionType": "INCLUDE", "NonKeyAttributes": ["settled"] });
         let included = rehearsal(included);
-        assert_eq!(taken(&included, &account, &record(10)), [units_of("open", 1)]);
+        assert_eq!(
+            taken(&included, &account, &record(10)),
+            [units_of("open", 1)]
+        );
         // Nothing changes.
-        let same = update("SET settled = :settled", json!({ ":settled": { "S": "xx" } }));
+        let same = update(
+            "SET settled = :settled",
+            json!({ ":settled": { "S": "xx" } }),
+        );
         assert_eq!(taken(&included, &same, &record(2)), []);
     }
 
@@ -307,7 +320,10 @@ mod tests {
         let rehearsal = rehearsal(json!({ "ProjectionType": "KEYS_ONLY" }));
         let due = update("SET dueAt = :due", json!({ ":due": { "N": "8" } }));
         assert_eq!(taken(&rehearsal, &due, &record(9)), [units_of("open", 2)]);
-        let sealed = update("SET #state = :state", json!({ ":state": { "S": "sealed" } }));
+        let sealed = update(
+            "SET #state = :state",
+            json!({ ":state": { "S": "sealed" } }),
+        );
         assert_eq!(
             taken(&rehearsal, &sealed, &record(9)),
             [units_of("open", 1), units_of("sealed", 1)]
@@ -318,7 +334,10 @@ mod tests {
             "UpdateExpression": "REMOVE #state",
             "ExpressionAttributeNames": { "#state": "state" },
         });
-        assert_eq!(taken(&rehearsal, &complete, &record(9)), [units_of("open", 1)]);
+        assert_eq!(
+            taken(&rehearsal, &complete, &record(9)),
+            [units_of("open", 1)]
+        );
     }
 
     #[test]
@@ -338,5 +357,57 @@ mod tests {
             rehearsal.question("PutItem", &put)["Key"],
             json!({ "batchId": { "S": "b" } })
         );
+    }
+
+    /// What the whole index takes, in the words of the table itself.
+    #[test]
+    fn the_keys_together_take_what_the_table_says_that_the_index_took() {
+        let text = |text: &str| json!({ "S": text });
+        let updates = [
+            ("SET dueAt = :a", json!({ ":a": { "N": "8" } })),
+            (
+                "SET settled = :a",
+                json!({ ":a": text(&"s".repeat(4_000)) }),
+            ),
+            ("SET settled = :a", json!({ ":a": text("t") })),
+            (
+                "SET #state = :a, settled = :b",
+                json!({ ":a": text("sealed"), ":b": text("u") }),
+            ),
+            ("ADD seen :a", json!({ ":a": { "SS": ["x", "a"] } })),
+            ("ADD seen :a", json!({ ":a": { "SS": ["a"] } })),
+            (
+                "SET parts = list_append(if_not_exists(parts, :a), :a)",
+                json!({ ":a": { "L": [text("p")] } }),
+            ),
+            ("SET parts[0] = :a", json!({ ":a": text("q") })),
+        ];
+        for projection in [
+            json!({ "ProjectionType": "ALL" }),
+            json!({ "ProjectionType": "KEYS_ONLY" }),
+            json!({ "ProjectionType": "INCLUDE", "NonKeyAttributes": ["seen", "parts"] }),
+        ] {
+            let rehearsal = rehearsal(projection.clone());
+            let database = Database::memory().unwrap();
+            let create = request(table(projection.clone())).unwrap();
+            database.create_table(create).unwrap();
+            let mut put = record(1_500);
+            put["TableName"] = json!(BATCH_TABLE);
+            database.put_item(request(put).unwrap()).unwrap();
+            for (expression, values) in &updates {
+                let mut body = update(expression, values.clone());
+                body["ReturnConsumedCapacity"] = json!("INDEXES");
+                let question = request(rehearsal.question("UpdateItem", &body)).unwrap();
+                let before = serde_json::to_value(database.get_item(question).unwrap()).unwrap();
+                let charges = rehearsal.charges("UpdateItem", &body, &before).unwrap();
+                let foreseen: u32 = charges.iter().map(|charge| charge.units).sum();
+                let done = database.update_item(request(body).unwrap()).unwrap();
+                let done = serde_json::to_value(done).unwrap();
+                let units = done
+                    .pointer("/ConsumedCapacity/GlobalSecondaryIndexes/status-index/CapacityUnits");
+                let told = units.and_then(Value::as_f64).unwrap_or_default();
+                assert_eq!(f64::from(foreseen), told, "{expression} {projection}");
+            }
+        }
     }
 }

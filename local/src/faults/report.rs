@@ -27,7 +27,7 @@ pub struct FaultReport {
     pub kill_at: Vec<KillAtReport>,
     /// Environments whose credentials expired.
     pub expired_credentials: Option<ExpiredCredentialsReport>,
-    /// Tickets given back because the directory of the sink was down.
+    /// Tickets given back while the sink was down.
     pub tickets_refused_by_sink: Option<u64>,
     /// Deliveries that failed at the sink's end.
     pub sink_errors: Option<SinkErrorsReport>,
@@ -209,7 +209,10 @@ impl fmt::Display for FaultReport {
             )?;
         }
         if let Some(refused) = self.tickets_refused_by_sink {
-            writeln!(f, "  sink down             {refused} tickets given back")?;
+            writeln!(
+                f,
+                "  sink down             {refused} tickets given back meanwhile"
+            )?;
         }
         if let Some(errors) = self.sink_errors {
             writeln!(

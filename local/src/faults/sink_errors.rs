@@ -67,9 +67,9 @@ impl SinkErrors {
         delivery
     }
 
-    /// How many requests each outage has refused.
-    pub(super) fn refused_by_outages(&self) -> Vec<u64> {
-        self.outages.refused()
+    /// The times at which the sink is down.
+    pub(super) fn outages(&self) -> &Outages {
+        &self.outages
     }
 
     pub(super) fn report(&self) -> SinkErrorsReport {
@@ -116,7 +116,7 @@ mod tests {
             ..FaultOptions::default()
         });
         assert!((0..100).all(|_| errors.next() == Delivery::FailsBefore));
-        assert_eq!(errors.refused_by_outages(), [100]);
+        assert_eq!(errors.outages().refused(), [100]);
         assert_eq!(errors.report().before, 0, "those are not drawn");
     }
 

@@ -256,7 +256,10 @@ impl Inner {
             last = environment.number;
             if let Err(diagnostic) = environment.initialised().await {
                 let failed_again = std::mem::replace(&mut start_retried, true);
-                if self.is_retried(environment, &diagnostic, failed_again).await {
+                if self
+                    .is_retried(environment, &diagnostic, failed_again)
+                    .await
+                {
                     continue;
                 }
                 let Diagnostic {

@@ -78,7 +78,10 @@ mod tests {
 
     #[test]
     fn a_failure_is_told_in_the_words_of_the_process_or_in_what_was_reported() {
-        assert_eq!(exited(3, "no table").to_string(), "exit status: 3: no table");
+        assert_eq!(
+            exited(3, "no table").to_string(),
+            "exit status: 3: no table"
+        );
         assert_eq!(exited(3, "").to_string(), "exit status: 3: it said nothing");
         let reported = Diagnostic::new("Echo.Config", "no table");
         let killed = Some(ExitStatus::from_raw(9));

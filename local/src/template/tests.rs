@@ -104,9 +104,7 @@ fn a_variable_chooses_its_parameter_where_the_template_allows_the_value() {
 #[test]
 fn a_wrong_template_is_refused_with_the_place_and_the_reason() {
     let queue = |properties: &str| {
-        format!(
-            "Resources:\n  Jobs:\n    Type: AWS::SQS::Queue\n    Properties: {properties}\n"
-        )
+        format!("Resources:\n  Jobs:\n    Type: AWS::SQS::Queue\n    Properties: {properties}\n")
     };
     let cases = [
         ("[", "while"),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use local::lambda::{
     EnvironmentState, InvokeError, InvokeResponse, LogStream, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX,
 };
@@ -299,6 +300,29 @@ async fn a_redeploy_replaces_idle_environments_at_once_and_busy_ones_after_their
     .await;
     let stats = host.function.stats();
     assert_eq!((stats.cold_starts, stats.crashes), (3, 0));
+    host.end().await;
+}
+
+#[tokio::test]
+async fn processes_that_are_killed_before_they_poll_are_no_failing_starts() {
+    let host =
+        Host::with(|config| drop(config.variables.insert("ECHO_INIT".into(), "hang".into())));
+    for number in 1..=3 {
+        let ((), killed) = tokio::join!(
+            async {
+                host.until("it is starting", || host.environments().len() == number)
+                    .await;
+                assert!(host.function.kill_environment(number as u32));
+            },
+            host.invoke("")
+        );
+        assert!(
+            matches!(killed, Err(InvokeError::InitFailed { .. })),
+            "{killed:?}"
+        );
+    }
+    let failing = host.function.start_fails_again().now_or_never();
+    assert!(failing.is_none(), "{failing:?}");
     host.end().await;
 }
 

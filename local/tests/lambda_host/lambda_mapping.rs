@@ -99,10 +99,12 @@ async fn a_visibility_that_is_set_while_the_invocation_runs_outlives_its_report(
         let mapping = host.map(2, secs(1), 2);
         let handle = || {
             let lines = host.logged().into_iter();
-            let mut handles = lines.filter_map(|line| Some(line.text.strip_prefix("handle ")?.to_owned()));
+            let mut handles =
+                lines.filter_map(|line| Some(line.text.strip_prefix("handle ")?.to_owned()));
             handles.next()
         };
-        host.until("the invocation runs", || handle().is_some()).await;
+        host.until("the invocation runs", || handle().is_some())
+            .await;
         host.sqs
             .change_visibility(QUEUE, &handle().unwrap(), secs(set))
             .expect("the message is in flight");
@@ -120,7 +122,10 @@ async fn a_visibility_that_is_set_while_the_invocation_runs_outlives_its_report(
         })
         .await;
         let waited = changed.elapsed();
-        assert!(waited + Duration::from_millis(20) >= secs(set), "{waited:?}");
+        assert!(
+            waited + Duration::from_millis(20) >= secs(set),
+            "{waited:?}"
+        );
         assert!(waited < secs(30), "{waited:?}");
         mapping.stop().await;
         host.end().await;
