@@ -13,7 +13,7 @@
 //! | `print <text>` | one line on standard output and one on standard error |
 //! | `long-line <bytes>` | one line of as many bytes |
 //! | `respond <bytes>` | answers a string of that size (direct only) |
-//! | `fail` | reports the record that carries it (SQS only) |
+//! | `fail` | reports the record that carries it, and prints its receipt handle before anything is done (SQS only) |
 //! | `report <id>` | reports the given id (SQS only) |
 //! | anything else | nothing |
 //!
@@ -78,6 +78,16 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Error> {
     }
     let event: SqsEvent = serde_json::from_value(event.payload)?;
     println!("{} records", event.records.len());
+    let failing = event
+        .records
+        .iter()
+        .filter(|record| record.body.as_deref() == Some("fail"));
+    for record in failing {
+        println!(
+            "handle {}",
+            record.receipt_handle.as_deref().unwrap_or_default()
+        );
+    }
     let mut response = SqsBatchResponse::default();
     for record in event.records {
         let (id, body) = (

@@ -8,6 +8,7 @@ use clap::Args;
 use loadgen::{DuplicateRule, Plan, PlanConfig, Progress, SendOptions};
 use shared::protocol::batch::Status;
 
+use crate::deploy;
 use crate::options::StackArgs;
 use crate::stack::{
     BATCH_DEAD_LETTER_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE, Stack,
@@ -19,6 +20,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Bursts longer than this get a window in which batches of the default size can fill; shorter ones end soon.
 const LONG_BURST_MESSAGES: u64 = 200_000;
+
+/// What the audit goes by.
+const AUDITED_BY: [&str; 2] = ["SINK", "ON_DUPLICATE"];
 
 /// Flags of a burst.
 #[derive(Args, Clone, Debug)]
@@ -52,7 +56,8 @@ pub struct BurstArgs {
 /// Runs a burst. The exit code is 0 only if nothing was lost, repeated, changed between attempts, or set aside.
 ///
 /// # Errors
-/// When the stack does not start, the burst cannot be sent, or nothing moves any more.
+/// When a variable of the functions is wrong, the stack or a function does not start, the burst cannot be sent, or nothing
+/// moves any more.
 pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::new(PlanConfig {
         seed: args.seed,
@@ -73,9 +78,20 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
             "`SINK` is set, but a burst audits a sink of its own, which `--sink` chooses; use `serve` for other sinks"
         );
     }
+    for name in AUDITED_BY {
+        let redeploys = &options.faults.redeploys;
+        if redeploys
+            .iter()
+            .any(|redeploy| redeploy.variables.contains_key(name))
+        {
+            bail!("`--redeploy-at` changes `{name}`, but a burst is audited by one value of it");
+        }
+    }
+    deploy::check_variables(&options)?;
     let stack = Stack::start(&options).await?;
     let done = tokio::select! {
         done = through(&stack, &plan, &args) => done,
+        failure = stack.start_fails() => Err(failure),
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("stopped by Ctrl-C")),
     };
     stack.stop().await;
@@ -116,6 +132,8 @@ async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result
         Some(_) | None => DuplicateRule::Drop,
     };
     stack.bring_out().await?;
+    // A sink that nothing came to has no directory either, and then everything is lost.
+    std::fs::create_dir_all(&stack.out)?;
     let audit_started = Instant::now();
     let manifests = stack.sink_report().kind.manifests();
     let audit = loadgen::audit(&stack.out, plan, rule, manifests)?;
@@ -124,6 +142,8 @@ async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result
     Ok(Summary {
         cost: stack.ledger(sent.sent, sent.unique),
         latency: stack.latencies(args.size).await?,
+        tickets_given_back: stack.taps.given_back(),
+        sink_outages: stack.outages().await?,
         audit,
         sink: stack.sink_report(),
         time: TimeSplit {

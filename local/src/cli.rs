@@ -6,6 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::burst::{self, BurstArgs};
+use crate::deploy;
 use crate::options::StackArgs;
 use crate::stack::Stack;
 
@@ -104,10 +105,14 @@ fn on_threads(work: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::R
 async fn serve(args: StackArgs) -> anyhow::Result<ExitCode> {
     let mut options = args.resolve()?;
     options.default_variable("MAX_SECONDARY_BATCHING_WINDOW", 5);
+    deploy::check_variables(&options)?;
     let stack = Stack::start(&options).await?;
     println!("{}", stack.describe());
-    tokio::signal::ctrl_c().await?;
+    let ended = tokio::select! {
+        stopped = tokio::signal::ctrl_c() => stopped.map_err(anyhow::Error::from),
+        failure = stack.start_fails() => Err(failure),
+    };
     eprintln!("stopping");
     stack.stop().await;
-    Ok(ExitCode::SUCCESS)
+    ended.map(|()| ExitCode::SUCCESS)
 }

@@ -70,18 +70,19 @@ impl Latency {
     }
 }
 
-/// When the last part of a batch was complete in the sink's directory of it; `None` if there is none.
+/// When each part of a batch was complete in the sink's directory of it, and what stands beside the parts, in order; none
+/// if there is no such directory.
 ///
 /// A part is written under another name, then linked to its own and unlinked from the other: its inode changes for the
 /// last time when it is whole and on disk.
 ///
 /// # Errors
 /// When the directory cannot be read.
-pub fn delivered_at(batch: &Path) -> anyhow::Result<Option<SystemTime>> {
+pub fn delivered_at(batch: &Path) -> anyhow::Result<Vec<SystemTime>> {
+    let mut times = Vec::new();
     if !batch.exists() {
-        return Ok(None);
+        return Ok(times);
     }
-    let mut last = None;
     for entry in std::fs::read_dir(batch).with_context(|| batch.display().to_string())? {
         let entry = entry?;
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
@@ -90,9 +91,10 @@ pub fn delivered_at(batch: &Path) -> anyhow::Result<Option<SystemTime>> {
         let metadata = entry.metadata()?;
         let (secs, nanos) = (metadata.ctime(), metadata.ctime_nsec());
         let since_epoch = Duration::new(u64::try_from(secs)?, u32::try_from(nanos)?);
-        last = last.max(Some(UNIX_EPOCH + since_epoch));
+        times.push(UNIX_EPOCH + since_epoch);
     }
-    Ok(last)
+    times.sort_unstable();
+    Ok(times)
 }
 
 /// A line for each kind of batch there is, each ended.
@@ -152,14 +154,16 @@ mod tests {
     fn a_batch_is_delivered_when_its_last_part_is_whole() {
         let directory = tempfile::tempdir().unwrap();
         let batch = directory.path().join("b");
-        assert_eq!(delivered_at(&batch).unwrap(), None);
+        assert!(delivered_at(&batch).unwrap().is_empty());
         std::fs::create_dir(&batch).unwrap();
         std::fs::write(batch.join(".0.jsonl.1.tmp"), "").unwrap();
-        assert_eq!(delivered_at(&batch).unwrap(), None);
+        assert!(delivered_at(&batch).unwrap().is_empty());
         // The kernel's clock of files may be a tick behind.
         let before = SystemTime::now() - Duration::from_millis(20);
         std::fs::hard_link(batch.join(".0.jsonl.1.tmp"), batch.join("0.jsonl")).unwrap();
-        let at = delivered_at(&batch).unwrap().unwrap();
+        let [at] = *delivered_at(&batch).unwrap() else {
+            panic!("there is one part");
+        };
         assert!(at >= before && at <= SystemTime::now());
     }
 }

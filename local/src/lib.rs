@@ -7,9 +7,11 @@
 pub mod burst;
 pub mod cli;
 pub mod deliveries;
+pub mod deploy;
 pub mod dynamodb;
 pub mod faults;
 pub mod files;
+pub mod given_back;
 pub mod lambda;
 pub mod latency;
 pub mod ledger;
@@ -19,6 +21,8 @@ pub mod options;
 pub mod postgres;
 pub mod proxy;
 pub mod receiver;
+pub mod recovery;
+pub mod redeploys;
 pub mod s3;
 pub mod schedule;
 #[cfg(any(feature = "lambda", feature = "states"))]

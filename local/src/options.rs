@@ -155,9 +155,10 @@ impl StackArgs {
         if of_file && self.faults.sink_errors() {
             return Some("`--sink-error-rate` has no one to answer 503 with `--sink file`".into());
         }
-        if !of_file && self.faults.sink_down() {
+        #[cfg(feature = "postgres")]
+        if sink == SinkKind::Postgres && self.faults.sink_outages() {
             return Some(format!(
-                "`--sink-down` is for the file sink, not for `--sink {sink}`"
+                "`--sink-outage` and `--sink-down` have no one to refuse requests with `--sink {sink}`"
             ));
         }
         None

@@ -30,6 +30,11 @@ const BODY_BYTES_MAX: usize = 32 << 20;
 /// Most bytes of a request to a sink, or of its reply.
 const SINK_BODY_BYTES_MAX: usize = crate::s3::OBJECT_BYTES_MAX;
 
+/// The header with the name of what a request asks, of the JSON protocols.
+const TARGET: &str = "x-amz-target";
+/// What the name begins with at DynamoDB.
+const DYNAMODB_TARGET: &str = "DynamoDB_20120810.";
+
 /// What is behind a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -57,7 +62,7 @@ impl Service {
         let of_object = request.uri.path().trim_matches('/').contains('/');
         match (self, request.method.as_str()) {
             (Service::DynamoDb | Service::Sqs, _) => {
-                let target = request.headers.get("x-amz-target");
+                let target = request.headers.get(TARGET);
                 let target = target.and_then(|target| target.to_str().ok());
                 let name = target.and_then(|target| target.rsplit('.').next());
                 name.unwrap_or_default().to_owned()
@@ -138,6 +143,12 @@ impl Reply {
         }
     }
 
+    /// The same with one header more.
+    pub(crate) fn with_header(mut self, name: &'static str, value: &'static str) -> Reply {
+        self.headers.insert(name, HeaderValue::from_static(value));
+        self
+    }
+
     /// The same with another body, and without what was said about the one before.
     pub(crate) fn with_body(mut self, body: &Value) -> Reply {
         self.headers.remove(header::CONTENT_LENGTH);
@@ -168,15 +179,45 @@ impl Upstream {
     ///
     /// # Errors
     /// When there is no answer: a bug of this proxy, or the end of the run.
-    pub(crate) async fn send(&self, call: Call) -> Result<Reply, Refused> {
+    pub(crate) async fn send(&self, mut call: Call) -> Result<Reply, Refused> {
+        let operation = call.operation.clone();
+        call.body = self.meter.sends(self.service, &operation, call.body);
+        let body = call.body.clone();
+        let reply = self.exchange(call).await?;
+        self.meter.answered(self.service, &operation, &body, &reply);
+        Ok(reply)
+    }
+
+    /// Asks the service something on the proxy's own account, for the same caller as `call` and unmetered.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub(crate) async fn ask(
+        &self,
+        call: &Call,
+        operation: &str,
+        body: &Value,
+    ) -> Result<Reply, Refused> {
+        let mut question = Call {
+            operation: operation.to_owned(),
+            body: body.to_string().into(),
+            ..call.clone()
+        };
+        let target = format!("{DYNAMODB_TARGET}{operation}");
+        let target =
+            HeaderValue::try_from(target).map_err(|error| Refused::NoAnswer(Box::new(error)))?;
+        question.headers.insert(TARGET, target);
+        self.exchange(question).await
+    }
+
+    async fn exchange(&self, call: Call) -> Result<Reply, Refused> {
         let Call {
-            operation,
+            operation: _,
             method,
             path_and_query,
             mut headers,
             body,
         } = call;
-        let body = self.meter.sends(self.service, &operation, body);
         // The body may be another by now, and is here as a whole. A length that was said may have been signed, also of
         // nothing.
         if headers.contains_key(header::CONTENT_LENGTH) {
@@ -187,7 +228,7 @@ impl Upstream {
         let uri: Uri = format!("{}{path_and_query}", self.endpoint)
             .parse()
             .map_err(|error| no_answer(Box::new(error)))?;
-        let mut request = Request::new(Body::from(body.clone()));
+        let mut request = Request::new(Body::from(body));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
@@ -200,13 +241,11 @@ impl Upstream {
         let answer = to_bytes(Body::new(answer), self.service.body_bytes_max())
             .await
             .map_err(|error| no_answer(Box::new(error)))?;
-        let reply = Reply {
+        Ok(Reply {
             status: parts.status,
             headers: parts.headers,
             body: answer,
-        };
-        self.meter.answered(self.service, &operation, &body, &reply);
-        Ok(reply)
+        })
     }
 
     /// Meters a call that was answered in the service's place.
@@ -282,6 +321,11 @@ impl Inner {
         let body = to_bytes(Body::new(body), service.body_bytes_max())
             .await
             .map_err(|error| Refused::NoAnswer(Box::new(error)))?;
+        if let Some(credentials) = &self.strikes.credentials
+            && let Some(error) = credentials.refusal(service, &parts.headers)
+        {
+            return Ok(error.into_response());
+        }
         if let Some(error) = self.strikes.requests.error(service) {
             return Ok(error.into_response());
         }

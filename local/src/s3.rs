@@ -226,6 +226,15 @@ impl Store {
         Ok((listed, found.next().is_some()))
     }
 
+    /// A bucket that is a sink may be down: then it says so, whatever it is asked.
+    fn is_up(&self, bucket: &str) -> S3Result<()> {
+        let sink = self.sink(bucket)?;
+        match sink.is_some_and(|sink| sink.errors.is_down()) {
+            true => Err(unavailable()),
+            false => Ok(()),
+        }
+    }
+
     fn path(&self, bucket: &str, key: &str) -> S3Result<PathBuf> {
         let path = self.files.path(&format!("{bucket}/{key}"));
         path.map_err(|error| s3_error!(NotImplemented, "{error}, and objects are files here"))
@@ -299,7 +308,7 @@ impl s3s::S3 for Operations {
             sink.errors.next()
         });
         if delivery == Delivery::FailsBefore {
-            return Err(s3_error!(SlowDown, "Please reduce your request rate."));
+            return Err(unavailable());
         }
         let stored = Stored {
             size: content.len() as i64,
@@ -314,7 +323,7 @@ impl s3s::S3 for Operations {
             .blocking(move |store| store.put(&bucket, &key, &content, only_new, stored))
             .await;
         if delivery == Delivery::FailsAfter {
-            return Err(s3_error!(SlowDown, "Please reduce your request rate."));
+            return Err(unavailable());
         }
         put?;
         Ok(S3Response::new(PutObjectOutput {
@@ -328,6 +337,7 @@ impl s3s::S3 for Operations {
         request: S3Request<HeadObjectInput>,
     ) -> S3Result<S3Response<HeadObjectOutput>> {
         let HeadObjectInput { bucket, key, .. } = request.input;
+        self.0.is_up(&bucket)?;
         let stored = self
             .blocking(move |store| store.head(&bucket, &key))
             .await?;
@@ -352,6 +362,7 @@ impl s3s::S3 for Operations {
         if range.is_some() {
             return Err(s3_error!(NotImplemented, "Range"));
         }
+        self.0.is_up(&bucket)?;
         let (stored, content) = self.blocking(move |store| store.get(&bucket, &key)).await?;
         Ok(S3Response::new(GetObjectOutput {
             body: Some(StreamingBlob::from(s3s::Body::from(content))),
@@ -370,6 +381,7 @@ impl s3s::S3 for Operations {
         request: S3Request<DeleteObjectInput>,
     ) -> S3Result<S3Response<DeleteObjectOutput>> {
         let DeleteObjectInput { bucket, key, .. } = request.input;
+        self.0.is_up(&bucket)?;
         self.blocking(move |store| store.delete(&bucket, &key))
             .await?;
         Ok(S3Response::new(DeleteObjectOutput::default()))
@@ -391,6 +403,7 @@ impl s3s::S3 for Operations {
         if delimiter.is_some() {
             return Err(s3_error!(NotImplemented, "Delimiter"));
         }
+        self.0.is_up(&bucket)?;
         let most = max_keys.unwrap_or(KEYS_MAX).clamp(0, KEYS_MAX);
         // A token is the last key of the page before it.
         let after = continuation_token.clone().or_else(|| start_after.clone());
@@ -414,6 +427,11 @@ impl s3s::S3 for Operations {
             ..ListObjectsV2Output::default()
         }))
     }
+}
+
+/// With status 503.
+fn unavailable() -> s3s::S3Error {
+    s3_error!(SlowDown, "Please reduce your request rate.")
 }
 
 /// Everyone has the same secret.

@@ -85,7 +85,7 @@ pub struct SinkHost {
     #[cfg(feature = "postgres")]
     postgres: Option<Postgres>,
     deliveries: Arc<Deliveries>,
-    _temporary: tempfile::TempDir,
+    temporary: tempfile::TempDir,
 }
 
 impl SinkHost {
@@ -145,7 +145,7 @@ impl SinkHost {
             #[cfg(feature = "postgres")]
             postgres,
             deliveries,
-            _temporary: temporary,
+            temporary,
         })
     }
 
@@ -164,36 +164,24 @@ impl SinkHost {
         self.receiver.as_ref().map(Receiver::endpoint)
     }
 
-    /// The variables of the batch processor, where the receiver, if there is one, is seen at this endpoint.
-    pub fn variables(&self, receiver_endpoint: Option<&str>) -> Vec<(&'static str, String)> {
+    /// What the sink needs files of its own for, besides the parts; removed in the end.
+    pub fn work(&self) -> &Path {
+        self.temporary.path()
+    }
+
+    /// The variables of the batch processor, where the directory of files is seen at this path, and the receiver, if there
+    /// is one, at this endpoint.
+    pub fn variables(
+        &self,
+        directory: &Path,
+        receiver_endpoint: Option<&str>,
+    ) -> Vec<(&'static str, String)> {
+        #[cfg(feature = "postgres")]
+        let database = self.postgres.as_ref().map(Postgres::variable);
+        #[cfg(not(feature = "postgres"))]
+        let database: Option<String> = None;
         let endpoint = receiver_endpoint.unwrap_or_default();
-        let sink = match self.kind {
-            SinkKind::File => format!("file://{}", self.out.display()),
-            SinkKind::S3 => format!("s3://{BUCKET}/{PREFIX}"),
-            SinkKind::Http => format!("{endpoint}/{PATH}"),
-            #[cfg(feature = "lambda")]
-            SinkKind::Lambda => {
-                return called(
-                    crate::services::FUNCTION,
-                    "AWS_ENDPOINT_URL_LAMBDA",
-                    endpoint,
-                );
-            }
-            #[cfg(feature = "states")]
-            SinkKind::States => {
-                return called(
-                    crate::services::STATE_MACHINE,
-                    "AWS_ENDPOINT_URL_SFN",
-                    endpoint,
-                );
-            }
-            #[cfg(feature = "postgres")]
-            SinkKind::Postgres => {
-                let postgres = self.postgres.as_ref();
-                postgres.map(Postgres::variable).unwrap_or_default()
-            }
-        };
-        vec![("SINK", sink)]
+        variables(self.kind, directory, endpoint, database.as_deref())
     }
 
     /// Brings the parts to where they are looked for, if they are elsewhere.
@@ -221,6 +209,42 @@ impl SinkHost {
             },
         }
     }
+}
+
+/// The variables of a sink of this kind that is somewhere else: of the same form as those of a host.
+pub(crate) fn variables_anywhere(kind: SinkKind, endpoint: &str) -> Vec<(&'static str, String)> {
+    let database = endpoint.replacen("http://", "postgres://local@", 1) + "/local";
+    variables(kind, Path::new("/nowhere"), endpoint, Some(&database))
+}
+
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(unused_variables, reason = "only one sink is a database")
+)]
+fn variables(
+    kind: SinkKind,
+    directory: &Path,
+    endpoint: &str,
+    database: Option<&str>,
+) -> Vec<(&'static str, String)> {
+    let sink = match kind {
+        SinkKind::File => format!("file://{}", directory.display()),
+        SinkKind::S3 => format!("s3://{BUCKET}/{PREFIX}"),
+        SinkKind::Http => format!("{endpoint}/{PATH}"),
+        #[cfg(feature = "lambda")]
+        SinkKind::Lambda => {
+            let arn = crate::services::FUNCTION;
+            return called(arn, "AWS_ENDPOINT_URL_LAMBDA", endpoint);
+        }
+        #[cfg(feature = "states")]
+        SinkKind::States => {
+            let arn = crate::services::STATE_MACHINE;
+            return called(arn, "AWS_ENDPOINT_URL_SFN", endpoint);
+        }
+        #[cfg(feature = "postgres")]
+        SinkKind::Postgres => database.unwrap_or_default().to_owned(),
+    };
+    vec![("SINK", sink)]
 }
 
 #[cfg(any(feature = "lambda", feature = "states"))]
@@ -300,7 +324,7 @@ mod tests {
             let host = started(kind, Some(work)).await;
             assert_eq!(host.out(), out);
             let there = host.receiver_endpoint().map(|_| "http://there");
-            assert_eq!(host.variables(there), [("SINK", variable)]);
+            assert_eq!(host.variables(work, there), [("SINK", variable)]);
         }
         assert_eq!(
             std::fs::read_dir(work).unwrap().count(),

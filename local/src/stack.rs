@@ -1,32 +1,30 @@
 //! The stack: tables, queues, functions and mappings of the template that is deployed, on loopback ports of their own.
 
+mod measure;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use aggregator::config::OVERFLOW_BUCKET;
-use anyhow::Context;
 use aws_config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::config::Credentials;
-use batch_processor::sink::directory_of;
-use shared::ports::BatchStore;
-use shared::protocol::batch::Status;
-use shared::time::Timestamp;
 use tokio::sync::oneshot;
 
+use crate::deploy::{self, AGGREGATOR, BATCH_PROCESSOR, Endpoints, queue_url};
 use crate::dynamodb::{BATCH_TABLE, DynamoDb, create_table};
-use crate::faults::{Faults, SinkDown};
+use crate::faults::{Faults, SinkGate};
 use crate::lambda::{
-    Bootstrap, EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig,
-    REGION,
+    EnvironmentFaults, EventSourceMapping, Function, FunctionConfig, LogLine, LogSink,
+    MappingConfig, REGION,
 };
-use crate::latency::{Delivered, Latencies, delivered_at};
-use crate::ledger::{Bill, FunctionBill, Ledger, Meter};
+use crate::ledger::Meter;
 use crate::options::StackOptions;
 use crate::proxy::{Proxy, Service};
+use crate::redeploys::Redeploys;
 use crate::s3::S3;
 use crate::schedule::Schedule;
-use crate::sink::{SinkHost, SinkReport};
+use crate::sink::{SinkHost, SinkKind};
 use crate::sqs::Sqs;
 use crate::taps::Taps;
 use crate::template::{self, Resources};
@@ -65,6 +63,8 @@ pub struct Stack {
     /// What has gone wrong on purpose.
     pub faults: Arc<Faults>,
     variables: BTreeMap<String, String>,
+    redeploys: Redeploys,
+    /// Where the services themselves listen, without what is in front of them.
     endpoints: Endpoints,
     sqs_client: aws_sdk_sqs::Client,
     schedule: Option<Schedule>,
@@ -75,15 +75,8 @@ pub struct Stack {
     /// The processor that the template asks for.
     architecture: String,
     _proxies: Vec<Proxy>,
-    _sink_down: Option<SinkDown>,
+    _sink_gate: Option<SinkGate>,
     sink: SinkHost,
-}
-
-/// Where the services themselves listen, without what may be in front of them.
-struct Endpoints {
-    dynamodb: String,
-    sqs: String,
-    s3: String,
 }
 
 impl Stack {
@@ -100,15 +93,18 @@ impl Stack {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_watched(options: &StackOptions, watch: LogSink) -> anyhow::Result<Stack> {
-        let faults = Arc::new(Faults::new(&options.faults));
+        let sqs = Sqs::new();
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        let sqs_endpoint = format!("http://{}", listener.local_addr()?);
+        let tables = deploy::resources(options, &sqs_endpoint)?.tables;
+        let faults = Arc::new(Faults::new(&options.faults, tables.get(BATCH_TABLE))?);
         let errors = faults.sink_errors();
         let sink = SinkHost::start(options.sink, options.out.as_deref(), &errors).await?;
         let out = sink.out().to_owned();
-        let sink_down = options
-            .faults
-            .sink_down
-            .map(|time| SinkDown::start(&out, time))
-            .transpose()?;
+        let sink_gate = match options.sink {
+            SinkKind::File => faults.sink_gate(&out, sink.work())?,
+            _ => None,
+        };
         let dynamodb = DynamoDb::start().await?;
         let config = sdk_config(&dynamodb.endpoint()).await;
         let client = aws_sdk_dynamodb::Client::new(&config);
@@ -116,9 +112,6 @@ impl Stack {
         if let Some(bucket) = options.variables.get(OVERFLOW_BUCKET) {
             sink.s3().create_bucket(bucket);
         }
-        let sqs = Sqs::new();
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
-        let sqs_endpoint = format!("http://{}", listener.local_addr()?);
         let (sqs_stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(sqs.clone().serve(listener, async {
             let _ = stopped.await;
@@ -150,11 +143,9 @@ impl Stack {
             receiver = Some(proxy.endpoint());
             proxies.push(proxy);
         }
-        let sink_variables = sink.variables(receiver.as_deref());
-        let parameters = options.template.parameters_for(&options.variables);
-        let resources = options.template.resolve(&parameters, &|queue| {
-            queue_url(&seen_by_functions.sqs, queue)
-        })?;
+        let directory = sink_gate.as_ref().map_or(out.as_path(), SinkGate::path);
+        let sink_variables = sink.variables(directory, receiver.as_deref());
+        let resources = deploy::resources(options, &seen_by_functions.sqs)?;
         for (name, table) in &resources.tables {
             create_table(&client, name, table).await?;
         }
@@ -163,51 +154,25 @@ impl Stack {
             sqs.set_repeats(queue, faults.repeats(queue))?;
         }
 
-        let changed = changed_variables(options, &seen_by_functions, sink_variables);
+        let functions =
+            deploy::functions(options, &resources, &seen_by_functions, &sink_variables)?;
+        let mut variables = functions.batch_processor.variables.clone();
+        variables.extend(functions.aggregator.variables.clone());
         let taps = Taps::default();
-        let function = |deployed: &template::Function,
-                        name: &str,
-                        bootstrap: &Bootstrap,
-                        timeout,
-                        concurrency,
-                        kills| {
-            let mut variables = deployed.variables.clone();
-            variables.extend(changed.clone());
-            let config = FunctionConfig {
-                name: name.to_owned(),
-                bootstrap: bootstrap.clone(),
-                variables,
-                timeout,
-                memory_mb: deployed.memory_mb,
-                concurrency_per_environment: concurrency,
-            };
+        let function = |config: FunctionConfig, kills| {
             let (watch, show) = (Arc::clone(&watch), taps.sink(options.logs));
-            let faults = Arc::clone(&faults);
+            let heard = Arc::clone(&faults);
             let logs = move |line: &LogLine| {
-                faults.heard(&line.text);
+                heard.heard(&line.text);
                 watch(line);
                 show(line);
             };
-            Function::with_kills(config, Arc::new(logs), kills)
+            let credentials = faults.credentials();
+            let faults = EnvironmentFaults { kills, credentials };
+            Function::with_faults(config, Arc::new(logs), faults)
         };
-        let deployed_aggregator = resources.function("aggregator")?;
-        let aggregator = function(
-            deployed_aggregator,
-            "aggregator",
-            &options.aggregator,
-            options.aggregator_timeout,
-            options.concurrency_per_environment,
-            faults.aggregator_kills(),
-        );
-        let deployed_batch_processor = resources.function("batch-processor")?;
-        let batch_processor = function(
-            deployed_batch_processor,
-            "batch-processor",
-            &options.batch_processor,
-            options.batch_processor_timeout,
-            1,
-            faults.batch_processor_kills(),
-        );
+        let aggregator = function(functions.aggregator, faults.aggregator_kills());
+        let batch_processor = function(functions.batch_processor, faults.batch_processor_kills());
         let mapping = |deployed: &template::Mapping, batch_size, concurrency_max| MappingConfig {
             queue: deployed.queue().to_owned(),
             batch_size,
@@ -215,24 +180,27 @@ impl Stack {
             concurrency_max,
             report_batch_item_failures: deployed.reports_batch_item_failures(),
         };
-        let input = &deployed_aggregator.mapping;
+        let input = &resources.function(AGGREGATOR)?.mapping;
         let input_mapping = EventSourceMapping::start(
             sqs.clone(),
             aggregator.clone(),
             mapping(input, options.batch_size, options.aggregators),
         )?;
-        let tickets = &deployed_batch_processor.mapping;
+        let tickets = &resources.function(BATCH_PROCESSOR)?.mapping;
         let batch_mapping = EventSourceMapping::start(
             sqs.clone(),
             batch_processor.clone(),
             mapping(tickets, tickets.batch_size, options.batch_processors),
         )?;
-        let mut variables = deployed_batch_processor.variables.clone();
-        variables.extend(deployed_aggregator.variables.clone());
-        variables.extend(changed);
         let schedule = options
             .sweep_every
             .map(|every| Schedule::start(batch_processor.clone(), every));
+        let redeploys = Redeploys::start(
+            &options.faults.redeploys,
+            [aggregator.clone(), batch_processor.clone()],
+            Arc::clone(&faults),
+        );
+        faults.timeline().begin();
         Ok(Stack {
             sqs,
             aggregator,
@@ -243,18 +211,29 @@ impl Stack {
             out,
             faults,
             variables,
+            redeploys,
             endpoints,
             sqs_client,
             schedule,
             batches: shared::aws::DynamoBatchStore::new(client, BATCH_TABLE),
             meter,
-            architecture: deployed_aggregator.architecture.clone(),
+            architecture: resources.function(AGGREGATOR)?.architecture.clone(),
             _dynamodb: dynamodb,
             _sqs_stop: sqs_stop,
             _proxies: proxies,
-            _sink_down: sink_down,
+            _sink_gate: sink_gate,
             sink,
         })
+    }
+
+    /// Waits until one of the functions cannot start: its cold start has failed twice in the same way. Answers how, in
+    /// words.
+    pub async fn start_fails(&self) -> anyhow::Error {
+        let (name, failure) = tokio::select! {
+            failure = self.aggregator.start_fails_again() => (AGGREGATOR, failure),
+            failure = self.batch_processor.start_fails_again() => (BATCH_PROCESSOR, failure),
+        };
+        anyhow::anyhow!("{name}: its cold start failed twice in the same way: {failure}")
     }
 
     /// A client for the queues.
@@ -275,92 +254,6 @@ impl Stack {
     /// One of the functions' variables.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
-    }
-
-    /// How many batches have each status; complete ones have none.
-    ///
-    /// # Errors
-    /// When the table cannot be read.
-    pub async fn batches_by_status(&self) -> anyhow::Result<BTreeMap<Status, usize>> {
-        let mut counts = BTreeMap::new();
-        for status in Status::ALL {
-            let records = self
-                .batches
-                .overdue(status, Timestamp::FAR_FUTURE, 10_000)
-                .await
-                .context("read the batch table")?;
-            counts.insert(status, records.len());
-        }
-        Ok(counts)
-    }
-
-    /// What everything so far has cost, for so many messages, so many of them unique.
-    pub fn ledger(&self, sent: u64, unique: u64) -> Ledger {
-        let functions = [
-            ("aggregator", &self.aggregator),
-            ("batch-processor", &self.batch_processor),
-        ];
-        let [input, tickets] =
-            [&self.input_mapping, &self.batch_mapping].map(EventSourceMapping::requests);
-        let bill = Bill {
-            counts: self.meter.counts(),
-            mappings: vec![
-                ("ReceiveMessage", input.receives.and(tickets.receives)),
-                ("DeleteMessageBatch", input.deletes.and(tickets.deletes)),
-            ],
-            functions: functions
-                .map(|(name, function)| {
-                    let memory_mb = function.config().memory_mb;
-                    FunctionBill::new(name, &function.stats(), memory_mb, &self.architecture)
-                })
-                .into(),
-        };
-        bill.ledger(sent, unique)
-    }
-
-    /// Brings the parts to [`out`](Self::out), if the sink has them elsewhere.
-    ///
-    /// # Errors
-    /// As [`SinkHost::bring_out`].
-    pub async fn bring_out(&self) -> anyhow::Result<()> {
-        self.sink.bring_out().await
-    }
-
-    /// What the sink has taken so far.
-    pub fn sink_report(&self) -> SinkReport {
-        self.sink.report()
-    }
-
-    /// How long the batches took that the sink has, where every body has so many bytes.
-    ///
-    /// # Errors
-    /// When the batch table or the sink's directory cannot be read, or a limit is no number.
-    pub async fn latencies(&self, body_bytes: usize) -> anyhow::Result<Latencies> {
-        let limit = |name: &str| -> anyhow::Result<u64> {
-            let value = self.variable(name).unwrap_or_default();
-            value.parse().with_context(|| format!("{name}=`{value}`"))
-        };
-        let bytes_max = limit("MAX_BATCH_BYTES")?;
-        let items_max = limit("MAX_BATCH_SIZE")?.min(bytes_max / body_bytes.max(1) as u64);
-        let mut delivered = Vec::new();
-        for (batch, claimed_at) in self.meter.counts().last_claims {
-            let record = self.batches.read(batch).await;
-            let record = record.context("read the batch table")?;
-            let batch_key = record.as_ref().and_then(|record| record.batch_key.as_ref());
-            let directory = self.out.join(directory_of(batch, batch_key));
-            let Some(delivered_at) = delivered_at(&directory)? else {
-                continue;
-            };
-            delivered.push(Delivered {
-                // The kernel's clock of files may be a tick behind.
-                latency: delivered_at.duration_since(claimed_at).unwrap_or_default(),
-                // A place whose claim is uncertain is taken as well.
-                full: record.is_some_and(|record| {
-                    record.sealed_at.is_some() && record.confirmed + record.uncertain >= items_max
-                }),
-            });
-        }
-        Ok(Latencies::of(&delivered))
     }
 
     /// What another client needs, as shell variables.
@@ -398,36 +291,12 @@ impl Stack {
         if let Some(schedule) = &self.schedule {
             schedule.stop();
         }
+        self.redeploys.stop();
         self.input_mapping.stop().await;
         self.batch_mapping.stop().await;
         self.aggregator.shutdown().await;
         self.batch_processor.shutdown().await;
     }
-}
-
-fn queue_url(endpoint: &str, queue: &str) -> String {
-    format!("{endpoint}/{}/{queue}", crate::lambda::ACCOUNT_ID)
-}
-
-/// The variables that differ from the template's: what is of this machine, then what was asked for.
-fn changed_variables(
-    options: &StackOptions,
-    Endpoints { dynamodb, sqs, s3 }: &Endpoints,
-    sink: Vec<(&'static str, String)>,
-) -> BTreeMap<String, String> {
-    let mut variables: BTreeMap<String, String> = [
-        ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.clone()),
-        ("AWS_ENDPOINT_URL_SQS", sqs.clone()),
-        ("AWS_ENDPOINT_URL_S3", s3.clone()),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into();
-    variables.extend(
-        sink.into_iter()
-            .map(|(name, value)| (name.to_owned(), value)),
-    );
-    variables.extend(options.variables.clone());
-    variables
 }
 
 /// Creates the template's queues. The visibility timeout follows the functions' timeouts, which are shorter here than the
@@ -439,12 +308,9 @@ fn create_queues(sqs: &Sqs, resources: &Resources, options: &StackOptions) -> an
         .iter()
         .partition(|(_, queue)| queue.redrive_policy.is_some());
     let fed = [
+        (resources.function(AGGREGATOR)?, options.aggregator_timeout),
         (
-            resources.function("aggregator")?,
-            options.aggregator_timeout,
-        ),
-        (
-            resources.function("batch-processor")?,
+            resources.function(BATCH_PROCESSOR)?,
             options.batch_processor_timeout,
         ),
     ];

@@ -7,9 +7,11 @@ use loadgen::{AuditReport, SendReport};
 use serde::Serialize;
 
 use crate::faults::FaultReport;
+use crate::given_back::GivenBack;
 use crate::lambda::FunctionStats;
 use crate::latency::Latencies;
 use crate::ledger::Ledger;
+use crate::recovery::OutageReport;
 use crate::sink::SinkReport;
 use crate::sqs::Depth;
 
@@ -36,6 +38,10 @@ pub struct Summary {
     pub set_aside: SetAside,
     /// Batches that the sink refused.
     pub batches_in_error: usize,
+    /// Tickets that the batch processor gave back.
+    pub tickets_given_back: GivenBack,
+    /// Outages of the sink, and what came after each.
+    pub sink_outages: Vec<OutageReport>,
     /// What went wrong on purpose, where anything did.
     pub faults: Option<FaultReport>,
 }
@@ -207,7 +213,11 @@ impl fmt::Display for Summary {
                 usage.peak_mb
             )?;
         }
-        write!(f, "{}{}", self.latency, self.cost)?;
+        write!(f, "{}{}", self.latency, self.tickets_given_back)?;
+        for outage in &self.sink_outages {
+            write!(f, "{outage}")?;
+        }
+        write!(f, "{}", self.cost)?;
         if let Some(faults) = &self.faults {
             write!(f, "{faults}")?;
         }

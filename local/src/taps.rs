@@ -1,15 +1,22 @@
 //! What the functions' logs tell: their metrics, added up, and the lines worth showing.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
+use crate::given_back::GivenBack;
 use crate::lambda::{LogLine, LogSink};
 
-/// Metrics of all environments, added up by name.
+/// Metrics of all environments, added up by name, and what their tickets came to.
 #[derive(Clone, Debug, Default)]
-pub struct Taps(Arc<Mutex<BTreeMap<String, f64>>>);
+pub struct Taps(Arc<Mutex<Heard>>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    sums: BTreeMap<String, f64>,
+    given_back: GivenBack,
+}
 
 impl Taps {
     /// A sink that takes metric lines in, and shows the others: all, or warnings and errors alone.
@@ -24,24 +31,33 @@ impl Taps {
 
     /// The sum of a metric.
     pub fn sum(&self, name: &str) -> u64 {
-        let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sums.get(name).copied().unwrap_or_default() as u64
+        self.heard().sums.get(name).copied().unwrap_or_default() as u64
+    }
+
+    /// Tickets that were given back.
+    pub fn given_back(&self) -> GivenBack {
+        self.heard().given_back.clone()
     }
 
     fn take_in(&self, line: &str) -> bool {
         if !(line.starts_with('{') && line.contains("\"_aws\":")) {
+            self.heard().given_back.heard(line);
             return false;
         }
         let Ok(Value::Object(metrics)) = serde_json::from_str(line) else {
             return false;
         };
-        let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sums = &mut self.heard().sums;
         for (name, value) in metrics {
             if let Some(value) = value.as_f64() {
                 *sums.entry(name).or_default() += value;
             }
         }
         true
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

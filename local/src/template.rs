@@ -3,16 +3,18 @@
 //! The stack on this machine is made from it, so that there is one definition. Known is what the template uses: another
 //! intrinsic function, or a reference to nothing, is an error that names it. Roles, alarms and the dashboard are left alone.
 
+mod resources;
+
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use saphyr::{LoadableYamlNode, Scalar, Yaml};
-use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use crate::lambda::{ACCOUNT_ID, REGION};
-use crate::sqs::{QueueAttributes, Redrive};
+pub use resources::{
+    Attribute, Function, Index, Key, Mapping, Projection, Queue, RedrivePolicy, Resources, Table,
+};
 
 /// The template that is deployed, as it was when this was built.
 const DEPLOYED: &str = include_str!("../../infra/sam/template.yaml");
@@ -22,185 +24,6 @@ const DEPLOYED: &str = include_str!("../../infra/sam/template.yaml");
 pub struct Template {
     /// With every tag in its long form: `!Ref x` is `{"Ref": "x"}`.
     root: Value,
-}
-
-/// What a template makes of one set of parameters. Every key is a resource's name as [`local_name`] spells it.
-#[derive(Clone, Debug)]
-pub struct Resources {
-    /// The queues.
-    pub queues: BTreeMap<String, Queue>,
-    /// The tables.
-    pub tables: BTreeMap<String, Table>,
-    /// The functions, each with its mapping.
-    pub functions: BTreeMap<String, Function>,
-}
-
-/// A queue.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Queue {
-    /// How long a received message stays invisible, in seconds; none is the service's default.
-    #[serde(default, deserialize_with = "seconds_if_any")]
-    pub visibility_timeout: Option<Duration>,
-    /// How long a message is kept, in seconds.
-    #[serde(default, deserialize_with = "seconds_if_any")]
-    pub message_retention_period: Option<Duration>,
-    /// How long a receive waits for a first message, in seconds.
-    #[serde(default, deserialize_with = "seconds_if_any")]
-    pub receive_message_wait_time_seconds: Option<Duration>,
-    /// Where messages go that came back too often.
-    pub redrive_policy: Option<RedrivePolicy>,
-}
-
-/// Where messages go that came back too often.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RedrivePolicy {
-    /// ARN of the dead-letter queue.
-    pub dead_letter_target_arn: String,
-    /// Receives before that.
-    #[serde(deserialize_with = "number")]
-    pub max_receive_count: u32,
-}
-
-/// A table.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Table {
-    /// Every attribute of a key.
-    pub attribute_definitions: Vec<Attribute>,
-    /// The table's key.
-    pub key_schema: Vec<Key>,
-    /// Its indexes.
-    #[serde(default)]
-    pub global_secondary_indexes: Vec<Index>,
-    /// `PAY_PER_REQUEST`, or what it is provisioned with.
-    pub billing_mode: String,
-}
-
-/// An attribute of a key.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Attribute {
-    /// Its name.
-    pub attribute_name: String,
-    /// `S`, `N` or `B`.
-    pub attribute_type: String,
-}
-
-/// One part of a key.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Key {
-    /// Name of the attribute.
-    pub attribute_name: String,
-    /// `HASH` or `RANGE`.
-    pub key_type: String,
-}
-
-/// An index.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Index {
-    /// Its name.
-    pub index_name: String,
-    /// Its key.
-    pub key_schema: Vec<Key>,
-    /// What it holds besides keys.
-    pub projection: Projection,
-}
-
-/// What an index holds besides keys.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Projection {
-    /// `KEYS_ONLY` or `ALL`.
-    pub projection_type: String,
-    /// What else than keys, with `INCLUDE`.
-    #[serde(default)]
-    pub non_key_attributes: Vec<String>,
-}
-
-/// A function.
-#[derive(Clone, Debug)]
-pub struct Function {
-    /// Its environment variables.
-    pub variables: BTreeMap<String, String>,
-    /// Its memory in MB.
-    pub memory_mb: u32,
-    /// Its processor, `arm64` or `x86_64`.
-    pub architecture: String,
-    /// The mapping that feeds it.
-    pub mapping: Mapping,
-}
-
-/// An event source mapping.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Mapping {
-    /// ARN of the queue.
-    #[serde(rename = "Queue")]
-    pub queue_arn: String,
-    /// Most messages of one event.
-    #[serde(deserialize_with = "number")]
-    pub batch_size: usize,
-    /// How long a batch is gathered, in seconds.
-    #[serde(
-        default,
-        rename = "MaximumBatchingWindowInSeconds",
-        deserialize_with = "seconds"
-    )]
-    pub window: Duration,
-    /// Kinds of answers that are listened to.
-    #[serde(default)]
-    pub function_response_types: Vec<String>,
-}
-
-impl Resources {
-    /// A function by its local name.
-    ///
-    /// # Errors
-    /// When the template has none of that name.
-    pub fn function(&self, name: &str) -> anyhow::Result<&Function> {
-        self.functions
-            .get(name)
-            .with_context(|| format!("the template has no function `{name}`"))
-    }
-}
-
-impl Queue {
-    /// What it is created with; what the template leaves open is the service's default.
-    pub fn attributes(&self) -> QueueAttributes {
-        let default = QueueAttributes::default();
-        QueueAttributes {
-            visibility_timeout: self
-                .visibility_timeout
-                .unwrap_or(default.visibility_timeout),
-            retention: self.message_retention_period.unwrap_or(default.retention),
-            receive_wait: self
-                .receive_message_wait_time_seconds
-                .unwrap_or(default.receive_wait),
-            redrive: self.redrive_policy.as_ref().map(|policy| Redrive {
-                dead_letter_queue: queue_of(&policy.dead_letter_target_arn).to_owned(),
-                receives_max: policy.max_receive_count,
-            }),
-            ..default
-        }
-    }
-}
-
-impl Mapping {
-    /// Local name of the queue.
-    pub fn queue(&self) -> &str {
-        queue_of(&self.queue_arn)
-    }
-
-    /// Whether the function's answer is looked at.
-    pub fn reports_batch_item_failures(&self) -> bool {
-        self.function_response_types
-            .iter()
-            .any(|kind| kind == "ReportBatchItemFailures")
-    }
 }
 
 /// How a resource is called on this machine: `InputQueue` is `input-queue`.
@@ -479,10 +302,6 @@ fn queue_arn(local_name: &str) -> String {
     format!("arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{local_name}")
 }
 
-fn queue_of(arn: &str) -> &str {
-    arn.rsplit(':').next().unwrap_or(arn)
-}
-
 fn intrinsic(fields: &Map<String, Value>) -> Option<(&str, &Value)> {
     let (name, argument) = fields.iter().next()?;
     let called = name == "Ref" || name.starts_with("Fn::");
@@ -529,161 +348,5 @@ fn typed<T: serde::de::DeserializeOwned>(value: &Value) -> anyhow::Result<T> {
     Ok(T::deserialize(value)?)
 }
 
-/// A number, which is text where it comes from a parameter.
-fn number<'de, D, N>(deserializer: D) -> Result<N, D::Error>
-where
-    D: Deserializer<'de>,
-    N: std::str::FromStr<Err: std::fmt::Display>,
-{
-    let value = text(&Value::deserialize(deserializer)?);
-    value
-        .parse()
-        .map_err(|error| serde::de::Error::custom(format!("`{value}`: {error}")))
-}
-
-fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    number(deserializer).map(Duration::from_secs)
-}
-
-fn seconds_if_any<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Duration>, D::Error> {
-    seconds(deserializer).map(Some)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn resolve(text: &str, parameters: &[(&str, &str)]) -> anyhow::Result<Resources> {
-        let parameters = parameters
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
-        Template::parse(text)?.resolve(&parameters, &|queue| format!("http://sqs/{queue}"))
-    }
-
-    #[test]
-    fn the_deployed_template_has_what_the_stack_needs() {
-        let resources = resolve(DEPLOYED, &[("OnDuplicate", "requeue")]).unwrap();
-        let names: Vec<&String> = resources.queues.keys().collect();
-        assert_eq!(
-            names,
-            [
-                "batch-dead-letter-queue",
-                "batch-queue",
-                "input-dead-letter-queue",
-                "input-queue",
-                "quarantine-queue"
-            ]
-        );
-        let redrive = resources.queues["input-queue"].redrive_policy.as_ref();
-        let redrive = redrive.expect("the input queue has dead letters");
-        assert_eq!(redrive.max_receive_count, 1_000);
-        assert_eq!(
-            redrive.dead_letter_target_arn,
-            queue_arn("input-dead-letter-queue")
-        );
-        let lock_table = &resources.tables["lock-table"];
-        assert_eq!(
-            lock_table.global_secondary_indexes[0]
-                .projection
-                .projection_type,
-            "KEYS_ONLY"
-        );
-        let aggregator = &resources.functions["aggregator"];
-        assert_eq!(aggregator.memory_mb, 1_769);
-        assert_eq!(aggregator.architecture, "arm64");
-        assert_eq!(aggregator.mapping.window, Duration::from_secs(1));
-        assert_eq!(
-            aggregator.variables["BATCH_QUEUE_URL"],
-            "http://sqs/batch-queue"
-        );
-        assert_eq!(aggregator.variables["ON_DUPLICATE"], "requeue");
-        assert_eq!(aggregator.variables["DDB_LOCK_TABLE"], "lock-table");
-    }
-
-    /// The rule that the stack applies to timeouts that the template does not allow is the template's own.
-    #[test]
-    fn the_visibility_timeout_of_every_allowed_timeout_is_six_times_it_and_the_window() {
-        let template = Template::deployed().unwrap();
-        let allowed = |parameter: &str| -> Vec<u64> {
-            let values = &template.root["Parameters"][parameter]["AllowedValues"];
-            let numbers = values.as_array().into_iter().flatten();
-            numbers.filter_map(Value::as_u64).collect()
-        };
-        let mut seen = 0;
-        for timeout in allowed("AggregatorTimeout") {
-            for window in allowed("InputBatchingWindow") {
-                let (timeout_text, window_text) = (timeout.to_string(), window.to_string());
-                let parameters = [
-                    ("AggregatorTimeout", timeout_text.as_str()),
-                    ("InputBatchingWindow", window_text.as_str()),
-                ];
-                let resources = resolve(DEPLOYED, &parameters).unwrap();
-                let queue = &resources.queues["input-queue"];
-                let visibility = Duration::from_secs(6 * timeout + window);
-                assert_eq!(queue.visibility_timeout, Some(visibility));
-                assert_eq!(
-                    resources.functions["aggregator"].mapping.window.as_secs(),
-                    window
-                );
-                seen += 1;
-            }
-        }
-        assert_eq!(seen, 35);
-    }
-
-    #[test]
-    fn a_variable_chooses_its_parameter_where_the_template_allows_the_value() {
-        let variables = [
-            ("ON_DUPLICATE", "requeue"),
-            ("WRITE_MODE", "by pigeon"),
-            ("MAX_BATCH_SIZE", "7"),
-            ("DDB_LOCK_TABLE", "mine"),
-            ("NOBODY_KNOWS", "it"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let parameters = Template::deployed()
-            .unwrap()
-            .parameters_for(&variables.into());
-        let expected = [("MaxBatchSize", "7"), ("OnDuplicate", "requeue")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(parameters, expected.into());
-    }
-
-    #[test]
-    fn a_wrong_template_is_refused_with_the_place_and_the_reason() {
-        let queue = |properties: &str| {
-            format!(
-                "Resources:\n  Jobs:\n    Type: AWS::SQS::Queue\n    Properties: {properties}\n"
-            )
-        };
-        let cases = [
-            ("[", "while"),
-            ("a: 1", "there are no `Resources`"),
-            (
-                &queue("{ VisibilityTimeout: !Ref Nothing }"),
-                "nothing is called `Nothing`",
-            ),
-            (
-                &queue("{ VisibilityTimeout: !Cidr [1] }"),
-                "{\"Fn::Cidr\":[1]}`: not known here",
-            ),
-            (
-                &queue("{ VisibilityTimeout: soon }"),
-                "resource `Jobs` of the template: `soon`: invalid digit",
-            ),
-            (
-                &queue("{ VisibilityTimeout: !If [Hurry, 1, 2] }"),
-                "no condition is called `Hurry`",
-            ),
-        ];
-        for (text, expected) in cases {
-            let error = format!("{:#}", resolve(text, &[]).unwrap_err());
-            assert!(error.contains(expected), "{error}");
-        }
-        let error = resolve(DEPLOYED, &[("Colour", "blue")]).unwrap_err();
-        assert_eq!(error.to_string(), "the template has no parameter `Colour`");
-    }
-}
+mod tests;

@@ -37,7 +37,7 @@ struct Served {
 impl Served {
     async fn start(options: FaultOptions) -> Served {
         let temporary = tempfile::tempdir().unwrap();
-        let faults = Faults::new(&options);
+        let faults = Faults::new(&options, None).unwrap();
         let deliveries = Arc::new(Deliveries::default());
         let meter = Arc::new(Meter::default());
         let s3 = S3::start(temporary.path().to_owned()).await.unwrap();

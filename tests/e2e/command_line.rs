@@ -107,6 +107,18 @@ async fn a_burst_is_the_default_and_ends_with_a_verdict_for_people() {
 }
 
 #[tokio::test]
+async fn a_burst_of_which_nothing_is_delivered_ends_with_a_summary_too() {
+    let mut arguments = vec!["burst", "--messages", "50", "--duplicates", "0", "--json"];
+    arguments.extend(["--env", "EVENT_ID=json:no.such.field"]);
+    arguments.extend(SHORT);
+    let (code, out, err) = local(&arguments).await;
+    assert_eq!(code, Some(1), "{out}\n{err}");
+    let summary: Value = serde_json::from_str(&out).expect("standard output is one JSON object");
+    assert_eq!(summary["audit"]["lost"], 50, "{summary}");
+    assert_eq!(summary["set_aside"]["quarantined"], 50, "{summary}");
+}
+
+#[tokio::test]
 async fn a_template_of_ones_own_makes_the_queues_and_tells_the_functions_what_it_says() {
     let deployed = include_str!("../../infra/sam/template.yaml");
     let changed = deployed.replace(
@@ -136,7 +148,7 @@ async fn a_command_line_that_makes_no_sense_is_refused_with_its_reason() {
     let template = directory.path().join("template.yaml");
     std::fs::write(&template, "Description: nothing").expect("it can be written");
     let template = template.to_str().expect("paths here are text");
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["--no-such-flag"], "--no-such-flag"),
         (&["no-such-command"], "no-such-command"),
         (&["--messages", "some"], "some"),
@@ -154,7 +166,9 @@ async fn a_command_line_that_makes_no_sense_is_refused_with_its_reason() {
             &["--sink", "http", "--sink-error-rate", "10"],
             "not a share from 0 to 1",
         ),
-        (&["--sink", "s3", "--sink-down", "1"], "--sink-down"),
+        (&["--table-limit", "0"], "--table-limit 0"),
+        (&["--redeploy-at", "soon"], "SECONDS[:NAME=VALUE,...]"),
+        (&["--expired-credentials", "101"], "101"),
     ];
     for (arguments, words) in cases {
         let (code, out, err) = local(arguments).await;

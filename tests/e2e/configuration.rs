@@ -115,7 +115,8 @@ async fn a_function_with_wrong_variables_fails_its_init_and_the_log_says_why() {
         for (_, _, words) in variables {
             rig.until(words, async || rig.has_logged(words)).await;
         }
-        assert_eq!(function.stats().init_failures, 1);
+        // Lambda starts one more process for the invocation; the sweep may start others.
+        assert!(function.stats().init_failures >= 2);
         rig.stack.stop().await;
     }
 }

@@ -98,6 +98,46 @@ async fn a_hot_index_key_only_slows_single_puts_down() {
     a_hot_index_key("put").await;
 }
 
+async fn a_table_that_takes_so_much_and_no_more(write_mode: &str) {
+    let mut setup = setup().var("WRITE_MODE", write_mode);
+    setup.options.faults.table_limit = Some(300);
+    let rig = setup.start().await;
+    let report = burst_through(&rig, 1_500).await;
+    let limit = report.table_limit.expect("it is on");
+    assert!(limit.throttled_by_items > 0, "{report}");
+    assert!(
+        limit.writes > 2 * 1_350 + limit.throttled_by_items,
+        "{report}"
+    );
+    let used = limit.used_percent.expect("claims were throttled");
+    // No more than there is, but for what one write may overdraw.
+    assert!(used > 0.0 && used < 110.0, "{report}");
+    let refused = limit.refused_percent.expect("claims were throttled");
+    assert!(refused > 0.0 && refused < 100.0, "{report}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_table_without_units_left_only_slows_batch_writes_down() {
+    a_table_that_takes_so_much_and_no_more("batch").await;
+}
+
+#[tokio::test]
+async fn a_table_without_units_left_only_slows_single_puts_down() {
+    a_table_that_takes_so_much_and_no_more("put").await;
+}
+
+#[tokio::test]
+async fn a_hot_key_of_the_batch_tables_index_only_slows_batches_down() {
+    let mut setup = setup().var("MAX_BATCH_SIZE", 20);
+    setup.options.faults.partition_limit = Some(20);
+    let rig = setup.start().await;
+    let report = burst_through(&rig, 600).await;
+    let limit = report.partition_limit.expect("it is on");
+    assert!(limit.by_batch_index_key > 0, "{report}");
+    rig.end().await;
+}
+
 #[tokio::test]
 async fn messages_and_tickets_delivered_twice_are_processed_once() {
     let mut setup = setup();
@@ -136,7 +176,7 @@ async fn an_aggregator_killed_as_it_opens_a_batch_loses_and_repeats_nothing() {
 #[tokio::test]
 async fn a_sink_that_is_down_for_the_whole_burst_gets_everything_once_when_it_is_back() {
     let mut setup = setup();
-    setup.options.faults.sink_down = Some(Duration::from_secs(6));
+    setup.options.faults.sink_outages = vec!["0:6".parse().expect("it is an outage")];
     let rig = setup.start().await;
     let report = burst_through(&rig, 3_000).await;
     assert!(report.tickets_refused_by_sink > Some(0), "{report}");

@@ -1,6 +1,6 @@
-//! Write units a second: a token bucket for each key, one second deep.
+//! Write units a second: a token bucket for each key and one for each whole table, all one second deep.
 //!
-//! An index key without units left throttles the write to the table that would have touched it.
+//! An index without units left throttles the write to the table that would have touched it.
 //! Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/gsi-throttling.html> (2026-08).
 
 use std::collections::BTreeMap;
@@ -12,10 +12,35 @@ const BUCKETS_MAX: usize = 20_000;
 /// What has units of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
-    /// An item of the table.
+    /// An item of the lock table.
     Item(String),
     /// A key of its index.
     Index(String),
+    /// A key of an index of the batch table.
+    BatchIndex(String),
+    /// All items of the lock table together.
+    Table,
+    /// All keys of its index together.
+    TableIndex,
+}
+
+/// Write units a second; what has no limit is never short.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rates {
+    /// Of each item and each index key.
+    pub(super) key: Option<u32>,
+    /// Of the whole lock table, and as much of its whole index.
+    pub(super) table: Option<u32>,
+}
+
+impl Rates {
+    fn of(self, key: &Key) -> Option<f64> {
+        match key {
+            Key::Item(_) | Key::Index(_) | Key::BatchIndex(_) => self.key,
+            Key::Table | Key::TableIndex => self.table,
+        }
+        .map(f64::from)
+    }
 }
 
 /// Units a write takes of a key.
@@ -28,7 +53,7 @@ pub(super) struct Charge {
 /// The buckets of all keys.
 #[derive(Debug)]
 pub(super) struct Limits {
-    units_per_second: f64,
+    rates: Rates,
     buckets: BTreeMap<Key, Bucket>,
 }
 
@@ -39,10 +64,10 @@ struct Bucket {
 }
 
 impl Limits {
-    /// Buckets of one second of so many units, all full.
-    pub(super) fn new(units_per_second: u32) -> Limits {
+    /// Buckets that hold one second of these rates, all full.
+    pub(super) fn new(rates: Rates) -> Limits {
         Limits {
-            units_per_second: f64::from(units_per_second),
+            rates,
             buckets: BTreeMap::new(),
         }
     }
@@ -56,46 +81,44 @@ impl Limits {
         charges: &'a [Charge],
         now: Duration,
     ) -> Result<(), &'a Charge> {
-        let short = charges
-            .iter()
-            .find(|charge| self.left(&charge.key, now) < self.needed(charge));
-        if let Some(short) = short {
+        if let Some(short) = charges.iter().find(|charge| self.is_short(charge, now)) {
             return Err(short);
         }
         for charge in charges {
-            let left = self.left(&charge.key, now) - f64::from(charge.units);
-            let bucket = Bucket {
-                units: left,
-                at: now,
-            };
-            self.buckets.insert(charge.key.clone(), bucket);
+            self.add(&charge.key, -f64::from(charge.units), now);
         }
         self.forget_the_full(now);
         Ok(())
     }
 
     /// Gives back what a write took that did not come to pass.
-    pub(super) fn give_back(&mut self, charges: &[Charge]) {
+    pub(super) fn give_back(&mut self, charges: &[Charge], now: Duration) {
         for charge in charges {
-            if let Some(bucket) = self.buckets.get_mut(&charge.key) {
-                bucket.units = (bucket.units + f64::from(charge.units)).min(self.units_per_second);
-            }
+            self.add(&charge.key, f64::from(charge.units), now);
         }
     }
 
-    fn needed(&self, charge: &Charge) -> f64 {
-        f64::from(charge.units).min(self.units_per_second)
+    /// Adds units to a key, up to a full bucket; negative ones may leave it in debt.
+    pub(super) fn add(&mut self, key: &Key, units: f64, now: Duration) {
+        let Some(rate) = self.rates.of(key) else {
+            return;
+        };
+        let units = (self.left(key, rate, now) + units).min(rate);
+        self.buckets.insert(key.clone(), Bucket { units, at: now });
     }
 
-    fn left(&self, key: &Key, now: Duration) -> f64 {
-        self.buckets
-            .get(key)
-            .map_or(self.units_per_second, |bucket| self.refilled(*bucket, now))
+    fn is_short(&self, charge: &Charge, now: Duration) -> bool {
+        let rate = self.rates.of(&charge.key);
+        rate.is_some_and(|rate| {
+            self.left(&charge.key, rate, now) < f64::from(charge.units).min(rate)
+        })
     }
 
-    fn refilled(&self, bucket: Bucket, now: Duration) -> f64 {
-        let since = now.saturating_sub(bucket.at).as_secs_f64();
-        (bucket.units + since * self.units_per_second).min(self.units_per_second)
+    fn left(&self, key: &Key, rate: f64, now: Duration) -> f64 {
+        self.buckets.get(key).map_or(rate, |bucket| {
+            let since = now.saturating_sub(bucket.at).as_secs_f64();
+            (bucket.units + since * rate).min(rate)
+        })
     }
 
     fn forget_the_full(&mut self, now: Duration) {
@@ -131,9 +154,16 @@ mod tests {
         Duration::from_millis(ms)
     }
 
+    fn per_key(key: u32) -> Limits {
+        Limits::new(Rates {
+            key: Some(key),
+            table: None,
+        })
+    }
+
     #[test]
     fn a_bucket_holds_one_second_and_refills_evenly() {
-        let mut limits = Limits::new(10);
+        let mut limits = per_key(10);
         let one = [charge("a", 1)];
         for _ in 0..10 {
             assert_eq!(limits.take(&one, ms(0)), Ok(()));
@@ -146,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_write_takes_of_all_its_keys_or_of_none() {
-        let mut limits = Limits::new(2);
+        let mut limits = per_key(2);
         assert_eq!(limits.take(&[charge("b", 2)], ms(0)), Ok(()));
         let both = [charge("a", 2), charge("b", 1)];
         assert_eq!(limits.take(&both, ms(0)), Err(&both[1]));
@@ -155,16 +185,16 @@ mod tests {
 
     #[test]
     fn what_was_not_written_is_given_back() {
-        let mut limits = Limits::new(2);
+        let mut limits = per_key(2);
         let two = [charge("a", 2)];
         assert_eq!(limits.take(&two, ms(0)), Ok(()));
-        limits.give_back(&two);
+        limits.give_back(&two, ms(0));
         assert_eq!(limits.take(&two, ms(0)), Ok(()));
     }
 
     #[test]
     fn a_write_larger_than_a_bucket_goes_through_and_is_paid_off() {
-        let mut limits = Limits::new(10);
+        let mut limits = per_key(10);
         let large = [charge("a", 25)];
         assert_eq!(limits.take(&large, ms(0)), Ok(()));
         let small = [charge("a", 1)];
@@ -175,5 +205,48 @@ mod tests {
     #[test]
     fn units_are_whole_and_at_least_one() {
         assert_eq!([0, 1, 1_024, 1_025].map(units), [1, 1, 1, 2]);
+    }
+
+    #[test]
+    fn a_whole_table_has_a_bucket_beside_those_of_its_keys() {
+        let mut limits = Limits::new(Rates {
+            key: Some(2),
+            table: Some(3),
+        });
+        let write = |item: &str| {
+            [Key::Item(item.to_owned()), Key::Table].map(|key| Charge { key, units: 1 })
+        };
+        for item in ["a", "a", "b"] {
+            assert_eq!(limits.take(&write(item), ms(0)), Ok(()));
+        }
+        let [of_item, of_table] = write("c");
+        assert_eq!(
+            limits.take(&[of_item, of_table.clone()], ms(0)),
+            Err(&of_table)
+        );
+    }
+
+    #[test]
+    fn what_has_no_limit_is_never_short() {
+        let mut limits = Limits::new(Rates::default());
+        let large = [charge("a", u32::MAX)];
+        for _ in 0..3 {
+            assert_eq!(limits.take(&large, ms(0)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_debt_is_paid_off_before_anything_is_written() {
+        let mut limits = Limits::new(Rates {
+            key: None,
+            table: Some(10),
+        });
+        let one = [Charge {
+            key: Key::Table,
+            units: 1,
+        }];
+        limits.add(&Key::Table, -20.0, ms(0));
+        assert_eq!(limits.take(&one, ms(1_050)), Err(&one[0]));
+        assert_eq!(limits.take(&one, ms(1_150)), Ok(()));
     }
 }

@@ -6,10 +6,14 @@
 //! | `draws` | randomness: one stream for each kind of fault, all from one seed |
 //! | `replies` | what may strike any request: lost replies, errors |
 //! | `requests` | what a request to DynamoDB writes, or asks of the index |
-//! | `tables` | the lock table's faults: `index` (its lag) and `limits` (units a second for each key) |
+//! | `tables` | the tables' faults: `index` (its lag) and `throttles` |
+//! | `throttles` | writes without units: `limits` (a second of them for each key and each table), `usage` (how much is used), `rehearsal` (what a write does to the keys of the batch table's indexes) |
+//! | `credentials` | requests of an environment whose credentials have expired |
 //! | `kills` | SIGKILL, at a random moment or at a line of the log |
+//! | `outages` | when the sink is down |
 //! | `sink` | a directory that cannot be written to |
 //! | `sink_errors` | deliveries that fail at the sink's end |
+//! | `redeploys` | updates of the functions' configuration |
 //! | `report` | how often each struck |
 //!
 //! Requests are struck in the proxies (`crate::proxy`) in front of DynamoDB, of the functions' queues and of what stands
@@ -18,34 +22,46 @@
 //! The draws are the same for the same seed; what they strike depends on the order in which requests and lines come,
 //! which no seed decides.
 
+mod credentials;
 mod draws;
 mod index;
 mod kills;
 mod limits;
 mod options;
+mod outages;
+mod redeploys;
+mod rehearsal;
 mod replies;
 mod report;
 mod requests;
 mod sink;
 mod sink_errors;
 mod tables;
+mod throttles;
+mod usage;
 
+pub use credentials::Credentials;
 pub use draws::{Draws, Percent};
 pub use kills::Kills;
 pub use options::{FaultArgs, FaultOptions, KillAt};
+pub use outages::{Outage, Timeline};
+pub use redeploys::Redeploy;
 pub(crate) use replies::{Fate, STALL};
 pub use report::{
-    FaultReport, IndexLagReport, KillAtReport, LostRepliesReport, PartitionLimitReport,
-    RequestErrorsReport, SinkErrorsReport,
+    ExpiredCredentialsReport, FaultReport, IndexLagReport, KillAtReport, LostRepliesReport,
+    PartitionLimitReport, RedeployReport, RequestErrorsReport, SinkErrorsReport, TableLimitReport,
 };
-pub use sink::SinkDown;
+pub use sink::SinkGate;
 pub(crate) use sink_errors::Delivery;
 pub use sink_errors::SinkErrors;
 
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::given_back::GIVEN_BACK;
 use crate::sqs::Repeats;
+use crate::template::Table;
 use replies::RequestFaults;
 use tables::TableFaults;
 
@@ -64,8 +80,9 @@ impl Counter {
 }
 
 /// What strikes the requests that go through one proxy.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Strikes {
+    pub(crate) credentials: Option<Arc<Credentials>>,
     pub(crate) requests: Arc<RequestFaults>,
     pub(crate) tables: Option<Arc<TableFaults>>,
 }
@@ -73,6 +90,8 @@ pub struct Strikes {
 /// The faults of one stack.
 pub struct Faults {
     options: FaultOptions,
+    timeline: Arc<Timeline>,
+    credentials: Option<Arc<Credentials>>,
     requests: Arc<RequestFaults>,
     tables: Option<Arc<TableFaults>>,
     aggregator_kills: Option<Arc<Kills>>,
@@ -80,35 +99,48 @@ pub struct Faults {
     repeated: Arc<Counter>,
     sink_refusals: Counter,
     sink_errors: Arc<SinkErrors>,
+    redeployed: Mutex<Vec<RedeployReport>>,
 }
 
 impl Faults {
-    /// What the options ask for.
-    pub fn new(options: &FaultOptions) -> Faults {
-        let tables = TableFaults::new(options).map(Arc::new);
-        Faults {
+    /// What the options ask for, with the batch table as the template has it, where there is one.
+    ///
+    /// # Errors
+    /// When there is no memory for what the faults must remember.
+    pub fn new(options: &FaultOptions, batch_table: Option<&Table>) -> anyhow::Result<Faults> {
+        let timeline = Arc::new(Timeline::default());
+        Ok(Faults {
             options: options.clone(),
+            credentials: Credentials::new(options).map(Arc::new),
             requests: Arc::new(RequestFaults::new(options)),
-            tables,
+            tables: TableFaults::new(options, batch_table)?.map(Arc::new),
             aggregator_kills: Kills::new(options, "aggregator").map(Arc::new),
             batch_processor_kills: Kills::new(options, "batch-processor").map(Arc::new),
             repeated: Arc::default(),
             sink_refusals: Counter::default(),
-            sink_errors: Arc::new(SinkErrors::new(options)),
-        }
+            sink_errors: Arc::new(SinkErrors::on(options, Arc::clone(&timeline))),
+            redeployed: Mutex::default(),
+            timeline,
+        })
+    }
+
+    /// When the burst has begun: what comes at a certain time counts from there.
+    pub fn timeline(&self) -> &Arc<Timeline> {
+        &self.timeline
     }
 
     /// What strikes requests to DynamoDB.
     pub fn on_dynamodb(&self) -> Strikes {
         Strikes {
-            requests: Arc::clone(&self.requests),
             tables: self.tables.clone(),
+            ..self.on_requests()
         }
     }
 
     /// What strikes the functions' requests to the queues, and to a sink.
     pub fn on_requests(&self) -> Strikes {
         Strikes {
+            credentials: self.credentials.clone(),
             requests: Arc::clone(&self.requests),
             tables: None,
         }
@@ -117,6 +149,44 @@ impl Faults {
     /// What has deliveries fail at the sink's end.
     pub fn sink_errors(&self) -> Arc<SinkErrors> {
         Arc::clone(&self.sink_errors)
+    }
+
+    /// What stands before a sink that is a directory; `None` where it is never down. It makes what it needs below `work`.
+    ///
+    /// # Errors
+    /// As [`SinkGate::start`].
+    ///
+    /// # Panics
+    /// As [`SinkGate::start`].
+    pub fn sink_gate(&self, directory: &Path, work: &Path) -> anyhow::Result<Option<SinkGate>> {
+        let outages = &self.options.sink_outages;
+        let start = || SinkGate::start(directory, work, outages, Arc::clone(&self.timeline));
+        (!outages.is_empty()).then(start).transpose()
+    }
+
+    /// The outages of the sink, each with how many requests it has refused.
+    pub fn outages(&self) -> Vec<(Outage, u64)> {
+        let refused = self.sink_errors.outages().refused();
+        let outages = self.options.sink_outages.iter().copied();
+        outages.zip(refused).collect()
+    }
+
+    /// What environments' credentials do.
+    pub fn credentials(&self) -> Option<Arc<Credentials>> {
+        self.credentials.clone()
+    }
+
+    /// An update of the functions' configuration has come to pass.
+    pub(crate) fn redeployed(&self, redeploy: &Redeploy, environments_replaced: u64) {
+        let report = RedeployReport {
+            at_secs: redeploy.at.as_secs_f64(),
+            variables: redeploy.variables.keys().cloned().collect(),
+            environments_replaced,
+        };
+        self.redeployed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(report);
     }
 
     /// What kills the environments of the aggregator.
@@ -137,12 +207,9 @@ impl Faults {
         (!percent.is_zero()).then(|| Repeats::new(percent, draws, repeated))
     }
 
-    /// Takes in a line of a function's log: it may tell of a ticket that the sink would not have.
+    /// Takes in a line of a function's log: it may tell of a ticket that is given back while the sink is down.
     pub fn heard(&self, line: &str) {
-        if self.options.sink_down.is_some()
-            && line.contains("ticket given back")
-            && line.contains("Not a directory")
-        {
+        if line.contains(GIVEN_BACK) && self.sink_errors.outages().is_one_now() {
             self.sink_refusals.add(1);
         }
     }
@@ -172,7 +239,8 @@ impl Faults {
         Some(FaultReport {
             seed: options.seed,
             index_lag: tables.and_then(TableFaults::lag_report),
-            partition_limit: tables.and_then(TableFaults::limit_report),
+            partition_limit: tables.and_then(TableFaults::partition_report),
+            table_limit: tables.and_then(TableFaults::table_report),
             lost_replies: (!options.lost_replies.is_zero()).then(|| self.requests.lost_report()),
             request_errors: (!options.error_rate.is_zero()).then(|| self.requests.error_report()),
             deliveries_repeated: (!options.duplicate_deliveries.is_zero())
@@ -180,8 +248,18 @@ impl Faults {
             killed_at_random: (!options.kills.is_zero())
                 .then(|| kills().map(|kills| kills.random_count()).sum()),
             kill_at: kill_at.collect(),
-            tickets_refused_by_sink: options.sink_down.map(|_| self.sink_refusals.get()),
+            expired_credentials: self
+                .credentials
+                .as_ref()
+                .map(|credentials| credentials.report()),
+            tickets_refused_by_sink: (!options.sink_outages.is_empty())
+                .then(|| self.sink_refusals.get()),
             sink_errors: (!options.sink_error_rate.is_zero()).then(|| self.sink_errors.report()),
+            redeploys: self
+                .redeployed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
         })
     }
 }

@@ -6,6 +6,8 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::draws::Percent;
+use super::outages::Outage;
+use super::redeploys::Redeploy;
 use super::sink_errors::share;
 
 /// Flags of the faults. None of them is on by default, and then nothing stands in the way of a request.
@@ -18,9 +20,12 @@ pub struct FaultArgs {
     /// batchId-index shows puts and removals up to so much later; each query draws its own lag
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     index_lag: f64,
-    /// Write units a second of each lock item and each key of batchId-index; one with none left throttles the table
+    /// Write units a second of each lock item and each key of an index; one with none left throttles the table
     #[arg(long, value_name = "UNITS")]
     partition_limit: Option<u32>,
+    /// Write units a second of the whole lock table, and as many of its whole index; a new table takes 4000
+    #[arg(long, value_name = "UNITS")]
+    table_limit: Option<u32>,
     /// Share of the functions' requests whose reply is lost: most are applied, some only after the caller gave up
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     lost_replies: Percent,
@@ -36,12 +41,22 @@ pub struct FaultArgs {
     /// An environment that logs a line with this text is killed, with this probability; may be repeated
     #[arg(long = "kill-at", value_name = "TEXT[:PERCENT]")]
     kill_at: Vec<String>,
-    /// The file sink cannot be written to for so long from the start
+    /// Share of the environments whose credentials expire within 5 s of their first request
+    #[arg(long, value_name = "PERCENT", default_value = "0")]
+    expired_credentials: Percent,
+    /// The sink is down from the start for so long, as with --sink-outage 0:SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     sink_down: f64,
+    /// The sink answers 503, or cannot be written to, from so many seconds after the start on, for so many; may be repeated
+    #[arg(long = "sink-outage", value_name = "AT:FOR")]
+    sink_outages: Vec<Outage>,
     /// Share of the deliveries that the sinks `s3` and `http` answer with 503, 0 to 1; half of them having stored the part
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     sink_error_rate: Percent,
+    /// So many seconds after the start the functions are updated: environments started then have these variables, those of
+    /// before end with the invocation they are in; may be repeated
+    #[arg(long = "redeploy-at", value_name = "SECONDS[:NAME=VALUE,...]")]
+    redeploys: Vec<Redeploy>,
 }
 
 /// A line of the log at which environments are killed.
@@ -64,6 +79,8 @@ pub struct FaultOptions {
     pub index_lag: Option<Duration>,
     /// Write units a second of each key.
     pub partition_limit: Option<u32>,
+    /// Write units a second of the whole lock table, and as many of its whole index.
+    pub table_limit: Option<u32>,
     /// Requests whose reply is lost.
     pub lost_replies: Percent,
     /// Requests answered with an error.
@@ -74,10 +91,14 @@ pub struct FaultOptions {
     pub kills: Percent,
     /// Lines that kill.
     pub kill_at: Vec<KillAt>,
-    /// How long the sink is down.
-    pub sink_down: Option<Duration>,
+    /// Environments whose credentials expire.
+    pub expired_credentials: Percent,
+    /// Times at which the sink is down, in order.
+    pub sink_outages: Vec<Outage>,
     /// Deliveries that fail at the sink's end.
     pub sink_error_rate: Percent,
+    /// Updates of the functions' configuration, in order.
+    pub redeploys: Vec<Redeploy>,
 }
 
 impl FaultOptions {
@@ -85,12 +106,15 @@ impl FaultOptions {
     pub fn any(&self) -> bool {
         self.index_lag.is_some()
             || self.partition_limit.is_some()
+            || self.table_limit.is_some()
             || self.strikes_requests()
             || !self.duplicate_deliveries.is_zero()
             || !self.kills.is_zero()
             || !self.kill_at.is_empty()
-            || self.sink_down.is_some()
+            || !self.expired_credentials.is_zero()
+            || !self.sink_outages.is_empty()
             || !self.sink_error_rate.is_zero()
+            || !self.redeploys.is_empty()
     }
 
     /// Whether any request may be struck, whatever it asks.
@@ -105,23 +129,32 @@ impl FaultArgs {
         !self.sink_error_rate.is_zero()
     }
 
-    /// Whether the file sink is to be down.
-    pub(crate) fn sink_down(&self) -> bool {
-        self.sink_down != 0.0
+    /// Whether the sink is to be down at any time.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn sink_outages(&self) -> bool {
+        self.sink_down != 0.0 || !self.sink_outages.is_empty()
     }
 
     /// Checks the flags.
     ///
     /// # Errors
-    /// A duration or a share out of range, an empty text, a limit of nothing.
+    /// A duration or a share out of range, an empty text, a limit of nothing, outages that overlap.
     pub fn resolve(&self) -> anyhow::Result<FaultOptions> {
-        if self.partition_limit == Some(0) {
-            bail!("`--partition-limit 0` would let nothing be written, ever");
+        for (flag, limit) in [
+            ("--partition-limit", self.partition_limit),
+            ("--table-limit", self.table_limit),
+        ] {
+            if limit == Some(0) {
+                bail!("`{flag} 0` would let nothing be written, ever");
+            }
         }
+        let mut redeploys = self.redeploys.clone();
+        redeploys.sort_by_key(|redeploy| redeploy.at);
         Ok(FaultOptions {
             seed: self.fault_seed,
             index_lag: duration("--index-lag", self.index_lag)?,
             partition_limit: self.partition_limit,
+            table_limit: self.table_limit,
             lost_replies: self.lost_replies,
             error_rate: self.error_rate,
             duplicate_deliveries: self.duplicate_deliveries,
@@ -131,9 +164,31 @@ impl FaultArgs {
                 .iter()
                 .map(|text| kill_at(text))
                 .collect::<anyhow::Result<_>>()?,
-            sink_down: duration("--sink-down", self.sink_down)?,
+            expired_credentials: self.expired_credentials,
+            sink_outages: self.outages()?,
             sink_error_rate: self.sink_error_rate,
+            redeploys,
         })
+    }
+
+    fn outages(&self) -> anyhow::Result<Vec<Outage>> {
+        let from_the_start = duration("--sink-down", self.sink_down)?.map(|time| Outage {
+            at: Duration::ZERO,
+            time,
+        });
+        let mut outages = Vec::from_iter(from_the_start);
+        outages.extend(&self.sink_outages);
+        outages.sort_unstable();
+        for pair in outages.windows(2) {
+            if pair[1].at < pair[0].end() {
+                bail!(
+                    "`--sink-outage`: two outages overlap: one ends after {} s, the next begins after {} s",
+                    pair[0].end().as_secs_f64(),
+                    pair[1].at.as_secs_f64()
+                );
+            }
+        }
+        Ok(outages)
     }
 }
 
@@ -190,5 +245,39 @@ mod tests {
         );
         assert_eq!(duration("--index-lag", 0.0).unwrap(), None);
         assert!(duration("--index-lag", -1.0).is_err());
+    }
+
+    #[derive(clap::Parser)]
+    struct Flags {
+        #[command(flatten)]
+        faults: FaultArgs,
+    }
+
+    fn resolved(flags: &[&str]) -> anyhow::Result<FaultOptions> {
+        let flags = [&["flags"], flags].concat();
+        <Flags as clap::Parser>::try_parse_from(flags)?
+            .faults
+            .resolve()
+    }
+
+    #[test]
+    fn a_sink_that_is_down_from_the_start_is_one_more_outage() {
+        let options = resolved(&["--sink-outage=9:1", "--sink-down=2", "--sink-outage=3:5"]);
+        let outages = options.unwrap().sink_outages;
+        let secs = |outage: &Outage| (outage.at.as_secs(), outage.end().as_secs());
+        assert_eq!(
+            Vec::from_iter(outages.iter().map(secs)),
+            [(0, 2), (3, 8), (9, 10)]
+        );
+        let overlapping = resolved(&["--sink-down=2", "--sink-outage=1:5"]).unwrap_err();
+        assert!(overlapping.to_string().contains("overlap"), "{overlapping}");
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_refused() {
+        for flag in ["--partition-limit", "--table-limit"] {
+            let error = resolved(&[flag, "0"]).unwrap_err().to_string();
+            assert!(error.contains(flag), "{error}");
+        }
     }
 }

@@ -13,6 +13,8 @@ pub struct FaultReport {
     pub index_lag: Option<IndexLagReport>,
     /// Writes over a key's limit.
     pub partition_limit: Option<PartitionLimitReport>,
+    /// The lock table's limit: how much of it was used, and what it refused.
+    pub table_limit: Option<TableLimitReport>,
     /// Replies that did not come.
     pub lost_replies: Option<LostRepliesReport>,
     /// Requests answered with an error.
@@ -23,10 +25,14 @@ pub struct FaultReport {
     pub killed_at_random: Option<u64>,
     /// Environments killed at a line of their log.
     pub kill_at: Vec<KillAtReport>,
-    /// Tickets given back because the sink was down.
+    /// Environments whose credentials expired.
+    pub expired_credentials: Option<ExpiredCredentialsReport>,
+    /// Tickets given back while the sink was down.
     pub tickets_refused_by_sink: Option<u64>,
     /// Deliveries that failed at the sink's end.
     pub sink_errors: Option<SinkErrorsReport>,
+    /// Updates of the functions' configuration that have come to pass.
+    pub redeploys: Vec<RedeployReport>,
 }
 
 /// What lag did to queries of the index.
@@ -49,6 +55,54 @@ pub struct PartitionLimitReport {
     pub by_item: u64,
     /// Over the limit of the index key that the write would have touched.
     pub by_index_key: u64,
+    /// The same of the batch table and its indexes.
+    pub by_batch_index_key: u64,
+}
+
+/// How much of the lock table's limit was used while claims were written, from the first throttle to the last claim, and
+/// what it refused. Nothing is said of that time where the limit was never reached.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct TableLimitReport {
+    /// The limit: of the table's items, and as much of its index.
+    pub units_per_second: u32,
+    /// Writes of the whole run: requests for one item, and members of PartiQL batches.
+    pub writes: u64,
+    /// Of those, refused because the items had no units left.
+    pub throttled_by_items: u64,
+    /// Of those, refused because the index had none left.
+    pub throttled_by_index: u64,
+    /// How long claims were written under throttles.
+    pub claiming_secs: Option<f64>,
+    /// In that time: units used of the limit, by the items or the index, whichever used more.
+    pub used_percent: Option<f64>,
+    /// In that time: units used by the items.
+    pub items_used_percent: Option<f64>,
+    /// In that time: units used by the index.
+    pub index_used_percent: Option<f64>,
+    /// In that time: writes refused.
+    pub refused_percent: Option<f64>,
+}
+
+/// Environments whose credentials expired.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ExpiredCredentialsReport {
+    /// How many have been refused a request.
+    pub environments: u64,
+    /// How many of those have ended by themselves.
+    pub ended_themselves: u64,
+    /// Requests that were refused.
+    pub requests_refused: u64,
+}
+
+/// An update of the functions' configuration.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RedeployReport {
+    /// When it came, in seconds from the start of the burst.
+    pub at_secs: f64,
+    /// The variables that changed. Values may be secrets.
+    pub variables: Vec<String>,
+    /// Environments of before that were there.
+    pub environments_replaced: u64,
 }
 
 /// Replies that did not come.
@@ -105,11 +159,15 @@ impl fmt::Display for FaultReport {
         if let Some(limit) = self.partition_limit {
             writeln!(
                 f,
-                "  partition limit       {} writes throttled: {} by index keys, {} by items",
-                limit.by_index_key + limit.by_item,
+                "  partition limit       {} writes throttled: {} by index keys, {} by items, {} by index keys of the batch table",
+                limit.by_index_key + limit.by_item + limit.by_batch_index_key,
                 limit.by_index_key,
-                limit.by_item
+                limit.by_item,
+                limit.by_batch_index_key
             )?;
+        }
+        if let Some(limit) = &self.table_limit {
+            write!(f, "{limit}")?;
         }
         if let Some(lost) = self.lost_replies {
             writeln!(
@@ -143,8 +201,18 @@ impl fmt::Display for FaultReport {
                 at.text, at.killed, at.lines
             )?;
         }
+        if let Some(expired) = self.expired_credentials {
+            writeln!(
+                f,
+                "  expired credentials   {} environments, {} of them ended themselves; {} requests refused",
+                expired.environments, expired.ended_themselves, expired.requests_refused
+            )?;
+        }
         if let Some(refused) = self.tickets_refused_by_sink {
-            writeln!(f, "  sink down             {refused} tickets given back")?;
+            writeln!(
+                f,
+                "  sink down             {refused} tickets given back meanwhile"
+            )?;
         }
         if let Some(errors) = self.sink_errors {
             writeln!(
@@ -153,6 +221,44 @@ impl fmt::Display for FaultReport {
                 errors.before + errors.after,
                 errors.before,
                 errors.after
+            )?;
+        }
+        for redeploy in &self.redeploys {
+            writeln!(
+                f,
+                "  redeploy at {:.1} s     {} environments replaced{}{}",
+                redeploy.at_secs,
+                redeploy.environments_replaced,
+                if redeploy.variables.is_empty() {
+                    ""
+                } else {
+                    ", changed: "
+                },
+                redeploy.variables.join(", ")
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Lines for people, each ended.
+impl fmt::Display for TableLimitReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let throttled = self.throttled_by_items + self.throttled_by_index;
+        writeln!(
+            f,
+            "  table limit           {} units/s; {throttled} of {} writes throttled: {} by the table, {} by its index",
+            self.units_per_second, self.writes, self.throttled_by_items, self.throttled_by_index
+        )?;
+        if let (Some(secs), Some(items), Some(index), Some(refused)) = (
+            self.claiming_secs,
+            self.items_used_percent,
+            self.index_used_percent,
+            self.refused_percent,
+        ) {
+            writeln!(
+                f,
+                "    claims under it     {secs:.1} s: {items:.0} % of the table's units used, {index:.0} % of its index's; {refused:.1} % of the writes refused"
             )?;
         }
         Ok(())

@@ -1,82 +1,144 @@
 //! A sink that cannot be written to: where its directory should be, there is a file.
+//!
+//! The sink is told a link, which leads to the directory as a rule, and to a file while the sink is down. It is replaced
+//! as a whole, so that no write meets anything in between, and what is in the directory stays where it is.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use tokio::task::JoinHandle;
 
-/// The file in the way. It is removed after its time, and when this is dropped.
+use super::outages::{Outage, Timeline};
+
+/// The link, while the run lasts.
 #[derive(Debug)]
-pub struct SinkDown {
-    obstacle: PathBuf,
-    lifting: JoinHandle<()>,
+pub struct SinkGate {
+    link: PathBuf,
+    turning: JoinHandle<()>,
 }
 
-impl SinkDown {
-    /// Puts a file where the directory should be, for so long.
+/// What the link may lead to.
+#[derive(Clone, Debug)]
+struct Ways {
+    link: PathBuf,
+    directory: PathBuf,
+    obstacle: PathBuf,
+}
+
+impl SinkGate {
+    /// Makes a link to `directory`, and what else there is to it, below `work`, and turns it as the outages say.
     ///
     /// # Errors
-    /// When the directory is there and cannot be removed, or the file cannot be written.
+    /// When any of it cannot be written.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
-    pub fn start(directory: &Path, time: Duration) -> anyhow::Result<SinkDown> {
-        let obstacle = directory.to_owned();
-        match fs::symlink_metadata(directory) {
-            Ok(there) if there.is_dir() => fs::remove_dir(directory),
-            Ok(_) => bail!("`{}` is not a directory", directory.display()),
-            // Its parents may be missing too.
-            Err(_) => directory.parent().map_or(Ok(()), fs::create_dir_all),
-        }
-        .and_then(|()| fs::write(directory, "the sink is down\n"))
-        .with_context(|| format!("put a file in place of `{}`", directory.display()))?;
-        let path = obstacle.clone();
-        let lifting = tokio::spawn(async move {
-            tokio::time::sleep(time).await;
-            if let Err(error) = fs::remove_file(&path) {
-                eprintln!("error: `{}` stays down: {error}", path.display());
+    pub fn start(
+        directory: &Path,
+        work: &Path,
+        outages: &[Outage],
+        timeline: Arc<Timeline>,
+    ) -> anyhow::Result<SinkGate> {
+        let ways = Ways {
+            link: work.join("sink"),
+            directory: directory.to_owned(),
+            obstacle: work.join("sink-is-down"),
+        };
+        let failed = || format!("make a link to `{}`", directory.display());
+        fs::create_dir_all(directory).with_context(failed)?;
+        fs::create_dir_all(work).with_context(failed)?;
+        fs::write(&ways.obstacle, "the sink is down\n").with_context(failed)?;
+        let down_at_once = outages.first().is_some_and(|outage| outage.at.is_zero());
+        ways.turn(down_at_once).with_context(failed)?;
+        let link = ways.link.clone();
+        let outages = outages.to_vec();
+        let turning = tokio::spawn(async move {
+            for outage in outages {
+                for (at, down) in [(outage.at, true), (outage.end(), false)] {
+                    timeline.reaches(at).await;
+                    if let Err(error) = ways.turn(down) {
+                        eprintln!("error: `{}` cannot be turned: {error}", ways.link.display());
+                    }
+                }
             }
         });
-        Ok(SinkDown { obstacle, lifting })
+        Ok(SinkGate { link, turning })
+    }
+
+    /// Where the sink is to write.
+    pub fn path(&self) -> &Path {
+        &self.link
     }
 }
 
-impl Drop for SinkDown {
+impl Ways {
+    fn turn(&self, down: bool) -> std::io::Result<()> {
+        let to = match down {
+            true => &self.obstacle,
+            false => &self.directory,
+        };
+        let next = self.link.with_extension("next");
+        symlink(to, &next)?;
+        fs::rename(&next, &self.link)
+    }
+}
+
+impl Drop for SinkGate {
     fn drop(&mut self) {
-        if !self.lifting.is_finished() {
-            self.lifting.abort();
-            // It may have been removed just now.
-            let _ = fs::remove_file(&self.obstacle);
-        }
+        self.turning.abort();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    #[tokio::test]
-    async fn the_directory_cannot_be_made_until_the_time_is_over() {
-        let directory = tempfile::tempdir().unwrap();
-        let out = directory.path().join("missing/out");
-        let down = SinkDown::start(&out, Duration::from_millis(50)).unwrap();
-        assert!(fs::create_dir_all(out.join("batch")).is_err());
-        while !down.lifting.is_finished() {
-            tokio::task::yield_now().await;
-        }
-        fs::create_dir_all(out.join("batch")).unwrap();
-        drop(down);
-        assert!(out.join("batch").is_dir());
+    #[test]
+    fn the_directory_cannot_be_written_while_the_sink_is_down_and_keeps_what_it_has() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = |name: &str| temporary.path().join(name);
+        let ways = Ways {
+            link: path("link"),
+            directory: path("out"),
+            obstacle: path("obstacle"),
+        };
+        fs::create_dir(&ways.directory).unwrap();
+        fs::write(&ways.obstacle, "").unwrap();
+        ways.turn(false).unwrap();
+        fs::create_dir_all(ways.link.join("batch")).unwrap();
+        fs::write(ways.link.join("batch/0.jsonl"), "part").unwrap();
+        ways.turn(true).unwrap();
+        let error = fs::create_dir_all(ways.link.join("other")).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::NotADirectory);
+        assert!(fs::File::open(ways.link.join("batch/0.jsonl")).is_err());
+        ways.turn(false).unwrap();
+        assert!(ways.link.join("batch/0.jsonl").is_file());
+        assert!(ways.directory.join("batch/0.jsonl").is_file());
     }
 
     #[tokio::test]
-    async fn an_end_before_its_time_leaves_no_file() {
-        let directory = tempfile::tempdir().unwrap();
-        let out = directory.path().join("out");
-        fs::create_dir(&out).unwrap();
-        drop(SinkDown::start(&out, Duration::from_secs(3_600)).unwrap());
-        assert!(!out.exists());
+    async fn an_outage_from_the_start_is_there_before_the_burst_begins_and_ends_in_time() {
+        let temporary = tempfile::tempdir().unwrap();
+        let out = temporary.path().join("deep/out");
+        let timeline = Arc::new(Timeline::default());
+        let outage = Outage {
+            at: Duration::ZERO,
+            time: Duration::from_millis(30),
+        };
+        let work = temporary.path().join("work");
+        let gate = SinkGate::start(&out, &work, &[outage], Arc::clone(&timeline)).unwrap();
+        let batch = gate.path().join("batch");
+        assert!(fs::create_dir_all(&batch).is_err());
+        timeline.begin();
+        while fs::create_dir_all(&batch).is_err() {
+            tokio::task::yield_now().await;
+        }
+        assert!(timeline.elapsed() >= outage.end());
+        assert!(out.join("batch").is_dir());
     }
 }

@@ -1,8 +1,11 @@
 //! Deliveries that fail at the sink's end: refused, or taken and then called refused.
 
+use std::sync::Arc;
+
 use super::Counter;
 use super::draws::{Draws, Percent};
 use super::options::FaultOptions;
+use super::outages::{Outages, Timeline};
 use super::report::SinkErrorsReport;
 
 /// Which deliveries fail, and how.
@@ -12,6 +15,7 @@ pub struct SinkErrors {
     draws: Draws,
     before: Counter,
     after: Counter,
+    outages: Outages,
 }
 
 /// What becomes of a delivery.
@@ -26,18 +30,32 @@ pub(crate) enum Delivery {
 }
 
 impl SinkErrors {
-    /// The failures that the options ask for.
+    /// The failures that the options ask for, in a burst that has not begun.
     pub fn new(options: &FaultOptions) -> SinkErrors {
+        SinkErrors::on(options, Arc::default())
+    }
+
+    /// As [`new`](Self::new), in the burst of this timeline.
+    pub(super) fn on(options: &FaultOptions, timeline: Arc<Timeline>) -> SinkErrors {
         SinkErrors {
             percent: options.sink_error_rate,
             draws: Draws::new(options.seed, "deliveries to the sink"),
             before: Counter::default(),
             after: Counter::default(),
+            outages: Outages::new(&options.sink_outages, timeline),
         }
+    }
+
+    /// Whether the sink is down: then it answers nothing but that it is.
+    pub(crate) fn is_down(&self) -> bool {
+        self.outages.refuses()
     }
 
     /// What becomes of the next delivery.
     pub(crate) fn next(&self) -> Delivery {
+        if self.is_down() {
+            return Delivery::FailsBefore;
+        }
         if !self.draws.strikes(self.percent) {
             return Delivery::Answered;
         }
@@ -47,6 +65,11 @@ impl SinkErrors {
         };
         counter.add(1);
         delivery
+    }
+
+    /// The times at which the sink is down.
+    pub(super) fn outages(&self) -> &Outages {
+        &self.outages
     }
 
     pub(super) fn report(&self) -> SinkErrorsReport {
@@ -84,6 +107,17 @@ mod tests {
         assert!((60..140).contains(&failed), "{failed}");
         assert_eq!(report.before + report.after, failed);
         assert!(report.before > 20 && report.after > 20, "{report:?}");
+    }
+
+    #[test]
+    fn while_the_sink_is_down_nothing_is_stored() {
+        let errors = SinkErrors::new(&FaultOptions {
+            sink_outages: vec!["0:3600".parse().unwrap()],
+            ..FaultOptions::default()
+        });
+        assert!((0..100).all(|_| errors.next() == Delivery::FailsBefore));
+        assert_eq!(errors.outages().refused(), [100]);
+        assert_eq!(errors.report().before, 0, "those are not drawn");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The lock table's own faults: an index that lags, and keys that take so many writes a second and no more.
+//! The tables' own faults: an index that lags, and tables and keys that take so many writes a second and no more.
 //!
-//! Both watch the writes that go by. Queries of a lagging index never reach the table: they are answered from what was
-//! seen. What could write to the table in a way that is not understood is refused, loudly.
+//! They watch the writes that go by. Queries of a lagging index never reach the table: they are answered from what was
+//! seen. What could write to the lock table in a way that is not understood is refused, loudly.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,22 +11,25 @@ use serde_json::{Value, json};
 use super::Counter;
 use super::draws::Draws;
 use super::index::{Index, Position};
-use super::limits::{Charge, Key, Limits};
+use super::limits::Charge;
 use super::options::FaultOptions;
-use super::report::{IndexLagReport, PartitionLimitReport};
+use super::rehearsal::Rehearsal;
+use super::report::{IndexLagReport, PartitionLimitReport, TableLimitReport};
 use super::requests::{IndexQuery, Request, Write, read};
+use super::throttles::{Outcome, Refusal, Throttles};
 use crate::dynamodb::{BATCH_INDEX, LOCK_TABLE};
+use crate::ledger::{TableUnits, consumed_by};
 use crate::proxy::{Call, Refused, Reply, Upstream};
+use crate::template::Table;
 
-const THROTTLED: &str = "Throughput exceeds the current capacity of your table or index. DynamoDB is automatically \
-                         scaling your table or index so please try again shortly.";
-
-/// The faults of the lock table.
-#[derive(Debug)]
+/// The faults of the tables.
 pub(crate) struct TableFaults {
     started: Instant,
     lag: Option<Lag>,
-    limit: Option<Limit>,
+    throttles: Option<Throttles>,
+    /// Of the batch table, where its indexes' keys are limited. One write at a time, or a record would change between its
+    /// rehearsal and the write.
+    rehearsal: Option<tokio::sync::Mutex<Rehearsal>>,
 }
 
 #[derive(Debug)]
@@ -40,21 +43,22 @@ struct Lag {
     gone: Counter,
 }
 
-#[derive(Debug)]
-struct Limit {
-    draws: Draws,
-    limits: Mutex<Limits>,
-    by_item: Counter,
-    by_index_key: Counter,
-}
+/// What the limits have made of a write: what it takes of them, or that it is refused. `None` for what is no write.
+type Admitted<'a> = Option<Result<Vec<Charge>, (&'a Throttles, Refusal)>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl TableFaults {
-    /// What the options ask for; `None` if that is nothing.
-    pub(super) fn new(options: &FaultOptions) -> Option<TableFaults> {
+    /// What the options ask for, with the batch table as the template has it; `None` if that is nothing.
+    ///
+    /// # Errors
+    /// When there is no memory for what the limits must remember.
+    pub(super) fn new(
+        options: &FaultOptions,
+        batch_table: Option<&Table>,
+    ) -> anyhow::Result<Option<TableFaults>> {
         let lag = options.index_lag.map(|most| Lag {
             most,
             draws: Draws::new(options.seed, "index lag"),
@@ -64,17 +68,15 @@ impl TableFaults {
             hidden: Counter::default(),
             gone: Counter::default(),
         });
-        let limit = options.partition_limit.map(|units| Limit {
-            draws: Draws::new(options.seed, "partition limit"),
-            limits: Mutex::new(Limits::new(units)),
-            by_item: Counter::default(),
-            by_index_key: Counter::default(),
-        });
-        (lag.is_some() || limit.is_some()).then(|| TableFaults {
+        let throttles = Throttles::new(options);
+        let rehearsal = batch_table.filter(|_| options.partition_limit.is_some());
+        let rehearsal = rehearsal.map(Rehearsal::new).transpose()?;
+        Ok((lag.is_some() || throttles.is_some()).then(|| TableFaults {
             started: Instant::now(),
             lag,
-            limit,
-        })
+            throttles,
+            rehearsal: rehearsal.map(tokio::sync::Mutex::new),
+        }))
     }
 
     pub(super) fn lag_report(&self) -> Option<IndexLagReport> {
@@ -86,25 +88,30 @@ impl TableFaults {
         })
     }
 
-    pub(super) fn limit_report(&self) -> Option<PartitionLimitReport> {
-        self.limit.as_ref().map(|limit| PartitionLimitReport {
-            by_item: limit.by_item.get(),
-            by_index_key: limit.by_index_key.get(),
-        })
+    pub(super) fn partition_report(&self) -> Option<PartitionLimitReport> {
+        self.throttles.as_ref()?.partition_report()
+    }
+
+    pub(super) fn table_report(&self) -> Option<TableLimitReport> {
+        self.throttles.as_ref()?.table_report()
     }
 
     /// Answers a call, with or without the table.
     ///
     /// # Errors
     /// When the table could not be reached.
-    pub(crate) async fn answer(
-        &self,
-        mut call: Call,
-        upstream: &Upstream,
-    ) -> Result<Reply, Refused> {
-        let Ok(mut body) = serde_json::from_slice::<Value>(&call.body) else {
+    pub(crate) async fn answer(&self, call: Call, upstream: &Upstream) -> Result<Reply, Refused> {
+        let Ok(body) = serde_json::from_slice::<Value>(&call.body) else {
             return upstream.send(call).await;
         };
+        if let Some((rehearsal, throttles)) = self.rehearsal.as_ref().zip(self.throttles.as_ref())
+            && Rehearsal::concerns(&call.operation, &body)
+        {
+            let rehearsal = rehearsal.lock().await;
+            return self
+                .batch_table_write(&rehearsal, throttles, call, &body, upstream)
+                .await;
+        }
         match read(&call.operation, &body) {
             Request::Other => upstream.send(call).await,
             Request::Query(query) => match &self.lag {
@@ -115,36 +122,8 @@ impl TableFaults {
                 }
                 None => upstream.send(call).await,
             },
-            Request::Write(write) => {
-                let charges = match self.admit(&write) {
-                    Ok(charges) => charges,
-                    Err(limit) => return Ok(limit.refusal()),
-                };
-                let sent = upstream.send(call).await;
-                let applied = sent.as_ref().is_ok_and(|reply| reply.status.is_success());
-                self.settle(&write, &charges, applied);
-                sent
-            }
-            Request::Batch(writes) => {
-                let Some(statements) = body["Statements"].as_array_mut() else {
-                    return upstream.send(call).await;
-                };
-                let admitted: Vec<_> = writes
-                    .iter()
-                    .map(|write| write.as_ref().map(|write| self.admit(write)).transpose())
-                    .collect();
-                let mut member = admitted.iter();
-                statements.retain(|_| member.next().is_none_or(Result::is_ok));
-                let reply = if statements.is_empty() {
-                    Reply::json(200, &json!({ "Responses": [] }))
-                } else {
-                    if statements.len() < writes.len() {
-                        call.body = body.to_string().into();
-                    }
-                    upstream.send(call).await?
-                };
-                Ok(self.merged(&writes, &admitted, reply))
-            }
+            Request::Write(write) => self.write(&write, call, upstream).await,
+            Request::Batch(writes) => self.batch(&writes, call, body, upstream).await,
             Request::NotUnderstood(what) => {
                 eprintln!("error: the faults of the lock table do not understand: {what}");
                 let message = format!("the faults in front of the lock table do not know {what}");
@@ -161,35 +140,109 @@ impl TableFaults {
         self.started.elapsed()
     }
 
-    /// Takes the units of a write, if there are enough.
-    fn admit(&self, write: &Write) -> Result<Vec<Charge>, &Limit> {
-        let Some(limit) = &self.limit else {
-            return Ok(Vec::new());
+    /// A write to the batch table: its indexes' keys must have the units for what it does to them.
+    async fn batch_table_write(
+        &self,
+        rehearsal: &Rehearsal,
+        throttles: &Throttles,
+        call: Call,
+        body: &Value,
+        upstream: &Upstream,
+    ) -> Result<Reply, Refused> {
+        let question = rehearsal.question(&call.operation, body);
+        let answer = upstream.ask(&call, "GetItem", &question).await?;
+        let answer: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let charges = match rehearsal.charges(&call.operation, body, &answer) {
+            Ok(charges) => charges,
+            Err(error) => {
+                eprintln!("error: a write to the batch table cannot be rehearsed: {error:#}");
+                Vec::new()
+            }
         };
-        let charges = write.charges();
-        let taken = lock(&limit.limits)
-            .take(&charges, self.now())
-            .map_err(|short| match short.key {
-                Key::Item(_) => limit.by_item.add(1),
-                Key::Index(_) => limit.by_index_key.add(1),
-            });
-        match taken {
-            Ok(()) => Ok(charges),
-            Err(()) => Err(limit),
+        if throttles.take(&charges, self.now()).is_err() {
+            return Ok(throttles.refusal());
         }
+        let sent = upstream.send(call).await;
+        if !sent.as_ref().is_ok_and(|reply| reply.status.is_success()) {
+            throttles.give_back(&charges, self.now());
+        }
+        sent
     }
 
-    /// Notes what became of a write that was let through. One that failed its condition has touched no index key, but
-    /// it has cost its item's units.
-    fn settle(&self, write: &Write, charges: &[Charge], applied: bool) {
-        if !applied {
-            if let Some(limit) = &self.limit {
-                lock(&limit.limits).give_back(charges.get(1..).unwrap_or_default());
+    async fn write(
+        &self,
+        write: &Write,
+        call: Call,
+        upstream: &Upstream,
+    ) -> Result<Reply, Refused> {
+        let operation = call.operation.clone();
+        let mut outcome = Outcome::default();
+        let charges = match self.admit(write) {
+            Ok(charges) => charges,
+            Err((throttles, refusal)) => {
+                outcome.refused(&refusal);
+                throttles.settle(&outcome, None, self.now());
+                return Ok(throttles.refusal());
             }
-            return;
+        };
+        let sent = upstream.send(call).await;
+        let applied = sent.as_ref().is_ok_and(|reply| reply.status.is_success());
+        self.written(write, &charges, applied, &mut outcome);
+        let consumed = sent.as_ref().ok().filter(|_| applied);
+        self.settled(&outcome, &operation, consumed);
+        sent
+    }
+
+    async fn batch(
+        &self,
+        writes: &[Option<Write>],
+        mut call: Call,
+        mut body: Value,
+        upstream: &Upstream,
+    ) -> Result<Reply, Refused> {
+        let Some(statements) = body["Statements"].as_array_mut() else {
+            return upstream.send(call).await;
+        };
+        let admitted: Vec<Admitted<'_>> = writes
+            .iter()
+            .map(|write| write.as_ref().map(|write| self.admit(write)))
+            .collect();
+        let mut member = admitted.iter();
+        statements.retain(|_| !matches!(member.next(), Some(Some(Err(_)))));
+        let operation = call.operation.clone();
+        let sent = if statements.is_empty() {
+            Ok(Reply::json(200, &json!({ "Responses": [] })))
+        } else {
+            if statements.len() < writes.len() {
+                call.body = body.to_string().into();
+            }
+            upstream.send(call).await
+        };
+        let mut outcome = Outcome::default();
+        let merged = self.merged(writes, &admitted, sent, &mut outcome);
+        self.settled(&outcome, &operation, merged.as_ref().ok());
+        merged
+    }
+
+    /// Takes the units of a write, if there are enough.
+    fn admit(&self, write: &Write) -> Result<Vec<Charge>, (&Throttles, Refusal)> {
+        let Some(throttles) = &self.throttles else {
+            return Ok(Vec::new());
+        };
+        throttles
+            .admit(write, self.now())
+            .map_err(|refusal| (throttles, refusal))
+    }
+
+    /// Notes what became of a write that was let through.
+    fn written(&self, write: &Write, charges: &[Charge], applied: bool, outcome: &mut Outcome) {
+        let unused = outcome.written(write, charges, applied);
+        if let Some(throttles) = &self.throttles {
+            throttles.give_back(&unused, self.now());
         }
         // A claim written again in its own seat neither comes nor goes.
         if let Some(lag) = &self.lag
+            && applied
             && write.comes != write.goes
         {
             let now = self.now();
@@ -203,61 +256,55 @@ impl TableFaults {
         }
     }
 
+    /// Notes what became of a request, with what its answer says that it consumed.
+    fn settled(&self, outcome: &Outcome, operation: &str, reply: Option<&Reply>) {
+        if let Some(throttles) = &self.throttles {
+            let wanted = reply.filter(|_| throttles.wants_consumed());
+            let consumed: Option<TableUnits> =
+                wanted.and_then(|reply| consumed_by(operation, &reply.body, LOCK_TABLE));
+            throttles.settle(outcome, consumed, self.now());
+        }
+    }
+
     /// Puts the refusals of members that were not let through between the answers of the others.
     fn merged(
         &self,
         writes: &[Option<Write>],
-        admitted: &[Result<Option<Vec<Charge>>, &Limit>],
-        reply: Reply,
-    ) -> Reply {
-        let body = serde_json::from_slice::<Value>(&reply.body).ok();
-        let responses = body.filter(|_| reply.status.is_success()).map(|mut body| {
+        admitted: &[Admitted<'_>],
+        sent: Result<Reply, Refused>,
+        outcome: &mut Outcome,
+    ) -> Result<Reply, Refused> {
+        let responses = sent.as_ref().ok().and_then(|reply| {
+            let body = serde_json::from_slice::<Value>(&reply.body).ok();
+            let mut body = body.filter(|_| reply.status.is_success())?;
             let responses = body["Responses"].as_array_mut().map(std::mem::take);
-            (body, responses.unwrap_or_default())
+            Some((body, responses.unwrap_or_default()))
         });
-        let Some((mut body, responses)) = responses else {
-            for (write, charges) in writes.iter().zip(admitted) {
-                if let (Some(write), Ok(Some(charges))) = (write, charges) {
-                    self.settle(write, charges, false);
-                }
-            }
-            return reply;
-        };
-        let mut responses = responses.into_iter();
+        let (body, responses) = responses.unzip();
+        let answered = responses.is_some();
+        let mut responses = responses.unwrap_or_default().into_iter();
         let mut merged = Vec::with_capacity(writes.len());
         for (write, admitted) in writes.iter().zip(admitted) {
-            match admitted {
-                Err(limit) => merged.push(limit.member_refusal()),
-                Ok(charges) => {
-                    let response = responses.next().unwrap_or_default();
-                    if let (Some(write), Some(charges)) = (write, charges) {
-                        self.settle(write, charges, response.get("Error").is_none());
-                    }
-                    merged.push(response);
-                }
+            if let Some(Err((throttles, refusal))) = admitted {
+                outcome.refused(refusal);
+                merged.push(throttles.member_refusal());
+                continue;
             }
+            let response = responses.next().unwrap_or_default();
+            if let (Some(write), Some(Ok(charges))) = (write, admitted) {
+                let applied = answered && response.get("Error").is_none();
+                self.written(write, charges, applied, outcome);
+            }
+            merged.push(response);
         }
-        body["Responses"] = Value::Array(merged);
-        reply.with_body(&body)
-    }
-}
-
-impl Limit {
-    /// Both exceptions say it, and clients must know both.
-    fn refusal(&self) -> Reply {
-        let name = match self.draws.below(2) {
-            0 => "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException",
-            _ => "com.amazon.coral.availability#ThrottlingException",
-        };
-        Reply::error(400, name, THROTTLED)
-    }
-
-    fn member_refusal(&self) -> Value {
-        let code = match self.draws.below(2) {
-            0 => "ProvisionedThroughputExceeded",
-            _ => "ThrottlingError",
-        };
-        json!({ "TableName": LOCK_TABLE, "Error": { "Code": code, "Message": THROTTLED } })
+        let reply = sent?;
+        Ok(match body {
+            Some(mut body) => {
+                body["Responses"] = Value::Array(merged);
+                reply.with_body(&body)
+            }
+            None => reply,
+        })
     }
 }
 

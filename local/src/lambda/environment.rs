@@ -3,27 +3,23 @@
 //! The supervisor task owns the process. It alone kills it, samples it and waits for it, so nothing here can signal a
 //! process id that has been reaped. When the [`Environment`] is dropped the supervisor kills the process.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use axum::serve::ListenerExt;
 use bytes::Bytes;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at};
 
 use super::accounting::Usage;
 use super::exchange::{Diagnostic, Exchange, Init, Outcome, Work};
 use super::ids::random_id;
-use super::logs::{LogLine, LogStream, Watch, pump};
-use super::runtime_api::router;
-use super::{FunctionConfig, INIT_TIME_MAX, InvokeResponse, REGION, SHUTDOWN_GRACE};
+use super::logs::Watch;
+use super::process::{Killer, LastWords, access_key, pump_both, send_sigterm, spawn};
+use super::start_failure::StartFailure;
+use super::{FunctionConfig, INIT_TIME_MAX, INIT_TIMED_OUT, InvokeResponse, SHUTDOWN_GRACE};
 
 /// How often a living process is sampled.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(200);
@@ -41,7 +37,7 @@ pub(super) enum Invocation {
 
 /// What the supervisor is told.
 #[derive(Clone, Copy, Debug)]
-enum Order {
+pub(super) enum Order {
     /// SIGKILL.
     Kill,
     /// SIGTERM if an extension registered, as Lambda does, and SIGKILL after a grace; else SIGKILL.
@@ -56,6 +52,7 @@ pub(super) struct Environment {
     orders: mpsc::UnboundedSender<Order>,
     /// Set when the process is to end: no further invocation is assigned.
     ending: Arc<AtomicBool>,
+    last_words: LastWords,
     init_time: watch::Receiver<Option<Duration>>,
     exit: watch::Receiver<Option<Option<ExitStatus>>>,
 }
@@ -72,6 +69,7 @@ impl Environment {
         let usage = Arc::new(Mutex::new(Usage::default()));
         let (orders, orders_taken) = mpsc::unbounded_channel();
         let ending = Arc::new(AtomicBool::new(false));
+        let last_words = LastWords::default();
         let (init_time_set, init_time) = watch::channel(None);
         let (exit_set, exit) = watch::channel(None);
         let started = Instant::now();
@@ -83,7 +81,15 @@ impl Environment {
                     ending: Arc::clone(&ending),
                     orders: orders.downgrade(),
                 };
-                let pumps = pump_both(&mut child, (function_name, number), watch, &killer);
+                let pumps = pump_both(
+                    &mut child,
+                    (function_name, number),
+                    watch,
+                    &killer,
+                    &last_words,
+                );
+                let credentials = watch.credentials.clone();
+                let (access_key, told) = (access_key(function_name, number), Arc::clone(&ending));
                 let supervisor = Supervisor {
                     child,
                     pid,
@@ -96,6 +102,10 @@ impl Environment {
                 tokio::spawn(async move {
                     let exit = supervisor.run().await;
                     server.abort();
+                    if let Some(credentials) = credentials {
+                        let by_itself = !told.load(Ordering::Relaxed);
+                        credentials.exited(&access_key, exit.filter(|_| by_itself));
+                    }
                     let drained_by = Instant::now() + DRAIN_TIME_MAX;
                     for mut pump in pumps {
                         if timeout_at(drained_by, &mut pump).await.is_err() {
@@ -126,9 +136,19 @@ impl Environment {
             usage,
             orders,
             ending,
+            last_words,
             init_time,
             exit,
         }
+    }
+
+    /// Why the start failed; `None` if the process was told to end before its first poll, which is nobody's failure.
+    /// Returns when the process is reaped and what it said is known.
+    pub(super) async fn start_failure(&self, diagnostic: &Diagnostic) -> Option<StartFailure> {
+        let told = self.ending.load(Ordering::Relaxed) && self.pid.is_some();
+        self.ended().await;
+        let said = self.last_words.take();
+        (!told).then(|| StartFailure::new(diagnostic, self.exit(), said))
     }
 
     /// Waits for the end of the init phase.
@@ -279,7 +299,7 @@ impl Supervisor {
                 }
                 () = sleep_until(init_ends_at), if starting => {
                     let message = format!("the process did not poll within {INIT_TIME_MAX:?}");
-                    self.exchange.init_ended(Init::Failed(Diagnostic::new("Sandbox.Timedout", message)));
+                    self.exchange.init_ended(Init::Failed(Diagnostic::new(INIT_TIMED_OUT, message)));
                 }
                 ready = init_ended(&mut init), if starting => {
                     starting = false;
@@ -321,152 +341,6 @@ impl Supervisor {
 async fn init_ended(init: &mut watch::Receiver<Init>) -> bool {
     let ended = init.wait_for(|init| *init != Init::Starting).await;
     ended.is_ok_and(|init| *init == Init::Ready)
-}
-
-/// True if the signal was sent. The standard library only knows SIGKILL, and every shell has `kill` built in.
-async fn send_sigterm(pid: Option<u32>) -> bool {
-    let Some(pid) = pid else { return false };
-    let sent = Command::new("sh")
-        .args(["-c", &format!("kill -TERM {pid}")])
-        .stderr(Stdio::null())
-        .status()
-        .await;
-    sent.is_ok_and(|status| status.success())
-}
-
-fn spawn(
-    config: &FunctionConfig,
-    number: u32,
-    exchange: &Arc<Exchange>,
-) -> io::Result<(Child, JoinHandle<()>)> {
-    // Bound by the standard library because that needs no await: the environment exists once this returns.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    listener.set_nonblocking(true)?;
-    let address = listener.local_addr()?;
-    // Without nodelay, the last part of a large event waits for the acknowledgement of the part before.
-    let listener = tokio::net::TcpListener::from_std(listener)?.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    let child = Command::new(&config.bootstrap.program)
-        .args(&config.bootstrap.args)
-        .env_clear()
-        .envs(variables(config, number, &address.to_string()))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    let server = axum::serve(listener, router(Arc::clone(exchange)));
-    let server = tokio::spawn(async move {
-        // Accepting never ends by itself; the task is aborted when the process has.
-        let _ = server.await;
-    });
-    Ok((child, server))
-}
-
-/// The process's whole environment. The caller's variables win over the defaults, but not over what the process needs
-/// to find its Runtime API and to know how many invocations it takes at once.
-///
-/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html>
-fn variables(config: &FunctionConfig, number: u32, runtime_api: &str) -> BTreeMap<String, String> {
-    let name = &config.name;
-    let task_root = config
-        .bootstrap
-        .program
-        .parent()
-        .unwrap_or(Path::new("/"))
-        .display();
-    let mut variables: BTreeMap<String, String> = [
-        ("AWS_LAMBDA_FUNCTION_NAME", name.clone()),
-        ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST".to_owned()),
-        (
-            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
-            config.memory_mb.to_string(),
-        ),
-        ("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}")),
-        (
-            "AWS_LAMBDA_LOG_STREAM_NAME",
-            format!("local/[$LATEST]{number}"),
-        ),
-        ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand".to_owned()),
-        ("AWS_REGION", REGION.to_owned()),
-        ("AWS_DEFAULT_REGION", REGION.to_owned()),
-        ("AWS_ACCESS_KEY_ID", "local".to_owned()),
-        ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
-        ("_HANDLER", "bootstrap".to_owned()),
-        ("LAMBDA_TASK_ROOT", task_root.to_string()),
-        ("TZ", ":UTC".to_owned()),
-        ("PATH", "/usr/local/bin:/usr/bin/:/bin:/opt/bin".to_owned()),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into();
-    variables.extend(
-        config
-            .variables
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone())),
-    );
-    variables.insert("AWS_LAMBDA_RUNTIME_API".to_owned(), runtime_api.to_owned());
-    if config.concurrency_per_environment > 1 {
-        variables.insert(
-            "AWS_LAMBDA_MAX_CONCURRENCY".to_owned(),
-            config.concurrency_per_environment.to_string(),
-        );
-    }
-    variables
-}
-
-/// Kills the environment whose log it is, as [`Environment::kill`] does.
-#[derive(Clone)]
-struct Killer {
-    ending: Arc<AtomicBool>,
-    orders: mpsc::WeakUnboundedSender<Order>,
-}
-
-impl Killer {
-    fn kill(&self) {
-        self.ending.store(true, Ordering::Relaxed);
-        if let Some(orders) = self.orders.upgrade() {
-            // A supervisor that is gone has reaped the process.
-            let _ = orders.send(Order::Kill);
-        }
-    }
-}
-
-fn pump_both(
-    child: &mut Child,
-    (function, environment): (&Arc<str>, u32),
-    watch: &Watch,
-    killer: &Killer,
-) -> Vec<JoinHandle<()>> {
-    let emit = |stream| {
-        let (function, logs) = (Arc::clone(function), Arc::clone(&watch.logs));
-        let (kills, killer) = (watch.kills.clone(), killer.clone());
-        move |text: String| {
-            // First, so that what is slow about the sink does not give the process time. One kill is enough.
-            if let Some(kills) = &kills
-                && !killer.ending.load(Ordering::Relaxed)
-                && kills.at_line(&text)
-            {
-                killer.kill();
-            }
-            logs(&LogLine {
-                function: Arc::clone(&function),
-                environment,
-                stream,
-                text,
-            })
-        }
-    };
-    let stdout = child
-        .stdout
-        .take()
-        .map(|pipe| tokio::spawn(pump(pipe, emit(LogStream::Stdout))));
-    let stderr = child
-        .stderr
-        .take()
-        .map(|pipe| tokio::spawn(pump(pipe, emit(LogStream::Stderr))));
-    stdout.into_iter().chain(stderr).collect()
 }
 
 fn epoch_ms(time: SystemTime) -> u64 {

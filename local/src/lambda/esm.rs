@@ -254,11 +254,9 @@ impl Shared {
     }
 
     fn log_returned(&self, verdict: &Verdict, response: &Result<InvokeResponse, InvokeError>) {
-        let (function, why, returned_count) = (
-            &*self.function.config().name,
-            verdict.why.name(),
-            verdict.keep.len(),
-        );
+        let config = self.function.config();
+        let (function, why, returned_count) =
+            (&*config.name, verdict.why.name(), verdict.keep.len());
         match response {
             Ok(InvokeResponse::Ok(_)) => {
                 tracing::info!(function, why, returned_count, "records return to the queue")

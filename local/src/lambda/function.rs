@@ -1,8 +1,7 @@
-//! A function: its configuration, and the pool of execution environments that run it.
+//! A function: invocations in the environments of its pool.
 //!
-//! An invocation takes the most recently used environment with room, or starts one. Nothing waits for an environment
-//! to become free: the caller bounds its concurrency, as an event source mapping does. Once the deadline passed or the
-//! process ended, an environment is never used again.
+//! Nothing waits for an environment to become free: the caller bounds its concurrency, as an event source mapping does.
+//! Once the deadline passed or the process ended, an environment is never used again.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,14 +10,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::REQUEST_BYTES_MAX;
-use super::accounting::{EnvironmentState, EnvironmentStatus, FunctionStats};
+use super::accounting::{EnvironmentStatus, FunctionStats};
 use super::environment::{Environment, Invocation};
 use super::exchange::Diagnostic;
 use super::logs::{LogSink, Watch};
-use crate::faults::Kills;
+use super::pool::Pool;
+use super::start_failure::StartFailure;
+use super::{INIT_TIMED_OUT, REQUEST_BYTES_MAX};
+use crate::faults::{Credentials, Kills};
 
 /// Environments an invocation is offered before it counts as crashed: each of them ended before it took it.
 const DELIVERY_ATTEMPTS_MAX: u32 = 4;
@@ -66,7 +68,7 @@ pub enum InvokeResponse {
 /// Why an invocation has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvokeError {
-    /// The environment did not get as far as its first poll. Another attempt starts another environment.
+    /// The environment did not get as far as its first poll, nor did another one that was started in its place.
     #[error("initialise an environment: {error_type}: {message}")]
     InitFailed {
         /// AWS's name for the kind of failure, or the one the process reported.
@@ -81,7 +83,7 @@ pub enum InvokeError {
         after: Duration,
     },
     /// The process ended during the invocation.
-    #[error("finish the invocation: environment {environment} ended, {}", exit_text(.exit))]
+    #[error("finish the invocation: Runtime.ExitError: environment {environment} ended, {}", exit_text(.exit))]
     Crashed {
         /// Number of the environment.
         environment: u32,
@@ -113,56 +115,71 @@ pub struct Function {
 }
 
 struct Inner {
-    config: FunctionConfig,
     name: Arc<str>,
     watch: Watch,
     pool: Mutex<Pool>,
+    /// Set when cold starts fail, and do so in the same way.
+    broken: watch::Sender<Option<StartFailure>>,
 }
 
-#[derive(Default)]
-struct Pool {
-    seats: Vec<Seat>,
-    /// Environments that ended, for their figures.
-    past: Vec<Arc<Environment>>,
-    /// Counts assignments, to tell which environment was used last.
-    clock: u64,
-    running: u32,
-    stats: FunctionStats,
-    closed: bool,
-}
-
-struct Seat {
-    environment: Arc<Environment>,
-    assigned: u32,
-    last_assigned: u64,
+/// What strikes a function's environments.
+#[derive(Clone, Default)]
+pub struct EnvironmentFaults {
+    /// Which of them are killed.
+    pub kills: Option<Arc<Kills>>,
+    /// Whose credentials expire.
+    pub credentials: Option<Arc<Credentials>>,
 }
 
 impl Function {
     /// A function without environments; the first invocation starts one.
     pub fn new(config: FunctionConfig, logs: LogSink) -> Function {
-        Function::with_kills(config, logs, None)
+        Function::with_faults(config, logs, EnvironmentFaults::default())
     }
 
-    /// As [`new`](Self::new); some of the environments are killed.
-    pub fn with_kills(
+    /// As [`new`](Self::new), with faults.
+    pub fn with_faults(
         config: FunctionConfig,
         logs: LogSink,
-        kills: Option<Arc<Kills>>,
+        EnvironmentFaults { kills, credentials }: EnvironmentFaults,
     ) -> Function {
         let name = Arc::from(config.name.as_str());
         Function {
             inner: Arc::new(Inner {
-                config,
                 name,
-                watch: Watch { logs, kills },
-                pool: Mutex::default(),
+                watch: Watch {
+                    logs,
+                    kills,
+                    credentials,
+                },
+                pool: Mutex::new(Pool::new(config)),
+                broken: watch::Sender::new(None),
             }),
         }
     }
 
-    /// The configuration it was made with.
-    pub fn config(&self) -> &FunctionConfig {
-        &self.inner.config
+    /// The configuration that environments start with from now on.
+    pub fn config(&self) -> Arc<FunctionConfig> {
+        Arc::clone(self.inner.pool().config())
+    }
+
+    /// Updates the configuration: environments that start from now on have these variables over those of before. Those that
+    /// are there end, each after the invocations it is in. Answers how many they are.
+    ///
+    /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_UpdateFunctionConfiguration.html> (2026-11).
+    pub fn redeploy(&self, variables: &BTreeMap<String, String>) -> u64 {
+        self.inner.pool().redeploy(variables)
+    }
+
+    /// Waits until cold starts fail twice in the same way with none that succeeds in between; answers how.
+    pub async fn start_fails_again(&self) -> StartFailure {
+        let mut broken = self.inner.broken.subscribe();
+        let failure = broken.wait_for(Option::is_some).await;
+        match failure.map(|failure| failure.clone()) {
+            Ok(Some(failure)) => failure,
+            // The sender is this function's own.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
     }
 
     /// One synchronous invocation; starts an environment if none is free. The time is counted from when the
@@ -193,35 +210,20 @@ impl Function {
     /// Kills an environment with SIGKILL, to see what its invocations and its caller make of it. False if there is no
     /// such environment or it is ending already.
     pub fn kill_environment(&self, number: u32) -> bool {
-        let pool = self.inner.pool();
-        let seat = pool
-            .seats
-            .iter()
-            .find(|seat| seat.environment.number == number && !seat.environment.is_ending());
-        seat.inspect(|seat| seat.environment.kill()).is_some()
+        self.inner.pool().kill(number)
     }
 
     /// Every environment there is and was, by number.
     pub fn environments(&self) -> Vec<EnvironmentStatus> {
-        let pool = self.inner.pool();
-        let living = pool
-            .seats
-            .iter()
-            .map(|seat| status(&seat.environment, seat.assigned));
-        let mut all: Vec<EnvironmentStatus> = pool
-            .past
-            .iter()
-            .map(|past| status(past, 0))
-            .chain(living)
-            .collect();
-        all.sort_by_key(|environment| environment.number);
-        all
+        self.inner.pool().environments()
     }
 
     /// Totals over all environments, those that ended included.
     pub fn stats(&self) -> FunctionStats {
-        let environments = self.environments();
-        let mut stats = self.inner.pool().stats.clone();
+        let (environments, mut stats) = {
+            let pool = self.inner.pool();
+            (pool.environments(), pool.stats.clone())
+        };
         for environment in environments {
             stats.init_time += environment.init_time.unwrap_or_default();
             stats.cpu.user += environment.cpu.user;
@@ -234,14 +236,7 @@ impl Function {
     /// Ends every environment and waits until all are reaped and their logs drained. What was running ends as
     /// [`InvokeError::ShutDown`], and so does every later invocation. May be called again.
     pub async fn shutdown(&self) {
-        let environments: Vec<Arc<Environment>> = {
-            let mut pool = self.inner.pool();
-            pool.closed = true;
-            pool.seats
-                .iter()
-                .map(|seat| Arc::clone(&seat.environment))
-                .collect()
-        };
+        let environments = self.inner.pool().close();
         environments
             .iter()
             .for_each(|environment| environment.terminate());
@@ -253,17 +248,24 @@ impl Function {
 
 impl Inner {
     async fn invoke(&self, payload: Bytes) -> Result<InvokeResponse, InvokeError> {
-        let timeout = self.config.timeout;
         let mut last = 0;
+        let mut start_retried = false;
         for _ in 0..DELIVERY_ATTEMPTS_MAX {
             let assignment = self.assign()?;
             let environment = &assignment.environment;
             last = environment.number;
-            if let Err(Diagnostic {
-                error_type,
-                error_message: message,
-            }) = environment.initialised().await
-            {
+            if let Err(diagnostic) = environment.initialised().await {
+                let failed_again = std::mem::replace(&mut start_retried, true);
+                if self
+                    .is_retried(environment, &diagnostic, failed_again)
+                    .await
+                {
+                    continue;
+                }
+                let Diagnostic {
+                    error_type,
+                    error_message: message,
+                } = diagnostic;
                 return self.ended(
                     Err(InvokeError::InitFailed {
                         error_type,
@@ -272,6 +274,8 @@ impl Inner {
                     Duration::ZERO,
                 );
             }
+            self.pool().last_start_failure = None;
+            let timeout = assignment.timeout;
             let started = Instant::now();
             self.kill_at_some_moment(environment);
             let result = match environment.invoke(payload.clone(), timeout).await {
@@ -299,6 +303,35 @@ impl Inner {
         )
     }
 
+    /// Takes in a cold start that failed. Lambda starts another process for the same invocation, once, unless the time of
+    /// the first was over.
+    ///
+    /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html>, "Failures during the Init
+    /// phase" (2026-11).
+    async fn is_retried(
+        &self,
+        environment: &Environment,
+        diagnostic: &Diagnostic,
+        failed_again: bool,
+    ) -> bool {
+        let Some(failure) = environment.start_failure(diagnostic).await else {
+            return false;
+        };
+        let mut pool = self.pool();
+        if pool.is_closed() {
+            return false;
+        }
+        let before = pool.last_start_failure.replace(failure.clone());
+        if before.is_some_and(|before| before.is_like(&failure)) {
+            self.broken.send_replace(Some(failure));
+        }
+        let retried = !failed_again && diagnostic.error_type != INIT_TIMED_OUT;
+        if retried {
+            pool.stats.init_failures += 1;
+        }
+        retried
+    }
+
     /// Draws whether and when the environment of this invocation is killed.
     fn kill_at_some_moment(&self, environment: &Arc<Environment>) {
         let Some((kills, after)) = self
@@ -322,44 +355,13 @@ impl Inner {
     /// The most recently used environment with room, else a new one.
     fn assign(&self) -> Result<Assignment<'_>, InvokeError> {
         let mut pool = self.pool();
-        if pool.closed {
-            return Err(InvokeError::ShutDown);
-        }
-        pool.retire_ended();
-        pool.clock += 1;
-        pool.running += 1;
-        let (clock, running) = (pool.clock, pool.running);
-        pool.stats.concurrency_max = pool.stats.concurrency_max.max(running);
-        let room = self.config.concurrency_per_environment.max(1);
-        let free = pool
-            .seats
-            .iter_mut()
-            .filter(|seat| seat.assigned < room && !seat.environment.is_ending());
-        if let Some(seat) = free.max_by_key(|seat| seat.last_assigned) {
-            seat.assigned += 1;
-            seat.last_assigned = clock;
-            return Ok(Assignment {
-                inner: self,
-                environment: Arc::clone(&seat.environment),
-            });
-        }
-        pool.stats.cold_starts += 1;
-        // Under the lock, so that a shutdown that comes now finds the environment; starting one takes about 1 ms.
-        let number = u32::try_from(pool.stats.cold_starts).unwrap_or(u32::MAX);
-        let environment = Arc::new(Environment::start(
-            &self.config,
-            &self.name,
-            number,
-            &self.watch,
-        ));
-        pool.seats.push(Seat {
-            environment: Arc::clone(&environment),
-            assigned: 1,
-            last_assigned: clock,
-        });
+        let environment = pool
+            .assign(|config, number| Environment::start(config, &self.name, number, &self.watch))
+            .ok_or(InvokeError::ShutDown)?;
         Ok(Assignment {
             inner: self,
             environment,
+            timeout: pool.config().timeout,
         })
     }
 
@@ -369,7 +371,7 @@ impl Inner {
         time: Duration,
     ) -> Result<InvokeResponse, InvokeError> {
         let mut pool = self.pool();
-        let closed = pool.closed;
+        let closed = pool.is_closed();
         let stats = &mut pool.stats;
         stats.invocations += 1;
         stats.invoke_time += time;
@@ -394,59 +396,15 @@ impl Inner {
     }
 }
 
-impl Pool {
-    /// Moves what has ended out of the way of the search.
-    fn retire_ended(&mut self) {
-        let ended = |seat: &mut Seat| seat.assigned == 0 && seat.environment.is_ended();
-        self.past.extend(
-            self.seats
-                .extract_if(.., ended)
-                .map(|seat| seat.environment),
-        );
-    }
-}
-
 /// An invocation's place in an environment, given back on drop.
 struct Assignment<'a> {
     inner: &'a Inner,
     environment: Arc<Environment>,
+    timeout: Duration,
 }
 
 impl Drop for Assignment<'_> {
     fn drop(&mut self) {
-        let mut pool = self.inner.pool();
-        pool.running -= 1;
-        if let Some(seat) = pool
-            .seats
-            .iter_mut()
-            .find(|seat| seat.environment.number == self.environment.number)
-        {
-            seat.assigned -= 1;
-        }
-    }
-}
-
-fn status(environment: &Environment, assigned: u32) -> EnvironmentStatus {
-    let state = match assigned {
-        _ if environment.is_ended() => EnvironmentState::Ended {
-            exit: environment.exit(),
-        },
-        _ if environment.is_ending() => EnvironmentState::Ending,
-        _ if !environment.is_initialised() => EnvironmentState::Starting,
-        0 => EnvironmentState::Idle,
-        invocations => EnvironmentState::Busy { invocations },
-    };
-    let used = environment.used();
-    EnvironmentStatus {
-        number: environment.number,
-        pid: environment.pid,
-        state,
-        invocations: used.invocations,
-        invoke_time: used.invoke_time,
-        timeouts: used.timeouts,
-        crashes: used.crashes,
-        init_time: environment.init_time(),
-        cpu: used.cpu,
-        peak_rss_bytes: used.peak_rss_bytes,
+        self.inner.pool().give_back(self.environment.number);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use crate::faults::Kills;
+use crate::faults::{Credentials, Kills};
 
 /// Longest line handed over in one piece; a longer one comes in several.
 pub const LINE_BYTES_MAX: usize = 256 * 1024;
@@ -42,10 +42,12 @@ impl fmt::Display for LogLine {
 /// as a slow pipe would.
 pub type LogSink = Arc<dyn Fn(&LogLine) + Send + Sync>;
 
-/// What is done with a line: it is handed to the sink, and it may be the environment's last.
+/// Who watches the environments: each line is handed to the sink and may be the environment's last, and it may matter how
+/// a process ends.
 pub(super) struct Watch {
     pub(super) logs: LogSink,
     pub(super) kills: Option<Arc<Kills>>,
+    pub(super) credentials: Option<Arc<Credentials>>,
 }
 
 /// The default sink: prefixed lines on standard error, so that standard output stays free for results.

@@ -4,7 +4,7 @@
 //! deadline with its SIGKILL, the log pipes, and batches cut and judged by the rules of Lambda's mapping.
 //!
 //! Deliberately absent: freezing idle environments, memory limits (the configured size is only told to the
-//! process), throttling, the retried init of a crashed environment, and the scaling ramp of the pollers.
+//! process), throttling, and the scaling ramp of the pollers.
 //!
 //! The rules live in pure code with tests of their own: [`judge()`] for outcomes, [`event`] for the JSON and the 6 MB
 //! cut, [`MappingConfig`] for validation. The rest is processes, sockets and clocks.
@@ -20,16 +20,23 @@ mod gather;
 mod ids;
 mod judge;
 mod logs;
+mod pool;
+mod process;
 mod runtime_api;
+mod start_failure;
 
 pub use accounting::{
     CpuTime, EnvironmentState, EnvironmentStatus, FunctionStats, MappingRequests, MappingStats,
 };
 pub use esm::EventSourceMapping;
 pub use esm_config::{MappingConfig, MappingError, MappingProblem};
-pub use function::{Bootstrap, Function, FunctionConfig, InvokeError, InvokeResponse};
+pub use function::{
+    Bootstrap, EnvironmentFaults, Function, FunctionConfig, InvokeError, InvokeResponse,
+};
 pub use judge::{Verdict, Why, judge};
 pub use logs::{LogLine, LogSink, LogStream, print_logs};
+pub(crate) use process::process_variables;
+pub use start_failure::StartFailure;
 
 use std::time::Duration;
 
@@ -49,6 +56,9 @@ pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;
 /// Longest init phase, from the start of the process to its first poll.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html>
 pub const INIT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// What Lambda calls an init phase that took longer.
+const INIT_TIMED_OUT: &str = "Sandbox.Timedout";
 
 /// Time between SIGTERM and SIGKILL for an environment in which an extension registered.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);

@@ -175,6 +175,28 @@ pub(super) fn read<'a>(operation: &str, body: &'a [u8]) -> Answer<'a> {
     Answer { consumed, members }
 }
 
+/// What a request consumed of one table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TableUnits {
+    /// Of its items, those of failed conditions included.
+    pub(crate) items: f64,
+    /// Of its indexes.
+    pub(crate) index: f64,
+}
+
+/// What a successful answer says that the request consumed of this table; `None` where it says nothing.
+pub(crate) fn consumed_by(operation: &str, answer: &[u8], table: &str) -> Option<TableUnits> {
+    let answer = read(operation, answer);
+    let consumed = answer
+        .consumed
+        .iter()
+        .find(|consumed| consumed.table_name == table)?;
+    Some(TableUnits {
+        items: consumed.table_units() + consumed.failed_units(),
+        index: consumed.index_units().map(|(_, units)| units).sum(),
+    })
+}
+
 /// The table of a request for one item whose condition did not hold: that is an error, and no error says what it cost.
 pub(super) fn condition_failed<'a>(request: &'a [u8], answer: &[u8]) -> Option<Cow<'a, str>> {
     #[derive(Deserialize)]
@@ -251,6 +273,19 @@ mod tests {
             [("a", 1.0), ("b", 2.5)]
         );
         assert_eq!(consumed.failed_units(), 3.0);
+    }
+
+    #[test]
+    fn items_of_a_table_pay_for_failed_conditions_too() {
+        let answer = br#"{"ConsumedCapacity":[{"TableName":"t","CapacityUnits":9.0,"Table":{"CapacityUnits":3.0},
+            "GlobalSecondaryIndexes":{"a":{"CapacityUnits":2.0},"b":{"CapacityUnits":1.0}}}]}"#;
+        let units = TableUnits {
+            items: 6.0,
+            index: 3.0,
+        };
+        let consumed = |table| consumed_by("BatchExecuteStatement", answer, table);
+        assert_eq!(consumed("t"), Some(units));
+        assert_eq!(consumed("u"), None);
     }
 
     #[test]

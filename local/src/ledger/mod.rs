@@ -21,6 +21,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub(crate) use capacity::{TableUnits, consumed_by};
 pub use meter::{Counts, Meter, Part, Requests, Units};
 
 use crate::lambda::FunctionStats;

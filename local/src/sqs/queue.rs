@@ -295,6 +295,8 @@ impl Queue {
             until_ms: until_new_ms,
             received_ms,
         };
+        // It comes again because it was asked for, not because a queue may do so.
+        entry.repeats = false;
         self.in_flight.remove(&(until_ms, key));
         self.in_flight.insert((until_new_ms, key));
         self.advance(now_ms);

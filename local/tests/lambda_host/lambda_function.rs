@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use local::lambda::{
     EnvironmentState, InvokeError, InvokeResponse, LogStream, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX,
 };
@@ -62,7 +63,7 @@ async fn the_process_has_the_variables_of_lambda_and_the_callers_and_no_others()
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
         "AWS_REGION": "x",
         "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_ACCESS_KEY_ID": "local.echo.1",
         "AWS_SECRET_ACCESS_KEY": "local",
         "_HANDLER": "bootstrap",
         "TZ": ":UTC",
@@ -248,9 +249,81 @@ async fn a_failed_init_fails_the_invocation_with_its_reason() {
             }
             other => panic!("{other:?}"),
         }
-        assert_eq!(host.function.stats().init_failures, 1);
+        // Lambda starts one more process for the invocation.
+        let stats = host.function.stats();
+        assert_eq!((stats.cold_starts, stats.init_failures), (2, 2));
+        let failure = host.function.start_fails_again().await;
+        assert!(failure.to_string().contains(message), "{failure}");
         host.end().await;
     }
+}
+
+#[tokio::test]
+async fn a_redeploy_replaces_idle_environments_at_once_and_busy_ones_after_their_invocation() {
+    let host = Host::start();
+    let ((), (old, idle)) = tokio::join!(
+        async {
+            host.until("both are running", || busy(&host) == [1, 1])
+                .await;
+        },
+        async { tokio::join!(host.answer("sleep 1500"), host.answer("sleep 300")) }
+    );
+    assert_ne!(old["pid"], idle["pid"]);
+    let changed = |value: &str| BTreeMap::from([("MINE".to_owned(), value.to_owned())]);
+    let ((), (slow, mine)) = tokio::join!(
+        async {
+            host.until("one is running", || busy(&host) == [1]).await;
+            assert_eq!(host.function.redeploy(&changed("new")), 2);
+            host.until("the idle one is gone", || {
+                exit_of(&host, 1).is_some() || exit_of(&host, 2).is_some()
+            })
+            .await;
+            assert_eq!(busy(&host), [1], "the other goes on");
+        },
+        async {
+            let slow = host.invoke("sleep 800");
+            let later = async {
+                host.until("the idle one is gone", || {
+                    exit_of(&host, 1).is_some() || exit_of(&host, 2).is_some()
+                })
+                .await;
+                host.answer("").await["variables"]["MINE"].clone()
+            };
+            tokio::join!(slow, later)
+        }
+    );
+    assert!(matches!(slow, Ok(InvokeResponse::Ok(_))), "{slow:?}");
+    assert_eq!(mine, "new");
+    host.until("the busy one is gone too", || {
+        exit_of(&host, 1).is_some() && exit_of(&host, 2).is_some()
+    })
+    .await;
+    let stats = host.function.stats();
+    assert_eq!((stats.cold_starts, stats.crashes), (3, 0));
+    host.end().await;
+}
+
+#[tokio::test]
+async fn processes_that_are_killed_before_they_poll_are_no_failing_starts() {
+    let host =
+        Host::with(|config| drop(config.variables.insert("ECHO_INIT".into(), "hang".into())));
+    for number in 1..=3 {
+        let ((), killed) = tokio::join!(
+            async {
+                host.until("it is starting", || host.environments().len() == number)
+                    .await;
+                assert!(host.function.kill_environment(number as u32));
+            },
+            host.invoke("")
+        );
+        assert!(
+            matches!(killed, Err(InvokeError::InitFailed { .. })),
+            "{killed:?}"
+        );
+    }
+    let failing = host.function.start_fails_again().now_or_never();
+    assert!(failing.is_none(), "{failing:?}");
+    host.end().await;
 }
 
 #[tokio::test]

@@ -90,6 +90,49 @@ async fn a_reported_message_comes_back_after_the_visibility_timeout_and_the_othe
 }
 
 #[tokio::test]
+async fn a_visibility_that_is_set_while_the_invocation_runs_outlives_its_report() {
+    // Shorter than the queue's, and longer.
+    for (of_queue, set) in [(30, 2), (2, 5)] {
+        let secs = Duration::from_secs;
+        let host = Host::with_visibility(secs(of_queue), |config| config.timeout = secs(2));
+        host.send(["sleep 700".to_owned(), "fail".to_owned()]);
+        let mapping = host.map(2, secs(1), 2);
+        let handle = || {
+            let lines = host.logged().into_iter();
+            let mut handles =
+                lines.filter_map(|line| Some(line.text.strip_prefix("handle ")?.to_owned()));
+            handles.next()
+        };
+        host.until("the invocation runs", || handle().is_some())
+            .await;
+        host.sqs
+            .change_visibility(QUEUE, &handle().unwrap(), secs(set))
+            .expect("the message is in flight");
+        let changed = Instant::now();
+        assert_eq!(mapping.stats().invocations, 0, "it still runs");
+        host.until("the batch is judged", || mapping.stats().invocations == 1)
+            .await;
+        let stats = mapping.stats();
+        assert_eq!(
+            (stats.deleted, stats.returned_by),
+            (1, BTreeMap::from([(Why::ItemsReported, 1)]))
+        );
+        host.until("the message comes back", || {
+            mapping.stats().invocations == 2
+        })
+        .await;
+        let waited = changed.elapsed();
+        assert!(
+            waited + Duration::from_millis(20) >= secs(set),
+            "{waited:?}"
+        );
+        assert!(waited < secs(30), "{waited:?}");
+        mapping.stop().await;
+        host.end().await;
+    }
+}
+
+#[tokio::test]
 async fn a_batch_that_fails_comes_back_whole() {
     for (command, why) in [
         ("error no", Why::FunctionError),

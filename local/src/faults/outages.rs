@@ -1,0 +1,183 @@
+//! Times at which the sink is down, and what has begun when: a run's clock.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::watch;
+
+use super::Counter;
+
+/// A time at which the sink is down, from the start of the burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Outage {
+    /// When it begins.
+    pub at: Duration,
+    /// How long it lasts.
+    pub time: Duration,
+}
+
+/// Why a text is no outage.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{0}` is not AT:FOR, two numbers of seconds of which the second is over 0")]
+pub struct NoOutage(String);
+
+impl Outage {
+    /// When it is over.
+    pub fn end(self) -> Duration {
+        self.at + self.time
+    }
+}
+
+impl FromStr for Outage {
+    type Err = NoOutage;
+
+    fn from_str(text: &str) -> Result<Outage, NoOutage> {
+        let secs = |text: &str| Duration::try_from_secs_f64(text.parse().ok()?).ok();
+        let outage = text.split_once(':').and_then(|(at, time)| {
+            Some(Outage {
+                at: secs(at)?,
+                time: secs(time).filter(|time| !time.is_zero())?,
+            })
+        });
+        outage.ok_or_else(|| NoOutage(text.to_owned()))
+    }
+}
+
+/// When the burst has begun, once it has.
+#[derive(Debug)]
+pub struct Timeline(watch::Sender<Option<(Instant, SystemTime)>>);
+
+impl Default for Timeline {
+    fn default() -> Timeline {
+        Timeline(watch::Sender::new(None))
+    }
+}
+
+impl Timeline {
+    /// The burst begins; later calls change nothing.
+    pub fn begin(&self) {
+        self.0.send_if_modified(|begun| {
+            let first = begun.is_none();
+            begun.get_or_insert_with(|| (Instant::now(), SystemTime::now()));
+            first
+        });
+    }
+
+    /// How long ago the burst has begun; nothing if it has not.
+    pub(super) fn elapsed(&self) -> Duration {
+        let begun = *self.0.borrow();
+        begun.map_or(Duration::ZERO, |(instant, _)| instant.elapsed())
+    }
+
+    /// What the clock shows so long after the burst has begun; `None` if it has not.
+    pub(crate) fn clock_at(&self, after: Duration) -> Option<SystemTime> {
+        let begun = *self.0.borrow();
+        begun.map(|(_, clock)| clock + after)
+    }
+
+    /// Waits until the burst has begun so long ago.
+    pub(crate) async fn reaches(&self, after: Duration) {
+        let mut begun = self.0.subscribe();
+        // An error would mean that the sender is gone, and this is one.
+        let begun = begun.wait_for(Option::is_some).await.map(|begun| *begun);
+        let Ok(Some((instant, _))) = begun else {
+            return;
+        };
+        tokio::time::sleep_until((instant + after).into()).await;
+    }
+}
+
+/// The outages of one run.
+#[derive(Debug)]
+pub struct Outages {
+    outages: Vec<(Outage, Counter)>,
+    timeline: Arc<Timeline>,
+}
+
+impl Outages {
+    /// These, none of which begins before the one before it is over.
+    pub fn new(outages: &[Outage], timeline: Arc<Timeline>) -> Outages {
+        Outages {
+            outages: outages
+                .iter()
+                .map(|outage| (*outage, Counter::default()))
+                .collect(),
+            timeline,
+        }
+    }
+
+    /// Whether a request that comes now is refused; then it is counted.
+    pub(crate) fn refuses(&self) -> bool {
+        self.current()
+            .inspect(|(_, refused)| refused.add(1))
+            .is_some()
+    }
+
+    /// Whether the sink is down now.
+    pub(super) fn is_one_now(&self) -> bool {
+        self.current().is_some()
+    }
+
+    fn current(&self) -> Option<&(Outage, Counter)> {
+        let elapsed = self.timeline.elapsed();
+        let now = |outage: &Outage| (outage.at..outage.end()).contains(&elapsed);
+        self.outages.iter().find(|(outage, _)| now(outage))
+    }
+
+    /// How many requests each has refused.
+    pub(super) fn refused(&self) -> Vec<u64> {
+        self.outages
+            .iter()
+            .map(|(_, refused)| refused.get())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outage(text: &str) -> Outage {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_outage_is_two_numbers_of_seconds() {
+        let (at, time) = (Duration::from_millis(1_500), Duration::from_secs(20));
+        assert_eq!(outage("1.5:20"), Outage { at, time });
+        assert_eq!(outage("1.5:20").end(), Duration::from_millis(21_500));
+        for text in ["", "5", "5:", ":5", "5:0", "-1:5", "a:5", "1:2:3"] {
+            assert_eq!(text.parse::<Outage>(), Err(NoOutage(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn the_sink_is_down_at_the_times_that_were_asked_for_and_refusals_are_counted() {
+        let timeline = Arc::new(Timeline::default());
+        let asked = [outage("0:3600"), outage("7200:1")];
+        let outages = Outages::new(&asked, Arc::clone(&timeline));
+        assert!(outages.refuses(), "also before the burst has begun");
+        timeline.begin();
+        assert!(outages.refuses() && outages.is_one_now());
+        assert_eq!(outages.refused(), [2, 0]);
+        let later = Outages::new(&asked[1..], timeline);
+        assert!(!later.refuses());
+        assert_eq!(later.refused(), [0]);
+    }
+
+    #[tokio::test]
+    async fn a_time_is_reached_only_after_the_burst_has_begun() {
+        let timeline = Timeline::default();
+        let reached = timeline.reaches(Duration::from_millis(20));
+        tokio::pin!(reached);
+        assert!(futures::poll!(&mut reached).is_pending());
+        assert_eq!(timeline.clock_at(Duration::ZERO), None);
+        timeline.begin();
+        let begun = timeline.clock_at(Duration::ZERO).unwrap();
+        reached.await;
+        assert!(timeline.elapsed() >= Duration::from_millis(20));
+        timeline.begin();
+        assert_eq!(timeline.clock_at(Duration::ZERO), Some(begun));
+    }
+}

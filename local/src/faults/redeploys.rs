@@ -1,0 +1,94 @@
+//! Updates of the functions' configuration in the middle of a run.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// An update of both functions' configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redeploy {
+    /// When it comes, from the start of the burst.
+    pub at: Duration,
+    /// The variables that change, over those of before.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// Why a text is no redeploy.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{0}` is not SECONDS[:NAME=VALUE,...]")]
+pub struct NoRedeploy(String);
+
+impl FromStr for Redeploy {
+    type Err = NoRedeploy;
+
+    fn from_str(text: &str) -> Result<Redeploy, NoRedeploy> {
+        let wrong = || NoRedeploy(text.to_owned());
+        let (secs, pairs) = text.split_once(':').unwrap_or((text, ""));
+        let at = secs.parse().ok();
+        let at = at.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
+        let mut variables: Vec<(&str, String)> = Vec::new();
+        for piece in pairs.split(',').filter(|_| !pairs.is_empty()) {
+            match piece.split_once('=').filter(|(name, _)| is_name(name)) {
+                Some((name, value)) => variables.push((name, value.to_owned())),
+                // A value may have commas of its own: a list of columns has.
+                None => {
+                    let (_, value) = variables.last_mut().ok_or_else(wrong)?;
+                    value.push(',');
+                    value.push_str(piece);
+                }
+            }
+        }
+        Ok(Redeploy {
+            at: at.ok_or_else(wrong)?,
+            variables: variables
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+        })
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let of_name = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    text.starts_with(|first: char| first.is_ascii_uppercase()) && text.bytes().all(of_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> (u64, Vec<(String, String)>) {
+        let Redeploy { at, variables } = text.parse().unwrap();
+        (at.as_millis() as u64, Vec::from_iter(variables))
+    }
+
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn a_redeploy_may_change_any_number_of_variables() {
+        assert_eq!(parsed("5"), (5_000, vec![]));
+        assert_eq!(parsed("0.5:A_1=x"), (500, vec![pair("A_1", "x")]));
+        assert_eq!(
+            parsed("5:B=1,A=,B=2"),
+            (5_000, vec![pair("A", ""), pair("B", "2")])
+        );
+    }
+
+    #[test]
+    fn a_value_may_have_commas_and_equals_signs() {
+        let columns = r#"[{"name":"a","json":"b=c"},{"name":"d"}]"#;
+        assert_eq!(
+            parsed(&format!("5:SINK_COLUMNS={columns},SINK_FORMAT=csv")).1,
+            [pair("SINK_COLUMNS", columns), pair("SINK_FORMAT", "csv")]
+        );
+    }
+
+    #[test]
+    fn what_is_no_redeploy_is_refused() {
+        for text in ["", "soon", "-1", "5:a=b", "5:=b", ":A=b", "5:x"] {
+            assert_eq!(text.parse::<Redeploy>(), Err(NoRedeploy(text.to_owned())));
+        }
+    }
+}

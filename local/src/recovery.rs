@@ -1,0 +1,145 @@
+//! How fast deliveries resume when the sink is back after an outage.
+
+use std::fmt;
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use crate::faults::Outage;
+
+/// A batch, as far as it matters here.
+#[derive(Clone, Debug)]
+pub struct DueBatch {
+    /// When its first ticket came: it was full, or its source drained, or its window closed.
+    pub due_at: SystemTime,
+    /// When each of its files was complete at the sink, in order.
+    pub delivered_at: Vec<SystemTime>,
+}
+
+/// An outage of the sink, and what came after it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OutageReport {
+    /// When it began, in seconds from the start of the burst.
+    pub at_secs: f64,
+    /// How long it lasted.
+    pub for_secs: f64,
+    /// Requests that it refused; 0 of a directory, where nobody sees them.
+    pub requests_refused: u64,
+    /// Batches that were due when it ended, and not delivered.
+    pub batches_due: usize,
+    /// From its end to the first delivery of any of those, in seconds.
+    pub first_delivery_secs: Option<f64>,
+    /// From its end until all of those were delivered, in seconds; `None` if they are not.
+    pub all_delivered_secs: Option<f64>,
+}
+
+impl OutageReport {
+    /// Of an outage that ended at this time.
+    pub fn new(
+        outage: Outage,
+        requests_refused: u64,
+        ended_at: SystemTime,
+        batches: &[DueBatch],
+    ) -> OutageReport {
+        let due = batches.iter().filter(|batch| {
+            let delivered = batch.delivered_at.last();
+            batch.due_at <= ended_at && delivered.is_none_or(|at| *at > ended_at)
+        });
+        // The kernel's clock of files may be a tick behind.
+        let since = |at: SystemTime| at.duration_since(ended_at).unwrap_or_default();
+        let first = due
+            .clone()
+            .flat_map(|batch| &batch.delivered_at)
+            .filter(|at| **at > ended_at)
+            .min();
+        let all: Option<Vec<SystemTime>> = due
+            .clone()
+            .map(|batch| batch.delivered_at.last().copied())
+            .collect();
+        let last = all.and_then(|all| all.into_iter().max());
+        OutageReport {
+            at_secs: outage.at.as_secs_f64(),
+            for_secs: outage.time.as_secs_f64(),
+            requests_refused,
+            batches_due: due.count(),
+            first_delivery_secs: first.map(|at| since(*at).as_secs_f64()),
+            all_delivered_secs: last.map(|at| since(at).as_secs_f64()),
+        }
+    }
+}
+
+/// A line for people, ended.
+impl fmt::Display for OutageReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "outage      of the sink at {} s for {} s: {} requests refused, {} batches due at its end",
+            self.at_secs, self.for_secs, self.requests_refused, self.batches_due
+        )?;
+        match (self.first_delivery_secs, self.all_delivered_secs) {
+            (Some(first), Some(all)) => {
+                writeln!(
+                    f,
+                    ", the first delivered {first:.1} s later, all {all:.1} s later"
+                )
+            }
+            (Some(first), None) => {
+                writeln!(
+                    f,
+                    ", the first delivered {first:.1} s later, some not at all"
+                )
+            }
+            (None, _) if self.batches_due > 0 => writeln!(f, ", none delivered"),
+            (None, _) => writeln!(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    fn at(secs: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(secs)
+    }
+
+    fn batch(due: u64, delivered: &[u64]) -> DueBatch {
+        DueBatch {
+            due_at: at(due),
+            delivered_at: delivered.iter().map(|secs| at(*secs)).collect(),
+        }
+    }
+
+    fn report(batches: &[DueBatch]) -> (usize, Option<f64>, Option<f64>) {
+        let outage = "10:90".parse().unwrap();
+        let report = OutageReport::new(outage, 0, at(100), batches);
+        (
+            report.batches_due,
+            report.first_delivery_secs,
+            report.all_delivered_secs,
+        )
+    }
+
+    #[test]
+    fn only_batches_that_were_due_and_not_delivered_count() {
+        let batches = [
+            batch(5, &[9]),
+            batch(20, &[130]),
+            // One part had come before the outage.
+            batch(8, &[9, 117]),
+            // Due after its end, and delivered at once.
+            batch(101, &[102]),
+        ];
+        assert_eq!(report(&batches), (2, Some(17.0), Some(30.0)));
+    }
+
+    #[test]
+    fn what_is_never_delivered_leaves_no_end() {
+        let batches = [batch(20, &[130]), batch(30, &[])];
+        assert_eq!(report(&batches), (2, Some(30.0), None));
+        assert_eq!(report(&batches[1..]), (1, None, None));
+        assert_eq!(report(&[]), (0, None, None));
+    }
+}

@@ -1,0 +1,177 @@
+//! What a run came to so far: costs, latencies, and what the tables and the sink have.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use batch_processor::sink::directory_of;
+use shared::ids::BatchId;
+use shared::limits::CLOCK_SKEW_MAX;
+use shared::ports::BatchStore;
+use shared::protocol::batch::{BatchRecord, Status};
+use shared::time::Timestamp;
+
+use super::Stack;
+use crate::deploy::{AGGREGATOR, BATCH_PROCESSOR, number};
+use crate::lambda::EventSourceMapping;
+use crate::latency::{Delivered, Latencies, delivered_at};
+use crate::ledger::{Bill, FunctionBill, Ledger};
+use crate::recovery::{DueBatch, OutageReport};
+use crate::sink::SinkReport;
+
+/// A batch with claims, and what the sink has of it.
+struct Batch {
+    claimed_at: SystemTime,
+    record: Option<BatchRecord>,
+    delivered_at: Vec<SystemTime>,
+}
+
+impl Stack {
+    /// How many batches have each status; complete ones have none.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub async fn batches_by_status(&self) -> anyhow::Result<BTreeMap<Status, usize>> {
+        let mut counts = BTreeMap::new();
+        for status in Status::ALL {
+            let records = self
+                .batches
+                .overdue(status, Timestamp::FAR_FUTURE, 10_000)
+                .await
+                .context("read the batch table")?;
+            counts.insert(status, records.len());
+        }
+        Ok(counts)
+    }
+
+    /// What everything so far has cost, for so many messages, so many of them unique.
+    pub fn ledger(&self, sent: u64, unique: u64) -> Ledger {
+        let functions = [
+            (AGGREGATOR, &self.aggregator),
+            (BATCH_PROCESSOR, &self.batch_processor),
+        ];
+        let [input, tickets] =
+            [&self.input_mapping, &self.batch_mapping].map(EventSourceMapping::requests);
+        let bill = Bill {
+            counts: self.meter.counts(),
+            mappings: vec![
+                ("ReceiveMessage", input.receives.and(tickets.receives)),
+                ("DeleteMessageBatch", input.deletes.and(tickets.deletes)),
+            ],
+            functions: functions
+                .map(|(name, function)| {
+                    let memory_mb = function.config().memory_mb;
+                    FunctionBill::new(name, &function.stats(), memory_mb, &self.architecture)
+                })
+                .into(),
+        };
+        bill.ledger(sent, unique)
+    }
+
+    /// Brings the parts to [`out`](Self::out), if the sink has them elsewhere.
+    ///
+    /// # Errors
+    /// As [`SinkHost::bring_out`].
+    pub async fn bring_out(&self) -> anyhow::Result<()> {
+        self.sink.bring_out().await
+    }
+
+    /// What the sink has taken so far.
+    pub fn sink_report(&self) -> SinkReport {
+        self.sink.report()
+    }
+
+    /// How long the batches took that the sink has, where every body has so many bytes.
+    ///
+    /// # Errors
+    /// When the batch table or the sink's directory cannot be read, or a limit is no number.
+    pub async fn latencies(&self, body_bytes: usize) -> anyhow::Result<Latencies> {
+        let items_max = self.batch_items_max(body_bytes)?;
+        let delivered = self.batches_with_claims().await?.into_iter();
+        let delivered = delivered.filter_map(|batch| {
+            let delivered_at = batch.delivered_at.last()?;
+            Some(Delivered {
+                // The kernel's clock of files may be a tick behind.
+                latency: delivered_at
+                    .duration_since(batch.claimed_at)
+                    .unwrap_or_default(),
+                // A place whose claim is uncertain is taken as well.
+                full: batch.record.is_some_and(|record| {
+                    record.sealed_at.is_some() && record.confirmed + record.uncertain >= items_max
+                }),
+            })
+        });
+        Ok(Latencies::of(&Vec::from_iter(delivered)))
+    }
+
+    /// Items of a full batch; of the smallest ones, where a redeploy changes how large they are.
+    fn batch_items_max(&self, body_bytes: usize) -> anyhow::Result<u64> {
+        let mut variables = self.variables.clone();
+        let mut items_max = u64::MAX;
+        for changed in std::iter::once(&BTreeMap::new()).chain(self.redeploys.variables()) {
+            variables.extend(changed.clone());
+            let bytes_max = number(&variables, "MAX_BATCH_BYTES")?;
+            let by_bytes = bytes_max / body_bytes.max(1) as u64;
+            items_max = items_max
+                .min(by_bytes)
+                .min(number(&variables, "MAX_BATCH_SIZE")?);
+        }
+        Ok(items_max)
+    }
+
+    /// The outages of the sink that have begun, and how fast deliveries resumed after each.
+    ///
+    /// # Errors
+    /// When the batch table or the sink's directory cannot be read.
+    pub async fn outages(&self) -> anyhow::Result<Vec<OutageReport>> {
+        let outages = self.faults.outages();
+        if outages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batches = self.batches_with_claims().await?.into_iter();
+        let due = batches.filter_map(|batch| {
+            let record = batch.record?;
+            // Its ticket comes so late on purpose; a full batch has one of its own.
+            let due_at = record
+                .sealed_at
+                .unwrap_or(record.closes_at + CLOCK_SKEW_MAX);
+            Some(DueBatch {
+                due_at: UNIX_EPOCH + Duration::from_millis(due_at.as_ms()),
+                delivered_at: batch.delivered_at,
+            })
+        });
+        let due = Vec::from_iter(due);
+        let now = SystemTime::now();
+        let timeline = self.faults.timeline();
+        let begun = outages
+            .into_iter()
+            .filter(|(outage, _)| timeline.clock_at(outage.at).is_some_and(|at| at <= now));
+        Ok(begun
+            .filter_map(|(outage, refused)| {
+                let ended_at = timeline.clock_at(outage.end())?;
+                Some(OutageReport::new(outage, refused, ended_at, &due))
+            })
+            .collect())
+    }
+
+    /// Every batch that a claim was written into.
+    async fn batches_with_claims(&self) -> anyhow::Result<Vec<Batch>> {
+        let mut batches = Vec::new();
+        for (batch, claimed_at) in self.meter.counts().last_claims {
+            batches.push(self.batch(batch, claimed_at).await?);
+        }
+        Ok(batches)
+    }
+
+    async fn batch(&self, batch: BatchId, claimed_at: SystemTime) -> anyhow::Result<Batch> {
+        let record = self.batches.read(batch).await;
+        let record = record.context("read the batch table")?;
+        let batch_key = record.as_ref().and_then(|record| record.batch_key.as_ref());
+        let directory = self.out.join(directory_of(batch, batch_key));
+        Ok(Batch {
+            claimed_at,
+            delivered_at: delivered_at(&directory)?,
+            record,
+        })
+    }
+}

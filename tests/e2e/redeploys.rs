@@ -1,0 +1,82 @@
+//! The functions' configuration is updated in the middle of a run.
+
+use std::collections::BTreeMap;
+
+use local::lambda::EnvironmentState;
+use serde_json::Value;
+
+use crate::command_line::{SHORT, local};
+use crate::events::body;
+use crate::output::sorted;
+use crate::rig::Setup;
+
+#[tokio::test]
+async fn environments_of_before_end_and_new_ones_have_the_changed_variables() {
+    let ids = |range: std::ops::Range<usize>| {
+        let ids = range.map(|number| format!("e{number}"));
+        Vec::from_iter(ids)
+    };
+    let (before, after) = (ids(0..100), ids(100..200));
+    let mut setup = Setup::new()
+        .var("MAX_BATCH_SIZE", before.len())
+        .one_aggregator_environment();
+    setup.options.faults.redeploys = vec!["3:MAX_BATCH_SIZE=10".parse().expect("it is a redeploy")];
+    let rig = setup.start().await;
+    before.iter().for_each(|id| rig.send(body(id)));
+    rig.until_metric("Claimed", before.len() as u64).await;
+    let redeploys = || rig.stack.faults.report().expect("it is on").redeploys;
+    assert!(redeploys().is_empty(), "the first half came too late");
+    rig.until("the redeploy", async || !redeploys().is_empty())
+        .await;
+    after.iter().for_each(|id| rig.send(body(id)));
+    rig.until_drained().await;
+    assert_eq!(
+        rig.delivered_ids(),
+        sorted([before, after.clone()].concat())
+    );
+
+    let report = &redeploys()[0];
+    assert_eq!(report.variables, ["MAX_BATCH_SIZE"]);
+    assert!(report.environments_replaced >= 1, "{report:?}");
+    let environments = rig.stack.aggregator.environments();
+    let ended = |number: usize| {
+        let state = environments
+            .get(number)
+            .map(|environment| environment.state);
+        matches!(state, Some(EnvironmentState::Ended { .. }))
+    };
+    assert_eq!(environments.len(), 2, "{environments:?}");
+    assert!(ended(0) && !ended(1), "{environments:?}");
+    let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
+    for line in rig.delivered() {
+        if after.contains(&line.event_id) {
+            *sizes.entry(line.batch_id).or_default() += 1;
+        }
+    }
+    assert!(sizes.values().all(|size| *size <= 10), "{sizes:?}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn redeploys_in_the_middle_of_a_burst_lose_and_repeat_nothing() {
+    let mut arguments = vec![
+        "burst",
+        "--messages",
+        "3000",
+        "--duplicates",
+        "10",
+        "--json",
+    ];
+    arguments.extend(["--rate", "800", "--env", "MAX_BATCH_SIZE=300"]);
+    arguments.extend(["--batch-size", "200"]);
+    arguments.extend(["--redeploy-at", "1:INDEX_SHARDS=3,MAX_BATCH_SIZE=150"]);
+    arguments.extend(["--redeploy-at", "2", "--redeploy-at", "3:WRITE_MODE=put"]);
+    arguments.extend(SHORT);
+    let (code, out, err) = local(&arguments).await;
+    assert_eq!(code, Some(0), "{out}\n{err}");
+    let summary: Value = serde_json::from_str(&out).expect("standard output is one JSON object");
+    let redeploys = summary["faults"]["redeploys"].as_array();
+    assert_eq!(redeploys.map(Vec::len), Some(3), "{summary}");
+    let killed = &summary["aggregator"]["killed"];
+    assert_eq!(*killed, 0, "an update kills nothing: {summary}");
+}
