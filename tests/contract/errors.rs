@@ -83,7 +83,7 @@ async fn every_error(dynamodb: DynamoDb, table: &str) -> Vec<PortError> {
     errors.push(batches.read(batch(1)).await.unwrap_err());
     errors.push(batches.write(batch(1), &witness()).await.unwrap_err());
     errors.push(batches.overdue(Status::Open, ms(0), 10).await.unwrap_err());
-    assert_eq!(errors.len(), 22);
+    assert_eq!(errors.len(), 24);
     errors
 }
 

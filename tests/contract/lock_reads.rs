@@ -101,7 +101,7 @@ async fn what_is_no_live_claim_is_left_out_of_the_events<S: LockStore>(store: &S
     store
         .release(
             &[(event("released"), claims[2].seat.place())],
-            Some(ms(5_000)),
+            Release::Remembered(ms(5_000)),
         )
         .await;
     let ids = ["live", "of another", "released", "nothing"].map(event);

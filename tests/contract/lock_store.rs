@@ -49,6 +49,7 @@ lock_store_contract! {
     a_release_of_another_seats_claim_changes_nothing
     a_release_is_answered_per_item_and_may_be_repeated
     a_tombstone_never_ends_before_it_should
+    a_tombstone_of_what_was_set_aside_says_so_and_keeps_what_it_remembers_until_it_is_replaced
 }
 
 fn assert_exists(reply: &ClaimReply, there: &LockItem) {
@@ -180,7 +181,7 @@ async fn attributes_and_past_deliveries_of_a_claim_are_kept<S: LockStore>(store:
             &store
                 .release(
                     &[(claim.candidate.event_id.clone(), claim.seat.place())],
-                    Some(ms(0)),
+                    Release::Remembered(ms(0)),
                 )
                 .await,
         );
@@ -446,4 +447,26 @@ async fn a_put_tells_at_once_what_it_met() {
         matches!(&reply, ClaimReply::Exists(Some(met)) if *met == item(&there)),
         "{reply:?}"
     );
+}
+
+async fn a_tombstone_of_what_was_set_aside_says_so_and_keeps_what_it_remembers_until_it_is_replaced<
+    S: LockStore,
+>(
+    store: &S,
+) {
+    let mut old = claim("e", "body", 0);
+    old.past.insert("earlier".parse().unwrap(), ms(4_000));
+    claim_free(store, std::slice::from_ref(&old)).await;
+    let places = [(event("e"), old.seat.place())];
+    let release = Release::SetAside(ms(5_000));
+    assert_released(&store.release(&places, release).await);
+    let there = LockItem {
+        set_aside: true,
+        ..tombstone(&old, ms(5_000))
+    };
+    assert_eq!(read_one(store, "e").await, Some(there.clone()));
+    let new = claim("e", "other", 1);
+    let reply = store.replace(&new, &there).await;
+    assert!(matches!(reply, ClaimReply::Written), "{reply:?}");
+    assert_eq!(read_one(store, "e").await, Some(item(&new)));
 }
