@@ -98,16 +98,12 @@ pub enum Bug {
     CompleteBatchCounted,
     /// A witness overwrites those that others told of meanwhile.
     WitnessOverwrites,
-    /// Completion does not care about parts that came meanwhile.
-    CompletionIgnoresParts,
     /// Claims that nobody counted stand in for counted ones.
     CountsAlone,
     /// What was set aside is remembered as if it had been delivered.
     SetAsideRemembered,
     /// That a batch is being set aside is known to the operator's ticket alone.
     SetAsideForgotten,
-    /// An orphaned claim whose batch set it aside holds its event.
-    SetAsideHoldsItsEvent,
     /// The sweep finds nothing.
     SweepBlind,
 }
@@ -161,11 +157,9 @@ impl Bug {
         Bug::ClaimUnconditional,
         Bug::CompleteBatchCounted,
         Bug::WitnessOverwrites,
-        Bug::CompletionIgnoresParts,
         Bug::CountsAlone,
         Bug::SetAsideRemembered,
         Bug::SetAsideForgotten,
-        Bug::SetAsideHoldsItsEvent,
         Bug::SweepBlind,
     ];
 }

@@ -23,7 +23,8 @@ fn the_deployed_template_has_what_the_stack_needs() {
             "batch-queue",
             "input-dead-letter-queue",
             "input-queue",
-            "quarantine-queue"
+            "quarantine-queue",
+            "sweep-dead-letter-queue"
         ]
     );
     let redrive = resources.queues["input-queue"].redrive_policy.as_ref();

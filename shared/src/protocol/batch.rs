@@ -534,8 +534,7 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             at,
         } => {
             let unchanged = record.accounts == *accounts && record.witnesses == *witnesses;
-            let same_parts = record.parts.len() == *parts;
-            (same_parts || planted(Bug::CompletionIgnoresParts)).then_some(())?;
+            (record.parts.len() == *parts).then_some(())?;
             (record.leased_by(owner) && (unchanged || planted(Bug::CompletionUnconditional)))
                 .then_some(())?;
             next.status = None;

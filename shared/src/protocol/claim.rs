@@ -366,16 +366,12 @@ pub fn settle_live(
     match fate {
         BatchFate::Alive => Verdict::Done(meeting.outcome()),
         // Its event is in the quarantine, which ends the message; another message may claim the event.
-        BatchFate::Ended { set_aside, .. }
-            if set_aside.contains(seq) && !planted(Bug::SetAsideHoldsItsEvent) =>
-        {
-            match meeting {
-                Meeting::Redelivered => Verdict::Done(Outcome::RedeliveredLate),
-                Meeting::Duplicate | Meeting::Conflict => Verdict::Replace {
-                    past: still_remembered(&item.past, now),
-                },
-            }
-        }
+        BatchFate::Ended { set_aside, .. } if set_aside.contains(seq) => match meeting {
+            Meeting::Redelivered => Verdict::Done(Outcome::RedeliveredLate),
+            Meeting::Duplicate | Meeting::Conflict => Verdict::Replace {
+                past: still_remembered(&item.past, now),
+            },
+        },
         BatchFate::Ended {
             delivered,
             completed_at,

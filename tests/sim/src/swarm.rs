@@ -406,9 +406,10 @@ impl Plan {
                 (self.quarantine, self.operates_early, self.sets_aside) = (true, true, 0.9);
                 (self.dedup_window_secs, self.duplicates) = (3_600, 0.3);
                 self.afterlife_days = Some(0);
+                self.batch_size = pick(rng, &[1, 2, 4]);
                 let faults = &mut self.faults;
                 (faults.sink_refuses, faults.unknown_member) = (0.7, 0.3);
-                (faults.kill, faults.apply_late) = (0.02, 0.1);
+                (faults.kill, faults.apply_late) = (0.05, 0.1);
             }
             // Bodies that are elsewhere, and claims of which nobody knows whether they are there.
             7 => {
@@ -416,6 +417,18 @@ impl Plan {
                 let faults = &mut self.faults;
                 (faults.unknown_member, faults.lose_reply, faults.refuse) = (0.3, 0.2, 0.02);
                 (faults.kill, faults.edit) = (0.0, 0.0);
+            }
+            // One batch of everything, delivered in the smallest parts there are.
+            8 => {
+                (self.quarantine, self.parts_max) = (true, PARTS_FOR_STRAGGLERS + 2);
+                (self.messages, self.burst_ms, self.sources, self.keys) = (160, 5_000, 1, 0);
+                (self.duplicates, self.bad, self.write_concurrency) = (0.0, 0.0, 1);
+                (self.aggregators, self.batch_size) = (1, 50_000);
+                (self.batching_window_secs, self.seal_when_drained) = (300, false);
+                let faults = &mut self.faults;
+                (faults.kill, faults.throttle, faults.throttle_member) = (0.0, 0.0, 0.0);
+                (faults.lose_request, faults.lose_reply, faults.slow) = (0.0, 0.0, 0.0);
+                self.redeploys.clear();
             }
             _ => {}
         }
