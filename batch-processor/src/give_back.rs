@@ -18,6 +18,14 @@ pub enum GiveBack {
         /// The batch.
         batch: BatchId,
     },
+    /// An earlier delivery of the same ticket has the lease, and may be dead.
+    #[error("batch {batch} is leased by an earlier delivery of this ticket until {until}")]
+    Held {
+        /// The batch.
+        batch: BatchId,
+        /// When that one must have stopped.
+        until: Timestamp,
+    },
     /// Its window has not closed.
     #[error("batch {batch} is open until {closes_at}")]
     TooEarly {
@@ -86,6 +94,7 @@ impl GiveBack {
     /// Returns how long the ticket should stay away: until somebody said that trying makes sense, otherwise `backoff`.
     pub fn away_for(&self, backoff: Duration, now: Timestamp) -> Duration {
         let told = match self {
+            GiveBack::Held { until, .. } => now.until(*until + CLOCK_SKEW_MAX),
             GiveBack::TooEarly { closes_at, .. } => now.until(*closes_at + CLOCK_SKEW_MAX),
             GiveBack::Sink {
                 source: SinkError::Busy { retry_after, .. },

@@ -142,6 +142,10 @@ impl<P: Ports> Handler<P> {
                         warn!(batch_id = %batch, status = ?record.status, "batch is not in error, and is not set aside");
                         Ok(Done::NotInError)
                     }
+                    // An earlier delivery of this very ticket, whose invocation died: nobody else will go on.
+                    LeaseVerdict::Held { until } if is_same_ticket(&record, &owner) => {
+                        Err(GiveBack::Held { batch, until })
+                    }
                     LeaseVerdict::Held { until } => {
                         info!(batch_id = %batch, %until, "batch is leased by another");
                         Ok(Done::Held)
@@ -704,6 +708,13 @@ impl<P: Ports> Run<'_, P> {
             .await
             .map(|()| Some(Done::InError))
     }
+}
+
+/// Whether a batch is leased by another delivery of the same ticket: owners end with the ticket's message id.
+fn is_same_ticket(record: &BatchRecord, owner: &LeaseOwner) -> bool {
+    let ticket = |owner: &LeaseOwner| owner.as_str().rsplit('/').next().map(str::to_owned);
+    let held_by = record.lease.as_ref().map(|lease| &lease.owner);
+    held_by.is_some_and(|holder| ticket(holder) == ticket(owner))
 }
 
 /// A text of somebody else's, cut to what a batch record has room for.

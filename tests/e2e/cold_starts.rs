@@ -40,6 +40,7 @@ async fn wrong_variables_of_either_function_end_the_command_before_anything_star
         let named = [
             "aggregator: `MAX_BATCH_SIZE` is `abc`, expected",
             "aggregator: `DEDUP_WINDOW` is `-1`, expected",
+            "batch-processor: `MAX_BATCH_SIZE` is `abc`, expected",
             "batch-processor: `VERIFY_DELAY` is `soon`, expected",
             "batch-processor: `DEDUP_WINDOW` is `-1`, expected",
         ];
