@@ -222,10 +222,13 @@ impl BatchBytes {
     pub fn read(reader: &mut Reader<'_>) -> BatchBytes {
         // At least one item of the largest kind; at most what the parts of one batch hold as they are by default.
         let bytes_min = DYNAMODB_ITEM_BYTES_MAX as u64;
+        let items_max = reader.number(MAX_BATCH_SIZE, "items", 50_000, 1, BATCH_ITEMS_MAX);
+        let bytes_max = reader.number(MAX_BATCH_BYTES, "bytes", 128 << 20, bytes_min, 4 << 30);
+        let part_bytes_max = reader.number(MAX_PART_BYTES, "bytes", 64 << 20, 1_024, 1 << 30);
         let read = BatchBytes {
-            items_max: reader.number(MAX_BATCH_SIZE, "items", 50_000, 1, BATCH_ITEMS_MAX),
-            bytes_max: reader.number(MAX_BATCH_BYTES, "bytes", 128 << 20, bytes_min, 4 << 30),
-            part_bytes_max: reader.number(MAX_PART_BYTES, "bytes", 64 << 20, 1_024, 1 << 30),
+            items_max,
+            bytes_max,
+            part_bytes_max,
         };
         let least = read.part_bytes_min();
         if read.part_bytes_max < least {

@@ -452,6 +452,12 @@ impl Plan {
         changed.fold(self.dedup_window_secs, u64::min)
     }
 
+    /// Whether the dedup window changes while the history goes on.
+    pub fn changes_dedup_window(&self) -> bool {
+        let changes = |one: &Redeploy| matches!(one.change, Change::DedupWindow(_));
+        self.redeploys.iter().any(changes)
+    }
+
     /// Whether a duplicate may ever be treated so.
     pub fn ever(&self, rule: DuplicateRule) -> bool {
         let mut changes = self.redeploys.iter();

@@ -399,6 +399,12 @@ impl World {
                 });
             // What was set aside may have reached the sink before: an operator took that upon himself.
             let may_repeat = self.plan.ever(DuplicateRule::Requeue) || prior.set_aside;
+            // A window that was made shorter is shorter for what was delivered before as well.
+            let window = self.dedup_window();
+            let remembered_until = match prior.delivered_at {
+                Some(at) if self.plan.changes_dedup_window() => remembered_until.min(at + window),
+                Some(_) | None => remembered_until,
+            };
             let wrong_ms = 2 * (self.plan.skew_max_ms - SKEW_MAX_MS) as u64;
             let remembered_until = remembered_until.saturating_sub(Duration::from_millis(wrong_ms));
             let check = checks::p3_p4_delivered_once_per_window(
