@@ -23,7 +23,7 @@ pub struct OutageReport {
     pub at_secs: f64,
     /// How long it lasted.
     pub for_secs: f64,
-    /// Requests that it refused; 0 of a directory, where nobody sees them.
+    /// Requests that it refused; 0 for the file sink, whose attempts are not seen.
     pub requests_refused: u64,
     /// Batches that were due when it ended, and not delivered.
     pub batches_due: usize,

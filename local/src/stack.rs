@@ -226,8 +226,8 @@ impl Stack {
         })
     }
 
-    /// Waits until one of the functions cannot start: its cold start has failed twice in the same way. Answers how, in
-    /// words.
+    /// Waits until one of the functions cannot start: its cold start has failed twice in the same way. Returns the
+    /// function's name and the failure as an error.
     pub async fn start_fails(&self) -> anyhow::Error {
         let (name, failure) = tokio::select! {
             failure = self.aggregator.start_fails_again() => (AGGREGATOR, failure),

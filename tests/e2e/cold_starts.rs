@@ -12,7 +12,7 @@ const NO_SUCH_LUCK: &str = concat!(
 const LAST_WORDS: &str =
     "its cold start failed twice in the same way: exit status: 3: no such luck at port";
 
-/// Runs a command that must end without having started anything; answers what it says.
+/// Runs a command that must end without having started anything; returns what it says.
 async fn refused(arguments: &[&str]) -> String {
     let (code, out, err) = local(arguments).await;
     assert_eq!(

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::command_line::{SHORT, local};
 use crate::rig::{Setup, plan};
 
-/// Sends a burst whose batches are due while the sink is down; answers what became of the outage.
+/// Sends a burst whose batches are due while the sink is down; returns the report of the outage.
 async fn outage_of(kind: SinkKind) -> OutageReport {
     let mut setup = Setup::new()
         .var("MAX_BATCH_SIZE", 100)

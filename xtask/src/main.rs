@@ -142,8 +142,15 @@ fn purity() -> anyhow::Result<()> {
 fn test() -> anyhow::Result<()> {
     // The end to end suite runs the executables that deploy, and an example: `lint` has built them, with the features
     // of all targets, so that nothing is built twice. More threads than cores: most of the time of the longest suite
-    // is waits for timeouts.
-    let mut tests = linter(&["test", "--workspace", "--", "--test-threads", "6"]);
+    // is waits for timeouts. All of them run, so that one run tells everything that fails.
+    let mut tests = linter(&[
+        "test",
+        "--workspace",
+        "--no-fail-fast",
+        "--",
+        "--test-threads",
+        "6",
+    ]);
     if let Some(programs) = postgres::install()? {
         tests.env("POSTGRES_BIN", programs);
     }

@@ -47,7 +47,7 @@ pub struct FaultArgs {
     /// The sink is down from the start for so long, as with --sink-outage 0:SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     sink_down: f64,
-    /// The sink answers 503, or cannot be written to, from so many seconds after the start on, for so many; may be repeated
+    /// From AT seconds after the start on, the sink returns 503 or cannot be written to for FOR seconds; may be repeated
     #[arg(long = "sink-outage", value_name = "AT:FOR")]
     sink_outages: Vec<Outage>,
     /// Share of the deliveries that the sinks `s3` and `http` answer with 503, 0 to 1; half of them having stored the part

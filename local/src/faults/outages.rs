@@ -17,10 +17,12 @@ pub struct Outage {
     pub time: Duration,
 }
 
-/// Why a text is no outage.
+/// A text that is no outage.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{0}` is not AT:FOR, two numbers of seconds of which the second is over 0")]
-pub struct NoOutage(String);
+#[error(
+    "wrong form: got `{0}`, expected AT:FOR, two numbers of seconds of which the second is over 0"
+)]
+pub struct MalformedOutage(String);
 
 impl Outage {
     /// When it is over.
@@ -30,9 +32,9 @@ impl Outage {
 }
 
 impl FromStr for Outage {
-    type Err = NoOutage;
+    type Err = MalformedOutage;
 
-    fn from_str(text: &str) -> Result<Outage, NoOutage> {
+    fn from_str(text: &str) -> Result<Outage, MalformedOutage> {
         let secs = |text: &str| Duration::try_from_secs_f64(text.parse().ok()?).ok();
         let outage = text.split_once(':').and_then(|(at, time)| {
             Some(Outage {
@@ -40,7 +42,7 @@ impl FromStr for Outage {
                 time: secs(time).filter(|time| !time.is_zero())?,
             })
         });
-        outage.ok_or_else(|| NoOutage(text.to_owned()))
+        outage.ok_or_else(|| MalformedOutage(text.to_owned()))
     }
 }
 
@@ -148,7 +150,10 @@ mod tests {
         assert_eq!(outage("1.5:20"), Outage { at, time });
         assert_eq!(outage("1.5:20").end(), Duration::from_millis(21_500));
         for text in ["", "5", "5:", ":5", "5:0", "-1:5", "a:5", "1:2:3"] {
-            assert_eq!(text.parse::<Outage>(), Err(NoOutage(text.to_owned())));
+            assert_eq!(
+                text.parse::<Outage>(),
+                Err(MalformedOutage(text.to_owned()))
+            );
         }
     }
 

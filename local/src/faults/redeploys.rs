@@ -13,16 +13,16 @@ pub struct Redeploy {
     pub variables: BTreeMap<String, String>,
 }
 
-/// Why a text is no redeploy.
+/// A text that is no redeploy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{0}` is not SECONDS[:NAME=VALUE,...]")]
-pub struct NoRedeploy(String);
+#[error("wrong form: got `{0}`, expected SECONDS[:NAME=VALUE,...]")]
+pub struct MalformedRedeploy(String);
 
 impl FromStr for Redeploy {
-    type Err = NoRedeploy;
+    type Err = MalformedRedeploy;
 
-    fn from_str(text: &str) -> Result<Redeploy, NoRedeploy> {
-        let wrong = || NoRedeploy(text.to_owned());
+    fn from_str(text: &str) -> Result<Redeploy, MalformedRedeploy> {
+        let wrong = || MalformedRedeploy(text.to_owned());
         let (secs, pairs) = text.split_once(':').unwrap_or((text, ""));
         let at = secs.parse().ok();
         let at = at.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
@@ -88,7 +88,10 @@ mod tests {
     #[test]
     fn what_is_no_redeploy_is_refused() {
         for text in ["", "soon", "-1", "5:a=b", "5:=b", ":A=b", "5:x"] {
-            assert_eq!(text.parse::<Redeploy>(), Err(NoRedeploy(text.to_owned())));
+            assert_eq!(
+                text.parse::<Redeploy>(),
+                Err(MalformedRedeploy(text.to_owned()))
+            );
         }
     }
 }

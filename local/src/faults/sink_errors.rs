@@ -46,7 +46,7 @@ impl SinkErrors {
         }
     }
 
-    /// Whether the sink is down: then it answers nothing but that it is.
+    /// Whether the sink is down; a request that asks is counted as refused.
     pub(crate) fn is_down(&self) -> bool {
         self.outages.refuses()
     }

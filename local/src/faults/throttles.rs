@@ -75,7 +75,7 @@ impl Throttles {
         self.usage.as_ref().map(|usage| lock(usage).report())
     }
 
-    /// Takes the units of a write to the lock table, if there are enough; answers what it took.
+    /// Takes the units of a write to the lock table, if there are enough; returns what it took.
     pub(super) fn admit(&self, write: &Write, now: Duration) -> Result<Vec<Charge>, Refusal> {
         let mut charges = write.charges();
         let of_index = |charge: &&Charge| matches!(charge.key, Key::Index(_));
@@ -166,7 +166,7 @@ impl Outcome {
     }
 
     /// A write was let through. One that failed its condition has touched no index key, but it has cost its item's units:
-    /// answers what it must be given back.
+    /// returns the charges to give back.
     pub(super) fn written(
         &mut self,
         write: &Write,

@@ -142,8 +142,8 @@ impl Environment {
         }
     }
 
-    /// Why the start failed; `None` if the process was told to end before its first poll, which is nobody's failure.
-    /// Returns when the process is reaped and what it said is known.
+    /// Waits until the process is reaped and its pipes are drained, then returns why the start failed; `None` if the host
+    /// killed the process before its first poll.
     pub(super) async fn start_failure(&self, diagnostic: &Diagnostic) -> Option<StartFailure> {
         let told = self.ending.load(Ordering::Relaxed) && self.pid.is_some();
         self.ended().await;

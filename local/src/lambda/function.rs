@@ -164,14 +164,15 @@ impl Function {
     }
 
     /// Updates the configuration: environments that start from now on have these variables over those of before. Those that
-    /// are there end, each after the invocations it is in. Answers how many they are.
+    /// are there end, each after the invocations it is in. Returns how many they are.
     ///
     /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_UpdateFunctionConfiguration.html> (2026-11).
     pub fn redeploy(&self, variables: &BTreeMap<String, String>) -> u64 {
         self.inner.pool().redeploy(variables)
     }
 
-    /// Waits until cold starts fail twice in the same way with none that succeeds in between; answers how.
+    /// Waits until two cold starts have failed in the same way with no successful one between them; returns the second
+    /// failure.
     pub async fn start_fails_again(&self) -> StartFailure {
         let mut broken = self.inner.broken.subscribe();
         let failure = broken.wait_for(Option::is_some).await;

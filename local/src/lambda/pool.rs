@@ -62,7 +62,7 @@ impl Pool {
         self.closed
     }
 
-    /// Takes no more invocations; answers the environments that are there.
+    /// Takes no more invocations; returns the environments that are there.
     pub(super) fn close(&mut self) -> Vec<Arc<Environment>> {
         self.closed = true;
         let living = self.seats.iter();
@@ -118,7 +118,7 @@ impl Pool {
         }
     }
 
-    /// Updates the configuration; answers how many environments are of an older one now.
+    /// Updates the configuration; returns how many environments are of an older one now.
     pub(super) fn redeploy(&mut self, variables: &BTreeMap<String, String>) -> u64 {
         let mut config = FunctionConfig::clone(&self.config);
         config.variables.extend(variables.clone());

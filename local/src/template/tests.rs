@@ -43,7 +43,7 @@ fn the_deployed_template_has_what_the_stack_needs() {
     );
     let aggregator = &resources.functions["aggregator"];
     assert_eq!(aggregator.memory_mb, 1_769);
-    assert_eq!(aggregator.architecture, "arm64");
+    assert_eq!(aggregator.architecture, "x86_64");
     assert_eq!(aggregator.mapping.window, Duration::from_secs(1));
     assert_eq!(
         aggregator.variables["BATCH_QUEUE_URL"],
