@@ -1,9 +1,11 @@
 //! The long fuzz runs. `cargo xtask test` needs none of this: a short run of every target is a test of `tests/fuzz`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
+
+use crate::infra;
 
 /// Every target of tests/fuzz.
 const TARGETS: [&str; 4] = ["event", "event_id", "batch_key", "ticket"];
@@ -31,7 +33,7 @@ pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
         .parent()
         .context("xtask is a folder of the workspace")?;
     let target_dir = crate::target_dir();
-    let cargo_fuzz = install(&target_dir)?;
+    let cargo_fuzz = crate::install_tool("cargo-fuzz", CARGO_FUZZ)?;
     let one = fuzz.target.as_deref();
     for target in TARGETS
         .into_iter()
@@ -53,35 +55,7 @@ pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
                 "-print_final_stats=1",
             ])
             .arg(format!("-max_total_time={}", fuzz.seconds));
-        status(&mut command)?;
+        infra::status(&mut command)?;
     }
-    Ok(())
-}
-
-/// The tool, in a folder that git ignores; built there once.
-fn install(target_dir: &Path) -> anyhow::Result<PathBuf> {
-    let tools = target_dir.join("tools");
-    let tool = tools.join("bin/cargo-fuzz");
-    if !tool.exists() {
-        let mut command = Command::new(env!("CARGO"));
-        command
-            .args([
-                "install",
-                "cargo-fuzz",
-                "--locked",
-                "--version",
-                CARGO_FUZZ,
-                "--root",
-            ])
-            .arg(&tools);
-        status(&mut command)?;
-    }
-    Ok(tool)
-}
-
-fn status(command: &mut Command) -> anyhow::Result<()> {
-    eprintln!("> {command:?}");
-    let status = command.status().context("run a tool")?;
-    ensure!(status.success(), "{command:?} failed: {status}");
     Ok(())
 }

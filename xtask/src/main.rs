@@ -5,6 +5,7 @@
 mod bench;
 mod fuzz;
 mod infra;
+mod mutants;
 mod package;
 mod postgres;
 
@@ -40,6 +41,8 @@ enum Task {
     },
     /// Long fuzz runs; a short one is part of `test`
     Fuzz(fuzz::Fuzz),
+    /// Mutants of the protocol that the tests of its crate, or a short simulation, must catch; an hour and more
+    Mutants(mutants::Mutants),
     /// The templates of `infra`: everything that can be checked without an account
     Infra(infra::Infra),
     /// CPU and memory a message, of the functions as they deploy: the median of some bursts
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Task::Purity => purity(),
         Task::Sim { arguments } => sim(&arguments),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
+        Task::Mutants(mutants) => mutants::run(&mutants),
         Task::Infra(infra) => infra::run(&infra),
         Task::Bench(bench) => bench::run(&bench),
         Task::Package(package) => package::package(&package),
@@ -185,6 +189,20 @@ fn sim(arguments: &[String]) -> anyhow::Result<()> {
         .context("run the simulation")?;
     ensure!(status.success(), "the simulation failed: {status}");
     Ok(())
+}
+
+/// A tool of cargo's, in a folder that git ignores; built there once.
+fn install_tool(name: &str, version: &str) -> anyhow::Result<PathBuf> {
+    let tools = target_dir().join("tools");
+    let tool = tools.join("bin").join(name);
+    if !tool.exists() {
+        let mut command = Command::new(env!("CARGO"));
+        command
+            .args(["install", name, "--locked", "--version", version, "--root"])
+            .arg(&tools);
+        infra::status(&mut command)?;
+    }
+    Ok(tool)
 }
 
 fn target_dir() -> PathBuf {

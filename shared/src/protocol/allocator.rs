@@ -380,8 +380,9 @@ impl Allocator {
             body: candidate.body_hash,
             account: batch.accounts + 1,
         };
-        batch.known.insert(event, known);
-        self.known_count += 1;
+        if batch.known.insert(event, known).is_none() {
+            self.known_count += 1;
+        }
     }
 
     /// What `candidate` is to a claim of its slot's batch that an invocation with this deadline may rely on; `None`
@@ -508,3 +509,7 @@ pub struct Sealable {
 #[cfg(test)]
 #[path = "allocator_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "allocator_props.rs"]
+mod props;

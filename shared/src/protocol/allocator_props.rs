@@ -1,0 +1,430 @@
+//! Every answer of the allocator, after any history, against a model that keeps each seat and works everything out
+//! anew.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LIMITS: BatchLimits = BatchLimits {
+    items_max: 4,
+    bytes_max: 100,
+    shards: 3,
+    keys_max: 1,
+    seats_max: 7,
+    known_claims_max: 3,
+};
+
+/// What happens to an allocator. A number chooses among what is there.
+#[derive(Clone, Debug)]
+enum Step {
+    Seat(usize, Vec<u64>, Timestamp),
+    Opened(usize, Timestamp),
+    OpeningFailed(usize),
+    Settle(usize, SeatEnd),
+    Remember(usize, Candidate),
+    Ask(usize, Candidate, Timestamp),
+    Account(usize),
+    Counted(usize, u64),
+    Retire(usize),
+    RetirePast(Timestamp),
+    TakeSealable,
+}
+
+/// A batch of the model: each seat with its bytes, and its end once it has one.
+#[derive(Clone, Debug)]
+struct ModelBatch {
+    slot: Slot,
+    closes_at: Timestamp,
+    seats: Vec<(u64, Option<SeatEnd>)>,
+    known: Vec<(Candidate, u64)>,
+    accounts: u64,
+    counted: u64,
+    retired: bool,
+}
+
+impl ModelBatch {
+    fn count(&self, end: Option<SeatEnd>) -> u64 {
+        self.seats.iter().filter(|(_, is)| *is == end).count() as u64
+    }
+
+    /// Places and bytes of everything that did not end as free.
+    fn taken(&self) -> (u64, u64) {
+        let taken = self
+            .seats
+            .iter()
+            .filter(|(_, end)| *end != Some(SeatEnd::Free));
+        taken.fold((0, 0), |(places, sum), (bytes, _)| {
+            (places + 1, sum + bytes)
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        let (places, _) = self.taken();
+        places - self.count(None) >= LIMITS.items_max
+            || self.seats.len() >= LIMITS.seats_max as usize
+    }
+
+    fn account(&mut self) -> Account {
+        self.accounts += 1;
+        let settled = |end: &Option<SeatEnd>| matches!(end, Some(SeatEnd::Claimed | SeatEnd::Free));
+        let seats = (0..).zip(&self.seats);
+        let settled = seats
+            .filter(|(_, (_, end))| settled(end))
+            .map(|(seq, _)| seq);
+        Account {
+            confirmed: self.count(Some(SeatEnd::Claimed)),
+            uncertain: self.count(Some(SeatEnd::Uncertain)),
+            settled: settled.collect(),
+            version: self.accounts,
+        }
+    }
+}
+
+/// Slots with what they have: nothing yet where a batch is being opened.
+#[derive(Debug, Default)]
+struct Model {
+    current: BTreeMap<Slot, Option<BatchId>>,
+    batches: BTreeMap<BatchId, ModelBatch>,
+}
+
+/// What a wish for seats comes to.
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Seats(Vec<Seat>),
+    Open(Slot),
+    Wait,
+    TooManyKeys(usize),
+}
+
+impl From<Seating> for Answer {
+    fn from(seating: Seating) -> Answer {
+        match seating {
+            Seating::Seats(seats) => Answer::Seats(seats),
+            Seating::Open(opening) => Answer::Open(opening.slot),
+            Seating::Wait => Answer::Wait,
+            Seating::TooManyKeys { keys_max } => Answer::TooManyKeys(keys_max),
+        }
+    }
+}
+
+impl Model {
+    fn seat(&mut self, slot: &Slot, sizes: &[u64], deadline: Timestamp) -> Answer {
+        match self.current.get(slot) {
+            Some(None) => return Answer::Wait,
+            Some(Some(id)) => {
+                let batch = self.batches.get_mut(id).unwrap();
+                if deadline < batch.closes_at && !batch.is_full() {
+                    let mut seats = Vec::new();
+                    for bytes in sizes {
+                        let (places, sum) = batch.taken();
+                        let seq = batch.seats.len() as Seq;
+                        if places >= LIMITS.items_max
+                            || seq >= LIMITS.seats_max
+                            || (places > 0 && sum + bytes > LIMITS.bytes_max)
+                        {
+                            break;
+                        }
+                        batch.seats.push((*bytes, None));
+                        seats.push(Seat {
+                            batch: *id,
+                            seq,
+                            shards: LIMITS.shards,
+                        });
+                    }
+                    if !seats.is_empty() {
+                        return Answer::Seats(seats);
+                    }
+                    if batch.count(None) > 0 {
+                        return Answer::Wait;
+                    }
+                }
+                batch.retired = true;
+                self.current.remove(slot);
+            }
+            None => {}
+        }
+        let keyed = self
+            .current
+            .keys()
+            .filter(|slot| slot.key.is_some())
+            .count();
+        if slot.key.is_some() && keyed >= LIMITS.keys_max {
+            return Answer::TooManyKeys(LIMITS.keys_max);
+        }
+        self.current.insert(slot.clone(), None);
+        Answer::Open(slot.clone())
+    }
+
+    fn known(&self, slot: &Slot, candidate: &Candidate, deadline: Timestamp) -> Option<Meeting> {
+        let batch = &self.batches[&(*self.current.get(slot)?)?];
+        let mut known = batch.known.iter();
+        let (claimed, account) = known.find(|(known, _)| known.event_id == candidate.event_id)?;
+        if deadline >= batch.closes_at || *account > batch.counted {
+            None
+        } else if claimed.sqs_message_id == candidate.sqs_message_id {
+            Some(Meeting::Redelivered)
+        } else {
+            (claimed.body_hash == candidate.body_hash).then_some(Meeting::Duplicate)
+        }
+    }
+
+    fn retire(&mut self, retires: impl Fn(&Slot, &ModelBatch) -> bool) {
+        let batches = &mut self.batches;
+        self.current.retain(|slot, current| {
+            let batch = current.and_then(|id| batches.get_mut(&id));
+            let Some(batch) = batch.filter(|batch| retires(slot, batch)) else {
+                return true;
+            };
+            batch.retired = true;
+            false
+        });
+    }
+
+    fn idle(&self, source: &SourceArn) -> Vec<Slot> {
+        let is_idle = |id: &BatchId| {
+            let batch = &self.batches[id];
+            batch.count(None) == 0 && batch.taken().0 > 0
+        };
+        let slots = self.current.iter();
+        slots
+            .filter(|(slot, id)| slot.source == *source && id.as_ref().is_some_and(is_idle))
+            .map(|(slot, _)| slot.clone())
+            .collect()
+    }
+
+    fn take_sealable(&mut self) -> Vec<Sealable> {
+        let mut taken = Vec::new();
+        self.batches.retain(|id, batch| {
+            let done = (batch.retired || batch.is_full()) && batch.count(None) == 0;
+            if done {
+                let (slot, account) = (batch.slot.clone(), batch.account());
+                taken.push(Sealable {
+                    id: *id,
+                    slot,
+                    account,
+                });
+            }
+            !done
+        });
+        let batches = &self.batches;
+        self.current
+            .retain(|_, current| current.is_none_or(|id| batches.contains_key(&id)));
+        taken
+    }
+
+    fn known_count(&self) -> usize {
+        self.batches.values().map(|batch| batch.known.len()).sum()
+    }
+}
+
+/// An allocator and its model, with the attempts that are under way and the claims that may be remembered.
+struct Both {
+    allocator: Allocator,
+    model: Model,
+    attempts: Vec<(Seat, u64)>,
+    claims: Vec<Seat>,
+    ids: u128,
+}
+
+impl Both {
+    fn new() -> Both {
+        Both {
+            allocator: Allocator::new(LIMITS),
+            model: Model::default(),
+            attempts: Vec::new(),
+            claims: Vec::new(),
+            ids: 0,
+        }
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+        let slots = slots();
+        let batches: Vec<BatchId> = self.model.batches.keys().copied().collect();
+        let batch = |number: usize| batches.get(number % batches.len().max(1)).copied();
+        match step {
+            Step::Seat(slot, sizes, deadline) => {
+                let answer = self.allocator.seat(&slots[slot], &sizes, deadline).into();
+                if let Answer::Seats(seats) = &answer {
+                    self.attempts
+                        .extend(seats.iter().copied().zip(sizes.iter().copied()));
+                }
+                prop_assert_eq!(answer, self.model.seat(&slots[slot], &sizes, deadline));
+            }
+            Step::Opened(slot, closes_at) => {
+                let slot = &slots[slot];
+                if self.model.current.get(slot) == Some(&None) {
+                    self.ids += 1;
+                    let id = BatchId::new(uuid::Uuid::from_u128(self.ids));
+                    let opening = Opening { slot: slot.clone() };
+                    let recorded = opening.record_acknowledged(id, closes_at);
+                    self.allocator.opened(recorded.ticket_acknowledged());
+                    self.model.current.insert(slot.clone(), Some(id));
+                    let batch = ModelBatch {
+                        slot: slot.clone(),
+                        closes_at,
+                        seats: Vec::new(),
+                        known: Vec::new(),
+                        accounts: 0,
+                        counted: 0,
+                        retired: false,
+                    };
+                    self.model.batches.insert(id, batch);
+                }
+            }
+            Step::OpeningFailed(slot) => {
+                let slot = &slots[slot];
+                self.allocator.opening_failed(slot);
+                self.model
+                    .current
+                    .retain(|other, id| other != slot || id.is_some());
+            }
+            Step::Settle(number, end) => {
+                if !self.attempts.is_empty() {
+                    let (seat, bytes) = self.attempts.swap_remove(number % self.attempts.len());
+                    self.allocator.settle(seat, bytes, end);
+                    let batch = self.model.batches.get_mut(&seat.batch).unwrap();
+                    batch.seats[seat.seq as usize].1 = Some(end);
+                    if end == SeatEnd::Claimed {
+                        self.claims.push(seat);
+                    }
+                }
+            }
+            Step::Remember(number, candidate) => {
+                if !self.claims.is_empty() {
+                    let seat = self.claims.swap_remove(number % self.claims.len());
+                    self.allocator.remember(seat, &candidate);
+                    let room = self.model.known_count() < LIMITS.known_claims_max;
+                    if let Some(batch) = self.model.batches.get_mut(&seat.batch).filter(|_| room) {
+                        let account = batch.accounts + 1;
+                        batch
+                            .known
+                            .retain(|(known, _)| known.event_id != candidate.event_id);
+                        batch.known.push((candidate, account));
+                    }
+                }
+            }
+            Step::Ask(slot, candidate, deadline) => prop_assert_eq!(
+                self.allocator.known(&slots[slot], &candidate, deadline),
+                self.model.known(&slots[slot], &candidate, deadline)
+            ),
+            Step::Account(number) => {
+                if let Some(id) = batch(number) {
+                    let account = self.model.batches.get_mut(&id).map(ModelBatch::account);
+                    prop_assert_eq!(self.allocator.account(id), account);
+                }
+            }
+            Step::Counted(number, version) => {
+                if let Some(id) = batch(number) {
+                    let batch = self.model.batches.get_mut(&id).unwrap();
+                    let version = version.min(batch.accounts);
+                    batch.counted = batch.counted.max(version);
+                    self.allocator.counted(id, version);
+                }
+            }
+            Step::Retire(slot) => {
+                self.allocator.retire(&slots[slot]);
+                self.model.retire(|other, _| *other == slots[slot]);
+            }
+            Step::RetirePast(deadline) => {
+                self.allocator.retire_past(deadline);
+                self.model.retire(|_, batch| deadline >= batch.closes_at);
+            }
+            Step::TakeSealable => {
+                prop_assert_eq!(self.allocator.take_sealable(), self.model.take_sealable());
+            }
+        }
+        self.compare()
+    }
+
+    /// What can be read without changing anything.
+    fn compare(&self) -> Result<(), TestCaseError> {
+        for slot in slots() {
+            prop_assert_eq!(
+                self.allocator.idle(&slot.source),
+                self.model.idle(&slot.source)
+            );
+        }
+        prop_assert_eq!(self.allocator.batches.len(), self.model.batches.len());
+        prop_assert_eq!(self.allocator.known_count, self.model.known_count());
+        for (id, model) in &self.model.batches {
+            let batch = &self.allocator.batches[id];
+            let of_model = [
+                model.taken().0,
+                LIMITS.items_max,
+                model.count(Some(SeatEnd::Claimed)) + model.count(Some(SeatEnd::Free)),
+                model.count(Some(SeatEnd::Uncertain)),
+                model.count(None),
+                model.seats.len() as u64,
+            ];
+            let of_batch = [
+                batch.taken(),
+                batch.items_max(),
+                batch.settled_len(),
+                batch.uncertain(),
+                batch.in_flight(),
+                batch.seats_given(),
+            ];
+            prop_assert_eq!((batch.id(), of_batch), (*id, of_model));
+        }
+        Ok(())
+    }
+}
+
+fn slots() -> [Slot; 4] {
+    [("q", None), ("q", Some("a")), ("q", Some("b")), ("r", None)].map(|(source, key)| Slot {
+        source: source.parse().unwrap(),
+        key: key.map(|key| key.parse().unwrap()),
+    })
+}
+
+fn candidate(event: u8, message: u8, body: u8) -> Candidate {
+    let body = format!("body {body}");
+    Candidate {
+        event_id: format!("e{event}").parse().unwrap(),
+        sqs_message_id: format!("m{message}").parse().unwrap(),
+        body_hash: BodyHash::of(body.as_bytes()),
+        body: body.into(),
+        compressed: None,
+        source: "q".parse().unwrap(),
+        sent_at: Timestamp::EPOCH,
+        attributes: None,
+    }
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    // Few times, so that deadlines are often exactly those of batches.
+    let time = || (0..4_u64).prop_map(Timestamp::from_ms);
+    let slot = || 0..slots().len();
+    let candidates = || (0..2_u8, 0..2_u8, 0..2_u8).prop_map(|(e, m, b)| candidate(e, m, b));
+    let ends = prop_oneof![
+        4 => Just(SeatEnd::Claimed),
+        1 => Just(SeatEnd::Free),
+        1 => Just(SeatEnd::Uncertain),
+    ];
+    let sizes = prop::collection::vec(prop_oneof![Just(0_u64), 20..60_u64, Just(100)], 1..4);
+    prop_oneof![
+        8 => (slot(), sizes, time()).prop_map(|(slot, sizes, by)| Step::Seat(slot, sizes, by)),
+        6 => (slot(), time()).prop_map(|(slot, closes_at)| Step::Opened(slot, closes_at)),
+        1 => slot().prop_map(Step::OpeningFailed),
+        12 => (any::<usize>(), ends).prop_map(|(number, end)| Step::Settle(number, end)),
+        4 => (any::<usize>(), candidates()).prop_map(|(number, c)| Step::Remember(number, c)),
+        4 => (slot(), candidates(), time()).prop_map(|(slot, c, by)| Step::Ask(slot, c, by)),
+        3 => any::<usize>().prop_map(Step::Account),
+        3 => (any::<usize>(), 0..5_u64).prop_map(|(number, v)| Step::Counted(number, v)),
+        1 => slot().prop_map(Step::Retire),
+        1 => time().prop_map(Step::RetirePast),
+        2 => Just(Step::TakeSealable),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_allocator_answers_as_a_model_that_keeps_every_seat(
+        steps in prop::collection::vec(steps(), 1..80),
+    ) {
+        let mut both = Both::new();
+        for step in steps {
+            both.step(step)?;
+        }
+    }
+}
