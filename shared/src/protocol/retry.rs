@@ -69,5 +69,6 @@ mod tests {
         assert_eq!(policy.pause(3, 1.0), Duration::from_millis(100));
         assert_eq!(policy.pause(60, 1.0), Duration::from_millis(1_000));
         assert_eq!(policy.pause(u32::MAX, 0.0), Duration::from_millis(100));
+        assert_eq!(policy.pause(3, 0.5), Duration::from_millis(55));
     }
 }

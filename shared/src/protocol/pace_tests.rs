@@ -1,0 +1,353 @@
+use std::time::Duration;
+
+use super::*;
+
+fn key(shard: u16) -> BatchShard {
+    let batch = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
+    BatchShard { batch, shard }
+}
+
+fn replied(paces: &mut Paces, shard: u16, (passed, throttled): (u32, u32), now: Timestamp) {
+    let key = key(shard);
+    let reply = KeyReply {
+        key,
+        passed,
+        throttled,
+    };
+    paces.replied(&[reply], now);
+}
+
+/// A key that takes so many units a second and saves up one second of them.
+struct Key {
+    limit: f64,
+    left: f64,
+    at_ms: u64,
+}
+
+impl Key {
+    fn write(&mut self, now_ms: u64) -> bool {
+        let since = (now_ms - self.at_ms) as f64 / 1_000.0;
+        self.at_ms = now_ms;
+        self.left = (self.left + since * self.limit).min(self.limit);
+        let takes = self.left >= 1.0;
+        self.left -= f64::from(takes);
+        takes
+    }
+}
+
+/// Writes 25 at a time for 30 s as the pace allows; answers the share of the limit that was reached, and the share
+/// of the writes that was refused.
+fn run(limit: f64) -> (f64, f64) {
+    let mut paces = Paces::default();
+    let mut at = Key {
+        limit,
+        left: 0.0,
+        at_ms: 0,
+    };
+    replied(&mut paces, 0, (0, 1), Timestamp::EPOCH);
+    let (mut written, mut refused) = (0, 0);
+    for ms in 0..30_000 {
+        let now = Timestamp::from_ms(ms);
+        if paces.free_at(key(0)).is_none_or(|free| free > now) {
+            continue;
+        }
+        paces.take(key(0), 25, now);
+        let passed = (0..25).filter(|_| at.write(ms)).count() as u32;
+        replied(&mut paces, 0, (passed, 25 - passed), now);
+        written += passed;
+        refused += 25 - passed;
+    }
+    let (written, refused) = (f64::from(written), f64::from(refused));
+    (written / (limit * 30.0), refused / (written + refused))
+}
+
+#[test]
+fn the_rate_stays_near_what_the_key_takes() {
+    for limit in [100.0, 250.0, 1_000.0] {
+        let (reached, refused) = run(limit);
+        assert!(
+            reached >= 0.8,
+            "{limit} units a second: {reached} of it reached"
+        );
+        assert!(
+            refused <= 0.25,
+            "{limit} units a second: {refused} of all writes refused"
+        );
+    }
+}
+
+#[test]
+fn only_keys_that_throttled_wait_and_only_until_long_after() {
+    let mut paces = Paces::default();
+    let now = Timestamp::from_ms(1_000);
+    replied(&mut paces, 1, (20, 5), now);
+    paces.take(key(1), 25, now);
+    assert_eq!(paces.free_at(key(1)), Some(Timestamp::from_ms(1_025)));
+    assert_eq!(paces.free_at(key(2)), None);
+    paces.forget_old(now);
+    assert!(paces.free_at(key(1)).is_some());
+    paces.forget_old(now + PACE_FORGOTTEN_AFTER * 2);
+    assert_eq!(paces.free_at(key(1)), None);
+}
+
+#[test]
+fn a_key_that_takes_everything_is_let_go() {
+    let mut paces = Paces::default();
+    replied(&mut paces, 1, (20, 5), Timestamp::EPOCH);
+    assert!(paces.free_at(key(1)).is_some());
+    for _ in 0..300 {
+        replied(&mut paces, 1, (25, 0), Timestamp::EPOCH);
+    }
+    assert_eq!(paces.free_at(key(1)), None);
+}
+
+/// Environments that write to ten keys each of a table which takes so many units a second of all of them together,
+/// 25 writes a request; returns the share of the limit that is used, and the share of the writes that is refused, from
+/// the sixth second on.
+fn share_a_table(limit: f64, environments: usize) -> (f64, f64) {
+    let mut table = Key {
+        limit,
+        left: limit,
+        at_ms: 0,
+    };
+    let mut all: Vec<Paces> = std::iter::repeat_with(Paces::default)
+        .take(environments)
+        .collect();
+    // Without a pace, a request of each every 5 ms.
+    let mut asks_at_ms: Vec<u64> = (0..environments as u64).map(|n| n % 5).collect();
+    let (mut written, mut refused) = (0, 0);
+    for ms in 0..30_000 {
+        let now = Timestamp::from_ms(ms);
+        for (paces, asks_at_ms) in all.iter_mut().zip(&mut asks_at_ms) {
+            if ms < *asks_at_ms || paces.table_free_at().is_some_and(|free| free > now) {
+                continue;
+            }
+            *asks_at_ms = ms + 5;
+            paces.take_of_table(25, now);
+            let mut replies: Vec<KeyReply> = (0..10)
+                .map(|shard| KeyReply {
+                    key: key(shard),
+                    passed: 0,
+                    throttled: 0,
+                })
+                .collect();
+            for write in 0..25 {
+                let reply = &mut replies[write % 10];
+                match table.write(ms) {
+                    true => reply.passed += 1,
+                    false => reply.throttled += 1,
+                }
+            }
+            if ms >= 6_000 {
+                written += replies.iter().map(|reply| reply.passed).sum::<u32>();
+                refused += replies.iter().map(|reply| reply.throttled).sum::<u32>();
+            }
+            paces.replied(&replies, now);
+        }
+    }
+    let (written, refused) = (f64::from(written), f64::from(refused));
+    (written / (limit * 24.0), refused / (written + refused))
+}
+
+#[test]
+fn environments_that_share_a_table_use_it_and_are_seldom_refused() {
+    for (limit, environments) in [(4_000.0, 1), (4_000.0, 10), (4_000.0, 50), (1_000.0, 10)] {
+        let (used, refused) = share_a_table(limit, environments);
+        assert!(
+            used >= 0.8,
+            "{environments} environments, {limit} units a second: {used} of it used"
+        );
+        assert!(
+            refused <= 0.2,
+            "{environments} environments, {limit} units a second: {refused} of all writes refused"
+        );
+    }
+}
+
+#[test]
+fn one_key_that_throttles_beside_others_is_not_the_table() {
+    let mut paces = Paces::default();
+    let reply = |shard, throttled| KeyReply {
+        key: key(shard),
+        passed: 3,
+        throttled,
+    };
+    let now = Timestamp::EPOCH;
+    paces.replied(&[reply(0, 2), reply(1, 0), reply(2, 0)], now);
+    assert_eq!(paces.table_free_at(), None);
+    assert!(paces.free_at(key(0)).is_some());
+    let all: Vec<KeyReply> = (0..TABLE_KEYS_MIN as u16)
+        .map(|shard| reply(shard, 2))
+        .collect();
+    paces.replied(&all, now);
+    assert!(paces.table_free_at().is_some());
+    assert_eq!(
+        paces.free_at(key(0)),
+        None,
+        "the table's rate is for all of them"
+    );
+    // A key that is hot besides still gets a rate of its own.
+    paces.replied(&[reply(7, 2), reply(1, 0)], now);
+    assert!(paces.free_at(key(7)).is_some());
+    assert_eq!(paces.free_at(key(1)), None);
+    paces.forget_old(now + PACE_FORGOTTEN_AFTER * 2);
+    assert_eq!(paces.table_free_at(), None);
+}
+
+const START: Timestamp = Timestamp::from_ms(1_000_000);
+
+fn after(ms: u64) -> Timestamp {
+    START + Duration::from_millis(ms)
+}
+
+fn reply(shard: u16, passed: u32, throttled: u32) -> KeyReply {
+    KeyReply {
+        key: key(shard),
+        passed,
+        throttled,
+    }
+}
+
+/// Units a second of a key.
+fn rate(paces: &Paces, shard: u16) -> Option<f64> {
+    paces
+        .keys
+        .get(&key(shard))
+        .map(|pace| pace.units_per_second)
+}
+
+/// Units a second of the table.
+fn table_rate(paces: &Paces) -> Option<f64> {
+    paces.table.as_ref().map(|pace| pace.units_per_second)
+}
+
+/// The rates of so many keys that throttled at once.
+fn throttled_at_once(keys: u16, now: Timestamp) -> Paces {
+    let mut paces = Paces::default();
+    let replies: Vec<KeyReply> = (0..keys).map(|shard| reply(shard, 3, 2)).collect();
+    paces.replied(&replies, now);
+    paces
+}
+
+#[test]
+fn a_rate_is_cut_once_in_a_while_deeper_when_most_was_throttled_and_never_to_nothing() {
+    let mut paces = Paces::default();
+    for (at_ms, passed, throttled, expected) in [
+        (0, 20, 5, 1_000.0),
+        (249, 20, 5, 1_000.0),
+        (250, 20, 5, 850.0),
+        (499, 20, 5, 850.0),
+        (500, 13, 12, 722.5),
+        (750, 12, 12, 614.125),
+        (1_000, 12, 13, 307.0625),
+        (1_250, 0, 1, 153.53125),
+        (1_500, 0, 1, 76.765625),
+        (1_750, 0, 1, 50.0),
+        (2_000, 0, 1, 50.0),
+    ] {
+        paces.replied(&[reply(0, passed, throttled)], after(at_ms));
+        assert_eq!(rate(&paces, 0), Some(expected), "after {at_ms} ms");
+    }
+}
+
+#[test]
+fn a_rate_rises_with_what_passes_up_to_twice_what_a_key_takes() {
+    let mut paces = Paces::default();
+    paces.replied(&[reply(0, 20, 5)], START);
+    paces.replied(&[reply(0, 25, 0)], START);
+    assert_eq!(rate(&paces, 0), Some(1_005.0));
+    paces.replied(&[reply(0, 4_975, 0), reply(1, 9, 0)], START);
+    assert_eq!((rate(&paces, 0), rate(&paces, 1)), (Some(2_000.0), None));
+    paces.replied(&[reply(0, 1, 0)], START);
+    assert_eq!(rate(&paces, 0), None);
+}
+
+#[test]
+fn writes_take_their_time_one_after_the_other() {
+    let mut paces = Paces::default();
+    paces.replied(&[reply(0, 20, 5)], START);
+    paces.replied(&[reply(0, 20, 5)], after(250));
+    let mut take = |units, now| {
+        paces.take(key(0), units, now);
+        paces.free_at(key(0))
+    };
+    // 850 a second.
+    assert_eq!(take(1, after(0)), Some(after(2)));
+    assert_eq!(take(16, after(0)), Some(after(20)));
+    assert_eq!(take(17, after(0)), Some(after(40)));
+    assert_eq!(take(17, after(100)), Some(after(120)));
+}
+
+#[test]
+fn a_rate_is_forgotten_a_while_after_the_last_cut_and_the_last_write() {
+    let mut paces = Paces::default();
+    paces.replied(&[reply(0, 20, 5)], START);
+    paces.forget_old(after(59_999));
+    assert_eq!(rate(&paces, 0), Some(1_000.0));
+    paces.take(key(0), 1_000, START);
+    paces.forget_old(after(60_999));
+    assert_eq!(rate(&paces, 0), Some(1_000.0));
+    paces.forget_old(after(61_000));
+    assert_eq!(rate(&paces, 0), None);
+    paces.replied(&[reply(0, 20, 5)], START);
+    paces.forget_old(after(60_000));
+    assert_eq!(rate(&paces, 0), None);
+    let mut table = throttled_at_once(3, START);
+    table.forget_old(after(59_999));
+    assert!(table.table_free_at().is_some());
+    table.forget_old(after(60_000));
+    assert_eq!(table.table_free_at(), None);
+}
+
+#[test]
+fn keys_that_throttle_within_a_while_are_the_table_at_half_their_rates() {
+    let two = throttled_at_once(2, START);
+    assert_eq!((table_rate(&two), rate(&two, 0)), (None, Some(1_000.0)));
+    let three = throttled_at_once(3, START);
+    assert_eq!((table_rate(&three), rate(&three, 0)), (Some(1_500.0), None));
+    for (at_ms, expected) in [(249, Some(1_500.0)), (250, None)] {
+        let mut paces = throttled_at_once(2, START);
+        paces.replied(&[reply(2, 3, 2)], after(at_ms));
+        assert_eq!(table_rate(&paces), expected, "after {at_ms} ms");
+    }
+}
+
+#[test]
+fn the_rate_of_a_table_falls_and_rises_and_is_let_go() {
+    let mut paces = throttled_at_once(3, START);
+    paces.take_of_table(15, START);
+    assert_eq!(paces.table_free_at(), Some(after(10)));
+    paces.replied(&[reply(0, 9, 1), reply(1, 9, 1)], after(250));
+    assert_eq!((table_rate(&paces), rate(&paces, 0)), (Some(1_275.0), None));
+    paces.replied(&[reply(0, 1, 0)], after(500));
+    assert_eq!(table_rate(&paces), Some(1_275.2));
+    // All of a request that has one key: nothing says that it is the key.
+    paces.replied(&[reply(0, 1, 2)], after(500));
+    assert_eq!((table_rate(&paces), rate(&paces, 0)), (Some(637.6), None));
+    // One key of several: it is the key, and the table keeps its rate.
+    paces.replied(&[reply(0, 1, 2), reply(1, 9, 0)], after(750));
+    assert_eq!(
+        (table_rate(&paces), rate(&paces, 0)),
+        (Some(637.6), Some(1_000.0))
+    );
+    for round in 4..20 {
+        paces.replied(&[reply(0, 0, 1), reply(1, 0, 1)], after(250 * round));
+    }
+    assert_eq!(table_rate(&paces), Some(TABLE_PACE_UNITS_PER_SECOND_MIN));
+    let to_the_most = (TABLE_PACE_UNITS_PER_SECOND_MAX - TABLE_PACE_UNITS_PER_SECOND_MIN) / RISE;
+    paces.replied(&[reply(3, to_the_most as u32, 0)], after(6_000));
+    assert_eq!(table_rate(&paces), Some(TABLE_PACE_UNITS_PER_SECOND_MAX));
+    paces.replied(&[reply(3, 1, 0)], after(6_000));
+    assert_eq!(table_rate(&paces), None);
+}
+
+#[test]
+fn a_table_that_has_a_rate_keeps_it_whatever_keys_do_by_themselves() {
+    let mut paces = throttled_at_once(3, START);
+    for shard in 0..4 {
+        paces.replied(&[reply(shard, 1, 2), reply(9, 9, 0)], START);
+    }
+    // Four times 9 writes passed beside what throttled; those of such replies do not raise it.
+    assert_eq!(table_rate(&paces), Some(1_500.0));
+    assert_eq!(rate(&paces, 3), Some(1_000.0));
+}
