@@ -10,7 +10,7 @@ const LIMITS: BatchLimits = BatchLimits {
     bytes_max: 100,
     shards: 3,
     keys_max: 1,
-    seats_max: 7,
+    seats_max: 6,
     known_claims_max: 3,
 };
 
@@ -398,7 +398,7 @@ fn steps() -> impl Strategy<Value = Step> {
     let candidates = || (0..2_u8, 0..2_u8, 0..2_u8).prop_map(|(e, m, b)| candidate(e, m, b));
     let ends = prop_oneof![
         4 => Just(SeatEnd::Claimed),
-        1 => Just(SeatEnd::Free),
+        3 => Just(SeatEnd::Free),
         1 => Just(SeatEnd::Uncertain),
     ];
     let sizes = prop::collection::vec(prop_oneof![Just(0_u64), 20..60_u64, Just(100)], 1..4);
@@ -418,9 +418,11 @@ fn steps() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
     #[test]
     fn the_allocator_answers_as_a_model_that_keeps_every_seat(
-        steps in prop::collection::vec(steps(), 1..80),
+        steps in prop::collection::vec(steps(), 1..120),
     ) {
         let mut both = Both::new();
         for step in steps {

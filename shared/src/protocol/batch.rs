@@ -594,7 +594,7 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
         BatchWrite::Fail { error, .. } => {
             record.status == Some(Status::Error) && record.error.as_ref() == Some(error)
         }
-        BatchWrite::Complete { .. } => record.status.is_none() && record.completed_at.is_some(),
+        BatchWrite::Complete { .. } => record.completed_at.is_some(),
     }
 }
 

@@ -334,3 +334,147 @@ fn a_body_is_compressed_where_that_saves_a_write_unit() {
     let noise = message("m1", &noise(1_000)).compressed();
     assert_eq!(noise.compressed, None, "it takes as many units either way");
 }
+
+/// A candidate whose item takes so many bytes.
+fn of_bytes(bytes: usize) -> Candidate {
+    let body = noise(bytes - CLAIM_OVERHEAD_BYTES - "event".len() - "m1".len() - "arn:q".len());
+    message("m1", &body)
+}
+
+#[test]
+fn an_item_comes_to_all_that_it_stores() {
+    let mut candidate = of_bytes(1_000);
+    assert_eq!(candidate.item_bytes(), 1_000);
+    candidate.attributes = Some("{\"a\":1}".into());
+    assert_eq!(candidate.item_bytes(), 1_007);
+    candidate.compressed = Some([0; 10].into());
+    let without_body = 1_007 - candidate.body.len();
+    assert_eq!(candidate.item_bytes(), without_body + 10);
+    let claim = |overflow| Claim {
+        candidate: candidate.clone(),
+        seat: seat(1, 3),
+        overflow,
+        past: PastDeliveries::new(),
+    };
+    assert_eq!(claim(None).item_bytes(), without_body + 10);
+    let overflow = Overflow {
+        bucket: "bucket".into(),
+        key: "key".to_owned(),
+        bytes: 1_000_000,
+    };
+    assert_eq!(
+        claim(Some(overflow)).item_bytes(),
+        without_body + OVERFLOW_BYTES + "bucket".len() + "key".len()
+    );
+}
+
+#[test]
+fn a_body_that_fits_no_item_goes_to_a_place_of_its_seat() {
+    let bucket: Arc<str> = "bodies".into();
+    let fits = of_bytes(DYNAMODB_ITEM_BYTES_MAX);
+    assert_eq!(fits.overflow(&bucket, seat(1, 3)), None);
+    let candidate = of_bytes(DYNAMODB_ITEM_BYTES_MAX + 1);
+    let overflow = candidate.overflow(&bucket, seat(1, 3)).unwrap();
+    assert_eq!(overflow.bytes, candidate.body.len() as u64);
+    assert_eq!(
+        overflow.to_string(),
+        "s3://bodies/00000000-0000-0000-0000-000000000001/3"
+    );
+}
+
+#[test]
+fn an_item_of_one_write_unit_is_left_as_it_is() {
+    let body = |bytes: usize| "a".repeat(bytes - of_bytes(1_000).item_bytes_but_body());
+    let one_unit = message("m1", &body(WRITE_UNIT_BYTES)).compressed();
+    assert_eq!(one_unit.compressed, None);
+    let two_units = message("m1", &body(WRITE_UNIT_BYTES + 1)).compressed();
+    assert!(two_units.compressed.is_some());
+    // Half of it shrinks to nothing, which still takes as many units.
+    let mut half = noise(WRITE_UNIT_BYTES + 100);
+    half.push_str(&"a".repeat(200));
+    assert_eq!(message("m1", &half).compressed().compressed, None);
+}
+
+#[test]
+fn who_relies_on_a_claim_is_who_is_acknowledged_for_it() {
+    use DuplicateRule::{Drop, Requeue};
+    for (meeting, rule, relies) in [
+        (Meeting::Redelivered, Drop, true),
+        (Meeting::Redelivered, Requeue, true),
+        (Meeting::Duplicate, Drop, true),
+        (Meeting::Duplicate, Requeue, false),
+        (Meeting::Conflict, Drop, false),
+        (Meeting::Conflict, Requeue, false),
+    ] {
+        assert_eq!(meeting.relies_on_it(rule), relies, "{meeting:?} {rule:?}");
+        let answer = meeting.outcome().answer(rule);
+        assert_eq!(answer == Answer::Success, relies, "{meeting:?} {rule:?}");
+    }
+}
+
+#[test]
+fn only_the_seat_itself_is_ours() {
+    let m1 = message("m1", "a");
+    let own = seat(1, 3);
+    let claimed = Verdict::Done(Outcome::Claimed);
+    let meets = |candidate: &Candidate, item: &LockItem| {
+        classify(candidate, Some(own), item, DuplicateRule::Drop, NOW)
+    };
+    assert_eq!(meets(&m1, &live(&m1, own)), claimed);
+    // Seqs 3 and 13 of a batch share a shard; seq 3 of another batch does not.
+    assert_ne!(meets(&m1, &live(&m1, seat(1, 13))), claimed);
+    assert_ne!(meets(&m1, &live(&m1, seat(2, 3))), claimed);
+    assert_ne!(meets(&message("m2", "a"), &live(&m1, own)), claimed);
+}
+
+#[test]
+fn a_delivery_is_remembered_until_its_window_ends() {
+    let (m1, m2) = (message("m1", "a"), message("m2", "a"));
+    for (until_ms, remembered) in [(999_999, false), (1_000_000, false), (1_000_001, true)] {
+        let until = Timestamp::from_ms(until_ms);
+        let mut item = live(&m2, seat(1, 3));
+        item.past.insert(m1.sqs_message_id.clone(), until);
+        let verdict = classify(&m1, None, &item, DuplicateRule::Requeue, NOW);
+        assert_eq!(
+            verdict == Verdict::Done(Outcome::Redelivered),
+            remembered,
+            "until {until_ms}"
+        );
+        let orphan = settle_live(
+            &message("m3", "a"),
+            &item,
+            Meeting::Duplicate,
+            &BatchFate::Unknown,
+            DuplicateRule::Requeue,
+            NOW,
+        );
+        let Verdict::Replace { past } = orphan else {
+            panic!("an orphan is replaced, not {orphan:?}")
+        };
+        assert_eq!(past.len(), usize::from(remembered), "until {until_ms}");
+    }
+}
+
+#[test]
+fn the_fate_of_a_batch_is_what_its_record_says() {
+    let mut record = BatchRecord::open(
+        batch(1),
+        "arn:q".parse().unwrap(),
+        None,
+        10,
+        Timestamp::EPOCH,
+        NOW,
+    );
+    assert_eq!(BatchFate::from(None), BatchFate::Unknown);
+    assert_eq!(BatchFate::from(Some(&record)), BatchFate::Alive);
+    record.status = None;
+    record.completed_at = Some(NOW);
+    record.delivered = [1, 2].into_iter().collect();
+    record.set_aside = [5].into_iter().collect();
+    let ended = BatchFate::Ended {
+        delivered: [1, 2, 5].into_iter().collect(),
+        set_aside: [5].into_iter().collect(),
+        completed_at: NOW,
+    };
+    assert_eq!(BatchFate::from(Some(&record)), ended);
+}
