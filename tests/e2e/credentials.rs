@@ -41,7 +41,6 @@ async fn what_an_environment_signs_with_credentials_that_have_expired_is_refused
 }
 
 #[tokio::test]
-#[ignore = "the functions do not end themselves yet when their credentials have expired"]
 async fn environments_whose_credentials_expire_end_themselves_and_nothing_is_lost_or_repeated() {
     let rig = started("60").await;
     let plan = plan(22, 600, 10.0);

@@ -75,6 +75,14 @@ fn delivered(record: &BatchRecord, seqs: std::ops::Range<u32>) -> BatchRecord {
 }
 
 #[test]
+fn statuses_have_the_names_that_the_table_has() {
+    assert_eq!(
+        Status::ALL.map(Status::as_str),
+        ["open", "sealed", "processing", "error"]
+    );
+}
+
+#[test]
 fn a_late_account_never_overwrites_a_later_one() {
     let record = must(&opened(), &BatchWrite::Account(account(2, 5, 0, 5)));
     let stale = BatchWrite::Account(account(1, 3, 0, 3));
@@ -261,6 +269,18 @@ fn a_batch_is_proven_only_when_sealed_certain_delivered_and_released() {
     );
     let short = delivered(&must(&sealed(0), &lease("p", 1, 30)), 0..4);
     assert!(!proven(&short, &all));
+}
+
+#[test]
+fn a_proven_batch_needs_no_second_look() {
+    let seal = BatchWrite::Seal {
+        account: account(1, 5, 0, 5),
+        at: at(1),
+    };
+    let whole = delivered(&must(&must(&opened(), &seal), &lease("p", 1, 30)), 0..5);
+    let look = |released: &SeqSet| empty_look(&whole, released, at(2), 60 * SECOND);
+    assert_eq!(look(&(0..5).collect()), EmptyLook::Complete);
+    assert_eq!(look(&(0..4).collect()), EmptyLook::VerifyAt(at(62)));
 }
 
 #[test]
@@ -632,6 +652,11 @@ fn what_an_operator_says_is_heard_of_a_batch_in_error_alone() {
     let aside = must(&failed, &word(Some(OperatorWord::Quarantine)));
     assert_eq!(aside.quarantine.as_deref(), Some("no"));
     assert_eq!(apply(&failed, &word(None)), None);
+    let later = must(&aside, &lease("r", 99, 120));
+    assert_eq!(
+        later.quarantine, aside.quarantine,
+        "whoever goes on with it sets it aside"
+    );
     let expired = word(Some(OperatorWord::Quarantine));
     assert_eq!(apply(&leased, &expired), None, "it is not in error");
     assert!(apply(&leased, &word(None)).is_some());
