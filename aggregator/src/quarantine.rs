@@ -26,6 +26,7 @@ impl<P: Ports> Handler<P> {
             return vec![false; messages.len()];
         };
         let concurrency = self.config().common.write_concurrency;
-        send_to_quarantine(quarantine, messages, concurrency, budget).await
+        let sent = send_to_quarantine(quarantine, messages, concurrency, budget).await;
+        sent.into_iter().map(|sent| sent.is_ok()).collect()
     }
 }

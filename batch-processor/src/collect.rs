@@ -49,6 +49,17 @@ pub enum BodyProblem {
         /// Where it should be.
         place: String,
     },
+    /// The store refuses to hand it out, or what is there is no text: asking again would bring the same.
+    #[error(
+        "body of event `{event_id}`: {source}; make the object readable, or set the batch aside"
+    )]
+    Refused {
+        /// The event.
+        event_id: EventId,
+        #[source]
+        /// What the store said.
+        source: PortError,
+    },
     /// Somebody replaced it.
     #[error(
         "body of event `{event_id}`: `{place}` is not what was claimed; restore the object, or set the batch aside"
@@ -384,7 +395,14 @@ impl<P: Ports> Handler<P> {
         let get = || self.limited(self.ports().overflow().get(place));
         let read = budget.call(RetryPolicy::ITEMS, get).await;
         let (event_id, place) = (event.event_id.clone(), place.to_string());
-        match read.map_err(BodyProblem::Unread)? {
+        let read = read.map_err(|source| match source {
+            PortError::Refused { .. } => BodyProblem::Refused {
+                event_id: event_id.clone(),
+                source,
+            },
+            source => BodyProblem::Unread(source),
+        })?;
+        match read {
             Some(body) if BodyHash::of(body.as_bytes()) == event.body_hash => {
                 event.body = body;
                 Ok(())

@@ -930,6 +930,57 @@ async fn whoever_takes_over_goes_on_setting_aside_and_delivers_nothing() {
 }
 
 #[tokio::test]
+async fn repro_one_event_that_cannot_be_set_aside_had_the_others_sent_again_and_again() {
+    let handler = processor();
+    opened(&handler, &[0], 1).await;
+    refused(&handler).await;
+    claim(&handler, 1).await;
+    let mut bad = a_claim(2);
+    bad.candidate.body = "not \0 allowed".into();
+    bad.candidate.body_hash = BodyHash::of(bad.candidate.body.as_bytes());
+    handler.ports().locks.claim(&[bad]).await;
+    assert!(!given_back(&handler, &quarantine()).await);
+    assert_eq!(handler.ports().quarantine.take().len(), 2);
+    let failed = record(&handler);
+    assert_eq!(failed.status, Some(Status::Error));
+    let error = failed.error.unwrap();
+    assert!(error.contains("`e2`") && error.contains("SQS"), "{error}");
+    assert_eq!(failed.set_aside, (0..2).collect());
+    let retry = Ticket::new(batch(), TicketReason::Operator);
+    assert!(!given_back(&handler, &retry.to_body()).await);
+    assert!(handler.ports().quarantine.take().is_empty());
+    assert_eq!(record(&handler).status, Some(Status::Error));
+}
+
+#[tokio::test]
+async fn repro_a_ticket_that_came_back_accepted_a_third_sink() {
+    let handler = processor();
+    let set = |sink: &str| *handler.ports().sink.fingerprint.lock().unwrap() = sink.to_owned();
+    set("file:///first");
+    opened(&handler, &[0], 1).await;
+    handler.ports().sink.fail(1_000);
+    assert!(ticket(&handler).await);
+    set("file:///second");
+    assert!(!ticket(&handler).await);
+    assert_eq!(record(&handler).status, Some(Status::Error));
+    let accept = Ticket {
+        accept: Some(shared::wire::Accepted::NewSink),
+        ..Ticket::new(batch(), TicketReason::Operator)
+    };
+    assert!(given_back(&handler, &accept.to_body()).await);
+    assert_eq!(
+        record(&handler).parts[0].sink.as_deref(),
+        Some("file:///second")
+    );
+    delivered(&handler);
+    handler.ports().sink.fail(0);
+    set("file:///third");
+    assert!(!given_back(&handler, &accept.to_body()).await);
+    assert_eq!(record(&handler).status, Some(Status::Error));
+    assert_eq!(delivered(&handler), [], "nobody has accepted that one");
+}
+
+#[tokio::test]
 async fn repro_a_part_that_was_frozen_for_one_sink_went_to_another() {
     let handler = processor();
     *handler.ports().sink.fingerprint.lock().unwrap() = "file:///old, envelope".to_owned();
@@ -1030,4 +1081,26 @@ async fn the_sweep_sends_no_second_ticket_while_the_first_may_still_wait() {
     assert_eq!(sweep(&handler).await.tickets_sent, 0);
     handler.ports().clock.advance(REMINDED_FOR);
     assert_eq!(sweep(&handler).await.tickets_sent, 1, "it was lost");
+}
+
+/// The alarm on overdue batches takes the most that any sweep of half an hour found.
+#[tokio::test]
+async fn a_batch_that_stays_overdue_is_found_so_in_every_half_hour() {
+    for minutes in [2, 5, 10, 15] {
+        let handler = processor();
+        opened(&handler, &[0], 1).await;
+        handler.ports().clock.advance(DUE_GRACE * 2);
+        let mut found = Vec::new();
+        for sweep_number in 0..24 * 60 / minutes {
+            let swept = sweep(&handler).await;
+            found.push((sweep_number * minutes / 30, swept.overdue));
+            let until_next = Duration::from_secs(60 * minutes);
+            handler.ports().clock.advance(until_next);
+        }
+        for half_hour in 0..48 {
+            let of_it = found.iter().filter(|(of, _)| *of == half_hour);
+            let most = of_it.map(|(_, overdue)| *overdue).max();
+            assert_eq!(most, Some(1), "sweeps every {minutes} minutes");
+        }
+    }
 }

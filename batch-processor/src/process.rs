@@ -20,7 +20,7 @@ use shared::protocol::batch::{
 use shared::protocol::retry::RetryPolicy;
 use shared::seqs::SeqSet;
 use shared::time::Timestamp;
-use shared::wire::{Accepted, Ticket, TicketReason};
+use shared::wire::{Ticket, TicketReason};
 use tracing::{debug, error, info, warn};
 
 use crate::collect::{BodyProblem, Entries, Look, Sight, missing, seqs};
@@ -37,7 +37,7 @@ pub enum Done {
     Verifying,
     /// It is in error; an operator decides.
     InError,
-    /// An operator wants it set aside, and it is not in error.
+    /// What an operator says is of an error, and it is in none.
     NotInError,
     /// Somebody works on it, who goes on or whom the sweep replaces.
     Held,
@@ -133,8 +133,12 @@ impl<P: Ports> Handler<P> {
                 return match may_lease(&record, now, operator) {
                     LeaseVerdict::Complete => Ok(Done::Complete),
                     LeaseVerdict::InError => Ok(Done::InError),
-                    // The operator's ticket is back: somebody who had it came to no end.
-                    LeaseVerdict::NotInError if record.quarantine.is_some() => {
+                    // The operator's ticket is back: somebody who had it came to no end. Another sink that was not
+                    // noted as accepted is not; then the batch is in error again.
+                    LeaseVerdict::NotInError
+                        if record.quarantine.is_some()
+                            || operator == Some(OperatorWord::AcceptSink) =>
+                    {
                         let plain = Ticket::new(batch, TicketReason::Sweep);
                         Box::pin(self.process(&plain, owner, budgets, report)).await
                     }
@@ -168,7 +172,7 @@ impl<P: Ports> Handler<P> {
             released: SeqSet::new(),
             metrics: &mut report.metrics,
         };
-        if ticket.accept == Some(Accepted::NewSink) {
+        if operator == Some(OperatorWord::AcceptSink) {
             run.accept_sink().await?;
         }
         let done = run.carry_on().await;
@@ -702,7 +706,7 @@ impl<P: Ports> Run<'_, P> {
     }
 
     /// The batch waits for an operator from now on.
-    async fn fail(&mut self, error: String) -> Result<Option<Done>, GiveBack> {
+    pub(crate) async fn fail(&mut self, error: String) -> Result<Option<Done>, GiveBack> {
         let write = self.failure(error);
         self.write(&write, self.budgets.wrap_up)
             .await

@@ -6,13 +6,13 @@
 
 use shared::ports::{Quarantined, StoredEvent};
 use shared::protocol::batch::{BatchWrite, NO_ERROR};
-use shared::quarantine::send_to_quarantine;
-use tracing::warn;
+use shared::quarantine::{Unsent, send_to_quarantine, sqs_text};
+use tracing::{error, warn};
 
 use crate::collect::{BodyProblem, Entries, missing, seqs};
 use crate::give_back::GiveBack;
 use crate::handler::Ports;
-use crate::process::{Run, Step};
+use crate::process::{Done, Run, Step};
 
 impl<P: Ports> Run<'_, P> {
     /// Sends what is frozen, and all that is in no part yet, to the quarantine.
@@ -27,8 +27,8 @@ impl<P: Ports> Run<'_, P> {
             if let Some(missing) = missing(&self.record, &seqs(&events)) {
                 return Ok(Step::Short(missing));
             }
-            self.quarantine(events, Some(index)).await?;
-            return Ok(Step::LookAgain);
+            let end = self.quarantine(events, Some(index)).await?;
+            return Ok(end.map_or(Step::LookAgain, Step::Done));
         }
         let mut step = Step::NothingNew;
         loop {
@@ -39,7 +39,9 @@ impl<P: Ports> Run<'_, P> {
                 return Ok(Step::Short(missing));
             }
             if !events.is_empty() {
-                self.quarantine(events, None).await?;
+                if let Some(end) = self.quarantine(events, None).await? {
+                    return Ok(Step::Done(end));
+                }
                 step = Step::LookAgain;
             }
             if new.is_empty() {
@@ -48,16 +50,18 @@ impl<P: Ports> Run<'_, P> {
         }
     }
 
-    /// Sends events to the quarantine, says so in the record, and releases their claims.
+    /// Sends events to the quarantine, says so in the record, and releases their claims; returns an end only when the batch
+    /// now waits for an operator.
     async fn quarantine(
         &mut self,
         mut events: Vec<StoredEvent>,
         part: Option<usize>,
-    ) -> Result<(), GiveBack> {
+    ) -> Result<Option<Done>, GiveBack> {
         let batch = self.batch();
         let Some(quarantine) = self.handler.ports().quarantine() else {
-            let count = events.len();
-            return Err(GiveBack::NotQuarantined { batch, count });
+            error!(batch_id = %batch, "batch cannot be set aside any further: `QUARANTINE_SQS_URL` is not set");
+            let error = "quarantine: `QUARANTINE_SQS_URL` is not set any more; set it, and send a ticket again";
+            return self.fail(error.to_owned()).await;
         };
         let reason = self.record.quarantine.as_deref().unwrap_or(NO_ERROR);
         let mut messages = Vec::with_capacity(events.len());
@@ -67,14 +71,46 @@ impl<P: Ports> Run<'_, P> {
         let concurrency = self.handler.config().common.write_concurrency;
         let work = &self.budgets.work;
         let sent = send_to_quarantine(quarantine, &messages, concurrency, work).await;
-        let count = sent.iter().filter(|sent| !**sent).count();
-        if count > 0 {
-            return Err(GiveBack::NotQuarantined { batch, count });
+        let refused = events
+            .iter()
+            .zip(&sent)
+            .find_map(|(event, sent)| match sent {
+                Err(Unsent::Refused(error)) => {
+                    let id = &event.event_id;
+                    Some(format!("quarantine of event `{id}`: {error}"))
+                }
+                Ok(()) | Err(Unsent::OutOfTime) => None,
+            });
+        let count = sent.iter().filter(|sent| sent.is_err()).count();
+        // A part ends as a whole; of what is in none, nothing that is there needs to be sent again.
+        if part.is_none() {
+            let mut sent = sent.iter();
+            events.retain(|_| sent.next().is_some_and(Result::is_ok));
         }
+        if count == 0 || part.is_none() && !events.is_empty() {
+            self.note_set_aside(&events, part).await?;
+        }
+        match (refused, count) {
+            (Some(error), _) => {
+                error!(batch_id = %batch, error, "an event cannot be set aside");
+                self.fail(error).await
+            }
+            (None, 0) => Ok(None),
+            (None, count) => Err(GiveBack::NotQuarantined { batch, count }),
+        }
+    }
+
+    /// Says in the record that events are in the quarantine, and releases their claims.
+    async fn note_set_aside(
+        &mut self,
+        events: &[StoredEvent],
+        part: Option<usize>,
+    ) -> Result<(), GiveBack> {
+        let batch = self.batch();
         warn!(batch_id = %batch, items_count = events.len(), "events set aside");
         self.metrics.count("Quarantined", events.len() as u64);
         let mut set_aside = self.record.set_aside.clone();
-        set_aside.extend_from(&seqs(&events));
+        set_aside.extend_from(&seqs(events));
         let write = BatchWrite::SetAside {
             owner: self.owner.clone(),
             part,
@@ -82,7 +118,7 @@ impl<P: Ports> Run<'_, P> {
             set_asides: self.record.set_asides,
         };
         self.write(&write, self.budgets.wrap_up).await?;
-        self.release(&events).await
+        self.release(events).await
     }
 
     /// What the quarantine gets of an event. Where its body is elsewhere and not to be had, which may be why the batch is in
@@ -95,7 +131,7 @@ impl<P: Ports> Run<'_, P> {
         let body = match self.handler.fetch_body(event, &self.budgets.work).await {
             Ok(()) => event.body.clone(),
             Err(BodyProblem::Unread(source)) => return Err(self.service(source)),
-            Err(problem) => problem.to_string().into(),
+            Err(problem) => sqs_text(&problem.to_string()).into(),
         };
         Ok(Quarantined {
             sqs_message_id: event.sqs_message_id.clone(),

@@ -80,6 +80,8 @@ FAULTS = [
     ("a schedule of Scheduler", [("          Type: Schedule\n          Properties:\n            Schedule: !Sub rate(${SweepMinutes} minutes)\n            Enabled: true\n", "          Type: ScheduleV2\n          Properties:\n            ScheduleExpression: !Sub rate(${SweepMinutes} minutes)\n")]),
     ("an alarm less", [("  BatchesInError:\n    Type: AWS::CloudWatch::Alarm\n", "  BatchesInError:\n    Type: AWS::CloudWatch::Alarm\n    Condition: HasKey\n")]),
     ("an alarm on a metric nobody emits", [("      MetricName: BatchesOverdue", "      MetricName: OverdueBatches")]),
+    ("what stays overdue is seen in some periods", [("      Statistic: Maximum\n      ComparisonOperator: GreaterThanThreshold\n      Threshold: 0\n      Period: 1800\n", "      Statistic: Maximum\n      ComparisonOperator: GreaterThanThreshold\n      Threshold: 0\n      Period: 900\n")]),
+    ("what stays overdue must be overdue at every sweep", [("      Statistic: Maximum\n      ComparisonOperator: GreaterThanThreshold\n      Threshold: 0\n      Period: 1800\n", "      Statistic: Minimum\n      ComparisonOperator: GreaterThanThreshold\n      Threshold: 0\n      Period: 1800\n")]),
     # The processor.
     ("the default is a processor that nothing is built for", [("    Default: x86_64\n", "    Default: arm64\n")]),
     ("one processor alone", [("AllowedValues: [x86_64, arm64]", "AllowedValues: [x86_64]")]),

@@ -613,6 +613,12 @@ def alarms_are_there(world):
             yield f"{name}: shorter than the time between two sweeps"
 
 
+def constant(name):
+    """A duration in whole seconds of the sources."""
+    (secs,) = re.findall(rf"const {name}: Duration = Duration::from_secs\(([\d_]+)\);", SOURCE.read("shared/src/limits.rs"))
+    return int(secs)
+
+
 # Longest that a message waits before it can be received.
 DELAY_MAX_SECS = 900
 
@@ -626,6 +632,16 @@ def ages_are_above_what_is_normal(world):
         yield f"BatchQueueAge: rings after {alarms['BatchQueueAge']['Threshold']} s, a ticket is given {visibility} s and a delay"
     if str(alarms["InputQueueAge"]["Threshold"]) != world.parameter("OldestMessageSeconds"):
         yield "InputQueueAge: not OldestMessageSeconds"
+
+
+@rule
+def what_stays_overdue_rings(world):
+    """A batch that was sent a ticket is not overdue for a while: every period must see the sweep that finds it again."""
+    (alarm,) = (each for each in world.kind("AWS::CloudWatch::Alarm").values() if each.get("MetricName") == "BatchesOverdue")
+    reminded, sweep = constant("REMINDED_FOR"), 60 * int(world.parameter("SweepMinutes"))
+    found_every = sweep * (reminded // sweep + 1)
+    if alarm.get("Statistic") != "Maximum" or int(alarm["Period"]) < found_every:
+        yield f"BatchesOverdue: the {alarm.get('Statistic')} of {alarm['Period']} s, a batch that stays overdue is found every {found_every} s"
 
 
 @rule

@@ -104,6 +104,8 @@ pub enum Bug {
     SetAsideRemembered,
     /// That a batch is being set aside is known to the operator's ticket alone.
     SetAsideForgotten,
+    /// A message whose event was set aside is forgotten once another claims the event.
+    SetAsideMessageForgotten,
     /// The sweep finds nothing.
     SweepBlind,
 }
@@ -160,6 +162,7 @@ impl Bug {
         Bug::CountsAlone,
         Bug::SetAsideRemembered,
         Bug::SetAsideForgotten,
+        Bug::SetAsideMessageForgotten,
         Bug::SweepBlind,
     ];
 }

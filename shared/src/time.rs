@@ -68,15 +68,20 @@ impl Timestamp {
 }
 
 const fn millis(duration: Duration) -> u64 {
-    // Durations of this program are at most days; a u64 of milliseconds holds half a billion years.
-    duration.as_millis() as u64
+    let millis = duration.as_millis();
+    // Durations of this program are at most days, those that others tell it perhaps not.
+    if millis > u64::MAX as u128 {
+        u64::MAX
+    } else {
+        millis as u64
+    }
 }
 
 impl Add<Duration> for Timestamp {
     type Output = Timestamp;
 
     fn add(self, duration: Duration) -> Timestamp {
-        Timestamp(self.0 + millis(duration))
+        Timestamp(self.0.saturating_add(millis(duration)))
     }
 }
 

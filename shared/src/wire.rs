@@ -79,7 +79,10 @@ impl Ticket {
     /// Returns what an operator says with it, if one sent it.
     pub fn operator(&self) -> Option<OperatorWord> {
         match self.reason? {
-            TicketReason::Operator => Some(OperatorWord::Retry),
+            TicketReason::Operator => Some(match self.accept {
+                Some(Accepted::NewSink) => OperatorWord::AcceptSink,
+                None => OperatorWord::Retry,
+            }),
             TicketReason::Quarantine => Some(OperatorWord::Quarantine),
             TicketReason::Window
             | TicketReason::Sealed

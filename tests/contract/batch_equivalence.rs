@@ -128,6 +128,7 @@ impl Draw {
                 operator: match self.below(5) {
                     0 => Some(OperatorWord::Retry),
                     1 => Some(OperatorWord::Quarantine),
+                    2 => Some(OperatorWord::AcceptSink),
                     _ => None,
                 },
             },

@@ -215,8 +215,8 @@ pub(super) fn secret(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<SecretCo
 /// A place in a fingerprint, cut: a URL's query may hold a secret, and long places have their hash.
 const PLACE_CHARACTERS_MAX: usize = 120;
 
-/// Returns where parts go and what they look like there, in words that an operator can compare, and behind them a hash of
-/// all that a part's destination and bytes depend on: two configurations that deliver otherwise have two fingerprints.
+/// Returns where parts go and what they look like there, in words that an operator can compare, and before them, where
+/// nothing is cut off, a hash of all that a part's destination and bytes depend on: two configurations that deliver otherwise have two fingerprints.
 pub(super) fn fingerprint(
     sink: &SinkUri,
     rendering: &Rendering,
@@ -246,9 +246,9 @@ pub(super) fn fingerprint(
         .take(PLACE_CHARACTERS_MAX)
         .collect();
     format!(
-        "{shown}, {}, {}, {}",
+        "{}, {}, {}, {shown}",
+        &hasher.finalize().to_hex()[..12],
         rendering.format.name(),
         rendering.compression.name(),
-        &hasher.finalize().to_hex()[..12]
     )
 }

@@ -11,6 +11,7 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use http::Uri;
 use shared::aws::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, chain};
+use shared::limits::TICKET_AWAY_MAX;
 use tracing::info;
 
 use super::rejects::{RejectStore, keep};
@@ -202,7 +203,7 @@ fn refusal(status: u16, retry_after: Option<&str>, answer: &str) -> SinkError {
                 // A date in its place says the same by a clock that is not ours: such an endpoint is asked as any other.
                 Some(secs) => SinkError::Busy {
                     reason,
-                    retry_after: Duration::from_secs(secs),
+                    retry_after: Duration::from_secs(secs).min(TICKET_AWAY_MAX),
                 },
                 None => SinkError::Retryable { reason },
             }

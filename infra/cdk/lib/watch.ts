@@ -138,8 +138,9 @@ export function alarms(scope: UniqueEventBatchAggregator, values: Values): void 
     namespace: NAMESPACE,
     metricName: 'BatchesOverdue',
     dimensions: swept,
-    statistic: 'Minimum',
-    period: 900,
+    // A batch that was sent a ticket is not overdue for ten minutes; in half an hour every schedule finds it again.
+    statistic: 'Maximum',
+    period: 1800,
     evaluationPeriods: 2,
     // A new alarm is without data and tells nobody; one that loses its data does.
     treatMissingData: 'missing',

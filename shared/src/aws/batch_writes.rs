@@ -170,7 +170,8 @@ fn witness(witnessed: &SeqSet, witnesses: u64) -> Update {
 }
 
 /// Takes the lease of a batch that is free, or on an operator's word of one in error; its error is past then. Where the
-/// operator wants the batch set aside, it must be in error, and the error is kept as the reason.
+/// operator wants the batch set aside, or accepts another sink, it must be in error; of one that is set aside, the error is
+/// kept as the reason.
 fn take_lease(
     batch: BatchId,
     lease: &Lease,
@@ -178,14 +179,18 @@ fn take_lease(
     operator: Option<OperatorWord>,
 ) -> Update {
     // What is at work, or about to be, is not set aside.
+    let of_an_error = matches!(
+        operator,
+        Some(OperatorWord::Quarantine | OperatorWord::AcceptSink)
+    );
     let condition = match operator {
-        Some(OperatorWord::Quarantine) => "#status = :error".to_owned(),
+        Some(OperatorWord::Quarantine | OperatorWord::AcceptSink) => "#status = :error".to_owned(),
         Some(OperatorWord::Retry) => format!("{FREE} OR #status = :error"),
         None => FREE.to_owned(),
     };
     let quarantine = match operator {
         Some(OperatorWord::Quarantine) => ", #quarantine = if_not_exists(#error, :noError)",
-        Some(OperatorWord::Retry) | None => "",
+        Some(OperatorWord::Retry | OperatorWord::AcceptSink) | None => "",
     };
     let set = format!(
         "SET #status = :processing, #statusShard = :shard, #lockedBy = :owner, #lockedUntil = :until, \
@@ -203,7 +208,7 @@ fn take_lease(
             (":one", n(1)),
         ],
     );
-    if operator != Some(OperatorWord::Quarantine) {
+    if !of_an_error {
         // Not before the epoch in practice; but no lease, however old, has ended before the skew has passed.
         let free = i128::from(at.as_ms()) - CLOCK_SKEW_MAX.as_millis() as i128;
         update = update
@@ -326,14 +331,14 @@ fn set_aside_update(
     let mut update = match part {
         None => Update::new(
             format!("{LEASED} AND {unchanged}"),
-            format!("{set} {add}"),
+            format!("{set} REMOVE #verifyAt {add}"),
             values,
         ),
         Some(index) => Update::new(
             format!("{} AND {unchanged}", frozen(index)),
             format!(
                 "{set}, #parts[{index}].#state = :ended \
-                 REMOVE #parts[{index}].#sink, #parts[{index}].#members {add}"
+                 REMOVE #parts[{index}].#sink, #parts[{index}].#members, #verifyAt {add}"
             ),
             values,
         )
@@ -462,6 +467,7 @@ mod tests {
             },
             lease(None),
             lease(Some(OperatorWord::Retry)),
+            lease(Some(OperatorWord::AcceptSink)),
             lease(Some(OperatorWord::Quarantine)),
             BatchWrite::AcceptSink {
                 owner: owner.clone(),

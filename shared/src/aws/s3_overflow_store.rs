@@ -69,7 +69,10 @@ impl OverflowStore for S3OverflowStore {
             .collect()
             .await
             .map_err(|error| unread(error.to_string()))?;
-        let text = String::from_utf8(bytes.to_vec()).map_err(|error| unread(error.to_string()))?;
+        let text = String::from_utf8(bytes.to_vec()).map_err(|error| PortError::Refused {
+            service: S3,
+            message: format!("{place}: {error}"),
+        })?;
         Ok(Some(text.into()))
     }
 

@@ -1,5 +1,3 @@
-use std::borrow::Cow;
-
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{
     BatchResultErrorEntry, MessageAttributeValue, SendMessageBatchRequestEntry,
@@ -9,6 +7,7 @@ use futures::future::join_all;
 use super::errors::{Meaning, SQS, meaning, port_error, repeated};
 use crate::limits::{SQS_BATCH_ENTRIES_MAX, SQS_MESSAGE_BYTES_MAX};
 use crate::ports::{PortError, Quarantine, Quarantined};
+use crate::quarantine::sqs_text;
 
 /// Longest `reason`, in bytes; what is longer is cut.
 const REASON_BYTES_MAX: usize = 1_024;
@@ -174,7 +173,7 @@ fn prepare(index: usize, message: &Quarantined) -> Prepared {
         let room = SQS_MESSAGE_BYTES_MAX
             .saturating_sub(bytes + around)
             .min(bytes_max);
-        let value = sanitised(value);
+        let value = sqs_text(value);
         let value = &value[..value.floor_char_boundary(room)];
         // SQS refuses empty values.
         if !value.is_empty() {
@@ -187,20 +186,6 @@ fn prepare(index: usize, message: &Quarantined) -> Prepared {
         bytes,
         attributes,
     }
-}
-
-/// Replaces what SQS refuses in texts.
-/// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html> (2026-08).
-fn sanitised(text: &str) -> Cow<'_, str> {
-    let accepted = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}');
-    if text.chars().all(accepted) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(
-        text.chars()
-            .map(|c| if accepted(c) { c } else { '\u{fffd}' })
-            .collect(),
-    )
 }
 
 /// Cuts a list into requests that SQS takes, in order: entries and bytes, attributes included.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::locked;
 use crate::ids::SourceArn;
 use crate::ports::{BatchQueue, PortError, Quarantine, Quarantined, QueueDepth, SourceQueues};
+use crate::quarantine::sqs_text;
 use crate::wire::Ticket;
 
 /// The batch queue in memory: what was sent, in order, and what is to come again.
@@ -61,8 +62,17 @@ impl MemoryQuarantine {
 
 impl Quarantine for MemoryQuarantine {
     async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
-        locked(&self.0).extend_from_slice(messages);
-        messages.iter().map(|_| Ok(())).collect()
+        let send = |message: &Quarantined| {
+            if sqs_text(&message.body) != *message.body {
+                return Err(PortError::Refused {
+                    service: "SQS",
+                    message: "InvalidMessageContents".to_owned(),
+                });
+            }
+            locked(&self.0).push(message.clone());
+            Ok(())
+        };
+        messages.iter().map(send).collect()
     }
 }
 

@@ -408,6 +408,8 @@ pub enum BatchWrite {
 pub enum OperatorWord {
     /// Try again.
     Retry,
+    /// Try again, and let the part that is frozen go to the sink of now.
+    AcceptSink,
     /// Send what is undelivered to the quarantine, and end the batch.
     Quarantine,
 }
@@ -504,6 +506,7 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             }
             next.set_aside = set_aside.clone();
             next.set_asides += 1;
+            next.verify_at = None;
         }
         BatchWrite::Reminded { was_due_at, due_at } => {
             record.status?;
@@ -617,7 +620,7 @@ pub enum LeaseVerdict {
     },
     /// The sink refused it; only an operator's ticket reopens it.
     InError,
-    /// It is not in error, so there is nothing to set aside.
+    /// It is not in error, and what the operator says is of an error.
     NotInError,
 }
 
@@ -631,8 +634,12 @@ pub fn may_lease(
         None => LeaseVerdict::Complete,
         Some(Status::Error) if operator.is_some() => LeaseVerdict::Free,
         Some(Status::Error) => LeaseVerdict::InError,
+        // What is said of an error holds for that error alone, however often the ticket comes.
         Some(Status::Open | Status::Sealed | Status::Processing)
-            if operator == Some(OperatorWord::Quarantine) =>
+            if matches!(
+                operator,
+                Some(OperatorWord::Quarantine | OperatorWord::AcceptSink)
+            ) =>
         {
             LeaseVerdict::NotInError
         }

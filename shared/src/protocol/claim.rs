@@ -338,9 +338,7 @@ pub fn classify(
             if item.set_aside {
                 return match same_message {
                     true => Verdict::Done(Outcome::RedeliveredLate),
-                    false => Verdict::Replace {
-                        past: still_remembered(&item.past, now),
-                    },
+                    false => after_set_aside(item, expires_at, rules, now),
                 };
             }
             if same_message {
@@ -366,11 +364,15 @@ pub fn settle_live(
     match fate {
         BatchFate::Alive => Verdict::Done(meeting.outcome()),
         // Its event is in the quarantine, which ends the message; another message may claim the event.
-        BatchFate::Ended { set_aside, .. } if set_aside.contains(seq) => match meeting {
+        BatchFate::Ended {
+            set_aside,
+            completed_at,
+            ..
+        } if set_aside.contains(seq) => match meeting {
             Meeting::Redelivered => Verdict::Done(Outcome::RedeliveredLate),
-            Meeting::Duplicate | Meeting::Conflict => Verdict::Replace {
-                past: still_remembered(&item.past, now),
-            },
+            Meeting::Duplicate | Meeting::Conflict => {
+                after_set_aside(item, *completed_at + rules.dedup_window, rules, now)
+            }
         },
         BatchFate::Ended {
             delivered,
@@ -454,6 +456,26 @@ fn against_tombstone(
             Verdict::Replace { past }
         }
     }
+}
+
+/// Judges another message that meets an event which an operator set aside: it may claim the event. The message that was
+/// set aside may not, so it is remembered like one that was delivered.
+fn after_set_aside(
+    item: &LockItem,
+    expires_at: Timestamp,
+    rules: &ClaimRules,
+    now: Timestamp,
+) -> Verdict {
+    let mut past = still_remembered(&item.past, now);
+    if expires_at <= now || planted(Bug::SetAsideMessageForgotten) {
+        return Verdict::Replace { past };
+    }
+    if past.len() >= rules.past_deliveries_max {
+        // It comes back, and claims the event once an older delivery is forgotten.
+        return Verdict::Done(Outcome::Failed);
+    }
+    past.insert(item.sqs_message_id.clone(), expires_at);
+    Verdict::Replace { past }
 }
 
 fn remembers(past: &PastDeliveries, message: &SqsMessageId, now: Timestamp) -> bool {

@@ -330,7 +330,13 @@ fn the_rate_of_a_table_falls_and_rises_and_is_let_go() {
         (table_rate(&paces), rate(&paces, 0)),
         (Some(637.6), Some(1_000.0))
     );
-    for round in 4..20 {
+    // Two keys of three are not one key.
+    paces.replied(
+        &[reply(0, 0, 1), reply(1, 1, 1), reply(2, 2, 0)],
+        after(999),
+    );
+    assert_eq!((table_rate(&paces), rate(&paces, 2)), (Some(541.96), None));
+    for round in 5..20 {
         paces.replied(&[reply(0, 0, 1), reply(1, 0, 1)], after(250 * round));
     }
     assert_eq!(table_rate(&paces), Some(TABLE_PACE_UNITS_PER_SECOND_MIN));

@@ -109,6 +109,20 @@ pub fn p3_p4_delivered_once_per_window(
     )
 }
 
+/// P3 redelivery is harmless: a message that an operator sent to the quarantine claims nothing while it is remembered.
+pub fn p3_what_was_set_aside_is_not_claimed_again(
+    prior: &Occurrence,
+    sqs_message_id: &SqsMessageId,
+    now: Timestamp,
+) -> Check {
+    let remembered = |until: Timestamp| now + CLOCK_SKEW_MAX < until;
+    let again =
+        prior.sqs_message_id == *sqs_message_id && prior.aside_until.is_some_and(remembered);
+    hold("P3 what_was_set_aside_is_not_claimed_again", !again, || {
+        format!("{sqs_message_id} claims at {now} what was set aside as {prior:?}")
+    })
+}
+
 /// P5 stable retries: the content of a part, in its order, is the same at every attempt.
 pub fn p5_a_key_means_one_content(key: &str, first: &Delivered, again: &Delivered) -> Check {
     hold("P5 a_key_means_one_content", first == again, || {

@@ -52,6 +52,8 @@ pub struct Occurrence {
     pub released_at: Option<Timestamp>,
     /// Whether an operator had it set aside.
     pub set_aside: bool,
+    /// Until when its message is remembered as set aside, once it was released so.
+    pub aside_until: Option<Timestamp>,
 }
 
 /// A part as the sink was given it.

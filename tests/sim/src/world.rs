@@ -415,6 +415,8 @@ impl World {
                 now,
             );
             self.check(check);
+            let check = checks::p3_what_was_set_aside_is_not_claimed_again(prior, &message, now);
+            self.check(check);
         }
         self.ledger
             .occurrences
@@ -429,6 +431,7 @@ impl World {
                 remembered_until: None,
                 released_at: None,
                 set_aside: false,
+                aside_until: None,
             });
     }
 
@@ -512,6 +515,9 @@ impl World {
             return;
         };
         occurrence.remembered_until = Some(expires_at.unwrap_or(now));
+        if let Release::SetAside(until) = release {
+            occurrence.aside_until = Some(until.min(now + window));
+        }
         occurrence.released_at = Some(now);
         let released = occurrence.clone();
         let set_aside = self.ledger.seat_set_aside(id, place);
