@@ -51,7 +51,7 @@ pub enum BodyProblem {
     },
     /// The store refuses to hand it out, or what is there is no text: asking again would bring the same.
     #[error(
-        "body of event `{event_id}`: {source}; make the object readable, or set the batch aside"
+        "body of event `{event_id}`: {source}; make the object readable, or remove it and set the batch aside"
     )]
     Refused {
         /// The event.

@@ -66,7 +66,14 @@ impl<P: Ports> Run<'_, P> {
         let reason = self.record.quarantine.as_deref().unwrap_or(NO_ERROR);
         let mut messages = Vec::with_capacity(events.len());
         for event in &mut events {
-            messages.push(self.message(event, reason).await?);
+            match self.message(event, reason).await {
+                Ok(message) => messages.push(message),
+                Err(BodyProblem::Unread(source)) => return Err(self.service(source)),
+                Err(problem) => {
+                    error!(batch_id = %batch, error = %problem, "an event cannot be set aside");
+                    return self.fail(problem.to_string()).await;
+                }
+            }
         }
         let concurrency = self.handler.config().common.write_concurrency;
         let work = &self.budgets.work;
@@ -121,17 +128,24 @@ impl<P: Ports> Run<'_, P> {
         self.release(events).await
     }
 
-    /// What the quarantine gets of an event. Where its body is elsewhere and not to be had, which may be why the batch is in
-    /// error, it gets the words that say so.
+    /// What the quarantine gets of an event. Where its body is elsewhere and gone, which may be why the batch is in error, it
+    /// gets the words that say so.
+    ///
+    /// # Errors
+    /// [`BodyProblem`] where the body may be there: it is removed with the claim, so words alone would lose it.
     async fn message(
         &self,
         event: &mut StoredEvent,
         reason: &str,
-    ) -> Result<Quarantined, GiveBack> {
+    ) -> Result<Quarantined, BodyProblem> {
         let body = match self.handler.fetch_body(event, &self.budgets.work).await {
             Ok(()) => event.body.clone(),
-            Err(BodyProblem::Unread(source)) => return Err(self.service(source)),
-            Err(problem) => sqs_text(&problem.to_string()).into(),
+            Err(problem @ (BodyProblem::Unread(_) | BodyProblem::Refused { .. })) => {
+                return Err(problem);
+            }
+            Err(problem @ (BodyProblem::Missing { .. } | BodyProblem::Another { .. })) => {
+                sqs_text(&problem.to_string()).into()
+            }
         };
         Ok(Quarantined {
             sqs_message_id: event.sqs_message_id.clone(),
