@@ -15,9 +15,9 @@ use crate::limits::{
 };
 use crate::time::Timestamp;
 
-/// What is left of a rate after a reply that throttled some of it, and after one that throttled more than half.
+/// What is left of a rate that throttles, besides the share of its writes that was let through; and the least of both.
 const CUT: f64 = 0.85;
-const DEEP_CUT: f64 = 0.5;
+const CUT_MIN: f64 = 0.1;
 /// Units a second that each write adds to a rate: a fifth of it within a second.
 const RISE: f64 = 0.2;
 
@@ -35,8 +35,11 @@ struct Pace {
     units_per_second: f64,
     /// When the next write may start, in epoch milliseconds: a unit takes less than one.
     free_at_ms: f64,
-    cut_at: Timestamp,
     throttled_at: Timestamp,
+    cut_at: Timestamp,
+    /// Writes since the last cut.
+    passed: u32,
+    throttled: u32,
 }
 
 /// What a reply says of one key: how many of its writes it let through, or refused for another reason, and how many it
@@ -56,8 +59,10 @@ impl Pace {
         Pace {
             units_per_second,
             free_at_ms: 0.0,
-            cut_at: now,
             throttled_at: now,
+            cut_at: now,
+            passed: 0,
+            throttled: 0,
         }
     }
 
@@ -70,13 +75,22 @@ impl Pace {
         self.free_at_ms = start + units as f64 / self.units_per_second * 1_000.0;
     }
 
+    /// All of a reply was let through.
+    fn passed(&mut self, passed: u32) {
+        self.units_per_second += RISE * f64::from(passed);
+        self.passed = self.passed.saturating_add(passed);
+    }
+
+    /// Some of a reply was throttled.
     fn throttled(&mut self, passed: u32, throttled: u32, least: f64, now: Timestamp) {
         self.throttled_at = now;
+        self.passed = self.passed.saturating_add(passed);
+        self.throttled = self.throttled.saturating_add(throttled);
         // What was under way at the same time is one reason to slow down, not several.
         if self.cut_at + PACE_CUT_EVERY <= now {
-            self.cut_at = now;
-            let cut = if throttled > passed { DEEP_CUT } else { CUT };
-            self.units_per_second = (self.units_per_second * cut).max(least);
+            self.units_per_second =
+                (self.units_per_second * cut(self.passed, self.throttled)).max(least);
+            (self.cut_at, self.passed, self.throttled) = (now, 0, 0);
         }
     }
 
@@ -84,6 +98,13 @@ impl Pace {
         let last = Timestamp::from_ms(self.free_at_ms as u64).max(self.cut_at);
         last + PACE_FORGOTTEN_AFTER <= now
     }
+}
+
+/// What is left of a rate at which so many writes were let through and so many throttled. A rate that is many times
+/// what there is falls to it at once, and one that is a little above it loses little.
+fn cut(passed: u32, throttled: u32) -> f64 {
+    let all = f64::from(passed) + f64::from(throttled);
+    (CUT * f64::from(passed) / all).max(CUT_MIN)
 }
 
 impl Paces {
@@ -121,7 +142,7 @@ impl Paces {
             // One key alone, and others of the same request went through: it is the key.
             let of_one_key = keys_throttled == 1 && keys_passed > 0;
             if throttled == 0 {
-                table.units_per_second += RISE * f64::from(passed);
+                table.passed(passed);
                 if table.units_per_second > TABLE_PACE_UNITS_PER_SECOND_MAX {
                     self.table = None;
                 }
@@ -140,7 +161,7 @@ impl Paces {
     fn key_replied(&mut self, reply: &KeyReply, now: Timestamp) {
         if reply.throttled == 0 {
             if let Some(pace) = self.keys.get_mut(&reply.key) {
-                pace.units_per_second += RISE * f64::from(reply.passed);
+                pace.passed(reply.passed);
                 if pace.units_per_second > 2.0 * INDEX_KEY_UNITS_PER_SECOND {
                     self.keys.remove(&reply.key);
                 }
@@ -161,7 +182,10 @@ impl Paces {
             return;
         }
         let together: f64 = self.keys.values().map(|pace| pace.units_per_second).sum();
-        self.table = Some(Pace::new(together * DEEP_CUT, now));
+        let passed = self.keys.values().map(|pace| pace.passed).sum();
+        let throttled = self.keys.values().map(|pace| pace.throttled).sum();
+        let table = Pace::new(together * cut(passed, throttled), now);
+        self.table = Some(table);
         self.keys.clear();
     }
 
