@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use shared::calls::{Budget, attempt_timeout, bounded};
-use shared::ids::{BatchShard, EventId};
-use shared::limits::{BATCH_GET_KEYS_MAX, OVERFLOW_CALLS_MAX, REPLACE_ROUNDS_MAX};
-use shared::planted::{Bug, planted};
-use shared::ports::{ClaimReply, Clock, LockStore, OverflowStore, PortError};
-use shared::protocol::allocator::SeatEnd;
-use shared::protocol::claim::{
+use protocol::allocator::SeatEnd;
+use protocol::claim::{
     BatchFate, Claim, LockItem, LockState, Meeting, Outcome, Overflow, PastDeliveries, Verdict,
     classify, settle_live,
 };
-use shared::protocol::retry::RetryPolicy;
-use shared::time::Timestamp;
+use protocol::ids::{BatchShard, EventId};
+use protocol::limits::{BATCH_GET_KEYS_MAX, OVERFLOW_CALLS_MAX, REPLACE_ROUNDS_MAX};
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
+use shared::calls::{Budget, attempt_timeout, bounded};
+use shared::ports::{ClaimReply, Clock, LockStore, OverflowStore, PortError};
 use shared::writes::{Member, WriteQueue};
 use tracing::{debug, warn};
 
@@ -60,7 +60,7 @@ pub struct Settled {
     /// What holds the event, where it is not this candidate.
     pub winner: Option<Box<LockItem>>,
     /// The seat it claimed.
-    pub seat: Option<shared::ids::Seat>,
+    pub seat: Option<protocol::ids::Seat>,
     /// A body that was stored for a claim there is not, and never will be.
     pub unused: Option<Box<Overflow>>,
 }

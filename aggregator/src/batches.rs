@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use protocol::allocator::{Opening, Sealable};
+use protocol::batch::{Account, BatchRecord, BatchWrite, Closing, NoWindow};
+use protocol::claim::BatchFate;
+use protocol::ids::BatchId;
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
 use shared::calls::{Budget, Written, bounded};
-use shared::ids::BatchId;
-use shared::planted::{Bug, planted};
 use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, PortError};
-use shared::protocol::allocator::{Opening, Sealable};
-use shared::protocol::batch::{Account, BatchRecord, BatchWrite, Closing, NoWindow};
-use shared::protocol::claim::BatchFate;
-use shared::protocol::retry::RetryPolicy;
-use shared::seqs::SeqSet;
-use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 

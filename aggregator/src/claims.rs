@@ -5,16 +5,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use protocol::allocator::{Opening, Seating, Slot};
+use protocol::claim::{Candidate, DuplicateRule, LockState, Outcome};
+use protocol::ids::BatchId;
+use protocol::limits::{OLD_SEALS_TIME_MAX, SEAT_WAIT_MAX, SHORT_ROUNDS_MAX};
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
 use shared::calls::{Budget, bounded, joined};
-use shared::ids::BatchId;
-use shared::limits::{OLD_SEALS_TIME_MAX, SEAT_WAIT_MAX, SHORT_ROUNDS_MAX};
-use shared::planted::{Bug, planted};
 use shared::ports::{Clock, LockStore};
-use shared::protocol::allocator::{Opening, Seating, Slot};
-use shared::protocol::claim::{Candidate, DuplicateRule, LockState, Outcome};
-use shared::protocol::retry::RetryPolicy;
-use shared::seqs::SeqSet;
-use shared::time::Timestamp;
 use shared::writes::WriteQueue;
 use tracing::{error, warn};
 

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::allocator::BatchLimits;
+use protocol::claim::{ClaimRules, DuplicateRule};
+use protocol::ids::SourceArn;
+use protocol::limits::{KNOWN_CLAIMS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX, SQS_DELAY_MAX};
 use shared::config::{
     BUCKET_NAME, BatchBytes, Common, ConfigError, QUARANTINE_SQS_URL, QUEUE_URL, Reader,
     bucket_name, queue_url,
 };
-use shared::ids::SourceArn;
-use shared::limits::{KNOWN_CLAIMS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX, SQS_DELAY_MAX};
-use shared::protocol::allocator::BatchLimits;
-use shared::protocol::claim::{ClaimRules, DuplicateRule};
 
 use crate::event_id::{EventIdRule, Expression};
 

@@ -3,10 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use shared::ids::Seat;
+use protocol::allocator::{Allocator, BatchLimits, Opened, SeatEnd, Slot};
+use protocol::claim::Candidate;
+use protocol::ids::Seat;
 use shared::ports::{Clock, Entropy};
-use shared::protocol::allocator::{Allocator, BatchLimits, Opened, SeatEnd, Slot};
-use shared::protocol::claim::Candidate;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 

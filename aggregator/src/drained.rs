@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use protocol::ids::SourceArn;
+use protocol::limits::DRAINED_LOOKS_APART;
+use protocol::planted::{Bug, planted};
 use shared::calls::Budget;
-use shared::ids::SourceArn;
-use shared::limits::DRAINED_LOOKS_APART;
-use shared::planted::{Bug, planted};
 use shared::ports::{Clock, QueueDepth, SourceQueues};
 use tracing::{debug, warn};
 

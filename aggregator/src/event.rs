@@ -11,9 +11,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use aws_lambda_events::event::sqs::SqsMessageAttribute;
+use protocol::ids::{SourceArn, SqsMessageId};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use shared::ids::{SourceArn, SqsMessageId};
 
 /// The messages of one invocation.
 #[derive(Debug, Deserialize)]

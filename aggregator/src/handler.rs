@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use futures::future::BoxFuture;
 use lambda_runtime::Diagnostic;
+use protocol::claim::{Answer, Candidate, Outcome, classify_follower};
+use protocol::ids::{EventId, SourceArn, SqsMessageId};
+use protocol::planted::{Bug, planted};
+use protocol::time::Timestamp;
 use shared::calls::Budget;
-use shared::ids::{EventId, SourceArn, SqsMessageId};
 use shared::metrics::Metrics;
-use shared::planted::{Bug, planted};
 use shared::ports::{
     BatchQueue, BatchStore, Clock, Entropy, LockStore, OverflowStore, Quarantine, Quarantined,
     SourceQueues,
 };
-use shared::protocol::claim::{Answer, Candidate, Outcome, classify_follower};
-use shared::time::Timestamp;
 use shared::writes::SharedPaces;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{error, info};

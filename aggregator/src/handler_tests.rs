@@ -1,15 +1,15 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use protocol::batch::{Account, BatchRecord, BatchWrite, Lease, PartRecord, Status};
+use protocol::claim::{Claim, LockState, PastDeliveries};
+use protocol::ids::{BatchId, BodyHash, LeaseOwner, Seat};
 use serde_json::{Value, json};
-use shared::ids::{BatchId, BodyHash, LeaseOwner, Seat};
 use shared::memory::{
     ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, MemoryOverflowStore,
     MemoryQuarantine, MemorySourceQueues, SeededEntropy,
 };
 use shared::ports::Release;
-use shared::protocol::batch::{Account, BatchRecord, BatchWrite, Lease, PartRecord, Status};
-use shared::protocol::claim::{Claim, LockState, PastDeliveries};
 use shared::wire::TicketReason;
 
 use super::*;

@@ -4,7 +4,7 @@
 //! rounds, opening and sealing batches as it goes ([`batches`], [`attempts`]), and at the end what is open of a source
 //! that has nothing more ([`drained`]); the counts are written to the batch
 //! records; only then is anything answered with success. What happens to be decided is decided in
-//! [`shared::protocol`]; here it is carried out.
+//! [`protocol`]; here it is carried out.
 //!
 //! A message is acknowledged only after its claim stands in the lock table *and* the batch record, not complete,
 //! has counted or witnessed it. No clock is part of that argument.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use aws_lambda_events::event::sqs::SqsMessageAttribute;
 use jmespath::{Rcvar, Variable};
-use shared::ids::{BatchKey, BodyHash, EventId, IdError, SourceArn, SqsMessageId};
-use shared::limits::DYNAMODB_ITEM_BYTES_MAX;
-use shared::protocol::allocator::Slot;
-use shared::protocol::claim::Candidate;
-use shared::time::Timestamp;
+use protocol::allocator::Slot;
+use protocol::claim::Candidate;
+use protocol::ids::{BatchKey, BodyHash, EventId, IdError, SourceArn, SqsMessageId};
+use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
+use protocol::time::Timestamp;
+use shared::compression::compress;
 
 use crate::config::{BATCH_KEY, Config, EVENT_ID};
 use crate::event::{Event, Message};
@@ -195,7 +196,7 @@ impl<'c> Reader<'c> {
             sent_at: message.sent_ms.map_or(self.now, Timestamp::from_ms),
             attributes: attributes_text(&message.attributes),
         }
-        .compressed();
+        .compressed(compress);
         let bytes = candidate.item_bytes();
         if bytes > DYNAMODB_ITEM_BYTES_MAX && self.config.overflow_bucket.is_none() {
             return Err(BadRecord::TooLarge {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use once_cell::sync::OnceCell;
+use protocol::time::Timestamp;
 #[cfg(feature = "s3")]
 use shared::aws::tell_overflow_retention;
 use shared::aws::{
@@ -12,7 +13,6 @@ use shared::aws::{
     SqsSourceQueues, SystemClock, SystemEntropy, init_logs,
 };
 use shared::calls::attempt_timeout;
-use shared::time::Timestamp;
 use tracing::info;
 
 use crate::config::Config;

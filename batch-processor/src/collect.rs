@@ -5,14 +5,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use protocol::batch::{BatchRecord, Role, lag, role};
+use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, Seq};
+use protocol::limits::{BATCH_GET_KEYS_MAX, CLAIM_OVERHEAD_BYTES, OVERFLOW_CALLS_MAX};
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::seqs::SeqSet;
 use shared::calls::{Budget, bounded, joined};
-use shared::ids::{BatchId, BatchShard, BodyHash, EventId, Seq};
-use shared::limits::{BATCH_GET_KEYS_MAX, CLAIM_OVERHEAD_BYTES, OVERFLOW_CALLS_MAX};
-use shared::planted::{Bug, planted};
 use shared::ports::{IndexEntry, LockStore, OverflowStore, PortError, StoredEvent};
-use shared::protocol::batch::{BatchRecord, Role, lag, role};
-use shared::protocol::retry::RetryPolicy;
-use shared::seqs::SeqSet;
 
 use crate::handler::{Handler, Ports};
 

@@ -5,11 +5,11 @@ mod sinks;
 
 use std::time::Duration;
 
+use protocol::limits::{PARTS_MAX, SQS_DELAY_MAX};
 use shared::config::{
     BatchBytes, Common, ConfigError, DDB_BATCH_INDEX, QUARANTINE_SQS_URL, QUEUE_URL, Reader,
     TABLE_NAME, queue_url, table_name,
 };
-use shared::limits::{PARTS_MAX, SQS_DELAY_MAX};
 
 #[cfg(feature = "postgres")]
 use crate::sink::Database;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use shared::ids::BatchId;
-use shared::limits::{CLOCK_SKEW_MAX, TICKET_AWAY_MAX};
+use protocol::ids::BatchId;
+use protocol::limits::{CLOCK_SKEW_MAX, TICKET_AWAY_MAX};
+use protocol::time::Timestamp;
 use shared::ports::PortError;
-use shared::time::Timestamp;
 
 use crate::sink::SinkError;
 

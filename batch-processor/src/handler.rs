@@ -6,13 +6,13 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::BoxFuture;
 use lambda_runtime::Diagnostic;
+use protocol::ids::{IdError, LeaseOwner};
+use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
 use shared::calls::Budget;
-use shared::ids::{IdError, LeaseOwner};
 use shared::ports::{
     BatchQueue, BatchStore, Clock, Entropy, LockStore, OverflowStore, PortError, Quarantine,
 };
-use shared::protocol::retry::RetryPolicy;
-use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketError};
 use shared::writes::SharedPaces;
 use tokio::sync::Semaphore;

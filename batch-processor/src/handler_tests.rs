@@ -1,20 +1,18 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use protocol::batch::{Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status};
+use protocol::claim::{Candidate, Claim, LockState, Overflow, PastDeliveries};
+use protocol::claim::{ClaimRules, DuplicateRule, LockItem, Outcome, Verdict, classify};
+use protocol::ids::{BatchId, BodyHash, EventId, Seat};
+use protocol::limits::{DUE_GRACE, PARTS_FOR_STRAGGLERS, REMINDED_FOR, TICKET_BACKOFF_MAX};
 use serde_json::json;
-use shared::ids::{BatchId, BodyHash, EventId, Seat};
-use shared::limits::{DUE_GRACE, PARTS_FOR_STRAGGLERS, REMINDED_FOR, TICKET_BACKOFF_MAX};
 use shared::memory::{
     ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, MemoryOverflowStore,
     MemoryQuarantine, SeededEntropy,
 };
 use shared::ports::Quarantined;
 use shared::ports::Release;
-use shared::protocol::batch::{
-    Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status,
-};
-use shared::protocol::claim::{Candidate, Claim, LockState, Overflow, PastDeliveries};
-use shared::protocol::claim::{ClaimRules, DuplicateRule, LockItem, Outcome, Verdict, classify};
 use shared::wire::TicketReason;
 
 use super::*;
@@ -914,7 +912,7 @@ async fn whoever_takes_over_goes_on_setting_aside_and_delivers_nothing() {
         owner: "dead".parse().unwrap(),
         until: START.saturating_sub(Duration::from_secs(5)),
     };
-    let operator = Some(shared::protocol::batch::OperatorWord::Quarantine);
+    let operator = Some(protocol::batch::OperatorWord::Quarantine);
     let take = BatchWrite::Lease {
         lease,
         at: START,

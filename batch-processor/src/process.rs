@@ -4,22 +4,22 @@
 
 use std::time::Duration;
 
-use shared::calls::{Budget, Written};
-use shared::ids::{BatchId, LeaseOwner, SourceArn};
-use shared::limits::{
-    DUE_GRACE, FINGERPRINT_BYTES_MAX, PARTS_FOR_STRAGGLERS, RECEIPT_BYTES_MAX,
-    RECORD_TEXT_BYTES_MAX,
-};
-use shared::metrics::Metrics;
-use shared::planted::{Bug, planted};
-use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, PortError, StoredEvent};
-use shared::protocol::batch::{
+use protocol::batch::{
     BatchRecord, BatchWrite, EmptyLook, Lease, LeaseVerdict, OperatorWord, PartRecord, empty_look,
     may_lease, proven,
 };
-use shared::protocol::retry::RetryPolicy;
-use shared::seqs::SeqSet;
-use shared::time::Timestamp;
+use protocol::ids::{BatchId, LeaseOwner, SourceArn};
+use protocol::limits::{
+    DUE_GRACE, FINGERPRINT_BYTES_MAX, PARTS_FOR_STRAGGLERS, RECEIPT_BYTES_MAX,
+    RECORD_TEXT_BYTES_MAX,
+};
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
+use shared::calls::{Budget, Written};
+use shared::metrics::Metrics;
+use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, PortError, StoredEvent};
 use shared::wire::{Ticket, TicketReason};
 use tracing::{debug, error, info, warn};
 

@@ -1,14 +1,14 @@
 //! Releasing delivered claims: as tombstones for the dedup window, or by deleting them.
 
+use protocol::ids::{BatchShard, EventId, Place};
+use protocol::limits::OVERFLOW_CALLS_MAX;
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::seqs::SeqSet;
 use shared::calls::{Budget, bounded};
-use shared::ids::{BatchShard, EventId, Place};
-use shared::limits::OVERFLOW_CALLS_MAX;
-use shared::planted::{Bug, planted};
 use shared::ports::{
     Clock, LockStore, OverflowStore, PortError, Release, ReleaseReply, StoredEvent,
 };
-use shared::protocol::retry::RetryPolicy;
-use shared::seqs::SeqSet;
 use shared::writes::{Member, WriteQueue};
 use tracing::warn;
 

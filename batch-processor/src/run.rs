@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
+use protocol::time::Timestamp;
 use shared::aws::{
     AwsOverflowStore, DynamoBatchStore, DynamoLockStore, Sdk, SqsBatchQueue, SqsQuarantine,
     SystemClock, SystemEntropy, init_logs,
 };
 use shared::calls::attempt_timeout;
-use shared::time::Timestamp;
 use tracing::info;
 
 use crate::config::{

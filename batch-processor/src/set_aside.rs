@@ -4,8 +4,8 @@
 //! not yet noted is sent again: in the quarantine it is better twice than not at all. From the note on, a further message
 //! with the same event may claim it anew; the same message may not.
 
+use protocol::batch::{BatchWrite, NO_ERROR};
 use shared::ports::{Quarantined, StoredEvent};
-use shared::protocol::batch::{BatchWrite, NO_ERROR};
 use shared::quarantine::{Unsent, send_to_quarantine, sqs_text};
 use tracing::{error, warn};
 

@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
+use protocol::batch::{BatchWrite, Status};
+use protocol::limits::{REMINDED_FOR, SWEEP_BATCHES_MAX};
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::calls::{Budget, bounded};
-use shared::limits::{REMINDED_FOR, SWEEP_BATCHES_MAX};
 use shared::metrics::Metrics;
-use shared::planted::{Bug, planted};
 use shared::ports::{BatchQueue, BatchStore, Clock, Overdue, PortError};
-use shared::protocol::batch::{BatchWrite, Status};
-use shared::protocol::retry::RetryPolicy;
-use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 

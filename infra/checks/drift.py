@@ -28,7 +28,7 @@ ONLY_WITH = {"SINK_SECRET_HEADER": "SINK_SECRET"}
 
 def number(text, source):
     """A number as the Rust sources write it: 3_600, 128 << 20, or the name of a limit."""
-    limits = source.read("shared/src/limits.rs")
+    limits = source.read("protocol/src/limits.rs")
     text = text.strip().removesuffix(".as_secs()")
     if re.fullmatch(r"[A-Z_]+", text):
         text = re.search(rf"const {text}: \w+(?:::\w+)* = ([^;]+);", limits).group(1)

@@ -482,7 +482,7 @@ PARTS_MAX = 90
 def a_full_batch_fits_its_parts(world):
     """As the functions check it when they start: of the defaults, nothing is refused."""
     size, total, part = (int(world.parameter(each)) for each in ("MaxBatchSize", "MaxBatchBytes", "MaxPartBytes"))
-    limits = dict(re.findall(r"const (PARTS_\w+): usize = (\d+);", SOURCE.read("shared/src/limits.rs")))
+    limits = dict(re.findall(r"const (PARTS_\w+): usize = (\d+);", SOURCE.read("protocol/src/limits.rs")))
     if int(limits["PARTS_MAX"]) - int(limits["PARTS_FOR_STRAGGLERS"]) != PARTS_MAX:
         yield f"a full batch may need {PARTS_MAX} parts here and in CDK, in the code it is {limits}"
     parts = -(-4 * (total + 256 * size) // (3 * part))
@@ -615,7 +615,7 @@ def alarms_are_there(world):
 
 def constant(name):
     """A duration in whole seconds of the sources."""
-    (secs,) = re.findall(rf"const {name}: Duration = Duration::from_secs\(([\d_]+)\);", SOURCE.read("shared/src/limits.rs"))
+    (secs,) = re.findall(rf"const {name}: Duration = Duration::from_secs\(([\d_]+)\);", SOURCE.read("protocol/src/limits.rs"))
     return int(secs)
 
 

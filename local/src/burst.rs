@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::Args;
 use loadgen::{DuplicateRule, Plan, PlanConfig, Progress, SendOptions};
-use shared::protocol::batch::Status;
+use protocol::batch::Status;
 
 use crate::deploy;
 use crate::options::StackArgs;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use protocol::time::Timestamp;
 use serde_json::{Value, json};
-use shared::time::Timestamp;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 

@@ -6,13 +6,13 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
+use protocol::batch::{BatchRecord, BatchWrite, already_applied};
+use protocol::ids::BatchId;
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
 
-use crate::ids::BatchId;
-use crate::planted::{Bug, planted};
 use crate::ports::{BatchReply, BatchStore, Clock, Entropy, PortError};
-use crate::protocol::batch::{BatchRecord, BatchWrite, already_applied};
-use crate::protocol::retry::RetryPolicy;
-use crate::time::Timestamp;
 
 /// When to stop, and how to wait: what every retry loop of one invocation shares.
 #[derive(Debug)]
@@ -147,5 +147,5 @@ pub fn joined<T>(lists: Vec<Vec<T>>) -> Vec<T> {
 /// How long one attempt may take: a quarter of the margin, so that a write, its settling read and its account still
 /// fit between the last start and the deadline.
 pub fn attempt_timeout(deadline_margin: Duration) -> Duration {
-    (deadline_margin / 4).min(crate::limits::ATTEMPT_TIMEOUT_MAX)
+    (deadline_margin / 4).min(protocol::limits::ATTEMPT_TIMEOUT_MAX)
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::get_frame_content_size;
 
-use crate::limits::SQS_MESSAGE_BYTES_MAX;
+use protocol::limits::SQS_MESSAGE_BYTES_MAX;
 
 /// Stored bytes that are no compressed body.
 #[derive(Debug, thiserror::Error)]

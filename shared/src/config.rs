@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::{
+use protocol::limits::{
     BATCH_ITEMS_MAX, CLAIM_OVERHEAD_BYTES, DEDUP_WINDOW_MAX, DYNAMODB_ITEM_BYTES_MAX,
     PARTS_FOR_STRAGGLERS, PARTS_MAX,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::time::Timestamp;
+use protocol::time::Timestamp;
 
 /// The CloudWatch namespace of every metric.
 pub const NAMESPACE: &str = "UniqueEventBatchAggregator";

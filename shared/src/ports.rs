@@ -8,11 +8,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ids::{BatchId, BatchShard, BodyHash, EventId, Place, Seq, SourceArn, SqsMessageId};
-use crate::planted::{Bug, planted};
-use crate::protocol::batch::{BatchRecord, BatchWrite, Status};
-use crate::protocol::claim::{Claim, LockItem, LockState, Overflow};
-use crate::time::Timestamp;
+use protocol::batch::{BatchRecord, BatchWrite, Status};
+use protocol::claim::{Claim, LockItem, Overflow};
+use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, Place, Seq, SourceArn, SqsMessageId};
+use protocol::time::Timestamp;
+
 use crate::wire::Ticket;
 
 /// Why an attempt has no result.
@@ -215,7 +215,7 @@ pub trait BatchStore: Send + Sync {
         batch: BatchId,
     ) -> impl Future<Output = Result<Option<BatchRecord>, PortError>> + Send;
 
-    /// Applies `write` as [`apply`](crate::protocol::batch::apply) says, atomically.
+    /// Applies `write` as [`apply`](protocol::batch::apply) says, atomically.
     fn write(
         &self,
         batch: BatchId,
@@ -339,20 +339,4 @@ pub trait Entropy: Send + Sync {
 
     /// Uniform in `0.0..1.0`.
     fn jitter(&self) -> f64;
-}
-
-impl LockItem {
-    /// Whether the item is still in the state `expected` was read in: the condition of a replacement.
-    pub fn is_same_state(&self, expected: &LockItem) -> bool {
-        self.sqs_message_id == expected.sqs_message_id && self.state == expected.state
-    }
-
-    /// The end of a tombstone's window, `None` for a live claim.
-    pub fn expires_at(&self) -> Option<Timestamp> {
-        match self.state {
-            LockState::Live { .. } if planted(Bug::TtlOnLiveClaim) => Some(Timestamp::EPOCH),
-            LockState::Live { .. } => None,
-            LockState::Tombstone { expires_at } => Some(expires_at),
-        }
-    }
 }

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
+use protocol::limits::SQS_BATCH_ENTRIES_MAX;
+use protocol::retry::RetryPolicy;
 use tracing::warn;
 
 use crate::calls::{Budget, bounded};
-use crate::limits::SQS_BATCH_ENTRIES_MAX;
 use crate::ports::{Clock, Entropy, PortError, Quarantine, Quarantined};
-use crate::protocol::retry::RetryPolicy;
 
 /// Why a message is not known to be in the quarantine.
 #[derive(Debug)]

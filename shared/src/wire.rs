@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{BatchId, SourceArn};
-use crate::protocol::batch::OperatorWord;
+use protocol::batch::OperatorWord;
+use protocol::ids::{BatchId, SourceArn};
 
 /// Why a ticket was sent. A hint for people and for one decision: only an operator's word reopens a batch in error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use protocol::ids::BatchShard;
+use protocol::limits::PACE_WAIT_MAX;
+use protocol::pace::{KeyReply, Paces};
+use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
+
 use crate::calls::Budget;
-use crate::ids::BatchShard;
-use crate::limits::PACE_WAIT_MAX;
 use crate::ports::{Clock, Entropy, PortError};
-use crate::protocol::pace::{KeyReply, Paces};
-use crate::protocol::retry::RetryPolicy;
-use crate::time::Timestamp;
 
 /// The paces of an environment: what one invocation has learned of a key, the next one knows.
 #[derive(Debug, Default)]

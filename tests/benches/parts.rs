@@ -8,12 +8,12 @@ use aggregator::{Config, records};
 use batch_processor::sink::{Format, Part, content_hash};
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use protocol::allocator::{Allocator, BatchLimits, SeatEnd, Seating, Slot};
+use protocol::claim::Candidate;
+use protocol::ids::{BatchId, BodyHash, Seat};
+use protocol::time::Timestamp;
 use serde_json::json;
-use shared::ids::{BatchId, BodyHash, Seat};
 use shared::ports::StoredEvent;
-use shared::protocol::allocator::{Allocator, BatchLimits, SeatEnd, Seating, Slot};
-use shared::protocol::claim::Candidate;
-use shared::time::Timestamp;
 
 const MESSAGES: usize = 5_000;
 const BODY_BYTES: usize = 300;

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use shared::ids::{LeaseOwner, Seq};
-use shared::memory::{MemoryBatchStore, SeededEntropy};
-use shared::ports::{BatchReply, BatchStore, Entropy};
-use shared::protocol::batch::{
+use protocol::batch::{
     Account, BatchRecord, BatchWrite, Lease, OperatorWord, PartRecord, PartState, apply,
 };
-use shared::protocol::invariants::record_is_sound;
-use shared::seqs::SeqSet;
-use shared::time::Timestamp;
+use protocol::ids::{LeaseOwner, Seq};
+use protocol::invariants::record_is_sound;
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
+use shared::memory::{MemoryBatchStore, SeededEntropy};
+use shared::ports::{BatchReply, BatchStore, Entropy};
 
 use crate::dynamo;
 use crate::events::{batch, ms, record};

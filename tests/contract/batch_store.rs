@@ -1,11 +1,11 @@
 //! What the batch table promises, beside the meaning of each write (see `batch_equivalence`).
 
-use shared::ids::LeaseOwner;
-use shared::ports::{BatchReply, BatchStore, Overdue};
-use shared::protocol::batch::{
+use protocol::batch::{
     Account, BatchRecord, BatchWrite, Lease, OperatorWord, PartRecord, PartState, Status,
 };
-use shared::time::Timestamp;
+use protocol::ids::LeaseOwner;
+use protocol::time::Timestamp;
+use shared::ports::{BatchReply, BatchStore, Overdue};
 
 use crate::events::{batch, ms, record};
 

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use protocol::batch::{BatchWrite, Status};
+use protocol::claim::Claim;
+use protocol::ids::{BatchShard, Place};
 use shared::aws::{DynamoBatchStore, DynamoDb, DynamoLockStore};
 use shared::config::WriteMode;
-use shared::ids::{BatchShard, Place};
 use shared::ports::{BatchStore, ClaimReply, LockStore, PortError, Release, ReleaseReply};
-use shared::protocol::batch::{BatchWrite, Status};
-use shared::protocol::claim::Claim;
 use tokio::net::TcpListener;
 
 use crate::dynamo::{BATCH_INDEX, dynamodb, dynamodb_of};
@@ -23,8 +23,8 @@ const SHARD: BatchShard = BatchShard {
     shard: 0,
 };
 
-const fn batch_1() -> shared::ids::BatchId {
-    shared::ids::BatchId::new(uuid::Uuid::from_u128(1))
+const fn batch_1() -> protocol::ids::BatchId {
+    protocol::ids::BatchId::new(uuid::Uuid::from_u128(1))
 }
 
 fn store(dynamodb: DynamoDb, table: &str, mode: WriteMode) -> DynamoLockStore {

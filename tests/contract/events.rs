@@ -1,10 +1,10 @@
 //! Events, claims and what became of them, for every contract.
 
-use shared::ids::{BatchId, BodyHash, EventId, Seat, Seq, SourceArn};
+use protocol::batch::BatchRecord;
+use protocol::claim::{Candidate, Claim, LockItem, LockState, PastDeliveries};
+use protocol::ids::{BatchId, BodyHash, EventId, Seat, Seq, SourceArn};
+use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore};
-use shared::protocol::batch::BatchRecord;
-use shared::protocol::claim::{Candidate, Claim, LockItem, LockState, PastDeliveries};
-use shared::time::Timestamp;
 use uuid::Uuid;
 
 /// Shards of every batch here.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use shared::ids::EventId;
+use protocol::claim::Claim;
+use protocol::ids::EventId;
 use shared::ports::{IndexEntry, LockStore, Release, StoredEvent};
-use shared::protocol::claim::Claim;
 
 use crate::events::{batch, claim, claim_free, claim_in, event, item, ms};
 use crate::lock_store::lock_store_contract;

@@ -1,11 +1,11 @@
 //! What the lock table promises about writing.
 
+use protocol::claim::{Claim, LockItem, LockState};
+use protocol::ids::Place;
+use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use shared::config::WriteMode;
-use shared::ids::Place;
-use shared::limits::DYNAMODB_ITEM_BYTES_MAX;
 use shared::memory::MemoryLockStore;
 use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply};
-use shared::protocol::claim::{Claim, LockItem, LockState};
 
 use crate::dynamo;
 use crate::events::{

@@ -2,11 +2,11 @@
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
+use protocol::batch::{BatchWrite, Status};
+use protocol::ids::BatchId;
 use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
-use shared::ids::BatchId;
 use shared::ports::{BatchStore, ClaimReply, LockStore, PortError};
-use shared::protocol::batch::{BatchWrite, Status};
 
 use crate::dynamo::{self, BATCH_INDEX};
 use crate::events::{batch, claim, claim_free, claim_in, event, ms, record};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use local::s3::S3;
+use protocol::claim::Overflow;
 use shared::aws::AwsOverflowStore;
 use shared::memory::{MemoryOverflowStore, noise};
 use shared::ports::{OverflowStore, PortError};
-use shared::protocol::claim::Overflow;
 
 const BUCKET: &str = "bodies";
 

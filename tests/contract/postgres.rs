@@ -14,9 +14,9 @@ use batch_processor::sink::{Database, PostgresSink, SecretReader};
 use batch_processor::{Part, Receipt, Sink, SinkError};
 use local::faults::{FaultOptions, SinkErrors};
 use local::postgres::{Proxy, Server, TABLES};
-use shared::ids::{BatchId, BodyHash, Seat};
+use protocol::ids::{BatchId, BodyHash, Seat};
+use protocol::time::Timestamp;
 use shared::ports::StoredEvent;
-use shared::time::Timestamp;
 use tokio::net::TcpListener;
 use tokio_postgres::{Client, NoTls};
 

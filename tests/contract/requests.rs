@@ -7,9 +7,9 @@ use aws_sdk_dynamodb::config::{Credentials, Region, SharedCredentialsProvider};
 use aws_types::SdkConfig;
 use axum::Router;
 use axum::http::HeaderMap;
+use protocol::ids::BatchShard;
 use shared::aws::DynamoLockStore;
 use shared::config::WriteMode;
-use shared::ids::BatchShard;
 use shared::ports::{LockStore, PortError};
 use tokio::net::TcpListener;
 

@@ -9,8 +9,8 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use local::faults::KillAt;
 use local::sink::{BUCKET, SinkKind};
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
+use protocol::batch::Status;
 use serde_json::Value;
-use shared::protocol::batch::Status;
 
 use crate::output::{Line, lines};
 use crate::rig::{Rig, Setup, plan};

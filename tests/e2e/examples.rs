@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use local::lambda::Bootstrap;
+use protocol::batch::Status;
 use serde_json::json;
-use shared::protocol::batch::Status;
 
 use crate::events::body;
 use crate::executables::executable;

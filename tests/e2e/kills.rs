@@ -7,7 +7,7 @@ use loadgen::DuplicateRule;
 use local::faults::KillAt;
 use local::lambda::Function;
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
-use shared::protocol::batch::Status;
+use protocol::batch::Status;
 
 use crate::rig::{Rig, Setup, busy_environment, has_ended, plan};
 

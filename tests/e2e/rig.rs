@@ -16,7 +16,7 @@ use local::stack::{
     Stack,
 };
 use local::template::Template;
-use shared::protocol::batch::Status;
+use protocol::batch::Status;
 use tokio::time::{sleep, timeout};
 
 use crate::executables::bootstrap;

@@ -8,8 +8,8 @@ use loadgen::{DuplicateRule, Plan, PlanConfig};
 use local::faults::{FaultReport, Percent};
 use local::sink::{SinkKind, SinkReport};
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
+use protocol::batch::Status;
 use serde_json::Value;
-use shared::protocol::batch::Status;
 
 use crate::command_line::{SHORT, local};
 use crate::rig::{Setup, plan};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use local::stack::{BATCH_DEAD_LETTER_QUEUE, BATCH_QUEUE};
-use shared::protocol::batch::Status;
+use protocol::batch::Status;
 
 use crate::events::{body, event, failures, ticket};
 use crate::output::sorted;

@@ -14,7 +14,7 @@ use crate::infra::root;
 
 /// The version that is installed.
 const CARGO_MUTANTS: &str = "27.0.0";
-/// What is mutated, in `shared/src/protocol`.
+/// What is mutated, in `protocol/src`.
 const FILES: [&str; 5] = ["claim", "batch", "allocator", "pace", "retry"];
 /// Least share of the mutants that the tests of the crate must catch, in percent.
 const CAUGHT_BY_CRATE_MIN: f64 = 95.0;
@@ -70,11 +70,17 @@ pub fn run(mutants: &Mutants) -> anyhow::Result<()> {
         let mut command = Command::new(&tool);
         command
             .current_dir(root()?)
-            .args(["mutants", "--package", "shared", "--test-package", tests_of])
+            .args([
+                "mutants",
+                "--package",
+                "protocol",
+                "--test-package",
+                tests_of,
+            ])
             .args(["--timeout", TIMEOUT, "--jobs", &jobs.to_string()])
             .args(["--exclude-re", NONE_AT_ALL])
             // Optimised as little as keeps the property tests quick: each mutant is compiled anew.
-            .arg("--cargo-arg=--config=profile.dev.package.shared.opt-level=1")
+            .arg("--cargo-arg=--config=profile.dev.package.protocol.opt-level=1")
             .args(["--no-shuffle", "--caught", "--output"])
             .arg(&folder);
         let one = mutants.file.as_deref();
@@ -82,7 +88,7 @@ pub fn run(mutants: &Mutants) -> anyhow::Result<()> {
             .iter()
             .filter(|file| one.is_none_or(|one| one == **file))
         {
-            command.args(["--file", &format!("shared/src/protocol/{file}.rs")]);
+            command.args(["--file", &format!("protocol/src/{file}.rs")]);
         }
         command.args(more);
         eprintln!("> {command:?}");
@@ -92,7 +98,7 @@ pub fn run(mutants: &Mutants) -> anyhow::Result<()> {
         ensure!(ran, "{command:?} failed: {status}");
         Outcome::read(&folder)
     };
-    let by_crate = test("shared", mutants.jobs, &["--", "--lib"])?;
+    let by_crate = test("protocol", mutants.jobs, &["--", "--lib"])?;
     let all = by_crate.caught + by_crate.missed.len();
     ensure!(all > 0, "there are no mutants");
     let percent = |missed: usize| 100.0 * (all - missed) as f64 / all as f64;

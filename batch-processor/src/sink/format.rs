@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use shared::ids::{EventId, Seq};
+use protocol::ids::{EventId, Seq};
 use shared::json::push_text;
 use shared::ports::StoredEvent;
 

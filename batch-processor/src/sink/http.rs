@@ -10,8 +10,8 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use http::Uri;
+use protocol::limits::TICKET_AWAY_MAX;
 use shared::aws::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, chain};
-use shared::limits::TICKET_AWAY_MAX;
 use tracing::info;
 
 use super::rejects::{RejectStore, keep};

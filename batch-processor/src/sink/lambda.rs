@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
+use protocol::ids::Seq;
 use serde_json::Value;
-use shared::ids::Seq;
 use tracing::info;
 
 use super::format::{Reject, RejectReason};

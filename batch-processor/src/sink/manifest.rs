@@ -7,13 +7,13 @@
 //!
 //! Nothing more is promised. A part that is taken without its manifest, or whose manifest is gone, may come
 //! again; so may one at which two attempts overlap, which the lease of its batch prevents as long as clocks differ by less than
-//! [`CLOCK_SKEW_MAX`](shared::limits::CLOCK_SKEW_MAX).
+//! [`CLOCK_SKEW_MAX`](protocol::limits::CLOCK_SKEW_MAX).
 
 use std::fmt;
 use std::io;
 
+use protocol::ids::{BatchId, BatchKey, SourceArn};
 use serde::{Deserialize, Serialize};
-use shared::ids::{BatchId, BatchKey, SourceArn};
 
 use super::rendering::Content;
 use super::{Compression, Part, Receipt, Rendering};

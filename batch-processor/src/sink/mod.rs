@@ -36,9 +36,9 @@ mod uri;
 use std::future::Future;
 use std::time::Duration;
 
+use protocol::ids::{BatchId, BatchKey, SourceArn};
+use protocol::planted::{Bug, planted};
 use shared::aws::Sdk;
-use shared::ids::{BatchId, BatchKey, SourceArn};
-use shared::planted::{Bug, planted};
 use shared::ports::StoredEvent;
 
 use crate::config::Config;
@@ -164,7 +164,7 @@ pub enum SinkError {
 /// time; same key means same content. `Ok` means the part is safely there and stays there.
 pub trait Sink: Send + Sync + 'static {
     /// Returns where parts go and what they look like there, in words, without secrets; at most
-    /// [`FINGERPRINT_BYTES_MAX`](shared::limits::FINGERPRINT_BYTES_MAX) of it are kept.
+    /// [`FINGERPRINT_BYTES_MAX`](protocol::limits::FINGERPRINT_BYTES_MAX) of it are kept.
     ///
     /// It is stored with every part before the part is delivered. While a part is undelivered and this differs from what
     /// was stored, the part is not delivered: an operator decides. A sink whose destination or content can be changed by
@@ -348,8 +348,8 @@ impl Sink for BuiltInSink {
 pub(crate) mod tests_support {
     use std::sync::Arc;
 
-    use shared::ids::{BodyHash, Seat};
-    use shared::time::Timestamp;
+    use protocol::ids::{BodyHash, Seat};
+    use protocol::time::Timestamp;
 
     use super::*;
 

@@ -1,6 +1,6 @@
+use protocol::ids::{BatchId, BatchKey, SourceArn};
 use serde::Serialize;
 use shared::aws::Sdk;
-use shared::ids::{BatchId, BatchKey, SourceArn};
 use shared::json::push_text;
 
 use super::rejects::{RejectStore, keep};

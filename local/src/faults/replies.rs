@@ -11,7 +11,7 @@ use crate::proxy::{Reply, Service};
 /// Longer than any caller of tables and queues waits for one attempt (`ATTEMPT_TIMEOUT_MAX`). One of a sink that waits
 /// longer sees its connection closed.
 pub(crate) const STALL: Duration = Duration::from_millis(2_000);
-const _: () = assert!(STALL.as_millis() > shared::limits::ATTEMPT_TIMEOUT_MAX.as_millis());
+const _: () = assert!(STALL.as_millis() > protocol::limits::ATTEMPT_TIMEOUT_MAX.as_millis());
 
 /// What may strike any request, whatever it asks.
 #[derive(Debug)]

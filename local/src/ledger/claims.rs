@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use protocol::ids::{BatchId, BatchShard};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use shared::ids::{BatchId, BatchShard};
 
 use super::capacity::Member;
 use crate::dynamodb::LOCK_TABLE;

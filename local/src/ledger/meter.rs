@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use axum::body::Bytes;
+use protocol::ids::BatchId;
 use serde::Serialize;
-use shared::ids::BatchId;
 
 use super::capacity::{Kind, Member, asking, condition_failed, kind, read};
 use super::claims::claimed;

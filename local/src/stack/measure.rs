@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use batch_processor::sink::directory_of;
-use shared::ids::BatchId;
-use shared::limits::CLOCK_SKEW_MAX;
+use protocol::batch::{BatchRecord, Status};
+use protocol::ids::BatchId;
+use protocol::limits::CLOCK_SKEW_MAX;
+use protocol::time::Timestamp;
 use shared::ports::BatchStore;
-use shared::protocol::batch::{BatchRecord, Status};
-use shared::time::Timestamp;
 
 use super::Stack;
 use crate::deploy::{AGGREGATOR, BATCH_PROCESSOR, number};

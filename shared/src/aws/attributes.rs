@@ -12,15 +12,15 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
 use base64::display::Base64Display;
 use base64::prelude::BASE64_STANDARD as STANDARD;
+use protocol::ids::BatchShard;
+use protocol::time::Timestamp;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::errors::DYNAMODB;
 use crate::compression::decompress;
-use crate::ids::BatchShard;
 use crate::json::push_text;
 use crate::ports::PortError;
-use crate::time::Timestamp;
 
 /// One item, or one map within an item, as the SDK has it.
 pub(super) type SdkItem = HashMap<String, AttributeValue>;

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
+use protocol::ids::{BatchId, SourceArn};
+use protocol::limits::STATUS_SHARDS;
+use protocol::seqs::SeqSet;
 
 use super::attributes::{MalformedItem, SdkItem, StoredItem, b, ms, n, s, ttl};
-use crate::ids::{BatchId, SourceArn};
-use crate::limits::STATUS_SHARDS;
 use crate::ports::Overdue;
-use crate::protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
-use crate::seqs::SeqSet;
 
 /// Partition key: the batch id.
 pub(super) const BATCH_ID: &str = "batchId";
@@ -267,7 +267,7 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Timestamp;
+    use protocol::time::Timestamp;
 
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 

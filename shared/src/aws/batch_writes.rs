@@ -1,21 +1,19 @@
 //! Every [`BatchWrite`] as an update expression with its condition: the same as
-//! [`apply`](crate::protocol::batch::apply), which the contract tests hold it against.
+//! [`apply`](protocol::batch::apply), which the contract tests hold it against.
 //!
 //! In every expression `#name` stands for the attribute `name`: several of them are reserved words.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use protocol::batch::{Account, BatchWrite, Lease, NO_ERROR, OperatorWord, PartRecord, Status};
+use protocol::ids::{BatchId, LeaseOwner};
+use protocol::limits::{BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE};
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
 
 use super::attributes::{b, ms, n, s, ttl};
 use super::batch_items::{DELIVERED, FROZEN, SET_ASIDE, part_value, seqs_value, status_shard};
-use crate::ids::{BatchId, LeaseOwner};
-use crate::limits::{BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE};
-use crate::protocol::batch::{
-    Account, BatchWrite, Lease, NO_ERROR, OperatorWord, PartRecord, Status,
-};
-use crate::seqs::SeqSet;
-use crate::time::Timestamp;
 
 /// Permits a write to a batch that is not complete. Like every condition here, it does not hold where there is no
 /// record.

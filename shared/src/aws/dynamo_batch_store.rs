@@ -5,16 +5,16 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValue::AllNew;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
+use protocol::batch::{BatchRecord, BatchWrite, Status};
+use protocol::ids::BatchId;
+use protocol::limits::STATUS_SHARDS;
+use protocol::time::Timestamp;
 
 use super::attributes::{SdkItem, ms, s};
 use super::batch_items::{BATCH_ID, read_overdue, read_record, record_item, status_shard_key};
 use super::batch_writes::{Update, update};
 use super::errors::{DYNAMODB, port_error};
-use crate::ids::BatchId;
-use crate::limits::STATUS_SHARDS;
 use crate::ports::{BatchReply, BatchStore, Overdue, PortError};
-use crate::protocol::batch::{BatchRecord, BatchWrite, Status};
-use crate::time::Timestamp;
 
 /// The index of the batch table by status, over a few shards, and due time. A complete batch has no status and leaves it.
 pub const STATUS_INDEX: &str = "status-index";

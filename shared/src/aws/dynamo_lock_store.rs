@@ -2,6 +2,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
+use protocol::claim::{Claim, LockItem};
+use protocol::ids::{BatchShard, EventId, Place, SourceArn};
+use protocol::limits::{BATCH_GET_KEYS_MAX, PARTIQL_STATEMENTS_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::attributes::{Item, MalformedItem, Value};
@@ -15,12 +18,9 @@ use super::operation::{json, read};
 use super::partiql::{self, Statements};
 use super::put;
 use crate::config::WriteMode;
-use crate::ids::{BatchShard, EventId, Place, SourceArn};
-use crate::limits::{BATCH_GET_KEYS_MAX, PARTIQL_STATEMENTS_MAX};
 use crate::ports::{
     ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
 };
-use crate::protocol::claim::{Claim, LockItem};
 
 /// Finds the index entries of one shard.
 const OF_SHARD: &str = "batchId = :batchId";

@@ -4,6 +4,11 @@ use std::fmt::Debug;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use proptest::prelude::*;
+use protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
+use protocol::claim::{Candidate, Claim, LockItem, LockState, Overflow};
+use protocol::ids::{BatchId, BodyHash, Seat, Seq};
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
 
 use super::attributes::{Item, SdkItem, ttl};
 use super::batch_items::{read_record, record_item};
@@ -11,12 +16,8 @@ use super::lock_items::{
     EXPIRES_AT, OF_LIVE_CLAIMS, claim_item, claim_names, claim_values, index_key, read_event,
     read_index_entry, read_lock_item,
 };
-use crate::ids::{BatchId, BodyHash, Seat, Seq};
+use crate::compression::compress;
 use crate::ports::{IndexEntry, StoredEvent};
-use crate::protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
-use crate::protocol::claim::{Candidate, Claim, LockItem, LockState, Overflow};
-use crate::seqs::SeqSet;
-use crate::time::Timestamp;
 
 fn text(bytes: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = String> {
     prop::collection::vec(any::<char>(), bytes).prop_map(String::from_iter)
@@ -78,7 +79,7 @@ fn claims() -> impl Strategy<Value = Claim> {
                     sent_at,
                     attributes: attributes.map(Into::into),
                 }
-                .compressed(),
+                .compressed(compress),
                 seat: Seat { batch, seq, shards },
                 overflow,
                 past,

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use protocol::claim::{Claim, LockItem, LockState, Overflow, PastDeliveries};
+use protocol::ids::{BatchShard, BodyHash, EventId, SourceArn, SqsMessageId};
+use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
+use protocol::time::Timestamp;
 use serde::Serialize;
 
 use super::attributes::{Item, MalformedItem, SdkItem, Sent, StoredBody, StoredItem, Value, s};
-use crate::ids::{BatchShard, BodyHash, EventId, SourceArn, SqsMessageId};
-use crate::limits::DYNAMODB_ITEM_BYTES_MAX;
 use crate::ports::{ClaimReply, IndexEntry, StoredEvent};
-use crate::protocol::claim::{Claim, LockItem, LockState, Overflow, PastDeliveries};
-use crate::time::Timestamp;
 
 /// Partition key: the event id.
 pub(super) const MESSAGE_ID: &str = "messageId";

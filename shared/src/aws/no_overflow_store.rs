@@ -1,10 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::claim::Overflow;
+
 use super::Sdk;
 use super::errors::S3;
 use crate::ports::{OverflowStore, PortError};
-use crate::protocol::claim::Overflow;
 
 /// What an executable has that was built without the cargo feature `s3`: nothing is stored, and what others have
 /// stored cannot be read.

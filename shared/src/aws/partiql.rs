@@ -5,6 +5,8 @@
 
 use std::iter::repeat_with;
 
+use protocol::claim::Claim;
+use protocol::ids::{EventId, Place};
 use serde::Deserialize;
 
 use super::attributes::Sent;
@@ -14,9 +16,7 @@ use super::lock_items::{
     unstorable,
 };
 use super::operation::{Operation, read};
-use crate::ids::{EventId, Place};
 use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
-use crate::protocol::claim::Claim;
 
 /// What a member takes in a request, roughly: its statement, its names, and a small body.
 const STATEMENT_BYTES: usize = 1_024;

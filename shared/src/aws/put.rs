@@ -9,13 +9,13 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
+use protocol::claim::{Claim, LockItem, LockState};
+use protocol::ids::{EventId, Place};
 
 use super::attributes::{n, s, ttl};
 use super::errors::{DYNAMODB, is_item_too_large, port_error};
 use super::lock_items::{claim_item, key, read_lock_item, unstorable};
-use crate::ids::{EventId, Place};
 use crate::ports::{ClaimReply, Release, ReleaseReply};
-use crate::protocol::claim::{Claim, LockItem, LockState};
 
 /// Permits the write only where there is no item with this event id.
 const NO_ITEM: &str = "attribute_not_exists(messageId)";

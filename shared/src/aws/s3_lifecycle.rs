@@ -5,13 +5,13 @@ use std::time::Duration;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::types::{ExpirationStatus, LifecycleRule, LifecycleRuleFilter};
+use protocol::limits::OVERFLOW_DAYS_MIN;
+use protocol::retention::ExpirationRule;
 use tracing::{error, info};
 
 use super::Sdk;
 use super::errors::{S3, port_error};
-use crate::limits::OVERFLOW_DAYS_MIN;
 use crate::ports::PortError;
-use crate::retention::ExpirationRule;
 
 /// Nobody waits for it, and a connection that takes longer has other troubles.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);

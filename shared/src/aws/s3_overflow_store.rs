@@ -4,11 +4,11 @@ use std::time::Duration;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
+use protocol::claim::Overflow;
 
 use super::Sdk;
 use super::errors::{S3, port_error};
 use crate::ports::{OverflowStore, PortError};
-use crate::protocol::claim::Overflow;
 
 /// Bodies that do not fit their items, as objects in S3.
 #[derive(Clone, Debug)]

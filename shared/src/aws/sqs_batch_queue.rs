@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
+use protocol::limits::SQS_DELAY_MAX;
 
 use super::errors::{SQS, port_error};
-use crate::limits::SQS_DELAY_MAX;
 use crate::ports::{BatchQueue, PortError};
 use crate::wire::Ticket;
 

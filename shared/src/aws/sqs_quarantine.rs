@@ -3,9 +3,9 @@ use aws_sdk_sqs::types::{
     BatchResultErrorEntry, MessageAttributeValue, SendMessageBatchRequestEntry,
 };
 use futures::future::join_all;
+use protocol::limits::{SQS_BATCH_ENTRIES_MAX, SQS_MESSAGE_BYTES_MAX};
 
 use super::errors::{Meaning, SQS, meaning, port_error, repeated};
-use crate::limits::{SQS_BATCH_ENTRIES_MAX, SQS_MESSAGE_BYTES_MAX};
 use crate::ports::{PortError, Quarantine, Quarantined};
 use crate::quarantine::sqs_text;
 

@@ -3,9 +3,9 @@ use std::sync::{Mutex, PoisonError};
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
+use protocol::ids::SourceArn;
 
 use super::errors::{SQS, port_error};
-use crate::ids::SourceArn;
 use crate::ports::{PortError, QueueDepth, SourceQueues};
 
 /// The queues that events come from, on SQS.

@@ -1,10 +1,10 @@
 use std::time::{Duration, SystemTime};
 
+use protocol::ids::BatchId;
+use protocol::time::Timestamp;
 use uuid::{NoContext, Uuid};
 
-use crate::ids::BatchId;
 use crate::ports::{Clock, Entropy};
-use crate::time::Timestamp;
 
 /// The machine's clock.
 #[derive(Clone, Copy, Debug, Default)]

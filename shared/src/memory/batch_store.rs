@@ -1,13 +1,14 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use protocol::batch::{BatchRecord, BatchWrite, Status, apply};
+use protocol::ids::BatchId;
+use protocol::invariants::record_is_sound;
+use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
+use protocol::time::Timestamp;
+
 use super::locked;
-use crate::ids::BatchId;
-use crate::limits::DYNAMODB_ITEM_BYTES_MAX;
 use crate::ports::{BatchReply, BatchStore, Overdue, PortError};
-use crate::protocol::batch::{BatchRecord, BatchWrite, Status, apply};
-use crate::protocol::invariants::record_is_sound;
-use crate::time::Timestamp;
 
 /// The batch table in memory.
 #[derive(Debug)]

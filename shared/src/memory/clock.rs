@@ -1,12 +1,12 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use protocol::ids::BatchId;
+use protocol::time::Timestamp;
 use uuid::Builder;
 
 use super::locked;
-use crate::ids::BatchId;
 use crate::ports::{Clock, Entropy};
-use crate::time::Timestamp;
 
 /// A clock that moves only when told to, and when somebody sleeps.
 #[derive(Debug)]

@@ -1,14 +1,15 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use protocol::claim::{Claim, LockItem, LockState};
+use protocol::ids::{BatchShard, BodyHash, EventId, Place};
+use protocol::limits::{BATCH_GET_KEYS_MAX, DYNAMODB_ITEM_BYTES_MAX, PARTIQL_STATEMENTS_MAX};
+use protocol::planted::{Bug, planted};
+
 use super::locked;
-use crate::ids::{BatchShard, BodyHash, EventId, Place};
-use crate::limits::{BATCH_GET_KEYS_MAX, DYNAMODB_ITEM_BYTES_MAX, PARTIQL_STATEMENTS_MAX};
-use crate::planted::{Bug, planted};
 use crate::ports::{
     ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
 };
-use crate::protocol::claim::{Claim, LockItem, LockState};
 
 /// Entries of one index page: small, so that paging is exercised.
 const PAGE_ENTRIES: usize = 16;

@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use protocol::claim::Overflow;
+
 use super::locked;
 use crate::ports::{OverflowStore, PortError};
-use crate::protocol::claim::Overflow;
 
 /// Bodies in memory that do not fit their items.
 #[derive(Debug, Default)]

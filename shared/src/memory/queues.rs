@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use protocol::ids::SourceArn;
+
 use super::locked;
-use crate::ids::SourceArn;
 use crate::ports::{BatchQueue, PortError, Quarantine, Quarantined, QueueDepth, SourceQueues};
 use crate::quarantine::sqs_text;
 use crate::wire::Ticket;

@@ -7,9 +7,9 @@ use aggregator::Config;
 use aggregator::event::{Event, MalformedEvent};
 use aggregator::records::{self, NoMessageId, Record};
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
+use protocol::ids::{BodyHash, SourceArn};
+use protocol::limits::{DYNAMODB_ITEM_BYTES_MAX, DYNAMODB_KEY_BYTES_MAX};
 use serde_json::value::RawValue;
-use shared::ids::{BodyHash, SourceArn};
-use shared::limits::{DYNAMODB_ITEM_BYTES_MAX, DYNAMODB_KEY_BYTES_MAX};
 
 use crate::grow::Choices;
 use crate::{NOW, config};

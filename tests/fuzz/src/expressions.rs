@@ -3,8 +3,8 @@
 use aggregator::Config;
 use aggregator::records::{self, Bad, Good};
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
+use protocol::limits::DYNAMODB_KEY_BYTES_MAX;
 use serde_json::Value;
-use shared::limits::DYNAMODB_KEY_BYTES_MAX;
 
 use crate::grow::Choices;
 use crate::{NOW, config};

@@ -18,7 +18,7 @@ mod grow;
 mod ticket;
 
 use aggregator::Config;
-use shared::time::Timestamp;
+use protocol::time::Timestamp;
 
 pub use event::event;
 pub use expressions::{batch_key, event_id};

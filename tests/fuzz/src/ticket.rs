@@ -1,7 +1,7 @@
 //! Messages of the batch queue.
 
+use protocol::ids::BatchShard;
 use serde_json::Value;
-use shared::ids::BatchShard;
 use shared::wire::Ticket;
 
 /// Any bytes as a ticket, and as the key of a batch's shard.

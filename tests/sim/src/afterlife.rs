@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use shared::protocol::claim::{LockItem, LockState};
+use protocol::claim::{LockItem, LockState};
 
 use crate::burst;
 use crate::ledger::Sent;

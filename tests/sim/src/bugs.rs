@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shared::planted::{Bug, plant};
+use protocol::planted::{Bug, plant};
 
 /// What it took to catch a bug.
 #[derive(Clone, Debug, PartialEq, Eq)]

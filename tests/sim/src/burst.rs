@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use protocol::ids::{BatchKey, BodyHash, EventId, SourceArn, SqsMessageId};
+use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use serde_json::json;
-use shared::ids::{BatchKey, BodyHash, EventId, SourceArn, SqsMessageId};
-use shared::limits::DYNAMODB_ITEM_BYTES_MAX;
 use shared::memory::noise;
 
 use crate::ledger::Sent;

@@ -1,16 +1,16 @@
 //! The promises of the service, as named pure functions over what really happened.
 //!
-//! The invariants of single records are in [`shared::protocol::invariants`], where production asserts them too; these
+//! The invariants of single records are in [`protocol::invariants`], where production asserts them too; these
 //! look at the world as a whole, which only a simulation can.
 
 use std::time::Duration;
 
-use shared::ids::{BatchId, EventId, SqsMessageId};
-use shared::limits::CLOCK_SKEW_MAX;
-use shared::protocol::batch::{BatchRecord, BatchWrite};
-use shared::protocol::claim::{LockItem, LockState};
-use shared::protocol::invariants::{Check, hold};
-use shared::time::Timestamp;
+use protocol::batch::{BatchRecord, BatchWrite};
+use protocol::claim::{LockItem, LockState};
+use protocol::ids::{BatchId, EventId, SqsMessageId};
+use protocol::invariants::{Check, hold};
+use protocol::limits::CLOCK_SKEW_MAX;
+use protocol::time::Timestamp;
 
 use crate::ledger::{Delivered, Given, Occurrence, Sent};
 

@@ -8,16 +8,16 @@ use aggregator::handler as aggregator_handler;
 use batch_processor::handler as processor_handler;
 use batch_processor::sink::Rendering;
 use futures::channel::oneshot;
-use shared::ids::{BatchId, BatchShard, EventId, Place, SourceArn};
+use protocol::batch::{BatchRecord, BatchWrite, Status};
+use protocol::claim::{Claim, LockItem, Overflow};
+use protocol::ids::{BatchId, BatchShard, EventId, Place, SourceArn};
+use protocol::time::Timestamp;
 use shared::memory::SeededEntropy;
 use shared::ports::{
     BatchQueue, BatchReply, BatchStore, ClaimReply, Clock, Entropy, IndexEntry, IndexPage,
     LockStore, Overdue, OverflowStore, PortError, Quarantine, Quarantined, QueueDepth, Release,
     ReleaseReply, SourceQueues, StoredEvent,
 };
-use shared::protocol::batch::{BatchRecord, BatchWrite, Status};
-use shared::protocol::claim::{Claim, LockItem, Overflow};
-use shared::time::Timestamp;
 use shared::wire::Ticket;
 
 use crate::index::REPLICAS;

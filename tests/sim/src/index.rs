@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shared::ids::{BatchShard, EventId, Seq};
+use protocol::ids::{BatchShard, EventId, Seq};
 use shared::ports::{IndexEntry, IndexPage};
 
 /// Copies of the index; each question is answered by any one of them, so answers go back and forth.
@@ -89,7 +89,7 @@ impl LaggingIndex {
 
 #[cfg(test)]
 mod tests {
-    use shared::ids::BatchId;
+    use protocol::ids::BatchId;
 
     use super::*;
 

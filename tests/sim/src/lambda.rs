@@ -9,10 +9,10 @@ use std::time::Duration;
 use aggregator::current::CurrentBatches;
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use batch_processor::{Event, Response};
-use shared::ids::Place;
-use shared::protocol::batch::Status;
-use shared::protocol::claim::{DuplicateRule, LockState};
-use shared::time::Timestamp;
+use protocol::batch::Status;
+use protocol::claim::{DuplicateRule, LockState};
+use protocol::ids::Place;
+use protocol::time::Timestamp;
 
 use crate::burst;
 use crate::checks;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use shared::ids::{BatchId, BatchKey, BodyHash, EventId, Place, SourceArn, SqsMessageId};
-use shared::time::Timestamp;
+use protocol::ids::{BatchId, BatchKey, BodyHash, EventId, Place, SourceArn, SqsMessageId};
+use protocol::time::Timestamp;
 
 /// A message of the burst.
 #[derive(Clone, Debug)]

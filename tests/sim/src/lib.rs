@@ -5,7 +5,7 @@
 //! differ. Time is virtual and everything happens on one thread, so a seed gives the same history bit for bit.
 //!
 //! After every step the promises ([`checks`]) and the invariants of every record
-//! ([`shared::protocol::invariants`]) are looked at. At a point the faults stop; from then on everything must drain.
+//! ([`protocol::invariants`]) are looked at. At a point the faults stop; from then on everything must drain.
 
 pub mod afterlife;
 #[cfg(feature = "planted-bugs")]
@@ -27,7 +27,7 @@ pub mod world;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use shared::protocol::invariants::{ASSERTED, Broken};
+use protocol::invariants::{ASSERTED, Broken};
 
 use crate::lambda::Run;
 use crate::swarm::Plan;

@@ -141,7 +141,7 @@ mod planted {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use anyhow::ensure;
-    use shared::planted::Bug;
+    use protocol::planted::Bug;
     use sim::bugs::{Caught, hunt};
 
     pub fn table(args: &super::Args) -> anyhow::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::protocol::batch::{BatchRecord, PartState, Status};
+use protocol::batch::{BatchRecord, PartState, Status};
 use shared::wire::{Accepted, Ticket, TicketReason};
 
 use crate::world::World;

@@ -2,7 +2,7 @@
 //! ones end after the invocation they are in.
 
 use fastrand::Rng;
-use shared::protocol::claim::DuplicateRule;
+use protocol::claim::DuplicateRule;
 
 use crate::swarm::Plan;
 

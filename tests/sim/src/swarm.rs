@@ -4,11 +4,11 @@
 //! without it. Source: <https://users.cs.utah.edu/~regehr/papers/swarm12.pdf>.
 
 use fastrand::Rng;
-use shared::limits::{
+use protocol::allocator::BatchLimits;
+use protocol::claim::DuplicateRule;
+use protocol::limits::{
     KNOWN_CLAIMS_MAX, PARTS_FOR_STRAGGLERS, PARTS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX,
 };
-use shared::protocol::allocator::BatchLimits;
-use shared::protocol::claim::DuplicateRule;
 
 use crate::redeploy::{Change, Redeploy};
 use crate::world::SKEW_MAX_MS;

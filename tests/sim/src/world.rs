@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use futures::FutureExt;
-use shared::ids::{BatchId, EventId, Place, SourceArn};
+use protocol::batch::{BatchRecord, BatchWrite, PartState, Status};
+use protocol::claim::{Claim, DuplicateRule, LockItem, LockState};
+use protocol::ids::{BatchId, EventId, Place, SourceArn};
+use protocol::invariants::{Broken, Check, step_is_sound};
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
 use shared::memory::{MemoryBatchStore, MemoryLockStore};
 use shared::ports::{
     BatchReply, BatchStore, ClaimReply, LockStore, Overdue, PortError, Quarantined, QueueDepth,
     Release, ReleaseReply, StoredEvent,
 };
-use shared::protocol::batch::{BatchRecord, BatchWrite, PartState, Status};
-use shared::protocol::claim::{Claim, DuplicateRule, LockItem, LockState};
-use shared::protocol::invariants::{Broken, Check, step_is_sound};
-use shared::seqs::SeqSet;
-use shared::time::Timestamp;
 use shared::wire::{Ticket, TicketReason};
 
 use crate::burst::source_index;

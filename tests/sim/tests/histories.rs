@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(feature = "planted-bugs")]
-use shared::planted::Bug;
+use protocol::planted::Bug;
 
 const SEEDS: u64 = 600;
 

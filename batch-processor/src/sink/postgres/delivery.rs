@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use blake3::Hash;
-use shared::ids::Seq;
+use protocol::ids::Seq;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;

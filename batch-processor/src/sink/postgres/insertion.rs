@@ -1,6 +1,6 @@
 //! How the database inserts staged rows, and finds those that it refuses.
 
-use shared::ids::Seq;
+use protocol::ids::Seq;
 
 use super::TableName;
 use super::names::{block, identifier};

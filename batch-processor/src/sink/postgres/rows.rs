@@ -1,7 +1,7 @@
 //! A part as rows, chunk by chunk, on their way to the staging table.
 
 use blake3::Hash;
-use shared::ids::Seq;
+use protocol::ids::Seq;
 use uuid::Uuid;
 
 use super::super::columns::{Body, Column};

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::protocol::invariants::record_is_sound;
+use crate::invariants::record_is_sound;
 
 /// One thing a writer does, or the network.
 #[derive(Clone, Debug)]

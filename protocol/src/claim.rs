@@ -14,13 +14,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::compression::compress;
+use crate::batch::BatchRecord;
 use crate::ids::{BodyHash, EventId, Seat, Seq, SourceArn, SqsMessageId};
 use crate::limits::{
     CLAIM_OVERHEAD_BYTES, DYNAMODB_ITEM_BYTES_MAX, OVERFLOW_BYTES, WRITE_UNIT_BYTES,
 };
 use crate::planted::{Bug, planted};
-use crate::protocol::batch::BatchRecord;
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -66,8 +65,8 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// The same, its body compressed if that saves a write unit.
-    pub fn compressed(mut self) -> Candidate {
+    /// The same, with its body as `compress` makes it if that saves a write unit.
+    pub fn compressed(mut self, compress: impl FnOnce(&str) -> Option<Vec<u8>>) -> Candidate {
         let before = self.item_bytes();
         if before > WRITE_UNIT_BYTES {
             self.compressed = compress(&self.body).map(Into::into);
@@ -161,6 +160,22 @@ pub struct LockItem {
     pub state: LockState,
     /// Whether it is the tombstone of an event that an operator set aside: nothing was delivered.
     pub set_aside: bool,
+}
+
+impl LockItem {
+    /// Whether the item is still in the state `expected` was read in: the condition of a replacement.
+    pub fn is_same_state(&self, expected: &LockItem) -> bool {
+        self.sqs_message_id == expected.sqs_message_id && self.state == expected.state
+    }
+
+    /// The end of a tombstone's window, `None` for a live claim.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        match self.state {
+            LockState::Live { .. } if planted(Bug::TtlOnLiveClaim) => Some(Timestamp::EPOCH),
+            LockState::Live { .. } => None,
+            LockState::Tombstone { expires_at } => Some(expires_at),
+        }
+    }
 }
 
 /// What a lock item is.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::protocol::invariants::record_is_sound;
+use crate::invariants::record_is_sound;
 
 const SECOND: Duration = Duration::from_secs(1);
 

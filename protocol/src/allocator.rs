@@ -14,11 +14,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::batch::Account;
+use crate::claim::{Candidate, Meeting};
 use crate::ids::{BatchId, BatchKey, BodyHash, Seat, Seq, SourceArn};
+use crate::invariants;
 use crate::planted::{Bug, planted};
-use crate::protocol::batch::Account;
-use crate::protocol::claim::{Candidate, Meeting};
-use crate::protocol::invariants;
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 

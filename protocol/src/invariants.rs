@@ -2,9 +2,9 @@
 //!
 //! Each answers `Ok(())` or a sentence that says what is broken.
 
+use crate::allocator::OpenBatch;
+use crate::batch::{BatchRecord, BatchWrite, PartState, Status, lag};
 use crate::limits::RECORD_BYTES_MAX;
-use crate::protocol::allocator::OpenBatch;
-use crate::protocol::batch::{BatchRecord, BatchWrite, PartState, Status, lag};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
