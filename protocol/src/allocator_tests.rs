@@ -60,6 +60,27 @@ fn others_wait_for_the_one_who_opens() {
 }
 
 #[test]
+fn a_batch_hands_out_exactly_as_many_seats_as_it_has() {
+    let few_seats = BatchLimits {
+        seats_max: 3,
+        ..limits(10, 1_000)
+    };
+    let mut allocator = Allocator::new(few_seats);
+    let slot = slot("q", None);
+    open(&mut allocator, &slot, 1);
+    let seats = seats(allocator.seat(&slot, &[1; 6], DEADLINE));
+    assert_eq!(seats.len(), 3);
+    for seat in seats {
+        allocator.settle(seat, 1, SeatEnd::Free);
+    }
+    // All are free again, and none is handed out a second time.
+    assert!(!matches!(
+        allocator.seat(&slot, &[1], DEADLINE),
+        Seating::Seats(_)
+    ));
+}
+
+#[test]
 fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
     let mut allocator = Allocator::new(limits(4, 1_000));
     let slot = slot("q", None);

@@ -91,6 +91,31 @@ fn tombstone(candidate: &Candidate, expires_ms: u64) -> LockItem {
 }
 
 #[test]
+fn an_item_is_as_it_was_read_while_message_and_state_are_the_same() {
+    let (m1, m2) = (message("m1", "a"), message("m2", "a"));
+    let read = live(&m1, seat(1, 3));
+    let other_past = LockItem {
+        past: BTreeMap::from([(m2.sqs_message_id.clone(), NOW)]),
+        ..read.clone()
+    };
+    assert!(read.is_same_state(&read) && other_past.is_same_state(&read));
+    for changed in [
+        live(&m2, seat(1, 3)),
+        live(&m1, seat(1, 4)),
+        tombstone(&m1, 1),
+    ] {
+        assert!(!changed.is_same_state(&read), "{changed:?}");
+    }
+}
+
+#[test]
+fn only_a_tombstone_expires() {
+    let m1 = message("m1", "a");
+    assert_eq!(live(&m1, seat(1, 3)).expires_at(), None);
+    assert_eq!(tombstone(&m1, 7).expires_at(), Some(Timestamp::from_ms(7)));
+}
+
+#[test]
 fn a_live_claim_with_the_seat_asked_for_is_an_earlier_attempt_of_ours() {
     let m1 = message("m1", "a");
     let verdict = classify(
