@@ -1,6 +1,6 @@
 //! Mutation testing of the protocol, by the rules of cargo-mutants: what no test notices when it is changed.
 //!
-//! An hour and more on two cores, so it is not part of `cargo xtask test`. What survives, and why, stands in
+//! Half an hour on two cores, so it is not part of `cargo xtask test`. What survives, and why, stands in
 //! `docs/simulation.md`.
 
 use std::fs;
