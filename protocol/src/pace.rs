@@ -15,8 +15,9 @@ use crate::limits::{
 };
 use crate::time::Timestamp;
 
-/// What is left of a rate that throttles, besides the share of its writes that was let through; and the least of both.
+/// A rate that throttles falls to the share of its writes that was let through, and by this factor below that.
 const CUT: f64 = 0.85;
+/// One cut leaves at least this share of a rate.
 const CUT_MIN: f64 = 0.1;
 /// Units a second that each write adds to a rate: a fifth of it within a second.
 const RISE: f64 = 0.2;
@@ -101,8 +102,12 @@ impl Pace {
 }
 
 /// What is left of a rate at which so many writes were let through and so many throttled. A rate that is many times
-/// what there is falls to it at once, and one that is a little above it loses little.
+/// what there is falls to it at once, and one that is a little above it loses little. With no writes since the last cut,
+/// that cut has said it all.
 fn cut(passed: u32, throttled: u32) -> f64 {
+    if passed == 0 && throttled == 0 {
+        return 1.0;
+    }
     let all = f64::from(passed) + f64::from(throttled);
     (CUT * f64::from(passed) / all).max(CUT_MIN)
 }
@@ -184,8 +189,7 @@ impl Paces {
         let together: f64 = self.keys.values().map(|pace| pace.units_per_second).sum();
         let passed = self.keys.values().map(|pace| pace.passed).sum();
         let throttled = self.keys.values().map(|pace| pace.throttled).sum();
-        let table = Pace::new(together * cut(passed, throttled), now);
-        self.table = Some(table);
+        self.table = Some(Pace::new(together * cut(passed, throttled), now));
         self.keys.clear();
     }
 

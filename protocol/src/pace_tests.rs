@@ -314,6 +314,19 @@ fn keys_that_throttle_within_a_while_are_the_table_at_what_is_left_of_their_rate
 }
 
 #[test]
+fn keys_whose_rates_were_cut_by_the_same_reply_are_not_cut_again_for_the_table() {
+    let mut paces = Paces::default();
+    for (shard, at_ms) in [(0, 0), (1, 300), (2, 600)] {
+        paces.replied(&[reply(shard, 20, 5)], after(at_ms));
+    }
+    let all: Vec<KeyReply> = (0..3).map(|shard| reply(shard, 5, 20)).collect();
+    assert_eq!(table_rate(&paces), None);
+    paces.replied(&all, after(900));
+    // Each has had 25 of 50 writes let through since it began: 425 units a second.
+    assert_eq!((table_rate(&paces), rate(&paces, 0)), (Some(1_275.0), None));
+}
+
+#[test]
 fn the_rate_of_a_table_falls_and_rises_and_is_let_go() {
     let mut paces = throttled_at_once(3, START);
     paces.take_of_table(15, START);
