@@ -111,13 +111,17 @@ fn linter(arguments: &[&str]) -> Command {
     command
 }
 
-/// Builds the protocol without its adapters, and looks at what that build pulls in.
+/// Builds the protocol, and what both functions share without its adapters, and looks at what each build pulls in.
 fn purity() -> anyhow::Result<()> {
-    cargo(&["check", "-p", "shared", "--no-default-features"])?;
+    ["protocol", "shared"].into_iter().try_for_each(is_pure)
+}
+
+fn is_pure(package: &str) -> anyhow::Result<()> {
+    cargo(&["check", "-p", package, "--no-default-features"])?;
     let tree = [
         "tree",
         "-p",
-        "shared",
+        package,
         "--no-default-features",
         "--edges",
         "normal",
@@ -139,7 +143,7 @@ fn purity() -> anyhow::Result<()> {
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name == "tokio" || name.starts_with("aws-") || name.starts_with("lambda"))
         .collect();
-    ensure!(impure.is_empty(), "the protocol depends on {impure:?}");
+    ensure!(impure.is_empty(), "`{package}` depends on {impure:?}");
     Ok(())
 }
 
