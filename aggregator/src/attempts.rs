@@ -127,6 +127,7 @@ impl<'a> Attempted<'a> {
             PortError::Throttled { .. } => tally.throttled(),
             PortError::Unknown { .. } => self.unanswered = true,
             PortError::Refused { .. } => warn!(%error, "claim refused"),
+            PortError::DeadlineReached => {}
         }
         error.retryable()
     }
@@ -193,7 +194,8 @@ impl<P: Ports> Handler<P> {
             return;
         }
         let body = &member.seated.candidate.body;
-        let put = || self.limited(self.ports().overflow().put(place, body));
+        let overflow = self.ports().overflow();
+        let put = || self.limited(budget, overflow.put(place, body));
         if let Err(error) = budget.call(RetryPolicy::ITEMS, put).await {
             let event_id = &member.seated.candidate.event_id;
             warn!(%event_id, %error, "body not stored");
@@ -210,7 +212,8 @@ impl<P: Ports> Handler<P> {
         let unused = settled.iter_mut().filter_map(|one| one.unused.take());
         let removals = unused
             .map(|place| async move {
-                let remove = || self.limited(self.ports().overflow().remove(&place));
+                let overflow = self.ports().overflow();
+                let remove = || self.limited(budget, overflow.remove(&place));
                 if let Err(error) = budget.call(RetryPolicy::ITEMS, remove).await {
                     warn!(key = place.key, %error, "unused body not removed");
                 }
@@ -235,11 +238,10 @@ impl<P: Ports> Handler<P> {
                 return claimed;
             }
             // Other invocations of this environment may hold all places until there is no time left.
-            let place = self.place().await;
-            if !budget.open() {
+            let Ok(place) = self.place(budget).await else {
                 queue.put_back(members);
                 return claimed;
-            }
+            };
             let claims: Vec<Claim> = members
                 .iter()
                 .map(|member| member.claim(PastDeliveries::new()))
@@ -277,12 +279,12 @@ impl<P: Ports> Handler<P> {
     pub async fn fail_rest<'a>(
         &self,
         mut rest: Vec<Attempted<'a>>,
-        now: Timestamp,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> Vec<Attempted<'a>> {
         for member in &mut rest {
             member.state = State::Done(Outcome::Failed, None);
         }
-        self.settle_unanswered(&mut rest, now).await;
+        self.settle_unanswered(&mut rest, budget).await;
         rest
     }
 
@@ -326,7 +328,7 @@ impl<P: Ports> Handler<P> {
             let ids: Vec<EventId> = wanted.iter().map(|(_, id)| id.clone()).collect();
             let read = budget
                 .call(RetryPolicy::ITEMS, || {
-                    self.limited(self.ports().locks().read(&ids))
+                    self.limited(budget, self.ports().locks().read(&ids))
                 })
                 .await
                 .inspect_err(|error| warn!(%error, "items not read"));
@@ -339,7 +341,11 @@ impl<P: Ports> Handler<P> {
     }
 
     /// Out of time: whether the lost replies were successes can still be read, once.
-    async fn settle_unanswered(&self, members: &mut [Attempted<'_>], now: Timestamp) {
+    async fn settle_unanswered(
+        &self,
+        members: &mut [Attempted<'_>],
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) {
         let mut unanswered: Vec<&mut Attempted<'_>> = members
             .iter_mut()
             .filter(|member| member.unanswered)
@@ -347,19 +353,26 @@ impl<P: Ports> Handler<P> {
         let concurrency = self.config().common.write_concurrency;
         let reads = unanswered
             .chunks_mut(BATCH_GET_KEYS_MAX)
-            .map(|members| self.settle_by_reading(members, now))
+            .map(|members| self.settle_by_reading(members, budget))
             .collect();
         bounded(reads, concurrency).await;
     }
 
-    async fn settle_by_reading(&self, members: &mut [&mut Attempted<'_>], now: Timestamp) {
+    async fn settle_by_reading(
+        &self,
+        members: &mut [&mut Attempted<'_>],
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) {
         let ids: Vec<EventId> = members
             .iter()
             .map(|member| member.seated.candidate.event_id.clone())
             .collect();
-        let Ok(items) = self.limited(self.ports().locks().read(&ids)).await else {
+        let late = self.settling(budget);
+        let read = self.ports().locks().read(&ids);
+        let Ok(items) = self.limited(&late, read).await else {
             return;
         };
+        let now = budget.clock.now();
         for (member, item) in members.iter_mut().zip(items) {
             if let Some(item) = item
                 && let state @ State::Done(..) = self.judge(member, item, now)
@@ -458,10 +471,12 @@ impl<P: Ports> Handler<P> {
         let claim = member.claim(past);
         let mut attempt = 0;
         while budget.open() {
-            match self
-                .limited(self.ports().locks().replace(&claim, expected))
-                .await
-            {
+            let Ok(place) = self.place(budget).await else {
+                break;
+            };
+            let reply = self.ports().locks().replace(&claim, expected).await;
+            drop(place);
+            match reply {
                 ClaimReply::Written => return State::Done(Outcome::Claimed, None),
                 ClaimReply::Exists(Some(item)) => {
                     return self.judge(member, item, budget.clock.now());
@@ -489,6 +504,14 @@ impl<P: Ports> Handler<P> {
         }
     }
 
+    /// The time for reads that tell what became of writes: as much longer as one attempt may take.
+    fn settling<'b>(
+        &self,
+        budget: &Budget<'b, P::Clock, P::Entropy>,
+    ) -> Budget<'b, P::Clock, P::Entropy> {
+        budget.later(attempt_timeout(self.config().common.deadline_margin))
+    }
+
     /// What stands in the table now, read once. Gone is failed: the message's redelivery finds the place free. So is what
     /// there is no time to read: many may come here one after the other.
     async fn read_one(
@@ -496,13 +519,10 @@ impl<P: Ports> Handler<P> {
         member: &Attempted<'_>,
         budget: &Budget<'_, P::Clock, P::Entropy>,
     ) -> State {
-        let late = attempt_timeout(self.config().common.deadline_margin);
-        if budget.clock.now() >= budget.stop_at + late {
-            return State::Done(Outcome::Failed, None);
-        }
+        let late = self.settling(budget);
         let id = std::slice::from_ref(&member.seated.candidate.event_id);
         match self
-            .limited(self.ports().locks().read(id))
+            .limited(&late, self.ports().locks().read(id))
             .await
             .map(|items| items.into_iter().next())
         {

@@ -278,7 +278,7 @@ impl<P: Ports> Handler<P> {
                 .collect();
             let claimed = bounded(workers, concurrency).await;
             let mut members = joined(claimed);
-            members.extend(self.fail_rest(queue.into_rest(), budget.clock.now()).await);
+            members.extend(self.fail_rest(queue.into_rest(), budget).await);
             // An item that is gone again leaves its place to a repetition.
             open = self.read_met(&mut members, budget).await;
             attempted.append(&mut members);

@@ -15,8 +15,8 @@ use protocol::time::Timestamp;
 use shared::calls::Budget;
 use shared::metrics::Metrics;
 use shared::ports::{
-    BatchQueue, BatchStore, Clock, Entropy, LockStore, OverflowStore, Quarantine, Quarantined,
-    SourceQueues,
+    BatchQueue, BatchStore, Clock, Entropy, LockStore, OverflowStore, PortError, Quarantine,
+    Quarantined, SourceQueues,
 };
 use shared::writes::SharedPaces;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -164,14 +164,31 @@ impl<P: Ports> Handler<P> {
     }
 
     /// Waits for a place among the requests in flight of the whole environment.
-    pub(crate) async fn place(&self) -> SemaphorePermit<'_> {
+    ///
+    /// # Errors
+    /// [`PortError::DeadlineReached`] where a place is free only when the time is over: many may wait for one.
+    pub(crate) async fn place(
+        &self,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> Result<SemaphorePermit<'_>, PortError> {
         let place = self.requests.acquire().await;
-        place.expect("the semaphore is never closed")
+        let place = place.expect("the semaphore is never closed");
+        match budget.open() {
+            true => Ok(place),
+            false => Err(PortError::DeadlineReached),
+        }
     }
 
     /// Runs a request in a place among those in flight.
-    pub(crate) async fn limited<T>(&self, request: impl Future<Output = T>) -> T {
-        let _place = self.place().await;
+    ///
+    /// # Errors
+    /// As [`place`](Self::place), and those of the request.
+    pub(crate) async fn limited<T>(
+        &self,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+        request: impl Future<Output = Result<T, PortError>>,
+    ) -> Result<T, PortError> {
+        let _place = self.place(budget).await?;
         request.await
     }
 

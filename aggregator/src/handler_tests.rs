@@ -580,3 +580,24 @@ async fn each_batch_key_has_a_batch_of_its_own_up_to_the_cap() {
     batches.sort();
     assert_eq!(batches, [("a".to_owned(), 2), ("b".to_owned(), 1)]);
 }
+
+#[tokio::test]
+async fn repro_a_request_that_got_its_place_after_the_margin_was_sent_all_the_same() {
+    let handler = aggregator(&[("WRITE_CONCURRENCY", "1")]);
+    let clock = &handler.ports().clock;
+    let budget = Budget {
+        clock,
+        entropy: &handler.ports().entropy,
+        stop_at: clock.now() + Duration::from_secs(1),
+    };
+    let first = handler.place(&budget).await.unwrap();
+    let second = handler.limited(&budget, async { Ok("sent") });
+    let first_ends_late = async {
+        tokio::task::yield_now().await;
+        clock.advance(Duration::from_secs(1));
+        drop(first);
+    };
+    let (second, ()) = futures::future::join(second, first_ends_late).await;
+    let error = second.unwrap_err();
+    assert!(matches!(error, PortError::DeadlineReached), "{error:?}");
+}

@@ -306,7 +306,7 @@ impl<P: Ports> Handler<P> {
         loop {
             let page = budget
                 .call(RetryPolicy::ITEMS, || {
-                    self.limited(self.ports().locks().index(shard, after.as_ref()))
+                    self.limited(budget, self.ports().locks().index(shard, after.as_ref()))
                 })
                 .await?;
             let mut proposals = proposals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -392,7 +392,8 @@ impl<P: Ports> Handler<P> {
         let Some(place) = &event.overflow else {
             return Ok(());
         };
-        let get = || self.limited(self.ports().overflow().get(place));
+        let overflow = self.ports().overflow();
+        let get = || self.limited(budget, overflow.get(place));
         let read = budget.call(RetryPolicy::ITEMS, get).await;
         let (event_id, place) = (event.event_id.clone(), place.to_string());
         let read = read.map_err(|source| match source {
@@ -448,7 +449,10 @@ impl<P: Ports> Handler<P> {
         let mut attempt = 0;
         while !open.is_empty() {
             let later = open.split_off(size.min(open.len()));
-            match self.limited(self.ports().locks().read_events(&open)).await {
+            match self
+                .limited(budget, self.ports().locks().read_events(&open))
+                .await
+            {
                 Ok((read, unread)) => {
                     events.extend(read);
                     open = unread;

@@ -15,7 +15,7 @@ use shared::ports::{
 };
 use shared::wire::{Ticket, TicketError};
 use shared::writes::SharedPaces;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{error, info, warn};
 
 use crate::config::Config;
@@ -148,12 +148,31 @@ impl<P: Ports> Handler<P> {
     }
 
     /// Waits for a place among the requests in flight of the whole environment.
-    pub(crate) async fn limited<T>(&self, request: impl Future<Output = T>) -> T {
-        let _permit = self
-            .requests
-            .acquire()
-            .await
-            .expect("the semaphore is never closed");
+    ///
+    /// # Errors
+    /// [`PortError::DeadlineReached`] where a place is free only when the time is over: many may wait for one.
+    pub(crate) async fn place(
+        &self,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+    ) -> Result<SemaphorePermit<'_>, PortError> {
+        let place = self.requests.acquire().await;
+        let place = place.expect("the semaphore is never closed");
+        match budget.open() {
+            true => Ok(place),
+            false => Err(PortError::DeadlineReached),
+        }
+    }
+
+    /// Runs a request in a place among those in flight.
+    ///
+    /// # Errors
+    /// As [`place`](Self::place), and those of the request.
+    pub(crate) async fn limited<T>(
+        &self,
+        budget: &Budget<'_, P::Clock, P::Entropy>,
+        request: impl Future<Output = Result<T, PortError>>,
+    ) -> Result<T, PortError> {
+        let _place = self.place(budget).await?;
         request.await
     }
 

@@ -81,7 +81,8 @@ impl<P: Ports> Handler<P> {
         let removals = gone
             .filter_map(|event| event.overflow.as_ref())
             .map(|place| async move {
-                let remove = || self.limited(self.ports().overflow().remove(place));
+                let overflow = self.ports().overflow();
+                let remove = || self.limited(budget, overflow.remove(place));
                 if let Err(error) = budget.call(RetryPolicy::ITEMS, remove).await {
                     warn!(key = place.key, %error, "body of a released claim not removed");
                 }
@@ -108,9 +109,12 @@ impl<P: Ports> Handler<P> {
                 .iter()
                 .map(|Delivered(event)| (event.event_id.clone(), event.place()))
                 .collect();
-            let replies = self
-                .limited(self.ports().locks().release(&items, release))
-                .await;
+            let Ok(place) = self.place(budget).await else {
+                queue.put_back(members);
+                return released;
+            };
+            let replies = self.ports().locks().release(&items, release).await;
+            drop(place);
             let keys = members.iter().map(Member::key);
             queue.replied(keys.zip(replies.iter().map(error_of)), budget.clock.now());
             let mut again = Vec::new();

@@ -39,6 +39,14 @@ impl<'a, C: Clock, E: Entropy> Budget<'a, C, E> {
         self.clock.now() < self.stop_at || planted(Bug::DeadlineIgnored)
     }
 
+    /// The same budget with another end.
+    pub fn later(&self, by: Duration) -> Self {
+        Budget {
+            stop_at: self.stop_at + by,
+            ..*self
+        }
+    }
+
     /// Waits before repetition `attempt` (1 is the first); `false` when there is no time left for another attempt.
     pub async fn pause(&self, policy: RetryPolicy, attempt: u32) -> bool {
         let pause = policy.pause(attempt, self.entropy.jitter());
@@ -65,11 +73,7 @@ impl<'a, C: Clock, E: Entropy> Budget<'a, C, E> {
         let mut unknown = None;
         loop {
             if !self.open() {
-                let message = "no time left to ask".to_owned();
-                return Err(unknown.unwrap_or(PortError::Throttled {
-                    service: "nobody",
-                    message,
-                }));
+                return Err(unknown.unwrap_or(PortError::DeadlineReached));
             }
             let error = match call().await {
                 Ok(value) => return Ok(value),

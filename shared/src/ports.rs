@@ -42,6 +42,9 @@ pub enum PortError {
         /// Its words.
         message: String,
     },
+    /// There was no time left to send the request; nothing was written.
+    #[error("deadline reached before the request was sent")]
+    DeadlineReached,
 }
 
 impl PortError {
@@ -49,7 +52,7 @@ impl PortError {
     pub fn retryable(&self) -> bool {
         match self {
             PortError::Throttled { .. } | PortError::Unknown { .. } => true,
-            PortError::Refused { .. } => false,
+            PortError::Refused { .. } | PortError::DeadlineReached => false,
         }
     }
 }

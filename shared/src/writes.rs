@@ -144,7 +144,12 @@ impl<'a, M: Member> WriteQueue<'a, M> {
             let (passed, throttled) = of_keys.entry(key).or_default();
             match error {
                 Some(PortError::Throttled { .. }) => *throttled += 1,
-                Some(PortError::Unknown { .. } | PortError::Refused { .. }) | None => *passed += 1,
+                Some(
+                    PortError::Unknown { .. }
+                    | PortError::Refused { .. }
+                    | PortError::DeadlineReached,
+                )
+                | None => *passed += 1,
             }
         }
         let replies: Vec<KeyReply> = of_keys

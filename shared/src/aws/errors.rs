@@ -167,6 +167,7 @@ pub(super) fn repeated(error: &PortError) -> PortError {
             service,
             message: message.clone(),
         },
+        PortError::DeadlineReached => PortError::DeadlineReached,
     }
 }
 

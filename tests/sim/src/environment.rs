@@ -131,6 +131,7 @@ impl Environment {
                         PortError::Throttled { .. } => throttled(),
                         PortError::Refused { .. } => refused(),
                         PortError::Unknown { .. } => unanswered(),
+                        PortError::DeadlineReached => PortError::DeadlineReached,
                     })
                 })
                 .collect(),

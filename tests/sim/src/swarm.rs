@@ -349,7 +349,7 @@ impl Plan {
         plan
     }
 
-    /// Bends four histories in ten towards what seldom comes together by chance.
+    /// Bends six histories in ten towards what seldom comes together by chance.
     fn focus(&mut self, rng: &mut Rng) {
         match rng.u8(..20) {
             // One environment, whose accounts fail and which dies.
@@ -367,14 +367,15 @@ impl Plan {
                 self.faults.kill = 0.0;
             }
             // Duplicates that wait for one another, remember few of those before them, and replace orphans.
-            2 => {
+            2 | 10 | 11 => {
                 self.rule = DuplicateRule::Requeue;
-                (self.duplicates, self.conflicts) = (0.5, 0.0);
+                (self.messages, self.duplicates, self.conflicts) = (100, 0.7, 0.0);
                 (self.past_deliveries_max, self.dedup_window_secs) = (2, 300);
                 self.batch_size = 4;
                 self.index_hides(rng);
                 let faults = &mut self.faults;
-                (faults.ghost, faults.lose_reply, faults.kill) = (0.3, 0.1, 0.01);
+                (faults.ghost, faults.lose_reply, faults.kill) = (0.6, 0.1, 0.01);
+                (faults.lose_record, faults.index_lags_long) = (0.7, 0.8);
             }
             // Releases that do not arrive, and batches that end without a second look.
             3 => {
@@ -428,6 +429,20 @@ impl Plan {
                 let faults = &mut self.faults;
                 (faults.kill, faults.throttle, faults.throttle_member) = (0.0, 0.0, 0.0);
                 (faults.lose_request, faults.lose_reply, faults.slow) = (0.0, 0.0, 0.0);
+                self.redeploys.clear();
+            }
+            // Releases that are cut off and that the index hides, and events that come again when the window would be
+            // over if it had begun with their batch.
+            9 => {
+                self.index_hides(rng);
+                (self.dedup_window_secs, self.batching_window_secs) = (300, 300);
+                (self.batch_size, self.burst_ms) = (50_000, 600_000);
+                self.calm_at_ms = self.calm_at_ms.max(self.burst_ms + 60_000);
+                (self.messages, self.duplicates, self.conflicts) = (160, 0.5, 0.0);
+                self.seal_when_drained = false;
+                let faults = &mut self.faults;
+                (faults.kill, faults.unknown_member, faults.refuse) = (0.05, 0.3, 0.0);
+                (faults.sink_refuses, faults.sink_hangs) = (0.0, 0.0);
                 self.redeploys.clear();
             }
             _ => {}
