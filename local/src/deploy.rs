@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
+use emulators::lambda::{ACCOUNT_ID, Bootstrap, FunctionConfig, process_variables};
 use shared::config::ConfigError;
 
-use crate::lambda::{ACCOUNT_ID, Bootstrap, FunctionConfig, process_variables};
 use crate::options::StackOptions;
 use crate::sink;
 use crate::template::Resources;

@@ -10,12 +10,9 @@ pub mod deliveries;
 pub mod deploy;
 pub mod dynamodb;
 pub mod faults;
-pub mod files;
 pub mod given_back;
-pub mod lambda;
 pub mod latency;
 pub mod ledger;
-mod loopback;
 pub mod options;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -23,12 +20,10 @@ pub mod proxy;
 pub mod receiver;
 pub mod recovery;
 pub mod redeploys;
-pub mod s3;
 pub mod schedule;
 #[cfg(any(feature = "lambda", feature = "states"))]
 pub mod services;
 pub mod sink;
-pub mod sqs;
 pub mod stack;
 pub mod summary;
 pub mod taps;

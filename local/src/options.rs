@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use emulators::lambda::Bootstrap;
 
 use crate::faults::{FaultArgs, FaultOptions};
-use crate::lambda::Bootstrap;
 use crate::sink::SinkKind;
 use crate::template::Template;
 

@@ -15,12 +15,12 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::routing::post;
 use axum::serve::ListenerExt;
+use emulators::files::Files;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::deliveries::Deliveries;
 use crate::faults::{Delivery, SinkErrors};
-use crate::files::Files;
 
 /// The header that says which delivery this is.
 /// Source: <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/> (2026-10).
@@ -47,7 +47,7 @@ impl Receiver {
         let app = Router::new()
             .route("/", post(take))
             .route("/{*path}", post(take))
-            .layer(DefaultBodyLimit::max(crate::s3::OBJECT_BYTES_MAX))
+            .layer(DefaultBodyLimit::max(emulators::s3::OBJECT_BYTES_MAX))
             .with_state(kept);
         Receiver::serve(app).await
     }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use emulators::lambda::Function;
 use tokio::task::JoinHandle;
 
 use crate::faults::{Faults, Redeploy};
-use crate::lambda::Function;
 
 /// The updates of a run; those that have not come to pass do not when this is dropped.
 #[derive(Debug)]

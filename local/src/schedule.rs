@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::lambda::{ACCOUNT_ID, Function, REGION};
+use emulators::lambda::{ACCOUNT_ID, Function, REGION};
 
 /// A running schedule; it ends when this is dropped.
 #[derive(Debug)]

@@ -9,13 +9,14 @@ use loadgen::Manifests;
 use serde::Serialize;
 
 use crate::deliveries::{Deliveries, DeliveryReport};
-use crate::faults::SinkErrors;
+use crate::faults::{Delivery, SinkErrors};
 #[cfg(feature = "postgres")]
 use crate::postgres::Postgres;
 #[cfg(any(feature = "lambda", feature = "states"))]
+use emulators::s3::{BucketFaults, PutFate, S3};
+
 use crate::receiver::Kept;
 use crate::receiver::Receiver;
-use crate::s3::S3;
 
 /// The bucket of the sink `s3`.
 pub const BUCKET: &str = "batches";
@@ -114,7 +115,11 @@ impl SinkHost {
         };
         let deliveries = Arc::new(Deliveries::default());
         let s3 = S3::start(s3_directory.clone()).await?;
-        s3.create_sink_bucket(BUCKET, Arc::clone(&deliveries), Arc::clone(errors));
+        let bucket = SinkBucket {
+            deliveries: Arc::clone(&deliveries),
+            errors: Arc::clone(errors),
+        };
+        s3.create_bucket_with_faults(BUCKET, Arc::new(bucket));
         #[cfg(any(feature = "lambda", feature = "states"))]
         let services = || {
             s3.create_bucket(PAYLOADS);
@@ -286,6 +291,30 @@ impl fmt::Display for SinkReport {
         match &self.deliveries {
             Some(deliveries) => write!(f, "{deliveries}"),
             None => Ok(()),
+        }
+    }
+}
+
+/// The bucket of the sink: what is put there is taken in, and may fail.
+#[derive(Debug)]
+pub struct SinkBucket {
+    /// Takes in what is put.
+    pub deliveries: Arc<Deliveries>,
+    /// Which requests fail.
+    pub errors: Arc<SinkErrors>,
+}
+
+impl BucketFaults for SinkBucket {
+    fn is_down(&self) -> bool {
+        self.errors.is_down()
+    }
+
+    fn put(&self, key: &str, content: &[u8]) -> PutFate {
+        self.deliveries.attempted(key, content);
+        match self.errors.next() {
+            Delivery::Answered => PutFate::Answered,
+            Delivery::FailsBefore => PutFate::FailsBefore,
+            Delivery::FailsAfter => PutFate::FailsAfter,
         }
     }
 }

@@ -9,23 +9,22 @@ use std::sync::Arc;
 use aggregator::config::OVERFLOW_BUCKET;
 use aws_config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::config::Credentials;
+use emulators::lambda::{
+    EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION,
+};
+use emulators::s3::S3;
+use emulators::sqs::Sqs;
 use tokio::sync::oneshot;
 
 use crate::deploy::{self, AGGREGATOR, BATCH_PROCESSOR, Endpoints, queue_url};
 use crate::dynamodb::{BATCH_TABLE, DynamoDb, create_table};
-use crate::faults::{Faults, SinkGate};
-use crate::lambda::{
-    EnvironmentFaults, EventSourceMapping, Function, FunctionConfig, LogLine, LogSink,
-    MappingConfig, REGION,
-};
+use crate::faults::{EnvironmentFaults, Faults, SinkGate};
 use crate::ledger::Meter;
 use crate::options::StackOptions;
 use crate::proxy::{Proxy, Service};
 use crate::redeploys::Redeploys;
-use crate::s3::S3;
 use crate::schedule::Schedule;
 use crate::sink::{SinkHost, SinkKind};
-use crate::sqs::Sqs;
 use crate::taps::Taps;
 use crate::template::{self, Resources};
 
@@ -169,7 +168,7 @@ impl Stack {
             };
             let credentials = faults.credentials();
             let faults = EnvironmentFaults { kills, credentials };
-            Function::with_faults(config, Arc::new(logs), faults)
+            Function::with_faults(config, Arc::new(logs), Arc::new(faults))
         };
         let aggregator = function(functions.aggregator, faults.aggregator_kills());
         let batch_processor = function(functions.batch_processor, faults.batch_processor_kills());

@@ -3,17 +3,17 @@
 use std::fmt;
 use std::time::Duration;
 
+use emulators::lambda::FunctionStats;
+use emulators::sqs::Depth;
 use loadgen::{AuditReport, SendReport};
 use serde::Serialize;
 
 use crate::faults::FaultReport;
 use crate::given_back::GivenBack;
-use crate::lambda::FunctionStats;
 use crate::latency::Latencies;
 use crate::ledger::Ledger;
 use crate::recovery::OutageReport;
 use crate::sink::SinkReport;
-use crate::sqs::Depth;
 
 /// What a burst came to.
 #[derive(Debug, Serialize)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use emulators::lambda::{LogLine, LogSink};
 use serde_json::Value;
 
 use crate::given_back::GivenBack;
-use crate::lambda::{LogLine, LogSink};
 
 /// Metrics of all environments, added up by name, and what their tickets came to.
 #[derive(Clone, Debug, Default)]

@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use saphyr::{LoadableYamlNode, Scalar, Yaml};
 use serde_json::{Map, Value, json};
 
-use crate::lambda::{ACCOUNT_ID, REGION};
+use emulators::lambda::{ACCOUNT_ID, REGION};
 pub use resources::{
     Attribute, Function, Index, Key, Mapping, Projection, Queue, RedrivePolicy, Resources, Table,
 };

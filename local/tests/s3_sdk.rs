@@ -15,11 +15,12 @@ use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::put_object::{PutObjectError, PutObjectOutput};
+use emulators::s3::S3;
 use local::deliveries::Deliveries;
 use local::faults::{FaultOptions, Faults};
 use local::ledger::Meter;
 use local::proxy::{Proxy, Service};
-use local::s3::S3;
+use local::sink::SinkBucket;
 
 const BUCKET: &str = "bucket";
 
@@ -41,7 +42,11 @@ impl Served {
         let deliveries = Arc::new(Deliveries::default());
         let meter = Arc::new(Meter::default());
         let s3 = S3::start(temporary.path().to_owned()).await.unwrap();
-        s3.create_sink_bucket(BUCKET, Arc::clone(&deliveries), faults.sink_errors());
+        let bucket = SinkBucket {
+            deliveries: Arc::clone(&deliveries),
+            errors: faults.sink_errors(),
+        };
+        s3.create_bucket_with_faults(BUCKET, Arc::new(bucket));
         let endpoint = s3.endpoint();
         let proxy = Proxy::start(
             Service::S3,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
-use local::s3::S3;
+use emulators::s3::S3;
 use protocol::claim::Overflow;
 use shared::aws::AwsOverflowStore;
 use shared::memory::{MemoryOverflowStore, noise};

@@ -8,7 +8,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
-use local::sqs::{Message, QueueAttributes, Sqs};
+use emulators::sqs::{Message, QueueAttributes, Sqs};
 use protocol::ids::SourceArn;
 use protocol::limits::SQS_MESSAGE_BYTES_MAX;
 use shared::aws::{SqsBatchQueue, SqsQuarantine, SqsSourceQueues};

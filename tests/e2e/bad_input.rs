@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use local::lambda::InvokeResponse;
-use local::sqs::Message;
+use emulators::lambda::InvokeResponse;
+use emulators::sqs::Message;
 use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE};
 use shared::memory::noise;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use local::sqs::MessageAttribute;
+use emulators::sqs::MessageAttribute;
 use local::stack::INPUT_QUEUE;
 use serde_json::json;
 use shared::memory::noise;

@@ -1,7 +1,7 @@
 //! Hand-made events for direct invocations, and the exact answers to them.
 
 use bytes::Bytes;
-use local::lambda::{Function, InvokeError, InvokeResponse};
+use emulators::lambda::{Function, InvokeError, InvokeResponse};
 use serde_json::{Value, json};
 
 use crate::rig::Rig;

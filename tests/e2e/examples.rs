@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use local::lambda::Bootstrap;
+use emulators::lambda::Bootstrap;
 use protocol::batch::Status;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use local::lambda::Bootstrap;
+use emulators::lambda::Bootstrap;
 
 /// The executable `name` of this build.
 ///

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use emulators::lambda::Function;
 use loadgen::DuplicateRule;
 use local::faults::KillAt;
-use local::lambda::Function;
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 use protocol::batch::Status;
 

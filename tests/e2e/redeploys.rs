@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use local::lambda::EnvironmentState;
+use emulators::lambda::EnvironmentState;
 use serde_json::Value;
 
 use crate::command_line::{SHORT, local};

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName;
+use emulators::lambda::{EnvironmentState, Function, LogLine};
+use emulators::sqs::{Depth, Message};
 use loadgen::{Plan, PlanConfig, SendOptions};
 use local::faults::FaultOptions;
-use local::lambda::{EnvironmentState, Function, LogLine};
 use local::options::StackOptions;
 use local::sink::SinkKind;
-use local::sqs::{Depth, Message};
 use local::stack::{
     BATCH_DEAD_LETTER_QUEUE, BATCH_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE,
     Stack,

@@ -1,7 +1,7 @@
 //! Credentials that expire before their environment is gone: from a drawn moment on, every request that is signed with
 //! them is refused, until the process ends.
 //!
-//! Every environment has an access key of its own (`crate::lambda::access_key`), by which its requests are known.
+//! Every environment has an access key of its own (`emulators::lambda::access_key`), by which its requests are known.
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, header};
+use emulators::{Draws, Percent};
 
-use super::draws::{Draws, Percent};
 use super::options::FaultOptions;
 use super::report::ExpiredCredentialsReport;
 use crate::proxy::{Reply, Service};

@@ -3,8 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use emulators::{Draws, Percent};
+
 use super::Counter;
-use super::draws::{Draws, Percent};
 use super::options::{FaultOptions, KillAt};
 
 /// How long an invocation is thought to take before one has ended.

@@ -3,12 +3,12 @@
 //! | file | what |
 //! |---|---|
 //! | `options` | the flags, and what they come to |
-//! | `draws` | randomness: one stream for each kind of fault, all from one seed |
-//! | `replies` | what may strike any request: lost replies, errors |
+//! //! | `replies` | what may strike any request: lost replies, errors |
 //! | `requests` | what a request to DynamoDB writes, or asks of the index |
 //! | `tables` | the tables' faults: `index` (its lag) and `throttles` |
 //! | `throttles` | writes without units: `limits` (a second of them for each key and each table), `usage` (how much is used), `rehearsal` (what a write does to the keys of the batch table's indexes) |
 //! | `credentials` | requests of an environment whose credentials have expired |
+//! | `environments` | `kills` and `credentials`, as the Lambda host asks for them |
 //! | `kills` | SIGKILL, at a random moment or at a line of the log |
 //! | `outages` | when the sink is down |
 //! | `sink` | a directory that cannot be written to |
@@ -23,7 +23,7 @@
 //! which no seed decides.
 
 mod credentials;
-mod draws;
+mod environments;
 mod index;
 mod kills;
 mod limits;
@@ -41,7 +41,9 @@ mod throttles;
 mod usage;
 
 pub use credentials::Credentials;
-pub use draws::{Draws, Percent};
+pub(crate) use emulators::Counter;
+pub use emulators::{Draws, Percent};
+pub use environments::EnvironmentFaults;
 pub use kills::Kills;
 pub use options::{FaultArgs, FaultOptions, KillAt};
 pub use outages::{Outage, Timeline};
@@ -56,28 +58,14 @@ pub(crate) use sink_errors::Delivery;
 pub use sink_errors::SinkErrors;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::given_back::GIVEN_BACK;
-use crate::sqs::Repeats;
-use crate::template::Table;
+use emulators::sqs::Repeats;
 use replies::RequestFaults;
 use tables::TableFaults;
 
-/// Counts how often something happened.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, count: u64) {
-        self.0.fetch_add(count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use crate::given_back::GIVEN_BACK;
+use crate::template::Table;
 
 /// What strikes the requests that go through one proxy.
 #[derive(Clone)]

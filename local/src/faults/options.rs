@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use emulators::Percent;
 
-use super::draws::Percent;
 use super::outages::Outage;
 use super::redeploys::Redeploy;
 use super::sink_errors::share;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use emulators::{Draws, Percent};
+
 use super::Counter;
-use super::draws::{Draws, Percent};
 use super::options::FaultOptions;
 use super::report::{LostRepliesReport, RequestErrorsReport};
 use crate::proxy::{Reply, Service};

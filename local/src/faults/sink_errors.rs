@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use emulators::{Draws, Percent};
+
 use super::Counter;
-use super::draws::{Draws, Percent};
 use super::options::FaultOptions;
 use super::outages::{Outages, Timeline};
 use super::report::SinkErrorsReport;

@@ -6,10 +6,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use emulators::Draws;
 use serde_json::{Value, json};
 
 use super::Counter;
-use super::draws::Draws;
 use super::index::{Index, Position};
 use super::limits::Charge;
 use super::options::FaultOptions;

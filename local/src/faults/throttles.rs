@@ -4,10 +4,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use emulators::Draws;
 use serde_json::{Value, json};
 
 use super::Counter;
-use super::draws::Draws;
 use super::limits::{Charge, Key, Limits, Rates};
 use super::options::FaultOptions;
 use super::report::{PartitionLimitReport, TableLimitReport};

@@ -8,12 +8,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use axum::body::Bytes;
+use emulators::sqs::Requests;
 use protocol::ids::BatchId;
 use serde::Serialize;
 
 use super::capacity::{Kind, Member, asking, condition_failed, kind, read};
 use super::claims::claimed;
-use super::prices::SQS_CHUNK_BYTES;
 use crate::proxy::{Reply, Service};
 
 /// What has gone through so far.
@@ -31,31 +31,6 @@ pub struct Counts {
     pub unreported: f64,
     /// When the last claim into each batch was acknowledged.
     pub last_claims: BTreeMap<BatchId, SystemTime>,
-}
-
-/// Requests of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Requests {
-    /// How many.
-    pub count: u64,
-    /// For how many they are billed: SQS bills by chunks of 64 KB.
-    pub billed: u64,
-}
-
-impl Requests {
-    /// Adds a request that carries so much.
-    pub(crate) fn add(&mut self, bytes: usize) {
-        self.count += 1;
-        self.billed += bytes.div_ceil(SQS_CHUNK_BYTES).max(1) as u64;
-    }
-
-    /// Both together.
-    pub(crate) fn and(self, other: Requests) -> Requests {
-        Requests {
-            count: self.count + other.count,
-            billed: self.billed + other.billed,
-        }
-    }
 }
 
 /// What of a table units are for.
@@ -165,6 +140,8 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+
+    use emulators::sqs::SQS_CHUNK_BYTES;
 
     use super::*;
 

@@ -22,11 +22,13 @@ use std::fmt;
 use serde::Serialize;
 
 pub(crate) use capacity::{TableUnits, consumed_by};
-pub use meter::{Counts, Meter, Part, Requests, Units};
+pub use emulators::sqs::Requests;
+pub use meter::{Counts, Meter, Part, Units};
 
-use crate::lambda::FunctionStats;
-use crate::proxy::Service;
+use emulators::lambda::FunctionStats;
 use prices::MILLION;
+
+use crate::proxy::Service;
 
 /// What a run is charged for.
 #[derive(Clone, Debug, Default)]

@@ -14,10 +14,6 @@ pub const DYNAMODB_READ_UNIT: f64 = 0.125 / MILLION;
 /// Source: <https://aws.amazon.com/sqs/pricing/>
 pub const SQS_REQUEST: f64 = 0.40 / MILLION;
 
-/// So much of a payload is one request to a queue (June 2026).
-/// Source: <https://aws.amazon.com/sqs/pricing/>
-pub const SQS_CHUNK_BYTES: usize = 64 << 10;
-
 /// One invocation (September 2026).
 /// Source: <https://aws.amazon.com/lambda/pricing/>
 pub const LAMBDA_REQUEST: f64 = 0.20 / MILLION;

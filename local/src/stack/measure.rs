@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use batch_processor::sink::directory_of;
+use emulators::lambda::EventSourceMapping;
 use protocol::batch::{BatchRecord, Status};
 use protocol::ids::BatchId;
 use protocol::limits::CLOCK_SKEW_MAX;
@@ -13,7 +14,6 @@ use shared::ports::BatchStore;
 
 use super::Stack;
 use crate::deploy::{AGGREGATOR, BATCH_PROCESSOR, number};
-use crate::lambda::EventSourceMapping;
 use crate::latency::{Delivered, Latencies, delivered_at};
 use crate::ledger::{Bill, FunctionBill, Ledger};
 use crate::recovery::{DueBatch, OutageReport};

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context;
+use emulators::sqs::{QueueAttributes, Redrive};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::text;
-use crate::sqs::{QueueAttributes, Redrive};
 
 /// What a template makes of one set of parameters. Every key is a resource's name as [`local_name`] spells it.
 #[derive(Clone, Debug)]

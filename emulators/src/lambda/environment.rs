@@ -88,7 +88,7 @@ impl Environment {
                     &killer,
                     &last_words,
                 );
-                let credentials = watch.credentials.clone();
+                let faults = Arc::clone(&watch.faults);
                 let (access_key, told) = (access_key(function_name, number), Arc::clone(&ending));
                 let supervisor = Supervisor {
                     child,
@@ -102,10 +102,8 @@ impl Environment {
                 tokio::spawn(async move {
                     let exit = supervisor.run().await;
                     server.abort();
-                    if let Some(credentials) = credentials {
-                        let by_itself = !told.load(Ordering::Relaxed);
-                        credentials.exited(&access_key, exit.filter(|_| by_itself));
-                    }
+                    let by_itself = !told.load(Ordering::Relaxed);
+                    faults.exited(&access_key, exit.filter(|_| by_itself));
                     let drained_by = Instant::now() + DRAIN_TIME_MAX;
                     for mut pump in pumps {
                         if timeout_at(drained_by, &mut pump).await.is_err() {

@@ -16,11 +16,11 @@ use tokio::time::Instant;
 use super::accounting::{EnvironmentStatus, FunctionStats};
 use super::environment::{Environment, Invocation};
 use super::exchange::Diagnostic;
+use super::faults::{EnvironmentFaults, NoFaults};
 use super::logs::{LogSink, Watch};
 use super::pool::Pool;
 use super::start_failure::StartFailure;
 use super::{INIT_TIMED_OUT, REQUEST_BYTES_MAX};
-use crate::faults::{Credentials, Kills};
 
 /// Environments an invocation is offered before it counts as crashed: each of them ended before it took it.
 const DELIVERY_ATTEMPTS_MAX: u32 = 4;
@@ -122,36 +122,23 @@ struct Inner {
     broken: watch::Sender<Option<StartFailure>>,
 }
 
-/// What strikes a function's environments.
-#[derive(Clone, Default)]
-pub struct EnvironmentFaults {
-    /// Which of them are killed.
-    pub kills: Option<Arc<Kills>>,
-    /// Whose credentials expire.
-    pub credentials: Option<Arc<Credentials>>,
-}
-
 impl Function {
     /// A function without environments; the first invocation starts one.
     pub fn new(config: FunctionConfig, logs: LogSink) -> Function {
-        Function::with_faults(config, logs, EnvironmentFaults::default())
+        Function::with_faults(config, logs, Arc::new(NoFaults))
     }
 
     /// As [`new`](Self::new), with faults.
     pub fn with_faults(
         config: FunctionConfig,
         logs: LogSink,
-        EnvironmentFaults { kills, credentials }: EnvironmentFaults,
+        faults: Arc<dyn EnvironmentFaults>,
     ) -> Function {
         let name = Arc::from(config.name.as_str());
         Function {
             inner: Arc::new(Inner {
                 name,
-                watch: Watch {
-                    logs,
-                    kills,
-                    credentials,
-                },
+                watch: Watch { logs, faults },
                 pool: Mutex::new(Pool::new(config)),
                 broken: watch::Sender::new(None),
             }),
@@ -281,9 +268,7 @@ impl Inner {
             self.kill_at_some_moment(environment);
             let result = match environment.invoke(payload.clone(), timeout).await {
                 Invocation::Answered(response) => {
-                    if let Some(kills) = &self.watch.kills {
-                        kills.took(started.elapsed());
-                    }
+                    self.watch.faults.answered(started.elapsed());
                     Ok(response)
                 }
                 Invocation::Timeout => Err(InvokeError::Timeout { after: timeout }),
@@ -335,20 +320,15 @@ impl Inner {
 
     /// Draws whether and when the environment of this invocation is killed.
     fn kill_at_some_moment(&self, environment: &Arc<Environment>) {
-        let Some((kills, after)) = self
-            .watch
-            .kills
-            .as_ref()
-            .and_then(|kills| Some((Arc::clone(kills), kills.moment()?)))
-        else {
+        let Some(after) = self.watch.faults.kill_after() else {
             return;
         };
-        let environment = Arc::clone(environment);
+        let (environment, faults) = (Arc::clone(environment), Arc::clone(&self.watch.faults));
         tokio::spawn(async move {
             tokio::time::sleep(after).await;
             if !environment.is_ending() {
                 environment.kill();
-                kills.killed();
+                faults.killed();
             }
         });
     }

@@ -35,6 +35,7 @@ mod operations;
 mod queue;
 mod receipt;
 mod repeats;
+mod requests;
 mod wire;
 
 pub use attributes::{QueueAttributes, Redrive};
@@ -43,3 +44,4 @@ pub use error::{AttributeFault, SqsError};
 pub use message::{Message, MessageAttribute};
 pub use queue::Depth;
 pub use repeats::Repeats;
+pub use requests::{Requests, SQS_CHUNK_BYTES};

@@ -93,7 +93,7 @@ pub(super) fn spawn(
 /// to find its Runtime API and to know how many invocations it takes at once.
 ///
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html>
-pub(crate) fn process_variables(
+pub fn process_variables(
     config: &FunctionConfig,
     number: u32,
     runtime_api: &str,
@@ -172,14 +172,11 @@ pub(super) fn pump_both(
 ) -> Vec<JoinHandle<()>> {
     let emit = |stream| {
         let (function, logs) = (Arc::clone(function), Arc::clone(&watch.logs));
-        let (kills, killer) = (watch.kills.clone(), killer.clone());
+        let (faults, killer) = (Arc::clone(&watch.faults), killer.clone());
         let last_words = last_words.clone();
         move |text: String| {
             // First, so that what is slow about the sink does not give the process time. One kill is enough.
-            if let Some(kills) = &kills
-                && !killer.ending.load(Ordering::Relaxed)
-                && kills.at_line(&text)
-            {
+            if !killer.ending.load(Ordering::Relaxed) && faults.kills_at(&text) {
                 killer.kill();
             }
             last_words.heard(stream, &text);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::queue::ms;
-use crate::faults::{Counter, Draws, Percent};
+use crate::{Counter, Draws, Percent};
 
 /// Soon enough to come in the middle of the work on the first delivery.
 const AGAIN_WITHIN: Duration = Duration::from_secs(2);
@@ -20,7 +20,7 @@ pub struct Repeats {
 
 impl Repeats {
     /// This share of the deliveries; each that is really repeated is counted.
-    pub(crate) fn new(percent: Percent, draws: Draws, repeated: Arc<Counter>) -> Repeats {
+    pub fn new(percent: Percent, draws: Draws, repeated: Arc<Counter>) -> Repeats {
         Repeats {
             percent,
             draws,

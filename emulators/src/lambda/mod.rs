@@ -15,6 +15,7 @@ mod esm;
 mod esm_config;
 pub mod event;
 mod exchange;
+mod faults;
 mod function;
 mod gather;
 mod ids;
@@ -30,12 +31,11 @@ pub use accounting::{
 };
 pub use esm::EventSourceMapping;
 pub use esm_config::{MappingConfig, MappingError, MappingProblem};
-pub use function::{
-    Bootstrap, EnvironmentFaults, Function, FunctionConfig, InvokeError, InvokeResponse,
-};
+pub use faults::{EnvironmentFaults, NoFaults};
+pub use function::{Bootstrap, Function, FunctionConfig, InvokeError, InvokeResponse};
 pub use judge::{Verdict, Why, judge};
 pub use logs::{LogLine, LogSink, LogStream, print_logs};
-pub(crate) use process::process_variables;
+pub use process::process_variables;
 pub use start_failure::StartFailure;
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! HTTP/1 over loopback, as the stand-ins and the proxies in front of them serve it.
+//! HTTP/1 over loopback, as emulators and proxies in front of them serve it.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 /// Serves connections until it is dropped.
-pub(crate) async fn serve<S, B>(listener: TcpListener, service: S)
+pub async fn serve<S, B>(listener: TcpListener, service: S)
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send,

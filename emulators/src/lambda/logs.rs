@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use crate::faults::{Credentials, Kills};
+use super::faults::EnvironmentFaults;
 
 /// Longest line handed over in one piece; a longer one comes in several.
 pub const LINE_BYTES_MAX: usize = 256 * 1024;
@@ -46,8 +46,7 @@ pub type LogSink = Arc<dyn Fn(&LogLine) + Send + Sync>;
 /// a process ends.
 pub(super) struct Watch {
     pub(super) logs: LogSink,
-    pub(super) kills: Option<Arc<Kills>>,
-    pub(super) credentials: Option<Arc<Credentials>>,
+    pub(super) faults: Arc<dyn EnvironmentFaults>,
 }
 
 /// The default sink: prefixed lines on standard error, so that standard output stays free for results.

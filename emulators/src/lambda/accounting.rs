@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use super::judge::Why;
-use crate::ledger::Requests;
+use crate::sqs::Requests;
 
 /// CPU time of a process, all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use local::lambda::{EventSourceMapping, MappingConfig, MappingProblem, REQUEST_BYTES_MAX, Why};
+use emulators::lambda::{
+    EventSourceMapping, MappingConfig, MappingProblem, REQUEST_BYTES_MAX, Why,
+};
 
 use crate::support::*;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures::FutureExt;
-use local::lambda::{
+use emulators::lambda::{
     EnvironmentState, InvokeError, InvokeResponse, LogStream, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX,
 };
+use futures::FutureExt;
 use serde_json::{Value, json};
 
 use crate::support::*;

@@ -1,4 +1,4 @@
-//! S3, as far as a sink needs it: objects as plain files `<directory>/<bucket>/<key>`, which others may read meanwhile.
+//! S3, as far as a writer of whole objects needs it: objects as plain files `<directory>/<bucket>/<key>`, which others may read meanwhile.
 //!
 //! HTTP, XML and signatures are the crate `s3s`'s. A signature must be made with the secret that functions are given; who
 //! signs, and whether anyone does, is not asked. There are PutObject (with `If-None-Match: *`), GetObject, HeadObject,
@@ -7,6 +7,7 @@
 //! Checksums are not compared: nothing gets lost on loopback.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -27,21 +28,19 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::deliveries::Deliveries;
-use crate::faults::{Delivery, SinkErrors};
 use crate::files::Files;
 
 /// What whoever signs must sign with.
 const SECRET: &str = "local";
 
 /// Most bytes of an object here; S3 takes 5 GB at once.
-pub(crate) const OBJECT_BYTES_MAX: usize = 1 << 30;
+pub const OBJECT_BYTES_MAX: usize = 1 << 30;
 
 /// Most keys of one answer.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html> (2026-10).
 const KEYS_MAX: i32 = 1_000;
 
-/// A running stand-in for S3; it ends when this is dropped.
+/// A running S3; it ends when this is dropped.
 #[derive(Debug)]
 pub struct S3 {
     address: SocketAddr,
@@ -82,15 +81,10 @@ impl S3 {
         self.store.add(name, Bucket::default());
     }
 
-    /// Creates an empty bucket for a sink: what is put there is taken in by `deliveries`, and may fail.
-    pub fn create_sink_bucket(
-        &self,
-        name: &str,
-        deliveries: Arc<Deliveries>,
-        errors: Arc<SinkErrors>,
-    ) {
+    /// Creates an empty bucket whose requests may fail.
+    pub fn create_bucket_with_faults(&self, name: &str, faults: Arc<dyn BucketFaults>) {
         let bucket = Bucket {
-            sink: Some(Sink { deliveries, errors }),
+            faults: Some(faults),
             ..Bucket::default()
         };
         self.store.add(name, bucket);
@@ -113,13 +107,27 @@ struct Store {
 #[derive(Debug, Default)]
 struct Bucket {
     objects: BTreeMap<String, Stored>,
-    sink: Option<Sink>,
+    faults: Option<Arc<dyn BucketFaults>>,
 }
 
-#[derive(Clone, Debug)]
-struct Sink {
-    deliveries: Arc<Deliveries>,
-    errors: Arc<SinkErrors>,
+/// What may happen to the requests of one bucket.
+pub trait BucketFaults: Debug + Send + Sync {
+    /// Whether it is unavailable, whatever it is asked.
+    fn is_down(&self) -> bool;
+
+    /// Takes in an object that is about to be put, and says what becomes of the request.
+    fn put(&self, key: &str, content: &[u8]) -> PutFate;
+}
+
+/// What becomes of a request that puts an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutFate {
+    /// What it would be without faults.
+    Answered,
+    /// It fails, and nothing is stored.
+    FailsBefore,
+    /// It fails as seen from outside, having been stored.
+    FailsAfter,
 }
 
 /// An object, without its content.
@@ -138,8 +146,8 @@ impl Store {
         self.lock().insert(name.to_owned(), bucket);
     }
 
-    fn sink(&self, bucket: &str) -> S3Result<Option<Sink>> {
-        Ok(self.lock().of(bucket)?.sink.clone())
+    fn faults(&self, bucket: &str) -> S3Result<Option<Arc<dyn BucketFaults>>> {
+        Ok(self.lock().of(bucket)?.faults.clone())
     }
 
     /// Stores an object; of several that must be the first, one is.
@@ -152,7 +160,7 @@ impl Store {
         stored: Stored,
     ) -> S3Result<()> {
         let path = self.path(bucket, key)?;
-        // Held while the file is written, so that no object is there by half: sinks write few, large ones.
+        // Held while the file is written, so that no object is there by half: writers of few, large ones are meant.
         let mut buckets = self.lock();
         let objects = &mut buckets.of(bucket)?.objects;
         let written = if only_new {
@@ -226,10 +234,10 @@ impl Store {
         Ok((listed, found.next().is_some()))
     }
 
-    /// A bucket that is a sink may be down: then it says so, whatever it is asked.
+    /// A bucket that is down says so, whatever it is asked.
     fn is_up(&self, bucket: &str) -> S3Result<()> {
-        let sink = self.sink(bucket)?;
-        match sink.is_some_and(|sink| sink.errors.is_down()) {
+        let faults = self.faults(bucket)?;
+        match faults.is_some_and(|faults| faults.is_down()) {
             true => Err(unavailable()),
             false => Ok(()),
         }
@@ -296,18 +304,15 @@ impl s3s::S3 for Operations {
         if if_match.is_some() {
             return Err(s3_error!(NotImplemented, "If-Match"));
         }
-        let sink = self.0.sink(&bucket)?;
+        let faults = self.0.faults(&bucket)?;
         let content = match body {
             Some(body) => to_bytes(Body::new(s3s::Body::from(body)), OBJECT_BYTES_MAX)
                 .await
                 .map_err(|error| s3_error!(error, IncompleteBody))?,
             None => Bytes::new(),
         };
-        let delivery = sink.map_or(Delivery::Answered, |sink| {
-            sink.deliveries.attempted(&key, &content);
-            sink.errors.next()
-        });
-        if delivery == Delivery::FailsBefore {
+        let fate = faults.map_or(PutFate::Answered, |faults| faults.put(&key, &content));
+        if fate == PutFate::FailsBefore {
             return Err(unavailable());
         }
         let stored = Stored {
@@ -322,7 +327,7 @@ impl s3s::S3 for Operations {
         let put = self
             .blocking(move |store| store.put(&bucket, &key, &content, only_new, stored))
             .await;
-        if delivery == Delivery::FailsAfter {
+        if fate == PutFate::FailsAfter {
             return Err(unavailable());
         }
         put?;

@@ -7,11 +7,11 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use local::lambda::{
+use emulators::lambda::{
     Bootstrap, EnvironmentState, EnvironmentStatus, EventSourceMapping, Function, FunctionConfig,
     InvokeError, InvokeResponse, LogLine, LogSink, MappingConfig,
 };
-use local::sqs::{QueueAttributes, Sqs};
+use emulators::sqs::{QueueAttributes, Sqs};
 use serde_json::{Value, json};
 
 /// Cap of every wait.
@@ -233,7 +233,7 @@ fn build(profile: &Path) {
             "build",
             "--quiet",
             "--package",
-            "local",
+            "emulators",
             "--example",
             "echo_lambda",
             "--profile",

@@ -16,7 +16,7 @@ use aws_sdk_sqs::types::{
     MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName,
     SendMessageBatchRequestEntry,
 };
-use local::sqs::{QueueAttributes, Sqs};
+use emulators::sqs::{QueueAttributes, Sqs};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
