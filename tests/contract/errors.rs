@@ -211,6 +211,7 @@ async fn members_of_a_batch_are_judged_one_by_one_and_the_missing_ones_are_unkno
         ClaimReply::Exists(Some(_)) => "exists with its item",
         ClaimReply::Unstorable(_) => "unstorable",
         ClaimReply::Error(PortError::Throttled { .. }) => "throttled",
+        ClaimReply::Error(PortError::DeadlineReached) => "deadline reached",
         ClaimReply::Error(PortError::Unknown { .. }) => "unknown",
         ClaimReply::Error(PortError::Refused { .. }) => "refused",
     };
