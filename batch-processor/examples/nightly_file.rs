@@ -14,8 +14,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use batch_processor::sink::{Columns, Format, write_rejects};
 use batch_processor::{Error, Part, Receipt, Sink, SinkError, run_with};
+use sinks::{Columns, Format, write_rejects};
 
 /// The layout: what is in each record of type `D`, and where.
 const LAYOUT: &str = r#"[

@@ -7,7 +7,7 @@ use protocol::limits::{CLOCK_SKEW_MAX, TICKET_AWAY_MAX};
 use protocol::time::Timestamp;
 use shared::ports::PortError;
 
-use crate::sink::SinkError;
+use sinks::SinkError;
 
 /// Why a ticket is given back.
 #[derive(Debug, thiserror::Error)]

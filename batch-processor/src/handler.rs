@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::event::{Event, Response};
 use crate::give_back::GiveBack;
 use crate::process::{Budgets, Done, Report};
-use crate::sink::Sink;
+use sinks::Sink;
 
 /// What the batch processor needs of the world.
 pub trait Ports: Send + Sync + 'static {

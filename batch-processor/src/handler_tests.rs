@@ -16,7 +16,7 @@ use shared::ports::Release;
 use shared::wire::TicketReason;
 
 use super::*;
-use crate::sink::{Part, Receipt, SinkError};
+use sinks::{Part, Receipt, SinkError};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000_000);
 

@@ -17,7 +17,6 @@ pub mod process;
 pub mod release;
 pub mod run;
 mod set_aside;
-pub mod sink;
 pub mod sweep;
 
 pub use config::Config;
@@ -25,4 +24,5 @@ pub use event::{Event, Response};
 pub use handler::{Handler, Invocation, Ports};
 pub use lambda_runtime::Error;
 pub use run::{run, run_with};
-pub use sink::{Part, Receipt, Sink, SinkError};
+pub use sinks;
+pub use sinks::{Part, Receipt, Sink, SinkError};

@@ -26,7 +26,7 @@ use tracing::{debug, error, info, warn};
 use crate::collect::{BodyProblem, Entries, Look, Sight, missing, seqs};
 use crate::give_back::GiveBack;
 use crate::handler::{Handler, Ports};
-use crate::sink::{Part, Receipt, Sink, SinkError, content_hash};
+use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 
 /// Why a ticket was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

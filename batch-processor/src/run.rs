@@ -9,14 +9,15 @@ use shared::aws::{
     SystemClock, SystemEntropy, init_logs,
 };
 use shared::calls::attempt_timeout;
+use sinks::columns_source::with_columns;
+use sinks::config::{
+    SINK, SINK_PASSWORD, SINK_PAYLOADS, SINK_REJECTS, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE,
+};
+use sinks::{BuiltInSink, Sink};
 use tracing::info;
 
-use crate::config::{
-    Config, SINK, SINK_PASSWORD, SINK_PAYLOADS, SINK_REJECTS, SINK_SECRET, SINK_SECRET_HEADER,
-    SINK_TABLE, columns_source,
-};
+use crate::config::Config;
 use crate::handler::{Handler, Invocation, Ports};
-use crate::sink::{BuiltInSink, Sink};
 
 /// What only the sinks that ship are told.
 const BUILT_IN: [&str; 7] = [
@@ -87,7 +88,7 @@ impl<S: Sink> Ports for AwsPorts<S> {
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = start(&|name| std::env::var(name).ok()).await?;
     let sdk = sdk(&config);
-    let sink = BuiltInSink::new(&config, &sdk)?;
+    let sink = BuiltInSink::new(&config.sink, &sdk)?;
     serve(config, &sdk, sink).await
 }
 
@@ -111,7 +112,7 @@ pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
 
 async fn start(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, lambda_runtime::Error> {
     init_logs();
-    let config = columns_source::read(lookup).await?;
+    let config = with_columns(lookup, |lookup| Config::read(lookup)).await?;
     info!(?config, "configuration");
     Ok(config)
 }

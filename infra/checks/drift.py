@@ -143,16 +143,16 @@ TEXTS = {
     "WRITE_MODE": ("shared/src/config.rs", r'"(\w+)" => Some'),
     "ON_DUPLICATE": ("aggregator/src/config.rs", r'"(\w+)" => Some'),
     "SEAL_WHEN_DRAINED": ("aggregator/src/config.rs", r'"(\w+)" => Some'),
-    "SINK_FORMAT": ("batch-processor/src/config.rs", r'"([\w-]+)" => Some'),
-    "SINK_HEADER": ("batch-processor/src/config.rs", r'"(\w+)" => Some'),
-    "SINK_COMPRESSION": ("batch-processor/src/config.rs", r'"(\w+)" => Some'),
+    "SINK_FORMAT": ("sinks/src/config.rs", r'"([\w-]+)" => Some'),
+    "SINK_HEADER": ("sinks/src/config.rs", r'"(\w+)" => Some'),
+    "SINK_COMPRESSION": ("sinks/src/config.rs", r'"(\w+)" => Some'),
 }
 
 
 # Variables that are texts, and where the code says what they are if nothing is said.
 DEFAULTS = {
-    "SINK_TABLE": ("batch-processor/src/sink/postgres/names.rs", r'fn events\(\) -> TableName \{\s*TableName\(vec!\["(\w+)"'),
-    "SINK_SECRET_HEADER": ("batch-processor/src/sink/secret.rs", r'fn default\(\) -> SecretHeader \{\s*SecretHeader\("([\w-]+)"'),
+    "SINK_TABLE": ("sinks/src/postgres/names.rs", r'fn events\(\) -> TableName \{\s*TableName\(vec!\["(\w+)"'),
+    "SINK_SECRET_HEADER": ("sinks/src/secret.rs", r'fn default\(\) -> SecretHeader \{\s*SecretHeader\("([\w-]+)"'),
 }
 
 
@@ -169,7 +169,7 @@ def used(template):
 
 def self_test(text):
     """A variable that the code gains or loses is noticed. Returns how many changes were tried."""
-    files = {path: (cfn.ROOT / path).read_text() for path in ("shared/src/config.rs", "aggregator/src/config.rs", "batch-processor/src/config/sinks.rs", "batch-processor/src/sink/secret.rs")}
+    files = {path: (cfn.ROOT / path).read_text() for path in ("shared/src/config.rs", "aggregator/src/config.rs", "sinks/src/config.rs", "sinks/src/secret.rs")}
     shared, aggregator, sinks, secret = files
     changes = {
         "renamed": (shared, '"MAX_BATCH_SIZE"', '"BATCH_SIZE_MAX"'),

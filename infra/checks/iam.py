@@ -193,7 +193,7 @@ def self_test(text):
         assert old in before, f"{path} has no `{old}` any more"
         return rust.Source({path: before.replace(old, new)})
 
-    adapters, sink_files, sink_uri = "shared/src/aws/", "batch-processor/src/sink/", rust.sink_uri_file(source)
+    adapters, sink_files, sink_uri = "shared/src/aws/", "sinks/src/", rust.sink_uri_file(source)
     codes = {
         "a scan beside a query": changed(adapters + "dynamo_lock_store.rs", ".query()", ".scan()"),
         "get instead of put": changed(adapters + "dynamo_batch_store.rs", ".put_item()", ".get_item()"),

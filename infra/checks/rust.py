@@ -249,7 +249,7 @@ def stray_calls(source):
     found = []
     for folder in ("aggregator/src", "batch-processor/src", "shared/src"):
         for path in source.files(folder):
-            if not path.startswith((Adapters.FOLDER, "batch-processor/src/sink")):
+            if not path.startswith(Adapters.FOLDER):
                 text = source.read(path)
                 if "send()" not in text:
                     continue
@@ -266,7 +266,7 @@ def stray_calls(source):
 def sink_actions(source):
     """Actions that the sinks call, by file name. What has `Objects` of its own calls what those call."""
     found, with_objects = {}, []
-    for path in source.files("batch-processor/src/sink"):
+    for path in source.files("sinks/src"):
         text = source.read(path)
         for name, (service, operation) in operations().items():
             if f".{name}()" in text and re.search(rf"\.{name}\(\)", text):
@@ -281,7 +281,7 @@ def sink_actions(source):
 
 def sink_uri_file(source):
     """The file that says what `SINK` may be."""
-    found = [path for path in source.files("batch-processor/src/sink") if "impl FromStr for SinkUri " in source.read(path)]
+    found = [path for path in source.files("sinks/src") if "impl FromStr for SinkUri " in source.read(path)]
     if len(found) != 1:
         raise ValueError(f"{len(found)} files parse SinkUri")
     return found[0]
@@ -303,8 +303,14 @@ EXTENSION = {"/secretsmanager/get": "secretsmanager:GetSecretValue", "/systemsma
 
 def secret_actions(source):
     """Actions behind `SINK_SECRET`, by what it begins with."""
-    paths = re.findall(r'"((?:/\w+)+)\?', source.read("batch-processor/src/sink/secret.rs"))
+    paths = re.findall(r'"((?:/\w+)+)\?', source.read("sinks/src/secret.rs"))
     return {EXTENSION[path].split(":")[0]: EXTENSION[path] for path in paths}
+
+
+def configurations(crate):
+    """The files that say what a function is told."""
+    sinks = ["sinks/src/config.rs"] if crate == "batch-processor" else []
+    return ["shared/src/config.rs", f"{crate}/src/config.rs", *sinks]
 
 
 def variables(source, crate):
@@ -313,7 +319,7 @@ def variables(source, crate):
     bodies, reads = [], 0
     # What both functions read stands in types of its own, which each asks for.
     own = source.read(f"{crate}/src/config.rs")
-    for path in ("shared/src/config.rs", f"{crate}/src/config.rs", *source.files(f"{crate}/src/config")):
+    for path in configurations(crate):
         text = source.read(path)
         consts |= dict(re.findall(r'pub const (\w+): &str =\s*"([A-Z0-9_]+)";', text))
         # `read`, and the functions that it hands the reader to.
@@ -333,7 +339,7 @@ def variables(source, crate):
 def bounds(source, crate):
     """Variable to (default, min, max) as texts, where the reader takes a whole number."""
     found = {}
-    for path in ("shared/src/config.rs", f"{crate}/src/config.rs", *source.files(f"{crate}/src/config")):
+    for path in configurations(crate):
         for each in functions(source, path):
             # `read`, and the functions that it hands the reader to.
             if "reader" in each.body and each.owner != "Reader":

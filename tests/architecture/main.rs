@@ -8,13 +8,14 @@ use serde_json::Value;
 
 /// Every crate of the workspace with the crates of the workspace that it may depend on; tests of a crate are held to it
 /// as well.
-const MAY_IMPORT: [(&str, &[&str]); 11] = [
+const MAY_IMPORT: [(&str, &[&str]); 12] = [
     ("protocol", &[]),
     ("emulators", &[]),
     ("loadgen", &[]),
     ("shared", &["protocol"]),
     ("aggregator", &["protocol", "shared"]),
-    ("batch-processor", &["protocol", "shared"]),
+    ("sinks", &["protocol", "shared"]),
+    ("batch-processor", &["protocol", "shared", "sinks"]),
     (
         "local",
         &[
@@ -24,11 +25,12 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
             "loadgen",
             "protocol",
             "shared",
+            "sinks",
         ],
     ),
     (
         "sim",
-        &["aggregator", "batch-processor", "protocol", "shared"],
+        &["aggregator", "batch-processor", "protocol", "shared", "sinks"],
     ),
     ("fuzz", &["aggregator", "protocol", "shared"]),
     (
@@ -41,6 +43,7 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
             "local",
             "protocol",
             "shared",
+            "sinks",
         ],
     ),
     ("xtask", &[]),

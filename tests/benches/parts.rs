@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use aggregator::event::Event;
 use aggregator::{Config, records};
-use batch_processor::sink::{Format, Part, content_hash};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use protocol::allocator::{Allocator, BatchLimits, SeatEnd, Seating, Slot};
@@ -14,6 +13,7 @@ use protocol::ids::{BatchId, BodyHash, Seat};
 use protocol::time::Timestamp;
 use serde_json::json;
 use shared::ports::StoredEvent;
+use sinks::{Format, Part, content_hash};
 
 const MESSAGES: usize = 5_000;
 const BODY_BYTES: usize = 300;

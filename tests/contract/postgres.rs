@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use batch_processor::sink::{Database, PostgresSink, SecretReader};
-use batch_processor::{Part, Receipt, Sink, SinkError};
 use local::faults::{FaultOptions, SinkErrors};
 use local::postgres::{Proxy, Server, TABLES};
 use protocol::ids::{BatchId, BodyHash, Seat};
 use protocol::time::Timestamp;
 use shared::ports::StoredEvent;
+use sinks::{Database, PostgresSink, SecretReader};
+use sinks::{Part, Receipt, Sink, SinkError};
 use tokio::net::TcpListener;
 use tokio_postgres::{Client, NoTls};
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use batch_processor::sink::directory_of;
 use emulators::lambda::EventSourceMapping;
 use protocol::batch::{BatchRecord, Status};
 use protocol::ids::BatchId;
 use protocol::limits::CLOCK_SKEW_MAX;
 use protocol::time::Timestamp;
 use shared::ports::BatchStore;
+use sinks::directory_of;
 
 use super::Stack;
 use crate::deploy::{AGGREGATOR, BATCH_PROCESSOR, number};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use batch_processor::sink::PostgresSink;
-use batch_processor::{Sink, SinkError};
 use local::postgres::TABLES;
+use sinks::PostgresSink;
+use sinks::{Sink, SinkError};
 
 use super::{REJECTS_MAX, Rig, database, delivered, part};
 

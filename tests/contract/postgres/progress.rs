@@ -1,7 +1,7 @@
 //! Attempts that end in the middle, and those that come after them.
 
-use batch_processor::{Sink, SinkError};
 use local::postgres::{Proxy, TABLES};
+use sinks::{Sink, SinkError};
 
 use super::{COLUMNS, ORDERS, REJECTS_MAX, Rig, delivered, part};
 

@@ -1,7 +1,7 @@
 //! Rows that the database refuses.
 
-use batch_processor::SinkError;
 use local::postgres::{Sent, TABLES};
+use sinks::SinkError;
 
 use super::{COLUMNS, ORDERS, REJECTS_MAX, Rig, delivered, part};
 
@@ -85,12 +85,12 @@ async fn more_rejects_than_allowed_keep_nothing_of_the_part_and_say_so() {
 }
 
 trait DeliverError {
-    async fn deliver_error(&self, part: &batch_processor::Part) -> SinkError;
+    async fn deliver_error(&self, part: &sinks::Part) -> SinkError;
 }
 
-impl DeliverError for batch_processor::sink::PostgresSink {
-    async fn deliver_error(&self, part: &batch_processor::Part) -> SinkError {
-        batch_processor::Sink::deliver(self, part)
+impl DeliverError for sinks::PostgresSink {
+    async fn deliver_error(&self, part: &sinks::Part) -> SinkError {
+        sinks::Sink::deliver(self, part)
             .await
             .expect_err("it is refused")
     }

@@ -95,12 +95,12 @@ async fn a_column_of_any_type_takes_what_the_type_reads_and_refuses_what_it_woul
 async fn a_column_that_the_table_does_not_have_is_an_error_of_the_part() {
     let rig = Rig::start(TABLES).await;
     let sink = rig.sink(Some(r#"[{"name":"colour","json":"colour"}]"#));
-    let error = batch_processor::Sink::deliver(&sink, &part(&["{}"]))
+    let error = sinks::Sink::deliver(&sink, &part(&["{}"]))
         .await
         .expect_err("there is no such column");
     let text = error.to_string();
     assert!(
-        matches!(error, batch_processor::SinkError::Permanent { .. }) && text.contains("colour"),
+        matches!(error, sinks::SinkError::Permanent { .. }) && text.contains("colour"),
         "{text}"
     );
 }

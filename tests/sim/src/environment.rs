@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use aggregator::handler as aggregator_handler;
 use batch_processor::handler as processor_handler;
-use batch_processor::sink::Rendering;
 use futures::channel::oneshot;
 use protocol::batch::{BatchRecord, BatchWrite, Status};
 use protocol::claim::{Claim, LockItem, Overflow};
@@ -19,6 +18,7 @@ use shared::ports::{
     ReleaseReply, SourceQueues, StoredEvent,
 };
 use shared::wire::Ticket;
+use sinks::Rendering;
 
 use crate::index::REPLICAS;
 use crate::world::{Fate, World, refused, throttled, unanswered};
@@ -57,8 +57,8 @@ impl Environment {
         Environment {
             world,
             number,
-            rendering: config.rendering.clone(),
-            fingerprint: config.sink_fingerprint.clone(),
+            rendering: config.sink.rendering.clone(),
+            fingerprint: config.sink.fingerprint.clone(),
             entropy: SeededEntropy::new(seed),
             quarantine,
             items_per_request,

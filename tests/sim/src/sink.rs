@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use batch_processor::sink::{Part, Receipt, Sink, SinkError, content_hash};
 use shared::ports::Clock;
+use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 
 use crate::environment::{Environment, lock};
 use crate::swarm::SinkKind;

@@ -1,0 +1,122 @@
+//! The sink that `SINK` names.
+
+use shared::aws::Sdk;
+
+use crate::config::SinkConfig;
+use crate::file::FileSink;
+#[cfg(feature = "http")]
+use crate::http::HttpSink;
+#[cfg(feature = "lambda")]
+use crate::lambda::LambdaSink;
+use crate::log::LogSink;
+use crate::part::Part;
+#[cfg(any(feature = "lambda", feature = "states"))]
+use crate::payload::Payloads;
+#[cfg(feature = "postgres")]
+use crate::postgres::PostgresSink;
+#[cfg(feature = "http")]
+use crate::rejects::RejectStore;
+#[cfg(feature = "s3")]
+use crate::s3::S3Sink;
+use crate::sink::{Receipt, Sink, SinkError};
+#[cfg(feature = "states")]
+use crate::states::StatesSink;
+use crate::uri::SinkUri;
+
+/// The sink that `SINK` names.
+#[derive(Debug)]
+pub struct BuiltInSink {
+    kind: BuiltIn,
+    fingerprint: String,
+}
+
+#[derive(Debug)]
+enum BuiltIn {
+    Log(LogSink),
+    File(FileSink),
+    #[cfg(feature = "s3")]
+    S3(S3Sink),
+    #[cfg(feature = "http")]
+    Http(HttpSink),
+    #[cfg(feature = "postgres")]
+    Postgres(Box<PostgresSink>),
+    #[cfg(feature = "lambda")]
+    Lambda(LambdaSink),
+    #[cfg(feature = "states")]
+    States(StatesSink),
+}
+
+impl BuiltInSink {
+    /// The sink that `SINK` names.
+    ///
+    /// # Errors
+    /// What this machine lacks for it.
+    pub fn new(config: &SinkConfig, sdk: &Sdk) -> Result<BuiltInSink, String> {
+        let rendering = config.rendering.clone();
+        let kind = match &config.uri {
+            SinkUri::Log => BuiltIn::Log(LogSink),
+            SinkUri::File(directory) => BuiltIn::File(FileSink::new(directory.clone(), rendering)),
+            #[cfg(feature = "s3")]
+            SinkUri::S3 { bucket, prefix } => {
+                BuiltIn::S3(S3Sink::new(sdk, bucket, prefix, rendering))
+            }
+            #[cfg(feature = "http")]
+            SinkUri::Http(url) => {
+                let rejects = config.rejects.as_ref();
+                let rejects = rejects.and_then(|uri| RejectStore::new(sdk, uri));
+                let timeout = config.timeout;
+                let sink = HttpSink::new(url, rendering, timeout, rejects);
+                BuiltIn::Http(match &config.secret {
+                    Some(secret) => sink.with_secret(secret.header.clone(), secret.reader(sdk)),
+                    None => sink,
+                })
+            }
+            #[cfg(feature = "lambda")]
+            SinkUri::Lambda { arn, region } => {
+                let client = sdk.lambda(region, config.timeout);
+                BuiltIn::Lambda(LambdaSink::new(client, arn, Payloads::new(sdk, config)))
+            }
+            #[cfg(feature = "states")]
+            SinkUri::States { arn, region } => {
+                let client = sdk.step_functions(region, config.timeout);
+                BuiltIn::States(StatesSink::new(client, arn, Payloads::new(sdk, config)))
+            }
+            #[cfg(feature = "postgres")]
+            SinkUri::Postgres(url) => {
+                let sink = PostgresSink::new(url, &config.database, config.timeout);
+                let sink = sink.map_err(|words| format!("`SINK` is `{url}`: {words}"))?;
+                BuiltIn::Postgres(Box::new(match &config.secret {
+                    Some(secret) => sink.with_secret(secret.reader(sdk)),
+                    None => sink,
+                }))
+            }
+        };
+        Ok(BuiltInSink {
+            kind,
+            fingerprint: config.fingerprint.clone(),
+        })
+    }
+}
+
+impl Sink for BuiltInSink {
+    fn fingerprint(&self) -> String {
+        self.fingerprint.clone()
+    }
+
+    async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+        match &self.kind {
+            BuiltIn::Log(sink) => sink.deliver(part).await,
+            BuiltIn::File(sink) => sink.deliver(part).await,
+            #[cfg(feature = "s3")]
+            BuiltIn::S3(sink) => sink.deliver(part).await,
+            #[cfg(feature = "http")]
+            BuiltIn::Http(sink) => sink.deliver(part).await,
+            #[cfg(feature = "postgres")]
+            BuiltIn::Postgres(sink) => sink.deliver(part).await,
+            #[cfg(feature = "lambda")]
+            BuiltIn::Lambda(sink) => sink.deliver(part).await,
+            #[cfg(feature = "states")]
+            BuiltIn::States(sink) => sink.deliver(part).await,
+        }
+    }
+}

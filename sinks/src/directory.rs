@@ -1,0 +1,89 @@
+//! What batches and batch keys are called where a name takes few characters.
+
+use protocol::ids::{BatchId, BatchKey};
+
+/// The longest name that a batch key gives a directory, so that an object's name has room for the prefix as well.
+const KEY_NAME_BYTES_MAX: usize = 128;
+
+/// Where the files or objects of a batch stand, below the place of its sink: `<batchId>`, or with `BATCH_KEY`
+/// `<batch key>/<batchId>`.
+///
+/// Of the key, everything but letters of ASCII, digits and `-._` is encoded, and a dot at the beginning too: as `!` and two
+/// hexadecimal digits for each byte, for a percent sign is one of the characters that S3 advises against. Of a key that
+/// is longer than 128 bytes then, the first 110 are followed by `!-` and 16 hexadecimal digits of its blake3.
+/// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html> (2026-08).
+pub fn directory_of(batch_id: BatchId, batch_key: Option<&BatchKey>) -> String {
+    let Some(key) = batch_key else {
+        return batch_id.to_string();
+    };
+    let mut name = percent_encoded(key.as_str())
+        .replace('~', "%7E")
+        .replace('%', "!");
+    if name.starts_with('.') {
+        name.replace_range(..1, "!2E");
+    }
+    if name.len() > KEY_NAME_BYTES_MAX {
+        let hash = blake3::hash(key.as_str().as_bytes()).to_hex();
+        name.truncate(KEY_NAME_BYTES_MAX - 18);
+        name = format!("{name}!-{}", &hash[..16]);
+    }
+    format!("{name}/{batch_id}")
+}
+
+/// A batch key where there is room for letters, digits and a few signs only.
+pub(crate) fn encoded(key: &BatchKey) -> String {
+    percent_encoded(key.as_str())
+}
+
+pub(crate) fn percent_encoded(text: &str) -> String {
+    use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+    const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests_support;
+
+    #[test]
+    fn a_batch_key_is_encoded_to_letters_digits_and_a_few_signs() {
+        let key: BatchKey = "Zoë/2026-11|%".parse().unwrap();
+        assert_eq!(encoded(&key), "Zo%C3%AB%2F2026-11%7C%25");
+    }
+
+    #[test]
+    fn a_batch_key_is_one_step_of_a_path_and_other_keys_are_others() {
+        let id = tests_support::part(0, &[]).batch_id;
+        let name = |key: &str| {
+            let directory = directory_of(id, Some(&key.parse().unwrap()));
+            let name = directory.strip_suffix(&format!("/{id}")).unwrap();
+            name.to_owned()
+        };
+        assert_eq!(directory_of(id, None), id.to_string());
+        assert_eq!(name("Zoë & Co."), "Zo!C3!AB!20!26!20Co.");
+        assert_eq!(
+            ["a_b-c", "~!%", ".", "..", "../x"].map(name),
+            ["a_b-c", "!7E!21!25", "!2E", "!2E.", "!2E.!2Fx"]
+        );
+        let long = [
+            "x".repeat(128),
+            "x".repeat(129),
+            format!("{}y", "x".repeat(128)),
+            "é".repeat(500),
+        ];
+        let names = long.each_ref().map(|key| name(key));
+        assert_eq!(names[0], long[0]);
+        assert!(
+            names
+                .iter()
+                .all(|name| name.len() == 128 && !name.contains('/')),
+            "{names:?}"
+        );
+        assert_eq!(std::collections::BTreeSet::from(names).len(), long.len());
+    }
+}

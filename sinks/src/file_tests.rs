@@ -1,0 +1,266 @@
+//! What files of parts are, and what an attempt makes of those that are there.
+
+use super::*;
+use crate::format::Format;
+use crate::tests_support::part;
+
+fn sink(directory: &tempfile::TempDir, format: Format, compression: Compression) -> FileSink {
+    let rendering = Rendering {
+        format,
+        compression,
+    };
+    FileSink::new(directory.path().to_owned(), rendering)
+}
+
+fn plain(directory: &tempfile::TempDir, format: Format) -> FileSink {
+    sink(directory, format, Compression::None)
+}
+
+fn batch(directory: &tempfile::TempDir) -> PathBuf {
+    directory.path().join(part(0, &[]).batch_id.to_string())
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_part_delivered_again_is_the_same_file_and_the_same_receipt() {
+    let directory = tempfile::tempdir().unwrap();
+    for (number, compression, name) in [
+        (0, Compression::None, "0.jsonl"),
+        (1, Compression::Gzip, "1.jsonl.gz"),
+        (2, Compression::Zstd, "2.jsonl.zst"),
+    ] {
+        let sink = sink(&directory, Format::Envelope, compression);
+        let part = part(number, &["a", "b"]);
+        let first = sink.deliver(&part).await.unwrap();
+        let again = sink.deliver(&part).await.unwrap();
+        assert_eq!(first, again);
+        let file = batch(&directory).join(name);
+        let mut text = String::new();
+        let mut reader = compression.reader(File::open(file).unwrap()).unwrap();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text.lines().count(), 2);
+    }
+    assert_eq!(
+        names(&batch(&directory)),
+        [
+            "0.jsonl",
+            "0.manifest.json",
+            "1.jsonl.gz",
+            "1.manifest.json",
+            "2.jsonl.zst",
+            "2.manifest.json"
+        ],
+        "no temporary file is left"
+    );
+}
+
+#[tokio::test]
+async fn other_content_under_the_same_key_is_refused_and_nothing_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let sink = plain(&directory, Format::Body);
+    sink.deliver(&part(0, &["a"])).await.unwrap();
+    fs::remove_file(batch(&directory).join("0.manifest.json")).unwrap();
+    let error = sink.deliver(&part(0, &["b"])).await.unwrap_err();
+    assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+    assert_eq!(names(&batch(&directory)), ["0.txt"], "and no manifest");
+    let file = batch(&directory).join("0.txt");
+    assert_eq!(fs::read_to_string(file).unwrap(), "a\n");
+}
+
+#[tokio::test]
+async fn a_compressed_file_that_cannot_be_read_back_is_other_content() {
+    let directory = tempfile::tempdir().unwrap();
+    for (compression, name) in [
+        (Compression::Gzip, "0.txt.gz"),
+        (Compression::Zstd, "0.txt.zst"),
+    ] {
+        fs::create_dir_all(batch(&directory)).unwrap();
+        fs::write(batch(&directory).join(name), "a\n").unwrap();
+        let sink = sink(&directory, Format::Body, compression);
+        let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
+        assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_in_the_list_beside_the_part_at_every_attempt() {
+    let directory = tempfile::tempdir().unwrap();
+    let sink = plain(&directory, Format::Body);
+    for _ in 0..2 {
+        let receipt = sink.deliver(&part(0, &["a", "b\n", "c"])).await.unwrap();
+        assert_eq!(receipt.rejected, 1);
+        assert_eq!(names(&batch(&directory)), FILES);
+        let read = |name| fs::read_to_string(batch(&directory).join(name)).unwrap();
+        assert_eq!(read("0.txt"), "a\nc\n");
+        let list = read("0.rejects");
+        assert!(
+            list.contains(r#""eventId":"e1","#) && list.contains(r#""reason":"body has"#),
+            "{list}"
+        );
+    }
+    sink.deliver(&part(1, &["\n"])).await.unwrap();
+    let part = fs::read(batch(&directory).join("1.txt")).unwrap();
+    assert!(
+        part.is_empty(),
+        "a part of rejects alone is there all the same"
+    );
+}
+
+#[tokio::test]
+async fn a_reject_list_with_other_content_is_refused_before_the_part_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let list = batch(&directory).join("0.rejects");
+    fs::create_dir_all(batch(&directory)).unwrap();
+    fs::write(&list, "other").unwrap();
+    let sink = plain(&directory, Format::Body);
+    for bodies in [&["a\n"], &["a"]] {
+        let error = sink.deliver(&part(0, bodies)).await.unwrap_err();
+        assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+        assert!(error.to_string().contains("0.rejects"), "{error}");
+    }
+    assert_eq!(names(&batch(&directory)), ["0.rejects"]);
+}
+
+const FILES: [&str; 3] = ["0.manifest.json", "0.rejects", "0.txt"];
+
+#[tokio::test]
+async fn what_a_consumer_took_away_is_not_written_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let sink = plain(&directory, Format::Body);
+    let part = part(0, &["a", "b\n", "c"]);
+    let first = sink.deliver(&part).await.unwrap();
+    assert_eq!(names(&batch(&directory)), FILES);
+    for taken in ["0.txt", "0.rejects"] {
+        fs::remove_file(batch(&directory).join(taken)).unwrap();
+    }
+    let again = sink.deliver(&part).await.unwrap();
+    assert_eq!(first, again);
+    assert_eq!(names(&batch(&directory)), ["0.manifest.json"]);
+}
+
+#[tokio::test]
+async fn an_attempt_goes_on_where_a_process_died_and_writes_the_same_files() {
+    let read = |directory: &tempfile::TempDir| {
+        FILES.map(|name| fs::read(batch(directory).join(name)).unwrap())
+    };
+    let part = part(0, &["a", "b\n", "c"]);
+    // In the order in which they are written.
+    for written in [&[][..], &["0.rejects"], &["0.rejects", "0.txt"]] {
+        let directory = tempfile::tempdir().unwrap();
+        let sink = plain(&directory, Format::Body);
+        let first = sink.deliver(&part).await.unwrap();
+        let before = read(&directory);
+        for name in FILES.iter().filter(|name| !written.contains(name)) {
+            fs::remove_file(batch(&directory).join(name)).unwrap();
+        }
+        let again = sink.deliver(&part).await.unwrap();
+        assert_eq!(first, again, "{written:?}");
+        assert_eq!(before, read(&directory), "{written:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_of_other_content_is_an_error_with_both_hashes_and_nothing_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let sink = plain(&directory, Format::Body);
+    sink.deliver(&part(0, &["a"])).await.unwrap();
+    fs::remove_file(batch(&directory).join("0.txt")).unwrap();
+    let error = sink.deliver(&part(0, &["b"])).await.unwrap_err();
+    assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+    let hashes = ["a\n", "b\n"].map(|text| blake3::hash(text.as_bytes()).to_string());
+    for words in [&*hashes[0], &hashes[1], "0.manifest.json`"] {
+        assert!(error.to_string().contains(words), "{words} in {error}");
+    }
+    assert_eq!(names(&batch(&directory)), ["0.manifest.json"]);
+}
+
+#[tokio::test]
+async fn a_manifest_says_where_the_part_is_below_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let sink = sink(&directory, Format::Body, Compression::Gzip);
+    let mut part = part(1, &["a", "b\n", "c"]);
+    part.batch_key = Some("Zoë/1".parse().unwrap());
+    sink.deliver(&part).await.unwrap();
+    let batch = directory_of(part.batch_id, part.batch_key.as_ref());
+    let manifest = directory.path().join(&batch).join("1.manifest.json");
+    let manifest: serde_json::Value = serde_json::from_slice(&fs::read(manifest).unwrap()).unwrap();
+    assert_eq!(
+        manifest,
+        serde_json::json!({
+            "batchId": part.batch_id, "part": 1, "key": format!("{batch}/1.txt.gz"), "batchKey": "Zoë/1",
+            "source": "arn:q", "format": "body", "compression": "gzip", "count": 3, "rejected": 1, "bytes": 4,
+            "hash": blake3::hash(b"a\nc\n").to_string(), "firstSentAt": 7, "lastSentAt": 7,
+        })
+    );
+}
+
+#[test]
+fn what_names_a_new_directory_is_put_on_disk_from_the_top_to_the_bottom() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("mount/out");
+    let files = Files {
+        directory: root.clone(),
+    };
+    let made = |batch: &Path| {
+        let mut synced = Vec::new();
+        files
+            .make(batch, |path| {
+                assert!(batch.is_dir(), "made before it is put on disk");
+                synced.push(path.to_owned());
+                Ok(())
+            })
+            .unwrap();
+        synced
+    };
+    let above = [directory.path().to_owned(), directory.path().join("mount")];
+    let below = [root.clone(), root.join("key")];
+    let batch = root.join("key/batch");
+    assert_eq!(made(&batch), [above, below.clone()].concat());
+    // Whoever made them may have died before they were on disk.
+    assert_eq!(made(&batch), below);
+    assert_eq!(made(&root.join("batch")), below[..1]);
+}
+
+#[test]
+fn what_names_a_relative_directory_is_found_as_well() {
+    let files = Files {
+        directory: "out".into(),
+    };
+    let naming = |there: &[&str]| {
+        let exists = |path: &Path| there.iter().any(|each| Path::new(each) == path);
+        files.naming("out/key/batch".as_ref(), exists)
+    };
+    assert_eq!(naming(&[]), [".", "out", "out/key"].map(PathBuf::from));
+    assert_eq!(naming(&["out"]), ["out", "out/key"].map(PathBuf::from));
+}
+
+#[test]
+fn a_directory_that_cannot_be_put_on_disk_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = Files {
+        directory: directory.path().to_owned(),
+    };
+    let refused = |_: &Path| Err(io::Error::other("no"));
+    let error = files.make(&directory.path().join("batch"), refused);
+    assert_eq!(error.unwrap_err().to_string(), "no");
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_made_is_an_error_that_may_pass() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let rendering = Rendering {
+        format: Format::Body,
+        compression: Compression::None,
+    };
+    let sink = FileSink::new(file.path().join("below"), rendering);
+    let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
+    assert!(matches!(error, SinkError::Retryable { .. }), "{error}");
+}

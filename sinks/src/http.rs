@@ -1,0 +1,406 @@
+use std::time::Duration;
+
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorSettings, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::byte_stream::ByteStream;
+use protocol::limits::TICKET_AWAY_MAX;
+use shared::aws::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, chain};
+use tracing::info;
+
+use crate::compression::Compression;
+use crate::directory::encoded;
+use crate::endpoint::{ANSWER_BYTES_MAX, beginning};
+use crate::part::Part;
+use crate::rejects::{RejectStore, keep};
+use crate::rendering::Rendering;
+use crate::secret::{SecretHeader, SecretReader};
+use crate::sink::{Receipt, Sink, SinkError, unwritten};
+
+/// A POST for each part. Its `Idempotency-Key` is the same at every attempt, and so is what is sent.
+#[derive(Debug)]
+pub struct HttpSink {
+    connector: SharedHttpConnector,
+    url: String,
+    rendering: Rendering,
+    timeout: Duration,
+    rejects: Option<RejectStore>,
+    secret: Option<Box<(SecretHeader, SecretReader)>>,
+}
+
+impl HttpSink {
+    /// Parts to a URL, each answered within `timeout`. The lists of what the format cannot carry go to `rejects`, a
+    /// directory or bucket; without it a part that has any is refused.
+    pub fn new(
+        url: &str,
+        rendering: Rendering,
+        timeout: Duration,
+        rejects: Option<RejectStore>,
+    ) -> HttpSink {
+        let settings = HttpConnectorSettings::builder()
+            .connect_timeout(CONNECT_TIMEOUT.min(timeout))
+            .build();
+        // The stack of the SDK clients, TLS and all: there shall not be two in one executable.
+        let connector = Connector::builder()
+            .connector_settings(settings)
+            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+            .tls_provider(Provider::Rustls(CryptoMode::Ring))
+            .build();
+        HttpSink {
+            connector: SharedHttpConnector::new(connector),
+            url: url.to_owned(),
+            rendering,
+            timeout,
+            rejects,
+            secret: None,
+        }
+    }
+
+    /// With a secret in a header, read anew for each attempt.
+    pub fn with_secret(self, header: SecretHeader, reader: SecretReader) -> HttpSink {
+        HttpSink {
+            secret: Some(Box::new((header, reader))),
+            ..self
+        }
+    }
+
+    /// Puts the secret into its header, if there is one.
+    async fn add_secret(&self, request: &mut HttpRequest) -> Result<(), SinkError> {
+        let Some((header, reader)) = self.secret.as_deref() else {
+            return Ok(());
+        };
+        let secret = reader.read().await?;
+        let value = secret.trimmed().to_owned();
+        let headers = request.headers_mut();
+        match headers.try_insert(header.as_str().to_owned(), value) {
+            Ok(_) => Ok(()),
+            // The error may show what it is about.
+            Err(_) => Err(reader.failed("it has characters that no header can carry")),
+        }
+    }
+
+    fn request(&self, part: &Part, body: Vec<u8>) -> Result<HttpRequest, String> {
+        let mut request = HttpRequest::new(SdkBody::from(body));
+        request
+            .set_method("POST")
+            .and_then(|()| request.set_uri(self.url.as_str()))
+            .map_err(|error| error.to_string())?;
+        let Rendering {
+            format,
+            compression,
+        } = &self.rendering;
+        let mut headers = vec![
+            ("idempotency-key", part.key()),
+            ("content-type", format.content_type().to_owned()),
+            ("batch-id", part.batch_id.to_string()),
+            ("batch-part", part.number.to_string()),
+            ("batch-count", part.items.len().to_string()),
+        ];
+        match compression {
+            Compression::None => {}
+            Compression::Gzip | Compression::Zstd => {
+                headers.push(("content-encoding", compression.name().to_owned()));
+            }
+        }
+        headers.extend(
+            part.batch_key
+                .as_ref()
+                .map(|key| ("batch-key", encoded(key))),
+        );
+        for (name, value) in headers {
+            let set = request.headers_mut().try_insert(name, value);
+            set.map_err(|error| format!("header `{name}`: {error}"))?;
+        }
+        Ok(request)
+    }
+
+    async fn send(&self, request: HttpRequest) -> Result<u16, SinkError> {
+        let response = self.connector.call(request).await;
+        let response = response.map_err(|error| SinkError::Retryable {
+            reason: format!("no answer: {}", chain(&error)),
+        })?;
+        let status = response.status().as_u16();
+        if (200..300).contains(&status) {
+            return Ok(status);
+        }
+        let retry_after = response.headers().get("retry-after").map(str::to_owned);
+        let answer = read_beginning(response).await;
+        Err(refusal(status, retry_after.as_deref(), &answer))
+    }
+}
+
+impl Sink for HttpSink {
+    async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+        let permanent = |reason| SinkError::Permanent { reason };
+        let (body, content) = self.rendering.write(part, Vec::new()).map_err(unwritten)?;
+        let rejected = content.rejects.len();
+        keep(self.rejects.as_ref(), part, &content.rejects).await?;
+        let hash = blake3::hash(&body);
+        let mut request = self.request(part, body).map_err(permanent)?;
+        self.add_secret(&mut request).await?;
+        let status = match tokio::time::timeout(self.timeout, self.send(request)).await {
+            Ok(answer) => answer?,
+            Err(_) => {
+                let reason = format!("no answer within `{}` s", self.timeout.as_secs());
+                return Err(SinkError::Retryable { reason });
+            }
+        };
+        let items = part.items.len();
+        info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %hash, status, "part posted");
+        Ok(Receipt {
+            text: format!("HTTP {status}, blake3:{hash}"),
+            rejected: rejected as u64,
+        })
+    }
+}
+
+/// What an answer other than success means.
+fn refusal(status: u16, retry_after: Option<&str>, answer: &str) -> SinkError {
+    match status {
+        408 | 425 | 429 | 500.. => {
+            let later = retry_after.map(|when| format!(", `Retry-After: {}`", when.escape_debug()));
+            let reason = format!("HTTP status {status}{}", later.unwrap_or_default());
+            match retry_after.and_then(|when| when.trim().parse().ok()) {
+                // A date in its place says the same by a clock that is not ours: such an endpoint is asked as any other.
+                Some(secs) => SinkError::Busy {
+                    reason,
+                    retry_after: Duration::from_secs(secs).min(TICKET_AWAY_MAX),
+                },
+                None => SinkError::Retryable { reason },
+            }
+        }
+        // A redirect is an answer, too: the sink is told where it is, it does not look for it.
+        _ => SinkError::Permanent {
+            reason: format!("HTTP status {status}: {answer}"),
+        },
+    }
+}
+
+/// The first bytes of an answer, as far as they come.
+async fn read_beginning(mut response: HttpResponse) -> String {
+    let mut body = ByteStream::new(response.take_body());
+    let mut bytes = Vec::new();
+    while bytes.len() < ANSWER_BYTES_MAX {
+        match body.next().await {
+            Some(Ok(piece)) => bytes.extend_from_slice(&piece),
+            Some(Err(_)) | None => break,
+        }
+    }
+    beginning(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+    use crate::format::Format;
+    use crate::headers::HEADERS;
+    use crate::secret::tests::{ANSWER, reader};
+    use crate::stand_in::StandIn;
+    use crate::tests_support::part;
+
+    fn sink(endpoint: &StandIn, format: Format, compression: Compression) -> HttpSink {
+        let rendering = Rendering {
+            format,
+            compression,
+        };
+        let url = format!("{}/in?x=y", endpoint.url());
+        HttpSink::new(&url, rendering, Duration::from_secs(5), None)
+    }
+
+    fn envelopes(endpoint: &StandIn) -> HttpSink {
+        sink(endpoint, Format::Envelope, Compression::None)
+    }
+
+    #[tokio::test]
+    async fn every_attempt_sends_the_same_part_under_the_same_key() {
+        let endpoint = StandIn::start().await;
+        let sink = envelopes(&endpoint);
+        let mut part = part(2, &["a", "b"]);
+        part.batch_key = Some("Zoë".parse().unwrap());
+        endpoint.answer(503, "");
+        sink.deliver(&part).await.unwrap_err();
+        let receipt = sink.deliver(&part).await.unwrap();
+        let [first, second] = &endpoint.requests()[..] else {
+            panic!("two requests");
+        };
+        assert_eq!(
+            (&first.body, &first.headers),
+            (&second.body, &second.headers)
+        );
+        assert_eq!(
+            (second.method.as_str(), second.path.as_str()),
+            ("POST", "/in?x=y")
+        );
+        assert_eq!(
+            receipt.text,
+            format!("HTTP 200, blake3:{}", blake3::hash(&second.body))
+        );
+        for (name, value) in [
+            ("idempotency-key", "0190163d-8694-739b-aea5-966c26f8ad91/2"),
+            ("batch-id", "0190163d-8694-739b-aea5-966c26f8ad91"),
+            ("batch-part", "2"),
+            ("batch-count", "2"),
+            ("batch-key", "Zo%C3%AB"),
+            ("content-type", "application/x-ndjson"),
+        ] {
+            assert_eq!(second.headers[name], value, "{name}");
+        }
+        assert!(!second.headers.contains_key("content-encoding"));
+    }
+
+    #[tokio::test]
+    async fn a_compressed_part_says_so() {
+        let endpoint = StandIn::start().await;
+        for compression in [Compression::Gzip, Compression::Zstd] {
+            let sink = sink(&endpoint, Format::Envelope, compression);
+            sink.deliver(&part(0, &["a"])).await.unwrap();
+            let request = endpoint.requests().pop().unwrap();
+            assert_eq!(request.headers["content-encoding"], compression.name());
+            let mut text = String::new();
+            let mut reader = compression.reader(&request.body[..]).unwrap();
+            reader.read_to_string(&mut text).unwrap();
+            assert_eq!(text.lines().count(), 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_that_may_change_are_told_from_those_that_will_not() {
+        for (status, permanent) in [
+            (302, true),
+            (400, true),
+            (401, true),
+            (409, true),
+            (408, false),
+            (425, false),
+            (429, false),
+            (500, false),
+            (503, false),
+        ] {
+            let endpoint = StandIn::start().await;
+            endpoint.answer(status, &"no\n".repeat(1_000));
+            let error = envelopes(&endpoint)
+                .deliver(&part(0, &["a"]))
+                .await
+                .unwrap_err();
+            match error {
+                SinkError::Permanent { reason } if permanent => {
+                    assert!(
+                        reason.starts_with(&format!("HTTP status {status}: no\\nno")),
+                        "{reason}"
+                    );
+                    assert!(reason.len() < 2 * ANSWER_BYTES_MAX, "{reason}");
+                }
+                SinkError::Busy {
+                    reason,
+                    retry_after,
+                } if !permanent => {
+                    assert_eq!(reason, format!("HTTP status {status}, `Retry-After: 7`"));
+                    assert_eq!(retry_after, Duration::from_secs(7));
+                }
+                other => panic!("{status}: {other}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_is_not_there_or_does_not_answer_may_later() {
+        let endpoint = StandIn::start().await;
+        let mut sink = envelopes(&endpoint);
+        sink.timeout = Duration::from_millis(50);
+        endpoint.answer(0, "");
+        let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
+        assert!(
+            matches!(&error, SinkError::Retryable { reason } if reason.contains("within")),
+            "{error}"
+        );
+        endpoint.stop().await;
+        let error = envelopes(&endpoint)
+            .deliver(&part(0, &["a"]))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&error, SinkError::Retryable { reason } if reason.contains("no answer: ")),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_secret_is_read_for_each_attempt_and_sent_in_its_header() {
+        let (endpoint, extension) = (StandIn::start().await, StandIn::start().await);
+        let header = "x-api-key".parse().unwrap();
+        let reader = reader(&extension, "secretsmanager:key");
+        let sink = envelopes(&endpoint).with_secret(header, reader);
+        for answer in [ANSWER, "{\"SecretString\":\"rotated\"}"] {
+            extension.answer(200, answer);
+            sink.deliver(&part(0, &["a"])).await.unwrap();
+        }
+        let values: Vec<_> = endpoint
+            .requests()
+            .into_iter()
+            .map(|request| request.headers["x-api-key"].clone())
+            .collect();
+        assert_eq!(values, ["Bearer hush", "rotated"]);
+    }
+
+    #[tokio::test]
+    async fn without_its_secret_nothing_is_sent_and_nothing_is_shown() {
+        let (endpoint, extension) = (StandIn::start().await, StandIn::start().await);
+        let reader = reader(&extension, "ssm:/key");
+        let sink = envelopes(&endpoint).with_secret(SecretHeader::default(), reader);
+        for answer in ["", "{\"Parameter\":{\"Value\":\"hush\\nhush\"}}"] {
+            extension.answer(200, answer);
+            let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
+            let SinkError::Retryable { reason } = error else {
+                panic!("{error}");
+            };
+            assert!(reason.starts_with("secret `ssm:/key`: "), "{reason}");
+            assert!(!reason.contains("hush"), "{reason}");
+        }
+        assert!(endpoint.requests().is_empty());
+    }
+
+    #[tokio::test]
+    async fn every_header_of_a_request_is_known_to_be_one() {
+        let endpoint = StandIn::start().await;
+        let mut part = part(0, &["a"]);
+        part.batch_key = Some("key".parse().unwrap());
+        let sink = sink(&endpoint, Format::Envelope, Compression::Gzip);
+        sink.deliver(&part).await.unwrap();
+        for name in endpoint.requests()[0].headers.keys() {
+            assert!(HEADERS.contains(&name.as_str()), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn rejects_are_kept_before_the_part_is_sent() {
+        let endpoint = StandIn::start().await;
+        let directory = tempfile::tempdir().unwrap();
+        let mut sink = sink(&endpoint, Format::Body, Compression::None);
+        let error = sink.deliver(&part(0, &["a\n"])).await.unwrap_err();
+        assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+        sink.rejects = Some(RejectStore::below(directory.path()));
+        for _ in 0..2 {
+            let receipt = sink.deliver(&part(0, &["a\n", "b"])).await.unwrap();
+            assert_eq!(receipt.rejected, 1);
+        }
+        assert_eq!(endpoint.requests().pop().unwrap().body, "b\n");
+        let list = directory
+            .path()
+            .join("0190163d-8694-739b-aea5-966c26f8ad91/0.rejects");
+        let list = std::fs::read_to_string(list).unwrap();
+        assert!(list.contains("\"eventId\":\"e0\""), "{list}");
+        sink.deliver(&part(0, &["c\n"])).await.unwrap_err();
+        assert_eq!(
+            endpoint.requests().len(),
+            2,
+            "nothing is sent under rejects that differ"
+        );
+    }
+}

@@ -1,0 +1,439 @@
+use std::collections::BTreeSet;
+
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::InvocationType;
+use protocol::ids::Seq;
+use serde_json::Value;
+use tracing::info;
+
+use crate::endpoint::beginning;
+use crate::part::Part;
+use crate::payload::{Payload, Payloads};
+use crate::reject::{Reject, RejectReason};
+use crate::service::{is_of_the_moment, told};
+use crate::sink::{Receipt, Sink, SinkError};
+use crate::uri::SinkUri;
+
+/// The payload of a synchronous invocation: "Request must be smaller than 6291456 bytes", the service says.
+/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-11).
+const INVOKE_BYTES_MAX: usize = 6 * 1_024 * 1_024 - 1;
+
+/// A synchronous invocation for each part. Its payload is the same at every attempt, with the part's key in it: the
+/// function is trusted to honour that.
+///
+/// The function has the part when it answers, whatever it is, but for two answers. `{"refused": "<reason>"}` refuses
+/// the part for good. `{"rejects": [{"seq": 3, "reason": "<reason>"}]}` takes the part but for these records, which are
+/// kept in the reject list; the list is written once, so the same part must be answered with the same rejects.
+#[derive(Debug)]
+pub struct LambdaSink {
+    client: Client,
+    arn: String,
+    payloads: Payloads,
+}
+
+impl LambdaSink {
+    /// Parts to a function; the client is one of the function's region, and says how long an invocation may take.
+    pub fn new(client: Client, arn: &str, payloads: Payloads) -> LambdaSink {
+        LambdaSink {
+            client,
+            arn: arn.to_owned(),
+            payloads,
+        }
+    }
+
+    async fn invoke(&self, payload: Vec<u8>) -> Result<Vec<u8>, SinkError> {
+        let sent = self
+            .client
+            .invoke()
+            .function_name(&self.arn)
+            .invocation_type(InvocationType::RequestResponse)
+            .payload(Blob::new(payload))
+            .send()
+            .await;
+        let output = sent.map_err(|error| told(&self.arn, &error, may_pass))?;
+        let answer = output.payload.map(Blob::into_inner).unwrap_or_default();
+        match output.function_error {
+            // It threw, or ran out of time or memory: the next time it may not.
+            Some(kind) => Err(SinkError::Retryable {
+                reason: format!(
+                    "`{}`: function error `{kind}`: {}",
+                    self.arn,
+                    beginning(&answer)
+                ),
+            }),
+            None => Ok(answer),
+        }
+    }
+
+    /// The records that the function rejects. `before` are those that it was not given.
+    fn rejected(
+        &self,
+        part: &Part,
+        before: &[Reject],
+        answer: &[u8],
+    ) -> Result<Vec<Reject>, SinkError> {
+        let permanent = |words: String| SinkError::Permanent {
+            reason: format!("`{}` {words}", self.arn),
+        };
+        let answer: Value = serde_json::from_slice(answer).unwrap_or(Value::Null);
+        // In many languages a field that is not used is null.
+        let said = |name: &str| answer.get(name).filter(|value| !value.is_null());
+        if let Some(refused) = said("refused") {
+            return Err(permanent(match refused.as_str() {
+                Some(reason) => format!("refuses the part: {}", reason.escape_debug()),
+                None => shape("refused", refused, "a text"),
+            }));
+        }
+        let Some(list) = said("rejects") else {
+            return Ok(Vec::new());
+        };
+        let wrong = |value: &Value| permanent(shape("rejects", value, RECORDS));
+        let mut given: BTreeSet<Seq> = part.items.iter().map(|item| item.seq).collect();
+        for reject in before {
+            given.remove(&reject.seq);
+        }
+        let reject = |record: &Value| {
+            let seq = record.get("seq").and_then(Value::as_u64);
+            let reason = record.get("reason").and_then(Value::as_str);
+            let (Some(seq), Some(reason)) = (seq, reason) else {
+                return Err(wrong(record));
+            };
+            let known = Seq::try_from(seq).ok().filter(|seq| given.remove(seq));
+            let item = known.and_then(|seq| {
+                let index = part.items.binary_search_by_key(&seq, |item| item.seq);
+                index.ok().map(|index| &part.items[index])
+            });
+            let item = item.ok_or_else(|| {
+                permanent(format!(
+                    "answers `rejects` with seq `{seq}`, expected one that is in the payload, once"
+                ))
+            })?;
+            Ok(Reject {
+                seq: item.seq,
+                event_id: item.event_id.clone(),
+                reason: RejectReason::ByFunction {
+                    message: reason.to_owned(),
+                },
+            })
+        };
+        let records = list.as_array().ok_or_else(|| wrong(list))?;
+        records.iter().map(reject).collect()
+    }
+}
+
+impl Sink for LambdaSink {
+    async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+        let Payload {
+            json,
+            hash,
+            mut rejects,
+        } = self.payloads.of(part, INVOKE_BYTES_MAX).await?;
+        let answer = self.invoke(json).await?;
+        let more = self.rejected(part, &rejects, &answer)?;
+        rejects.extend(more);
+        rejects.sort_by_key(|reject| reject.seq);
+        // One list for both kinds, and it is written once: therefore not before the answer.
+        self.payloads.keep(part, &rejects).await?;
+        let (items, rejected) = (part.items.len(), rejects.len());
+        info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %hash, "function invoked");
+        Ok(Receipt {
+            text: format!("blake3:{hash}"),
+            rejected: rejected as u64,
+        })
+    }
+}
+
+/// What `rejects` is.
+const RECORDS: &str = r#"a list of `{"seq": <number>, "reason": "<text>"}`"#;
+
+fn shape(name: &str, value: &Value, expected: &str) -> String {
+    let value = beginning(value.to_string().as_bytes());
+    format!("answers `{name}` with `{value}`, expected {expected}")
+}
+
+/// Whether an invocation that Lambda answered with an error may succeed later.
+/// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html#API_Invoke_Errors> (2026-11).
+fn may_pass(code: Option<&str>, status: Option<u16>) -> bool {
+    match code {
+        // States that the function leaves by itself, file systems that did not answer, a hook of the function that
+        // failed as the function may.
+        Some(
+            "ResourceConflictException"
+            | "ResourceNotReadyException"
+            | "CodeArtifactUserPendingException"
+            | "SnapStartNotReadyException"
+            | "SnapStartRegenerationFailureException"
+            | "SnapStartTimeoutException"
+            | "SnapStartException"
+            | "EFSIOException"
+            | "EFSMountConnectivityException"
+            | "EFSMountTimeoutException"
+            | "S3FilesMountConnectivityException"
+            | "S3FilesMountTimeoutException"
+            | "ENINotReadyException",
+        ) => true,
+        Some(_) | None => status == Some(409) || is_of_the_moment(code, status),
+    }
+}
+
+#[cfg(feature = "http")]
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::compression::Compression;
+    use crate::endpoint::ANSWER_BYTES_MAX;
+    use crate::format::Format;
+    use crate::payload::tests::payloads;
+    use crate::rejects::RejectStore;
+    use crate::stand_in::StandIn;
+    use crate::tests_support::part;
+
+    const ARN: &str = "arn:aws:lambda:eu-west-1:123456789012:function:f:live";
+    const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
+
+    fn sink(lambda: &StandIn, format: Format, rejects: Option<&Path>) -> LambdaSink {
+        let mut payloads = payloads(format, None);
+        payloads.rejects = rejects.map(RejectStore::below);
+        LambdaSink::new(lambda.lambda_client(), ARN, payloads)
+    }
+
+    fn envelopes(lambda: &StandIn) -> LambdaSink {
+        sink(lambda, Format::Envelope, None)
+    }
+
+    fn reason(error: SinkError, permanent: bool) -> String {
+        match error {
+            SinkError::Permanent { reason } if permanent => reason,
+            SinkError::Retryable { reason } if !permanent => reason,
+            other => panic!("{other}"),
+        }
+    }
+
+    fn parse(text: &str) -> Option<SinkUri> {
+        text.parse().ok()
+    }
+
+    #[test]
+    fn a_function_is_named_by_its_arn() {
+        let wrong = ["arn:aws:lambda:eu-west-1:123456789012:function:f g", "f"];
+        assert_eq!(wrong.map(parse), [None, None]);
+        let Some(SinkUri::Lambda { arn, region }) = parse(ARN) else {
+            panic!("a function");
+        };
+        assert_eq!((&*arn, &*region), (ARN, "eu-west-1"));
+    }
+
+    #[tokio::test]
+    async fn every_attempt_invokes_with_the_same_payload() {
+        let lambda = StandIn::start().await;
+        let sink = envelopes(&lambda);
+        lambda.answer(503, "");
+        sink.deliver(&part(2, &["a", "b"])).await.unwrap_err();
+        lambda.answer(200, "null");
+        let receipt = sink.deliver(&part(2, &["a", "b"])).await.unwrap();
+        let [first, second] = &lambda.requests()[..] else {
+            panic!("two requests");
+        };
+        assert_eq!(first.body, second.body);
+        assert_eq!(second.method.as_str(), "POST");
+        assert_eq!(second.headers["x-amz-invocation-type"], "RequestResponse");
+        let path = format!(
+            "/2015-03-31/functions/{}/invocations",
+            ARN.replace(':', "%3A")
+        );
+        assert_eq!(second.path, path);
+        let payload: Value = serde_json::from_slice(&second.body).unwrap();
+        assert_eq!(payload["key"], format!("{BATCH}/2"));
+        assert_eq!(payload["items"][1]["body"], "b");
+        let hash = payload["hash"].as_str().unwrap();
+        assert_eq!(receipt, Receipt::new(format!("blake3:{hash}")));
+    }
+
+    #[tokio::test]
+    async fn a_part_that_no_invocation_can_carry_is_pointed_at() {
+        let (lambda, s3) = (StandIn::start().await, StandIn::start().await);
+        let body = "a".repeat(INVOKE_BYTES_MAX);
+        let error = envelopes(&lambda).deliver(&part(0, &[&body])).await;
+        let reason = reason(error.unwrap_err(), true);
+        assert!(reason.contains("at most 6291455 can be sent"), "{reason}");
+        let payloads = payloads(Format::Envelope, Some(&s3));
+        let sink = LambdaSink::new(lambda.lambda_client(), ARN, payloads);
+        sink.deliver(&part(0, &[&body])).await.unwrap();
+        let [request] = &lambda.requests()[..] else {
+            panic!("one request");
+        };
+        let payload: Value = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(payload["object"]["bucket"], "bucket");
+        let key = payload["object"]["key"].as_str().unwrap();
+        let object = s3.object(&format!("/bucket/{key}")).unwrap();
+        assert!(object.body.len() > INVOKE_BYTES_MAX);
+    }
+
+    #[tokio::test]
+    async fn a_compressed_part_is_never_sent_without_a_place_for_it() {
+        let lambda = StandIn::start().await;
+        let mut sink = envelopes(&lambda);
+        sink.payloads.rendering.compression = Compression::Zstd;
+        let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
+        assert!(reason(error, true).contains("`SINK_PAYLOADS` is needed"));
+        assert!(lambda.requests().is_empty());
+    }
+
+    #[tokio::test]
+    async fn most_answers_say_that_the_function_has_the_part() {
+        let lambda = StandIn::start().await;
+        for answer in [
+            "",
+            "null",
+            "no JSON",
+            "[]",
+            r#"["refused"]"#,
+            r#""refused""#,
+            r#"{"statusCode":200}"#,
+            r#"{"refused":null,"rejects":null}"#,
+            r#"{"rejects":[]}"#,
+        ] {
+            lambda.answer(200, answer);
+            let receipt = envelopes(&lambda).deliver(&part(0, &["a"])).await;
+            assert_eq!(receipt.unwrap().rejected, 0, "{answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_function_rejects_is_kept_with_what_the_format_does() {
+        let lambda = StandIn::start().await;
+        let directory = tempfile::tempdir().unwrap();
+        let sink = sink(&lambda, Format::Body, Some(directory.path()));
+        let part = part(0, &["a", "b\n", "c", "d"]);
+        for _ in 0..2 {
+            let answer = r#"{"rejects":[{"seq":3,"reason":"no \"d\""},{"seq":0,"reason":"no a"}]}"#;
+            lambda.answer(200, answer);
+            assert_eq!(sink.deliver(&part).await.unwrap().rejected, 3);
+        }
+        let list = directory.path().join(format!("{BATCH}/0.rejects"));
+        let list = std::fs::read_to_string(list).unwrap();
+        let list: Vec<Value> = list
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let seqs: Vec<_> = list
+            .iter()
+            .map(|line| line["seq"].as_u64().unwrap())
+            .collect();
+        assert_eq!(seqs, [0, 1, 3]);
+        assert_eq!(list[2]["reason"], "the function rejects it: no \"d\"");
+        assert_eq!(list[2]["body"], "d");
+    }
+
+    #[tokio::test]
+    async fn rejects_need_a_place_in_any_format() {
+        let lambda = StandIn::start().await;
+        lambda.answer(200, r#"{"rejects":[{"seq":0,"reason":"no"}]}"#);
+        let error = envelopes(&lambda)
+            .deliver(&part(0, &["a"]))
+            .await
+            .unwrap_err();
+        assert!(reason(error, true).contains("`SINK_REJECTS` is not set"));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_refuses_or_cannot_be_read_is_for_an_operator() {
+        let directory = tempfile::tempdir().unwrap();
+        for (answer, words) in [
+            (r#"{"refused":"closed"}"#, "refuses the part: closed"),
+            (r#"{"refused":"closed","rejects":[]}"#, "refuses the part"),
+            (
+                r#"{"refused":true}"#,
+                "answers `refused` with `true`, expected a text",
+            ),
+            (
+                r#"{"rejects":{"seq":0}}"#,
+                "expected a list of `{\"seq\": <number>",
+            ),
+            (
+                r#"{"rejects":[{"seq":"0","reason":"x"}]}"#,
+                "answers `rejects` with `{",
+            ),
+            (r#"{"rejects":[{"seq":0}]}"#, "answers `rejects` with `{"),
+            (
+                r#"{"rejects":[{"seq":9,"reason":"x"}]}"#,
+                "answers `rejects` with seq `9`",
+            ),
+            (
+                r#"{"rejects":[{"seq":4294967296,"reason":"x"}]}"#,
+                "with seq `4294967296`",
+            ),
+            // The format has rejected it.
+            (r#"{"rejects":[{"seq":1,"reason":"x"}]}"#, "with seq `1`"),
+            (
+                r#"{"rejects":[{"seq":0,"reason":"x"},{"seq":0,"reason":"x"}]}"#,
+                "with seq `0`",
+            ),
+        ] {
+            let lambda = StandIn::start().await;
+            lambda.answer(200, answer);
+            let sink = sink(&lambda, Format::Body, Some(directory.path()));
+            let error = sink.deliver(&part(0, &["a", "b\n"])).await.unwrap_err();
+            let reason = reason(error, true);
+            assert!(reason.contains(words), "{words} in {reason}");
+            assert!(reason.contains(ARN), "{reason}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_function_that_fails_may_succeed_later() {
+        let lambda = StandIn::start().await;
+        let answer = format!("{{\"errorMessage\":\"no\\n{}\"}}", "x".repeat(1_000));
+        lambda.answer_with(200, &[("x-amz-function-error", "Unhandled")], &answer);
+        let error = envelopes(&lambda)
+            .deliver(&part(0, &["a"]))
+            .await
+            .unwrap_err();
+        let reason = reason(error, false);
+        assert!(reason.contains("function error `Unhandled`: {"), "{reason}");
+        assert!(reason.len() < 3 * ANSWER_BYTES_MAX, "{reason}");
+    }
+
+    #[tokio::test]
+    async fn errors_that_may_pass_are_told_from_those_that_will_not() {
+        for (status, code, permanent) in [
+            (400, "InvalidParameterValueException", true),
+            (400, "InvalidRequestContentException", true),
+            (403, "AccessDeniedException", true),
+            (404, "ResourceNotFoundException", true),
+            (413, "RequestTooLargeException", true),
+            (400, "ThrottlingException", false),
+            (403, "ExpiredTokenException", false),
+            (409, "ResourceConflictException", false),
+            (410, "EFSIOException", false),
+            (429, "TooManyRequestsException", false),
+            (500, "ServiceException", false),
+            (502, "ResourceNotReadyException", false),
+            (502, "KMSInvalidStateException", false),
+        ] {
+            let lambda = StandIn::start().await;
+            lambda.answer(
+                status,
+                &format!(r#"{{"__type":"{code}","message":"words"}}"#),
+            );
+            let error = envelopes(&lambda)
+                .deliver(&part(0, &["a"]))
+                .await
+                .unwrap_err();
+            let reason = reason(error, permanent);
+            let words = format!("`{ARN}`: HTTP status {status}: {code}: words");
+            assert!(reason.contains(&words), "{reason}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_is_not_there_may_come_back() {
+        let lambda = StandIn::start().await;
+        let sink = envelopes(&lambda);
+        lambda.stop().await;
+        reason(sink.deliver(&part(0, &["a"])).await.unwrap_err(), false);
+    }
+}

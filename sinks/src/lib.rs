@@ -1,0 +1,79 @@
+//! Where batches go: one trait, and the sinks that ship.
+//!
+//! A sink of your own implements [`Sink`]; the batch processor runs it.
+
+#[cfg(any(feature = "lambda", feature = "states"))]
+mod arn;
+mod built_in;
+mod columns;
+pub mod columns_source;
+mod compression;
+pub mod config;
+mod csv;
+mod directory;
+mod endpoint;
+mod file;
+mod format;
+#[cfg(feature = "http")]
+mod headers;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(feature = "lambda")]
+mod lambda;
+mod log;
+mod manifest;
+mod part;
+#[cfg(any(feature = "lambda", feature = "states"))]
+mod payload;
+mod places;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod reject;
+#[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
+mod rejects;
+mod rendering;
+#[cfg(feature = "s3")]
+mod s3;
+#[cfg(feature = "http")]
+mod secret;
+#[cfg(feature = "s3")]
+mod service;
+mod sink;
+#[cfg(feature = "http")]
+#[cfg(test)]
+pub(crate) mod stand_in;
+#[cfg(feature = "states")]
+mod states;
+#[cfg(test)]
+pub(crate) mod tests_support;
+mod uri;
+
+pub use built_in::BuiltInSink;
+pub use columns::{Column, Columns, ColumnsError, FixedColumn};
+pub use compression::Compression;
+pub use config::SinkConfig;
+pub use directory::directory_of;
+pub use file::FileSink;
+pub use format::{Format, write_rejects};
+#[cfg(feature = "http")]
+pub use http::HttpSink;
+#[cfg(feature = "lambda")]
+pub use lambda::LambdaSink;
+pub use log::LogSink;
+pub use part::{Part, content_hash};
+#[cfg(any(feature = "lambda", feature = "states"))]
+pub use payload::Payloads;
+#[cfg(feature = "postgres")]
+pub use postgres::{Database, PostgresSink, TableName};
+pub use reject::{Reject, RejectReason};
+#[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
+pub use rejects::RejectStore;
+pub use rendering::Rendering;
+#[cfg(feature = "s3")]
+pub use s3::S3Sink;
+#[cfg(feature = "http")]
+pub use secret::{Secret, SecretConfig, SecretHeader, SecretName, SecretReader};
+pub use sink::{Receipt, Sink, SinkError};
+#[cfg(feature = "states")]
+pub use states::StatesSink;
+pub use uri::{SinkKind, SinkUri};

@@ -1,0 +1,94 @@
+//! What a URI or an ARN must look like to be the place of a sink.
+
+#[cfg(feature = "http")]
+use http::Uri;
+#[cfg(feature = "postgres")]
+use shared::aws::chain;
+#[cfg(feature = "s3")]
+use shared::config::bucket_name;
+#[cfg(feature = "postgres")]
+use tokio_postgres::config::Host;
+
+#[cfg(any(feature = "lambda", feature = "states"))]
+use crate::arn::{Arn, parse as parse_arn};
+#[cfg(feature = "http")]
+use crate::endpoint::is_loopback;
+
+/// A name has at most 1,024 bytes, and what we put behind the prefix less than 100.
+/// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html> (2026-08).
+#[cfg(feature = "s3")]
+const PREFIX_BYTES_MAX: usize = 800;
+
+/// Bucket and prefix of what follows `s3:`.
+#[cfg(feature = "s3")]
+pub(crate) fn bucket_and_prefix(rest: &str) -> Option<(String, String)> {
+    let rest = rest.strip_prefix("//")?;
+    let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
+    let steps = prefix.is_empty() && !rest.ends_with("//")
+        || prefix.len() <= PREFIX_BYTES_MAX
+            && prefix.split('/').all(|step| !step.is_empty())
+            && !prefix.contains(char::is_control);
+    (bucket_name(bucket).is_some() && steps).then(|| (bucket.to_owned(), prefix.to_owned()))
+}
+
+/// The URL of a sink, if it is one.
+#[cfg(feature = "http")]
+pub(crate) fn endpoint(text: &str) -> Result<String, String> {
+    let wrong = || "expected `https://host/path`, without a user in it".to_owned();
+    let uri: Uri = text.parse().map_err(|_| wrong())?;
+    let authority = uri.authority().ok_or_else(wrong)?;
+    if authority.host().is_empty() || authority.as_str().contains('@') {
+        return Err(wrong());
+    }
+    let host = authority.host().trim_matches(['[', ']']);
+    match uri.scheme_str() {
+        Some("https") => Ok(text.to_owned()),
+        Some("http") if is_loopback(host) => Ok(text.to_owned()),
+        Some("http") => Err(
+            "`http://` only to `localhost` and other loopback addresses, expected `https://host/path`"
+                .to_owned(),
+        ),
+        Some(_) | None => Err(wrong()),
+    }
+}
+
+/// The URL of a database, if it is one that may be spoken to.
+#[cfg(feature = "postgres")]
+pub(crate) fn database(text: &str) -> Result<String, String> {
+    let wrong = |words: &str| format!("{words}, expected `postgres://user@host/database`");
+    let config: tokio_postgres::Config = text
+        .parse()
+        .map_err(|error| wrong(&format!("no URL of a database: {}", chain(&error))))?;
+    if config.get_password().is_some() {
+        return Err(wrong(
+            "the password belongs where `SINK_SECRET` says, or into `SINK_PASSWORD`",
+        ));
+    }
+    if config.get_user().is_none() || config.get_dbname().is_none() {
+        return Err(wrong("a user or a database is missing"));
+    }
+    match config.get_hosts() {
+        [Host::Tcp(_)] => Ok(text.to_owned()),
+        _ => Err(wrong("one host, and no socket")),
+    }
+}
+
+/// The function of a sink, if `text` is the ARN of one.
+/// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>, `FunctionName` (2026-11).
+#[cfg(feature = "lambda")]
+pub(crate) fn function(text: &str) -> Option<Arn<'_>> {
+    let arn = parse_arn(text, "lambda", "function")?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    arn.name.chars().all(fits).then_some(arn)
+}
+
+/// The state machine of a sink, if `text` is the ARN of one.
+#[cfg(feature = "states")]
+pub(crate) fn state_machine(text: &str) -> Option<Arn<'_>> {
+    let arn = parse_arn(text, "states", "stateMachine")?;
+    // A slash would lead to the label of a map state, which cannot be started.
+    let fits =
+        |c: char| !c.is_whitespace() && !c.is_control() && !"<>{}[]?*\"#%\\^|~`$&,;/".contains(c);
+    arn.name.chars().all(fits).then_some(arn)
+}

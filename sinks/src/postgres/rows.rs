@@ -1,0 +1,198 @@
+//! A part as rows, chunk by chunk, on their way to the staging table.
+
+use blake3::Hash;
+use protocol::ids::Seq;
+use uuid::Uuid;
+
+use super::tuples::Tuples;
+use crate::columns::{Body, Column};
+use crate::part::Part;
+use crate::reject::{Reject, RejectReason};
+
+/// What is sent and committed at once, and so what an attempt that ends in the middle may lose: the chunk is full with the
+/// first row that fills one of both.
+const CHUNK_BYTES: usize = 1 << 20;
+const CHUNK_ROWS: u64 = 4_096;
+/// The columns of the staging table that a chunk has.
+pub(super) const COLUMNS: &str = "batch_id, part, seq, chunk, fields";
+const COLUMN_COUNT: i16 = 5;
+
+/// Rows that are sent and committed together. The same part with the same columns has the same chunks at every attempt.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    /// As [`COLUMNS`] has them.
+    pub(super) tuples: Tuples,
+    pub(super) mark: Mark,
+}
+
+/// What is known of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    pub(super) first: Seq,
+    pub(super) last: Seq,
+    pub(super) rows: u64,
+    /// Of its seqs and fields: it names the chunk in the staging table.
+    pub(super) hash: Hash,
+}
+
+/// Makes the chunks of a part. Only one is held at a time.
+#[derive(Debug)]
+pub(super) struct Rows<'a> {
+    part: &'a Part,
+    key: (Uuid, i32),
+    columns: &'a [Column],
+    next: usize,
+    rejects: Vec<Reject>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn of(part: &'a Part, key: (Uuid, i32), columns: &'a [Column]) -> Rows<'a> {
+        Rows {
+            part,
+            key,
+            columns,
+            next: 0,
+            rejects: Vec::new(),
+        }
+    }
+
+    /// Whether every record is in a chunk, or rejected.
+    pub(super) fn is_done(&self) -> bool {
+        self.next == self.part.items.len()
+    }
+
+    /// The records that have no row, because their columns cannot be made.
+    pub(super) fn into_rejects(self) -> Vec<Reject> {
+        self.rejects
+    }
+
+    pub(super) fn next_chunk(&mut self) -> Option<Chunk> {
+        let mut tuples = Tuples::new();
+        let mut hasher = blake3::Hasher::new();
+        let mut places = Vec::new();
+        let mut seqs = None;
+        while tuples.len() < CHUNK_BYTES && (places.len() as u64) < CHUNK_ROWS {
+            let Some(item) = self.part.items.get(self.next) else {
+                break;
+            };
+            self.next += 1;
+            let start = tuples.len();
+            tuples.begin(COLUMN_COUNT);
+            tuples.uuid(self.key.0);
+            tuples.integer(self.key.1);
+            tuples.bigint(i64::from(item.seq));
+            let place = tuples.place(blake3::OUT_LEN);
+            let mut body = Body::of(item);
+            let fields = tuples.array(self.columns.len(), |elements| {
+                self.columns.iter().try_for_each(|column| {
+                    let value = column.value(self.part, item, &mut body)?;
+                    elements.push(value.as_deref());
+                    Ok::<(), RejectReason>(())
+                })
+            });
+            match fields {
+                Ok(fields) => {
+                    hasher.update(&item.seq.to_be_bytes());
+                    hasher.update(fields);
+                    places.push(place);
+                    let (first, _) = seqs.unwrap_or((item.seq, item.seq));
+                    seqs = Some((first, item.seq));
+                }
+                Err(reason) => {
+                    tuples.truncate(start);
+                    self.rejects.push(Reject {
+                        seq: item.seq,
+                        event_id: item.event_id.clone(),
+                        reason,
+                    });
+                }
+            }
+        }
+        let (first, last) = seqs?;
+        let hash = hasher.finalize();
+        for place in &places {
+            tuples.fill(*place, hash.as_bytes());
+        }
+        Some(Chunk {
+            tuples,
+            mark: Mark {
+                first,
+                last,
+                rows: places.len() as u64,
+                hash,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::Columns;
+    use crate::tests_support::part;
+
+    fn marks(part: &Part, columns: &str) -> (Vec<Mark>, Vec<Reject>) {
+        let columns = columns.parse::<Columns>().unwrap().csv();
+        let mut rows = Rows::of(part, (Uuid::nil(), 0), &columns);
+        let marks = std::iter::from_fn(|| rows.next_chunk().map(|chunk| chunk.mark)).collect();
+        assert!(rows.is_done());
+        (marks, rows.into_rejects())
+    }
+
+    const BODY: &str = r#"[{"name":"a","json":"a"}]"#;
+
+    #[test]
+    fn every_row_is_in_one_chunk_and_chunks_are_the_same_every_time() {
+        let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(CHUNK_BYTES / 3));
+        let mut bodies = vec![r#"{"a":1}"#; 10_000];
+        bodies[9_000..9_010].fill(&long);
+        bodies[4_096] = "no JSON";
+        bodies[9_999] = "no JSON";
+        let part = part(0, &bodies);
+        let (chunks, rejects) = marks(&part, BODY);
+        let ranges: Vec<_> = chunks
+            .iter()
+            .map(|mark| (mark.first, mark.last, mark.rows))
+            .collect();
+        assert_eq!(
+            ranges,
+            [
+                (0, 4_095, 4_096),
+                (4_097, 8_192, 4_096),
+                (8_193, 9_002, 810),
+                (9_003, 9_005, 3),
+                (9_006, 9_008, 3),
+                (9_009, 9_998, 990),
+            ]
+        );
+        let rejected: Vec<_> = rejects.iter().map(|reject| reject.seq).collect();
+        assert_eq!(rejected, [4_096, 9_999]);
+        let again = marks(&part, BODY).0;
+        assert!(chunks.iter().zip(&again).all(|(a, b)| a.hash == b.hash));
+    }
+
+    #[test]
+    fn the_hash_of_a_chunk_sees_every_field_and_its_place() {
+        let hash = |bodies: &[&str], columns: &str| marks(&part(0, bodies), columns).0[0].hash;
+        let both = r#"[{"name":"a","json":"a"},{"name":"b","json":"b"}]"#;
+        let one = hash(&[r#"{"a":"x"}"#], both);
+        for (bodies, columns) in [
+            (&[r#"{"a":"y"}"#][..], both),
+            (&[r#"{"b":"x"}"#], both),
+            (&[r#"{"a":"","b":"x"}"#], both),
+            (&[r#"{"a":"x"}"#], BODY),
+            (&[r#"{"a":"x"}"#, "{}"], both),
+        ] {
+            assert_ne!(one, hash(bodies, columns), "{bodies:?}");
+        }
+        assert_eq!(one, hash(&[r#"{"a":"x"}"#], both));
+    }
+
+    #[test]
+    fn a_part_without_rows_has_no_chunks() {
+        let (chunks, rejects) = marks(&part(0, &["no JSON"]), BODY);
+        assert!(chunks.is_empty());
+        assert_eq!(rejects.len(), 1);
+        assert!(marks(&part(0, &[]), BODY).0.is_empty());
+    }
+}

@@ -1,0 +1,248 @@
+//! What objects of parts are, and what an attempt makes of those that are there.
+
+use axum::http::Method;
+
+use super::*;
+use crate::compression::Compression;
+use crate::format::Format;
+use crate::stand_in::StandIn;
+use crate::tests_support::part;
+
+const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
+const NOT_THERE: &str = "<Error><Code>NoSuchKey</Code><Message>no key</Message></Error>";
+
+fn sink(s3: &StandIn, prefix: &str, format: Format, compression: Compression) -> S3Sink {
+    let client = s3.s3_client();
+    S3Sink {
+        objects: Objects {
+            client,
+            bucket: "bucket".to_owned(),
+            prefix: prefix.to_owned(),
+        },
+        rendering: Rendering {
+            format,
+            compression,
+        },
+    }
+}
+
+fn bodies(s3: &StandIn, prefix: &str) -> S3Sink {
+    sink(s3, prefix, Format::Body, Compression::None)
+}
+
+fn reason(error: SinkError, permanent: bool) -> String {
+    match error {
+        SinkError::Permanent { reason } if permanent => reason,
+        SinkError::Retryable { reason } if !permanent => reason,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_part_is_an_object_then_its_rejects_and_last_a_manifest() {
+    let s3 = StandIn::start().await;
+    let mut part = part(1, &["a", "b\n", "c"]);
+    part.batch_key = Some("Zoë/1".parse().unwrap());
+    let receipt = bodies(&s3, "in/daily").deliver(&part).await.unwrap();
+    assert_eq!(receipt.rejected, 1);
+    assert_eq!(receipt.text, format!("blake3:{}", blake3::hash(b"a\nc\n")));
+    // As a request's path has it.
+    let base = format!("/bucket/in/daily/Zo%21C3%21AB%212F1/{BATCH}/1");
+    let requests = s3.requests().into_iter();
+    let requests: Vec<(Method, String)> = requests.map(|each| (each.method, each.path)).collect();
+    let expected = [
+        (Method::GET, ".manifest.json"),
+        (Method::PUT, ".txt"),
+        (Method::PUT, ".rejects"),
+        (Method::PUT, ".manifest.json"),
+    ];
+    assert_eq!(
+        requests,
+        expected.map(|(method, end)| (method, format!("{base}{end}")))
+    );
+    let object = s3.object(&format!("{base}.txt")).unwrap();
+    assert_eq!(object.body, "a\nc\n");
+    assert_eq!(object.headers["if-none-match"], "*");
+    assert_eq!(object.headers["content-type"], "text/plain; charset=utf-8");
+    assert_eq!(object.headers["x-amz-meta-batch-key"], "Zo%C3%AB%2F1");
+    let list = s3.object(&format!("{base}.rejects")).unwrap();
+    assert!(list.body.starts_with("{\"batchId\"".as_bytes()), "{list:?}");
+    let manifest = s3.object(&format!("{base}.manifest.json")).unwrap();
+    let expected = format!(
+        "{{\"batchId\":\"{BATCH}\",\"part\":1,\"key\":\"in/daily/Zo!C3!AB!2F1/{BATCH}/1.txt\",\"batchKey\":\"Zoë/1\",\
+         \"source\":\"arn:q\",\"format\":\"body\",\"compression\":\"none\",\"count\":3,\"rejected\":1,\"bytes\":4,\
+         \"hash\":\"{}\",\"firstSentAt\":7,\"lastSentAt\":7}}\n",
+        blake3::hash(b"a\nc\n")
+    );
+    assert_eq!(manifest.body, expected);
+}
+
+#[tokio::test]
+async fn a_part_delivered_again_is_recognised_by_its_hash_and_nothing_is_replaced() {
+    let s3 = StandIn::start().await;
+    for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
+        let sink = sink(&s3, "", Format::Envelope, compression);
+        let first = sink.deliver(&part(0, &["a", "b"])).await.unwrap();
+        // By its manifest, and without one by the hash that it was put there with.
+        for _ in 0..2 {
+            let again = sink.deliver(&part(0, &["a", "b"])).await;
+            assert_eq!(first, again.unwrap());
+            s3.remove(&path("0.manifest.json"));
+        }
+    }
+    bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap();
+    s3.remove(&path("0.manifest.json")).unwrap();
+    let error = bodies(&s3, "").deliver(&part(0, &["b"])).await.unwrap_err();
+    assert!(reason(error, true).contains("exists with other content"));
+    assert!(s3.object(&path("0.manifest.json")).is_none());
+    let kept = s3.object(&format!("/bucket/{BATCH}/0.txt")).unwrap();
+    assert_eq!(kept.body, "a\n");
+}
+
+const OBJECTS: [&str; 3] = ["0.txt", "0.rejects", "0.manifest.json"];
+
+fn path(name: &str) -> String {
+    format!("/bucket/{BATCH}/{name}")
+}
+
+fn bytes(s3: &StandIn) -> [Option<String>; 3] {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    OBJECTS.map(|name| s3.object(&path(name)).map(|object| text(&object.body)))
+}
+
+#[tokio::test]
+async fn what_a_consumer_took_away_is_not_written_again() {
+    let s3 = StandIn::start().await;
+    let part = part(0, &["a", "b\n", "c"]);
+    let first = bodies(&s3, "").deliver(&part).await.unwrap();
+    for taken in ["0.txt", "0.rejects"] {
+        s3.remove(&path(taken)).unwrap();
+    }
+    let again = bodies(&s3, "").deliver(&part).await.unwrap();
+    assert_eq!(first, again);
+    let [data, rejects, manifest] = bytes(&s3);
+    assert_eq!((data, rejects), (None, None));
+    assert!(manifest.is_some());
+}
+
+#[tokio::test]
+async fn an_attempt_goes_on_where_a_process_died_and_writes_the_same_objects() {
+    let part = part(0, &["a", "b\n", "c"]);
+    for written in 0..OBJECTS.len() {
+        let s3 = StandIn::start().await;
+        let first = bodies(&s3, "").deliver(&part).await.unwrap();
+        let before = bytes(&s3);
+        for name in &OBJECTS[written..] {
+            s3.remove(&path(name)).unwrap();
+        }
+        let again = bodies(&s3, "").deliver(&part).await.unwrap();
+        assert_eq!(first, again, "{written} written");
+        assert_eq!(before, bytes(&s3), "{written} written");
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_of_other_content_is_an_error_with_both_hashes_and_nothing_is_written() {
+    let s3 = StandIn::start().await;
+    bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap();
+    s3.remove(&path("0.txt")).unwrap();
+    let error = bodies(&s3, "").deliver(&part(0, &["b"])).await.unwrap_err();
+    let reason = reason(error, true);
+    let hashes = ["a\n", "b\n"].map(|text| blake3::hash(text.as_bytes()).to_string());
+    for words in [&*hashes[0], &hashes[1], "0.manifest.json`"] {
+        assert!(reason.contains(words), "{words} in {reason}");
+    }
+    assert_eq!(bytes(&s3)[0], None);
+}
+
+#[tokio::test]
+async fn a_manifest_that_another_attempt_wrote_meanwhile_is_compared() {
+    let s3 = StandIn::start().await;
+    bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap();
+    // To the first look there is none.
+    s3.answer(404, NOT_THERE);
+    bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap();
+    s3.remove(&path("0.txt")).unwrap();
+    s3.answer(404, NOT_THERE);
+    let error = bodies(&s3, "").deliver(&part(0, &["b"])).await.unwrap_err();
+    assert!(reason(error, true).contains("0.manifest.json`"));
+}
+
+#[tokio::test]
+async fn a_look_that_is_forbidden_names_the_permission_that_it_needs() {
+    let s3 = StandIn::start().await;
+    s3.answer(
+        403,
+        "<Error><Code>AccessDenied</Code><Message>no</Message></Error>",
+    );
+    let error = bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap_err();
+    let reason = reason(error, true);
+    assert!(reason.contains("0.manifest.json`"), "{reason}");
+    assert!(reason.contains("`s3:ListBucket`"), "{reason}");
+}
+
+#[tokio::test]
+async fn what_somebody_else_put_there_is_not_taken_for_the_part() {
+    let s3 = StandIn::start().await;
+    s3.put(&format!("/bucket/{BATCH}/0.txt"), "a\n");
+    let error = bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap_err();
+    assert!(reason(error, true).contains("was not written by this service"));
+}
+
+#[tokio::test]
+async fn errors_that_may_pass_are_told_from_those_that_will_not() {
+    for (status, code, permanent) in [
+        (403, "AccessDenied", true),
+        (404, "NoSuchBucket", true),
+        (400, "InvalidRequest", true),
+        (301, "PermanentRedirect", true),
+        (400, "RequestTimeout", false),
+        (400, "ExpiredToken", false),
+        (409, "ConditionalRequestConflict", false),
+        (500, "InternalError", false),
+        (503, "SlowDown", false),
+    ] {
+        // Of the look for the manifest, and of the part.
+        for (name, looks) in [("0.manifest.json", 0), ("0.txt", 1)] {
+            let s3 = StandIn::start().await;
+            (0..looks).for_each(|_| s3.answer(404, NOT_THERE));
+            s3.answer(
+                status,
+                &format!("<Error><Code>{code}</Code><Message>words</Message></Error>"),
+            );
+            let error = bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap_err();
+            let reason = reason(error, permanent);
+            for words in [
+                format!("HTTP status {status}: {code}: words"),
+                format!("`s3://bucket/{BATCH}/{name}`"),
+            ] {
+                assert!(reason.contains(&words), "{words} in {reason}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_not_there_may_come_back() {
+    let s3 = StandIn::start().await;
+    let sink = bodies(&s3, "");
+    s3.stop().await;
+    reason(sink.deliver(&part(0, &["a"])).await.unwrap_err(), false);
+}
+
+#[tokio::test]
+async fn a_batch_key_that_metadata_has_no_room_for_is_in_the_manifest_alone() {
+    let s3 = StandIn::start().await;
+    let mut part = part(0, &["a"]);
+    part.batch_key = Some("ä".repeat(500).parse().unwrap());
+    bodies(&s3, "").deliver(&part).await.unwrap();
+    let directory = directory_of(part.batch_id, part.batch_key.as_ref());
+    // As a request's path has it.
+    let directory = directory.replace('!', "%21");
+    let object = s3.object(&format!("/bucket/{directory}/0.txt")).unwrap();
+    assert!(!object.headers.contains_key("x-amz-meta-batch-key"));
+    let manifest = s3
+        .object(&format!("/bucket/{directory}/0.manifest.json"))
+        .unwrap();
+    assert!(String::from_utf8_lossy(&manifest.body).contains(&"ä".repeat(500)));
+}

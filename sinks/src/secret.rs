@@ -1,0 +1,361 @@
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use aws_smithy_http_client::Connector;
+use aws_smithy_runtime_api::client::http::{HttpConnector, SharedHttpConnector};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::byte_stream::ByteStream;
+use http::HeaderName;
+use serde_json::Value;
+use shared::aws::{POOL_IDLE_TIMEOUT, Sdk, chain};
+
+use crate::directory::percent_encoded;
+use crate::headers::HEADERS;
+use crate::sink::SinkError;
+
+/// The extension answers from its memory, or asks the service.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// A name in Systems Manager; those of Secrets Manager are shorter, with an ARN around them.
+/// Source: <https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html> (2026-11).
+const NAME_BYTES_MAX: usize = 2_048;
+
+/// A text that is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Secret {
+        Secret(text)
+    }
+}
+
+impl Secret {
+    /// The text, for who needs it and shows it to nobody.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// The text without white space around it: files that secrets are made from end with a line break.
+    pub(crate) fn trimmed(&self) -> &str {
+        self.0.trim()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(not shown)")
+    }
+}
+
+/// Where a secret is kept: `SINK_SECRET`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretName {
+    /// `secretsmanager:<name or ARN>`.
+    SecretsManager(String),
+    /// `ssm:<name>`, a parameter of Systems Manager.
+    Parameter(String),
+}
+
+impl FromStr for SecretName {
+    type Err = String;
+
+    /// What is wrong is told without the text: it may be a secret that is in the wrong place.
+    fn from_str(text: &str) -> Result<SecretName, String> {
+        let fits = |name: &str| {
+            (1..=NAME_BYTES_MAX).contains(&name.len())
+                && name.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        match text.split_once(':') {
+            Some(("secretsmanager", name)) if fits(name) => {
+                Ok(SecretName::SecretsManager(name.to_owned()))
+            }
+            Some(("ssm", name)) if fits(name) => Ok(SecretName::Parameter(name.to_owned())),
+            Some(_) | None => {
+                Err("expected `secretsmanager:<name or ARN>` or `ssm:<parameter name>`".to_owned())
+            }
+        }
+    }
+}
+
+impl fmt::Display for SecretName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SecretName::SecretsManager(name) => write!(f, "secretsmanager:{name}"),
+            SecretName::Parameter(name) => write!(f, "ssm:{name}"),
+        }
+    }
+}
+
+impl SecretName {
+    /// How the extension is asked for it.
+    fn path(&self) -> String {
+        match self {
+            SecretName::SecretsManager(name) => {
+                format!("/secretsmanager/get?secretId={}", percent_encoded(name))
+            }
+            SecretName::Parameter(name) => {
+                let name = percent_encoded(name);
+                format!("/systemsmanager/parameters/get?name={name}&withDecryption=true")
+            }
+        }
+    }
+
+    /// Where in the extension's answer it stands.
+    const fn pointer(&self) -> &'static str {
+        match self {
+            SecretName::SecretsManager(_) => "/SecretString",
+            SecretName::Parameter(_) => "/Parameter/Value",
+        }
+    }
+}
+
+/// The header that a secret is sent in: `SINK_SECRET_HEADER`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretHeader(String);
+
+impl Default for SecretHeader {
+    fn default() -> SecretHeader {
+        SecretHeader("authorization".to_owned())
+    }
+}
+
+impl FromStr for SecretHeader {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SecretHeader, String> {
+        if HeaderName::from_lowercase(text.as_bytes()).is_err() {
+            return Err("expected the name of a header in lower case".to_owned());
+        }
+        if HEADERS.contains(&text) {
+            return Err("expected a header that the sink does not set itself".to_owned());
+        }
+        Ok(SecretHeader(text.to_owned()))
+    }
+}
+
+impl SecretHeader {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Everything that is said of a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretConfig {
+    /// Where it is kept.
+    pub name: SecretName,
+    /// The header it is sent in, where there are headers.
+    pub header: SecretHeader,
+    /// The port of the extension.
+    pub port: u16,
+}
+
+impl SecretConfig {
+    pub(crate) fn reader(&self, sdk: &Sdk) -> SecretReader {
+        SecretReader::new(&self.name, self.port, sdk.session_token())
+    }
+}
+
+/// Reads a secret when it is needed, through the AWS Parameters and Secrets Lambda Extension, a layer of the function:
+/// that has the clients of both services, and remembers what it read, for 300 s unless it is told otherwise. It answers
+/// during invocations only, not while the environment starts.
+///
+/// Sources: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/retrieving-secrets_lambda.html>,
+/// <https://docs.aws.amazon.com/systems-manager/latest/userguide/ps-integration-lambda-extensions.html> (2026-11).
+#[derive(Debug)]
+pub struct SecretReader {
+    connector: SharedHttpConnector,
+    /// Of the extension, without a path.
+    url: String,
+    /// The function's session token: the extension wants to see it.
+    token: Option<Secret>,
+    name: SecretName,
+}
+
+impl SecretReader {
+    /// The secret, by the extension at that port of this machine.
+    pub fn new(name: &SecretName, port: u16, token: Option<String>) -> SecretReader {
+        // Without TLS: it does not leave the machine.
+        let connector = Connector::builder()
+            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+            .build_http();
+        SecretReader {
+            connector: SharedHttpConnector::new(connector),
+            url: format!("http://localhost:{port}"),
+            token: token.map(Secret::from),
+            name: name.clone(),
+        }
+    }
+
+    /// Reads the secret.
+    ///
+    /// # Errors
+    /// Retryable, naming the secret: what is missing can be put there while the batch waits.
+    pub async fn read(&self) -> Result<Secret, SinkError> {
+        match tokio::time::timeout(READ_TIMEOUT, self.ask()).await {
+            Ok(answer) => answer.map_err(|words| self.failed(&words)),
+            Err(_) => {
+                let secs = READ_TIMEOUT.as_secs();
+                Err(self.failed(&format!("no answer of the extension within `{secs}` s")))
+            }
+        }
+    }
+
+    /// The error of a secret that cannot be used.
+    pub(crate) fn failed(&self, words: &str) -> SinkError {
+        SinkError::Retryable {
+            reason: format!("secret `{}`: {words}", self.name),
+        }
+    }
+
+    async fn ask(&self) -> Result<Secret, String> {
+        let token = self
+            .token
+            .as_ref()
+            .ok_or("`AWS_SESSION_TOKEN` is not set")?;
+        let mut request = HttpRequest::new(SdkBody::empty());
+        let url = format!("{}{}", self.url, self.name.path());
+        request
+            .set_uri(url.as_str())
+            .map_err(|error| error.to_string())?;
+        request
+            .headers_mut()
+            .try_insert("x-aws-parameters-secrets-token", token.0.clone())
+            .map_err(|_| "`AWS_SESSION_TOKEN` is no value of a header")?;
+        let answer = self.connector.call(request).await;
+        let mut answer = answer.map_err(|error| {
+            let (url, words) = (&self.url, chain(&error));
+            format!("no answer at `{url}`, is the extension's layer there? {words}")
+        })?;
+        let status = answer.status().as_u16();
+        if status != 200 {
+            // Its words stay with it, in its own log: here nobody knows what they would show.
+            return Err(format!("the extension answers HTTP status {status}"));
+        }
+        let body = ByteStream::new(answer.take_body()).collect().await;
+        let body = body.map_err(|error| chain(&error))?.into_bytes();
+        // A parser's error would quote what it found.
+        let answer: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let pointer = self.name.pointer();
+        match answer.pointer(pointer).and_then(Value::as_str) {
+            Some(text) if !text.is_empty() => Ok(Secret(text.to_owned())),
+            Some(_) | None => Err(format!("the extension's answer has no text at `{pointer}`")),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::stand_in::StandIn;
+
+    pub(crate) const ANSWER: &str = r#"{"Name":"key","SecretString":"Bearer hush\n"}"#;
+
+    pub(crate) fn reader(extension: &StandIn, name: &str) -> SecretReader {
+        let name = name.parse().unwrap();
+        let mut reader = SecretReader::new(&name, 1, Some("token".to_owned()));
+        reader.url = extension.url().to_owned();
+        reader
+    }
+
+    #[test]
+    fn a_secret_is_named_by_its_service() {
+        for text in [
+            "secretsmanager:a/b",
+            "secretsmanager:arn:aws:x:y",
+            "ssm:/a/b",
+        ] {
+            assert_eq!(text.parse::<SecretName>().unwrap().to_string(), text);
+        }
+        for wrong in [
+            "hunter2",
+            "ssm:",
+            "secretsmanager:hunter 2",
+            "vault:hunter2",
+        ] {
+            let error = wrong.parse::<SecretName>().unwrap_err();
+            assert!(error.contains("`ssm:<parameter name>`"), "{error}");
+            assert!(!error.contains("hunter"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_secret_may_be_sent_in_any_header_of_its_own() {
+        assert_eq!(SecretHeader::default(), "authorization".parse().unwrap());
+        assert_eq!(
+            "x-api-key".parse::<SecretHeader>().unwrap().as_str(),
+            "x-api-key"
+        );
+        for wrong in ["", "X-Api-Key", "x api", "x:y"] {
+            let error = wrong.parse::<SecretHeader>().unwrap_err();
+            assert!(error.contains("in lower case"), "{wrong}: {error}");
+        }
+        for wrong in ["idempotency-key", "batch-key", "content-encoding", "host"] {
+            let error = wrong.parse::<SecretHeader>().unwrap_err();
+            assert!(error.contains("does not set itself"), "{wrong}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn each_service_is_asked_in_its_own_way() {
+        let extension = StandIn::start().await;
+        for (name, answer, path) in [
+            (
+                "secretsmanager:prod/key:1",
+                ANSWER,
+                "/secretsmanager/get?secretId=prod%2Fkey%3A1",
+            ),
+            (
+                "ssm:/prod/key",
+                r#"{"Parameter":{"Value":"Bearer hush\n"}}"#,
+                "/systemsmanager/parameters/get?name=%2Fprod%2Fkey&withDecryption=true",
+            ),
+        ] {
+            extension.answer(200, answer);
+            let secret = reader(&extension, name).read().await.unwrap();
+            assert_eq!(secret.expose(), "Bearer hush\n");
+            let request = extension.requests().pop().unwrap();
+            assert_eq!((request.method.as_str(), &*request.path), ("GET", path));
+            assert_eq!(request.headers["x-aws-parameters-secrets-token"], "token");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_cannot_be_read_may_be_there_later_and_is_not_shown() {
+        let extension = StandIn::start().await;
+        for (status, answer, words) in [
+            (400, "hush", "HTTP status 400"),
+            (200, "hush", "no text at `/SecretString`"),
+            (
+                200,
+                r#"{"SecretString":["hush"]}"#,
+                "no text at `/SecretString`",
+            ),
+            (200, r#"{"SecretString":""}"#, "no text at `/SecretString`"),
+        ] {
+            extension.answer(status, answer);
+            let error = reader(&extension, "secretsmanager:key")
+                .read()
+                .await
+                .unwrap_err();
+            let SinkError::Retryable { reason } = error else {
+                panic!("{error}");
+            };
+            assert!(reason.contains("secret `secretsmanager:key`"), "{reason}");
+            assert!(reason.contains(words), "{words} in {reason}");
+            assert!(!reason.contains("hush"), "{reason}");
+        }
+        let mut reader = reader(&extension, "secretsmanager:key");
+        reader.token = None;
+        let error = reader.read().await.unwrap_err().to_string();
+        assert!(error.contains("`AWS_SESSION_TOKEN` is not set"), "{error}");
+        reader.token = Some("token".to_owned().into());
+        extension.stop().await;
+        let error = reader.read().await.unwrap_err().to_string();
+        assert!(error.contains("is the extension's layer there?"), "{error}");
+        assert!(!format!("{reader:?}").contains("token\""), "{reader:?}");
+    }
+}

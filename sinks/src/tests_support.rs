@@ -1,0 +1,36 @@
+//! A part for tests.
+
+use std::sync::Arc;
+
+use protocol::ids::{BatchId, BodyHash, Seat};
+use protocol::time::Timestamp;
+use shared::ports::StoredEvent;
+
+use crate::part::Part;
+
+pub(crate) fn part(number: usize, bodies: &[&str]) -> Part {
+    let batch_id: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
+    let item = |(seq, body): (usize, &&str)| StoredEvent {
+        event_id: format!("e{seq}").parse().unwrap(),
+        sqs_message_id: format!("m{seq}").parse().unwrap(),
+        body_hash: BodyHash::of(body.as_bytes()),
+        shard: Seat {
+            batch: batch_id,
+            seq: seq as u32,
+            shards: 10,
+        }
+        .shard(),
+        seq: seq as u32,
+        body: Arc::<str>::from(*body),
+        overflow: None,
+        source: "arn:q".parse().unwrap(),
+        sent_at: Timestamp::from_ms(7),
+    };
+    Part {
+        batch_id,
+        number,
+        source: "arn:q".parse().unwrap(),
+        batch_key: None,
+        items: bodies.iter().enumerate().map(item).collect(),
+    }
+}
