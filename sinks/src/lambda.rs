@@ -13,7 +13,6 @@ use crate::payload::{Payload, Payloads};
 use crate::reject::{Reject, RejectReason};
 use crate::service::{is_of_the_moment, told};
 use crate::sink::{Receipt, Sink, SinkError};
-use crate::uri::SinkUri;
 
 /// The payload of a synchronous invocation: "Request must be smaller than 6291456 bytes", the service says.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-11).
@@ -190,6 +189,7 @@ mod tests {
     use crate::rejects::RejectStore;
     use crate::stand_in::StandIn;
     use crate::tests_support::part;
+    use crate::uri::SinkUri;
 
     const ARN: &str = "arn:aws:lambda:eu-west-1:123456789012:function:f:live";
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";

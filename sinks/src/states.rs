@@ -6,7 +6,6 @@ use crate::part::Part;
 use crate::payload::{Payload, Payloads};
 use crate::service::{is_of_the_moment, told};
 use crate::sink::{Receipt, Sink, SinkError};
-use crate::uri::SinkUri;
 
 /// The input of an execution, in UTF-8.
 /// Source: <https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html> (2026-11).
@@ -105,6 +104,7 @@ mod tests {
     use crate::rejects::RejectStore;
     use crate::stand_in::StandIn;
     use crate::tests_support::part;
+    use crate::uri::SinkUri;
 
     const ARN: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:m";
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";

@@ -30,7 +30,13 @@ const MAY_IMPORT: [(&str, &[&str]); 12] = [
     ),
     (
         "sim",
-        &["aggregator", "batch-processor", "protocol", "shared", "sinks"],
+        &[
+            "aggregator",
+            "batch-processor",
+            "protocol",
+            "shared",
+            "sinks",
+        ],
     ),
     ("fuzz", &["aggregator", "protocol", "shared"]),
     (
