@@ -1,9 +1,7 @@
 //! One invocation: SQS records in, the messages that must come back out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use lambda_runtime::Diagnostic;
@@ -11,29 +9,23 @@ use protocol::claim::{Answer, Candidate, Outcome, classify_follower};
 use protocol::ids::{EventId, SourceArn, SqsMessageId};
 use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
-use shared::calls::Budget;
 use shared::metrics::Metrics;
-use shared::ports::{PortError, Ports, Quarantined, SourceQueues};
-use shared::writes::SharedPaces;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use shared::ports::{Ports, Quarantined, SourceQueues};
+use shared::retry::{BulkWriter, RequestPermits};
 use tracing::{error, info};
 
-use crate::attempts::Settled;
-use crate::claims::{Budgets, Leader};
+use crate::claim_attempt::Settled;
+use crate::claim_rounds::ClaimRounds;
+use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
-use crate::current::CurrentBatches;
-use crate::drained::Received;
+use crate::drain_detector::{DrainDetector, Received};
 use crate::event::{Event, MalformedEvent};
+use crate::invocation::{Budgets, Invocation, InvocationCounts};
+use crate::open_batches::OpenBatches;
+use crate::overflow_bodies::OverflowBodies;
+use crate::quarantine::Quarantine;
 use crate::records::{self, Bad, Good, NoMessageId, Record};
-
-/// What Lambda says about an invocation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invocation {
-    /// Name of the function.
-    pub function: String,
-    /// When it is killed.
-    pub deadline: Timestamp,
-}
+use crate::shared_allocator::SharedAllocator;
 
 /// Why a whole event fails.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +33,7 @@ pub enum HandlerError {
     /// The payload is no SQS event.
     #[error(transparent)]
     MalformedEvent(#[from] MalformedEvent),
-    /// A message cannot be named in the answer.
+    /// A message has no id, so it cannot be named in the response.
     #[error(transparent)]
     NoMessageId(#[from] NoMessageId),
 }
@@ -63,101 +55,40 @@ impl From<HandlerError> for Diagnostic {
 pub struct Handler {
     config: Config,
     ports: Ports,
-    source_queues: Arc<dyn SourceQueues>,
-    current: Arc<CurrentBatches>,
-    requests: Semaphore,
-    paces: SharedPaces,
-}
-
-/// What happens during an invocation besides outcomes.
-#[derive(Debug, Default)]
-pub struct Tally {
-    opened: AtomicU64,
-    sealed: AtomicU64,
-    throttles: AtomicU64,
-}
-
-impl Tally {
-    pub(crate) fn opened(&self) {
-        self.opened.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn sealed(&self) {
-        self.sealed.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn throttled(&self) {
-        self.throttles.fetch_add(1, Ordering::Relaxed);
-    }
+    claim_rounds: ClaimRounds,
+    quarantine: Quarantine,
 }
 
 impl Handler {
-    /// A handler over the current batches of its environment.
+    /// A handler over the open batches of its environment.
     pub fn new(
         config: Config,
         ports: Ports,
         source_queues: Arc<dyn SourceQueues>,
-        current: Arc<CurrentBatches>,
+        allocator: Arc<SharedAllocator>,
     ) -> Handler {
-        let requests = Semaphore::new(config.common.write_concurrency);
+        let concurrency = config.common.write_concurrency;
+        let permits = Arc::new(RequestPermits::new(concurrency));
+        let bulk = BulkWriter {
+            permits: permits.clone(),
+            paces: Arc::default(),
+            items_per_request: ports.lock_store.items_per_request(),
+            concurrency,
+        };
+        let open_batches = Arc::new(OpenBatches::new(&config, &ports, allocator));
+        let claim_rounds = ClaimRounds::new(
+            &config,
+            open_batches.clone(),
+            ClaimWriter::new(&config, &ports, open_batches.clone(), bulk),
+            OverflowBodies::new(&ports, permits),
+            DrainDetector::new(source_queues, open_batches),
+        );
         Handler {
+            quarantine: Quarantine::new(&config, &ports),
             config,
             ports,
-            source_queues,
-            current,
-            requests,
-            paces: SharedPaces::default(),
+            claim_rounds,
         }
-    }
-
-    pub(crate) fn config(&self) -> &Config {
-        &self.config
-    }
-
-    pub(crate) fn ports(&self) -> &Ports {
-        &self.ports
-    }
-
-    pub(crate) fn source_queues(&self) -> &dyn SourceQueues {
-        &*self.source_queues
-    }
-
-    pub(crate) fn current(&self) -> &CurrentBatches {
-        &self.current
-    }
-
-    /// How fast the index keys of the current batches can be written.
-    pub(crate) fn paces(&self) -> &SharedPaces {
-        &self.paces
-    }
-
-    /// Waits for a place among the requests in flight of the whole environment.
-    ///
-    /// # Errors
-    /// [`PortError::DeadlineReached`] where a place is free only when the time is over: many may wait for one.
-    pub(crate) async fn place(
-        &self,
-        budget: &Budget<'_>,
-    ) -> Result<SemaphorePermit<'_>, PortError> {
-        let place = self.requests.acquire().await;
-        let place = place.expect("the semaphore is never closed");
-        match budget.open() {
-            true => Ok(place),
-            false => Err(PortError::DeadlineReached),
-        }
-    }
-
-    /// Runs a request in a place among those in flight.
-    ///
-    /// # Errors
-    /// As [`place`](Self::place), and those of the request.
-    pub(crate) async fn limited<T>(
-        &self,
-        budget: &Budget<'_>,
-        request: impl Future<Output = Result<T, PortError>>,
-    ) -> Result<T, PortError> {
-        let _place = self.place(budget).await?;
-        request.await
     }
 
     /// Handles one event.
@@ -171,16 +102,17 @@ impl Handler {
     ) -> Result<SqsBatchResponse, HandlerError> {
         let started = self.ports.clock.now();
         let records = records::read(event, &self.config, started)?;
-        let budgets = self.budgets(invocation.deadline);
-        if !budgets.claims.open() {
-            let margin_ms = self.config.common.deadline_margin.as_millis() as u64;
+        let margin = self.config.common.deadline_margin;
+        let budgets = Budgets::new(invocation.deadline, margin, &self.ports);
+        if !budgets.claims.has_time() {
+            let margin_ms = margin.as_millis() as u64;
             error!(
                 margin_ms,
                 "the deadline is within `DEADLINE_MARGIN_MS`: nothing can be claimed"
             );
         }
-        let tally = Tally::default();
-        let verdicts = self.decide(&records, &budgets, &tally).await;
+        let counts = InvocationCounts::default();
+        let verdicts = self.decide(&records, &budgets, &counts).await;
 
         let mut failed = BTreeSet::new();
         let mut metrics: BTreeMap<&SourceArn, Metrics> = BTreeMap::new();
@@ -192,49 +124,30 @@ impl Handler {
             metrics.count("Received", 1);
             verdict.metrics().for_each(|name| metrics.count(name, 1));
         }
-        self.report(metrics, &tally, invocation, started, failed.len());
+        self.report(metrics, &counts, invocation, started, failed.len());
         let mut response = SqsBatchResponse::default();
         response.set_failures(failed.iter().map(SqsMessageId::to_string));
         Ok(response)
-    }
-
-    fn budgets(&self, deadline: Timestamp) -> Budgets<'_> {
-        let margin = self.config.common.deadline_margin;
-        let budget = |margin| Budget {
-            clock: &*self.ports.clock,
-            entropy: &*self.ports.entropy,
-            stop_at: deadline.saturating_sub(margin),
-        };
-        // Counts, seals and witnesses of what was claimed last may start later than claims, but must end in time.
-        Budgets {
-            deadline,
-            claims: budget(margin),
-            wrap_up: budget(margin / 3),
-        }
     }
 
     async fn decide(
         &self,
         records: &[Record],
         budgets: &Budgets<'_>,
-        tally: &Tally,
+        counts: &InvocationCounts,
     ) -> Vec<Verdict> {
         let mut leader_of: HashMap<&EventId, usize> = HashMap::with_capacity(records.len());
         let mut leaders = Vec::new();
         let mut follows: Vec<Option<usize>> = Vec::with_capacity(records.len());
         for record in records {
-            follows.push(
-                record
-                    .content
-                    .as_ref()
-                    .ok()
-                    .map(|Good { candidate, slot }| {
-                        *leader_of.entry(&candidate.event_id).or_insert_with(|| {
-                            leaders.push(Leader { candidate, slot });
-                            leaders.len() - 1
-                        })
-                    }),
-            );
+            follows.push(record.content.as_ref().ok().map(|good| {
+                *leader_of
+                    .entry(&good.candidate.event_id)
+                    .or_insert_with(|| {
+                        leaders.push(good);
+                        leaders.len() - 1
+                    })
+            }));
         }
         let mut received = Received::new();
         if self.config.seal_when_drained {
@@ -242,7 +155,10 @@ impl Handler {
                 *received.entry(&record.source).or_default() += 1;
             }
         }
-        let mut settled = self.claim_all(&leaders, &received, budgets, tally).await;
+        let mut settled = self
+            .claim_rounds
+            .claim_all(&leaders, &received, budgets, counts)
+            .await;
         settled.sort_unstable_by_key(|one| one.leader);
         debug_assert_eq!(settled.len(), leaders.len());
 
@@ -250,9 +166,11 @@ impl Handler {
         let mut verdicts: Vec<Verdict> = Vec::with_capacity(records.len());
         for (record, leader) in records.iter().zip(follows) {
             let outcome = match (&record.content, leader) {
-                (Ok(good), Some(leader)) => {
-                    outcome_of(&good.candidate, leaders[leader].candidate, &settled[leader])
-                }
+                (Ok(good), Some(leader)) => outcome_of(
+                    &good.candidate,
+                    &leaders[leader].candidate,
+                    &settled[leader],
+                ),
                 // Only good records have a leader; a bad one goes where an unstorable one goes.
                 (Ok(_) | Err(_), _) => Outcome::Unstorable,
             };
@@ -270,7 +188,7 @@ impl Handler {
             .iter()
             .map(|(_, message)| message.clone())
             .collect();
-        let sent = self.quarantine(&messages, &budgets.wrap_up).await;
+        let sent = self.quarantine.send(&messages, &budgets.wrap_up).await;
         for ((index, _), sent) in quarantined.into_iter().zip(sent) {
             verdicts[index].success = sent || planted(Bug::QuarantineNotAwaited);
             verdicts[index].quarantined = sent;
@@ -281,7 +199,7 @@ impl Handler {
     fn report(
         &self,
         mut metrics: BTreeMap<&SourceArn, Metrics>,
-        tally: &Tally,
+        counts: &InvocationCounts,
         invocation: &Invocation,
         started: Timestamp,
         failed_count: usize,
@@ -289,9 +207,9 @@ impl Handler {
         let now = self.ports.clock.now();
         // What belongs to the invocation and not to a message is shown with its first source; as a rule the only one.
         if let Some(first) = metrics.values_mut().next() {
-            first.count("BatchesOpened", tally.opened.load(Ordering::Relaxed));
-            first.count("BatchesSealed", tally.sealed.load(Ordering::Relaxed));
-            first.count("Throttles", tally.throttles.load(Ordering::Relaxed));
+            for (name, count) in counts.metrics() {
+                first.count(name, count);
+            }
         }
         for (source, metrics) in &metrics {
             info!(
@@ -354,7 +272,7 @@ fn to_quarantine(record: &Record, outcome: Outcome) -> Quarantined {
     }
 }
 
-/// What is answered for a message, and why.
+/// What the response says of a message, and why.
 #[derive(Debug)]
 struct Verdict {
     outcome: Outcome,

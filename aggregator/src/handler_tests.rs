@@ -11,7 +11,7 @@ use shared::wire::TicketReason;
 use super::*;
 use crate::config::tests_support::config;
 
-#[path = "drained_tests.rs"]
+#[path = "drain_tests.rs"]
 mod drained;
 #[cfg(feature = "s3")]
 #[path = "overflow_tests.rs"]
@@ -35,7 +35,7 @@ fn aggregator_over(variables: &[(&str, &str)], ports: impl FnOnce(&Fakes) -> Por
     let mut variables = variables.to_vec();
     variables.push(("EVENT_ID", "json:id"));
     let config = config(&variables);
-    let current = Arc::new(CurrentBatches::new(config.limits));
+    let current = Arc::new(SharedAllocator::new(config.limits));
     let source_queues = Arc::new(MemorySourceQueues::new());
     Aggregator {
         handler: Handler::new(config, ports(&fakes), source_queues.clone(), current),
@@ -551,25 +551,4 @@ async fn each_batch_key_has_a_batch_of_its_own_up_to_the_cap() {
         .collect();
     batches.sort();
     assert_eq!(batches, [("a".to_owned(), 2), ("b".to_owned(), 1)]);
-}
-
-#[tokio::test]
-async fn repro_a_request_that_got_its_place_after_the_margin_was_sent_all_the_same() {
-    let aggregator = aggregator_with(&[("WRITE_CONCURRENCY", "1")]);
-    let clock = &*aggregator.fakes.clock;
-    let budget = Budget {
-        clock,
-        entropy: &*aggregator.fakes.entropy,
-        stop_at: clock.now() + Duration::from_secs(1),
-    };
-    let first = aggregator.handler.place(&budget).await.unwrap();
-    let second = aggregator.handler.limited(&budget, async { Ok("sent") });
-    let first_ends_late = async {
-        tokio::task::yield_now().await;
-        clock.advance(Duration::from_secs(1));
-        drop(first);
-    };
-    let (second, ()) = futures::future::join(second, first_ends_late).await;
-    let error = second.unwrap_err();
-    assert!(matches!(error, PortError::DeadlineReached), "{error:?}");
 }

@@ -1,10 +1,15 @@
-//! The aggregator: takes SQS events, claims each message into a batch, and answers which messages must come back.
+//! The aggregator: takes SQS events, claims each message into a batch, and returns which messages SQS must deliver again.
 //!
-//! One invocation, in order: [`records`] reads every message of the [`event`], a bad one alone; [`claims`] seats and claims them in
-//! rounds, opening and sealing batches as it goes ([`batches`], [`attempts`]), and at the end what is open of a source
-//! that has nothing more ([`drained`]); the counts are written to the batch
-//! records; only then is anything answered with success. What happens to be decided is decided in
-//! [`protocol`]; here it is carried out.
+//! One invocation, in order:
+//!
+//! 1. [`records`] reads every message of the [`event`]; a bad one fails alone.
+//! 2. `claim_rounds` seats the first message of each event id (`shared_allocator`, which opens batches through
+//!    `open_batches`) and claims it (`claim_writer`), round by round; full batches are sealed on the way.
+//! 3. `drain_detector` has the open batches of a source sealed that holds nothing more.
+//! 4. `open_batches` writes the counts of the claims to the batch records.
+//! 5. [`handler`] says which messages must come back; `quarantine` takes those that cannot be processed.
+//!
+//! What there is to decide is decided in [`protocol`]; here it is carried out.
 //!
 //! A message is acknowledged only after its claim stands in the lock table *and* the batch record, not complete,
 //! has counted or witnessed it. No clock is part of that argument.
@@ -16,26 +21,34 @@ pub mod paths;
 pub mod records;
 
 #[cfg(feature = "function")]
-pub mod attempts;
+mod claim_attempt;
 #[cfg(feature = "function")]
-pub mod batches;
+mod claim_rounds;
 #[cfg(feature = "function")]
-pub mod claims;
+mod claim_writer;
 #[cfg(feature = "function")]
-pub mod current;
-#[cfg(feature = "function")]
-pub mod drained;
+mod drain_detector;
 #[cfg(feature = "function")]
 pub mod handler;
 #[cfg(feature = "function")]
-pub mod payload;
+mod invocation;
 #[cfg(feature = "function")]
-pub mod quarantine;
+mod open_batches;
+#[cfg(feature = "function")]
+mod overflow_bodies;
+#[cfg(feature = "function")]
+mod payload;
+#[cfg(feature = "function")]
+mod quarantine;
 #[cfg(feature = "function")]
 pub mod run;
+#[cfg(feature = "function")]
+pub mod shared_allocator;
 
 pub use config::Config;
 #[cfg(feature = "function")]
-pub use handler::{Handler, Invocation};
+pub use handler::Handler;
+#[cfg(feature = "function")]
+pub use invocation::Invocation;
 #[cfg(feature = "function")]
 pub use run::run;

@@ -61,7 +61,7 @@ pub enum BadRecord {
     },
 }
 
-/// A message cannot be named in the answer: nothing but the whole event can fail for it.
+/// A message has no id, so it cannot be named in the response: only the whole event can fail for it.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "record {index} of the event has no message id; nothing can be reported for it, so the event fails whole"
@@ -74,7 +74,7 @@ pub struct NoMessageId {
 /// One message of the event.
 #[derive(Debug)]
 pub struct Record {
-    /// Its id: what is answered with.
+    /// Its id, by which the response names it.
     pub sqs_message_id: SqsMessageId,
     /// Where it came from.
     pub source: SourceArn,
@@ -105,7 +105,7 @@ pub struct Bad {
 /// Reads every message of an event.
 ///
 /// # Errors
-/// [`NoMessageId`] when a message cannot be named in the answer: then only failing the whole event loses nothing.
+/// [`NoMessageId`] when a message cannot be named in the response: only failing the whole event loses nothing then.
 pub fn read(event: Event, config: &Config, now: Timestamp) -> Result<Vec<Record>, NoMessageId> {
     let reader = Reader::new(config, now);
     let messages = event.into_messages();

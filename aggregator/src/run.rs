@@ -12,13 +12,14 @@ use shared::aws::{Sdk, aws_ports, aws_source_queues, init_logs};
 use tracing::info;
 
 use crate::config::Config;
-use crate::current::CurrentBatches;
 use crate::event::Event;
-use crate::handler::{Handler, Invocation};
+use crate::handler::Handler;
+use crate::invocation::Invocation;
 use crate::payload::Payloads;
+use crate::shared_allocator::SharedAllocator;
 
 /// The current batches of this environment: they live as long as the process does, over all its invocations.
-static CURRENT_BATCHES: OnceCell<Arc<CurrentBatches>> = OnceCell::new();
+static CURRENT_BATCHES: OnceCell<Arc<SharedAllocator>> = OnceCell::new();
 
 /// The index is the processor's; the aggregator never asks it.
 const NO_INDEX: &str = "batchId-index";
@@ -40,10 +41,10 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let common = &config.common;
     let ports = aws_ports(&sdk, common, NO_INDEX, config.quarantine_url.as_deref());
     let source_queues = aws_source_queues(&sdk, common);
-    let current = CURRENT_BATCHES
-        .get_or_init(|| Arc::new(CurrentBatches::new(config.limits)))
+    let allocator = CURRENT_BATCHES
+        .get_or_init(|| Arc::new(SharedAllocator::new(config.limits)))
         .clone();
-    let handler = Arc::new(Handler::new(config, ports, source_queues, current));
+    let handler = Arc::new(Handler::new(config, ports, source_queues, allocator));
     let payloads = Payloads::default();
     let aside = payloads.clone();
     let function = service_fn(move |event: LambdaEvent<u64>| {

@@ -11,8 +11,8 @@ use protocol::limits::{BATCH_GET_KEYS_MAX, CLAIM_OVERHEAD_BYTES, OVERFLOW_CALLS_
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
-use shared::calls::{Budget, bounded, joined};
 use shared::ports::{IndexEntry, PortError, StoredEvent};
+use shared::retry::{Budget, bounded, joined, read_events};
 
 use crate::handler::Handler;
 
@@ -306,7 +306,8 @@ impl Handler {
         loop {
             let page = budget
                 .call(RetryPolicy::ITEMS, || {
-                    self.limited(budget, self.ports().lock_store.index(shard, after.as_ref()))
+                    self.permits()
+                        .with(budget, self.ports().lock_store.index(shard, after.as_ref()))
                 })
                 .await?;
             let mut proposals = proposals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -393,7 +394,7 @@ impl Handler {
             return Ok(());
         };
         let overflow = &*self.ports().overflow_store;
-        let get = || self.limited(budget, overflow.get(place));
+        let get = || self.permits().with(budget, overflow.get(place));
         let read = budget.call(RetryPolicy::ITEMS, get).await;
         let (event_id, place) = (event.event_id.clone(), place.to_string());
         let read = read.map_err(|source| match source {
@@ -426,7 +427,13 @@ impl Handler {
             let Some(piece) = locked().next() else {
                 return Ok(events);
             };
-            let mut read = self.read_events(&piece.ids, budget).await?;
+            let mut read = read_events(
+                &*self.ports().lock_store,
+                &piece.ids,
+                self.permits(),
+                budget,
+            )
+            .await?;
             read.retain(|event| {
                 event.shard.batch == batch && piece.seqs.contains(event.seq)
                     || planted(Bug::IndexBelieved)
@@ -434,39 +441,5 @@ impl Handler {
             locked().read(piece.ids.len() as u64, &read);
             events.append(&mut read);
         }
-    }
-
-    /// Reads the live claims among `ids`. A read that has no answer in time is repeated in halves: large bodies may
-    /// not come through a hundred at once.
-    async fn read_events(
-        &self,
-        ids: &[EventId],
-        budget: &Budget<'_>,
-    ) -> Result<Vec<StoredEvent>, PortError> {
-        let mut events = Vec::with_capacity(ids.len());
-        let mut open = ids.to_vec();
-        let mut size = open.len();
-        let mut attempt = 0;
-        while !open.is_empty() {
-            let later = open.split_off(size.min(open.len()));
-            match self
-                .limited(budget, self.ports().lock_store.read_events(&open))
-                .await
-            {
-                Ok((read, unread)) => {
-                    events.extend(read);
-                    open = unread;
-                }
-                Err(error) => {
-                    size = (size / 2).max(1);
-                    attempt += 1;
-                    if !error.retryable() || !budget.pause(RetryPolicy::ITEMS, attempt).await {
-                        return Err(error);
-                    }
-                }
-            }
-            open.extend(later);
-        }
-        Ok(events)
     }
 }

@@ -1,6 +1,5 @@
 //! One invocation: tickets in, the tickets that must come back out; or the sweep.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +8,9 @@ use lambda_runtime::Diagnostic;
 use protocol::ids::{IdError, LeaseOwner};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
-use shared::calls::Budget;
 use shared::ports::{PortError, Ports};
+use shared::retry::{Budget, BulkWriter, RequestPermits};
 use shared::wire::{Ticket, TicketError};
-use shared::writes::SharedPaces;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{error, info, warn};
 
 use crate::config::Config;
@@ -78,20 +75,24 @@ pub struct Handler {
     config: Config,
     ports: Ports,
     sink: Arc<dyn Sink>,
-    requests: Semaphore,
-    paces: SharedPaces,
+    bulk: BulkWriter,
 }
 
 impl Handler {
     /// A handler.
     pub fn new(config: Config, ports: Ports, sink: Arc<dyn Sink>) -> Handler {
-        let requests = Semaphore::new(config.common.write_concurrency);
+        let concurrency = config.common.write_concurrency;
+        let bulk = BulkWriter {
+            permits: Arc::new(RequestPermits::new(concurrency)),
+            paces: Arc::default(),
+            items_per_request: ports.lock_store.items_per_request(),
+            concurrency,
+        };
         Handler {
             config,
             ports,
             sink,
-            requests,
-            paces: SharedPaces::default(),
+            bulk,
         }
     }
 
@@ -107,38 +108,12 @@ impl Handler {
         &*self.sink
     }
 
-    /// How fast the index keys of the batches at hand can be written.
-    pub(crate) fn paces(&self) -> &SharedPaces {
-        &self.paces
+    pub(crate) fn bulk(&self) -> &BulkWriter {
+        &self.bulk
     }
 
-    /// Waits for a place among the requests in flight of the whole environment.
-    ///
-    /// # Errors
-    /// [`PortError::DeadlineReached`] where a place is free only when the time is over: many may wait for one.
-    pub(crate) async fn place(
-        &self,
-        budget: &Budget<'_>,
-    ) -> Result<SemaphorePermit<'_>, PortError> {
-        let place = self.requests.acquire().await;
-        let place = place.expect("the semaphore is never closed");
-        match budget.open() {
-            true => Ok(place),
-            false => Err(PortError::DeadlineReached),
-        }
-    }
-
-    /// Runs a request in a place among those in flight.
-    ///
-    /// # Errors
-    /// As [`place`](Self::place), and those of the request.
-    pub(crate) async fn limited<T>(
-        &self,
-        budget: &Budget<'_>,
-        request: impl Future<Output = Result<T, PortError>>,
-    ) -> Result<T, PortError> {
-        let _place = self.place(budget).await?;
-        request.await
+    pub(crate) fn permits(&self) -> &RequestPermits {
+        &self.bulk.permits
     }
 
     /// Handles one event: tickets, as a rule one, or the sweep.

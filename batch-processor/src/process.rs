@@ -17,9 +17,9 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::calls::{Budget, Written};
 use shared::metrics::Metrics;
 use shared::ports::{PortError, StoredEvent};
+use shared::retry::{Budget, Written};
 use shared::wire::{Ticket, TicketReason};
 use tracing::{debug, error, info, warn};
 
@@ -215,7 +215,7 @@ impl Run<'_> {
     async fn carry_on(&mut self) -> Result<Done, GiveBack> {
         let mut looks = 0;
         loop {
-            if !self.budgets.work.open() {
+            if !self.budgets.work.has_time() {
                 return Err(GiveBack::OutOfTime {
                     batch: self.batch(),
                 });
@@ -341,7 +341,7 @@ impl Run<'_> {
             if new.is_empty() {
                 return Ok(step);
             }
-            if !self.budgets.work.open() {
+            if !self.budgets.work.has_time() {
                 return Err(GiveBack::OutOfTime {
                     batch: self.batch(),
                 });
@@ -586,25 +586,21 @@ impl Run<'_> {
 
     /// Has the sink take a part: again and again while it may yet, until the time of the invocation ends.
     async fn within_time(&self, part: &Part) -> Result<Receipt, SinkError> {
-        let work = &self.budgets.work;
-        let mut attempt = 0;
-        loop {
-            let error = match self.attempt(part).await {
-                Err(error @ (SinkError::Retryable { .. } | SinkError::Busy { .. })) => error,
-                answer => return answer,
-            };
-            attempt += 1;
-            let pause = RetryPolicy::SINK.pause(attempt, work.entropy.jitter());
-            let pause = match &error {
-                SinkError::Busy { retry_after, .. } => pause.max(*retry_after),
-                SinkError::Retryable { .. } | SinkError::Permanent { .. } => pause,
-            };
-            if work.clock.now() + pause >= work.stop_at {
-                return Err(error);
-            }
-            warn!(part_key = part.key(), attempt, pause_ms = pause.as_millis() as u64, %error, "sink is asked again");
-            work.clock.sleep(pause).await;
-        }
+        let retry_after = |error: &SinkError| match error {
+            SinkError::Busy { retry_after, .. } => Some(*retry_after),
+            SinkError::Retryable { .. } => Some(Duration::ZERO),
+            SinkError::Permanent { .. } => None,
+        };
+        let deliver = |attempt| async move {
+            let delivered = self.attempt(part).await;
+            delivered.inspect_err(
+                |error| warn!(part_key = part.key(), attempt, %error, "part not delivered"),
+            )
+        };
+        self.budgets
+            .work
+            .call_as_told(RetryPolicy::SINK, deliver, retry_after)
+            .await
     }
 
     /// The sink's answer, or that there was none in time.

@@ -1,13 +1,14 @@
 //! Releasing delivered claims: as tombstones for the dedup window, or by deleting them.
 
-use protocol::ids::{BatchShard, EventId, Place};
+use async_trait::async_trait;
+use protocol::ids::{BatchShard, EventId, Place, Seq};
 use protocol::limits::OVERFLOW_CALLS_MAX;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
-use shared::calls::{Budget, bounded};
-use shared::ports::{PortError, Release, ReleaseReply, StoredEvent};
-use shared::writes::{Member, WriteQueue};
+use protocol::time::Timestamp;
+use shared::ports::{LockStore, PortError, Release, ReleaseReply, StoredEvent};
+use shared::retry::{Budget, Keyed, Writer, bounded};
 use tracing::warn;
 
 use crate::handler::Handler;
@@ -54,17 +55,13 @@ impl Handler {
         if events.is_empty() {
             return all;
         }
-        let size = self.ports().lock_store.items_per_request();
-        let concurrency = self.config().common.write_concurrency;
         let delivered = events.into_iter().map(Delivered).collect();
-        let now = budget.clock.now();
-        let queue = WriteQueue::new(delivered, size, concurrency, self.paces(), now);
-        let workers = (0..queue.workers())
-            .map(|_| self.release_from(&queue, release, budget))
-            .collect();
-        for seqs in bounded(workers, concurrency).await {
-            all.extend_from(&seqs);
-        }
+        let request = ReleaseRequest {
+            lock_store: &*self.ports().lock_store,
+            release,
+        };
+        let (released, _) = self.bulk().write_all(&request, delivered, budget).await;
+        all.extend(released.into_iter().flatten());
         all
     }
 
@@ -75,7 +72,7 @@ impl Handler {
             .filter_map(|event| event.overflow.as_ref())
             .map(|place| async move {
                 let overflow = &*self.ports().overflow_store;
-                let remove = || self.limited(budget, overflow.remove(place));
+                let remove = || self.permits().with(budget, overflow.remove(place));
                 if let Err(error) = budget.call(RetryPolicy::ITEMS, remove).await {
                     warn!(key = place.key, %error, "body of a released claim not removed");
                 }
@@ -83,54 +80,49 @@ impl Handler {
             .collect();
         bounded(removals, OVERFLOW_CALLS_MAX).await;
     }
+}
 
-    /// Releases what the queue hands out, putting back what was throttled or lost.
-    async fn release_from(
+/// One request of releases, as the bulk writer sends it.
+struct ReleaseRequest<'a> {
+    lock_store: &'a dyn LockStore,
+    release: Release,
+}
+
+#[async_trait]
+impl<'a> Writer for ReleaseRequest<'a> {
+    type Item = Delivered<'a>;
+    type Reply = ReleaseReply;
+    type Done = Option<Seq>;
+
+    async fn send(&self, events: &[Delivered<'a>]) -> Vec<ReleaseReply> {
+        let items: Vec<(EventId, Place)> = events
+            .iter()
+            .map(|Delivered(event)| (event.event_id.clone(), event.place()))
+            .collect();
+        self.lock_store.release(&items, self.release).await
+    }
+
+    fn error(reply: &ReleaseReply) -> Option<&PortError> {
+        match reply {
+            ReleaseReply::Error(error) => Some(error),
+            ReleaseReply::Released => None,
+        }
+    }
+
+    /// A refused release is not tried again; the batch is looked at once more as long as its claim is there.
+    fn settle(
         &self,
-        queue: &WriteQueue<'_, Delivered<'_>>,
-        release: Release,
-        budget: &Budget<'_>,
-    ) -> SeqSet {
-        let mut released = SeqSet::new();
-        let mut losses = 0;
-        loop {
-            let members = queue.next(budget).await;
-            if members.is_empty() {
-                return released;
+        event: Delivered<'a>,
+        reply: ReleaseReply,
+        _now: Timestamp,
+    ) -> Result<Option<Seq>, Delivered<'a>> {
+        match reply {
+            ReleaseReply::Released => Ok(Some(event.0.seq)),
+            ReleaseReply::Error(error @ PortError::Refused { .. }) => {
+                warn!(event_id = %event.0.event_id, %error, "claim not released");
+                Ok(planted(Bug::RefusedReleaseCounted).then_some(event.0.seq))
             }
-            let items: Vec<(EventId, Place)> = members
-                .iter()
-                .map(|Delivered(event)| (event.event_id.clone(), event.place()))
-                .collect();
-            let Ok(place) = self.place(budget).await else {
-                queue.put_back(members);
-                return released;
-            };
-            let replies = self.ports().lock_store.release(&items, release).await;
-            drop(place);
-            let keys = members.iter().map(Member::key);
-            queue.replied(keys.zip(replies.iter().map(error_of)), budget.clock.now());
-            let mut again = Vec::new();
-            let mut lost = false;
-            for (member, reply) in members.into_iter().zip(replies) {
-                match reply {
-                    ReleaseReply::Released => released.insert(member.0.seq),
-                    ReleaseReply::Error(error @ PortError::Refused { .. }) => {
-                        warn!(event_id = %member.0.event_id, %error, "claim not released");
-                        if planted(Bug::RefusedReleaseCounted) {
-                            released.insert(member.0.seq);
-                        }
-                    }
-                    ReleaseReply::Error(error) => {
-                        lost |= matches!(error, PortError::Unknown { .. });
-                        again.push(member);
-                    }
-                }
-            }
-            losses = if lost { losses + 1 } else { 0 };
-            if !queue.repeat(again, losses, budget).await {
-                return released;
-            }
+            ReleaseReply::Error(_) => Err(event),
         }
     }
 }
@@ -139,15 +131,8 @@ impl Handler {
 #[derive(Debug)]
 struct Delivered<'a>(&'a StoredEvent);
 
-impl Member for Delivered<'_> {
+impl Keyed for Delivered<'_> {
     fn key(&self) -> BatchShard {
         self.0.shard
-    }
-}
-
-fn error_of(reply: &ReleaseReply) -> Option<&PortError> {
-    match reply {
-        ReleaseReply::Error(error) => Some(error),
-        ReleaseReply::Released => None,
     }
 }

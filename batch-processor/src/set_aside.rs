@@ -6,7 +6,8 @@
 
 use protocol::batch::{BatchWrite, NO_ERROR};
 use shared::ports::{Quarantined, StoredEvent};
-use shared::quarantine::{Unsent, send_to_quarantine, sqs_text};
+use shared::retry::{Unsent, send_to_quarantine};
+use shared::sqs_text::sqs_text;
 use tracing::{error, warn};
 
 use crate::collect::{BodyProblem, Entries, missing, seqs};

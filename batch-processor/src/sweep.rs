@@ -11,9 +11,9 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use serde::Serialize;
-use shared::calls::{Budget, bounded};
 use shared::metrics::Metrics;
 use shared::ports::{Overdue, PortError};
+use shared::retry::{Budget, bounded};
 use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 

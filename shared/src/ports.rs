@@ -1,8 +1,7 @@
-//! What the protocol needs of the world.
+//! The services that the functions use, as traits: tables, queues, a bucket, time and randomness.
 //!
-//! Every method is one attempt: the adapters do not retry, so that the schedule, the budget and the meaning of a lost
-//! reply are decided in one place, [`calls`](crate::calls), and the simulation exercises exactly that code.
-//! Losing a race is an outcome, not an error.
+//! Every method sends one request. Adapters do not retry: the schedule, the budget and the meaning of a lost reply are
+//! decided in [`retry`](crate::retry), which the simulation runs as it is. Losing a race is an outcome, not an error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,31 +14,32 @@ use protocol::time::Timestamp;
 
 use crate::wire::Ticket;
 
-/// Why an attempt has no result.
+/// Why a request has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// The service said "not now"; nothing was written.
+    /// The service throttled the request, or was not available: nothing was written, and a retry may succeed.
     #[error("throttled by {service}: {message}")]
     Throttled {
         /// Which service.
         service: &'static str,
-        /// Its words.
+        /// What it said.
         message: String,
     },
-    /// No reply, or one that does not tell: a write may have been applied, now or later.
-    #[error("no answer from {service}: {message}")]
+    /// No reply, or one that cannot be understood: a write may have been applied, or may still be.
+    #[error("no reply from {service}: {message}")]
     Unknown {
         /// Which service.
         service: &'static str,
         /// What was seen instead.
         message: String,
     },
-    /// The service said "never": missing table or queue, no permission, invalid request. Nothing was written.
+    /// The service refused the request: no such table or queue, no permission, an invalid request. Nothing was written,
+    /// and a retry would be refused as well.
     #[error("refused by {service}: {message}")]
     Refused {
         /// Which service.
         service: &'static str,
-        /// Its words.
+        /// What it said.
         message: String,
     },
     /// There was no time left to send the request; nothing was written.
@@ -149,24 +149,25 @@ pub trait LockStore: Send + Sync {
     fn items_per_request(&self) -> usize;
 
     /// Writes claims for event ids that have no item. At most [`items_per_request`](Self::items_per_request), no two
-    /// with one event id. Answers per claim, in order.
+    /// with one event id. Returns a reply for each claim, in order.
     async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply>;
 
     /// Replaces `expected`, on condition that it is still exactly that state of that message.
     async fn replace(&self, claim: &Claim, expected: &LockItem) -> ClaimReply;
 
     /// Reads items, strongly consistent, in order; `None` where there is no item. At most 100.
-    /// May answer fewer than asked (the rest was not read): ask again for the rest.
+    /// May return fewer items than asked for; those at the end of `ids` were then not read.
     async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError>;
 
-    /// Reads those of `ids` that are live claims, strongly consistent, any batch; others are left out of the answer.
-    /// At most 100. The second list holds ids that were not read: ask again for them.
+    /// Reads those of `ids` that are live claims, strongly consistent, of any batch; the others are left out.
+    /// At most 100. The second list holds the ids that were not read.
     async fn read_events(
         &self,
         ids: &[EventId],
     ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError>;
 
-    /// Releases claims on condition that they still hold this place. At most [`items_per_request`](Self::items_per_request). Answers per item, in order.
+    /// Releases claims on condition that they still hold this place. At most
+    /// [`items_per_request`](Self::items_per_request). Returns a reply for each item, in order.
     async fn release(&self, items: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply>;
 
     /// One page of the index, eventually consistent: entries may be missing, and may be of claims long released.
@@ -249,8 +250,8 @@ pub struct Quarantined {
 /// The quarantine queue.
 #[async_trait]
 pub trait QuarantineQueue: Send + Sync {
-    /// Sends up to 10 messages; answers per message, in order. A lost reply may mean that it was sent; sending it
-    /// again shows it twice, which is better than not at all.
+    /// Sends up to 10 messages; returns a result for each, in order. After a lost reply a message may be in the queue;
+    /// sending it again shows it twice, which is better than not at all.
     async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>>;
 }
 

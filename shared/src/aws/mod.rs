@@ -1,7 +1,7 @@
 //! The ports on AWS: DynamoDB, SQS, and the machine's own clock and randomness.
 //!
 //! Every method is one attempt. The SDK's retries are switched off in [`Sdk`], so that the schedule, the budget
-//! and the meaning of a lost reply are decided in one place, [`calls`](crate::calls). What the adapters do own: the
+//! and the meaning of a lost reply are decided in one place, [`retry`](crate::retry). What the adapters do own: the
 //! form of items and expressions (each beside the prose of what it permits), how many items one request carries,
 //! which reply belongs to which item, and what an error of a service means ([`PortError`](crate::ports::PortError)).
 //!

@@ -11,9 +11,9 @@ use super::sqs_batch_queue::SqsBatchQueue;
 use super::sqs_quarantine::SqsQuarantineQueue;
 use super::sqs_source_queues::SqsSourceQueues;
 use super::system::{StdoutMetricLog, SystemClock, SystemEntropy};
-use crate::calls::attempt_timeout;
 use crate::config::Common;
 use crate::ports::{Ports, QuarantineQueue, SourceQueues};
+use crate::retry::attempt_timeout;
 
 /// The ports of a function on AWS. `index` is the name of the lock table's index, which only the processor reads.
 pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option<&str>) -> Ports {

@@ -31,7 +31,7 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// absence ask files and instance metadata, which here can only cost time; its code is as large as a service's client.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html> (2026-08).
 ///
-/// No client retries: the schedule is decided in [`calls`](crate::calls). Each is given the time one attempt may
+/// No client retries: the schedule is decided in [`retry`](crate::retry). Each is given the time one attempt may
 /// take, from its first byte to its last, connecting included.
 #[derive(Clone, Debug)]
 pub struct Sdk {

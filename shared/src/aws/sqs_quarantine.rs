@@ -8,7 +8,7 @@ use protocol::limits::{SQS_BATCH_ENTRIES_MAX, SQS_MESSAGE_BYTES_MAX};
 
 use super::errors::{Meaning, SQS, meaning, port_error, repeated};
 use crate::ports::{PortError, QuarantineQueue, Quarantined};
-use crate::quarantine::sqs_text;
+use crate::sqs_text::sqs_text;
 
 /// Longest `reason`, in bytes; what is longer is cut.
 const REASON_BYTES_MAX: usize = 1_024;

@@ -7,7 +7,7 @@ use protocol::ids::SourceArn;
 
 use super::locked;
 use crate::ports::{BatchQueue, PortError, QuarantineQueue, Quarantined, QueueDepth, SourceQueues};
-use crate::quarantine::sqs_text;
+use crate::sqs_text::sqs_text;
 use crate::wire::Ticket;
 
 /// The batch queue in memory: what was sent, in order, and what is to come again.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use aggregator::current::CurrentBatches;
+use aggregator::shared_allocator::SharedAllocator;
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use batch_processor::{Event, Response};
 use protocol::batch::Status;
@@ -446,7 +446,7 @@ impl Run {
             return None;
         }
         let (number, environment) = self.environment();
-        let current = Arc::new(CurrentBatches::new(self.aggregator_config.limits));
+        let current = Arc::new(SharedAllocator::new(self.aggregator_config.limits));
         let handler = aggregator::Handler::new(
             self.aggregator_config.clone(),
             environment.ports(),

@@ -4,21 +4,38 @@
 //! smaller batch, and one that is not sealed has its window. So it is asked twice at most, and never instead of a claim.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use protocol::ids::SourceArn;
 use protocol::limits::DRAINED_LOOKS_APART;
 use protocol::planted::{Bug, planted};
-use shared::calls::Budget;
-use shared::ports::QueueDepth;
+use shared::ports::{QueueDepth, SourceQueues};
+use shared::retry::Budget;
 use tracing::{debug, warn};
 
-use crate::handler::Handler;
+use crate::open_batches::OpenBatches;
 
-/// How many messages of each source an invocation has in hand: in flight they are until it has answered. No source
-/// unless `SEAL_WHEN_DRAINED` is on: nobody else wants to know.
+/// How many messages of each source an invocation holds; SQS counts them as in flight until it responds. Empty unless
+/// `SEAL_WHEN_DRAINED` is on.
 pub type Received<'a> = BTreeMap<&'a SourceArn, u64>;
 
-impl Handler {
+/// Finds out whether a source holds nothing more, and then has its open batches sealed.
+pub struct DrainDetector {
+    source_queues: Arc<dyn SourceQueues>,
+    open_batches: Arc<OpenBatches>,
+}
+
+impl DrainDetector {
+    pub fn new(
+        source_queues: Arc<dyn SourceQueues>,
+        open_batches: Arc<OpenBatches>,
+    ) -> DrainDetector {
+        DrainDetector {
+            source_queues,
+            open_batches,
+        }
+    }
+
     /// Retires what is open of the sources whose queues are drained; whether there was anything.
     ///
     /// A batch that another invocation of this environment is at work on is left to that one.
@@ -26,9 +43,9 @@ impl Handler {
         let mut retired = false;
         for (source, own) in received {
             // A call that would change nothing is not made.
-            let has_idle = !self.current().lock().idle(source).is_empty();
-            if has_idle && budget.open() && self.is_drained(source, *own, budget).await {
-                let mut allocator = self.current().lock();
+            let has_idle = !self.open_batches.allocator().lock().idle(source).is_empty();
+            if has_idle && budget.has_time() && self.is_drained(source, *own, budget).await {
+                let mut allocator = self.open_batches.allocator().lock();
                 for slot in allocator.idle(source) {
                     allocator.retire(&slot);
                     retired = true;
@@ -58,7 +75,7 @@ impl Handler {
 
     /// What a queue with nothing to receive holds.
     async fn empty(&self, source: &SourceArn) -> Option<QueueDepth> {
-        match self.source_queues().depth(source).await {
+        match self.source_queues.depth(source).await {
             Ok(depth) => {
                 debug!(%source, ?depth, "depth of the source");
                 (depth.is_empty() && !planted(Bug::DrainedUnnoticed)).then_some(depth)

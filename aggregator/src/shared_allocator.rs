@@ -1,4 +1,4 @@
-//! The current batches, shared by every invocation of an environment.
+//! The open batches of an environment as its invocations share them: who sits where, and what is still to be counted.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,19 +9,19 @@ use protocol::ids::Seat;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use shared::calls::Budget;
+use shared::retry::Budget;
 
-/// The allocator behind a lock that is never held across an `await`, and a bell for those who wait for it to change.
+/// The allocator behind a lock that is never held across an `await`, with a notification for those who wait for a change.
 #[derive(Debug)]
-pub struct CurrentBatches {
+pub struct SharedAllocator {
     allocator: Mutex<Allocator>,
     changed: Notify,
 }
 
-impl CurrentBatches {
+impl SharedAllocator {
     /// No batch is open.
-    pub fn new(limits: BatchLimits) -> CurrentBatches {
-        CurrentBatches {
+    pub fn new(limits: BatchLimits) -> SharedAllocator {
+        SharedAllocator {
             allocator: Mutex::new(Allocator::new(limits)),
             changed: Notify::new(),
         }
@@ -36,7 +36,7 @@ impl CurrentBatches {
     }
 
     /// Wakes everybody who waits for a change.
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         self.changed.notify_waiters();
     }
 
@@ -66,7 +66,7 @@ pub struct Seated<'a> {
     pub candidate: &'a Candidate,
     /// Its place.
     pub seat: Seat,
-    current: &'a CurrentBatches,
+    allocator: &'a SharedAllocator,
     settled: bool,
 }
 
@@ -76,13 +76,13 @@ impl<'a> Seated<'a> {
         leader: usize,
         candidate: &'a Candidate,
         seat: Seat,
-        current: &'a CurrentBatches,
+        allocator: &'a SharedAllocator,
     ) -> Seated<'a> {
         Seated {
             leader,
             candidate,
             seat,
-            current,
+            allocator,
             settled: false,
         }
     }
@@ -94,13 +94,13 @@ impl<'a> Seated<'a> {
 
     fn end(&mut self, end: SeatEnd, tells_duplicates: bool) {
         if !std::mem::replace(&mut self.settled, true) {
-            let mut allocator = self.current.lock();
+            let mut allocator = self.allocator.lock();
             allocator.settle(self.seat, self.candidate.body.len() as u64, end);
             if tells_duplicates {
                 allocator.remember(self.seat, self.candidate);
             }
             drop(allocator);
-            self.current.ring();
+            self.allocator.notify();
         }
     }
 }
@@ -115,16 +115,16 @@ impl Drop for Seated<'_> {
 #[derive(Debug)]
 pub struct OpeningGuard<'a> {
     slot: Slot,
-    current: &'a CurrentBatches,
+    allocator: &'a SharedAllocator,
     done: bool,
 }
 
 impl<'a> OpeningGuard<'a> {
     /// Guards an opening.
-    pub fn new(slot: Slot, current: &'a CurrentBatches) -> OpeningGuard<'a> {
+    pub fn new(slot: Slot, allocator: &'a SharedAllocator) -> OpeningGuard<'a> {
         OpeningGuard {
             slot,
-            current,
+            allocator,
             done: false,
         }
     }
@@ -134,16 +134,16 @@ impl OpeningGuard<'_> {
     /// The opening succeeded.
     pub fn opened(mut self, opened: Opened) {
         self.done = true;
-        self.current.lock().opened(opened);
-        self.current.ring();
+        self.allocator.lock().opened(opened);
+        self.allocator.notify();
     }
 }
 
 impl Drop for OpeningGuard<'_> {
     fn drop(&mut self) {
         if !self.done {
-            self.current.lock().opening_failed(&self.slot);
-            self.current.ring();
+            self.allocator.lock().opening_failed(&self.slot);
+            self.allocator.notify();
         }
     }
 }

@@ -1,30 +1,136 @@
 //! Many writes to the lock table: put together into requests, spread over workers, each index key at its pace.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use async_trait::async_trait;
 use protocol::ids::BatchShard;
 use protocol::limits::PACE_WAIT_MAX;
 use protocol::pace::{KeyReply, Paces};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 
-use crate::calls::Budget;
+use super::budget::{Budget, bounded, joined};
+use super::permits::RequestPermits;
 use crate::ports::PortError;
 
 /// The paces of an environment: what one invocation has learned of a key, the next one knows.
 #[derive(Debug, Default)]
 pub struct SharedPaces(Mutex<Paces>);
 
-/// What can be written to the lock table.
-pub trait Member {
-    /// The index key it is written to.
+/// What is written to one key of the index.
+pub trait Keyed {
+    /// The key.
     fn key(&self) -> BatchShard;
+}
+
+/// A kind of write to the lock table: how a request of it is sent, and what a reply means.
+#[async_trait]
+pub trait Writer: Sync {
+    /// What is written: one item of the table.
+    type Item: Keyed + Send;
+    /// What the table replies for one item.
+    type Reply: Send;
+    /// What is known of an item that need not be written again.
+    type Done: Send;
+
+    /// Sends one request; returns a reply for each item, in order.
+    async fn send(&self, items: &[Self::Item]) -> Vec<Self::Reply>;
+
+    /// Returns the error that a reply is, if it is one.
+    fn error(reply: &Self::Reply) -> Option<&PortError>;
+
+    /// Takes in a reply.
+    ///
+    /// # Errors
+    /// The item, where it shall be written again.
+    fn settle(
+        &self,
+        item: Self::Item,
+        reply: Self::Reply,
+        now: Timestamp,
+    ) -> Result<Self::Done, Self::Item>;
+}
+
+/// Writes many items to the lock table, for all invocations of one environment.
+#[derive(Clone, Debug)]
+pub struct BulkWriter {
+    /// For each request.
+    pub permits: Arc<RequestPermits>,
+    /// How fast each key of the index takes writes.
+    pub paces: Arc<SharedPaces>,
+    /// How many items a request carries at most.
+    pub items_per_request: usize,
+    /// How many requests one call sends at once, at most.
+    pub concurrency: usize,
+}
+
+impl BulkWriter {
+    /// Writes `items`, and again those that were throttled or had no reply, until all are done or the time is over.
+    /// Returns what is done, and the items that are not.
+    pub async fn write_all<W: Writer>(
+        &self,
+        writer: &W,
+        items: Vec<W::Item>,
+        budget: &Budget<'_>,
+    ) -> (Vec<W::Done>, Vec<W::Item>) {
+        let size = self.items_per_request;
+        let now = budget.clock.now();
+        let queue = WriteQueue::new(items, size, self.concurrency, &self.paces, now);
+        let workers = (0..queue.workers())
+            .map(|_| self.work(&queue, writer, budget))
+            .collect();
+        let done = joined(bounded(workers, self.concurrency).await);
+        (done, queue.into_rest())
+    }
+
+    /// Writes what the queue hands out, and puts back what shall be written again.
+    async fn work<W: Writer>(
+        &self,
+        queue: &WriteQueue<'_, W::Item>,
+        writer: &W,
+        budget: &Budget<'_>,
+    ) -> Vec<W::Done> {
+        let mut done = Vec::new();
+        let mut losses = 0;
+        loop {
+            let items = queue.next(budget).await;
+            if items.is_empty() {
+                return done;
+            }
+            // Other invocations of this environment may hold all permits until there is no time left.
+            let Ok(permit) = self.permits.acquire(budget).await else {
+                queue.put_back(items);
+                return done;
+            };
+            let replies = writer.send(&items).await;
+            drop(permit);
+            let now = budget.clock.now();
+            let keys = items.iter().map(Keyed::key);
+            queue.replied(keys.zip(replies.iter().map(W::error)), now);
+            let mut again = Vec::new();
+            let mut lost = false;
+            for (item, reply) in items.into_iter().zip(replies) {
+                let is_unknown = matches!(W::error(&reply), Some(PortError::Unknown { .. }));
+                match writer.settle(item, reply, now) {
+                    Ok(known) => done.push(known),
+                    Err(item) => {
+                        lost |= is_unknown;
+                        again.push(item);
+                    }
+                }
+            }
+            losses = if lost { losses + 1 } else { 0 };
+            if !queue.repeat(again, losses, budget).await {
+                return done;
+            }
+        }
+    }
 }
 
 /// What is still to be written. Its workers each take a request's worth, write it, and put back what is to be repeated.
 #[derive(Debug)]
-pub struct WriteQueue<'a, M> {
+struct WriteQueue<'a, M> {
     paces: &'a SharedPaces,
     size: usize,
     lines: Mutex<Lines<M>>,
@@ -40,13 +146,13 @@ struct Lines<M> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panic left behind is put right by the table's answers.
+    // Whatever a panic left behind, the table's conditions decide what is written.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<'a, M: Member> WriteQueue<'a, M> {
+impl<'a, M: Keyed> WriteQueue<'a, M> {
     /// A queue of `members`, `size` of them a request, for at most `concurrency` workers.
-    pub fn new(
+    fn new(
         members: Vec<M>,
         size: usize,
         concurrency: usize,
@@ -69,15 +175,15 @@ impl<'a, M: Member> WriteQueue<'a, M> {
     }
 
     /// How many workers it wants. Each must ask [`next`](Self::next) until there is nothing for it.
-    pub fn workers(&self) -> usize {
+    fn workers(&self) -> usize {
         lock(&self.lines).workers
     }
 
     /// The next request's worth, once it may be written; empty when this worker is done: nothing is left that the
     /// others could not do as well, or no time.
-    pub async fn next(&self, budget: &Budget<'_>) -> Vec<M> {
+    async fn next(&self, budget: &Budget<'_>) -> Vec<M> {
         let now = budget.clock.now();
-        if !budget.open() {
+        if !budget.has_time() {
             return Vec::new();
         }
         let (members, start_at) = self.turn(now, budget.stop_at);
@@ -133,8 +239,8 @@ impl<'a, M: Member> WriteQueue<'a, M> {
         (Vec::new(), now)
     }
 
-    /// Takes in what the table answered for the members of one request, as far as their keys are concerned.
-    pub fn replied<'r>(
+    /// Learns from the replies to one request how fast each key takes writes.
+    fn replied<'r>(
         &self,
         replies: impl IntoIterator<Item = (BatchShard, Option<&'r PortError>)>,
         now: Timestamp,
@@ -163,24 +269,24 @@ impl<'a, M: Member> WriteQueue<'a, M> {
         lock(&self.paces.0).replied(&replies, now);
     }
 
-    /// Puts back what is to be written again: at once what was throttled, which is paced here; after a pause where
-    /// requests had no answer, so many in a row. Whether there is time to go on.
-    pub async fn repeat(&self, members: Vec<M>, losses: u32, budget: &Budget<'_>) -> bool {
+    /// Puts back what shall be written again. After `losses` requests in a row without a reply it waits first; what was
+    /// throttled waits for its key's pace instead. Returns whether there is time to go on.
+    async fn repeat(&self, members: Vec<M>, losses: u32, budget: &Budget<'_>) -> bool {
         let in_time = losses == 0 || budget.pause(RetryPolicy::ITEMS, losses).await;
         self.put_back(members);
         in_time
     }
 
     /// Puts back what is to be written again, by whichever worker comes first.
-    pub fn put_back(&self, members: impl IntoIterator<Item = M>) {
+    fn put_back(&self, members: impl IntoIterator<Item = M>) {
         let mut lines = lock(&self.lines);
         for member in members {
             lines.free.push_front(member);
         }
     }
 
-    /// What is left when all workers are done: there was no time for it.
-    pub fn into_rest(self) -> Vec<M> {
+    /// Returns the items that there was no time for.
+    fn into_rest(self) -> Vec<M> {
         let lines = self
             .lines
             .into_inner()
@@ -190,7 +296,7 @@ impl<'a, M: Member> WriteQueue<'a, M> {
     }
 }
 
-impl<M: Member> Lines<M> {
+impl<M: Keyed> Lines<M> {
     fn line_up(&mut self, member: M) {
         self.paced
             .entry(member.key())
@@ -224,7 +330,7 @@ mod tests {
         number: usize,
     }
 
-    impl Member for Write {
+    impl Keyed for Write {
         fn key(&self) -> BatchShard {
             key(self.key)
         }

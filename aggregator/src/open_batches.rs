@@ -1,6 +1,8 @@
-//! What an invocation does to batch records: open, count, seal, witness, ask.
+//! The batches that are open, as far as their records are concerned: open, count, seal, and what became of others.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::allocator::{Opening, Sealable};
 use protocol::batch::{Account, BatchRecord, BatchWrite, Closing, NoWindow};
@@ -10,13 +12,14 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::calls::{Budget, Written, bounded};
-use shared::ports::PortError;
+use shared::ports::{BatchQueue, BatchStore, Entropy, PortError, Ports};
+use shared::retry::{Budget, Written, bounded};
 use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 
-use crate::current::OpeningGuard;
-use crate::handler::{Handler, Tally};
+use crate::config::Config;
+use crate::invocation::InvocationCounts;
+use crate::shared_allocator::{OpeningGuard, SharedAllocator};
 
 /// Why no batch could be opened.
 #[derive(Debug, thiserror::Error)]
@@ -44,32 +47,87 @@ pub enum OpenError {
     },
 }
 
-/// Per batch whose live claims were met: the seqs that an acknowledgement will rely on.
-pub type Met = BTreeMap<BatchId, SeqSet>;
+/// The seqs that acknowledgements will rely on, by the batch whose live claims stand in the way.
+pub type ReliedOn = BTreeMap<BatchId, SeqSet>;
 
-impl Handler {
+/// For which batches this invocation has tried to write the counts, and whether the batch table is known to have them.
+#[derive(Debug, Default)]
+pub struct CountedBatches(BTreeMap<BatchId, bool>);
+
+impl CountedBatches {
+    /// Whether the counts of `batch` were written, or tried to be.
+    pub fn has_tried(&self, batch: BatchId) -> bool {
+        self.0.contains_key(&batch)
+    }
+
+    /// Whether the batch table is known to have the counts of `batch`.
+    pub fn has(&self, batch: BatchId) -> bool {
+        self.0.get(&batch) == Some(&true)
+    }
+
+    /// Takes in what later attempts came to.
+    pub fn extend(&mut self, later: CountedBatches) {
+        self.0.extend(later.0);
+    }
+}
+
+impl FromIterator<(BatchId, bool)> for CountedBatches {
+    fn from_iter<I: IntoIterator<Item = (BatchId, bool)>>(counted: I) -> CountedBatches {
+        CountedBatches(counted.into_iter().collect())
+    }
+}
+
+/// Opens, counts and seals batches, and finds out what became of those of others.
+pub struct OpenBatches {
+    allocator: Arc<SharedAllocator>,
+    batch_store: Arc<dyn BatchStore>,
+    batch_queue: Arc<dyn BatchQueue>,
+    entropy: Arc<dyn Entropy>,
+    window: Duration,
+    shards: u16,
+    concurrency: usize,
+}
+
+impl OpenBatches {
+    /// Works on the batches that `allocator` knows.
+    pub fn new(config: &Config, ports: &Ports, allocator: Arc<SharedAllocator>) -> OpenBatches {
+        OpenBatches {
+            allocator,
+            batch_store: ports.batch_store.clone(),
+            batch_queue: ports.batch_queue.clone(),
+            entropy: ports.entropy.clone(),
+            window: config.window,
+            shards: config.limits.shards,
+            concurrency: config.common.write_concurrency,
+        }
+    }
+
+    /// The seats and counts of the open batches.
+    pub fn allocator(&self) -> &SharedAllocator {
+        &self.allocator
+    }
+
     /// Opens a batch: record, then ticket; only then may it be claimed into.
     ///
     /// # Errors
     /// [`OpenError`]; the slot is free again, and a batch that got a record stays empty until the sweep ends it.
-    pub async fn open_batch(
+    pub async fn open(
         &self,
         opening: Opening,
         deadline: Timestamp,
         budget: &Budget<'_>,
-        tally: &Tally,
+        counts: &InvocationCounts,
     ) -> Result<(), OpenError> {
-        let guard = OpeningGuard::new(opening.slot.clone(), self.current());
-        let ports = self.ports();
+        let guard = OpeningGuard::new(opening.slot.clone(), &self.allocator);
         let now = budget.clock.now();
-        let closing = Closing::plan(now, deadline, self.config().window)?;
-        let batch = ports.entropy.batch_id(now);
+        let closing = Closing::plan(now, deadline, self.window)?;
+        let batch = self.entropy.batch_id(now);
         let slot = opening.slot.clone();
-        let shards = self.config().limits.shards;
+        let shards = self.shards;
         let record =
             BatchRecord::open(batch, slot.source, slot.key, shards, now, closing.closes_at);
         budget
-            .call(RetryPolicy::CONTROL, || ports.batch_store.create(&record))
+            .call(RetryPolicy::CONTROL, || self.batch_store.create(&record))
             .await
             .map_err(|source| OpenError::Record { batch, source })?;
         let recorded = opening.record_acknowledged(batch, closing.closes_at);
@@ -80,7 +138,7 @@ impl Handler {
         };
         let announced = budget.call(RetryPolicy::CONTROL, || {
             let delay = closing.ticket_delay(budget.clock.now());
-            ports.batch_queue.send(&ticket, delay)
+            self.batch_queue.send(&ticket, delay)
         });
         let unannounced = |source| OpenError::Ticket { batch, source };
         if planted(Bug::CacheBeforeTicket) {
@@ -91,50 +149,47 @@ impl Handler {
             announced.await.map_err(unannounced)?;
         }
         guard.opened(recorded.ticket_acknowledged());
-        tally.opened();
+        counts.batch_opened();
         info!(batch_id = %batch, source = %record.source, closes_at = %closing.closes_at, "batch opened");
         Ok(())
     }
 
-    /// Seals every batch that is full or past its window, and sends its immediate ticket. Answers which batches now
-    /// have their counts in the table.
-    pub async fn seal_done(&self, budget: &Budget<'_>, tally: &Tally) -> BTreeMap<BatchId, bool> {
-        let sealable = self.current().lock().take_sealable();
+    /// Seals every batch that is full or past its window, and sends its immediate ticket. Returns which batches have
+    /// their counts in the table.
+    pub async fn seal_done(
+        &self,
+        budget: &Budget<'_>,
+        counts: &InvocationCounts,
+    ) -> CountedBatches {
+        let sealable = self.allocator.lock().take_sealable();
         let seals = sealable
             .into_iter()
-            .map(|sealable| self.seal(sealable, budget, tally))
+            .map(|sealable| self.seal(sealable, budget, counts))
             .collect();
-        bounded(seals, self.config().common.write_concurrency)
-            .await
-            .into_iter()
-            .collect()
+        bounded(seals, self.concurrency).await.into_iter().collect()
     }
 
-    /// Answers whether the counts of the batch are in the table.
+    /// Returns the batch, and whether its counts are in the table.
     async fn seal(
         &self,
         sealable: Sealable,
         budget: &Budget<'_>,
-        tally: &Tally,
+        counts: &InvocationCounts,
     ) -> (BatchId, bool) {
         let Sealable { id, account, slot } = sealable;
         let seal = BatchWrite::Seal {
             account: account.clone(),
             at: budget.clock.now(),
         };
-        let counted = match budget.write(&*self.ports().batch_store, id, &seal).await {
+        let counted = match budget.write(&*self.batch_store, id, &seal).await {
             Ok(Written::Applied(_)) => {
-                tally.sealed();
+                counts.batch_sealed();
                 info!(batch_id = %id, items_count = account.confirmed, uncertain_count = account.uncertain, "batch sealed");
                 let ticket = Ticket {
                     source: Some(slot.source),
                     ..Ticket::new(id, TicketReason::Sealed)
                 };
-                let send = || {
-                    self.ports()
-                        .batch_queue
-                        .send(&ticket, std::time::Duration::ZERO)
-                };
+                let send = || self.batch_queue.send(&ticket, Duration::ZERO);
                 if !planted(Bug::SealWithoutTicket)
                     && let Err(error) = budget.call(RetryPolicy::CONTROL, send).await
                 {
@@ -162,14 +217,14 @@ impl Handler {
 
     /// Writes the counts of a batch whose claims `seqs` this invocation made; `false` when they are not known to be
     /// in the table of a batch that is not complete.
-    pub async fn account(&self, batch: BatchId, seqs: &SeqSet, budget: &Budget<'_>) -> bool {
-        let account = self.current().lock().account(batch);
+    pub async fn count(&self, batch: BatchId, seqs: &SeqSet, budget: &Budget<'_>) -> bool {
+        let account = self.allocator.lock().account(batch);
         match account {
             Some(account) => {
                 let version = account.version;
                 let counted = self.write_account(batch, account, budget).await;
                 if counted {
-                    self.current().lock().counted(batch, version);
+                    self.allocator.lock().counted(batch, version);
                 }
                 counted
             }
@@ -179,13 +234,10 @@ impl Handler {
 
     async fn write_account(&self, batch: BatchId, account: Account, budget: &Budget<'_>) -> bool {
         let write = BatchWrite::Account(account);
-        match budget
-            .write(&*self.ports().batch_store, batch, &write)
-            .await
-        {
+        match budget.write(&*self.batch_store, batch, &write).await {
             Ok(Written::Applied(record)) if record.status.is_some() => true,
             Ok(_) if planted(Bug::CompleteBatchCounted) => true,
-            // The counts may be there, but they came too late: nobody will look at them any more.
+            // The counts may be there, but too late: a complete batch is not looked at again.
             Ok(Written::Applied(_) | Written::Refused(_)) => {
                 warn!(batch_id = %batch, "batch was completed before its claims were counted; their messages come back");
                 false
@@ -203,35 +255,31 @@ impl Handler {
         if planted(Bug::CountedByAnotherUnread) {
             return true;
         }
-        let mut attempt = 0;
-        loop {
-            let batches = &*self.ports().batch_store;
-            let read = budget
-                .call(RetryPolicy::CONTROL, || batches.read(batch))
-                .await;
-            if let Ok(Some(record)) = read
-                && seqs.is_subset(&record.settled)
-            {
-                // Counted claims are delivered before the batch can be complete, so a complete one will do as well.
-                return true;
-            }
-            attempt += 1;
-            if !budget.pause(RetryPolicy::CONTROL, attempt).await {
-                return false;
-            }
-        }
+        let batches = &*self.batch_store;
+        let is_counted = || async {
+            let read = || batches.read(batch);
+            let record = budget.call(RetryPolicy::CONTROL, read).await.ok()??;
+            // Counted claims are delivered before the batch can be complete, so a complete one will do as well.
+            seqs.is_subset(&record.settled).then_some(())
+        };
+        let counted = budget.poll(RetryPolicy::CONTROL, is_counted).await;
+        counted.is_some()
     }
 
     /// What became of the batches whose live claims were met. Where an acknowledgement will rely on a claim, its batch
     /// is told first, unless it knows: from then on the batch cannot complete without it. No entry: not found out.
-    pub async fn fates(&self, met: Met, budget: &Budget<'_>) -> BTreeMap<BatchId, BatchFate> {
-        let asked: Vec<_> = met
+    pub async fn fates(
+        &self,
+        relied_on: ReliedOn,
+        budget: &Budget<'_>,
+    ) -> BTreeMap<BatchId, BatchFate> {
+        let asked: Vec<_> = relied_on
             .into_iter()
             .map(|(batch, relied_on)| async move {
                 Some((batch, self.fate(batch, relied_on, budget).await?))
             })
             .collect();
-        bounded(asked, self.config().common.write_concurrency)
+        bounded(asked, self.concurrency)
             .await
             .into_iter()
             .flatten()
@@ -263,37 +311,19 @@ impl Handler {
         relied_on: &SeqSet,
         budget: &Budget<'_>,
     ) -> Result<BatchFate, PortError> {
-        let batches = &*self.ports().batch_store;
-        let read = budget
-            .call(RetryPolicy::CONTROL, || batches.read(batch))
-            .await?;
-        let mut record = read.map(Box::new);
-        let mut attempt = 0;
-        loop {
-            let Some(known) = record.as_deref().filter(|known| known.status.is_some()) else {
-                return Ok(BatchFate::from(record.as_deref()));
-            };
+        let tell = |known: &BatchRecord| {
             let unknown = known.unknown_of(relied_on);
-            if unknown.is_empty() || planted(Bug::WitnessSkipped) {
-                return Ok(BatchFate::Alive);
+            if known.status.is_none() || unknown.is_empty() || planted(Bug::WitnessSkipped) {
+                return None;
             }
             let mut witnessed = known.witnessed.clone();
             witnessed.extend_from(&unknown);
-            let write = BatchWrite::Witness {
+            Some(BatchWrite::Witness {
                 witnessed,
                 witnesses: known.witnesses,
-            };
-            record = match budget.write(batches, batch, &write).await? {
-                Written::Applied(record) => return Ok(BatchFate::from(Some(&*record))),
-                Written::Refused(record) => record,
-            };
-            attempt += 1;
-            if !budget.pause(RetryPolicy::CONTROL, attempt).await {
-                return Err(PortError::Throttled {
-                    service: "others",
-                    message: format!("batch {batch} was told of other claims at every attempt"),
-                });
-            }
-        }
+            })
+        };
+        let record = budget.update(&*self.batch_store, batch, tell).await?;
+        Ok(BatchFate::from(record.as_deref()))
     }
 }

@@ -1,12 +1,10 @@
 //! Sending messages to the quarantine queue: in requests of ten, each repeated while there is time.
 
-use std::borrow::Cow;
-
 use protocol::limits::SQS_BATCH_ENTRIES_MAX;
 use protocol::retry::RetryPolicy;
 use tracing::warn;
 
-use crate::calls::{Budget, bounded};
+use super::budget::{Budget, bounded};
 use crate::ports::{PortError, QuarantineQueue, Quarantined};
 
 /// Why a message is not known to be in the quarantine.
@@ -44,7 +42,7 @@ async fn send(
     let mut sent: Vec<Result<(), Unsent>> = messages.iter().map(|_| unsent()).collect();
     let mut open: Vec<usize> = (0..messages.len()).collect();
     let mut attempt = 0;
-    while !open.is_empty() && budget.open() {
+    while !open.is_empty() && budget.has_time() {
         let chunk: Vec<Quarantined> = open.iter().map(|index| messages[*index].clone()).collect();
         let mut repeat = Vec::new();
         for (index, reply) in open.into_iter().zip(quarantine.send(&chunk).await) {
@@ -64,19 +62,4 @@ async fn send(
         }
     }
     sent
-}
-
-/// A text with what SQS refuses in texts replaced.
-///
-/// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html> (2026-08).
-pub fn sqs_text(text: &str) -> Cow<'_, str> {
-    let accepted = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}');
-    if text.chars().all(accepted) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(
-        text.chars()
-            .map(|c| if accepted(c) { c } else { '\u{fffd}' })
-            .collect(),
-    )
 }

@@ -1,0 +1,76 @@
+//! Bodies that do not fit their items.
+
+use std::sync::Arc;
+
+use protocol::claim::Outcome;
+use protocol::limits::OVERFLOW_CALLS_MAX;
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use shared::ports::{OverflowStore, Ports};
+use shared::retry::{Budget, RequestPermits, bounded};
+use tracing::warn;
+
+use crate::claim_attempt::{ClaimAttempt, Settled, State};
+
+/// Stores bodies before their claims are written, and removes those whose claims came to nothing.
+pub struct OverflowBodies {
+    overflow_store: Arc<dyn OverflowStore>,
+    permits: Arc<RequestPermits>,
+}
+
+impl OverflowBodies {
+    pub fn new(ports: &Ports, permits: Arc<RequestPermits>) -> OverflowBodies {
+        OverflowBodies {
+            overflow_store: ports.overflow_store.clone(),
+            permits,
+        }
+    }
+
+    /// Stores the bodies that do not fit their items, before any claim says where they are. A candidate whose body could
+    /// not be stored has failed.
+    pub async fn store(&self, attempts: &mut [ClaimAttempt<'_>], budget: &Budget<'_>) {
+        let large = attempts
+            .iter_mut()
+            .filter(|attempt| attempt.overflow.is_some());
+        let stores = large
+            .map(|attempt| self.store_one(attempt, budget))
+            .collect();
+        bounded(stores, OVERFLOW_CALLS_MAX).await;
+    }
+
+    async fn store_one(&self, attempt: &mut ClaimAttempt<'_>, budget: &Budget<'_>) {
+        let Some(place) = &attempt.overflow else {
+            return;
+        };
+        if planted(Bug::OverflowLost) {
+            return;
+        }
+        let body = &attempt.seated.candidate.body;
+        let put = || {
+            let request = self.overflow_store.put(place, body);
+            self.permits.with(budget, request)
+        };
+        if let Err(error) = budget.call(RetryPolicy::ITEMS, put).await {
+            let event_id = &attempt.seated.candidate.event_id;
+            warn!(%event_id, %error, "body not stored");
+            attempt.state = State::Done(Outcome::Failed, None);
+        }
+    }
+
+    /// Removes bodies of claims that came to nothing. A body that cannot be removed is for the bucket's lifecycle.
+    pub async fn remove_unused(&self, settled: &mut [Settled], budget: &Budget<'_>) {
+        let unused = settled.iter_mut().filter_map(|one| one.unused.take());
+        let removals = unused
+            .map(|place| async move {
+                let remove = || {
+                    let request = self.overflow_store.remove(&place);
+                    self.permits.with(budget, request)
+                };
+                if let Err(error) = budget.call(RetryPolicy::ITEMS, remove).await {
+                    warn!(key = place.key, %error, "unused body not removed");
+                }
+            })
+            .collect();
+        bounded(removals, OVERFLOW_CALLS_MAX).await;
+    }
+}

@@ -1,0 +1,79 @@
+//! How many requests of an environment are in flight.
+
+use std::future::Future;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::budget::Budget;
+use crate::ports::PortError;
+
+/// Permits for the requests of one environment, shared by all its invocations.
+#[derive(Debug)]
+pub struct RequestPermits(Semaphore);
+
+impl RequestPermits {
+    /// At most `requests_max` requests in flight.
+    pub fn new(requests_max: usize) -> RequestPermits {
+        RequestPermits(Semaphore::new(requests_max))
+    }
+
+    /// Waits for a permit; it is returned when it is dropped.
+    ///
+    /// # Errors
+    /// [`PortError::DeadlineReached`] when the permit came too late: many may wait for one, and what is sent after the
+    /// deadline's margin may still be under way when the environment is frozen.
+    pub async fn acquire(&self, budget: &Budget<'_>) -> Result<SemaphorePermit<'_>, PortError> {
+        let permit = self.0.acquire().await;
+        let permit = permit.expect("the semaphore is never closed");
+        match budget.has_time() {
+            true => Ok(permit),
+            false => Err(PortError::DeadlineReached),
+        }
+    }
+
+    /// Sends a request with a permit.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), and those of the request.
+    pub async fn with<T>(
+        &self,
+        budget: &Budget<'_>,
+        request: impl Future<Output = Result<T, PortError>>,
+    ) -> Result<T, PortError> {
+        let _permit = self.acquire(budget).await?;
+        request.await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use protocol::time::Timestamp;
+
+    use super::*;
+    use crate::memory::{ManualClock, SeededEntropy};
+    use crate::ports::Clock;
+
+    #[tokio::test]
+    async fn repro_a_request_that_got_its_place_after_the_margin_was_sent_all_the_same() {
+        let clock = ManualClock::at(Timestamp::from_ms(1_000_000));
+        let entropy = SeededEntropy::new(1);
+        let budget = Budget {
+            clock: &clock,
+            entropy: &entropy,
+            stop_at: clock.now() + Duration::from_secs(1),
+        };
+        let permits = RequestPermits::new(1);
+        let first = permits.acquire(&budget).await.unwrap();
+        let second = permits.with(&budget, async { Ok("sent") });
+        let first_ends_late = async {
+            tokio::task::yield_now().await;
+            clock.advance(Duration::from_secs(1));
+            drop(first);
+        };
+        let (second, ()) = futures::future::join(second, first_ends_late).await;
+        let error = second.unwrap_err();
+        assert!(matches!(error, PortError::DeadlineReached), "{error:?}");
+    }
+}
