@@ -8,8 +8,12 @@ mod draws;
 pub mod files;
 pub mod lambda;
 pub mod loopback;
+#[cfg(feature = "s3")]
 pub mod s3;
 pub mod sqs;
+
+/// Most bytes of an object here, and of any request to a stand-in; S3 takes 5 GB at once.
+pub const OBJECT_BYTES_MAX: usize = 1 << 30;
 
 pub use counter::Counter;
 pub use draws::{Draws, NoPercent, Percent};

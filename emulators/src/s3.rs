@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use crate::OBJECT_BYTES_MAX;
 use axum::body::{Body, Bytes, to_bytes};
 use md5::{Digest, Md5};
 use s3s::access::{S3Access, S3AccessContext};
@@ -32,9 +33,6 @@ use crate::files::Files;
 
 /// What whoever signs must sign with.
 const SECRET: &str = "local";
-
-/// Most bytes of an object here; S3 takes 5 GB at once.
-pub const OBJECT_BYTES_MAX: usize = 1 << 30;
 
 /// Most keys of one answer.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html> (2026-10).

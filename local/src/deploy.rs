@@ -27,6 +27,7 @@ const NOT_IN_THIS_BUILD: &str = "without the cargo feature";
 pub(crate) struct Endpoints {
     pub(crate) dynamodb: String,
     pub(crate) sqs: String,
+    #[cfg(feature = "s3")]
     pub(crate) s3: String,
 }
 
@@ -95,13 +96,14 @@ pub(crate) fn functions(
 /// The variables that differ from the template's: what is of this machine, then what was asked for.
 fn changed_variables(
     options: &StackOptions,
-    Endpoints { dynamodb, sqs, s3 }: &Endpoints,
+    endpoints: &Endpoints,
     sink: &[(&'static str, String)],
 ) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> = [
-        ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.clone()),
-        ("AWS_ENDPOINT_URL_SQS", sqs.clone()),
-        ("AWS_ENDPOINT_URL_S3", s3.clone()),
+        ("AWS_ENDPOINT_URL_DYNAMODB", endpoints.dynamodb.clone()),
+        ("AWS_ENDPOINT_URL_SQS", endpoints.sqs.clone()),
+        #[cfg(feature = "s3")]
+        ("AWS_ENDPOINT_URL_S3", endpoints.s3.clone()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
@@ -124,6 +126,7 @@ pub fn check_variables(options: &StackOptions) -> anyhow::Result<()> {
     let endpoints = Endpoints {
         dynamodb: nowhere(),
         sqs: nowhere(),
+        #[cfg(feature = "s3")]
         s3: nowhere(),
     };
     let sink = sink::variables_anywhere(options.sink, NOWHERE);

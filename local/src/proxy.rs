@@ -28,7 +28,7 @@ use crate::ledger::Meter;
 /// Most bytes of a request or a reply to tables and queues: DynamoDB's limit, and some for what is around it.
 const BODY_BYTES_MAX: usize = 32 << 20;
 /// Most bytes of a request to a sink, or of its reply.
-const SINK_BODY_BYTES_MAX: usize = emulators::s3::OBJECT_BYTES_MAX;
+const SINK_BODY_BYTES_MAX: usize = emulators::OBJECT_BYTES_MAX;
 
 /// The header with the name of what a request asks, of the JSON protocols.
 const TARGET: &str = "x-amz-target";

@@ -47,7 +47,7 @@ impl Receiver {
         let app = Router::new()
             .route("/", post(take))
             .route("/{*path}", post(take))
-            .layer(DefaultBodyLimit::max(emulators::s3::OBJECT_BYTES_MAX))
+            .layer(DefaultBodyLimit::max(emulators::OBJECT_BYTES_MAX))
             .with_state(kept);
         Receiver::serve(app).await
     }

@@ -76,7 +76,7 @@ impl Receiver {
         let app = Router::new()
             .route("/2015-03-31/functions/{function}/invocations", post(invoke))
             .route("/", post(start_execution))
-            .layer(DefaultBodyLimit::max(emulators::s3::OBJECT_BYTES_MAX))
+            .layer(DefaultBodyLimit::max(emulators::OBJECT_BYTES_MAX))
             .with_state(Arc::new(called));
         Receiver::serve(app).await
     }

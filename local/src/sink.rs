@@ -5,22 +5,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
+#[cfg(feature = "s3")]
+use emulators::s3::{BucketFaults, PutFate, S3};
 use loadgen::Manifests;
 use serde::Serialize;
 
 use crate::deliveries::{Deliveries, DeliveryReport};
-use crate::faults::{Delivery, SinkErrors};
+#[cfg(feature = "s3")]
+use crate::faults::Delivery;
+use crate::faults::SinkErrors;
 #[cfg(feature = "postgres")]
 use crate::postgres::Postgres;
 #[cfg(any(feature = "lambda", feature = "states"))]
-use emulators::s3::{BucketFaults, PutFate, S3};
-
 use crate::receiver::Kept;
 use crate::receiver::Receiver;
 
 /// The bucket of the sink `s3`.
+#[cfg(feature = "s3")]
 pub const BUCKET: &str = "batches";
 /// What its keys begin with.
+#[cfg(feature = "s3")]
 const PREFIX: &str = "out";
 /// Where requests of the sink `http` go.
 const PATH: &str = "batches";
@@ -36,6 +40,7 @@ pub enum SinkKind {
     #[default]
     File,
     /// Objects in a bucket of the S3 stand-in
+    #[cfg(feature = "s3")]
     S3,
     /// Requests to a receiver that honours the idempotency key
     Http,
@@ -54,7 +59,9 @@ impl SinkKind {
     /// Whether its parts have manifests.
     pub fn manifests(self) -> Manifests {
         match self {
-            SinkKind::File | SinkKind::S3 => Manifests::Required,
+            SinkKind::File => Manifests::Required,
+            #[cfg(feature = "s3")]
+            SinkKind::S3 => Manifests::Required,
             _ => Manifests::Optional,
         }
     }
@@ -64,6 +71,7 @@ impl fmt::Display for SinkKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             SinkKind::File => "file",
+            #[cfg(feature = "s3")]
             SinkKind::S3 => "s3",
             SinkKind::Http => "http",
             #[cfg(feature = "lambda")]
@@ -81,6 +89,7 @@ pub struct SinkHost {
     kind: SinkKind,
     /// Where the parts are.
     out: PathBuf,
+    #[cfg(feature = "s3")]
     s3: S3,
     receiver: Option<Receiver>,
     #[cfg(feature = "postgres")]
@@ -103,6 +112,7 @@ impl SinkHost {
         let temporary = tempfile::Builder::new().prefix("batches-").tempdir()?;
         let work = work.map(std::path::absolute).transpose()?;
         let below = |name: &str| work.as_deref().unwrap_or(temporary.path()).join(name);
+        #[cfg(feature = "s3")]
         let s3_directory = match kind {
             SinkKind::S3 => below("s3"),
             // What somebody chose is for the parts alone.
@@ -110,16 +120,21 @@ impl SinkHost {
         };
         let out = match kind {
             SinkKind::File => work.clone().unwrap_or_else(|| below("out")),
+            #[cfg(feature = "s3")]
             SinkKind::S3 => s3_directory.join(BUCKET).join(PREFIX),
             _ => below(&kind.to_string()),
         };
         let deliveries = Arc::new(Deliveries::default());
-        let s3 = S3::start(s3_directory.clone()).await?;
-        let bucket = SinkBucket {
-            deliveries: Arc::clone(&deliveries),
-            errors: Arc::clone(errors),
+        #[cfg(feature = "s3")]
+        let s3 = {
+            let s3 = S3::start(s3_directory.clone()).await?;
+            let bucket = SinkBucket {
+                deliveries: Arc::clone(&deliveries),
+                errors: Arc::clone(errors),
+            };
+            s3.create_bucket_with_faults(BUCKET, Arc::new(bucket));
+            s3
         };
-        s3.create_bucket_with_faults(BUCKET, Arc::new(bucket));
         #[cfg(any(feature = "lambda", feature = "states"))]
         let services = || {
             s3.create_bucket(PAYLOADS);
@@ -145,6 +160,7 @@ impl SinkHost {
         Ok(SinkHost {
             kind,
             out,
+            #[cfg(feature = "s3")]
             s3,
             receiver,
             #[cfg(feature = "postgres")]
@@ -160,6 +176,7 @@ impl SinkHost {
     }
 
     /// The S3 stand-in.
+    #[cfg(feature = "s3")]
     pub fn s3(&self) -> &S3 {
         &self.s3
     }
@@ -234,6 +251,7 @@ fn variables(
 ) -> Vec<(&'static str, String)> {
     let sink = match kind {
         SinkKind::File => format!("file://{}", directory.display()),
+        #[cfg(feature = "s3")]
         SinkKind::S3 => format!("s3://{BUCKET}/{PREFIX}"),
         SinkKind::Http => format!("{endpoint}/{PATH}"),
         #[cfg(feature = "lambda")]
@@ -296,6 +314,7 @@ impl fmt::Display for SinkReport {
 }
 
 /// The bucket of the sink: what is put there is taken in, and may fail.
+#[cfg(feature = "s3")]
 #[derive(Debug)]
 pub struct SinkBucket {
     /// Takes in what is put.
@@ -304,6 +323,7 @@ pub struct SinkBucket {
     pub errors: Arc<SinkErrors>,
 }
 
+#[cfg(feature = "s3")]
 impl BucketFaults for SinkBucket {
     fn is_down(&self) -> bool {
         self.errors.is_down()
@@ -339,6 +359,7 @@ mod tests {
                 work.to_owned(),
                 format!("file://{}", work.display()),
             ),
+            #[cfg(feature = "s3")]
             (
                 SinkKind::S3,
                 work.join("s3/batches/out"),
@@ -373,7 +394,7 @@ mod tests {
 
     #[tokio::test]
     async fn differing_content_is_not_ok() {
-        let host = started(SinkKind::S3, None).await;
+        let host = started(SinkKind::Http, None).await;
         host.deliveries.attempted("b/0.jsonl", b"a");
         assert!(host.report().ok());
         host.deliveries.attempted("b/0.jsonl", b"b");

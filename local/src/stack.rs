@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+#[cfg(feature = "s3")]
 use aggregator::config::OVERFLOW_BUCKET;
-use aws_config::{BehaviorVersion, Region};
-use aws_sdk_dynamodb::config::Credentials;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
+use aws_types::SdkConfig;
 use emulators::lambda::{
     EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION,
 };
+#[cfg(feature = "s3")]
 use emulators::s3::S3;
 use emulators::sqs::Sqs;
 use tokio::sync::oneshot;
@@ -105,9 +107,10 @@ impl Stack {
             _ => None,
         };
         let dynamodb = DynamoDb::start().await?;
-        let config = sdk_config(&dynamodb.endpoint()).await;
+        let config = sdk_config(&dynamodb.endpoint());
         let client = aws_sdk_dynamodb::Client::new(&config);
 
+        #[cfg(feature = "s3")]
         if let Some(bucket) = options.variables.get(OVERFLOW_BUCKET) {
             sink.s3().create_bucket(bucket);
         }
@@ -115,11 +118,12 @@ impl Stack {
         tokio::spawn(sqs.clone().serve(listener, async {
             let _ = stopped.await;
         }));
-        let sqs_client = aws_sdk_sqs::Client::new(&sdk_config(&sqs_endpoint).await);
+        let sqs_client = aws_sdk_sqs::Client::new(&sdk_config(&sqs_endpoint));
 
         let endpoints = Endpoints {
             dynamodb: dynamodb.endpoint(),
             sqs: sqs_endpoint,
+            #[cfg(feature = "s3")]
             s3: sink.s3().endpoint(),
         };
         let meter = Arc::new(Meter::default());
@@ -129,11 +133,13 @@ impl Stack {
         let mut proxies = vec![
             in_front_of(Service::DynamoDb, &endpoints.dynamodb, faults.on_dynamodb()).await?,
             in_front_of(Service::Sqs, &endpoints.sqs, faults.on_requests()).await?,
-            in_front_of(Service::S3, &endpoints.s3, faults.on_requests()).await?,
         ];
+        #[cfg(feature = "s3")]
+        proxies.push(in_front_of(Service::S3, &endpoints.s3, faults.on_requests()).await?);
         let seen_by_functions = Endpoints {
             dynamodb: proxies[0].endpoint(),
             sqs: proxies[1].endpoint(),
+            #[cfg(feature = "s3")]
             s3: proxies[2].endpoint(),
         };
         let mut receiver = None;
@@ -241,6 +247,7 @@ impl Stack {
     }
 
     /// The S3 stand-in, to which buckets can be added.
+    #[cfg(feature = "s3")]
     pub fn s3(&self) -> &S3 {
         self.sink.s3()
     }
@@ -268,6 +275,7 @@ impl Stack {
                 .map(|(name, value)| match name.as_str() {
                     "AWS_ENDPOINT_URL_DYNAMODB" => (name, &self.endpoints.dynamodb),
                     "AWS_ENDPOINT_URL_SQS" => (name, &self.endpoints.sqs),
+                    #[cfg(feature = "s3")]
                     "AWS_ENDPOINT_URL_S3" => (name, &self.endpoints.s3),
                     _ => (name, value),
                 })
@@ -330,12 +338,13 @@ fn create_queues(sqs: &Sqs, resources: &Resources, options: &StackOptions) -> an
     Ok(())
 }
 
-async fn sdk_config(endpoint: &str) -> aws_config::SdkConfig {
-    aws_config::defaults(BehaviorVersion::latest())
+fn sdk_config(endpoint: &str) -> SdkConfig {
+    let credentials = Credentials::new("local", "local", None, None, "local");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static(REGION))
-        .credentials_provider(Credentials::new("local", "local", None, None, "local"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .endpoint_url(endpoint)
-        .load()
-        .await
+        .build()
 }
