@@ -13,12 +13,12 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::calls::{Budget, attempt_timeout, bounded};
-use shared::ports::{ClaimReply, Clock, LockStore, OverflowStore, PortError};
+use shared::ports::{ClaimReply, PortError};
 use shared::writes::{Member, WriteQueue};
 use tracing::{debug, warn};
 
 use crate::current::Seated;
-use crate::handler::{Handler, Ports, Tally};
+use crate::handler::{Handler, Tally};
 
 /// What the attempts to claim one seat came to.
 #[derive(Debug)]
@@ -165,14 +165,10 @@ impl<'a> Attempted<'a> {
     }
 }
 
-impl<P: Ports> Handler<P> {
+impl Handler {
     /// Stores the bodies that do not fit their items, before any claim says where they are. A candidate whose body could
     /// not be stored has failed.
-    pub async fn store_bodies(
-        &self,
-        members: &mut [Attempted<'_>],
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) {
+    pub async fn store_bodies(&self, members: &mut [Attempted<'_>], budget: &Budget<'_>) {
         let large = members
             .iter_mut()
             .filter(|member| member.overflow.is_some());
@@ -182,11 +178,7 @@ impl<P: Ports> Handler<P> {
         bounded(stores, OVERFLOW_CALLS_MAX).await;
     }
 
-    async fn store_body(
-        &self,
-        member: &mut Attempted<'_>,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) {
+    async fn store_body(&self, member: &mut Attempted<'_>, budget: &Budget<'_>) {
         let Some(place) = &member.overflow else {
             return;
         };
@@ -194,7 +186,7 @@ impl<P: Ports> Handler<P> {
             return;
         }
         let body = &member.seated.candidate.body;
-        let overflow = self.ports().overflow();
+        let overflow = &*self.ports().overflow_store;
         let put = || self.limited(budget, overflow.put(place, body));
         if let Err(error) = budget.call(RetryPolicy::ITEMS, put).await {
             let event_id = &member.seated.candidate.event_id;
@@ -204,15 +196,11 @@ impl<P: Ports> Handler<P> {
     }
 
     /// Removes bodies of claims that came to nothing. What is left is for the bucket's lifecycle.
-    pub async fn remove_unused(
-        &self,
-        settled: &mut [Settled],
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) {
+    pub async fn remove_unused(&self, settled: &mut [Settled], budget: &Budget<'_>) {
         let unused = settled.iter_mut().filter_map(|one| one.unused.take());
         let removals = unused
             .map(|place| async move {
-                let overflow = self.ports().overflow();
+                let overflow = &*self.ports().overflow_store;
                 let remove = || self.limited(budget, overflow.remove(&place));
                 if let Err(error) = budget.call(RetryPolicy::ITEMS, remove).await {
                     warn!(key = place.key, %error, "unused body not removed");
@@ -227,7 +215,7 @@ impl<P: Ports> Handler<P> {
     pub async fn claim_from<'a>(
         &self,
         queue: &WriteQueue<'_, Attempted<'a>>,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
         tally: &Tally,
     ) -> Vec<Attempted<'a>> {
         let mut claimed = Vec::new();
@@ -246,7 +234,7 @@ impl<P: Ports> Handler<P> {
                 .iter()
                 .map(|member| member.claim(PastDeliveries::new()))
                 .collect();
-            let replies = self.ports().locks().claim(&claims).await;
+            let replies = self.ports().lock_store.claim(&claims).await;
             drop(place);
             let now = budget.clock.now();
             let keys = members.iter().map(Member::key);
@@ -279,7 +267,7 @@ impl<P: Ports> Handler<P> {
     pub async fn fail_rest<'a>(
         &self,
         mut rest: Vec<Attempted<'a>>,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Vec<Attempted<'a>> {
         for member in &mut rest {
             member.state = State::Done(Outcome::Failed, None);
@@ -293,7 +281,7 @@ impl<P: Ports> Handler<P> {
     pub async fn read_met<'a>(
         &self,
         members: &mut Vec<Attempted<'a>>,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Vec<Attempted<'a>> {
         let met: Vec<(usize, EventId)> = members
             .iter()
@@ -321,14 +309,14 @@ impl<P: Ports> Handler<P> {
     async fn read_items(
         &self,
         mut wanted: &[(usize, EventId)],
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Vec<(usize, Option<LockItem>)> {
         let mut found = Vec::with_capacity(wanted.len());
         while !wanted.is_empty() {
             let ids: Vec<EventId> = wanted.iter().map(|(_, id)| id.clone()).collect();
             let read = budget
                 .call(RetryPolicy::ITEMS, || {
-                    self.limited(budget, self.ports().locks().read(&ids))
+                    self.limited(budget, self.ports().lock_store.read(&ids))
                 })
                 .await
                 .inspect_err(|error| warn!(%error, "items not read"));
@@ -341,11 +329,7 @@ impl<P: Ports> Handler<P> {
     }
 
     /// Out of time: whether the lost replies were successes can still be read, once.
-    async fn settle_unanswered(
-        &self,
-        members: &mut [Attempted<'_>],
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) {
+    async fn settle_unanswered(&self, members: &mut [Attempted<'_>], budget: &Budget<'_>) {
         let mut unanswered: Vec<&mut Attempted<'_>> = members
             .iter_mut()
             .filter(|member| member.unanswered)
@@ -358,17 +342,13 @@ impl<P: Ports> Handler<P> {
         bounded(reads, concurrency).await;
     }
 
-    async fn settle_by_reading(
-        &self,
-        members: &mut [&mut Attempted<'_>],
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) {
+    async fn settle_by_reading(&self, members: &mut [&mut Attempted<'_>], budget: &Budget<'_>) {
         let ids: Vec<EventId> = members
             .iter()
             .map(|member| member.seated.candidate.event_id.clone())
             .collect();
         let late = self.settling(budget);
-        let read = self.ports().locks().read(&ids);
+        let read = self.ports().lock_store.read(&ids);
         let Ok(items) = self.limited(&late, read).await else {
             return;
         };
@@ -400,7 +380,7 @@ impl<P: Ports> Handler<P> {
     pub async fn settle_one<'a>(
         &self,
         mut member: Attempted<'a>,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
         tally: &Tally,
     ) -> Settled {
         for round in 0..REPLACE_ROUNDS_MAX {
@@ -429,7 +409,7 @@ impl<P: Ports> Handler<P> {
         member: &Attempted<'_>,
         item: Box<LockItem>,
         meeting: Meeting,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> State {
         let LockState::Live { shard, seq } = item.state else {
             return self.judge(member, *item, budget.clock.now());
@@ -464,7 +444,7 @@ impl<P: Ports> Handler<P> {
         member: &mut Attempted<'_>,
         expected: &LockItem,
         past: PastDeliveries,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
         tally: &Tally,
     ) -> State {
         member.has_past = !past.is_empty();
@@ -474,7 +454,7 @@ impl<P: Ports> Handler<P> {
             let Ok(place) = self.place(budget).await else {
                 break;
             };
-            let reply = self.ports().locks().replace(&claim, expected).await;
+            let reply = self.ports().lock_store.replace(&claim, expected).await;
             drop(place);
             match reply {
                 ClaimReply::Written => return State::Done(Outcome::Claimed, None),
@@ -505,24 +485,17 @@ impl<P: Ports> Handler<P> {
     }
 
     /// The time for reads that tell what became of writes: as much longer as one attempt may take.
-    fn settling<'b>(
-        &self,
-        budget: &Budget<'b, P::Clock, P::Entropy>,
-    ) -> Budget<'b, P::Clock, P::Entropy> {
+    fn settling<'b>(&self, budget: &Budget<'b>) -> Budget<'b> {
         budget.later(attempt_timeout(self.config().common.deadline_margin))
     }
 
     /// What stands in the table now, read once. Gone is failed: the message's redelivery finds the place free. So is what
     /// there is no time to read: many may come here one after the other.
-    async fn read_one(
-        &self,
-        member: &Attempted<'_>,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> State {
+    async fn read_one(&self, member: &Attempted<'_>, budget: &Budget<'_>) -> State {
         let late = self.settling(budget);
         let id = std::slice::from_ref(&member.seated.candidate.event_id);
         match self
-            .limited(&late, self.ports().locks().read(id))
+            .limited(&late, self.ports().lock_store.read(id))
             .await
             .map(|items| items.into_iter().next())
         {

@@ -11,12 +11,12 @@ use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::calls::{Budget, Written, bounded};
-use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, PortError};
+use shared::ports::PortError;
 use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 
 use crate::current::OpeningGuard;
-use crate::handler::{Handler, Ports, Tally};
+use crate::handler::{Handler, Tally};
 
 /// Why no batch could be opened.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub enum OpenError {
 /// Per batch whose live claims were met: the seqs that an acknowledgement will rely on.
 pub type Met = BTreeMap<BatchId, SeqSet>;
 
-impl<P: Ports> Handler<P> {
+impl Handler {
     /// Opens a batch: record, then ticket; only then may it be claimed into.
     ///
     /// # Errors
@@ -56,20 +56,20 @@ impl<P: Ports> Handler<P> {
         &self,
         opening: Opening,
         deadline: Timestamp,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
         tally: &Tally,
     ) -> Result<(), OpenError> {
         let guard = OpeningGuard::new(opening.slot.clone(), self.current());
         let ports = self.ports();
         let now = budget.clock.now();
         let closing = Closing::plan(now, deadline, self.config().window)?;
-        let batch = ports.entropy().batch_id(now);
+        let batch = ports.entropy.batch_id(now);
         let slot = opening.slot.clone();
         let shards = self.config().limits.shards;
         let record =
             BatchRecord::open(batch, slot.source, slot.key, shards, now, closing.closes_at);
         budget
-            .call(RetryPolicy::CONTROL, || ports.batches().create(&record))
+            .call(RetryPolicy::CONTROL, || ports.batch_store.create(&record))
             .await
             .map_err(|source| OpenError::Record { batch, source })?;
         let recorded = opening.record_acknowledged(batch, closing.closes_at);
@@ -80,7 +80,7 @@ impl<P: Ports> Handler<P> {
         };
         let announced = budget.call(RetryPolicy::CONTROL, || {
             let delay = closing.ticket_delay(budget.clock.now());
-            ports.tickets().send(&ticket, delay)
+            ports.batch_queue.send(&ticket, delay)
         });
         let unannounced = |source| OpenError::Ticket { batch, source };
         if planted(Bug::CacheBeforeTicket) {
@@ -98,11 +98,7 @@ impl<P: Ports> Handler<P> {
 
     /// Seals every batch that is full or past its window, and sends its immediate ticket. Answers which batches now
     /// have their counts in the table.
-    pub async fn seal_done(
-        &self,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-        tally: &Tally,
-    ) -> BTreeMap<BatchId, bool> {
+    pub async fn seal_done(&self, budget: &Budget<'_>, tally: &Tally) -> BTreeMap<BatchId, bool> {
         let sealable = self.current().lock().take_sealable();
         let seals = sealable
             .into_iter()
@@ -118,7 +114,7 @@ impl<P: Ports> Handler<P> {
     async fn seal(
         &self,
         sealable: Sealable,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
         tally: &Tally,
     ) -> (BatchId, bool) {
         let Sealable { id, account, slot } = sealable;
@@ -126,7 +122,7 @@ impl<P: Ports> Handler<P> {
             account: account.clone(),
             at: budget.clock.now(),
         };
-        let counted = match budget.write(self.ports().batches(), id, &seal).await {
+        let counted = match budget.write(&*self.ports().batch_store, id, &seal).await {
             Ok(Written::Applied(_)) => {
                 tally.sealed();
                 info!(batch_id = %id, items_count = account.confirmed, uncertain_count = account.uncertain, "batch sealed");
@@ -136,7 +132,7 @@ impl<P: Ports> Handler<P> {
                 };
                 let send = || {
                     self.ports()
-                        .tickets()
+                        .batch_queue
                         .send(&ticket, std::time::Duration::ZERO)
                 };
                 if !planted(Bug::SealWithoutTicket)
@@ -166,12 +162,7 @@ impl<P: Ports> Handler<P> {
 
     /// Writes the counts of a batch whose claims `seqs` this invocation made; `false` when they are not known to be
     /// in the table of a batch that is not complete.
-    pub async fn account(
-        &self,
-        batch: BatchId,
-        seqs: &SeqSet,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> bool {
+    pub async fn account(&self, batch: BatchId, seqs: &SeqSet, budget: &Budget<'_>) -> bool {
         let account = self.current().lock().account(batch);
         match account {
             Some(account) => {
@@ -186,14 +177,12 @@ impl<P: Ports> Handler<P> {
         }
     }
 
-    async fn write_account(
-        &self,
-        batch: BatchId,
-        account: Account,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> bool {
+    async fn write_account(&self, batch: BatchId, account: Account, budget: &Budget<'_>) -> bool {
         let write = BatchWrite::Account(account);
-        match budget.write(self.ports().batches(), batch, &write).await {
+        match budget
+            .write(&*self.ports().batch_store, batch, &write)
+            .await
+        {
             Ok(Written::Applied(record)) if record.status.is_some() => true,
             Ok(_) if planted(Bug::CompleteBatchCounted) => true,
             // The counts may be there, but they came too late: nobody will look at them any more.
@@ -210,18 +199,13 @@ impl<P: Ports> Handler<P> {
 
     /// Another invocation of this environment took the batch for sealing, with our claims in its counts: wait until
     /// the table shows them.
-    async fn counted_by_another(
-        &self,
-        batch: BatchId,
-        seqs: &SeqSet,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> bool {
+    async fn counted_by_another(&self, batch: BatchId, seqs: &SeqSet, budget: &Budget<'_>) -> bool {
         if planted(Bug::CountedByAnotherUnread) {
             return true;
         }
         let mut attempt = 0;
         loop {
-            let batches = self.ports().batches();
+            let batches = &*self.ports().batch_store;
             let read = budget
                 .call(RetryPolicy::CONTROL, || batches.read(batch))
                 .await;
@@ -240,11 +224,7 @@ impl<P: Ports> Handler<P> {
 
     /// What became of the batches whose live claims were met. Where an acknowledgement will rely on a claim, its batch
     /// is told first, unless it knows: from then on the batch cannot complete without it. No entry: not found out.
-    pub async fn fates(
-        &self,
-        met: Met,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> BTreeMap<BatchId, BatchFate> {
+    pub async fn fates(&self, met: Met, budget: &Budget<'_>) -> BTreeMap<BatchId, BatchFate> {
         let asked: Vec<_> = met
             .into_iter()
             .map(|(batch, relied_on)| async move {
@@ -263,7 +243,7 @@ impl<P: Ports> Handler<P> {
         &self,
         batch: BatchId,
         relied_on: SeqSet,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Option<BatchFate> {
         let fate = self.tell_and_ask(batch, &relied_on, budget).await;
         match fate {
@@ -281,9 +261,9 @@ impl<P: Ports> Handler<P> {
         &self,
         batch: BatchId,
         relied_on: &SeqSet,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Result<BatchFate, PortError> {
-        let batches = self.ports().batches();
+        let batches = &*self.ports().batch_store;
         let read = budget
             .call(RetryPolicy::CONTROL, || batches.read(batch))
             .await?;

@@ -14,7 +14,6 @@ use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::calls::{Budget, bounded, joined};
-use shared::ports::{Clock, LockStore};
 use shared::writes::WriteQueue;
 use tracing::{error, warn};
 
@@ -22,7 +21,7 @@ use crate::attempts::{Attempted, Settled, State};
 use crate::batches::Met;
 use crate::current::{Seated, wait};
 use crate::drained::Received;
-use crate::handler::{Handler, Ports, Tally};
+use crate::handler::{Handler, Tally};
 
 /// The first message of each event id in an invocation: whom the others follow.
 #[derive(Debug)]
@@ -34,26 +33,25 @@ pub struct Leader<'a> {
 }
 
 /// Time limits of an invocation.
-#[derive(Debug)]
-pub struct Budgets<'a, C, E> {
+pub struct Budgets<'a> {
     /// When it is killed.
     pub deadline: Timestamp,
     /// For claims.
-    pub claims: Budget<'a, C, E>,
+    pub claims: Budget<'a>,
     /// For what must still be written after the last claim.
-    pub wrap_up: Budget<'a, C, E>,
+    pub wrap_up: Budget<'a>,
 }
 
 /// Who wants a seat, per slot, in order of arrival.
 type Waiting<'a> = BTreeMap<&'a Slot, VecDeque<usize>>;
 
-impl<P: Ports> Handler<P> {
+impl Handler {
     /// Claims every leader; answers one outcome each. `Claimed` is answered only for claims that were counted.
     pub async fn claim_all(
         &self,
         leaders: &[Leader<'_>],
         received: &Received<'_>,
-        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        budgets: &Budgets<'_>,
         tally: &Tally,
     ) -> Vec<Settled> {
         let mut settled = Vec::with_capacity(leaders.len());
@@ -127,7 +125,7 @@ impl<P: Ports> Handler<P> {
         leaders: &'a [Leader<'_>],
         waiting: &mut Waiting<'_>,
         settled: &mut Vec<Settled>,
-        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        budgets: &Budgets<'_>,
         tally: &Tally,
     ) -> Vec<Seated<'a>> {
         let mut seated = Vec::new();
@@ -216,7 +214,7 @@ impl<P: Ports> Handler<P> {
     async fn claim_round<'a>(
         &self,
         seated: Vec<Seated<'a>>,
-        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        budgets: &Budgets<'_>,
         tally: &Tally,
     ) -> Vec<Settled> {
         let concurrency = self.config().common.write_concurrency;
@@ -263,11 +261,11 @@ impl<P: Ports> Handler<P> {
     async fn attempt_all<'a>(
         &self,
         mut open: Vec<Attempted<'a>>,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
         tally: &Tally,
     ) -> Vec<Attempted<'a>> {
         let concurrency = self.config().common.write_concurrency;
-        let size = self.ports().locks().items_per_request();
+        let size = self.ports().lock_store.items_per_request();
         let mut attempted = Vec::with_capacity(open.len());
         let mut attempt = 0;
         loop {
@@ -295,7 +293,7 @@ impl<P: Ports> Handler<P> {
         &self,
         settled: &mut [Settled],
         mut counted: BTreeMap<BatchId, bool>,
-        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        budgets: &Budgets<'_>,
     ) {
         if planted(Bug::AcknowledgedUncounted) {
             return;

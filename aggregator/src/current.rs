@@ -6,7 +6,6 @@ use std::time::Duration;
 use protocol::allocator::{Allocator, BatchLimits, Opened, SeatEnd, Slot};
 use protocol::claim::Candidate;
 use protocol::ids::Seat;
-use shared::ports::{Clock, Entropy};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -48,11 +47,7 @@ impl CurrentBatches {
 }
 
 /// Waits for `change`, but not past the budget, and not longer than `longest`; whether it came.
-pub async fn wait<C: Clock, E: Entropy>(
-    change: Notified<'_>,
-    budget: &Budget<'_, C, E>,
-    longest: Duration,
-) -> bool {
+pub async fn wait(change: Notified<'_>, budget: &Budget<'_>, longest: Duration) -> bool {
     let rest = budget.clock.now().until(budget.stop_at).min(longest);
     let change = std::pin::pin!(change);
     let sleep = std::pin::pin!(budget.clock.sleep(rest));

@@ -9,24 +9,20 @@ use protocol::ids::SourceArn;
 use protocol::limits::DRAINED_LOOKS_APART;
 use protocol::planted::{Bug, planted};
 use shared::calls::Budget;
-use shared::ports::{Clock, QueueDepth, SourceQueues};
+use shared::ports::QueueDepth;
 use tracing::{debug, warn};
 
-use crate::handler::{Handler, Ports};
+use crate::handler::Handler;
 
 /// How many messages of each source an invocation has in hand: in flight they are until it has answered. No source
 /// unless `SEAL_WHEN_DRAINED` is on: nobody else wants to know.
 pub type Received<'a> = BTreeMap<&'a SourceArn, u64>;
 
-impl<P: Ports> Handler<P> {
+impl Handler {
     /// Retires what is open of the sources whose queues are drained; whether there was anything.
     ///
     /// A batch that another invocation of this environment is at work on is left to that one.
-    pub async fn retire_drained(
-        &self,
-        received: &Received<'_>,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> bool {
+    pub async fn retire_drained(&self, received: &Received<'_>, budget: &Budget<'_>) -> bool {
         let mut retired = false;
         for (source, own) in received {
             // A call that would change nothing is not made.
@@ -45,12 +41,7 @@ impl<P: Ports> Handler<P> {
     /// Whether a queue has nothing to receive, and nothing in flight but `own` messages. Where others hold messages
     /// still, it is looked at again: once nobody has received more in the meantime, these are the burst's last, and
     /// whoever holds them seals their batches. Otherwise invocations that end together would each wait for the others.
-    async fn is_drained(
-        &self,
-        source: &SourceArn,
-        own: u64,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> bool {
+    async fn is_drained(&self, source: &SourceArn, own: u64, budget: &Budget<'_>) -> bool {
         let Some(first) = self.empty(source).await else {
             return false;
         };
@@ -67,7 +58,7 @@ impl<P: Ports> Handler<P> {
 
     /// What a queue with nothing to receive holds.
     async fn empty(&self, source: &SourceArn) -> Option<QueueDepth> {
-        match self.ports().sources().depth(source).await {
+        match self.source_queues().depth(source).await {
             Ok(depth) => {
                 debug!(%source, ?depth, "depth of the source");
                 (depth.is_empty() && !planted(Bug::DrainedUnnoticed)).then_some(depth)

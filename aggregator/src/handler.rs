@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
-use futures::future::BoxFuture;
 use lambda_runtime::Diagnostic;
 use protocol::claim::{Answer, Candidate, Outcome, classify_follower};
 use protocol::ids::{EventId, SourceArn, SqsMessageId};
@@ -14,10 +13,7 @@ use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
 use shared::calls::Budget;
 use shared::metrics::Metrics;
-use shared::ports::{
-    BatchQueue, BatchStore, Clock, Entropy, LockStore, OverflowStore, PortError, Quarantine,
-    Quarantined, SourceQueues,
-};
+use shared::ports::{PortError, Ports, Quarantined, SourceQueues};
 use shared::writes::SharedPaces;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{error, info};
@@ -29,45 +25,6 @@ use crate::current::CurrentBatches;
 use crate::drained::Received;
 use crate::event::{Event, MalformedEvent};
 use crate::records::{self, Bad, Good, NoMessageId, Record};
-
-/// What the aggregator needs of the world.
-pub trait Ports: Send + Sync + 'static {
-    /// The lock table.
-    type Locks: LockStore;
-    /// The batch table.
-    type Batches: BatchStore;
-    /// The batch queue.
-    type Tickets: BatchQueue;
-    /// The quarantine queue.
-    type Quarantine: Quarantine;
-    /// The queues that events come from.
-    type Sources: SourceQueues;
-    /// Where bodies are that do not fit their items.
-    type Overflow: OverflowStore;
-    /// Time.
-    type Clock: Clock;
-    /// Randomness.
-    type Entropy: Entropy;
-
-    /// The lock table.
-    fn locks(&self) -> &Self::Locks;
-    /// The batch table.
-    fn batches(&self) -> &Self::Batches;
-    /// The batch queue.
-    fn tickets(&self) -> &Self::Tickets;
-    /// The quarantine queue, if there is one.
-    fn quarantine(&self) -> Option<&Self::Quarantine>;
-    /// The queues that events come from.
-    fn sources(&self) -> &Self::Sources;
-    /// Where bodies are that do not fit their items.
-    fn overflow(&self) -> &Self::Overflow;
-    /// Time.
-    fn clock(&self) -> &Self::Clock;
-    /// Randomness.
-    fn entropy(&self) -> &Self::Entropy;
-    /// Writes one line of metrics.
-    fn emit(&self, line: &str);
-}
 
 /// What Lambda says about an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,9 +60,10 @@ impl From<HandlerError> for Diagnostic {
 }
 
 /// The aggregator. One per environment; any number of invocations at once.
-pub struct Handler<P> {
+pub struct Handler {
     config: Config,
-    ports: P,
+    ports: Ports,
+    source_queues: Arc<dyn SourceQueues>,
     current: Arc<CurrentBatches>,
     requests: Semaphore,
     paces: SharedPaces,
@@ -133,13 +91,19 @@ impl Tally {
     }
 }
 
-impl<P: Ports> Handler<P> {
+impl Handler {
     /// A handler over the current batches of its environment.
-    pub fn new(config: Config, ports: P, current: Arc<CurrentBatches>) -> Handler<P> {
+    pub fn new(
+        config: Config,
+        ports: Ports,
+        source_queues: Arc<dyn SourceQueues>,
+        current: Arc<CurrentBatches>,
+    ) -> Handler {
         let requests = Semaphore::new(config.common.write_concurrency);
         Handler {
             config,
             ports,
+            source_queues,
             current,
             requests,
             paces: SharedPaces::default(),
@@ -150,8 +114,12 @@ impl<P: Ports> Handler<P> {
         &self.config
     }
 
-    pub(crate) fn ports(&self) -> &P {
+    pub(crate) fn ports(&self) -> &Ports {
         &self.ports
+    }
+
+    pub(crate) fn source_queues(&self) -> &dyn SourceQueues {
+        &*self.source_queues
     }
 
     pub(crate) fn current(&self) -> &CurrentBatches {
@@ -169,7 +137,7 @@ impl<P: Ports> Handler<P> {
     /// [`PortError::DeadlineReached`] where a place is free only when the time is over: many may wait for one.
     pub(crate) async fn place(
         &self,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Result<SemaphorePermit<'_>, PortError> {
         let place = self.requests.acquire().await;
         let place = place.expect("the semaphore is never closed");
@@ -185,7 +153,7 @@ impl<P: Ports> Handler<P> {
     /// As [`place`](Self::place), and those of the request.
     pub(crate) async fn limited<T>(
         &self,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
         request: impl Future<Output = Result<T, PortError>>,
     ) -> Result<T, PortError> {
         let _place = self.place(budget).await?;
@@ -196,22 +164,12 @@ impl<P: Ports> Handler<P> {
     ///
     /// # Errors
     /// [`HandlerError`] only before anything was claimed: an error brings the whole event back.
-    pub fn handle<'a>(
-        &'a self,
-        event: Event,
-        invocation: &'a Invocation,
-    ) -> BoxFuture<'a, Result<SqsBatchResponse, HandlerError>> {
-        // Boxed here, where the ports are still abstract: that it is `Send` follows from their bounds. With the
-        // adapters filled in, the compiler would have to look through every future of the SDK.
-        Box::pin(self.handle_event(event, invocation))
-    }
-
-    async fn handle_event(
+    pub async fn handle(
         &self,
         event: Event,
         invocation: &Invocation,
     ) -> Result<SqsBatchResponse, HandlerError> {
-        let started = self.ports.clock().now();
+        let started = self.ports.clock.now();
         let records = records::read(event, &self.config, started)?;
         let budgets = self.budgets(invocation.deadline);
         if !budgets.claims.open() {
@@ -240,11 +198,11 @@ impl<P: Ports> Handler<P> {
         Ok(response)
     }
 
-    fn budgets(&self, deadline: Timestamp) -> Budgets<'_, P::Clock, P::Entropy> {
+    fn budgets(&self, deadline: Timestamp) -> Budgets<'_> {
         let margin = self.config.common.deadline_margin;
         let budget = |margin| Budget {
-            clock: self.ports.clock(),
-            entropy: self.ports.entropy(),
+            clock: &*self.ports.clock,
+            entropy: &*self.ports.entropy,
             stop_at: deadline.saturating_sub(margin),
         };
         // Counts, seals and witnesses of what was claimed last may start later than claims, but must end in time.
@@ -258,7 +216,7 @@ impl<P: Ports> Handler<P> {
     async fn decide(
         &self,
         records: &[Record],
-        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        budgets: &Budgets<'_>,
         tally: &Tally,
     ) -> Vec<Verdict> {
         let mut leader_of: HashMap<&EventId, usize> = HashMap::with_capacity(records.len());
@@ -328,7 +286,7 @@ impl<P: Ports> Handler<P> {
         started: Timestamp,
         failed_count: usize,
     ) {
-        let now = self.ports.clock().now();
+        let now = self.ports.clock.now();
         // What belongs to the invocation and not to a message is shown with its first source; as a rule the only one.
         if let Some(first) = metrics.values_mut().next() {
             first.count("BatchesOpened", tally.opened.load(Ordering::Relaxed));
@@ -347,7 +305,8 @@ impl<P: Ports> Handler<P> {
                 "invocation done"
             );
             self.ports
-                .emit(&metrics.line(&invocation.function, source.as_str(), now));
+                .metric_log
+                .write(&metrics.line(&invocation.function, source.as_str(), now));
         }
     }
 }

@@ -1,15 +1,11 @@
-use std::sync::Mutex;
 use std::time::Duration;
 
 use protocol::batch::{Account, BatchRecord, BatchWrite, Lease, PartRecord, Status};
 use protocol::claim::{Claim, LockState, PastDeliveries};
 use protocol::ids::{BatchId, BodyHash, LeaseOwner, Seat};
 use serde_json::{Value, json};
-use shared::memory::{
-    ManualClock, MemoryBatchQueue, MemoryBatchStore, MemoryLockStore, MemoryOverflowStore,
-    MemoryQuarantine, MemorySourceQueues, SeededEntropy,
-};
-use shared::ports::Release;
+use shared::memory::{Fakes, MemorySourceQueues};
+use shared::ports::{BatchStore, Clock, LockStore, Release};
 use shared::wire::TicketReason;
 
 use super::*;
@@ -23,84 +19,39 @@ mod overflow;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 
-struct World {
-    locks: MemoryLockStore,
-    batches: MemoryBatchStore,
-    tickets: MemoryBatchQueue,
-    overflow: MemoryOverflowStore,
-    quarantine: Option<MemoryQuarantine>,
-    sources: MemorySourceQueues,
-    clock: ManualClock,
-    entropy: SeededEntropy,
-    lines: Mutex<Vec<String>>,
+/// An aggregator over fakes.
+struct Aggregator {
+    handler: Handler,
+    fakes: Fakes,
+    source_queues: Arc<MemorySourceQueues>,
 }
 
-impl Ports for World {
-    type Locks = MemoryLockStore;
-    type Batches = MemoryBatchStore;
-    type Tickets = MemoryBatchQueue;
-    type Overflow = MemoryOverflowStore;
-    type Quarantine = MemoryQuarantine;
-    type Sources = MemorySourceQueues;
-    type Clock = ManualClock;
-    type Entropy = SeededEntropy;
-
-    fn locks(&self) -> &MemoryLockStore {
-        &self.locks
-    }
-    fn batches(&self) -> &MemoryBatchStore {
-        &self.batches
-    }
-    fn tickets(&self) -> &MemoryBatchQueue {
-        &self.tickets
-    }
-    fn overflow(&self) -> &MemoryOverflowStore {
-        &self.overflow
-    }
-    fn quarantine(&self) -> Option<&MemoryQuarantine> {
-        self.quarantine.as_ref()
-    }
-    fn sources(&self) -> &MemorySourceQueues {
-        &self.sources
-    }
-    fn clock(&self) -> &ManualClock {
-        &self.clock
-    }
-    fn entropy(&self) -> &SeededEntropy {
-        &self.entropy
-    }
-    fn emit(&self, line: &str) {
-        self.lines.lock().unwrap().push(line.to_owned());
-    }
+fn aggregator_with(variables: &[(&str, &str)]) -> Aggregator {
+    aggregator_over(variables, Fakes::ports)
 }
 
-fn aggregator(variables: &[(&str, &str)]) -> Handler<World> {
+fn aggregator_over(variables: &[(&str, &str)], ports: impl FnOnce(&Fakes) -> Ports) -> Aggregator {
+    let fakes = Fakes::at(START);
     let mut variables = variables.to_vec();
     variables.push(("EVENT_ID", "json:id"));
     let config = config(&variables);
     let current = Arc::new(CurrentBatches::new(config.limits));
-    let world = World {
-        locks: MemoryLockStore::new(),
-        batches: MemoryBatchStore::new(),
-        tickets: MemoryBatchQueue::new(),
-        overflow: MemoryOverflowStore::new(),
-        quarantine: Some(MemoryQuarantine::new()),
-        sources: MemorySourceQueues::new(),
-        clock: ManualClock::at(START),
-        entropy: SeededEntropy::new(7),
-        lines: Mutex::default(),
-    };
-    Handler::new(config, world, current)
+    let source_queues = Arc::new(MemorySourceQueues::new());
+    Aggregator {
+        handler: Handler::new(config, ports(&fakes), source_queues.clone(), current),
+        fakes,
+        source_queues,
+    }
 }
 
 /// Invokes with (message id, event id, rest of the content); answers the ids reported as failed.
-async fn invoke(handler: &Handler<World>, messages: &[(&str, &str, &str)]) -> Vec<String> {
-    let deadline = handler.ports().clock().now() + Duration::from_secs(15);
-    invoke_until(handler, messages, deadline).await
+async fn invoke(aggregator: &Aggregator, messages: &[(&str, &str, &str)]) -> Vec<String> {
+    let deadline = aggregator.fakes.clock.now() + Duration::from_secs(15);
+    invoke_until(aggregator, messages, deadline).await
 }
 
 async fn invoke_until(
-    handler: &Handler<World>,
+    aggregator: &Aggregator,
     messages: &[(&str, &str, &str)],
     deadline: Timestamp,
 ) -> Vec<String> {
@@ -119,7 +70,7 @@ async fn invoke_until(
         function: "aggregator".to_owned(),
         deadline,
     };
-    let response = handler.handle(event, &invocation).await.unwrap();
+    let response = aggregator.handler.handle(event, &invocation).await.unwrap();
     response
         .batch_item_failures
         .into_iter()
@@ -127,14 +78,14 @@ async fn invoke_until(
         .collect()
 }
 
-fn only_batch(handler: &Handler<World>) -> BatchRecord {
-    let records = handler.ports().batches.records();
+fn only_batch(aggregator: &Aggregator) -> BatchRecord {
+    let records = aggregator.fakes.batch_store.records();
     assert_eq!(records.len(), 1, "{records:?}");
     records[0].clone()
 }
 
 /// Puts a live claim of `message` for `event` into batch 1 at `seq`, by nobody's account.
-async fn live_claim(handler: &Handler<World>, message: &str, event: &str, seq: u32) -> BatchId {
+async fn live_claim(aggregator: &Aggregator, message: &str, event: &str, seq: u32) -> BatchId {
     let batch = BatchId::new(
         format!("00000000-0000-7000-8000-{:012}", 1)
             .parse()
@@ -160,13 +111,13 @@ async fn live_claim(handler: &Handler<World>, message: &str, event: &str, seq: u
         overflow: None,
         past: PastDeliveries::new(),
     };
-    handler.ports().locks.claim(&[claim]).await;
+    aggregator.fakes.lock_store.claim(&[claim]).await;
     batch
 }
 
 /// Gives `batch` a record that is complete and has delivered `members`.
-async fn complete_batch(handler: &Handler<World>, batch: BatchId, members: &[u32]) {
-    let store = &handler.ports().batches;
+async fn complete_batch(aggregator: &Aggregator, batch: BatchId, members: &[u32]) {
+    let store = &aggregator.fakes.batch_store;
     let owner: LeaseOwner = "p".parse().unwrap();
     let at = START.saturating_sub(Duration::from_secs(100));
     store
@@ -215,18 +166,18 @@ async fn complete_batch(handler: &Handler<World>, batch: BatchId, members: &[u32
 
 #[tokio::test]
 async fn claims_are_counted_in_a_batch_that_has_a_record_and_a_ticket() {
-    let handler = aggregator(&[]);
+    let aggregator = aggregator_with(&[]);
     assert!(
-        invoke(&handler, &[("m1", "e1", ""), ("m2", "e2", "")])
+        invoke(&aggregator, &[("m1", "e1", ""), ("m2", "e2", "")])
             .await
             .is_empty()
     );
-    let record = only_batch(&handler);
+    let record = only_batch(&aggregator);
     assert_eq!(
         (record.status, record.confirmed, record.settled.len()),
         (Some(Status::Open), 2, 2)
     );
-    let tickets = handler.ports().tickets.take();
+    let tickets = aggregator.fakes.batch_queue.take();
     assert_eq!(tickets.len(), 1);
     assert_eq!(
         (tickets[0].0.batch_id, tickets[0].0.reason),
@@ -234,28 +185,28 @@ async fn claims_are_counted_in_a_batch_that_has_a_record_and_a_ticket() {
     );
     // 15 s to the deadline, 300 s of window, 2 s of clock skew.
     assert_eq!(tickets[0].1, Duration::from_secs(317));
-    assert!(handler.ports().lines.lock().unwrap()[0].contains(r#""Claimed":2"#));
+    assert!(aggregator.fakes.metric_log.take()[0].contains(r#""Claimed":2"#));
 }
 
 #[tokio::test]
 async fn later_invocations_join_the_batch_until_its_window_closes() {
-    let handler = aggregator(&[]);
-    invoke(&handler, &[("m1", "e1", "")]).await;
-    handler.ports().clock.advance(Duration::from_secs(299));
-    invoke(&handler, &[("m2", "e2", "")]).await;
-    assert_eq!(only_batch(&handler).confirmed, 2);
-    handler.ports().clock.advance(Duration::from_secs(1));
-    invoke(&handler, &[("m3", "e3", "")]).await;
-    let records = handler.ports().batches.records();
+    let aggregator = aggregator_with(&[]);
+    invoke(&aggregator, &[("m1", "e1", "")]).await;
+    aggregator.fakes.clock.advance(Duration::from_secs(299));
+    invoke(&aggregator, &[("m2", "e2", "")]).await;
+    assert_eq!(only_batch(&aggregator).confirmed, 2);
+    aggregator.fakes.clock.advance(Duration::from_secs(1));
+    invoke(&aggregator, &[("m3", "e3", "")]).await;
+    let records = aggregator.fakes.batch_store.records();
     assert_eq!(records.len(), 2);
     assert_eq!(
         records[0].status,
         Some(Status::Sealed),
         "found past its window"
     );
-    let reasons: Vec<_> = handler
-        .ports()
-        .tickets
+    let reasons: Vec<_> = aggregator
+        .fakes
+        .batch_queue
         .take()
         .into_iter()
         .map(|(ticket, _)| ticket.reason)
@@ -271,9 +222,9 @@ async fn later_invocations_join_the_batch_until_its_window_closes() {
 
 #[tokio::test]
 async fn duplicates_do_not_take_places_and_full_batches_start_at_once() {
-    let handler = aggregator(&[("MAX_BATCH_SIZE", "3")]);
+    let aggregator = aggregator_with(&[("MAX_BATCH_SIZE", "3")]);
     let failed = invoke(
-        &handler,
+        &aggregator,
         &[
             ("m1", "e1", ""),
             ("m2", "e1", ""),
@@ -285,13 +236,13 @@ async fn duplicates_do_not_take_places_and_full_batches_start_at_once() {
     .await;
     assert!(failed.is_empty());
     invoke(
-        &handler,
+        &aggregator,
         &[("m6", "e1", ""), ("m7", "e5", ""), ("m8", "e6", "")],
     )
     .await;
-    let sizes: Vec<_> = handler
-        .ports()
-        .batches
+    let sizes: Vec<_> = aggregator
+        .fakes
+        .batch_store
         .records()
         .iter()
         .map(|record| (record.status, record.confirmed))
@@ -300,9 +251,9 @@ async fn duplicates_do_not_take_places_and_full_batches_start_at_once() {
         sizes,
         [(Some(Status::Sealed), 3), (Some(Status::Sealed), 3)]
     );
-    let immediate = handler
-        .ports()
-        .tickets
+    let immediate = aggregator
+        .fakes
+        .batch_queue
         .take()
         .into_iter()
         .filter(|(_, delay)| delay.is_zero())
@@ -311,68 +262,74 @@ async fn duplicates_do_not_take_places_and_full_batches_start_at_once() {
 }
 
 /// What the table holds of an event; taken out of it, so that only the environment still knows of it.
-fn taken_away(handler: &Handler<World>, event: &str) -> EventId {
+fn taken_away(aggregator: &Aggregator, event: &str) -> EventId {
     let event: EventId = event.parse().unwrap();
-    assert!(handler.ports().locks.get(&event).is_some());
-    handler.ports().locks.remove(&event);
+    assert!(aggregator.fakes.lock_store.get(&event).is_some());
+    aggregator.fakes.lock_store.remove(&event);
     event
 }
 
 #[tokio::test]
 async fn duplicates_of_counted_claims_of_the_open_batch_ask_nothing_of_the_table() {
-    let handler = aggregator(&[]);
-    invoke(&handler, &[("m1", "e1", ""), ("m2", "e2", "")]).await;
-    let event = taken_away(&handler, "e1");
+    let aggregator = aggregator_with(&[]);
+    invoke(&aggregator, &[("m1", "e1", ""), ("m2", "e2", "")]).await;
+    let event = taken_away(&aggregator, "e1");
     let failed = invoke(
-        &handler,
+        &aggregator,
         &[("m1", "e1", ""), ("m3", "e1", ""), ("m4", "e3", "")],
     )
     .await;
     assert!(failed.is_empty(), "{failed:?}");
-    assert_eq!(handler.ports().locks.get(&event), None);
-    assert_eq!(only_batch(&handler).confirmed, 3);
+    assert_eq!(aggregator.fakes.lock_store.get(&event), None);
+    assert_eq!(only_batch(&aggregator).confirmed, 3);
     assert_eq!(
-        only_batch(&handler).settled.len(),
+        only_batch(&aggregator).settled.len(),
         3,
         "they have had no seats"
     );
-    let line = handler.ports().lines.lock().unwrap().pop().unwrap();
+    let line = aggregator.fakes.metric_log.take().pop().unwrap();
     assert!(line.contains(r#""Duplicates":1"#), "{line}");
     assert!(line.contains(r#""Redelivered":1"#), "{line}");
 }
 
 #[tokio::test]
 async fn other_content_under_a_known_id_is_for_the_table_to_judge() {
-    let handler = aggregator(&[]);
-    invoke(&handler, &[("m1", "e1", "")]).await;
-    invoke(&handler, &[("m2", "e1", "other")]).await;
-    let quarantine = handler.ports().quarantine.as_ref().unwrap();
+    let aggregator = aggregator_with(&[]);
+    invoke(&aggregator, &[("m1", "e1", "")]).await;
+    invoke(&aggregator, &[("m2", "e1", "other")]).await;
+    let quarantine = aggregator.fakes.quarantine_queue;
     assert_eq!(quarantine.take().len(), 1);
 }
 
 #[tokio::test]
 async fn nothing_is_known_past_the_window_or_of_a_batch_that_is_full() {
-    let handler = aggregator(&[("MAX_BATCH_SIZE", "2")]);
-    invoke(&handler, &[("m1", "e1", "")]).await;
-    let event = taken_away(&handler, "e1");
-    handler.ports().clock.advance(Duration::from_secs(300));
-    invoke(&handler, &[("m2", "e1", "")]).await;
-    assert!(handler.ports().locks.get(&event).is_some(), "claimed anew");
-    invoke(&handler, &[("m3", "e2", "")]).await;
-    let event = taken_away(&handler, "e2");
-    invoke(&handler, &[("m4", "e2", "")]).await;
-    assert!(handler.ports().locks.get(&event).is_some(), "claimed anew");
+    let aggregator = aggregator_with(&[("MAX_BATCH_SIZE", "2")]);
+    invoke(&aggregator, &[("m1", "e1", "")]).await;
+    let event = taken_away(&aggregator, "e1");
+    aggregator.fakes.clock.advance(Duration::from_secs(300));
+    invoke(&aggregator, &[("m2", "e1", "")]).await;
+    assert!(
+        aggregator.fakes.lock_store.get(&event).is_some(),
+        "claimed anew"
+    );
+    invoke(&aggregator, &[("m3", "e2", "")]).await;
+    let event = taken_away(&aggregator, "e2");
+    invoke(&aggregator, &[("m4", "e2", "")]).await;
+    assert!(
+        aggregator.fakes.lock_store.get(&event).is_some(),
+        "claimed anew"
+    );
 }
 
 #[tokio::test]
 async fn requeue_gives_duplicates_back_and_takes_them_after_the_first() {
-    let handler = aggregator(&[("ON_DUPLICATE", "requeue")]);
+    let aggregator = aggregator_with(&[("ON_DUPLICATE", "requeue")]);
     assert_eq!(
-        invoke(&handler, &[("m1", "e1", ""), ("m2", "e1", "")]).await,
+        invoke(&aggregator, &[("m1", "e1", ""), ("m2", "e1", "")]).await,
         ["m2"]
     );
-    assert_eq!(invoke(&handler, &[("m2", "e1", "")]).await, ["m2"]);
-    let batch = only_batch(&handler).batch_id;
+    assert_eq!(invoke(&aggregator, &[("m2", "e1", "")]).await, ["m2"]);
+    let batch = only_batch(&aggregator).batch_id;
     let released = (
         "e1".parse().unwrap(),
         Seat {
@@ -382,33 +339,33 @@ async fn requeue_gives_duplicates_back_and_takes_them_after_the_first() {
         }
         .place(),
     );
-    let expires_at = handler.ports().clock.now() + Duration::from_secs(3_600);
-    handler
-        .ports()
-        .locks
+    let expires_at = aggregator.fakes.clock.now() + Duration::from_secs(3_600);
+    aggregator
+        .fakes
+        .lock_store
         .release(&[released], Release::Remembered(expires_at))
         .await;
-    handler.ports().clock.advance(Duration::from_secs(300));
-    assert!(invoke(&handler, &[("m2", "e1", "")]).await.is_empty());
-    let (_, item) = &handler.ports().locks.items()[0];
+    aggregator.fakes.clock.advance(Duration::from_secs(300));
+    assert!(invoke(&aggregator, &[("m2", "e1", "")]).await.is_empty());
+    let (_, item) = &aggregator.fakes.lock_store.items()[0];
     assert!(matches!(item.state, LockState::Live { .. }) && item.past.len() == 1);
-    let before = handler.ports().batches.records();
+    let before = aggregator.fakes.batch_store.records();
     assert!(
-        invoke(&handler, &[("m1", "e1", "")]).await.is_empty(),
+        invoke(&aggregator, &[("m1", "e1", "")]).await.is_empty(),
         "the first message is still remembered"
     );
     let confirmed =
         |records: Vec<BatchRecord>| -> u64 { records.iter().map(|record| record.confirmed).sum() };
     assert_eq!(
-        confirmed(handler.ports().batches.records()),
+        confirmed(aggregator.fakes.batch_store.records()),
         confirmed(before)
     );
 }
 
 #[tokio::test]
 async fn a_redelivery_is_acknowledged_only_after_its_batch_knows_the_claim() {
-    let handler = aggregator(&[]);
-    let batch = live_claim(&handler, "m1", "e1", 4).await;
+    let aggregator = aggregator_with(&[]);
+    let batch = live_claim(&aggregator, "m1", "e1", 4).await;
     let record = BatchRecord::open(
         batch,
         "arn:q".parse().unwrap(),
@@ -417,25 +374,31 @@ async fn a_redelivery_is_acknowledged_only_after_its_batch_knows_the_claim() {
         START,
         START + Duration::from_secs(9),
     );
-    handler.ports().batches.create(&record).await.unwrap();
-    assert!(invoke(&handler, &[("m1", "e1", "")]).await.is_empty());
-    let record = handler.ports().batches.read(batch).await.unwrap().unwrap();
+    aggregator.fakes.batch_store.create(&record).await.unwrap();
+    assert!(invoke(&aggregator, &[("m1", "e1", "")]).await.is_empty());
+    let record = aggregator
+        .fakes
+        .batch_store
+        .read(batch)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(record.witnessed.contains(4) && record.witnesses == 1);
 }
 
 #[tokio::test]
 async fn an_orphaned_claim_is_claimed_anew_by_whoever_comes() {
     for message in ["m1", "m2"] {
-        let handler = aggregator(&[]);
-        let batch = live_claim(&handler, "m1", "e1", 4).await;
-        complete_batch(&handler, batch, &[0, 1, 2]).await;
-        assert!(invoke(&handler, &[(message, "e1", "")]).await.is_empty());
-        let (_, item) = &handler.ports().locks.items()[0];
+        let aggregator = aggregator_with(&[]);
+        let batch = live_claim(&aggregator, "m1", "e1", 4).await;
+        complete_batch(&aggregator, batch, &[0, 1, 2]).await;
+        assert!(invoke(&aggregator, &[(message, "e1", "")]).await.is_empty());
+        let (_, item) = &aggregator.fakes.lock_store.items()[0];
         assert_eq!(item.sqs_message_id.as_str(), message);
         assert!(matches!(item.state, LockState::Live { shard, .. } if shard.batch != batch));
-        let confirmed: u64 = handler
-            .ports()
-            .batches
+        let confirmed: u64 = aggregator
+            .fakes
+            .batch_store
             .records()
             .iter()
             .map(|record| record.confirmed)
@@ -447,13 +410,13 @@ async fn an_orphaned_claim_is_claimed_anew_by_whoever_comes() {
 #[tokio::test]
 async fn a_delivered_claim_whose_release_was_lost_is_not_delivered_again() {
     for message in ["m1", "m2"] {
-        let handler = aggregator(&[]);
-        let batch = live_claim(&handler, "m1", "e1", 4).await;
-        complete_batch(&handler, batch, &[4]).await;
-        assert!(invoke(&handler, &[(message, "e1", "")]).await.is_empty());
-        let confirmed: u64 = handler
-            .ports()
-            .batches
+        let aggregator = aggregator_with(&[]);
+        let batch = live_claim(&aggregator, "m1", "e1", 4).await;
+        complete_batch(&aggregator, batch, &[4]).await;
+        assert!(invoke(&aggregator, &[(message, "e1", "")]).await.is_empty());
+        let confirmed: u64 = aggregator
+            .fakes
+            .batch_store
             .records()
             .iter()
             .map(|record| record.confirmed)
@@ -467,17 +430,17 @@ async fn a_delivered_claim_whose_release_was_lost_is_not_delivered_again() {
 
 #[tokio::test]
 async fn what_cannot_be_processed_is_quarantined_with_its_reason() {
-    let handler = aggregator(&[]);
-    invoke(&handler, &[("m1", "e1", "a")]).await;
+    let aggregator = aggregator_with(&[]);
+    invoke(&aggregator, &[("m1", "e1", "a")]).await;
     assert!(
         invoke(
-            &handler,
+            &aggregator,
             &[("m2", "e1", "b"), ("m3", "", ""), ("m4", "e4", "")]
         )
         .await
         .is_empty()
     );
-    let quarantined = handler.ports().quarantine.as_ref().unwrap().take();
+    let quarantined = aggregator.fakes.quarantine_queue.take();
     let reasons: Vec<_> = quarantined
         .iter()
         .map(|one| (one.sqs_message_id.as_str(), one.reason.as_str()))
@@ -493,37 +456,41 @@ async fn what_cannot_be_processed_is_quarantined_with_its_reason() {
         ]
     );
     assert_eq!(quarantined[0].event_id.as_ref().unwrap().as_str(), "e1");
-    assert_eq!(only_batch(&handler).confirmed, 2);
+    assert_eq!(only_batch(&aggregator).confirmed, 2);
 }
 
 #[tokio::test]
 async fn without_a_quarantine_the_message_itself_comes_back() {
-    let mut handler = aggregator(&[]);
-    handler.ports.quarantine = None;
+    let ports = |fakes: &Fakes| Ports {
+        quarantine_queue: None,
+        ..fakes.ports()
+    };
+    let aggregator = aggregator_over(&[], ports);
     assert_eq!(
-        invoke(&handler, &[("m1", "", ""), ("m2", "e2", "")]).await,
+        invoke(&aggregator, &[("m1", "", ""), ("m2", "e2", "")]).await,
         ["m1"]
     );
 }
 
 #[tokio::test]
 async fn nothing_is_started_within_the_margin_of_the_deadline() {
-    let handler = aggregator(&[]);
-    let deadline = handler.ports().clock.now() + Duration::from_millis(2_999);
+    let aggregator = aggregator_with(&[]);
+    let deadline = aggregator.fakes.clock.now() + Duration::from_millis(2_999);
     assert_eq!(
-        invoke_until(&handler, &[("m1", "e1", ""), ("m2", "e2", "")], deadline).await,
+        invoke_until(&aggregator, &[("m1", "e1", ""), ("m2", "e2", "")], deadline).await,
         ["m1", "m2"]
     );
     assert!(
-        handler.ports().batches.records().is_empty() && handler.ports().locks.items().is_empty()
+        aggregator.fakes.batch_store.records().is_empty()
+            && aggregator.fakes.lock_store.items().is_empty()
     );
 }
 
 #[tokio::test]
 async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
-    let handler = aggregator(&[]);
-    invoke(&handler, &[("m1", "e1", "")]).await;
-    let batch = only_batch(&handler).batch_id;
+    let aggregator = aggregator_with(&[]);
+    invoke(&aggregator, &[("m1", "e1", "")]).await;
+    let batch = only_batch(&aggregator).batch_id;
     let owner: LeaseOwner = "p".parse().unwrap();
     // As if every clock had failed: the batch is taken and ended while its aggregator still claims into it.
     let at = START + Duration::from_secs(900);
@@ -550,16 +517,21 @@ async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
             at,
         },
     ] {
-        handler.ports().batches.write(batch, &write).await.unwrap();
+        aggregator
+            .fakes
+            .batch_store
+            .write(batch, &write)
+            .await
+            .unwrap();
     }
-    assert_eq!(invoke(&handler, &[("m2", "e2", "")]).await, ["m2"]);
+    assert_eq!(invoke(&aggregator, &[("m2", "e2", "")]).await, ["m2"]);
 }
 
 #[tokio::test]
 async fn each_batch_key_has_a_batch_of_its_own_up_to_the_cap() {
-    let handler = aggregator(&[("BATCH_KEY", "content"), ("BATCH_KEYS_MAX", "2")]);
+    let aggregator = aggregator_with(&[("BATCH_KEY", "content"), ("BATCH_KEYS_MAX", "2")]);
     let failed = invoke(
-        &handler,
+        &aggregator,
         &[
             ("m1", "e1", "a"),
             ("m2", "e2", "b"),
@@ -570,9 +542,9 @@ async fn each_batch_key_has_a_batch_of_its_own_up_to_the_cap() {
     )
     .await;
     assert_eq!(failed, ["m4", "m5"]);
-    let mut batches: Vec<_> = handler
-        .ports()
-        .batches
+    let mut batches: Vec<_> = aggregator
+        .fakes
+        .batch_store
         .records()
         .into_iter()
         .map(|record| (record.batch_key.unwrap().to_string(), record.confirmed))
@@ -583,15 +555,15 @@ async fn each_batch_key_has_a_batch_of_its_own_up_to_the_cap() {
 
 #[tokio::test]
 async fn repro_a_request_that_got_its_place_after_the_margin_was_sent_all_the_same() {
-    let handler = aggregator(&[("WRITE_CONCURRENCY", "1")]);
-    let clock = &handler.ports().clock;
+    let aggregator = aggregator_with(&[("WRITE_CONCURRENCY", "1")]);
+    let clock = &*aggregator.fakes.clock;
     let budget = Budget {
         clock,
-        entropy: &handler.ports().entropy,
+        entropy: &*aggregator.fakes.entropy,
         stop_at: clock.now() + Duration::from_secs(1),
     };
-    let first = handler.place(&budget).await.unwrap();
-    let second = handler.limited(&budget, async { Ok("sent") });
+    let first = aggregator.handler.place(&budget).await.unwrap();
+    let second = aggregator.handler.limited(&budget, async { Ok("sent") });
     let first_ends_late = async {
         tokio::task::yield_now().await;
         clock.advance(Duration::from_secs(1));

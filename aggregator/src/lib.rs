@@ -36,6 +36,6 @@ pub mod run;
 
 pub use config::Config;
 #[cfg(feature = "function")]
-pub use handler::{Handler, Invocation, Ports};
+pub use handler::{Handler, Invocation};
 #[cfg(feature = "function")]
 pub use run::run;

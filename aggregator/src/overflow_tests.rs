@@ -9,16 +9,16 @@ const BUCKET: (&str, &str) = ("OVERFLOW_BUCKET", "bodies");
 
 #[tokio::test]
 async fn a_body_that_fits_no_item_is_stored_under_its_seat_and_claimed_without_it() {
-    let handler = aggregator(&[BUCKET]);
+    let aggregator = aggregator_with(&[BUCKET]);
     let large = noise(600_000);
     let messages = [("m1", "e1", ""), ("m2", "e2", &*large), ("m3", "e3", "")];
-    assert!(invoke(&handler, &messages).await.is_empty());
-    let batch = only_batch(&handler);
+    assert!(invoke(&aggregator, &messages).await.is_empty());
+    let batch = only_batch(&aggregator);
     assert_eq!(batch.confirmed, 3);
-    let world = handler.ports();
-    assert!(world.quarantine.as_ref().unwrap().take().is_empty());
+    let world = &aggregator.fakes;
+    assert!(world.quarantine_queue.take().is_empty());
     let ids = ["e1", "e2", "e3"].map(|id| id.parse().unwrap());
-    let (events, _) = world.locks.read_events(&ids).await.unwrap();
+    let (events, _) = world.lock_store.read_events(&ids).await.unwrap();
     let elsewhere: Vec<_> = events
         .iter()
         .filter(|event| event.overflow.is_some())
@@ -28,37 +28,45 @@ async fn a_body_that_fits_no_item_is_stored_under_its_seat_and_claimed_without_i
     assert_eq!((event.event_id.as_str(), &*event.body), ("e2", ""));
     let place = event.overflow.as_ref().unwrap();
     assert_eq!(place.key, format!("{}/{}", batch.batch_id, event.seq));
-    assert_eq!(world.overflow.keys(), [&*place.key]);
-    let body = world.overflow.get(place).await.unwrap().unwrap();
+    assert_eq!(world.overflow_store.keys(), [&*place.key]);
+    let body = world.overflow_store.get(place).await.unwrap().unwrap();
     assert_eq!(place.bytes, body.len() as u64);
     assert_eq!(BodyHash::of(body.as_bytes()), event.body_hash);
 }
 
 #[tokio::test]
 async fn a_body_that_was_stored_for_a_duplicate_is_removed() {
-    let handler = aggregator(&[BUCKET]);
+    let aggregator = aggregator_with(&[BUCKET]);
     let large = noise(600_000);
-    assert!(invoke(&handler, &[("m1", "e1", &large)]).await.is_empty());
-    let first = handler.ports().overflow.keys();
+    assert!(
+        invoke(&aggregator, &[("m1", "e1", &large)])
+            .await
+            .is_empty()
+    );
+    let first = aggregator.fakes.overflow_store.keys();
     assert_eq!(first.len(), 1);
     // Past its window, the batch is no longer remembered here.
-    handler.ports().clock.advance(Duration::from_secs(400));
-    assert!(invoke(&handler, &[("m2", "e1", &large)]).await.is_empty());
-    assert_eq!(handler.ports().overflow.keys(), first);
+    aggregator.fakes.clock.advance(Duration::from_secs(400));
+    assert!(
+        invoke(&aggregator, &[("m2", "e1", &large)])
+            .await
+            .is_empty()
+    );
+    assert_eq!(aggregator.fakes.overflow_store.keys(), first);
 }
 
 #[tokio::test]
 async fn without_a_bucket_it_is_quarantined_and_its_neighbours_are_claimed() {
-    let handler = aggregator(&[]);
+    let aggregator = aggregator_with(&[]);
     let large = noise(600_000);
     let messages = [("m1", "e1", ""), ("m2", "e2", &*large)];
-    assert!(invoke(&handler, &messages).await.is_empty());
-    let quarantined = handler.ports().quarantine.as_ref().unwrap().take();
+    assert!(invoke(&aggregator, &messages).await.is_empty());
+    let quarantined = aggregator.fakes.quarantine_queue.take();
     assert_eq!(quarantined.len(), 1);
     assert!(
         quarantined[0]
             .reason
             .contains("at most 409600 can be stored")
     );
-    assert_eq!(only_batch(&handler).confirmed, 1);
+    assert_eq!(only_batch(&aggregator).confirmed, 1);
 }

@@ -5,15 +5,11 @@ use shared::ports::Quarantined;
 use shared::quarantine::send_to_quarantine;
 use tracing::warn;
 
-use crate::handler::{Handler, Ports};
+use crate::handler::Handler;
 
-impl<P: Ports> Handler<P> {
+impl Handler {
     /// Sends messages to the quarantine; answers which of them are there. None, where there is no quarantine.
-    pub async fn quarantine(
-        &self,
-        messages: &[Quarantined],
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) -> Vec<bool> {
+    pub async fn quarantine(&self, messages: &[Quarantined], budget: &Budget<'_>) -> Vec<bool> {
         for message in messages {
             let event_id = message
                 .event_id
@@ -22,7 +18,7 @@ impl<P: Ports> Handler<P> {
                 .unwrap_or_default();
             warn!(sqs_message_id = %message.sqs_message_id, event_id, reason = message.reason, "message cannot be processed");
         }
-        let Some(quarantine) = self.ports().quarantine() else {
+        let Some(quarantine) = self.ports().quarantine_queue.as_deref() else {
             return vec![false; messages.len()];
         };
         let concurrency = self.config().common.write_concurrency;

@@ -8,17 +8,13 @@ use once_cell::sync::OnceCell;
 use protocol::time::Timestamp;
 #[cfg(feature = "s3")]
 use shared::aws::tell_overflow_retention;
-use shared::aws::{
-    AwsOverflowStore, DynamoBatchStore, DynamoLockStore, Sdk, SqsBatchQueue, SqsQuarantine,
-    SqsSourceQueues, SystemClock, SystemEntropy, init_logs,
-};
-use shared::calls::attempt_timeout;
+use shared::aws::{Sdk, aws_ports, aws_source_queues, init_logs};
 use tracing::info;
 
 use crate::config::Config;
 use crate::current::CurrentBatches;
 use crate::event::Event;
-use crate::handler::{Handler, Invocation, Ports};
+use crate::handler::{Handler, Invocation};
 use crate::payload::Payloads;
 
 /// The current batches of this environment: they live as long as the process does, over all its invocations.
@@ -26,81 +22,6 @@ static CURRENT_BATCHES: OnceCell<Arc<CurrentBatches>> = OnceCell::new();
 
 /// The index is the processor's; the aggregator never asks it.
 const NO_INDEX: &str = "batchId-index";
-
-/// The ports as they are on AWS.
-struct AwsPorts {
-    locks: DynamoLockStore,
-    batches: DynamoBatchStore,
-    tickets: SqsBatchQueue,
-    quarantine: Option<SqsQuarantine>,
-    sources: SqsSourceQueues,
-    overflow: AwsOverflowStore,
-    clock: SystemClock,
-    entropy: SystemEntropy,
-}
-
-impl Ports for AwsPorts {
-    type Locks = DynamoLockStore;
-    type Batches = DynamoBatchStore;
-    type Tickets = SqsBatchQueue;
-    type Quarantine = SqsQuarantine;
-    type Sources = SqsSourceQueues;
-    type Overflow = AwsOverflowStore;
-    type Clock = SystemClock;
-    type Entropy = SystemEntropy;
-
-    fn locks(&self) -> &DynamoLockStore {
-        &self.locks
-    }
-    fn batches(&self) -> &DynamoBatchStore {
-        &self.batches
-    }
-    fn tickets(&self) -> &SqsBatchQueue {
-        &self.tickets
-    }
-    fn quarantine(&self) -> Option<&SqsQuarantine> {
-        self.quarantine.as_ref()
-    }
-    fn sources(&self) -> &SqsSourceQueues {
-        &self.sources
-    }
-    fn overflow(&self) -> &AwsOverflowStore {
-        &self.overflow
-    }
-    fn clock(&self) -> &SystemClock {
-        &self.clock
-    }
-    fn entropy(&self) -> &SystemEntropy {
-        &self.entropy
-    }
-    fn emit(&self, line: &str) {
-        println!("{line}");
-    }
-}
-
-fn ports(config: &Config, sdk: &Sdk) -> AwsPorts {
-    let common = &config.common;
-    let attempt = attempt_timeout(common.deadline_margin);
-    let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
-    AwsPorts {
-        locks: DynamoLockStore::new(
-            dynamodb.clone(),
-            &common.lock_table,
-            NO_INDEX,
-            common.write_mode,
-        ),
-        batches: DynamoBatchStore::new(dynamodb.client().clone(), &common.batch_table),
-        tickets: SqsBatchQueue::new(sqs.clone(), &common.batch_queue_url),
-        quarantine: config
-            .quarantine_url
-            .as_ref()
-            .map(|url| SqsQuarantine::new(sqs.clone(), url)),
-        sources: SqsSourceQueues::new(sqs),
-        overflow: AwsOverflowStore::new(sdk, attempt),
-        clock: SystemClock,
-        entropy: SystemEntropy,
-    }
-}
 
 /// Runs the function until Lambda ends the process.
 ///
@@ -116,11 +37,13 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
         // Beside the first invocation, which does not wait for it.
         tokio::spawn(tell_overflow_retention(sdk.clone(), bucket.clone()));
     }
-    let ports = ports(&config, &sdk);
+    let common = &config.common;
+    let ports = aws_ports(&sdk, common, NO_INDEX, config.quarantine_url.as_deref());
+    let source_queues = aws_source_queues(&sdk, common);
     let current = CURRENT_BATCHES
         .get_or_init(|| Arc::new(CurrentBatches::new(config.limits)))
         .clone();
-    let handler = Arc::new(Handler::new(config, ports, current));
+    let handler = Arc::new(Handler::new(config, ports, source_queues, current));
     let payloads = Payloads::default();
     let aside = payloads.clone();
     let function = service_fn(move |event: LambdaEvent<u64>| {

@@ -14,7 +14,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use batch_processor::{Error, Part, Receipt, Sink, SinkError, run_with};
+use batch_processor::{Error, Part, Receipt, Sink, SinkError, async_trait, run_with};
 use sinks::{Columns, Format, write_rejects};
 
 /// The layout: what is in each record of type `D`, and where.
@@ -63,6 +63,7 @@ fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&unfinished, path)
 }
 
+#[async_trait]
 impl Sink for NightlyFile {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         match self.write(part) {

@@ -5,7 +5,7 @@
 
 use std::process::Stdio;
 
-use batch_processor::{Error, Part, Receipt, Sink, SinkError, run_with};
+use batch_processor::{Error, Part, Receipt, Sink, SinkError, async_trait, run_with};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
@@ -30,6 +30,7 @@ impl Program {
     }
 }
 
+#[async_trait]
 impl Sink for Program {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         match self.import(part).await {

@@ -12,9 +12,9 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use shared::calls::{Budget, bounded, joined};
-use shared::ports::{IndexEntry, LockStore, OverflowStore, PortError, StoredEvent};
+use shared::ports::{IndexEntry, PortError, StoredEvent};
 
-use crate::handler::{Handler, Ports};
+use crate::handler::Handler;
 
 /// What the index proposes of a batch, by what it is to it.
 #[derive(Debug, Default)]
@@ -237,7 +237,7 @@ pub fn missing(record: &BatchRecord, seen: &SeqSet) -> Option<String> {
     })
 }
 
-impl<P: Ports> Handler<P> {
+impl Handler {
     /// Looks at a batch. What this run has seen released is not asked for again.
     ///
     /// # Errors
@@ -246,7 +246,7 @@ impl<P: Ports> Handler<P> {
         &self,
         record: &BatchRecord,
         released: &SeqSet,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Result<Sight, PortError> {
         let concurrency = self.config().common.write_concurrency;
         let proposals = Mutex::new(Proposals::default());
@@ -300,13 +300,13 @@ impl<P: Ports> Handler<P> {
         shard: BatchShard,
         released: &SeqSet,
         proposals: &Mutex<Proposals>,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Result<(), PortError> {
         let mut after: Option<IndexEntry> = None;
         loop {
             let page = budget
                 .call(RetryPolicy::ITEMS, || {
-                    self.limited(budget, self.ports().locks().index(shard, after.as_ref()))
+                    self.limited(budget, self.ports().lock_store.index(shard, after.as_ref()))
                 })
                 .await?;
             let mut proposals = proposals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -333,7 +333,7 @@ impl<P: Ports> Handler<P> {
         entries: &mut Entries,
         bytes_max: u64,
         items_min: usize,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Result<Vec<StoredEvent>, PortError> {
         let concurrency = self.config().common.write_concurrency;
         // What is known of a large batch takes memory as well, so its parts are smaller; by a quarter at most, because
@@ -368,7 +368,7 @@ impl<P: Ports> Handler<P> {
     pub async fn fetch_bodies(
         &self,
         events: &mut [StoredEvent],
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Result<(), BodyProblem> {
         let elsewhere = events.iter_mut().filter(|event| event.overflow.is_some());
         let fetches = elsewhere
@@ -387,12 +387,12 @@ impl<P: Ports> Handler<P> {
     pub async fn fetch_body(
         &self,
         event: &mut StoredEvent,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Result<(), BodyProblem> {
         let Some(place) = &event.overflow else {
             return Ok(());
         };
-        let overflow = self.ports().overflow();
+        let overflow = &*self.ports().overflow_store;
         let get = || self.limited(budget, overflow.get(place));
         let read = budget.call(RetryPolicy::ITEMS, get).await;
         let (event_id, place) = (event.event_id.clone(), place.to_string());
@@ -418,7 +418,7 @@ impl<P: Ports> Handler<P> {
         &self,
         batch: BatchId,
         progress: &Mutex<Progress<'_>>,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Result<Vec<StoredEvent>, PortError> {
         let locked = || progress.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = Vec::new();
@@ -441,7 +441,7 @@ impl<P: Ports> Handler<P> {
     async fn read_events(
         &self,
         ids: &[EventId],
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Result<Vec<StoredEvent>, PortError> {
         let mut events = Vec::with_capacity(ids.len());
         let mut open = ids.to_vec();
@@ -450,7 +450,7 @@ impl<P: Ports> Handler<P> {
         while !open.is_empty() {
             let later = open.split_off(size.min(open.len()));
             match self
-                .limited(budget, self.ports().locks().read_events(&open))
+                .limited(budget, self.ports().lock_store.read_events(&open))
                 .await
             {
                 Ok((read, unread)) => {

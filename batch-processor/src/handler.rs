@@ -1,18 +1,16 @@
 //! One invocation: tickets in, the tickets that must come back out; or the sweep.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
-use futures::future::BoxFuture;
 use lambda_runtime::Diagnostic;
 use protocol::ids::{IdError, LeaseOwner};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::calls::Budget;
-use shared::ports::{
-    BatchQueue, BatchStore, Clock, Entropy, LockStore, OverflowStore, PortError, Quarantine,
-};
+use shared::ports::{PortError, Ports};
 use shared::wire::{Ticket, TicketError};
 use shared::writes::SharedPaces;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -23,45 +21,6 @@ use crate::event::{Event, Response};
 use crate::give_back::GiveBack;
 use crate::process::{Budgets, Done, Report};
 use sinks::Sink;
-
-/// What the batch processor needs of the world.
-pub trait Ports: Send + Sync + 'static {
-    /// The lock table.
-    type Locks: LockStore;
-    /// The batch table.
-    type Batches: BatchStore;
-    /// The batch queue.
-    type Tickets: BatchQueue;
-    /// The quarantine queue.
-    type Quarantine: Quarantine;
-    /// Where bodies are that do not fit their items.
-    type Overflow: OverflowStore;
-    /// Where parts go.
-    type Sink: Sink;
-    /// Time.
-    type Clock: Clock;
-    /// Randomness.
-    type Entropy: Entropy;
-
-    /// The lock table.
-    fn locks(&self) -> &Self::Locks;
-    /// The batch table.
-    fn batches(&self) -> &Self::Batches;
-    /// The batch queue.
-    fn tickets(&self) -> &Self::Tickets;
-    /// The quarantine queue, if there is one.
-    fn quarantine(&self) -> Option<&Self::Quarantine>;
-    /// Where bodies are that do not fit their items.
-    fn overflow(&self) -> &Self::Overflow;
-    /// Where parts go.
-    fn sink(&self) -> &Self::Sink;
-    /// Time.
-    fn clock(&self) -> &Self::Clock;
-    /// Randomness.
-    fn entropy(&self) -> &Self::Entropy;
-    /// Writes one line of metrics.
-    fn emit(&self, line: &str);
-}
 
 /// What Lambda says about an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,20 +74,22 @@ enum Failure {
 }
 
 /// The batch processor. One per environment; any number of invocations at once.
-pub struct Handler<P> {
+pub struct Handler {
     config: Config,
-    ports: P,
+    ports: Ports,
+    sink: Arc<dyn Sink>,
     requests: Semaphore,
     paces: SharedPaces,
 }
 
-impl<P: Ports> Handler<P> {
+impl Handler {
     /// A handler.
-    pub fn new(config: Config, ports: P) -> Handler<P> {
+    pub fn new(config: Config, ports: Ports, sink: Arc<dyn Sink>) -> Handler {
         let requests = Semaphore::new(config.common.write_concurrency);
         Handler {
             config,
             ports,
+            sink,
             requests,
             paces: SharedPaces::default(),
         }
@@ -138,8 +99,12 @@ impl<P: Ports> Handler<P> {
         &self.config
     }
 
-    pub(crate) fn ports(&self) -> &P {
+    pub(crate) fn ports(&self) -> &Ports {
         &self.ports
+    }
+
+    pub(crate) fn sink(&self) -> &dyn Sink {
+        &*self.sink
     }
 
     /// How fast the index keys of the batches at hand can be written.
@@ -153,7 +118,7 @@ impl<P: Ports> Handler<P> {
     /// [`PortError::DeadlineReached`] where a place is free only when the time is over: many may wait for one.
     pub(crate) async fn place(
         &self,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> Result<SemaphorePermit<'_>, PortError> {
         let place = self.requests.acquire().await;
         let place = place.expect("the semaphore is never closed");
@@ -169,7 +134,7 @@ impl<P: Ports> Handler<P> {
     /// As [`place`](Self::place), and those of the request.
     pub(crate) async fn limited<T>(
         &self,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
         request: impl Future<Output = Result<T, PortError>>,
     ) -> Result<T, PortError> {
         let _place = self.place(budget).await?;
@@ -180,18 +145,14 @@ impl<P: Ports> Handler<P> {
     ///
     /// # Errors
     /// [`HandlerError`] before anything was done: an error brings the whole event back.
-    pub fn handle<'a>(
-        &'a self,
+    pub async fn handle(
+        &self,
         event: Event,
-        invocation: &'a Invocation,
-    ) -> BoxFuture<'a, Result<Response, HandlerError>> {
-        // Boxed here, where the ports are still abstract: that it is `Send` follows from their bounds. With the
-        // adapters filled in, the compiler would have to look through every future of the SDK.
-        Box::pin(async move {
-            Ok(match event {
-                Event::Tickets(event) => Response::Tickets(self.tickets(event, invocation).await?),
-                Event::Sweep => Response::Swept(self.sweep(invocation).await?),
-            })
+        invocation: &Invocation,
+    ) -> Result<Response, HandlerError> {
+        Ok(match event {
+            Event::Tickets(event) => Response::Tickets(self.tickets(event, invocation).await?),
+            Event::Sweep => Response::Swept(self.sweep(invocation).await?),
         })
     }
 
@@ -221,7 +182,7 @@ impl<P: Ports> Handler<P> {
                 }
                 Err(Failure::GivenBack(reason)) => {
                     warn!(sqs_message_id = id, %reason, "ticket given back");
-                    Some(reason.away_for(budgets.backoff, self.ports.clock().now()))
+                    Some(reason.away_for(budgets.backoff, self.ports.clock.now()))
                 }
                 Err(error @ (Failure::Malformed(_) | Failure::Owner(_))) => {
                     error!(sqs_message_id = id, %error, "ticket given back");
@@ -241,8 +202,8 @@ impl<P: Ports> Handler<P> {
                 let line =
                     report
                         .metrics
-                        .line(&invocation.function, source, self.ports.clock().now());
-                self.ports.emit(&line);
+                        .line(&invocation.function, source, self.ports.clock.now());
+                self.ports.metric_log.write(&line);
             }
         }
         Ok(response)
@@ -255,13 +216,13 @@ impl<P: Ports> Handler<P> {
         id: &str,
         receipt: &str,
         away_for: Duration,
-        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        budgets: &Budgets<'_>,
     ) {
         if receipt.is_empty() {
             return;
         }
         let away_for = Duration::from_secs((away_for.as_millis() as u64).div_ceil(1_000));
-        let retry = || self.ports.tickets().retry_after(receipt, away_for);
+        let retry = || self.ports.batch_queue.retry_after(receipt, away_for);
         if let Err(error) = budgets.wrap_up.call(RetryPolicy::CONTROL, retry).await {
             warn!(
                 sqs_message_id = id,
@@ -277,7 +238,7 @@ impl<P: Ports> Handler<P> {
         body: &str,
         message_id: &str,
         invocation: &Invocation,
-        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        budgets: &Budgets<'_>,
         report: &mut Report,
     ) -> Result<Done, Failure> {
         let ticket = Ticket::from_body(body)?;
@@ -292,22 +253,18 @@ impl<P: Ports> Handler<P> {
     }
 
     /// The time limits of an invocation for a ticket that was received so many times.
-    pub(crate) fn budgets(
-        &self,
-        deadline: Timestamp,
-        receives: u32,
-    ) -> Budgets<'_, P::Clock, P::Entropy> {
+    pub(crate) fn budgets(&self, deadline: Timestamp, receives: u32) -> Budgets<'_> {
         let margin = self.config.common.deadline_margin;
         let budget = |margin| Budget {
-            clock: self.ports.clock(),
-            entropy: self.ports.entropy(),
+            clock: &*self.ports.clock,
+            entropy: &*self.ports.entropy,
             stop_at: deadline.saturating_sub(margin),
         };
         Budgets {
             deadline,
             work: budget(margin),
             wrap_up: budget(margin / 3),
-            backoff: RetryPolicy::TICKET.pause(receives, self.ports.entropy().jitter()),
+            backoff: RetryPolicy::TICKET.pause(receives, self.ports.entropy.jitter()),
         }
     }
 }

@@ -21,8 +21,8 @@ pub mod sweep;
 
 pub use config::Config;
 pub use event::{Event, Response};
-pub use handler::{Handler, Invocation, Ports};
+pub use handler::{Handler, Invocation};
 pub use lambda_runtime::Error;
 pub use run::{run, run_with};
 pub use sinks;
-pub use sinks::{Part, Receipt, Sink, SinkError};
+pub use sinks::{Part, Receipt, Sink, SinkError, async_trait};

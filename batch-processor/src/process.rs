@@ -19,14 +19,14 @@ use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::calls::{Budget, Written};
 use shared::metrics::Metrics;
-use shared::ports::{BatchQueue, BatchStore, Clock, Entropy, PortError, StoredEvent};
+use shared::ports::{PortError, StoredEvent};
 use shared::wire::{Ticket, TicketReason};
 use tracing::{debug, error, info, warn};
 
 use crate::collect::{BodyProblem, Entries, Look, Sight, missing, seqs};
 use crate::give_back::GiveBack;
-use crate::handler::{Handler, Ports};
-use sinks::{Part, Receipt, Sink, SinkError, content_hash};
+use crate::handler::Handler;
+use sinks::{Part, Receipt, SinkError, content_hash};
 
 /// Why a ticket was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +53,13 @@ pub struct Report {
 }
 
 /// Time limits of an invocation.
-#[derive(Debug)]
-pub struct Budgets<'a, C, E> {
+pub struct Budgets<'a> {
     /// When it is killed.
     pub deadline: Timestamp,
     /// For everything that can be resumed.
-    pub work: Budget<'a, C, E>,
+    pub work: Budget<'a>,
     /// For what should still be written: that the sink has a part, that the lease is given up.
-    pub wrap_up: Budget<'a, C, E>,
+    pub wrap_up: Budget<'a>,
     /// How long the ticket stays away if it is given back, and nobody says otherwise.
     pub backoff: Duration,
 }
@@ -78,9 +77,9 @@ pub(crate) enum Step {
 }
 
 /// A batch under our lease.
-pub(crate) struct Run<'a, P: Ports> {
-    pub(crate) handler: &'a Handler<P>,
-    pub(crate) budgets: &'a Budgets<'a, P::Clock, P::Entropy>,
+pub(crate) struct Run<'a> {
+    pub(crate) handler: &'a Handler,
+    pub(crate) budgets: &'a Budgets<'a>,
     pub(crate) owner: LeaseOwner,
     pub(crate) record: BatchRecord,
     /// Seqs whose release was acknowledged to this run.
@@ -88,7 +87,7 @@ pub(crate) struct Run<'a, P: Ports> {
     pub(crate) metrics: &'a mut Metrics,
 }
 
-impl<P: Ports> Handler<P> {
+impl Handler {
     /// Processes one ticket.
     ///
     /// # Errors
@@ -97,13 +96,13 @@ impl<P: Ports> Handler<P> {
         &self,
         ticket: &Ticket,
         owner: LeaseOwner,
-        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        budgets: &Budgets<'_>,
         report: &mut Report,
     ) -> Result<Done, GiveBack> {
         let batch = ticket.batch_id;
         let now = budgets.work.clock.now();
         let operator = ticket.operator();
-        if operator == Some(OperatorWord::Quarantine) && self.ports().quarantine().is_none() {
+        if operator == Some(OperatorWord::Quarantine) && self.ports().quarantine_queue.is_none() {
             error!(batch_id = %batch, "batch cannot be set aside: `QUARANTINE_SQS_URL` is not set");
             return Ok(Done::InError);
         }
@@ -118,7 +117,7 @@ impl<P: Ports> Handler<P> {
         };
         let written = budgets
             .work
-            .write(self.ports().batches(), batch, &write)
+            .write(&*self.ports().batch_store, batch, &write)
             .await;
         let record = match written {
             Err(source) => {
@@ -187,7 +186,7 @@ impl<P: Ports> Handler<P> {
         &self,
         batch: BatchId,
         owner: LeaseOwner,
-        budgets: &Budgets<'_, P::Clock, P::Entropy>,
+        budgets: &Budgets<'_>,
         reason: &GiveBack,
     ) {
         let now = budgets.work.clock.now();
@@ -200,7 +199,7 @@ impl<P: Ports> Handler<P> {
         };
         if let Err(error) = budgets
             .wrap_up
-            .write(self.ports().batches(), batch, &write)
+            .write(&*self.ports().batch_store, batch, &write)
             .await
         {
             warn!(batch_id = %batch, %error, "lease not given up");
@@ -208,7 +207,7 @@ impl<P: Ports> Handler<P> {
     }
 }
 
-impl<P: Ports> Run<'_, P> {
+impl Run<'_> {
     pub(crate) fn batch(&self) -> BatchId {
         self.record.batch_id
     }
@@ -372,10 +371,7 @@ impl<P: Ports> Run<'_, P> {
     }
 
     fn sink_fingerprint(&self) -> String {
-        cut(
-            self.handler.ports().sink().fingerprint(),
-            FINGERPRINT_BYTES_MAX,
-        )
+        cut(self.handler.sink().fingerprint(), FINGERPRINT_BYTES_MAX)
     }
 
     /// Lets the part that is frozen go to the sink of now: an operator said so.
@@ -415,7 +411,7 @@ impl<P: Ports> Run<'_, P> {
 
     async fn refresh(&mut self) -> Result<(), GiveBack> {
         let batch = self.batch();
-        let batches = self.handler.ports().batches();
+        let batches = &*self.handler.ports().batch_store;
         let read = self
             .budgets
             .work
@@ -439,11 +435,11 @@ impl<P: Ports> Run<'_, P> {
     pub(crate) async fn write(
         &mut self,
         write: &BatchWrite,
-        budget: Budget<'_, P::Clock, P::Entropy>,
+        budget: Budget<'_>,
     ) -> Result<(), GiveBack> {
         let batch = self.batch();
         match budget
-            .write(self.handler.ports().batches(), batch, write)
+            .write(&*self.handler.ports().batch_store, batch, write)
             .await
         {
             Ok(Written::Applied(record)) => {
@@ -460,7 +456,7 @@ impl<P: Ports> Run<'_, P> {
         let batch = self.batch();
         if let PortError::Refused { .. } = source {
             let fail = self.failure(format!("batch record: {source}"));
-            let batches = self.handler.ports().batches();
+            let batches = &*self.handler.ports().batch_store;
             match self.budgets.wrap_up.write(batches, batch, &fail).await {
                 Ok(_) => error!(batch_id = %batch, error = %source, "batch record refused"),
                 Err(error) => error!(batch_id = %batch, %error, "batch not put in error"),
@@ -614,7 +610,7 @@ impl<P: Ports> Run<'_, P> {
     /// The sink's answer, or that there was none in time.
     async fn attempt(&self, part: &Part) -> Result<Receipt, SinkError> {
         let work = &self.budgets.work;
-        let deliver = std::pin::pin!(self.handler.ports().sink().deliver(part));
+        let deliver = std::pin::pin!(self.handler.sink().deliver(part));
         let rest = work.clock.now().until(work.stop_at);
         let timeout = std::pin::pin!(work.clock.sleep(rest));
         match futures::future::select(deliver, timeout).await {
@@ -657,7 +653,7 @@ impl<P: Ports> Run<'_, P> {
                     let delay = self.budgets.work.clock.now().until(at);
                     let whole_secs =
                         Duration::from_secs((delay.as_millis() as u64).div_ceil(1_000));
-                    self.handler.ports().tickets().send(&ticket, whole_secs)
+                    self.handler.ports().batch_queue.send(&ticket, whole_secs)
                 };
                 let sent = self.budgets.wrap_up.call(RetryPolicy::CONTROL, send).await;
                 sent.map_err(|source| self.service(source))?;
@@ -690,7 +686,7 @@ impl<P: Ports> Run<'_, P> {
         match self
             .budgets
             .wrap_up
-            .write(self.handler.ports().batches(), batch, &write)
+            .write(&*self.handler.ports().batch_store, batch, &write)
             .await
         {
             Ok(Written::Applied(record)) => {

@@ -6,15 +6,13 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use shared::calls::{Budget, bounded};
-use shared::ports::{
-    Clock, LockStore, OverflowStore, PortError, Release, ReleaseReply, StoredEvent,
-};
+use shared::ports::{PortError, Release, ReleaseReply, StoredEvent};
 use shared::writes::{Member, WriteQueue};
 use tracing::warn;
 
-use crate::handler::{Handler, Ports};
+use crate::handler::Handler;
 
-impl<P: Ports> Handler<P> {
+impl Handler {
     /// Releases `events`; answers the seqs whose release was acknowledged. What was not is found again later.
     ///
     /// What is in `set_aside` was not delivered, and its tombstones say so: another message may claim the event.
@@ -22,7 +20,7 @@ impl<P: Ports> Handler<P> {
         &self,
         events: &[StoredEvent],
         set_aside: &SeqSet,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> SeqSet {
         let window = self.config().common.dedup_window;
         let now = budget.clock.now();
@@ -50,13 +48,13 @@ impl<P: Ports> Handler<P> {
         &self,
         events: Vec<&StoredEvent>,
         release: Release,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> SeqSet {
         let mut all = SeqSet::new();
         if events.is_empty() {
             return all;
         }
-        let size = self.ports().locks().items_per_request();
+        let size = self.ports().lock_store.items_per_request();
         let concurrency = self.config().common.write_concurrency;
         let delivered = events.into_iter().map(Delivered).collect();
         let now = budget.clock.now();
@@ -71,17 +69,12 @@ impl<P: Ports> Handler<P> {
     }
 
     /// Removes the bodies of released events that did not fit their items. What is left is for the bucket's lifecycle.
-    async fn remove_bodies(
-        &self,
-        events: &[StoredEvent],
-        released: &SeqSet,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
-    ) {
+    async fn remove_bodies(&self, events: &[StoredEvent], released: &SeqSet, budget: &Budget<'_>) {
         let gone = events.iter().filter(|event| released.contains(event.seq));
         let removals = gone
             .filter_map(|event| event.overflow.as_ref())
             .map(|place| async move {
-                let overflow = self.ports().overflow();
+                let overflow = &*self.ports().overflow_store;
                 let remove = || self.limited(budget, overflow.remove(place));
                 if let Err(error) = budget.call(RetryPolicy::ITEMS, remove).await {
                     warn!(key = place.key, %error, "body of a released claim not removed");
@@ -96,7 +89,7 @@ impl<P: Ports> Handler<P> {
         &self,
         queue: &WriteQueue<'_, Delivered<'_>>,
         release: Release,
-        budget: &Budget<'_, P::Clock, P::Entropy>,
+        budget: &Budget<'_>,
     ) -> SeqSet {
         let mut released = SeqSet::new();
         let mut losses = 0;
@@ -113,7 +106,7 @@ impl<P: Ports> Handler<P> {
                 queue.put_back(members);
                 return released;
             };
-            let replies = self.ports().locks().release(&items, release).await;
+            let replies = self.ports().lock_store.release(&items, release).await;
             drop(place);
             let keys = members.iter().map(Member::key);
             queue.replied(keys.zip(replies.iter().map(error_of)), budget.clock.now());

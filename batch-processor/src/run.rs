@@ -4,11 +4,7 @@ use std::sync::Arc;
 
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use protocol::time::Timestamp;
-use shared::aws::{
-    AwsOverflowStore, DynamoBatchStore, DynamoLockStore, Sdk, SqsBatchQueue, SqsQuarantine,
-    SystemClock, SystemEntropy, init_logs,
-};
-use shared::calls::attempt_timeout;
+use shared::aws::{Sdk, aws_ports, init_logs};
 use sinks::columns_source::with_columns;
 use sinks::config::{
     SINK, SINK_PASSWORD, SINK_PAYLOADS, SINK_REJECTS, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE,
@@ -17,7 +13,7 @@ use sinks::{BuiltInSink, Sink};
 use tracing::info;
 
 use crate::config::Config;
-use crate::handler::{Handler, Invocation, Ports};
+use crate::handler::{Handler, Invocation};
 
 /// What only the sinks that ship are told.
 const BUILT_IN: [&str; 7] = [
@@ -29,57 +25,6 @@ const BUILT_IN: [&str; 7] = [
     SINK_TABLE,
     SINK_PASSWORD,
 ];
-
-/// The ports as they are on AWS, with any sink.
-struct AwsPorts<S> {
-    locks: DynamoLockStore,
-    batches: DynamoBatchStore,
-    tickets: SqsBatchQueue,
-    quarantine: Option<SqsQuarantine>,
-    overflow: AwsOverflowStore,
-    sink: S,
-    clock: SystemClock,
-    entropy: SystemEntropy,
-}
-
-impl<S: Sink> Ports for AwsPorts<S> {
-    type Locks = DynamoLockStore;
-    type Batches = DynamoBatchStore;
-    type Tickets = SqsBatchQueue;
-    type Quarantine = SqsQuarantine;
-    type Overflow = AwsOverflowStore;
-    type Sink = S;
-    type Clock = SystemClock;
-    type Entropy = SystemEntropy;
-
-    fn locks(&self) -> &DynamoLockStore {
-        &self.locks
-    }
-    fn batches(&self) -> &DynamoBatchStore {
-        &self.batches
-    }
-    fn tickets(&self) -> &SqsBatchQueue {
-        &self.tickets
-    }
-    fn quarantine(&self) -> Option<&SqsQuarantine> {
-        self.quarantine.as_ref()
-    }
-    fn overflow(&self) -> &AwsOverflowStore {
-        &self.overflow
-    }
-    fn sink(&self) -> &S {
-        &self.sink
-    }
-    fn clock(&self) -> &SystemClock {
-        &self.clock
-    }
-    fn entropy(&self) -> &SystemEntropy {
-        &self.entropy
-    }
-    fn emit(&self, line: &str) {
-        println!("{line}");
-    }
-}
 
 /// Runs the function with the sink that `SINK` names, until Lambda ends the process.
 ///
@@ -122,28 +67,9 @@ fn sdk(config: &Config) -> Sdk {
 }
 
 async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda_runtime::Error> {
-    let common = &config.common;
-    let attempt = attempt_timeout(common.deadline_margin);
-    let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
-    let ports = AwsPorts {
-        locks: DynamoLockStore::new(
-            dynamodb.clone(),
-            &common.lock_table,
-            &config.index,
-            common.write_mode,
-        ),
-        batches: DynamoBatchStore::new(dynamodb.client().clone(), &common.batch_table),
-        tickets: SqsBatchQueue::new(sqs.clone(), &common.batch_queue_url),
-        quarantine: config
-            .quarantine_url
-            .as_ref()
-            .map(|url| SqsQuarantine::new(sqs, url)),
-        overflow: AwsOverflowStore::new(sdk, attempt),
-        sink,
-        clock: SystemClock,
-        entropy: SystemEntropy,
-    };
-    let handler = Arc::new(Handler::new(config, ports));
+    let quarantine_url = config.quarantine_url.as_deref();
+    let ports = aws_ports(sdk, &config.common, &config.index, quarantine_url);
+    let handler = Arc::new(Handler::new(config, ports, Arc::new(sink)));
     lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<_>| {
         let handler = handler.clone();
         async move {

@@ -11,10 +11,9 @@ use tracing::{error, warn};
 
 use crate::collect::{BodyProblem, Entries, missing, seqs};
 use crate::give_back::GiveBack;
-use crate::handler::Ports;
 use crate::process::{Done, Run, Step};
 
-impl<P: Ports> Run<'_, P> {
+impl Run<'_> {
     /// Sends what is frozen, and all that is in no part yet, to the quarantine.
     pub(crate) async fn set_aside(
         &mut self,
@@ -58,7 +57,7 @@ impl<P: Ports> Run<'_, P> {
         part: Option<usize>,
     ) -> Result<Option<Done>, GiveBack> {
         let batch = self.batch();
-        let Some(quarantine) = self.handler.ports().quarantine() else {
+        let Some(quarantine) = self.handler.ports().quarantine_queue.as_deref() else {
             error!(batch_id = %batch, "batch cannot be set aside any further: `QUARANTINE_SQS_URL` is not set");
             let error = "quarantine: `QUARANTINE_SQS_URL` is not set any more; set it, and send a ticket again";
             return self.fail(error.to_owned()).await;

@@ -13,11 +13,11 @@ use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::calls::{Budget, bounded};
 use shared::metrics::Metrics;
-use shared::ports::{BatchQueue, BatchStore, Clock, Overdue, PortError};
+use shared::ports::{Overdue, PortError};
 use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 
-use crate::handler::{Handler, Invocation, Ports};
+use crate::handler::{Handler, Invocation};
 
 /// The metrics' source dimension: a sweep looks at the batches of every source.
 const ALL_SOURCES: &str = "all";
@@ -38,7 +38,7 @@ pub struct Swept {
     pub oldest_overdue_age_ms: u64,
 }
 
-impl<P: Ports> Handler<P> {
+impl Handler {
     /// Looks for overdue batches and sends each a ticket, the oldest first.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl<P: Ports> Handler<P> {
                 Status::Open | Status::Sealed => now,
                 Status::Processing | Status::Error => Timestamp::FAR_FUTURE,
             };
-            let batches = self.ports().batches();
+            let batches = &*self.ports().batch_store;
             let found = budget
                 .call(RetryPolicy::CONTROL, || {
                     batches.overdue(status, until, SWEEP_BATCHES_MAX)
@@ -99,13 +99,13 @@ impl<P: Ports> Handler<P> {
 
     /// Sends an overdue batch a ticket; returns whether it is in the queue. While it may wait there, the batch is not due:
     /// the next sweep sends it no second one.
-    async fn remind(&self, overdue: &Overdue, budget: &Budget<'_, P::Clock, P::Entropy>) -> bool {
+    async fn remind(&self, overdue: &Overdue, budget: &Budget<'_>) -> bool {
         let batch = overdue.batch_id;
         let ticket = Ticket {
             source: Some(overdue.source.clone()),
             ..Ticket::new(batch, TicketReason::Sweep)
         };
-        let send = || self.ports().tickets().send(&ticket, Duration::ZERO);
+        let send = || self.ports().batch_queue.send(&ticket, Duration::ZERO);
         if let Err(error) = budget.call(RetryPolicy::CONTROL, send).await {
             warn!(batch_id = %batch, %error, "no ticket for an overdue batch");
             return false;
@@ -114,7 +114,9 @@ impl<P: Ports> Handler<P> {
             was_due_at: overdue.due_at,
             due_at: budget.clock.now() + REMINDED_FOR,
         };
-        let reminded = budget.write(self.ports().batches(), batch, &write).await;
+        let reminded = budget
+            .write(&*self.ports().batch_store, batch, &write)
+            .await;
         if let Err(error) = reminded {
             warn!(batch_id = %batch, %error, "the next sweep may send another ticket");
         }
@@ -129,6 +131,6 @@ impl<P: Ports> Handler<P> {
         metrics.milliseconds("OldestOverdueAge", swept.oldest_overdue_age_ms.into());
         // Zeros too: an alarm on overdue batches must see them to recover.
         let line = metrics.line(&invocation.function, ALL_SOURCES, now);
-        self.ports().emit(&line);
+        self.ports().metric_log.write(&line);
     }
 }

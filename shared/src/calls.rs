@@ -15,25 +15,17 @@ use protocol::time::Timestamp;
 use crate::ports::{BatchReply, BatchStore, Clock, Entropy, PortError};
 
 /// When to stop, and how to wait: what every retry loop of one invocation shares.
-#[derive(Debug)]
-pub struct Budget<'a, C, E> {
+#[derive(Clone, Copy)]
+pub struct Budget<'a> {
     /// Time.
-    pub clock: &'a C,
+    pub clock: &'a dyn Clock,
     /// Jitter.
-    pub entropy: &'a E,
+    pub entropy: &'a dyn Entropy,
     /// Nothing new is started at or after this time.
     pub stop_at: Timestamp,
 }
 
-impl<C, E> Clone for Budget<'_, C, E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<C, E> Copy for Budget<'_, C, E> {}
-
-impl<'a, C: Clock, E: Entropy> Budget<'a, C, E> {
+impl Budget<'_> {
     /// Whether something new may be started.
     pub fn open(&self) -> bool {
         self.clock.now() < self.stop_at || planted(Bug::DeadlineIgnored)
@@ -94,9 +86,9 @@ impl<'a, C: Clock, E: Entropy> Budget<'a, C, E> {
     ///
     /// # Errors
     /// As [`call`](Self::call).
-    pub async fn write<B: BatchStore>(
+    pub async fn write(
         &self,
-        store: &B,
+        store: &dyn BatchStore,
         batch: BatchId,
         write: &BatchWrite,
     ) -> Result<Written, PortError> {

@@ -4,10 +4,10 @@
 //! reply are decided in one place, [`calls`](crate::calls), and the simulation exercises exactly that code.
 //! Losing a race is an outcome, not an error.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use protocol::batch::{BatchRecord, BatchWrite, Status};
 use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, Place, Seq, SourceArn, SqsMessageId};
@@ -143,48 +143,38 @@ impl StoredEvent {
 }
 
 /// The lock table.
+#[async_trait]
 pub trait LockStore: Send + Sync {
     /// How many claims or releases one request carries at most.
     fn items_per_request(&self) -> usize;
 
     /// Writes claims for event ids that have no item. At most [`items_per_request`](Self::items_per_request), no two
     /// with one event id. Answers per claim, in order.
-    fn claim(&self, claims: &[Claim]) -> impl Future<Output = Vec<ClaimReply>> + Send;
+    async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply>;
 
     /// Replaces `expected`, on condition that it is still exactly that state of that message.
-    fn replace(
-        &self,
-        claim: &Claim,
-        expected: &LockItem,
-    ) -> impl Future<Output = ClaimReply> + Send;
+    async fn replace(&self, claim: &Claim, expected: &LockItem) -> ClaimReply;
 
     /// Reads items, strongly consistent, in order; `None` where there is no item. At most 100.
     /// May answer fewer than asked (the rest was not read): ask again for the rest.
-    fn read(
-        &self,
-        ids: &[EventId],
-    ) -> impl Future<Output = Result<Vec<Option<LockItem>>, PortError>> + Send;
+    async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError>;
 
     /// Reads those of `ids` that are live claims, strongly consistent, any batch; others are left out of the answer.
     /// At most 100. The second list holds ids that were not read: ask again for them.
-    fn read_events(
+    async fn read_events(
         &self,
         ids: &[EventId],
-    ) -> impl Future<Output = Result<(Vec<StoredEvent>, Vec<EventId>), PortError>> + Send;
+    ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError>;
 
     /// Releases claims on condition that they still hold this place. At most [`items_per_request`](Self::items_per_request). Answers per item, in order.
-    fn release(
-        &self,
-        items: &[(EventId, Place)],
-        release: Release,
-    ) -> impl Future<Output = Vec<ReleaseReply>> + Send;
+    async fn release(&self, items: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply>;
 
     /// One page of the index, eventually consistent: entries may be missing, and may be of claims long released.
-    fn index(
+    async fn index(
         &self,
         shard: BatchShard,
         after: Option<&IndexEntry>,
-    ) -> impl Future<Output = Result<IndexPage, PortError>> + Send;
+    ) -> Result<IndexPage, PortError>;
 }
 
 /// What a conditional write to the batch table came to.
@@ -208,50 +198,37 @@ pub struct Overdue {
 }
 
 /// The batch table.
+#[async_trait]
 pub trait BatchStore: Send + Sync {
     /// Writes a new record. Its id is new; finding it there means an earlier attempt was applied, which is success.
-    fn create(&self, record: &BatchRecord) -> impl Future<Output = Result<(), PortError>> + Send;
+    async fn create(&self, record: &BatchRecord) -> Result<(), PortError>;
 
     /// Reads a record, strongly consistent.
-    fn read(
-        &self,
-        batch: BatchId,
-    ) -> impl Future<Output = Result<Option<BatchRecord>, PortError>> + Send;
+    async fn read(&self, batch: BatchId) -> Result<Option<BatchRecord>, PortError>;
 
     /// Applies `write` as [`apply`](protocol::batch::apply) says, atomically.
-    fn write(
-        &self,
-        batch: BatchId,
-        write: &BatchWrite,
-    ) -> impl Future<Output = Result<BatchReply, PortError>> + Send;
+    async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError>;
 
     /// Up to `max` batches with this status whose `dueAt` is before `now`, oldest first, eventually consistent.
-    fn overdue(
+    async fn overdue(
         &self,
         status: Status,
         now: Timestamp,
         max: usize,
-    ) -> impl Future<Output = Result<Vec<Overdue>, PortError>> + Send;
+    ) -> Result<Vec<Overdue>, PortError>;
 }
 
 /// The batch queue.
+#[async_trait]
 pub trait BatchQueue: Send + Sync {
     /// Sends a ticket that becomes visible after `delay` (whole seconds, at most 900). A lost reply may mean that it
     /// was sent; sending it again is harmless.
-    fn send(
-        &self,
-        ticket: &Ticket,
-        delay: Duration,
-    ) -> impl Future<Output = Result<(), PortError>> + Send;
+    async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError>;
 
     /// Lets a ticket that was received and will not be acknowledged be received again after `delay` (whole seconds, at
     /// most 12 hours from its receive), and not after the queue's visibility timeout. `receipt` is what came with it. A
     /// receipt that is no longer good is [`PortError::Refused`]; then the ticket comes when the queue says.
-    fn retry_after(
-        &self,
-        receipt: &str,
-        delay: Duration,
-    ) -> impl Future<Output = Result<(), PortError>> + Send;
+    async fn retry_after(&self, receipt: &str, delay: Duration) -> Result<(), PortError>;
 }
 
 /// A message that cannot be processed, on its way to where people look.
@@ -270,13 +247,11 @@ pub struct Quarantined {
 }
 
 /// The quarantine queue.
-pub trait Quarantine: Send + Sync {
+#[async_trait]
+pub trait QuarantineQueue: Send + Sync {
     /// Sends up to 10 messages; answers per message, in order. A lost reply may mean that it was sent; sending it
     /// again shows it twice, which is better than not at all.
-    fn send(
-        &self,
-        messages: &[Quarantined],
-    ) -> impl Future<Output = Vec<Result<(), PortError>>> + Send;
+    async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>>;
 }
 
 /// How many messages of a queue are where.
@@ -298,41 +273,34 @@ impl QueueDepth {
 }
 
 /// The queues that events come from.
+#[async_trait]
 pub trait SourceQueues: Send + Sync {
     /// How many messages a source holds. A hint, never the truth: the figures are approximate, and as AWS has it they
     /// may be a minute old. A source that is no queue is [`PortError::Refused`].
-    fn depth(
-        &self,
-        source: &SourceArn,
-    ) -> impl Future<Output = Result<QueueDepth, PortError>> + Send;
+    async fn depth(&self, source: &SourceArn) -> Result<QueueDepth, PortError>;
 }
 
 /// Where bodies are that do not fit their items.
+#[async_trait]
 pub trait OverflowStore: Send + Sync {
     /// Stores a body. A place is one claim's alone, so that storing again what may have been stored is harmless.
-    fn put(
-        &self,
-        place: &Overflow,
-        body: &Arc<str>,
-    ) -> impl Future<Output = Result<(), PortError>> + Send;
+    async fn put(&self, place: &Overflow, body: &Arc<str>) -> Result<(), PortError>;
 
     /// Reads a body; `None` where there is none.
-    fn get(
-        &self,
-        place: &Overflow,
-    ) -> impl Future<Output = Result<Option<Arc<str>>, PortError>> + Send;
+    async fn get(&self, place: &Overflow) -> Result<Option<Arc<str>>, PortError>;
 
     /// Removes a body; one that is not there is removed already.
-    fn remove(&self, place: &Overflow) -> impl Future<Output = Result<(), PortError>> + Send;
+    async fn remove(&self, place: &Overflow) -> Result<(), PortError>;
 }
 
 /// Time, and waiting for it.
+#[async_trait]
 pub trait Clock: Send + Sync {
     /// Now.
     fn now(&self) -> Timestamp;
 
     /// Resolves after `duration`.
-    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
+    async fn sleep(&self, duration: Duration);
 }
 
 /// New batch ids and jitter: the randomness of the protocol.
@@ -342,4 +310,31 @@ pub trait Entropy: Send + Sync {
 
     /// Uniform in `0.0..1.0`.
     fn jitter(&self) -> f64;
+}
+
+/// Where lines of metrics go.
+pub trait MetricLog: Send + Sync {
+    /// Writes one line of the embedded metric format.
+    fn write(&self, line: &str);
+}
+
+/// The ports that both functions use.
+#[derive(Clone)]
+pub struct Ports {
+    /// The lock table.
+    pub lock_store: Arc<dyn LockStore>,
+    /// The batch table.
+    pub batch_store: Arc<dyn BatchStore>,
+    /// The batch queue.
+    pub batch_queue: Arc<dyn BatchQueue>,
+    /// The quarantine queue, if there is one.
+    pub quarantine_queue: Option<Arc<dyn QuarantineQueue>>,
+    /// Where bodies are that do not fit their items.
+    pub overflow_store: Arc<dyn OverflowStore>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// Metrics.
+    pub metric_log: Arc<dyn MetricLog>,
 }

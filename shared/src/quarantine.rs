@@ -7,7 +7,7 @@ use protocol::retry::RetryPolicy;
 use tracing::warn;
 
 use crate::calls::{Budget, bounded};
-use crate::ports::{Clock, Entropy, PortError, Quarantine, Quarantined};
+use crate::ports::{PortError, QuarantineQueue, Quarantined};
 
 /// Why a message is not known to be in the quarantine.
 #[derive(Debug)]
@@ -20,11 +20,11 @@ pub enum Unsent {
 
 /// Sends messages to the quarantine, `concurrency` requests at once; returns what became of each, in order. One whose
 /// reply was lost is sent again, and may be there twice.
-pub async fn send_to_quarantine<Q: Quarantine, C: Clock, E: Entropy>(
-    quarantine: &Q,
+pub async fn send_to_quarantine(
+    quarantine: &dyn QuarantineQueue,
     messages: &[Quarantined],
     concurrency: usize,
-    budget: &Budget<'_, C, E>,
+    budget: &Budget<'_>,
 ) -> Vec<Result<(), Unsent>> {
     let chunks = messages.chunks(SQS_BATCH_ENTRIES_MAX).enumerate();
     let sends = chunks
@@ -35,10 +35,10 @@ pub async fn send_to_quarantine<Q: Quarantine, C: Clock, E: Entropy>(
     sent.into_iter().flat_map(|(_, sent)| sent).collect()
 }
 
-async fn send<Q: Quarantine, C: Clock, E: Entropy>(
-    quarantine: &Q,
+async fn send(
+    quarantine: &dyn QuarantineQueue,
     messages: &[Quarantined],
-    budget: &Budget<'_, C, E>,
+    budget: &Budget<'_>,
 ) -> Vec<Result<(), Unsent>> {
     let unsent = || Err(Unsent::OutOfTime);
     let mut sent: Vec<Result<(), Unsent>> = messages.iter().map(|_| unsent()).collect();

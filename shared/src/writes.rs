@@ -10,7 +10,7 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 
 use crate::calls::Budget;
-use crate::ports::{Clock, Entropy, PortError};
+use crate::ports::PortError;
 
 /// The paces of an environment: what one invocation has learned of a key, the next one knows.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl<'a, M: Member> WriteQueue<'a, M> {
 
     /// The next request's worth, once it may be written; empty when this worker is done: nothing is left that the
     /// others could not do as well, or no time.
-    pub async fn next<C: Clock, E: Entropy>(&self, budget: &Budget<'_, C, E>) -> Vec<M> {
+    pub async fn next(&self, budget: &Budget<'_>) -> Vec<M> {
         let now = budget.clock.now();
         if !budget.open() {
             return Vec::new();
@@ -165,12 +165,7 @@ impl<'a, M: Member> WriteQueue<'a, M> {
 
     /// Puts back what is to be written again: at once what was throttled, which is paced here; after a pause where
     /// requests had no answer, so many in a row. Whether there is time to go on.
-    pub async fn repeat<C: Clock, E: Entropy>(
-        &self,
-        members: Vec<M>,
-        losses: u32,
-        budget: &Budget<'_, C, E>,
-    ) -> bool {
+    pub async fn repeat(&self, members: Vec<M>, losses: u32, budget: &Budget<'_>) -> bool {
         let in_time = losses == 0 || budget.pause(RetryPolicy::ITEMS, losses).await;
         self.put_back(members);
         in_time
@@ -221,6 +216,7 @@ mod tests {
 
     use super::*;
     use crate::memory::{ManualClock, SeededEntropy};
+    use crate::ports::Clock;
 
     #[derive(Debug, PartialEq)]
     struct Write {
@@ -261,7 +257,7 @@ mod tests {
             }
         }
 
-        fn budget(&self, time: Duration) -> Budget<'_, ManualClock, SeededEntropy> {
+        fn budget(&self, time: Duration) -> Budget<'_> {
             Budget {
                 clock: &self.clock,
                 entropy: &self.entropy,

@@ -1,5 +1,6 @@
 //! The sink that `SINK` names.
 
+use async_trait::async_trait;
 use shared::aws::Sdk;
 
 use crate::config::SinkConfig;
@@ -24,26 +25,9 @@ use crate::states::StatesSink;
 use crate::uri::SinkUri;
 
 /// The sink that `SINK` names.
-#[derive(Debug)]
 pub struct BuiltInSink {
-    kind: BuiltIn,
+    sink: Box<dyn Sink>,
     fingerprint: String,
-}
-
-#[derive(Debug)]
-enum BuiltIn {
-    Log(LogSink),
-    File(FileSink),
-    #[cfg(feature = "s3")]
-    S3(S3Sink),
-    #[cfg(feature = "http")]
-    Http(HttpSink),
-    #[cfg(feature = "postgres")]
-    Postgres(Box<PostgresSink>),
-    #[cfg(feature = "lambda")]
-    Lambda(LambdaSink),
-    #[cfg(feature = "states")]
-    States(StatesSink),
 }
 
 impl BuiltInSink {
@@ -53,20 +37,18 @@ impl BuiltInSink {
     /// What this machine lacks for it.
     pub fn new(config: &SinkConfig, sdk: &Sdk) -> Result<BuiltInSink, String> {
         let rendering = config.rendering.clone();
-        let kind = match &config.uri {
-            SinkUri::Log => BuiltIn::Log(LogSink),
-            SinkUri::File(directory) => BuiltIn::File(FileSink::new(directory.clone(), rendering)),
+        let sink: Box<dyn Sink> = match &config.uri {
+            SinkUri::Log => Box::new(LogSink),
+            SinkUri::File(directory) => Box::new(FileSink::new(directory.clone(), rendering)),
             #[cfg(feature = "s3")]
-            SinkUri::S3 { bucket, prefix } => {
-                BuiltIn::S3(S3Sink::new(sdk, bucket, prefix, rendering))
-            }
+            SinkUri::S3 { bucket, prefix } => Box::new(S3Sink::new(sdk, bucket, prefix, rendering)),
             #[cfg(feature = "http")]
             SinkUri::Http(url) => {
                 let rejects = config.rejects.as_ref();
                 let rejects = rejects.and_then(|uri| RejectStore::new(sdk, uri));
                 let timeout = config.timeout;
                 let sink = HttpSink::new(url, rendering, timeout, rejects);
-                BuiltIn::Http(match &config.secret {
+                Box::new(match &config.secret {
                     Some(secret) => sink.with_secret(secret.header.clone(), secret.reader(sdk)),
                     None => sink,
                 })
@@ -74,49 +56,37 @@ impl BuiltInSink {
             #[cfg(feature = "lambda")]
             SinkUri::Lambda { arn, region } => {
                 let client = sdk.lambda(region, config.timeout);
-                BuiltIn::Lambda(LambdaSink::new(client, arn, Payloads::new(sdk, config)))
+                Box::new(LambdaSink::new(client, arn, Payloads::new(sdk, config)))
             }
             #[cfg(feature = "states")]
             SinkUri::States { arn, region } => {
                 let client = sdk.step_functions(region, config.timeout);
-                BuiltIn::States(StatesSink::new(client, arn, Payloads::new(sdk, config)))
+                Box::new(StatesSink::new(client, arn, Payloads::new(sdk, config)))
             }
             #[cfg(feature = "postgres")]
             SinkUri::Postgres(url) => {
                 let sink = PostgresSink::new(url, &config.database, config.timeout);
                 let sink = sink.map_err(|words| format!("`SINK` is `{url}`: {words}"))?;
-                BuiltIn::Postgres(Box::new(match &config.secret {
+                Box::new(match &config.secret {
                     Some(secret) => sink.with_secret(secret.reader(sdk)),
                     None => sink,
-                }))
+                })
             }
         };
         Ok(BuiltInSink {
-            kind,
+            sink,
             fingerprint: config.fingerprint.clone(),
         })
     }
 }
 
+#[async_trait]
 impl Sink for BuiltInSink {
     fn fingerprint(&self) -> String {
         self.fingerprint.clone()
     }
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
-        match &self.kind {
-            BuiltIn::Log(sink) => sink.deliver(part).await,
-            BuiltIn::File(sink) => sink.deliver(part).await,
-            #[cfg(feature = "s3")]
-            BuiltIn::S3(sink) => sink.deliver(part).await,
-            #[cfg(feature = "http")]
-            BuiltIn::Http(sink) => sink.deliver(part).await,
-            #[cfg(feature = "postgres")]
-            BuiltIn::Postgres(sink) => sink.deliver(part).await,
-            #[cfg(feature = "lambda")]
-            BuiltIn::Lambda(sink) => sink.deliver(part).await,
-            #[cfg(feature = "states")]
-            BuiltIn::States(sink) => sink.deliver(part).await,
-        }
+        self.sink.deliver(part).await
     }
 }

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use async_trait::async_trait;
 use tracing::info;
 use uuid::Uuid;
 
@@ -96,6 +97,7 @@ impl FileSink {
     }
 }
 
+#[async_trait]
 impl Sink for FileSink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         self.write(part).map_err(|error| self.files.error(error))

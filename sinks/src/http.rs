@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use async_trait::async_trait;
 use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
@@ -134,6 +135,7 @@ impl HttpSink {
     }
 }
 
+#[async_trait]
 impl Sink for HttpSink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let permanent = |reason| SinkError::Permanent { reason };

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use async_trait::async_trait;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
@@ -121,6 +122,7 @@ impl LambdaSink {
     }
 }
 
+#[async_trait]
 impl Sink for LambdaSink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let Payload {

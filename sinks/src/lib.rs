@@ -48,6 +48,7 @@ mod states;
 pub(crate) mod tests_support;
 mod uri;
 
+pub use async_trait::async_trait;
 pub use built_in::BuiltInSink;
 pub use columns::{Column, Columns, ColumnsError, FixedColumn};
 pub use compression::Compression;

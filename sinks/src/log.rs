@@ -1,3 +1,4 @@
+use async_trait::async_trait;
 use tracing::info;
 
 use crate::part::Part;
@@ -7,6 +8,7 @@ use crate::sink::{Receipt, Sink, SinkError};
 #[derive(Debug)]
 pub struct LogSink;
 
+#[async_trait]
 impl Sink for LogSink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let bytes: usize = part.items.iter().map(|item| item.body.len()).sum();

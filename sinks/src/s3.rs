@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
@@ -68,6 +69,7 @@ impl S3Sink {
     }
 }
 
+#[async_trait]
 impl Sink for S3Sink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let (content, repeated) = match self.objects.manifest(part).await? {

@@ -1,7 +1,8 @@
 //! The trait of every sink, and what a sink answers.
 
-use std::future::Future;
 use std::time::Duration;
+
+use async_trait::async_trait;
 
 use crate::part::Part;
 
@@ -53,6 +54,7 @@ pub enum SinkError {
 ///
 /// `deliver` may be called again with the same part, after an error, after a crash, or by another process at the same
 /// time; same key means same content. `Ok` means the part is safely there and stays there.
+#[async_trait]
 pub trait Sink: Send + Sync + 'static {
     /// Returns where parts go and what they look like there, in words, without secrets; at most
     /// [`FINGERPRINT_BYTES_MAX`](protocol::limits::FINGERPRINT_BYTES_MAX) of it are kept.
@@ -65,7 +67,7 @@ pub trait Sink: Send + Sync + 'static {
     }
 
     /// Delivers a part.
-    fn deliver(&self, part: &Part) -> impl Future<Output = Result<Receipt, SinkError>> + Send;
+    async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError>;
 }
 
 /// The error of a part or a list that could not be written to memory.

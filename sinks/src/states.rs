@@ -1,3 +1,4 @@
+use async_trait::async_trait;
 use aws_sdk_sfn::Client;
 use aws_sdk_sfn::error::ProvideErrorMetadata;
 use tracing::info;
@@ -60,6 +61,7 @@ impl StatesSink {
     }
 }
 
+#[async_trait]
 impl Sink for StatesSink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let Payload {

@@ -11,9 +11,11 @@ use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use emulators::sqs::{Message, QueueAttributes, Sqs};
 use protocol::ids::SourceArn;
 use protocol::limits::SQS_MESSAGE_BYTES_MAX;
-use shared::aws::{SqsBatchQueue, SqsQuarantine, SqsSourceQueues};
-use shared::memory::{MemoryBatchQueue, MemoryQuarantine, MemorySourceQueues};
-use shared::ports::{BatchQueue, PortError, Quarantine, Quarantined, QueueDepth, SourceQueues};
+use shared::aws::{SqsBatchQueue, SqsQuarantineQueue, SqsSourceQueues};
+use shared::memory::{MemoryBatchQueue, MemoryQuarantineQueue, MemorySourceQueues};
+use shared::ports::{
+    BatchQueue, PortError, QuarantineQueue, Quarantined, QueueDepth, SourceQueues,
+};
 use shared::wire::{Ticket, TicketReason};
 use tokio::net::TcpListener;
 
@@ -168,7 +170,7 @@ fn seen_on_sqs(message: &Message) -> Seen {
     )
 }
 
-async fn everything_is_quarantined<Q: Quarantine>(
+async fn everything_is_quarantined<Q: QuarantineQueue>(
     quarantine: &Q,
     received: impl AsyncFn() -> Vec<Seen>,
 ) {
@@ -201,7 +203,7 @@ async fn everything_is_quarantined<Q: Quarantine>(
 
 #[tokio::test]
 async fn everything_is_quarantined_in_memory() {
-    let quarantine = MemoryQuarantine::new();
+    let quarantine = MemoryQuarantineQueue::new();
     everything_is_quarantined(&quarantine, async || {
         quarantine.take().iter().map(seen).collect()
     })
@@ -211,7 +213,7 @@ async fn everything_is_quarantined_in_memory() {
 #[tokio::test]
 async fn everything_is_quarantined_on_sqs() {
     let queue = queue().await;
-    let quarantine = SqsQuarantine::new(queue.client.clone(), &queue.url);
+    let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
     everything_is_quarantined(&quarantine, async || {
         queue.take().await.iter().map(seen_on_sqs).collect()
     })
@@ -221,7 +223,7 @@ async fn everything_is_quarantined_on_sqs() {
 #[tokio::test]
 async fn a_message_as_large_as_sqs_takes_is_quarantined_with_as_much_about_it_as_fits() {
     let queue = queue().await;
-    let quarantine = SqsQuarantine::new(queue.client.clone(), &queue.url);
+    let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
     let messages: Vec<Quarantined> = [0, 40, 1_000]
         .iter()
         .map(|room| quarantined(0, "x".repeat(SQS_MESSAGE_BYTES_MAX - room)))
@@ -244,7 +246,7 @@ async fn a_message_as_large_as_sqs_takes_is_quarantined_with_as_much_about_it_as
 #[tokio::test]
 async fn a_reason_sqs_would_refuse_is_made_acceptable() {
     let queue = queue().await;
-    let quarantine = SqsQuarantine::new(queue.client.clone(), &queue.url);
+    let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
     let mut odd = quarantined(1, "body");
     odd.reason = format!("\0 not json: {}", "\u{e4}".repeat(100_000));
     let mut none = quarantined(1, "body");
@@ -265,7 +267,7 @@ async fn a_reason_sqs_would_refuse_is_made_acceptable() {
 #[tokio::test]
 async fn what_sqs_refuses_fails_alone() {
     let queue = queue().await;
-    let quarantine = SqsQuarantine::new(queue.client.clone(), &queue.url);
+    let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
     let bodies = ["fine", "not \0 allowed", "fine too"];
     let messages: Vec<Quarantined> = bodies.iter().map(|body| quarantined(0, *body)).collect();
     let answers = quarantine.send(&messages).await;
@@ -284,7 +286,7 @@ async fn a_missing_queue_is_refused_by_name() {
     let ticket = SqsBatchQueue::new(queue.client.clone(), &url)
         .send(&tickets()[0], Duration::ZERO)
         .await;
-    let quarantine = SqsQuarantine::new(queue.client.clone(), &url);
+    let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &url);
     let quarantined = quarantine
         .send(&[quarantined(0, "body"), quarantined(1, "body")])
         .await;
@@ -307,7 +309,7 @@ async fn entries_of_a_batch_are_judged_one_by_one() {
         {"Id":"3","SenderFault":true,"Code":"RequestThrottled","Message":"slow"},
         {"Id":"4","SenderFault":false,"Code":"SomethingNew","Message":"oh"}]}"#;
     let endpoint = scripted::endpoint(200, body).await;
-    let quarantine = SqsQuarantine::new(
+    let quarantine = SqsQuarantineQueue::new(
         client_of(&endpoint),
         format!("{endpoint}/000000000000/{QUEUE}"),
     );

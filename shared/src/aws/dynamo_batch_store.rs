@@ -1,3 +1,4 @@
+use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::SdkError;
@@ -102,6 +103,7 @@ impl DynamoBatchStore {
     }
 }
 
+#[async_trait]
 impl BatchStore for DynamoBatchStore {
     async fn create(&self, record: &BatchRecord) -> Result<(), PortError> {
         let sent = self

@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use async_trait::async_trait;
 use futures::future::join_all;
 use protocol::claim::{Claim, LockItem};
 use protocol::ids::{BatchShard, EventId, Place, SourceArn};
@@ -204,6 +205,7 @@ impl DynamoLockStore {
     }
 }
 
+#[async_trait]
 impl LockStore for DynamoLockStore {
     fn items_per_request(&self) -> usize {
         match self.mode {

@@ -23,6 +23,7 @@ mod logs;
 mod no_overflow_store;
 mod operation;
 mod partiql;
+mod ports;
 mod put;
 #[cfg(feature = "s3")]
 mod s3_lifecycle;
@@ -42,12 +43,13 @@ pub use errors::chain;
 pub use logs::init_logs;
 #[cfg(not(feature = "s3"))]
 pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
+pub use ports::{aws_ports, aws_source_queues};
 #[cfg(feature = "s3")]
 pub use s3_lifecycle::tell_overflow_retention;
 #[cfg(feature = "s3")]
 pub use s3_overflow_store::S3OverflowStore as AwsOverflowStore;
 pub use sdk::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, Sdk};
 pub use sqs_batch_queue::SqsBatchQueue;
-pub use sqs_quarantine::SqsQuarantine;
+pub use sqs_quarantine::SqsQuarantineQueue;
 pub use sqs_source_queues::SqsSourceQueues;
-pub use system::{SystemClock, SystemEntropy};
+pub use system::{StdoutMetricLog, SystemClock, SystemEntropy};

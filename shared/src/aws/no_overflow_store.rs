@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use protocol::claim::Overflow;
 
 use super::Sdk;
@@ -26,6 +27,7 @@ fn refused(place: &Overflow) -> PortError {
     }
 }
 
+#[async_trait]
 impl OverflowStore for NoOverflowStore {
     async fn put(&self, place: &Overflow, _: &Arc<str>) -> Result<(), PortError> {
         Err(refused(place))

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
@@ -28,6 +29,7 @@ impl S3OverflowStore {
     }
 }
 
+#[async_trait]
 impl OverflowStore for S3OverflowStore {
     async fn put(&self, place: &Overflow, body: &Arc<str>) -> Result<(), PortError> {
         self.client

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use async_trait::async_trait;
 use aws_sdk_sqs::Client;
 use protocol::limits::SQS_DELAY_MAX;
 
@@ -24,6 +25,7 @@ impl SqsBatchQueue {
     }
 }
 
+#[async_trait]
 impl BatchQueue for SqsBatchQueue {
     async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError> {
         debug_assert!(delay <= SQS_DELAY_MAX, "delay of {delay:?}");

@@ -1,3 +1,4 @@
+use async_trait::async_trait;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{
     BatchResultErrorEntry, MessageAttributeValue, SendMessageBatchRequestEntry,
@@ -6,7 +7,7 @@ use futures::future::join_all;
 use protocol::limits::{SQS_BATCH_ENTRIES_MAX, SQS_MESSAGE_BYTES_MAX};
 
 use super::errors::{Meaning, SQS, meaning, port_error, repeated};
-use crate::ports::{PortError, Quarantine, Quarantined};
+use crate::ports::{PortError, QuarantineQueue, Quarantined};
 use crate::quarantine::sqs_text;
 
 /// Longest `reason`, in bytes; what is longer is cut.
@@ -22,7 +23,7 @@ const ATTRIBUTE_TYPE: &str = "String";
 /// `source`, in this order of importance: beside a body close to the limit of a message, the last ones are cut or left
 /// out first, so that a message that arrived can always be kept.
 #[derive(Clone, Debug)]
-pub struct SqsQuarantine {
+pub struct SqsQuarantineQueue {
     client: Client,
     queue_url: String,
 }
@@ -35,10 +36,10 @@ struct Prepared {
     attributes: Vec<(&'static str, String)>,
 }
 
-impl SqsQuarantine {
+impl SqsQuarantineQueue {
     /// The queue at `queue_url`.
-    pub fn new(client: Client, queue_url: impl Into<String>) -> SqsQuarantine {
-        SqsQuarantine {
+    pub fn new(client: Client, queue_url: impl Into<String>) -> SqsQuarantineQueue {
+        SqsQuarantineQueue {
             client,
             queue_url: queue_url.into(),
         }
@@ -102,7 +103,8 @@ impl SqsQuarantine {
     }
 }
 
-impl Quarantine for SqsQuarantine {
+#[async_trait]
+impl QuarantineQueue for SqsQuarantineQueue {
     async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
         debug_assert!(
             messages.len() <= SQS_BATCH_ENTRIES_MAX,

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use async_trait::async_trait;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
 use protocol::ids::SourceArn;
@@ -57,6 +58,7 @@ impl SqsSourceQueues {
     }
 }
 
+#[async_trait]
 impl SourceQueues for SqsSourceQueues {
     async fn depth(&self, source: &SourceArn) -> Result<QueueDepth, PortError> {
         let url = self.url(source).await?;

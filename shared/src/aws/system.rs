@@ -1,15 +1,17 @@
 use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
 use protocol::ids::BatchId;
 use protocol::time::Timestamp;
 use uuid::{NoContext, Uuid};
 
-use crate::ports::{Clock, Entropy};
+use crate::ports::{Clock, Entropy, MetricLog};
 
 /// The machine's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
+#[async_trait]
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         SystemTime::now().into()
@@ -34,6 +36,16 @@ impl Entropy for SystemEntropy {
 
     fn jitter(&self) -> f64 {
         fastrand::f64()
+    }
+}
+
+/// Metrics on standard output, from where Lambda takes them to CloudWatch Logs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StdoutMetricLog;
+
+impl MetricLog for StdoutMetricLog {
+    fn write(&self, line: &str) {
+        println!("{line}");
     }
 }
 

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use async_trait::async_trait;
 use protocol::batch::{BatchRecord, BatchWrite, Status, apply};
 use protocol::ids::BatchId;
 use protocol::invariants::record_is_sound;
@@ -53,6 +54,7 @@ impl MemoryBatchStore {
     }
 }
 
+#[async_trait]
 impl BatchStore for MemoryBatchStore {
     async fn create(&self, record: &BatchRecord) -> Result<(), PortError> {
         locked(&self.records)

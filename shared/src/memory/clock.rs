@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use protocol::ids::BatchId;
 use protocol::time::Timestamp;
 use uuid::Builder;
@@ -25,6 +26,7 @@ impl ManualClock {
     }
 }
 
+#[async_trait]
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         *locked(&self.0)

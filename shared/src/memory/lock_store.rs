@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use async_trait::async_trait;
 use protocol::claim::{Claim, LockItem, LockState};
 use protocol::ids::{BatchShard, BodyHash, EventId, Place};
 use protocol::limits::{BATCH_GET_KEYS_MAX, DYNAMODB_ITEM_BYTES_MAX, PARTIQL_STATEMENTS_MAX};
@@ -112,6 +113,7 @@ fn unstorable(claim: &Claim) -> Option<ClaimReply> {
         .then(|| ClaimReply::Unstorable(format!("item of `{bytes}` bytes")))
 }
 
+#[async_trait]
 impl LockStore for MemoryLockStore {
     fn items_per_request(&self) -> usize {
         PARTIQL_STATEMENTS_MAX

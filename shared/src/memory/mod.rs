@@ -4,15 +4,17 @@
 
 mod batch_store;
 mod clock;
+mod fakes;
 mod lock_store;
 mod overflow_store;
 mod queues;
 
 pub use batch_store::MemoryBatchStore;
 pub use clock::{ManualClock, SeededEntropy};
+pub use fakes::{Fakes, MemoryMetricLog};
 pub use lock_store::MemoryLockStore;
 pub use overflow_store::MemoryOverflowStore;
-pub use queues::{MemoryBatchQueue, MemoryQuarantine, MemorySourceQueues};
+pub use queues::{MemoryBatchQueue, MemoryQuarantineQueue, MemorySourceQueues};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use protocol::claim::Overflow;
 
 use super::locked;
@@ -22,6 +23,7 @@ impl MemoryOverflowStore {
     }
 }
 
+#[async_trait]
 impl OverflowStore for MemoryOverflowStore {
     async fn put(&self, place: &Overflow, body: &Arc<str>) -> Result<(), PortError> {
         locked(&self.0).insert(place.key.clone(), body.clone());

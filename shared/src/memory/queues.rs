@@ -2,10 +2,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use protocol::ids::SourceArn;
 
 use super::locked;
-use crate::ports::{BatchQueue, PortError, Quarantine, Quarantined, QueueDepth, SourceQueues};
+use crate::ports::{BatchQueue, PortError, QuarantineQueue, Quarantined, QueueDepth, SourceQueues};
 use crate::quarantine::sqs_text;
 use crate::wire::Ticket;
 
@@ -33,6 +34,7 @@ impl MemoryBatchQueue {
     }
 }
 
+#[async_trait]
 impl BatchQueue for MemoryBatchQueue {
     async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError> {
         locked(&self.sent).push((ticket.clone(), delay));
@@ -47,12 +49,12 @@ impl BatchQueue for MemoryBatchQueue {
 
 /// The quarantine queue in memory.
 #[derive(Debug, Default)]
-pub struct MemoryQuarantine(Mutex<Vec<Quarantined>>);
+pub struct MemoryQuarantineQueue(Mutex<Vec<Quarantined>>);
 
-impl MemoryQuarantine {
+impl MemoryQuarantineQueue {
     /// An empty quarantine.
-    pub fn new() -> MemoryQuarantine {
-        MemoryQuarantine::default()
+    pub fn new() -> MemoryQuarantineQueue {
+        MemoryQuarantineQueue::default()
     }
 
     /// Takes everything sent so far.
@@ -61,7 +63,8 @@ impl MemoryQuarantine {
     }
 }
 
-impl Quarantine for MemoryQuarantine {
+#[async_trait]
+impl QuarantineQueue for MemoryQuarantineQueue {
     async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
         let send = |message: &Quarantined| {
             if sqs_text(&message.body) != *message.body {
@@ -93,6 +96,7 @@ impl MemorySourceQueues {
     }
 }
 
+#[async_trait]
 impl SourceQueues for MemorySourceQueues {
     async fn depth(&self, source: &SourceArn) -> Result<QueueDepth, PortError> {
         let mut queues = locked(&self.0);

@@ -19,6 +19,7 @@ mod tuples;
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::time::{Instant, timeout_at};
 
 use crate::part::Part;
@@ -81,6 +82,7 @@ impl PostgresSink {
     }
 }
 
+#[async_trait]
 impl Sink for PostgresSink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let ends_at = Instant::now() + self.timeout;

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use aggregator::handler as aggregator_handler;
-use batch_processor::handler as processor_handler;
+use async_trait::async_trait;
 use futures::channel::oneshot;
 use protocol::batch::{BatchRecord, BatchWrite, Status};
 use protocol::claim::{Claim, LockItem, Overflow};
@@ -14,8 +13,8 @@ use protocol::time::Timestamp;
 use shared::memory::SeededEntropy;
 use shared::ports::{
     BatchQueue, BatchReply, BatchStore, ClaimReply, Clock, Entropy, IndexEntry, IndexPage,
-    LockStore, Overdue, OverflowStore, PortError, Quarantine, Quarantined, QueueDepth, Release,
-    ReleaseReply, SourceQueues, StoredEvent,
+    LockStore, MetricLog, Overdue, OverflowStore, PortError, Ports, QuarantineQueue, Quarantined,
+    QueueDepth, Release, ReleaseReply, SourceQueues, StoredEvent,
 };
 use shared::wire::Ticket;
 use sinks::Rendering;
@@ -188,6 +187,7 @@ fn dispatch<T: Send + 'static>(
     }
 }
 
+#[async_trait]
 impl LockStore for Environment {
     fn items_per_request(&self) -> usize {
         self.items_per_request
@@ -259,6 +259,7 @@ fn some_of(world: &mut World, count: usize) -> usize {
     }
 }
 
+#[async_trait]
 impl BatchStore for Environment {
     async fn create(&self, record: &BatchRecord) -> Result<(), PortError> {
         let record = record.clone();
@@ -290,6 +291,7 @@ impl BatchStore for Environment {
     }
 }
 
+#[async_trait]
 impl BatchQueue for Environment {
     async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError> {
         let ticket = ticket.clone();
@@ -304,7 +306,8 @@ impl BatchQueue for Environment {
     }
 }
 
-impl Quarantine for Environment {
+#[async_trait]
+impl QuarantineQueue for Environment {
     async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
         let (count, messages) = (messages.len(), messages.to_vec());
         let effect = move |world: &mut World| world.quarantine(&messages);
@@ -312,6 +315,7 @@ impl Quarantine for Environment {
     }
 }
 
+#[async_trait]
 impl SourceQueues for Environment {
     async fn depth(&self, source: &SourceArn) -> Result<QueueDepth, PortError> {
         let source = source.clone();
@@ -319,6 +323,7 @@ impl SourceQueues for Environment {
     }
 }
 
+#[async_trait]
 impl OverflowStore for Environment {
     async fn put(&self, place: &Overflow, body: &Arc<str>) -> Result<(), PortError> {
         let (key, body) = (place.key.clone(), body.clone());
@@ -339,6 +344,7 @@ impl OverflowStore for Environment {
     }
 }
 
+#[async_trait]
 impl Clock for Environment {
     fn now(&self) -> Timestamp {
         lock(&self.world).now_in(self.number)
@@ -369,76 +375,24 @@ impl Entropy for Environment {
     }
 }
 
-impl aggregator_handler::Ports for Environment {
-    type Locks = Environment;
-    type Batches = Environment;
-    type Tickets = Environment;
-    type Quarantine = Environment;
-    type Sources = Environment;
-    type Overflow = Environment;
-    type Clock = Environment;
-    type Entropy = Environment;
-
-    fn locks(&self) -> &Environment {
-        self
-    }
-    fn batches(&self) -> &Environment {
-        self
-    }
-    fn tickets(&self) -> &Environment {
-        self
-    }
-    fn quarantine(&self) -> Option<&Environment> {
-        self.quarantine.then_some(self)
-    }
-    fn sources(&self) -> &Environment {
-        self
-    }
-    fn overflow(&self) -> &Environment {
-        self
-    }
-    fn clock(&self) -> &Environment {
-        self
-    }
-    fn entropy(&self) -> &Environment {
-        self
-    }
-    fn emit(&self, _line: &str) {}
+impl MetricLog for Environment {
+    fn write(&self, _line: &str) {}
 }
 
-impl processor_handler::Ports for Environment {
-    type Locks = Environment;
-    type Batches = Environment;
-    type Tickets = Environment;
-    type Quarantine = Environment;
-    type Overflow = Environment;
-    type Sink = Environment;
-    type Clock = Environment;
-    type Entropy = Environment;
-
-    fn locks(&self) -> &Environment {
-        self
+impl Environment {
+    /// The environment as both handlers take it: every port is the environment itself.
+    pub fn ports(self: &Arc<Environment>) -> Ports {
+        Ports {
+            lock_store: self.clone(),
+            batch_store: self.clone(),
+            batch_queue: self.clone(),
+            quarantine_queue: self
+                .quarantine
+                .then(|| self.clone() as Arc<dyn QuarantineQueue>),
+            overflow_store: self.clone(),
+            clock: self.clone(),
+            entropy: self.clone(),
+            metric_log: self.clone(),
+        }
     }
-    fn batches(&self) -> &Environment {
-        self
-    }
-    fn tickets(&self) -> &Environment {
-        self
-    }
-    fn quarantine(&self) -> Option<&Environment> {
-        self.quarantine.then_some(self)
-    }
-    fn overflow(&self) -> &Environment {
-        self
-    }
-    fn sink(&self) -> &Environment {
-        self
-    }
-    fn clock(&self) -> &Environment {
-        self
-    }
-    fn entropy(&self) -> &Environment {
-        self
-    }
-    fn emit(&self, _line: &str) {}
 }

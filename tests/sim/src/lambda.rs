@@ -55,8 +55,8 @@ const DRAIN_MAX_MS: u64 = 6 * 3_600_000;
 const STEPS_MAX: u64 = 400_000;
 
 enum Function {
-    Aggregator(Arc<aggregator::Handler<Environment>>),
-    Processor(Arc<batch_processor::Handler<Environment>>),
+    Aggregator(Arc<aggregator::Handler>),
+    Processor(Arc<batch_processor::Handler>),
 }
 
 struct Execution {
@@ -447,8 +447,12 @@ impl Run {
         }
         let (number, environment) = self.environment();
         let current = Arc::new(CurrentBatches::new(self.aggregator_config.limits));
-        let handler =
-            aggregator::Handler::new(self.aggregator_config.clone(), environment, current);
+        let handler = aggregator::Handler::new(
+            self.aggregator_config.clone(),
+            environment.ports(),
+            environment,
+            current,
+        );
         let function = Function::Aggregator(Arc::new(handler));
         Some(self.cold_start(number, function, false))
     }
@@ -472,12 +476,16 @@ impl Run {
 
     fn cold_start_processor(&mut self, last: bool) -> u64 {
         let (number, environment) = self.environment();
-        let handler = batch_processor::Handler::new(self.processor_config.clone(), environment);
+        let handler = batch_processor::Handler::new(
+            self.processor_config.clone(),
+            environment.ports(),
+            environment,
+        );
         self.cold_start(number, Function::Processor(Arc::new(handler)), last)
     }
 
     /// The number of a new environment, and its ports.
-    fn environment(&mut self) -> (u64, Environment) {
+    fn environment(&mut self) -> (u64, Arc<Environment>) {
         let number = self.number();
         let seed = {
             let mut world = lock(&self.world);
@@ -486,7 +494,7 @@ impl Run {
         };
         let world = self.world.clone();
         let environment = Environment::new(world, number, &self.processor_config, seed);
-        (number, environment)
+        (number, Arc::new(environment))
     }
 
     fn cold_start(&mut self, number: u64, function: Function, last: bool) -> u64 {

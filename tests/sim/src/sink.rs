@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use shared::ports::Clock;
 use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 
@@ -134,6 +135,7 @@ impl Environment {
     }
 }
 
+#[async_trait]
 impl Sink for Environment {
     fn fingerprint(&self) -> String {
         self.sink_fingerprint().to_owned()

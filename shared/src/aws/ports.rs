@@ -1,0 +1,42 @@
+use std::sync::Arc;
+
+use super::dynamo_batch_store::DynamoBatchStore;
+use super::dynamo_lock_store::DynamoLockStore;
+#[cfg(not(feature = "s3"))]
+use super::no_overflow_store::NoOverflowStore as AwsOverflowStore;
+#[cfg(feature = "s3")]
+use super::s3_overflow_store::S3OverflowStore as AwsOverflowStore;
+use super::sdk::Sdk;
+use super::sqs_batch_queue::SqsBatchQueue;
+use super::sqs_quarantine::SqsQuarantineQueue;
+use super::sqs_source_queues::SqsSourceQueues;
+use super::system::{StdoutMetricLog, SystemClock, SystemEntropy};
+use crate::calls::attempt_timeout;
+use crate::config::Common;
+use crate::ports::{Ports, QuarantineQueue, SourceQueues};
+
+/// The ports of a function on AWS. `index` is the name of the lock table's index, which only the processor reads.
+pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option<&str>) -> Ports {
+    let attempt = attempt_timeout(common.deadline_margin);
+    let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
+    let batch_store = DynamoBatchStore::new(dynamodb.client().clone(), &common.batch_table);
+    let lock_store = DynamoLockStore::new(dynamodb, &common.lock_table, index, common.write_mode);
+    let quarantine_queue = quarantine_url
+        .map(|url| Arc::new(SqsQuarantineQueue::new(sqs.clone(), url)) as Arc<dyn QuarantineQueue>);
+    Ports {
+        lock_store: Arc::new(lock_store),
+        batch_store: Arc::new(batch_store),
+        batch_queue: Arc::new(SqsBatchQueue::new(sqs, &common.batch_queue_url)),
+        quarantine_queue,
+        overflow_store: Arc::new(AwsOverflowStore::new(sdk, attempt)),
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        metric_log: Arc::new(StdoutMetricLog),
+    }
+}
+
+/// The queues that events come from, on AWS.
+pub fn aws_source_queues(sdk: &Sdk, common: &Common) -> Arc<dyn SourceQueues> {
+    let attempt = attempt_timeout(common.deadline_margin);
+    Arc::new(SqsSourceQueues::new(sdk.sqs(attempt)))
+}
