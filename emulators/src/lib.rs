@@ -2,6 +2,63 @@
 //!
 //! They speak the services' own protocols, so that a program needs no more than another endpoint. The facts they follow
 //! are written beside them, each with its source. Each can be told to fail as the service may.
+//!
+//! # Examples
+//!
+//! A queue, used in the same process and served to any SDK:
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use std::time::Duration;
+//!
+//! use emulators::sqs::{QueueAttributes, Sqs};
+//! use tokio::net::TcpListener;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let sqs = Sqs::new();
+//! sqs.create_queue("orders", QueueAttributes::default())?;
+//! sqs.send("orders", "hello".to_owned(), None, BTreeMap::new())?;
+//!
+//! let received = sqs.receive("orders", 10, Duration::ZERO, None).await?;
+//! assert_eq!(&*received[0].body, "hello");
+//! // The message is in flight: until its visibility timeout ends, no other receive gets it.
+//! assert!(sqs.receive("orders", 10, Duration::ZERO, None).await?.is_empty());
+//! sqs.delete("orders", &received[0].receipt_handle)?;
+//!
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! let endpoint_url = format!("http://{}", listener.local_addr()?);
+//! tokio::spawn(sqs.clone().serve(listener, std::future::pending()));
+//! println!("AWS_ENDPOINT_URL_SQS={endpoint_url}");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A Lambda function, which is any executable that speaks the Runtime API:
+//!
+//! ```no_run
+//! use std::collections::BTreeMap;
+//! use std::time::Duration;
+//!
+//! use emulators::lambda::{Bootstrap, Function, FunctionConfig, InvokeResponse, print_logs};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = FunctionConfig {
+//!     name: "hello".to_owned(),
+//!     bootstrap: Bootstrap { program: "target/lambda/hello/bootstrap".into(), args: Vec::new() },
+//!     variables: BTreeMap::new(),
+//!     timeout: Duration::from_secs(3),
+//!     memory_mb: 128,
+//!     concurrency_per_environment: 1,
+//! };
+//! let function = Function::new(config, print_logs());
+//! let response = function.invoke(r#"{"name": "world"}"#.into()).await?;
+//! assert!(matches!(response, InvokeResponse::Ok(_)));
+//! function.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
 
 mod counter;
 mod draws;

@@ -148,7 +148,7 @@ def scaling(mapping):
 
 
 def scaled_back(text):
-    """README.md, from provisioned pollers back. What is wrong.
+    """docs/operations.md, from provisioned pollers back. What is wrong.
 
     moto is no proof, but does what others met at AWS: an update that only leaves the pollers out leaves them on. The deployment
     without the mapping removes it and replaces nothing. moto makes nothing again that it removed; of a new stack, `check_all`

@@ -61,16 +61,16 @@ def variables():
 
 
 def told():
-    """Figures of README.md that follow from the template."""
-    readme = (cfn.INFRA / "README.md").read_text()
+    """Figures of docs/deploying.md that follow from the template."""
+    page = " ".join((cfn.INFRA.parent / "docs" / "deploying.md").read_text().split())
     alarms = {how: cfn.by_type(cfn.resolve(TEXT, {"OnDuplicate": how}), "AWS::CloudWatch::Alarm") for how in ("drop", "requeue")}
     counts = {how: sum(len(list(policy.watched(alarm))) for alarm in each.values()) for how, each in alarms.items()}
     wanted = [
         f"| {len(alarms['drop'])} alarms | {counts['drop']} metrics in alarms ({counts['requeue']} with `requeue`) at $0.10 | {counts['drop'] / 10:.2f} |",
         f"all parameters accept take {max(policy.variables_bytes(policy.World(TEXT)).values()):,} |",
-        f"`SinkColumns` as a JSON list has room\nfor {cfn.parse(TEXT)['Parameters']['SinkColumns']['MaxLength']} characters",
+        f"`SinkColumns` as a JSON list has room for {cfn.parse(TEXT)['Parameters']['SinkColumns']['MaxLength']} characters",
     ]
-    return [f"README.md does not say `{each}`" for each in wanted if each not in readme], f"{len(wanted)} figures"
+    return [f"docs/deploying.md does not say `{each}`" for each in wanted if each not in page], f"{len(wanted)} figures"
 
 
 def headers():
@@ -187,7 +187,7 @@ PARTS = [
     ("SAM, transformed: cfn-lint", lint_transformed),
     ("rules", rules),
     ("package: header", headers),
-    ("README.md", told),
+    ("docs/deploying.md", told),
     ("IAM: called against granted", grants),
     ("variables", variables),
     ("moto", moto),

@@ -1,4 +1,4 @@
-"""What no linter knows: rules of AWS and of the design that a template must keep under every choice of parameters.
+"""What no linter knows: rules of AWS and of this service that a template must keep under every choice of parameters.
 
 A rule is a function of one world: the resources worked out for one set of parameters. It yields what is wrong.
 """
@@ -211,7 +211,7 @@ def receives_fit_the_duplicate_rule(world):
         yield "MaxReceiveCount: AWS advises 5 at least with Lambda, and SQS takes 1,000 at most"
     if requeues and receives["InputQueue"] * visibility < 24 * 3600:
         yield f"a duplicate is given up after {receives['InputQueue'] * visibility} s"
-    # With an AggregatorTimeout of 15 s more is needed, as README.md says.
+    # With an AggregatorTimeout of 15 s more is needed, as docs/deploying.md says.
     default = "MaxReceiveCount" not in world.chosen and int(world.parameter("AggregatorTimeout")) >= 30
     for queue in ("InputQueue", "BatchQueue"):
         lasts = receives[queue] * int(world.properties(queue).get("VisibilityTimeout", 30))
@@ -591,14 +591,14 @@ def watched(alarm):
 
 @rule
 def alarms_are_there(world):
-    """Every alarm of the design, on metrics and dimensions that exist, told to the topic."""
+    """Every alarm that docs/operations.md explains, on metrics and dimensions that exist, told to the topic."""
     alarms = world.kind("AWS::CloudWatch::Alarm")
     seen = {metric for alarm in alarms.values() for metric in watched(alarm)}
     wanted_metrics = ALARMS | (ALARMS_OF_REQUEUE if world.parameter("OnDuplicate") == "requeue" else set())
     for missing in sorted(wanted_metrics - seen):
         yield f"no alarm on {' '.join(missing)}"
     for other in sorted(seen - wanted_metrics):
-        yield f"alarm on {' '.join(other)}, which is not in the design"
+        yield f"alarm on {' '.join(other)}, which docs/operations.md does not explain"
     topic = world.parameter("AlarmTopicArn")
     told = [topic] if topic else []
     for name, alarm in alarms.items():

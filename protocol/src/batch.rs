@@ -1,5 +1,7 @@
 //! The batch record: what it says, what may be written to it and when, and what follows from it.
 //!
+//! docs/protocol.md ("The life of a batch", "When a batch is complete") tells the same in words.
+//!
 //! Every change of a record is one [`BatchWrite`]; [`apply`] is its meaning. The DynamoDB adapter expresses the same
 //! in update expressions, and the contract tests hold the two against each other.
 //!

@@ -1,6 +1,6 @@
-//! What a claim met in the lock table means: the table of design §4.4, as a pure function.
+//! What a claim that meets a lock item means: the tables of docs/protocol.md, "What a claim meets", as pure functions.
 //!
-//! Two things the table leaves open are decided here, because without them a crash can lose or repeat an event:
+//! Two of its rows are there because without them a crash could lose or repeat an event:
 //!
 //! * **A live claim is only as good as its batch.** A claim that surfaces in the index after its batch completed
 //!   would never be processed. So whoever meets a live claim asks for its batch's [`BatchFate`] first: alive, the

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Clocks of two machines differ by less than this. An assumption of the design, not a measurement.
+/// Clocks of two machines differ by less than this: an assumption (docs/protocol.md, "Assumptions"), not a measurement.
 pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(2);
 
 /// Largest delay of an SQS message.

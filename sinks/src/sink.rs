@@ -54,6 +54,64 @@ pub enum SinkError {
 ///
 /// `deliver` may be called again with the same part, after an error, after a crash, or by another process at the same
 /// time; same key means same content. `Ok` means the part is safely there and stays there.
+///
+/// # Examples
+///
+/// A sink that writes each part to a file under its key. Another attempt writes the same file again, so no part is
+/// there twice:
+///
+/// ```
+/// use std::path::PathBuf;
+/// use std::{fs, io};
+///
+/// use sinks::{Part, Receipt, Sink, SinkError, async_trait};
+///
+/// struct Directory(PathBuf);
+///
+/// impl Directory {
+///     fn write(&self, part: &Part) -> io::Result<()> {
+///         let name = part.key().replace('/', ".");
+///         let bodies: String = part.items.iter().map(|item| format!("{}\n", item.body)).collect();
+///         // A reader must never see half of a part: the file gets its name when it is whole.
+///         let unfinished = self.0.join(format!("{name}.unfinished.{}", std::process::id()));
+///         fs::write(&unfinished, bodies)?;
+///         fs::rename(&unfinished, self.0.join(name))
+///     }
+/// }
+///
+/// #[async_trait]
+/// impl Sink for Directory {
+///     fn fingerprint(&self) -> String {
+///         format!("bodies in {}", self.0.display())
+///     }
+///
+///     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+///         match self.write(part) {
+///             Ok(()) => Ok(Receipt::new(format!("{} records", part.items.len()))),
+///             // A full disk may be mended: the part comes again, and then succeeds.
+///             Err(error) => Err(SinkError::Retryable { reason: error.to_string() }),
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let sink = Directory(directory.path().to_owned());
+/// # let part = Part {
+/// #     batch_id: "0190163d-8694-739b-aea5-966c26f8ad91".parse()?,
+/// #     number: 0,
+/// #     source: "arn:aws:sqs:eu-west-1:123456789012:orders".parse()?,
+/// #     batch_key: None,
+/// #     items: Vec::new(),
+/// # };
+/// # for _ in 0..2 {
+/// #     assert_eq!(sink.deliver(&part).await?, Receipt::new("0 records"));
+/// # }
+/// # assert_eq!(fs::read_dir(directory.path())?.count(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Sink: Send + Sync + 'static {
     /// Returns where parts go and what they look like there, in words, without secrets; at most

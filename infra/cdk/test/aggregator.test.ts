@@ -31,7 +31,7 @@ function template(chosen: Chosen = {}): Template {
 }
 
 describe('the stack', () => {
-  it('has the resources of the design, and no others', () => {
+  it('has the resources of the template, and no others', () => {
     const counts: Record<string, number> = {};
     for (const { Type } of Object.values<{ Type: string }>(template().toJSON().Resources)) counts[Type] = (counts[Type] ?? 0) + 1;
     expect(counts).toEqual({
@@ -143,7 +143,7 @@ describe('the stack', () => {
     });
   });
 
-  it('can be put into a VPC, as README.md says', () => {
+  it('can be put into a VPC, as docs/deploying.md says', () => {
     const stack = new Stack(new App(), 'Stack');
     const one = service(stack, { sink: 'postgres://aggregator@db.example/legacy' });
     const cfn = one.batchProcessor.node.defaultChild as lambda.CfnFunction;

@@ -43,7 +43,7 @@ impl World {
     }
 
     /// Puts data under a name that has none; whether they are there. Those of an attempt that was overtaken between its look
-    /// for the manifest and this are dropped: the names of files and objects promise nothing about it, and README says so.
+    /// for the manifest and this are dropped: docs/sinks.md ("Files and objects") says that nothing is promised about it.
     fn put_data(&mut self, name: &str, brought: &Brought) -> Result<(), String> {
         let kept = self.names.entry(name.to_owned()).or_default();
         if kept.manifest.is_some() && kept.data.is_none() {
