@@ -138,56 +138,22 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
     let mut next = record.clone();
     match write {
         BatchWrite::Account(account) => {
-            record.status?;
-            take_account(&mut next, account)?;
+            next.status?;
+            next.take_account(account)?;
         }
-        BatchWrite::Seal { account, at } => {
-            (record.status == Some(Status::Open)).then_some(())?;
-            take_account(&mut next, account)?;
-            // Its window's ticket is still to come, so it is due when it was.
-            next.status = Some(Status::Sealed);
-            next.sealed_at = Some(*at);
-        }
+        BatchWrite::Seal { account, at } => next.seal(account, *at)?,
         BatchWrite::Witness {
             witnessed,
             witnesses,
-        } => {
-            record.status?;
-            let unchanged = record.witnesses == *witnesses;
-            (unchanged || planted(Bug::WitnessOverwrites)).then_some(())?;
-            next.witnessed = witnessed.clone();
-            next.witnesses += 1;
-        }
+        } => next.witness(witnessed, *witnesses)?,
         BatchWrite::Lease {
             lease,
             at,
             operator,
-        } => {
-            (may_lease(record, *at, *operator) == LeaseVerdict::Free).then_some(())?;
-            next.status = Some(Status::Processing);
-            next.lease = Some(lease.clone());
-            next.due_at = lease.until + DUE_GRACE;
-            next.attempts += 1;
-            next.error = None;
-            if planted(Bug::SetAsideForgotten) && *operator != Some(OperatorWord::Quarantine) {
-                next.quarantine = None;
-            }
-            if *operator == Some(OperatorWord::Quarantine) {
-                let reason = record.error.as_deref().unwrap_or(NO_ERROR);
-                next.quarantine = Some(reason.to_owned());
-            }
-        }
-        BatchWrite::Freeze { owner, index, part } => {
-            if planted(Bug::PartRefrozen) {
-                next.parts.truncate(*index);
-            }
-            (record.leased_by(owner) && next.parts.len() == *index).then_some(())?;
-            next.parts.push(part.clone());
-            next.verify_at = None;
-        }
+        } => next.take_lease(lease, *at, *operator)?,
+        BatchWrite::Freeze { owner, index, part } => next.freeze(owner, *index, part)?,
         BatchWrite::AcceptSink { owner, index, sink } => {
-            (record.leased_by(owner) && record.is_frozen(*index)).then_some(())?;
-            next.parts[*index].sink = Some(sink.clone());
+            next.accept_sink(owner, *index, sink)?;
         }
         BatchWrite::Delivered {
             owner,
@@ -195,16 +161,7 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             receipt,
             delivered,
         } => {
-            (record.leased_by(owner) && record.is_frozen(*index)).then_some(())?;
-            let part = &mut next.parts[*index];
-            part.sink = None;
-            part.state = PartState::Delivered {
-                receipt: receipt.clone(),
-            };
-            if let Some(delivered) = delivered {
-                part.members = SeqSet::new();
-                next.delivered = delivered.clone();
-            }
+            next.deliver(owner, *index, receipt, delivered.as_ref())?;
         }
         BatchWrite::SetAside {
             owner,
@@ -212,39 +169,20 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             set_aside,
             set_asides,
         } => {
-            (record.leased_by(owner) && record.set_asides == *set_asides).then_some(())?;
-            if let Some(index) = *part {
-                record.is_frozen(index).then_some(())?;
-                let part = &mut next.parts[index];
-                part.sink = None;
-                part.members = SeqSet::new();
-                part.state = PartState::SetAside;
-            }
-            next.set_aside = set_aside.clone();
-            next.set_asides += 1;
-            next.verify_at = None;
+            next.leased_by(owner).then_some(())?;
+            next.put_aside(*part, set_aside, *set_asides)?;
         }
         BatchWrite::Reminded { was_due_at, due_at } => {
-            record.status?;
-            (record.due_at == *was_due_at).then_some(())?;
-            next.due_at = *due_at;
+            next.remind(*was_due_at, *due_at)?;
         }
         BatchWrite::GiveUp {
             owner,
             due_at,
             verify_at,
         } => {
-            record.leased_by(owner).then_some(())?;
-            next.lease = None;
-            next.due_at = *due_at;
-            next.verify_at = verify_at.or(record.verify_at);
+            next.give_up(owner, *due_at, *verify_at)?;
         }
-        BatchWrite::Fail { owner, error } => {
-            record.leased_by(owner).then_some(())?;
-            next.status = Some(Status::Error);
-            next.lease = None;
-            next.error = Some(error.clone());
-        }
+        BatchWrite::Fail { owner, error } => next.fail(owner, error)?,
         BatchWrite::Complete {
             owner,
             accounts,
@@ -252,26 +190,159 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             parts,
             at,
         } => {
-            let unchanged = record.accounts == *accounts && record.witnesses == *witnesses;
-            (record.parts.len() == *parts).then_some(())?;
-            (record.leased_by(owner) && (unchanged || planted(Bug::CompletionUnconditional)))
-                .then_some(())?;
-            next.status = None;
-            next.lease = None;
-            next.completed_at = Some(*at);
-            next.expires_at = Some(*at + BATCH_RECORD_RETENTION);
+            next.leased_by(owner).then_some(())?;
+            next.complete((*accounts, *witnesses, *parts), *at)?;
         }
     }
     Some(next)
 }
 
-fn take_account(record: &mut BatchRecord, account: &Account) -> Option<()> {
-    (record.accounts < account.version).then_some(())?;
-    record.confirmed = account.confirmed;
-    record.uncertain = account.uncertain;
-    record.settled = account.settled.clone();
-    record.accounts = account.version;
-    Some(())
+/// What each write does; `None` when its condition does not hold, and then the record is of no more use.
+impl BatchRecord {
+    fn take_account(&mut self, account: &Account) -> Option<()> {
+        (self.accounts < account.version).then_some(())?;
+        self.confirmed = account.confirmed;
+        self.uncertain = account.uncertain;
+        self.settled = account.settled.clone();
+        self.accounts = account.version;
+        Some(())
+    }
+
+    fn seal(&mut self, account: &Account, at: Timestamp) -> Option<()> {
+        (self.status == Some(Status::Open)).then_some(())?;
+        self.take_account(account)?;
+        // Its window's ticket is still to come, so it is due when it was.
+        self.status = Some(Status::Sealed);
+        self.sealed_at = Some(at);
+        Some(())
+    }
+
+    fn witness(&mut self, witnessed: &SeqSet, witnesses: u64) -> Option<()> {
+        self.status?;
+        let unchanged = self.witnesses == witnesses;
+        (unchanged || planted(Bug::WitnessOverwrites)).then_some(())?;
+        self.witnessed = witnessed.clone();
+        self.witnesses += 1;
+        Some(())
+    }
+
+    fn take_lease(
+        &mut self,
+        lease: &Lease,
+        at: Timestamp,
+        operator: Option<OperatorWord>,
+    ) -> Option<()> {
+        (may_lease(self, at, operator) == LeaseVerdict::Free).then_some(())?;
+        self.status = Some(Status::Processing);
+        self.lease = Some(lease.clone());
+        self.due_at = lease.until + DUE_GRACE;
+        self.attempts += 1;
+        let error = self.error.take();
+        if planted(Bug::SetAsideForgotten) && operator != Some(OperatorWord::Quarantine) {
+            self.quarantine = None;
+        }
+        if operator == Some(OperatorWord::Quarantine) {
+            self.quarantine = Some(error.unwrap_or_else(|| NO_ERROR.to_owned()));
+        }
+        Some(())
+    }
+
+    fn freeze(&mut self, owner: &LeaseOwner, index: usize, part: &PartRecord) -> Option<()> {
+        if planted(Bug::PartRefrozen) {
+            self.parts.truncate(index);
+        }
+        (self.leased_by(owner) && self.parts.len() == index).then_some(())?;
+        self.parts.push(part.clone());
+        self.verify_at = None;
+        Some(())
+    }
+
+    fn deliver(
+        &mut self,
+        owner: &LeaseOwner,
+        index: usize,
+        receipt: &str,
+        delivered: Option<&SeqSet>,
+    ) -> Option<()> {
+        (self.leased_by(owner) && self.is_frozen(index)).then_some(())?;
+        let part = &mut self.parts[index];
+        part.sink = None;
+        part.state = PartState::Delivered {
+            receipt: receipt.to_owned(),
+        };
+        if let Some(delivered) = delivered {
+            part.members = SeqSet::new();
+            self.delivered = delivered.clone();
+        }
+        Some(())
+    }
+
+    fn put_aside(
+        &mut self,
+        part: Option<usize>,
+        set_aside: &SeqSet,
+        set_asides: u64,
+    ) -> Option<()> {
+        (self.set_asides == set_asides).then_some(())?;
+        if let Some(index) = part {
+            self.is_frozen(index).then_some(())?;
+            let part = &mut self.parts[index];
+            part.sink = None;
+            part.members = SeqSet::new();
+            part.state = PartState::SetAside;
+        }
+        self.set_aside = set_aside.clone();
+        self.set_asides += 1;
+        self.verify_at = None;
+        Some(())
+    }
+
+    fn accept_sink(&mut self, owner: &LeaseOwner, index: usize, sink: &str) -> Option<()> {
+        (self.leased_by(owner) && self.is_frozen(index)).then_some(())?;
+        self.parts[index].sink = Some(sink.to_owned());
+        Some(())
+    }
+
+    fn remind(&mut self, was_due_at: Timestamp, due_at: Timestamp) -> Option<()> {
+        self.status?;
+        (self.due_at == was_due_at).then_some(())?;
+        self.due_at = due_at;
+        Some(())
+    }
+
+    fn give_up(
+        &mut self,
+        owner: &LeaseOwner,
+        due_at: Timestamp,
+        verify_at: Option<Timestamp>,
+    ) -> Option<()> {
+        self.leased_by(owner).then_some(())?;
+        self.lease = None;
+        self.due_at = due_at;
+        self.verify_at = verify_at.or(self.verify_at);
+        Some(())
+    }
+
+    fn fail(&mut self, owner: &LeaseOwner, error: &str) -> Option<()> {
+        self.leased_by(owner).then_some(())?;
+        self.status = Some(Status::Error);
+        self.lease = None;
+        self.error = Some(error.to_owned());
+        Some(())
+    }
+
+    /// `seen` are the accounts, witnesses and parts that whoever completes has read.
+    fn complete(&mut self, seen: (u64, u64, usize), at: Timestamp) -> Option<()> {
+        let (accounts, witnesses, parts) = seen;
+        let unchanged = self.accounts == accounts && self.witnesses == witnesses;
+        (self.parts.len() == parts).then_some(())?;
+        (unchanged || planted(Bug::CompletionUnconditional)).then_some(())?;
+        self.status = None;
+        self.lease = None;
+        self.completed_at = Some(at);
+        self.expires_at = Some(at + BATCH_RECORD_RETENTION);
+        Some(())
+    }
 }
 
 /// Whether a record that refused `write` shows that an earlier attempt of it, or a later word of the same writer,
