@@ -21,6 +21,7 @@ mod ledger;
 mod line;
 mod manifest;
 mod report;
+mod rule;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -29,24 +30,15 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
-use crate::Plan;
+use crate::plan::Plan;
 use ledger::Ledger;
 use line::{Corruption, Envelope, Format};
 use manifest::Fault;
 pub use report::{AuditReport, Batches, Example, Examples};
 use report::{EXAMPLES_MAX, note};
+pub use rule::DuplicateRule;
 
 const READ_BUFFER_BYTES: usize = 1 << 20;
-
-/// What the service does with a duplicate, and hence what it owes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DuplicateRule {
-    /// Every event is delivered exactly once, however often it was sent.
-    Drop,
-    /// Every message is delivered exactly once: an event as often as it was sent, never twice in
-    /// one batch. One SQS message never counts for two.
-    Requeue,
-}
 
 /// Whether parts have manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
