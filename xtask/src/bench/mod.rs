@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::package;
+use crate::{package, tools};
 
 /// What `cargo xtask bench` is told.
 #[derive(clap::Args)]
@@ -100,7 +100,7 @@ fn bursts(bench: &Bench) -> anyhow::Result<()> {
 fn parts(arguments: &[String]) -> anyhow::Result<()> {
     let mut command = vec!["bench", "--package", "tests", "--bench", "parts", "--"];
     command.extend(arguments.iter().map(String::as_str));
-    crate::cargo(&command)
+    tools::cargo(&command)
 }
 
 /// The command of a burst, made to answer its summary alone.
