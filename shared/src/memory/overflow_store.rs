@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use protocol::claim::Overflow;
 
-use super::locked;
+use super::locked::locked;
 use crate::ports::{OverflowStore, PortError};
 
 /// Bodies in memory that do not fit their items.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::ids::SourceArn;
 
-use super::locked;
+use super::locked::locked;
 use crate::ports::{BatchQueue, PortError, Quarantine, Quarantined, QueueDepth, SourceQueues};
 use crate::quarantine::sqs_text;
 use crate::wire::Ticket;
