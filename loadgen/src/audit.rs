@@ -16,6 +16,7 @@
 //!
 //! The books balance: deliveries owed − lost + repeated = delivered + rejected.
 
+mod error;
 mod layout;
 mod ledger;
 mod line;
@@ -26,11 +27,12 @@ mod rule;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
 use crate::plan::Plan;
+pub use error::AuditError;
 use ledger::Ledger;
 use line::{Corruption, Envelope, Format};
 use manifest::Fault;
@@ -47,19 +49,6 @@ pub enum Manifests {
     Optional,
     /// Every part has one, as the sinks `file:` and `s3:` write them.
     Required,
-}
-
-/// Why nothing can be said about a directory.
-#[derive(Debug, thiserror::Error)]
-pub enum AuditError {
-    /// A directory or file cannot be read.
-    #[error("read `{}`", path.display())]
-    Read {
-        /// What cannot be read.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
 }
 
 /// Audits the parts in `dir`, laid out as `<batchId>/<part>.<ext>` at any depth, against a plan. Parts whose names end in
