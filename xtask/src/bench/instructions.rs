@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use super::{burst, figure, summarised};
+use super::summary::{burst, figure, summarised};
 use crate::{package, tools};
 
 /// What `cargo xtask bench instructions` is told.
