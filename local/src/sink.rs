@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use emulators::s3::{BucketFaults, PutFate, S3};
 use loadgen::Manifests;
 use serde::Serialize;
 
@@ -13,8 +14,6 @@ use crate::faults::{Delivery, SinkErrors};
 #[cfg(feature = "postgres")]
 use crate::postgres::Postgres;
 #[cfg(any(feature = "lambda", feature = "states"))]
-use emulators::s3::{BucketFaults, PutFate, S3};
-
 use crate::receiver::Kept;
 use crate::receiver::Receiver;
 
