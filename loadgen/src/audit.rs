@@ -16,37 +16,31 @@
 //!
 //! The books balance: deliveries owed − lost + repeated = delivered + rejected.
 
+mod error;
 mod layout;
 mod ledger;
 mod line;
 mod manifest;
 mod report;
+mod rule;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use crate::Plan;
+use crate::plan::Plan;
+pub use error::AuditError;
 use ledger::Ledger;
 use line::{Corruption, Envelope, Format};
 use manifest::Fault;
 pub use report::{AuditReport, Batches, Example, Examples};
 use report::{EXAMPLES_MAX, note};
+pub use rule::DuplicateRule;
 
 const READ_BUFFER_BYTES: usize = 1 << 20;
-
-/// What the service does with a duplicate, and hence what it owes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DuplicateRule {
-    /// Every event is delivered exactly once, however often it was sent.
-    Drop,
-    /// Every message is delivered exactly once: an event as often as it was sent, never twice in
-    /// one batch. One SQS message never counts for two.
-    Requeue,
-}
 
 /// Whether parts have manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,19 +49,6 @@ pub enum Manifests {
     Optional,
     /// Every part has one, as the sinks `file:` and `s3:` write them.
     Required,
-}
-
-/// Why nothing can be said about a directory.
-#[derive(Debug, thiserror::Error)]
-pub enum AuditError {
-    /// A directory or file cannot be read.
-    #[error("read `{}`", path.display())]
-    Read {
-        /// What cannot be read.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
 }
 
 /// Audits the parts in `dir`, laid out as `<batchId>/<part>.<ext>` at any depth, against a plan. Parts whose names end in

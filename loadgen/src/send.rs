@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::{BODY_BYTES_MAX, Plan};
+use crate::plan::{BODY_BYTES_MAX, Plan};
 use verdict::{ATTEMPTS_MAX, Verdict};
 
 /// Entries in one request, and bytes of them together.

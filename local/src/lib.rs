@@ -5,6 +5,7 @@
 //! and the rules of the mapping. What is not: AWS. The facts the stand-ins follow are written beside them.
 
 pub mod burst;
+pub mod call;
 pub mod cli;
 pub mod deliveries;
 pub mod deploy;
@@ -28,3 +29,4 @@ pub mod stack;
 pub mod summary;
 pub mod taps;
 pub mod template;
+mod upstream;

@@ -18,12 +18,13 @@ use emulators::s3::S3;
 use emulators::sqs::Sqs;
 use tokio::sync::oneshot;
 
+use crate::call::Service;
 use crate::deploy::{self, AGGREGATOR, BATCH_PROCESSOR, Endpoints, queue_url};
 use crate::dynamodb::{BATCH_TABLE, DynamoDb, create_table};
 use crate::faults::{EnvironmentFaults, Faults, SinkGate};
 use crate::ledger::Meter;
 use crate::options::StackOptions;
-use crate::proxy::{Proxy, Service};
+use crate::proxy::Proxy;
 use crate::redeploys::Redeploys;
 use crate::schedule::Schedule;
 use crate::sink::{SinkHost, SinkKind};

@@ -4,6 +4,7 @@
 //! intrinsic function, or a reference to nothing, is an error that names it. Roles, alarms and the dashboard are left alone.
 
 mod resources;
+mod text;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use emulators::lambda::{ACCOUNT_ID, REGION};
 pub use resources::{
     Attribute, Function, Index, Key, Mapping, Projection, Queue, RedrivePolicy, Resources, Table,
 };
+use text::text;
 
 /// The template that is deployed, as it was when this was built.
 const DEPLOYED: &str = include_str!("../../infra/sam/template.yaml");
@@ -335,13 +337,6 @@ fn plain(node: &Yaml<'_>) -> anyhow::Result<Value> {
             bail!("`{node:?}` is not understood")
         }
     })
-}
-
-/// A value as CloudFormation compares it and hands it on.
-fn text(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn typed<T: serde::de::DeserializeOwned>(value: &Value) -> anyhow::Result<T> {

@@ -13,9 +13,10 @@ use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::Credentials;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use local::call::Service;
 use local::faults::{FaultOptions, Faults};
 use local::ledger::Meter;
-use local::proxy::{Proxy, Service};
+use local::proxy::Proxy;
 
 /// Nothing listens there: until the credentials expire, connections are closed.
 const NOWHERE: &str = "http://127.0.0.1:9";

@@ -16,10 +16,11 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::put_object::{PutObjectError, PutObjectOutput};
 use emulators::s3::S3;
+use local::call::Service;
 use local::deliveries::Deliveries;
 use local::faults::{FaultOptions, Faults};
 use local::ledger::Meter;
-use local::proxy::{Proxy, Service};
+use local::proxy::Proxy;
 use local::sink::SinkBucket;
 
 const BUCKET: &str = "bucket";

@@ -12,90 +12,21 @@
 //! The state is shared by all invocations of an environment (several at once under `AWS_LAMBDA_MAX_CONCURRENCY`).
 //! It holds nothing of an invocation: an invocation that dies takes the whole environment, and this state, with it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::batch::Account;
 use crate::claim::{Candidate, Meeting};
-use crate::ids::{BatchId, BatchKey, BodyHash, Seat, Seq, SourceArn};
+use crate::ids::{BatchId, Seat, SourceArn};
 use crate::invariants;
 use crate::planted::{Bug, planted};
-use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
-/// What has a current batch of its own: an event source and, where `BATCH_KEY` is set, a key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Slot {
-    /// The event source.
-    pub source: SourceArn,
-    /// The batch key.
-    pub key: Option<BatchKey>,
-}
+pub mod open_batch;
+mod opening;
 
-/// How large batches may be, and how many may be open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchLimits {
-    /// Claims of one batch.
-    pub items_max: u64,
-    /// Sum of the bodies of one batch.
-    pub bytes_max: u64,
-    /// Index shards of one batch.
-    pub shards: u16,
-    /// Batches open at once, over all slots that have a key.
-    pub keys_max: usize,
-    /// Seats that one batch hands out.
-    pub seats_max: u32,
-    /// Claims of open batches that are remembered; duplicates of others are for the table to tell.
-    pub known_claims_max: usize,
-}
-
-/// A batch being opened. Nothing may be claimed into it yet.
-#[derive(Debug)]
-#[must_use = "an opening that is neither finished nor failed blocks its slot"]
-#[non_exhaustive]
-pub struct Opening {
-    /// Whose batch it will be.
-    pub slot: Slot,
-}
-
-/// An opening whose record is acknowledged and whose ticket is not.
-#[derive(Debug)]
-#[must_use = "an opening that is neither finished nor failed blocks its slot"]
-pub struct Recorded {
-    slot: Slot,
-    id: BatchId,
-    closes_at: Timestamp,
-}
-
-/// An opening whose record and ticket are both acknowledged: now the batch may enter the state.
-#[derive(Debug)]
-#[must_use = "an opened batch must be handed to the allocator"]
-pub struct Opened {
-    slot: Slot,
-    id: BatchId,
-    closes_at: Timestamp,
-}
-
-impl Opening {
-    /// The batch record is in the table.
-    pub fn record_acknowledged(self, id: BatchId, closes_at: Timestamp) -> Recorded {
-        Recorded {
-            slot: self.slot,
-            id,
-            closes_at,
-        }
-    }
-}
-
-impl Recorded {
-    /// The ticket is in the queue.
-    pub fn ticket_acknowledged(self) -> Opened {
-        Opened {
-            slot: self.slot,
-            id: self.id,
-            closes_at: self.closes_at,
-        }
-    }
-}
+pub use open_batch::{BatchLimits, OpenBatch};
+use open_batch::{Digest, Known};
+pub use opening::{Opened, Opening, Recorded, Slot};
 
 /// How a seat ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,130 +53,6 @@ pub enum Seating {
         /// `BATCH_KEYS_MAX`.
         keys_max: usize,
     },
-}
-
-/// A batch that takes claims, or has attempts under way.
-#[derive(Debug)]
-pub struct OpenBatch {
-    id: BatchId,
-    slot: Slot,
-    closes_at: Timestamp,
-    limits: BatchLimits,
-    next_seq: Seq,
-    in_flight: u64,
-    in_flight_bytes: u64,
-    confirmed: u64,
-    confirmed_bytes: u64,
-    uncertain: u64,
-    settled: SeqSet,
-    accounts: u64,
-    /// The latest account that is in its record.
-    counted: u64,
-    known: HashMap<Digest, Known>,
-    retired: bool,
-}
-
-/// What is kept of an id: 16 bytes, as of a body.
-type Digest = BodyHash;
-
-/// A claim of this environment, as far as telling its duplicates takes.
-#[derive(Debug)]
-struct Known {
-    message: Digest,
-    body: BodyHash,
-    /// The first account that counts it.
-    account: u64,
-}
-
-impl OpenBatch {
-    fn new(opened: Opened, limits: BatchLimits) -> OpenBatch {
-        OpenBatch {
-            id: opened.id,
-            slot: opened.slot,
-            closes_at: opened.closes_at,
-            limits,
-            next_seq: 0,
-            in_flight: 0,
-            in_flight_bytes: 0,
-            confirmed: 0,
-            confirmed_bytes: 0,
-            uncertain: 0,
-            settled: SeqSet::new(),
-            accounts: 0,
-            counted: 0,
-            known: HashMap::new(),
-            retired: false,
-        }
-    }
-
-    /// Its id.
-    pub fn id(&self) -> BatchId {
-        self.id
-    }
-
-    /// Places that are taken: claimed, possibly claimed, or under way.
-    pub fn taken(&self) -> u64 {
-        self.confirmed + self.uncertain + self.in_flight
-    }
-
-    /// Places there are.
-    pub fn items_max(&self) -> u64 {
-        self.limits.items_max
-    }
-
-    /// Seats whose outcome is known.
-    pub fn settled_len(&self) -> u64 {
-        self.settled.len()
-    }
-
-    /// Seats whose claim may be in the table.
-    pub fn uncertain(&self) -> u64 {
-        self.uncertain
-    }
-
-    /// Seats whose attempt is under way.
-    pub fn in_flight(&self) -> u64 {
-        self.in_flight
-    }
-
-    /// Seats ever handed out.
-    pub fn seats_given(&self) -> u64 {
-        u64::from(self.next_seq)
-    }
-
-    fn fits(&self, bytes: u64) -> bool {
-        self.taken() < self.limits.items_max
-            && self.next_seq < self.limits.seats_max
-            && (self.taken() == 0
-                || self.confirmed_bytes + self.in_flight_bytes + bytes <= self.limits.bytes_max)
-    }
-
-    fn seat(&mut self, bytes: u64) -> Seat {
-        let seat = Seat {
-            batch: self.id,
-            seq: self.next_seq,
-            shards: self.limits.shards,
-        };
-        self.next_seq += 1;
-        self.in_flight += 1;
-        self.in_flight_bytes += bytes;
-        seat
-    }
-
-    fn is_full(&self) -> bool {
-        self.confirmed + self.uncertain >= self.limits.items_max
-            || self.next_seq >= self.limits.seats_max
-    }
-
-    fn account(&mut self) -> Account {
-        self.accounts += 1;
-        Account {
-            confirmed: self.confirmed,
-            uncertain: self.uncertain,
-            settled: self.settled.clone(),
-            version: self.accounts,
-        }
-    }
 }
 
 /// What became of a slot.

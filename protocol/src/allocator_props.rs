@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::ids::{BodyHash, Seq};
 
 const LIMITS: BatchLimits = BatchLimits {
     items_max: 4,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::ids::BodyHash;
 
 const DEADLINE: Timestamp = Timestamp::from_ms(15_000);
 const CLOSES: Timestamp = Timestamp::from_ms(30_000);

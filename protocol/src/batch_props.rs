@@ -1,9 +1,14 @@
 //! What holds of a batch record whatever order its writers come in, and however often a write of theirs arrives.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
+use crate::ids::{BatchId, LeaseOwner, Seq};
 use crate::invariants::record_is_sound;
+use crate::seqs::SeqSet;
+use crate::time::Timestamp;
 
 /// One thing a writer does, or the network.
 #[derive(Clone, Debug)]

@@ -1,5 +1,14 @@
+use std::time::Duration;
+
 use super::*;
+use crate::ids::{BatchId, LeaseOwner, Seq};
 use crate::invariants::record_is_sound;
+use crate::limits::{
+    BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES,
+    RECORD_OVERHEAD_BYTES,
+};
+use crate::seqs::SeqSet;
+use crate::time::Timestamp;
 
 const SECOND: Duration = Duration::from_secs(1);
 

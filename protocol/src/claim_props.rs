@@ -1,5 +1,7 @@
 //! What holds of every meeting of a message with an item, and of the whole life of an event id.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,6 +1,12 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::*;
 use crate::ids::BatchId;
-use crate::limits::PAST_DELIVERIES_MAX;
+use crate::limits::{
+    CLAIM_OVERHEAD_BYTES, DYNAMODB_ITEM_BYTES_MAX, OVERFLOW_BYTES, PAST_DELIVERIES_MAX,
+    WRITE_UNIT_BYTES,
+};
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 const WINDOW: Duration = Duration::from_secs(3_600);

@@ -2,7 +2,7 @@
 //!
 //! Each answers `Ok(())` or a sentence that says what is broken.
 
-use crate::allocator::OpenBatch;
+use crate::allocator::open_batch::OpenBatch;
 use crate::batch::{BatchRecord, BatchWrite, PartState, Status, lag};
 use crate::limits::RECORD_BYTES_MAX;
 use crate::seqs::SeqSet;

@@ -52,7 +52,7 @@ pub struct SinkConfig {
     pub uri: SinkUri,
     /// What they look like there.
     pub rendering: Rendering,
-    /// Both in words, with a hash of all that they depend on: see [`Sink::fingerprint`](crate::Sink::fingerprint).
+    /// Both in words, with a hash of all that they depend on: see [`Sink::fingerprint`](crate::sink::Sink::fingerprint).
     pub fingerprint: String,
     /// How long an endpoint may take to answer.
     pub timeout: Duration,

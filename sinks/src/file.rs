@@ -1,4 +1,4 @@
-//! Files of parts, below a directory. What a consumer may rely on is told in [`manifest`](super::manifest).
+//! Files of parts, below a directory. What a consumer may rely on is told in [`manifest`](crate::manifest).
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

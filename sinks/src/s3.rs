@@ -1,4 +1,4 @@
-//! Objects of parts, in a bucket. What a consumer may rely on is told in [`manifest`](super::manifest).
+//! Objects of parts, in a bucket. What a consumer may rely on is told in [`manifest`](crate::manifest).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use aws_sdk_s3::primitives::ByteStream;
 use shared::aws::{Sdk, chain};
 use tracing::info;
 
+use crate::compression::Compression;
 use crate::directory::{directory_of, encoded};
 use crate::file::rejects_name;
 use crate::format::write_rejects;
@@ -89,9 +90,9 @@ impl Sink for S3Sink {
 /// Compressed objects are what their names say, not a text in transit: nothing shall unpack them on the way.
 fn content_type(rendering: &Rendering) -> &'static str {
     match rendering.compression {
-        super::Compression::None => rendering.format.content_type(),
-        super::Compression::Gzip => "application/gzip",
-        super::Compression::Zstd => "application/zstd",
+        Compression::None => rendering.format.content_type(),
+        Compression::Gzip => "application/gzip",
+        Compression::Zstd => "application/zstd",
     }
 }
 

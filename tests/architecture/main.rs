@@ -1,12 +1,15 @@
-//! Which crate may import which: said once here, and held against the manifests.
+//! Which crate may import which, and that no two files of a crate import each other.
+
+mod circles;
+mod imports;
 
 mod links;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Every crate of the workspace with the crates of the workspace that it may depend on; tests of a crate are held to it
 /// as well.
@@ -82,6 +85,17 @@ impl Manifests {
 
     fn crates(&self) -> BTreeSet<&str> {
         self.packages().map(name).collect()
+    }
+
+    /// The first files of a crate's library and of its programs.
+    fn roots(&self, package: &str) -> Vec<PathBuf> {
+        let package = self.packages().find(|each| name(each) == package);
+        let targets = package.expect("a crate")["targets"].as_array();
+        let targets = targets.expect("targets").iter();
+        let ships =
+            |target: &&Value| target["kind"] == json!(["lib"]) || target["kind"] == json!(["bin"]);
+        let root = |target: &Value| PathBuf::from(target["src_path"].as_str().expect("a path"));
+        targets.filter(ships).map(root).collect()
     }
 
     /// The names of the dependencies of a kind: `None` for what the crate itself needs.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::infra;
+use crate::tools;
 
 /// Every target of tests/fuzz.
 const TARGETS: [&str; 4] = ["event", "event_id", "batch_key", "ticket"];
@@ -32,8 +32,8 @@ pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .context("xtask is a folder of the workspace")?;
-    let target_dir = crate::target_dir();
-    let cargo_fuzz = crate::install_tool("cargo-fuzz", CARGO_FUZZ)?;
+    let target_dir = tools::target_dir();
+    let cargo_fuzz = tools::install_tool("cargo-fuzz", CARGO_FUZZ)?;
     let one = fuzz.target.as_deref();
     for target in TARGETS
         .into_iter()
@@ -55,7 +55,7 @@ pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
                 "-print_final_stats=1",
             ])
             .arg(format!("-max_total_time={}", fuzz.seconds));
-        infra::status(&mut command)?;
+        tools::status(&mut command)?;
     }
     Ok(())
 }

@@ -3,17 +3,17 @@
 //! Python from 3.11 on must be there. Everything else, node included, is installed at the versions pinned in
 //! `infra/checks/requirements.txt` and `infra/cdk/package-lock.json`, into folders that git ignores.
 
-use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::anyhow;
 
 use crate::package;
+use crate::tools::{install_python, path_with_tools_of, root, status};
 
 /// What `cargo xtask infra` is told.
 #[derive(clap::Args, Default)]
@@ -53,49 +53,6 @@ pub fn run(arguments: &Infra) -> anyhow::Result<()> {
     })
 }
 
-/// The folder of the workspace.
-pub fn root() -> anyhow::Result<&'static Path> {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("xtask is a folder of the workspace")
-}
-
-/// A virtualenv of this name with exactly what a file of `infra/checks` requires; answers its interpreter.
-pub fn install_python(name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
-    let requirements = &root()?.join("infra/checks").join(requirements);
-    let environment = crate::target_dir().join("tools").join(name);
-    let python = environment.join("bin/python");
-    let installed = environment.join("requirements.txt");
-    let required = fs::read(requirements)?;
-    if fs::read(&installed).is_ok_and(|there| there == required) {
-        return Ok(python);
-    }
-    status(
-        Command::new("python3")
-            .args(["-m", "venv", "--clear"])
-            .arg(&environment),
-    )
-    .context("a virtualenv needs Python 3.11 or later, with its module `venv`")?;
-    status(
-        Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet"])
-            .args(["--disable-pip-version-check", "--requirement"])
-            .arg(requirements),
-    )?;
-    // Last, so that an installation that was cut short is made again.
-    fs::write(installed, required)?;
-    Ok(python)
-}
-
-/// The search path, with the programs of a virtualenv first: node among them.
-pub fn path_with_tools_of(python: &Path) -> anyhow::Result<OsString> {
-    let tools = python.parent().map(Path::to_owned);
-    let others = env::var_os("PATH").unwrap_or_default();
-    Ok(env::join_paths(
-        tools.into_iter().chain(env::split_paths(&others)),
-    )?)
-}
-
 /// The packages of the lock file, in `node_modules`.
 fn install_node_packages(cdk: &Path, path: &OsStr) -> anyhow::Result<()> {
     let installed = cdk.join("node_modules/.installed-lock.json");
@@ -110,15 +67,5 @@ fn install_node_packages(cdk: &Path, path: &OsStr) -> anyhow::Result<()> {
             .current_dir(cdk),
     )?;
     fs::write(installed, locked)?;
-    Ok(())
-}
-
-/// Runs a tool, which must succeed.
-pub fn status(command: &mut Command) -> anyhow::Result<()> {
-    eprintln!("> {command:?}");
-    let status = command
-        .status()
-        .with_context(|| format!("run {:?}", command.get_program()))?;
-    ensure!(status.success(), "{command:?} failed: {status}");
     Ok(())
 }

@@ -8,15 +8,15 @@ mod infra;
 mod mutants;
 mod package;
 mod postgres;
+mod tools;
 
-use std::env;
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
+
+use crate::tools::{cargo, run_cargo, target_dir};
 
 #[derive(Parser)]
 #[command(name = "xtask")]
@@ -192,40 +192,5 @@ fn sim(arguments: &[String]) -> anyhow::Result<()> {
         .status()
         .context("run the simulation")?;
     ensure!(status.success(), "the simulation failed: {status}");
-    Ok(())
-}
-
-/// A tool of cargo's, in a folder that git ignores; built there once.
-fn install_tool(name: &str, version: &str) -> anyhow::Result<PathBuf> {
-    let tools = target_dir().join("tools");
-    let tool = tools.join("bin").join(name);
-    if !tool.exists() {
-        let mut command = Command::new(env!("CARGO"));
-        command
-            .args(["install", name, "--locked", "--version", version, "--root"])
-            .arg(&tools);
-        infra::status(&mut command)?;
-    }
-    Ok(tool)
-}
-
-fn target_dir() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || root.unwrap_or(Path::new(".")).join("target"),
-        PathBuf::from,
-    )
-}
-
-fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
-    run_cargo(Command::new(env!("CARGO")).args(arguments))
-}
-
-fn run_cargo(command: &mut Command) -> anyhow::Result<()> {
-    let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
-    let line = format!("cargo {}", arguments.join(" "));
-    eprintln!("> {line}");
-    let status = command.status().context("run cargo")?;
-    ensure!(status.success(), "{line} failed: {status}");
     Ok(())
 }

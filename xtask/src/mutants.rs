@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::infra::root;
+use crate::tools::{self, root};
 
 /// The version that is installed.
 const CARGO_MUTANTS: &str = "27.0.0";
@@ -60,8 +60,8 @@ impl Outcome {
 
 /// Mutates, has the tests of the crate look at each mutant, and a short simulation at those they miss.
 pub fn run(mutants: &Mutants) -> anyhow::Result<()> {
-    let tool = crate::install_tool("cargo-mutants", CARGO_MUTANTS)?;
-    let folder = crate::target_dir().join("mutants");
+    let tool = tools::install_tool("cargo-mutants", CARGO_MUTANTS)?;
+    let folder = tools::target_dir().join("mutants");
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => fs::create_dir_all(&folder)?,

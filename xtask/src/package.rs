@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 
-use crate::infra::{self, status};
+use crate::tools::{self, status};
 
 /// What `cargo xtask package` is told.
 #[derive(clap::Args, Default)]
@@ -29,7 +29,7 @@ impl Package {
     /// # Errors
     /// When the template does not say for which processor.
     pub fn deployed() -> anyhow::Result<Package> {
-        let template = infra::root()?.join("infra/sam/template.yaml");
+        let template = tools::root()?.join("infra/sam/template.yaml");
         let text = fs::read_to_string(&template)
             .with_context(|| format!("read {}", template.display()))?;
         Ok(Package {
@@ -156,7 +156,7 @@ const FUNCTIONS: [&str; 2] = ["aggregator", "batch-processor"];
 
 /// Where the zips are, whatever `CARGO_TARGET_DIR` says: the template and the CDK app look there.
 pub fn packaged() -> anyhow::Result<PathBuf> {
-    Ok(infra::root()?.join("target/lambda"))
+    Ok(tools::root()?.join("target/lambda"))
 }
 
 /// Builds the zips, as they deploy. Says nothing unless it fails.
@@ -166,16 +166,16 @@ pub fn packaged() -> anyhow::Result<PathBuf> {
 pub fn build(package: &Package) -> anyhow::Result<()> {
     let arch = package.arch()?;
     arch.ensure_std()?;
-    let python = infra::install_python("package", "package-requirements.txt")?;
+    let python = tools::install_python("package", "package-requirements.txt")?;
     let tools = python.parent().context("an interpreter is in a folder")?;
     // cargo-lambda links with the zig of the first Python in PATH.
-    let path = infra::path_with_tools_of(&python)?;
+    let path = tools::path_with_tools_of(&python)?;
     let mut command = Command::new(tools.join("cargo-lambda"));
     command
         .args(["lambda", "build", "--profile", "lambda", "--locked"])
         .args(["--output-format", "zip", "--lambda-dir"])
         .arg(packaged()?)
-        .current_dir(infra::root()?)
+        .current_dir(tools::root()?)
         .env("PATH", path);
     for function in FUNCTIONS {
         // What an earlier build left must not pass for this one's.
@@ -211,18 +211,18 @@ pub fn build(package: &Package) -> anyhow::Result<()> {
 pub fn package(package: &Package) -> anyhow::Result<()> {
     build(package)?;
     status(
-        Command::new(infra::install_python("infra", "requirements.txt")?)
+        Command::new(tools::install_python("infra", "requirements.txt")?)
             .arg("package.py")
             .args(["--arch", package.arch()?.name()])
             // Whose size is bounded without them alone.
             .args(&package.features)
-            .current_dir(infra::root()?.join("infra/checks")),
+            .current_dir(tools::root()?.join("infra/checks")),
     )
 }
 
 /// Builds what sends, hosts and audits: in one go, so that nothing is built twice with other features.
 fn build_tools() -> anyhow::Result<PathBuf> {
-    crate::cargo(&[
+    tools::cargo(&[
         "build",
         "--release",
         "--package",
@@ -230,7 +230,7 @@ fn build_tools() -> anyhow::Result<PathBuf> {
         "--package",
         "loadgen",
     ])?;
-    Ok(crate::target_dir().join("release"))
+    Ok(tools::target_dir().join("release"))
 }
 
 /// `local burst`, whose functions are what was packaged.
@@ -275,10 +275,10 @@ pub fn burst(burst: &Burst) -> anyhow::Result<()> {
 /// A burst through ministack, which creates the stack of the template and runs what was packaged.
 pub fn ministack(ministack: &Ministack) -> anyhow::Result<()> {
     package(&Package::default())?;
-    let checks = infra::root()?.join("infra/checks");
-    let server = infra::install_python("ministack", "ministack-requirements.txt")?;
+    let checks = tools::root()?.join("infra/checks");
+    let server = tools::install_python("ministack", "ministack-requirements.txt")?;
     status(
-        Command::new(infra::install_python("infra", "requirements.txt")?)
+        Command::new(tools::install_python("infra", "requirements.txt")?)
             .arg("ministack.py")
             .arg(server)
             .arg(build_tools()?.join("loadgen"))

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::infra::status;
+use crate::tools::{self, status};
 
 /// Where Debian puts the programs, below the version.
 const DEBIAN: &str = "usr/lib/postgresql";
@@ -24,7 +24,7 @@ pub fn install() -> anyhow::Result<Option<PathBuf>> {
     {
         return Ok(None);
     }
-    let tools = crate::target_dir().join("tools/postgres");
+    let tools = tools::target_dir().join("tools/postgres");
     let programs = tools.join("bin");
     if has_programs(&programs) {
         return Ok(Some(programs));

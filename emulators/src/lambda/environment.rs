@@ -15,11 +15,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at
 
 use super::accounting::Usage;
 use super::exchange::{Diagnostic, Exchange, Init, Outcome, Work};
+use super::function_config::FunctionConfig;
 use super::ids::random_id;
+use super::invocation::InvokeResponse;
+use super::limits::{INIT_TIME_MAX, INIT_TIMED_OUT, SHUTDOWN_GRACE};
 use super::logs::Watch;
-use super::process::{Killer, LastWords, access_key, pump_both, send_sigterm, spawn};
+use super::orders::{Killer, Order};
+use super::process::{LastWords, access_key, pump_both, send_sigterm, spawn};
 use super::start_failure::StartFailure;
-use super::{FunctionConfig, INIT_TIME_MAX, INIT_TIMED_OUT, InvokeResponse, SHUTDOWN_GRACE};
 
 /// How often a living process is sampled.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(200);
@@ -33,15 +36,6 @@ pub(super) enum Invocation {
     Timeout,
     Crashed(Option<ExitStatus>),
     NotDelivered,
-}
-
-/// What the supervisor is told.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Order {
-    /// SIGKILL.
-    Kill,
-    /// SIGTERM if an extension registered, as Lambda does, and SIGKILL after a grace; else SIGKILL.
-    Terminate,
 }
 
 pub(super) struct Environment {

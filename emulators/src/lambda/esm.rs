@@ -19,8 +19,9 @@ use super::esm_config::{MappingConfig, MappingError};
 use super::event::EventSource;
 use super::function::Function;
 use super::gather::{Batch, Gatherer, Receive};
+use super::invocation::{InvokeError, InvokeResponse};
 use super::judge::{Verdict, judge};
-use super::{InvokeError, InvokeResponse, REQUEST_BYTES_MAX};
+use super::limits::REQUEST_BYTES_MAX;
 use crate::sqs::{Message, Sqs};
 
 /// Receipts one delete call takes.

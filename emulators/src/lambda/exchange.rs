@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::InvokeResponse;
+use super::invocation::InvokeResponse;
 
 /// Ids of ended invocations remembered, to tell a late answer (403) from an unknown id (400).
 const ENDED_IDS_MAX: usize = 64;

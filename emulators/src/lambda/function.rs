@@ -4,8 +4,6 @@
 //! Once the deadline passed or the process ended, an environment is never used again.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,95 +15,15 @@ use super::accounting::{EnvironmentStatus, FunctionStats};
 use super::environment::{Environment, Invocation};
 use super::exchange::Diagnostic;
 use super::faults::{EnvironmentFaults, NoFaults};
+use super::function_config::FunctionConfig;
+use super::invocation::{InvokeError, InvokeResponse};
+use super::limits::{INIT_TIMED_OUT, REQUEST_BYTES_MAX};
 use super::logs::{LogSink, Watch};
 use super::pool::Pool;
 use super::start_failure::StartFailure;
-use super::{INIT_TIMED_OUT, REQUEST_BYTES_MAX};
 
 /// Environments an invocation is offered before it counts as crashed: each of them ended before it took it.
 const DELIVERY_ATTEMPTS_MAX: u32 = 4;
-
-/// The program an environment runs.
-#[derive(Clone, Debug)]
-pub struct Bootstrap {
-    /// Path of the executable.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub args: Vec<String>,
-}
-
-/// A function as it is deployed.
-#[derive(Clone, Debug)]
-pub struct FunctionConfig {
-    /// Name, as in the ARN and in log prefixes.
-    pub name: String,
-    /// What each environment runs.
-    pub bootstrap: Bootstrap,
-    /// Environment variables besides those Lambda sets.
-    pub variables: BTreeMap<String, String>,
-    /// Longest invocation; the environment is killed then.
-    pub timeout: Duration,
-    /// Configured memory, told to the process and not enforced.
-    pub memory_mb: u32,
-    /// Invocations that run at once in one environment. Over 1 the process is told by `AWS_LAMBDA_MAX_CONCURRENCY`.
-    pub concurrency_per_environment: u32,
-}
-
-/// What the process answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InvokeResponse {
-    /// The handler's response.
-    Ok(Bytes),
-    /// The handler returned an error or panicked, or its response was refused; the environment lives on.
-    FunctionError {
-        /// Stable name of the error.
-        error_type: String,
-        /// Its text.
-        message: String,
-    },
-}
-
-/// Why an invocation has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvokeError {
-    /// The environment did not get as far as its first poll, nor did another one that was started in its place.
-    #[error("initialise an environment: {error_type}: {message}")]
-    InitFailed {
-        /// AWS's name for the kind of failure, or the one the process reported.
-        error_type: String,
-        /// Its text.
-        message: String,
-    },
-    /// The deadline passed; the environment was killed.
-    #[error("finish the invocation within {after:?}")]
-    Timeout {
-        /// The function's timeout.
-        after: Duration,
-    },
-    /// The process ended during the invocation.
-    #[error("finish the invocation: Runtime.ExitError: environment {environment} ended, {}", exit_text(.exit))]
-    Crashed {
-        /// Number of the environment.
-        environment: u32,
-        /// How it ended; `None` if that is not known.
-        exit: Option<ExitStatus>,
-    },
-    /// The payload is over the limit and was not sent.
-    #[error("send a payload of {size_bytes} bytes, the limit is {limit_bytes}")]
-    PayloadTooLarge {
-        /// Bytes of the payload.
-        size_bytes: usize,
-        /// Most bytes allowed.
-        limit_bytes: usize,
-    },
-    /// The function was shut down before or during the invocation.
-    #[error("invoke a function that is shut down")]
-    ShutDown,
-}
-
-fn exit_text(exit: &Option<ExitStatus>) -> String {
-    exit.map_or_else(|| "status unknown".to_owned(), |exit| exit.to_string())
-}
 
 /// A function and its environments. Clones are the same function; when the last one is dropped without
 /// [`shutdown`](Function::shutdown), the processes are killed.

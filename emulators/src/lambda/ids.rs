@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::SystemTime;
 
-use super::{ACCOUNT_ID, REGION};
+use super::limits::{ACCOUNT_ID, REGION};
 
 pub(super) fn function_arn(name: &str) -> String {
     format!("arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{name}")

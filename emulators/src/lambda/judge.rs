@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::function::{InvokeError, InvokeResponse};
+use super::invocation::{InvokeError, InvokeResponse};
 
 /// What happens to the records of one batch, by their position in it. Every position is in exactly one of the lists.
 #[derive(Clone, Debug, PartialEq, Eq)]

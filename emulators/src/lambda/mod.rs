@@ -17,10 +17,14 @@ pub mod event;
 mod exchange;
 mod faults;
 mod function;
+mod function_config;
 mod gather;
 mod ids;
+mod invocation;
 mod judge;
+mod limits;
 mod logs;
+mod orders;
 mod pool;
 mod process;
 mod runtime_api;
@@ -32,33 +36,13 @@ pub use accounting::{
 pub use esm::EventSourceMapping;
 pub use esm_config::{MappingConfig, MappingError, MappingProblem};
 pub use faults::{EnvironmentFaults, NoFaults};
-pub use function::{Bootstrap, Function, FunctionConfig, InvokeError, InvokeResponse};
+pub use function::Function;
+pub use function_config::{Bootstrap, FunctionConfig};
+pub use invocation::{InvokeError, InvokeResponse};
 pub use judge::{Verdict, Why, judge};
+pub use limits::{
+    ACCOUNT_ID, INIT_TIME_MAX, REGION, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, SHUTDOWN_GRACE,
+};
 pub use logs::{LogLine, LogSink, LogStream, print_logs};
 pub use process::process_variables;
 pub use start_failure::StartFailure;
-
-use std::time::Duration;
-
-/// Region told to the functions.
-pub const REGION: &str = "us-east-1";
-
-/// Account in the ARNs handed out.
-pub const ACCOUNT_ID: &str = "000000000000";
-
-/// Most bytes of a synchronous invocation's payload.
-/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
-pub const REQUEST_BYTES_MAX: usize = 6 * 1024 * 1024;
-
-/// Most bytes of a synchronous invocation's response: AWS allows 100 bytes over the 6 MB.
-pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;
-
-/// Longest init phase, from the start of the process to its first poll.
-/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html>
-pub const INIT_TIME_MAX: Duration = Duration::from_secs(10);
-
-/// What Lambda calls an init phase that took longer.
-const INIT_TIMED_OUT: &str = "Sandbox.Timedout";
-
-/// Time between SIGTERM and SIGKILL for an environment in which an extension registered.
-pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);

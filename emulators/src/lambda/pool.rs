@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::FunctionConfig;
 use super::accounting::{EnvironmentState, EnvironmentStatus, FunctionStats};
 use super::environment::Environment;
+use super::function_config::FunctionConfig;
 use super::start_failure::StartFailure;
 
 /// The environments, with the configuration they start with.

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::serve::ListenerExt;
 use tokio::process::{Child, Command};
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::environment::Order;
 use super::exchange::Exchange;
+use super::function_config::FunctionConfig;
+use super::limits::REGION;
 use super::logs::{LogLine, LogStream, Watch, pump};
+use super::orders::Killer;
 use super::runtime_api::router;
-use super::{FunctionConfig, REGION};
 
 /// The access key that an environment signs its requests with; the secret is the same for all.
 pub(crate) fn access_key(function: &str, environment: u32) -> String {
@@ -143,23 +143,6 @@ pub fn process_variables(
         );
     }
     variables
-}
-
-/// Kills the environment whose log it is, as [`Environment::kill`](super::environment::Environment::kill) does.
-#[derive(Clone)]
-pub(super) struct Killer {
-    pub(super) ending: Arc<AtomicBool>,
-    pub(super) orders: mpsc::WeakUnboundedSender<Order>,
-}
-
-impl Killer {
-    fn kill(&self) {
-        self.ending.store(true, Ordering::Relaxed);
-        if let Some(orders) = self.orders.upgrade() {
-            // A supervisor that is gone has reaped the process.
-            let _ = orders.send(Order::Kill);
-        }
-    }
 }
 
 /// Drains both pipes of the process, and watches what it says.

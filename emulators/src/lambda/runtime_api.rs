@@ -19,7 +19,8 @@ use serde_json::json;
 
 use super::exchange::{Diagnostic, Exchange, Init, NotRunning};
 use super::ids::{function_arn, random_id, trace_id};
-use super::{InvokeResponse, RESPONSE_BYTES_MAX};
+use super::invocation::InvokeResponse;
+use super::limits::RESPONSE_BYTES_MAX;
 
 /// The API of one environment.
 pub(super) fn router(exchange: Arc<Exchange>) -> Router {

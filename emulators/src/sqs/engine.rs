@@ -16,8 +16,10 @@ use uuid::Uuid;
 use super::attributes::{QueueAttributes, arn_of_queue};
 use super::error::SqsError;
 use super::limits;
-use super::message::{Content, Message, MessageAttribute, Outgoing};
-use super::queue::{Depth, Queue, Take, ms};
+use super::message::{Content, Message, Outgoing};
+use super::message_attribute::MessageAttribute;
+use super::millis::ms;
+use super::queue::{Depth, Queue, Take};
 use super::repeats::Repeats;
 
 /// An in-memory SQS: a handle, cheap to clone, to one set of queues.

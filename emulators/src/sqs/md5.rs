@@ -2,7 +2,7 @@
 
 use md5::{Digest, Md5};
 
-use super::message::MessageAttribute;
+use super::message_attribute::MessageAttribute;
 
 /// Digest of a message's body, in lowercase hexadecimal.
 pub(super) fn of_body(body: &str) -> String {

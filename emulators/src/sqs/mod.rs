@@ -8,7 +8,7 @@
 //! | `queue` | one queue, pure: every decision about a message's life, with `now` as an argument |
 //! | `receipt` | receipt handles: which delivery of which message of which queue |
 //! | `repeats` | deliveries repeated on purpose, to see what consumers make of them |
-//! | `message` | what may be sent: size, characters, attributes |
+//! | `message`, `message_attribute`, `characters` | what may be sent: size, attributes, characters |
 //! | `attributes` | a queue's settings: ranges, wire names, redrive policy |
 //! | `engine` | the set of queues, locks, long polling, dead-letter moves; `queues`: their creation and settings |
 //! | `http`, `operations`, `wire`, `batch` | the server, its operations, their shapes, the rules of batches |
@@ -25,12 +25,15 @@
 
 mod attributes;
 mod batch;
+mod characters;
 mod engine;
 mod error;
 mod http;
 mod limits;
 mod md5;
 mod message;
+mod message_attribute;
+mod millis;
 mod operations;
 mod queue;
 mod receipt;
@@ -41,7 +44,8 @@ mod wire;
 pub use attributes::{QueueAttributes, Redrive};
 pub use engine::Sqs;
 pub use error::{AttributeFault, SqsError};
-pub use message::{Message, MessageAttribute};
+pub use message::Message;
+pub use message_attribute::MessageAttribute;
 pub use queue::Depth;
 pub use repeats::Repeats;
 pub use requests::{Requests, SQS_CHUNK_BYTES};

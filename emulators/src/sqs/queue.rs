@@ -11,6 +11,7 @@ use super::attributes::QueueAttributes;
 use super::error::SqsError;
 use super::limits;
 use super::message::{Content, Message};
+use super::millis::ms;
 use super::receipt::Receipt;
 use super::repeats::Repeats;
 
@@ -440,11 +441,6 @@ impl Place {
             Self::Delayed { until_ms } | Self::InFlight { until_ms, .. } => until_ms,
         }
     }
-}
-
-/// A duration in whole milliseconds.
-pub(super) fn ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn check_visibility(timeout_ms: u64) -> Result<(), SqsError> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::queue::ms;
+use super::millis::ms;
 use crate::{Counter, Draws, Percent};
 
 /// Soon enough to come in the middle of the work on the first delivery.

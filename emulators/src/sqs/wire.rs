@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::error::SqsError;
-use super::message::MessageAttribute;
+use super::message_attribute::MessageAttribute;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]

@@ -12,7 +12,7 @@ import { Construct } from 'constructs';
 
 import { resolve, type Values } from './parameters';
 import { grant, grantsOfColumns, grantsOfPayloads, grantsOfRejects, grantsOfSecret, grantsOfSink } from './sink';
-import { alarms, dashboard } from './watch';
+import { alarms, dashboard, type WatchedService } from './watch';
 
 /** Longest retention of a queue. */
 const RETENTION_MAX = Duration.days(14);
@@ -31,7 +31,7 @@ export interface UniqueEventBatchAggregatorProps extends Partial<Values> {
  *
  * The same stack as infra/sam/template.yaml; infra/checks compares every resource and property.
  */
-export class UniqueEventBatchAggregator extends Construct {
+export class UniqueEventBatchAggregator extends Construct implements WatchedService {
   /** Where events are sent. */
   readonly inputQueue: sqs.Queue;
   /** Where tickets go; an operator sends one for a batch in error. */

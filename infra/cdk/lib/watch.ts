@@ -2,12 +2,24 @@ import { Aws, Stack } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
 
-import type { UniqueEventBatchAggregator } from './aggregator';
 import type { Values } from './parameters';
 
 /** Of the functions' own metrics: `shared/src/metrics.rs`. */
 const NAMESPACE = 'UniqueEventBatchAggregator';
+
+/** The queues and functions that alarms and the dashboard look at. */
+export interface WatchedService extends Construct {
+  readonly inputQueue: sqs.Queue;
+  readonly batchQueue: sqs.Queue;
+  readonly inputDeadLetterQueue: sqs.Queue;
+  readonly batchDeadLetterQueue: sqs.Queue;
+  readonly quarantineQueue: sqs.Queue;
+  readonly sweepDeadLetterQueue: sqs.Queue;
+  readonly aggregator: lambda.Function;
+  readonly batchProcessor: lambda.Function;
+}
 
 /** What an alarm looks at, and what about it. */
 interface Watched {
@@ -50,7 +62,7 @@ const ofQueue = (queue: sqs.Queue) => ({ QueueName: queue.queueName });
 const ofFunction = (of: lambda.Function) => ({ FunctionName: of.functionName });
 
 /** What is in a dead-letter or quarantine queue stays until somebody looks; the other alarms clear by themselves. */
-export function alarms(scope: UniqueEventBatchAggregator, values: Values): void {
+export function alarms(scope: WatchedService, values: Values): void {
   const actions = values.alarmTopicArn ? { alarmActions: [values.alarmTopicArn], okActions: [values.alarmTopicArn] } : {};
   const alarm = (id: string, alarmDescription: string, { dimensions, tellsWithoutData, ...watched }: Watched) =>
     new cloudwatch.CfnAlarm(scope, id, {
@@ -208,7 +220,7 @@ export function alarms(scope: UniqueEventBatchAggregator, values: Values): void 
 type Metric = (string | Record<string, string>)[];
 
 /** A burst at a glance. */
-export function dashboard(scope: UniqueEventBatchAggregator): void {
+export function dashboard(scope: WatchedService): void {
   const source = scope.inputQueue.queueArn;
   const own = (of: lambda.Function, from: string) => (name: string, options?: Record<string, string>): Metric =>
     [NAMESPACE, name, 'function', of.functionName, 'source', from, ...(options ? [options] : [])];

@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::AuditError;
+use super::error::AuditError;
 
 /// A directory of delivered parts.
 pub(super) struct Batch {

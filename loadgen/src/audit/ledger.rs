@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::Plan;
+use crate::plan::Plan;
 
-use super::DuplicateRule;
+use super::rule::DuplicateRule;
 
 /// Deliveries still owed per event, and the batch that saw it last: 8 bytes an event. By the
 /// requeue rule also the SQS message ids seen, some 20 to 40 bytes a delivery.
@@ -90,7 +90,7 @@ fn fingerprint(text: &str) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PlanConfig;
+    use crate::plan::PlanConfig;
 
     #[test]
     fn by_the_drop_rule_one_delivery_is_owed() {

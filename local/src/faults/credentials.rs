@@ -13,7 +13,7 @@ use emulators::{Draws, Percent};
 
 use super::options::FaultOptions;
 use super::report::ExpiredCredentialsReport;
-use crate::proxy::{Reply, Service};
+use crate::call::{Reply, Service};
 
 /// Credentials that expire do so within this time from their first use.
 const EXPIRES_WITHIN: Duration = Duration::from_secs(5);

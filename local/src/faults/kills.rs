@@ -3,9 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use emulators::{Draws, Percent};
+use emulators::{Counter, Draws, Percent};
 
-use super::Counter;
 use super::options::{FaultOptions, KillAt};
 
 /// How long an invocation is thought to take before one has ended.

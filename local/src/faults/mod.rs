@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `options` | the flags, and what they come to |
-//! //! | `replies` | what may strike any request: lost replies, errors |
+//! | `replies` | what may strike any request: lost replies, errors |
 //! | `requests` | what a request to DynamoDB writes, or asks of the index |
 //! | `tables` | the tables' faults: `index` (its lag) and `throttles` |
 //! | `throttles` | writes without units: `limits` (a second of them for each key and each table), `usage` (how much is used), `rehearsal` (what a write does to the keys of the batch table's indexes) |
@@ -34,6 +34,7 @@ mod rehearsal;
 mod replies;
 mod report;
 mod requests;
+mod share;
 mod sink;
 mod sink_errors;
 mod tables;
@@ -41,7 +42,6 @@ mod throttles;
 mod usage;
 
 pub use credentials::Credentials;
-pub(crate) use emulators::Counter;
 pub use emulators::{Draws, Percent};
 pub use environments::EnvironmentFaults;
 pub use kills::Kills;
@@ -60,6 +60,7 @@ pub use sink_errors::SinkErrors;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use emulators::Counter;
 use emulators::sqs::Repeats;
 use replies::RequestFaults;
 use tables::TableFaults;

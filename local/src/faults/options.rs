@@ -8,7 +8,7 @@ use emulators::Percent;
 
 use super::outages::Outage;
 use super::redeploys::Redeploy;
-use super::sink_errors::share;
+use super::share::share;
 
 /// Flags of the faults. None of them is on by default, and then nothing stands in the way of a request.
 #[derive(Args, Clone, Debug)]

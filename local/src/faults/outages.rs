@@ -4,9 +4,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use emulators::Counter;
 use tokio::sync::watch;
-
-use super::Counter;
 
 /// A time at which the sink is down, from the start of the burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use emulators::{Draws, Percent};
+use emulators::{Counter, Draws, Percent};
 
-use super::Counter;
 use super::options::FaultOptions;
 use super::report::{LostRepliesReport, RequestErrorsReport};
-use crate::proxy::{Reply, Service};
+use crate::call::{Reply, Service};
 
 /// Longer than any caller of tables and queues waits for one attempt (`ATTEMPT_TIMEOUT_MAX`). One of a sink that waits
 /// longer sees its connection closed.

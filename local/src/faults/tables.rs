@@ -6,10 +6,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use emulators::Draws;
+use emulators::{Counter, Draws};
 use serde_json::{Value, json};
 
-use super::Counter;
 use super::index::{Index, Position};
 use super::limits::Charge;
 use super::options::FaultOptions;
@@ -17,10 +16,11 @@ use super::rehearsal::Rehearsal;
 use super::report::{IndexLagReport, PartitionLimitReport, TableLimitReport};
 use super::requests::{IndexQuery, Request, Write, read};
 use super::throttles::{Outcome, Refusal, Throttles};
+use crate::call::{Call, Refused, Reply};
 use crate::dynamodb::{BATCH_INDEX, LOCK_TABLE};
 use crate::ledger::{TableUnits, consumed_by};
-use crate::proxy::{Call, Refused, Reply, Upstream};
 use crate::template::Table;
+use crate::upstream::Upstream;
 
 /// The faults of the tables.
 pub(crate) struct TableFaults {

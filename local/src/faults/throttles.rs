@@ -4,18 +4,17 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use emulators::Draws;
+use emulators::{Counter, Draws};
 use serde_json::{Value, json};
 
-use super::Counter;
 use super::limits::{Charge, Key, Limits, Rates};
 use super::options::FaultOptions;
 use super::report::{PartitionLimitReport, TableLimitReport};
 use super::requests::Write;
 use super::usage::{Sums, Usage};
+use crate::call::Reply;
 use crate::dynamodb::LOCK_TABLE;
 use crate::ledger::TableUnits;
-use crate::proxy::Reply;
 
 const THROTTLED: &str = "Throughput exceeds the current capacity of your table or index. DynamoDB is automatically \
                          scaling your table or index so please try again shortly.";

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::capacity::{Kind, Member, asking, condition_failed, kind, read};
 use super::claims::claimed;
-use crate::proxy::{Reply, Service};
+use crate::call::{Reply, Service};
 
 /// What has gone through so far.
 #[derive(Debug, Default)]

@@ -28,7 +28,7 @@ pub use meter::{Counts, Meter, Part, Units};
 use emulators::lambda::FunctionStats;
 use prices::MILLION;
 
-use crate::proxy::Service;
+use crate::call::Service;
 
 /// What a run is charged for.
 #[derive(Clone, Debug, Default)]

@@ -8,7 +8,7 @@ use emulators::sqs::{QueueAttributes, Redrive};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::text;
+use super::text::text;
 
 /// What a template makes of one set of parameters. Every key is a resource's name as [`local_name`] spells it.
 #[derive(Clone, Debug)]

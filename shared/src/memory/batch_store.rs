@@ -8,7 +8,7 @@ use protocol::invariants::record_is_sound;
 use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
 
-use super::locked;
+use super::locked::locked;
 use crate::ports::{BatchReply, BatchStore, Overdue, PortError};
 
 /// The batch table in memory.

@@ -6,7 +6,7 @@ use protocol::ids::BatchId;
 use protocol::time::Timestamp;
 use uuid::Builder;
 
-use super::locked;
+use super::locked::locked;
 use crate::ports::{Clock, Entropy};
 
 /// A clock that moves only when told to, and when somebody sleeps.

@@ -5,7 +5,7 @@ use protocol::time::Timestamp;
 use super::batch_store::MemoryBatchStore;
 use super::clock::{ManualClock, SeededEntropy};
 use super::lock_store::MemoryLockStore;
-use super::locked;
+use super::locked::locked;
 use super::overflow_store::MemoryOverflowStore;
 use super::queues::{MemoryBatchQueue, MemoryQuarantineQueue};
 use crate::ports::{MetricLog, Ports};

@@ -7,7 +7,7 @@ use protocol::ids::{BatchShard, BodyHash, EventId, Place};
 use protocol::limits::{BATCH_GET_KEYS_MAX, DYNAMODB_ITEM_BYTES_MAX, PARTIQL_STATEMENTS_MAX};
 use protocol::planted::{Bug, planted};
 
-use super::locked;
+use super::locked::locked;
 use crate::ports::{
     ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
 };

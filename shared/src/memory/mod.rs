@@ -6,6 +6,7 @@ mod batch_store;
 mod clock;
 mod fakes;
 mod lock_store;
+mod locked;
 mod overflow_store;
 mod queues;
 
@@ -15,8 +16,6 @@ pub use fakes::{Fakes, MemoryMetricLog};
 pub use lock_store::MemoryLockStore;
 pub use overflow_store::MemoryOverflowStore;
 pub use queues::{MemoryBatchQueue, MemoryQuarantineQueue, MemorySourceQueues};
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A text that compression makes a fifth shorter at most, and that JSON takes as it is; the same every time.
 pub fn noise(bytes: usize) -> String {
@@ -29,9 +28,4 @@ pub fn noise(bytes: usize) -> String {
         char::from(b'#' + ((state >> 33) % 57) as u8)
     };
     std::iter::repeat_with(&mut next).take(bytes).collect()
-}
-
-/// The content of a mutex, whatever a panicking holder left: a fake has no state that could be half written.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use protocol::claim::Overflow;
 
-use super::locked;
+use super::locked::locked;
 use crate::ports::{OverflowStore, PortError};
 
 /// Bodies in memory that do not fit their items.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use protocol::ids::SourceArn;
 
-use super::locked;
+use super::locked::locked;
 use crate::ports::{BatchQueue, PortError, QuarantineQueue, Quarantined, QueueDepth, SourceQueues};
 use crate::sqs_text::sqs_text;
 use crate::wire::Ticket;

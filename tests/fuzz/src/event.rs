@@ -11,8 +11,8 @@ use protocol::ids::{BodyHash, SourceArn};
 use protocol::limits::{DYNAMODB_ITEM_BYTES_MAX, DYNAMODB_KEY_BYTES_MAX};
 use serde_json::value::RawValue;
 
+use crate::config::{NOW, config};
 use crate::grow::Choices;
-use crate::{NOW, config};
 
 /// Every kind of event id, with and without prefix and batch key.
 static CONFIGS: LazyLock<Vec<Config>> = LazyLock::new(|| {

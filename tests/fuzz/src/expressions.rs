@@ -6,8 +6,8 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use protocol::limits::DYNAMODB_KEY_BYTES_MAX;
 use serde_json::Value;
 
+use crate::config::{NOW, config};
 use crate::grow::Choices;
-use crate::{NOW, config};
 
 const PREFIX: &str = "t1-";
 

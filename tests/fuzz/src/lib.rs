@@ -12,13 +12,11 @@
 //! One of [`event_id`] or [`batch_key`] is the variable's value, a line break, and the body. Inputs that begin with a
 //! zero are choices instead, from which a text that is mostly right is grown (`grow.rs`).
 
+mod config;
 mod event;
 mod expressions;
 mod grow;
 mod ticket;
-
-use aggregator::Config;
-use protocol::time::Timestamp;
 
 pub use event::event;
 pub use expressions::{batch_key, event_id};
@@ -34,20 +32,3 @@ pub const TARGETS: [(&str, Target); 4] = [
     ("batch_key", batch_key),
     ("ticket", ticket),
 ];
-
-/// When every event here is read.
-const NOW: Timestamp = Timestamp::from_ms(1_700_000_000_000);
-
-/// The aggregator's configuration with some variables set; the problems, where there are any.
-fn config(variables: &[(&str, &str)]) -> Result<Config, Vec<String>> {
-    let base = [
-        ("DDB_LOCK_TABLE", "lock-table"),
-        ("DDB_BATCH_TABLE", "batch-table"),
-        ("BATCH_QUEUE_URL", "https://sqs/1/batch-queue"),
-    ];
-    let lookup = |name: &str| {
-        let set = variables.iter().chain(&base).find(|(key, _)| *key == name);
-        set.map(|(_, value)| (*value).to_owned())
-    };
-    Config::read(&lookup).map_err(|error| error.problems)
-}

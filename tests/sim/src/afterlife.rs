@@ -7,7 +7,7 @@ use protocol::claim::{LockItem, LockState};
 
 use crate::burst;
 use crate::ledger::Sent;
-use crate::swarm::IdKind;
+use crate::plan::IdKind;
 use crate::world::World;
 
 /// Messages that come again after days, as new ones.

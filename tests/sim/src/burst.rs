@@ -8,25 +8,9 @@ use serde_json::json;
 use shared::memory::noise;
 
 use crate::ledger::Sent;
-use crate::swarm::{IdKind, Plan};
+use crate::plan::{IdKind, Plan};
+use crate::sources::source;
 use crate::world::World;
-
-const SOURCE: &str = "arn:aws:sqs:eu-west-1:1:input-queue-";
-
-fn source(index: usize) -> SourceArn {
-    format!("{SOURCE}{index}")
-        .parse()
-        .expect("a short text is a source")
-}
-
-/// Which queue a source is.
-pub fn source_index(source: &SourceArn) -> usize {
-    source
-        .as_str()
-        .strip_prefix(SOURCE)
-        .and_then(|number| number.parse().ok())
-        .expect("every source is one of the burst's")
-}
 
 /// Writes the burst into the ledger.
 pub fn plan(world: &mut World) {

@@ -19,8 +19,9 @@ use shared::ports::{
 use shared::wire::Ticket;
 use sinks::Rendering;
 
+use crate::fate::{Fate, refused, throttled, unanswered};
 use crate::index::REPLICAS;
-use crate::world::{Fate, World, refused, throttled, unanswered};
+use crate::world::World;
 
 /// The world, as several environments share it. One thread: the lock is never waited for.
 pub type Shared = Arc<Mutex<World>>;

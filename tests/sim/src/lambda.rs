@@ -14,36 +14,16 @@ use protocol::claim::{DuplicateRule, LockState};
 use protocol::ids::Place;
 use protocol::time::Timestamp;
 
+use crate::act::Act;
 use crate::burst;
 use crate::checks;
+use crate::clocks::{SKEW_MAX_MS, START};
 use crate::environment::{Environment, Shared, lock};
+use crate::plan::{IdKind, Plan};
 use crate::queue::Received;
 use crate::schedule::Happening;
-use crate::swarm::{IdKind, Plan};
-use crate::world::{SKEW_MAX_MS, START, World};
-
-/// Something that happens outside the functions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// A message of the burst is sent.
-    Send(usize),
-    /// A mapping looks at its queue: those of the input queues first, then the batch queue's.
-    Poll(usize),
-    /// The deadline of an invocation.
-    Deadline(u64),
-    /// An environment that was frozen goes on.
-    Thaw(u64),
-    /// The schedule of the sweep strikes.
-    Sweep,
-    /// The table's TTL goes round.
-    Expire,
-    /// The faults stop.
-    Calm,
-    /// An operator looks at batches in error.
-    Operator,
-    /// A configuration is updated.
-    Redeploy(usize),
-}
+use crate::sources::source_index;
+use crate::world::World;
 
 /// Between two rounds of the table's TTL.
 const EXPIRE_EVERY_MS: u64 = 60_000;
@@ -228,7 +208,7 @@ impl Run {
         lock(&self.world)
     }
 
-    fn next(&mut self) -> Option<Happening> {
+    fn next(&mut self) -> Option<Happening<World>> {
         let mut world = lock(&self.world);
         let (at_ms, happening) = world.schedule.take()?;
         debug_assert!(at_ms >= world.now_ms);
@@ -346,7 +326,7 @@ impl Run {
     fn send(&mut self, index: usize) {
         self.unsent -= 1;
         let mut world = lock(&self.world);
-        let source = burst::source_index(&world.ledger.messages[index].source);
+        let source = source_index(&world.ledger.messages[index].source);
         let now_ms = world.now_ms;
         let what = world.trace.is_some().then(|| {
             let sent = &world.ledger.messages[index];
@@ -783,7 +763,7 @@ impl Run {
                 let open = records.iter().find(|record| {
                     record.status == Some(Status::Open)
                         && record.confirmed > 0
-                        && burst::source_index(&record.source) == source
+                        && source_index(&record.source) == source
                 });
                 let open = open.map(|record| record.batch_id);
                 world.check(checks::p6_a_drained_source_is_sealed(open));

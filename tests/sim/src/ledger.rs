@@ -69,6 +69,29 @@ pub struct Delivered {
     pub place: String,
 }
 
+/// A part on its way to the sink.
+#[derive(Clone, Debug)]
+pub struct Brought {
+    /// Its idempotency key.
+    pub key: String,
+    /// Its batch.
+    pub batch: BatchId,
+    /// Its number.
+    pub number: usize,
+    /// Hash of what it is written as.
+    pub rendered: String,
+    /// Where it goes, and in what form, as the sink says.
+    pub place: String,
+    /// Hash over its items in order.
+    pub hash: [u8; 32],
+    /// Its items and where each sits.
+    pub items: Vec<(EventId, Place)>,
+    /// Whether they come in seq order.
+    pub in_order: bool,
+    /// Whether bodies, source and batch key are those that were sent.
+    pub as_sent: bool,
+}
+
 /// Everything.
 #[derive(Debug, Default)]
 pub struct Ledger {

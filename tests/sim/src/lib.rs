@@ -7,20 +7,26 @@
 //! After every step the promises ([`checks`]) and the invariants of every record
 //! ([`protocol::invariants`]) are looked at. At a point the faults stop; from then on everything must drain.
 
+pub mod act;
 pub mod afterlife;
 #[cfg(feature = "planted-bugs")]
 pub mod bugs;
 pub mod burst;
 pub mod checks;
+pub mod clocks;
 pub mod environment;
+pub mod fate;
 pub mod index;
 pub mod lambda;
 pub mod ledger;
+pub mod names;
 pub mod operator;
+pub mod plan;
 pub mod queue;
 pub mod redeploy;
 pub mod schedule;
 pub mod sink;
+pub mod sources;
 pub mod swarm;
 pub mod world;
 
@@ -30,7 +36,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use protocol::invariants::{ASSERTED, Broken};
 
 use crate::lambda::Run;
-use crate::swarm::Plan;
+use crate::plan::Plan;
 
 /// What became of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -71,7 +71,7 @@ fn replay(seed: u64) -> anyhow::Result<()> {
         .without_time()
         .with_writer(std::io::stderr)
         .init();
-    println!("{:#?}", sim::swarm::Plan::of(seed));
+    println!("{:#?}", sim::plan::Plan::of(seed));
     let history = sim::run(seed, true);
     for line in &history.trace {
         println!("{line}");

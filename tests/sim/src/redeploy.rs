@@ -4,8 +4,6 @@
 use fastrand::Rng;
 use protocol::claim::DuplicateRule;
 
-use crate::swarm::Plan;
-
 /// A deployment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redeploy {
@@ -63,24 +61,6 @@ impl Change {
             9 => Change::SealWhenDrained(rng.bool()),
             10..12 => Change::Place(rng.usize(1..3)),
             _ => Change::BodiesAlone(rng.bool()),
-        }
-    }
-
-    /// Makes the change in a plan.
-    pub fn apply(self, plan: &mut Plan) {
-        match self {
-            Change::Nothing => {}
-            Change::Window(secs) => plan.batching_window_secs = secs,
-            Change::BatchSize(items) => plan.batch_size = items,
-            Change::Shards(shards) => plan.shards = shards,
-            Change::Rule(rule) => plan.rule = rule,
-            Change::DedupWindow(secs) => plan.dedup_window_secs = secs,
-            Change::PartBytes(bytes) => plan.part_bytes = bytes,
-            Change::VerifyDelay(secs) => plan.verify_delay_secs = secs,
-            Change::WriteConcurrency(requests) => plan.write_concurrency = requests,
-            Change::SealWhenDrained(seals) => plan.seal_when_drained = seals,
-            Change::Place(place) => plan.place = place,
-            Change::BodiesAlone(alone) => plan.bodies_alone = alone,
         }
     }
 }

@@ -4,67 +4,74 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::task::Waker;
 
-use crate::lambda::Act;
-use crate::world::World;
+use crate::act::Act;
 
 /// Something that changes the world by itself: a request that arrives, a reply that comes back.
-pub type Effect = Box<dyn FnOnce(&mut World) + Send>;
+pub type Effect<World> = Box<dyn FnOnce(&mut World) + Send>;
 
 /// What happens at a point in time.
-pub enum Happening {
+pub enum Happening<World> {
     /// A future that slept may go on.
     Wake(Waker),
     /// The world changes.
-    Effect(Effect),
+    Effect(Effect<World>),
     /// Lambda, a queue or the burst does something.
     Act(Act),
 }
 
-struct Entry {
+struct Entry<World> {
     at_ms: u64,
     /// Drawn, so that what happens in the same millisecond happens in any order.
     tie: u32,
     number: u64,
-    happening: Happening,
+    happening: Happening<World>,
 }
 
-impl Entry {
+impl<World> Entry<World> {
     fn key(&self) -> (u64, u32, u64) {
         (self.at_ms, self.tie, self.number)
     }
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
+impl<World> PartialEq for Entry<World> {
+    fn eq(&self, other: &Entry<World>) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Entry {}
+impl<World> Eq for Entry<World> {}
 
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+impl<World> PartialOrd for Entry<World> {
+    fn partial_cmp(&self, other: &Entry<World>) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
+impl<World> Ord for Entry<World> {
     /// Reversed: the heap answers its greatest entry, and wanted is the earliest.
-    fn cmp(&self, other: &Entry) -> Ordering {
+    fn cmp(&self, other: &Entry<World>) -> Ordering {
         other.key().cmp(&self.key())
     }
 }
 
 /// Everything that is going to happen.
-#[derive(Default)]
-pub struct Schedule {
-    heap: BinaryHeap<Entry>,
+pub struct Schedule<World> {
+    heap: BinaryHeap<Entry<World>>,
     number: u64,
 }
 
-impl Schedule {
+impl<World> Default for Schedule<World> {
+    fn default() -> Schedule<World> {
+        Schedule {
+            heap: BinaryHeap::new(),
+            number: 0,
+        }
+    }
+}
+
+impl<World> Schedule<World> {
     /// Adds something; `tie` orders it among what happens in the same millisecond.
-    pub fn add(&mut self, at_ms: u64, tie: u32, happening: Happening) {
+    pub fn add(&mut self, at_ms: u64, tie: u32, happening: Happening<World>) {
         self.number += 1;
         self.heap.push(Entry {
             at_ms,
@@ -75,10 +82,10 @@ impl Schedule {
     }
 
     /// Drops what Lambda, queues and people would do; answers what is under way by itself, in order.
-    pub fn drop_acts(&mut self) -> Vec<Effect> {
+    pub fn drop_acts(&mut self) -> Vec<Effect<World>> {
         let mut entries = std::mem::take(&mut self.heap).into_vec();
         entries.sort_by_key(Entry::key);
-        let effect = |entry: Entry| match entry.happening {
+        let effect = |entry: Entry<World>| match entry.happening {
             Happening::Effect(effect) => Some(effect),
             Happening::Wake(_) | Happening::Act(_) => None,
         };
@@ -86,7 +93,7 @@ impl Schedule {
     }
 
     /// Takes what happens next, with its time.
-    pub fn take(&mut self) -> Option<(u64, Happening)> {
+    pub fn take(&mut self) -> Option<(u64, Happening<World>)> {
         self.heap.pop().map(|entry| (entry.at_ms, entry.happening))
     }
 }

@@ -8,19 +8,9 @@ use shared::ports::Clock;
 use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 
 use crate::environment::{Environment, lock};
-use crate::swarm::SinkKind;
-use crate::world::{Brought, REFUSAL, World};
-
-/// A name under which the sink keeps a part.
-#[derive(Clone, Debug, Default)]
-pub struct Name {
-    /// Hash of its data, while they are there.
-    pub data: Option<String>,
-    /// What its manifest says of them, once there is one.
-    pub manifest: Option<String>,
-    /// How often a consumer took the data.
-    pub taken: u32,
-}
+use crate::ledger::Brought;
+use crate::plan::SinkKind;
+use crate::world::{REFUSAL, World};
 
 impl World {
     /// A consumer takes what is announced and there, perhaps.

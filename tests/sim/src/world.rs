@@ -22,64 +22,32 @@ use shared::ports::{
 };
 use shared::wire::{Ticket, TicketReason};
 
-use crate::burst::source_index;
+use crate::act::Act;
 use crate::checks;
+use crate::clocks::{SKEW_MAX_MS, START};
+use crate::fate::{Fate, REFUSED, throttled, unanswered};
 use crate::index::{LaggingIndex, REPLICAS};
-use crate::lambda::Act;
-use crate::ledger::{Accepted, Delivered, Given, Ledger, Occurrence};
+use crate::ledger::{Accepted, Brought, Delivered, Given, Ledger, Occurrence};
+use crate::names::Name;
+use crate::plan::Plan;
 use crate::queue::Queue;
 use crate::redeploy::{Change, Redeploy};
 use crate::schedule::{Effect, Happening, Schedule};
-use crate::sink::Name;
-use crate::swarm::Plan;
+use crate::sources::source_index;
 
-/// When every history begins.
-pub const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
 /// What the sink says when it refuses for good.
 pub const REFUSAL: &str = "the simulated sink refuses this part for good";
 /// After the faults stop, the index shows everything within this time.
 const INDEX_CALM_MS: u64 = 30_000;
-/// How far any clock is from the right time, to either side: two of them differ by less than two seconds.
-pub const SKEW_MAX_MS: i64 = 999;
-/// What stands in every refusal of a service.
-pub const REFUSED: &str = "the simulated service refuses";
 /// How long an outage lasts.
 const OUTAGE_MS: u64 = 8_000;
-
-/// What becomes of a request.
-pub enum Fate {
-    /// Applied, then answered.
-    Answered {
-        /// Until it is applied.
-        apply_ms: u64,
-        /// From then on until its reply is there.
-        reply_ms: u64,
-    },
-    /// Refused for good, as it seems.
-    Refused {
-        /// Until that is known.
-        after_ms: u64,
-    },
-    /// Refused for now.
-    Throttled {
-        /// Until that is known.
-        after_ms: u64,
-    },
-    /// No reply.
-    Lost {
-        /// Until it is applied, if it is at all.
-        apply_ms: Option<u64>,
-        /// Until the caller gives it up.
-        notice_ms: u64,
-    },
-}
 
 /// The world.
 pub struct World {
     /// Milliseconds since [`START`].
     pub now_ms: u64,
     /// What is going to happen.
-    pub schedule: Schedule,
+    pub schedule: Schedule<World>,
     /// The only source of chance.
     pub rng: Rng,
     /// What the seed decided.
@@ -104,7 +72,7 @@ pub struct World {
     pub ledger: Ledger,
     /// By how much the clock of each environment is ahead, or behind.
     pub skews_ms: BTreeMap<u64, i64>,
-    /// The names that the sink keeps, with [`SinkKind::Names`](crate::swarm::SinkKind).
+    /// The names that the sink keeps, with [`SinkKind::Names`](crate::plan::SinkKind).
     pub names: BTreeMap<String, Name>,
     /// The first broken promise.
     pub broken: Option<Broken>,
@@ -199,12 +167,12 @@ impl World {
     }
 
     /// Plans something.
-    pub fn after(&mut self, ms: u64, happening: Happening) {
+    pub fn after(&mut self, ms: u64, happening: Happening<World>) {
         self.at(self.now_ms + ms, happening);
     }
 
     /// Plans something.
-    pub fn at(&mut self, at_ms: u64, happening: Happening) {
+    pub fn at(&mut self, at_ms: u64, happening: Happening<World>) {
         let tie = self.rng.u32(..);
         self.schedule.add(at_ms, tie, happening);
     }
@@ -882,59 +850,12 @@ impl World {
     }
 
     /// Plans a change of the world.
-    pub fn effect_after(&mut self, ms: u64, effect: Effect) {
+    pub fn effect_after(&mut self, ms: u64, effect: Effect<World>) {
         self.after(ms, Happening::Effect(effect));
     }
-}
-
-/// A part on its way to the sink.
-#[derive(Clone, Debug)]
-pub struct Brought {
-    /// Its idempotency key.
-    pub key: String,
-    /// Its batch.
-    pub batch: BatchId,
-    /// Its number.
-    pub number: usize,
-    /// Hash of what it is written as.
-    pub rendered: String,
-    /// Where it goes, and in what form, as the sink says.
-    pub place: String,
-    /// Hash over its items in order.
-    pub hash: [u8; 32],
-    /// Its items and where each sits.
-    pub items: Vec<(EventId, Place)>,
-    /// Whether they come in seq order.
-    pub in_order: bool,
-    /// Whether bodies, source and batch key are those that were sent.
-    pub as_sent: bool,
 }
 
 /// The answer of a fake, which never waits.
 fn now<T>(answer: impl Future<Output = T>) -> T {
     answer.now_or_never().expect("fakes answer at once")
-}
-
-/// "Never".
-pub fn refused() -> PortError {
-    PortError::Refused {
-        service: "simulation",
-        message: REFUSED.to_owned(),
-    }
-}
-
-/// "Not now".
-pub fn throttled() -> PortError {
-    PortError::Throttled {
-        service: "simulation",
-        message: "throttled".to_owned(),
-    }
-}
-
-/// No reply.
-pub fn unanswered() -> PortError {
-    PortError::Unknown {
-        service: "simulation",
-        message: "no reply".to_owned(),
-    }
 }

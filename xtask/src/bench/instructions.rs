@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use super::{burst, figure, summarised};
-use crate::{infra, package};
+use super::summary::{burst, figure, summarised};
+use crate::{package, tools};
 
 /// What `cargo xtask bench instructions` is told.
 #[derive(clap::Args)]
@@ -59,7 +59,7 @@ pub fn run(instructions: &Instructions) -> anyhow::Result<()> {
     package::package(&package::Package::default())?;
     let short = count(SHORT_MESSAGES)?;
     let long = count(LONG_MESSAGES)?;
-    let written = infra::root()?.join("tests/benches/instructions.txt");
+    let written = tools::root()?.join("tests/benches/instructions.txt");
     let before = read(&written)?;
     let mut text = String::new();
     let mut worse = Vec::new();
@@ -90,7 +90,7 @@ pub fn run(instructions: &Instructions) -> anyhow::Result<()> {
 
 /// One burst under valgrind; answers the instructions of each function.
 fn count(messages: u64) -> anyhow::Result<BTreeMap<&'static str, u64>> {
-    let directory = crate::target_dir().join(format!("instructions/{messages}"));
+    let directory = tools::target_dir().join(format!("instructions/{messages}"));
     if directory.exists() {
         fs::remove_dir_all(&directory)?;
     }

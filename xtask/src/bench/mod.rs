@@ -4,15 +4,12 @@
 //! machine than about the code, and stand beside them only where waiting is what is measured.
 
 mod instructions;
+mod summary;
 mod table;
 
-use std::ffi::OsStr;
-use std::process::{Command, Stdio};
+use summary::{burst, figure, summarised};
 
-use anyhow::{Context, ensure};
-use serde_json::Value;
-
-use crate::package;
+use crate::{package, tools};
 
 /// What `cargo xtask bench` is told.
 #[derive(clap::Args)]
@@ -100,31 +97,5 @@ fn bursts(bench: &Bench) -> anyhow::Result<()> {
 fn parts(arguments: &[String]) -> anyhow::Result<()> {
     let mut command = vec!["bench", "--package", "tests", "--bench", "parts", "--"];
     command.extend(arguments.iter().map(String::as_str));
-    crate::cargo(&command)
-}
-
-/// The command of a burst, made to answer its summary alone.
-fn summarised(mut command: Command, arguments: &[impl AsRef<OsStr>]) -> Command {
-    command.arg("--json").args(arguments).stderr(Stdio::null());
-    command
-}
-
-/// Runs a burst; one that lost or repeated anything is an error.
-fn burst(command: &mut Command) -> anyhow::Result<Value> {
-    let output = command.output().context("run local")?;
-    ensure!(
-        output.status.success(),
-        "{command:?} lost or repeated something, or did not end: {}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout)
-    );
-    serde_json::from_slice(&output.stdout).context("the summary of a burst is one JSON object")
-}
-
-/// A number of a burst's summary.
-fn figure(summary: &Value, place: &str) -> anyhow::Result<f64> {
-    summary
-        .pointer(place)
-        .and_then(Value::as_f64)
-        .with_context(|| format!("the summary has no number at {place}"))
+    tools::cargo(&command)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{burst, figure, summarised};
+use super::summary::{burst, figure, summarised};
 use crate::package;
 
 /// What `cargo xtask bench table` is told.

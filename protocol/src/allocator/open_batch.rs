@@ -1,0 +1,150 @@
+//! A batch that takes claims: its places, its counts, and the claims that are remembered.
+
+use std::collections::HashMap;
+
+use super::opening::{Opened, Slot};
+use crate::batch::Account;
+use crate::ids::{BatchId, BodyHash, Seat, Seq};
+use crate::seqs::SeqSet;
+use crate::time::Timestamp;
+
+/// How large batches may be, and how many may be open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Claims of one batch.
+    pub items_max: u64,
+    /// Sum of the bodies of one batch.
+    pub bytes_max: u64,
+    /// Index shards of one batch.
+    pub shards: u16,
+    /// Batches open at once, over all slots that have a key.
+    pub keys_max: usize,
+    /// Seats that one batch hands out.
+    pub seats_max: u32,
+    /// Claims of open batches that are remembered; duplicates of others are for the table to tell.
+    pub known_claims_max: usize,
+}
+
+/// A batch that takes claims, or has attempts under way.
+#[derive(Debug)]
+pub struct OpenBatch {
+    pub(super) id: BatchId,
+    pub(super) slot: Slot,
+    pub(super) closes_at: Timestamp,
+    limits: BatchLimits,
+    next_seq: Seq,
+    pub(super) in_flight: u64,
+    pub(super) in_flight_bytes: u64,
+    pub(super) confirmed: u64,
+    pub(super) confirmed_bytes: u64,
+    pub(super) uncertain: u64,
+    pub(super) settled: SeqSet,
+    pub(super) accounts: u64,
+    /// The latest account that is in its record.
+    pub(super) counted: u64,
+    pub(super) known: HashMap<Digest, Known>,
+    pub(super) retired: bool,
+}
+
+/// What is kept of an id: 16 bytes, as of a body.
+pub(super) type Digest = BodyHash;
+
+/// A claim of this environment, as far as telling its duplicates takes.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) message: Digest,
+    pub(super) body: BodyHash,
+    /// The first account that counts it.
+    pub(super) account: u64,
+}
+
+impl OpenBatch {
+    pub(super) fn new(opened: Opened, limits: BatchLimits) -> OpenBatch {
+        OpenBatch {
+            id: opened.id,
+            slot: opened.slot,
+            closes_at: opened.closes_at,
+            limits,
+            next_seq: 0,
+            in_flight: 0,
+            in_flight_bytes: 0,
+            confirmed: 0,
+            confirmed_bytes: 0,
+            uncertain: 0,
+            settled: SeqSet::new(),
+            accounts: 0,
+            counted: 0,
+            known: HashMap::new(),
+            retired: false,
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> BatchId {
+        self.id
+    }
+
+    /// Places that are taken: claimed, possibly claimed, or under way.
+    pub fn taken(&self) -> u64 {
+        self.confirmed + self.uncertain + self.in_flight
+    }
+
+    /// Places there are.
+    pub fn items_max(&self) -> u64 {
+        self.limits.items_max
+    }
+
+    /// Seats whose outcome is known.
+    pub fn settled_len(&self) -> u64 {
+        self.settled.len()
+    }
+
+    /// Seats whose claim may be in the table.
+    pub fn uncertain(&self) -> u64 {
+        self.uncertain
+    }
+
+    /// Seats whose attempt is under way.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Seats ever handed out.
+    pub fn seats_given(&self) -> u64 {
+        u64::from(self.next_seq)
+    }
+
+    pub(super) fn fits(&self, bytes: u64) -> bool {
+        self.taken() < self.limits.items_max
+            && self.next_seq < self.limits.seats_max
+            && (self.taken() == 0
+                || self.confirmed_bytes + self.in_flight_bytes + bytes <= self.limits.bytes_max)
+    }
+
+    pub(super) fn seat(&mut self, bytes: u64) -> Seat {
+        let seat = Seat {
+            batch: self.id,
+            seq: self.next_seq,
+            shards: self.limits.shards,
+        };
+        self.next_seq += 1;
+        self.in_flight += 1;
+        self.in_flight_bytes += bytes;
+        seat
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.confirmed + self.uncertain >= self.limits.items_max
+            || self.next_seq >= self.limits.seats_max
+    }
+
+    pub(super) fn account(&mut self) -> Account {
+        self.accounts += 1;
+        Account {
+            confirmed: self.confirmed,
+            uncertain: self.uncertain,
+            settled: self.settled.clone(),
+            version: self.accounts,
+        }
+    }
+}

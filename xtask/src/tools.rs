@@ -1,0 +1,97 @@
+//! The tools that tasks run: cargo, and what is installed into folders that git ignores.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+/// The folder of the workspace.
+pub fn root() -> anyhow::Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("xtask is a folder of the workspace")
+}
+
+/// A virtualenv of this name with exactly what a file of `infra/checks` requires; answers its interpreter.
+pub fn install_python(name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
+    let requirements = &root()?.join("infra/checks").join(requirements);
+    let environment = target_dir().join("tools").join(name);
+    let python = environment.join("bin/python");
+    let installed = environment.join("requirements.txt");
+    let required = fs::read(requirements)?;
+    if fs::read(&installed).is_ok_and(|there| there == required) {
+        return Ok(python);
+    }
+    status(
+        Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(&environment),
+    )
+    .context("a virtualenv needs Python 3.11 or later, with its module `venv`")?;
+    status(
+        Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet"])
+            .args(["--disable-pip-version-check", "--requirement"])
+            .arg(requirements),
+    )?;
+    // Last, so that an installation that was cut short is made again.
+    fs::write(installed, required)?;
+    Ok(python)
+}
+
+/// The search path, with the programs of a virtualenv first: node among them.
+pub fn path_with_tools_of(python: &Path) -> anyhow::Result<OsString> {
+    let tools = python.parent().map(Path::to_owned);
+    let others = env::var_os("PATH").unwrap_or_default();
+    Ok(env::join_paths(
+        tools.into_iter().chain(env::split_paths(&others)),
+    )?)
+}
+
+/// Runs a tool, which must succeed.
+pub fn status(command: &mut Command) -> anyhow::Result<()> {
+    eprintln!("> {command:?}");
+    let status = command
+        .status()
+        .with_context(|| format!("run {:?}", command.get_program()))?;
+    ensure!(status.success(), "{command:?} failed: {status}");
+    Ok(())
+}
+
+/// A tool of cargo's, in a folder that git ignores; built there once.
+pub fn install_tool(name: &str, version: &str) -> anyhow::Result<PathBuf> {
+    let tools = target_dir().join("tools");
+    let tool = tools.join("bin").join(name);
+    if !tool.exists() {
+        let mut command = Command::new(env!("CARGO"));
+        command
+            .args(["install", name, "--locked", "--version", version, "--root"])
+            .arg(&tools);
+        status(&mut command)?;
+    }
+    Ok(tool)
+}
+
+pub fn target_dir() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || root.unwrap_or(Path::new(".")).join("target"),
+        PathBuf::from,
+    )
+}
+
+pub fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
+    run_cargo(Command::new(env!("CARGO")).args(arguments))
+}
+
+pub fn run_cargo(command: &mut Command) -> anyhow::Result<()> {
+    let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+    let line = format!("cargo {}", arguments.join(" "));
+    eprintln!("> {line}");
+    let status = command.status().context("run cargo")?;
+    ensure!(status.success(), "{line} failed: {status}");
+    Ok(())
+}
