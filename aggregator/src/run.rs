@@ -89,7 +89,7 @@ fn ports(config: &Config, sdk: &Sdk) -> AwsPorts {
             NO_INDEX,
             common.write_mode,
         ),
-        batches: DynamoBatchStore::new(dynamodb.client().clone(), &common.batch_table),
+        batches: DynamoBatchStore::new(dynamodb, &common.batch_table),
         tickets: SqsBatchQueue::new(sqs.clone(), &common.batch_queue_url),
         quarantine: config
             .quarantine_url

@@ -132,7 +132,7 @@ async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda
             &config.index,
             common.write_mode,
         ),
-        batches: DynamoBatchStore::new(dynamodb.client().clone(), &common.batch_table),
+        batches: DynamoBatchStore::new(dynamodb, &common.batch_table),
         tickets: SqsBatchQueue::new(sqs.clone(), &common.batch_queue_url),
         quarantine: config
             .quarantine_url
