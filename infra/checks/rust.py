@@ -132,7 +132,7 @@ def verbs(source):
     text = next(each.body for each in functions(source, "shared/src/aws/partiql.rs") if each.name == "new")
     found = {}
     for match in re.finditer(r'"(INSERT INTO|UPDATE|DELETE FROM|SELECT) ', text):
-        name = re.findall(r"(?:let (\w+) =|\b(\w+): as_json\(&format!)", text[: match.start()])[-1]
+        name = re.findall(r"(?:let (\w+) =|\b(\w+): format!)", text[: match.start()])[-1]
         found[name[0] or name[1]] = "PartiQL" + match.group(1).split()[0].capitalize()
     return found
 
@@ -189,8 +189,8 @@ class Adapters:
             for name, (service, operation) in operations().items():
                 for call in re.finditer(rf"\.{name}\(\)", function.body):
                     rest = function.body[call.end() :]
-                    index = re.search(r"\.index_name\(([^)]*)\)|\bindex_name: ([^,]*),", re.split(r"\.send\(\)|\.await", rest)[0])
-                    resource = about + (f"/index/{INDEX_OF[index.group(1) or index.group(2)]}" if index else "")
+                    index = re.search(r"\.index_name\(([^)]*)\)", re.split(r"\.send\(\)|\.await", rest)[0])
+                    resource = about + (f"/index/{INDEX_OF[index.group(1)]}" if index else "")
                     if operation == "BatchExecuteStatement":
                         found |= {(f"dynamodb:{verb}", resource) for verb in self.partiql(reached)}
                     else:

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::Client;
 use shared::aws::{DynamoLockStore, Sdk, SqsBatchQueue};
 use shared::config::WriteMode;
 use shared::ports::{BatchQueue, LockStore, PortError};
@@ -10,8 +11,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-use crate::dynamo::{self, BATCH_INDEX};
-use crate::events::{batch, claim, claim_free, item, read_one};
+use crate::dynamo::{self, BATCH_INDEX, config_of};
+use crate::events::{batch, claim, claim_free, event, item, read_one};
 
 /// The first byte of a TLS record that opens a connection.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -19,7 +20,7 @@ const TABLE: &str = "CONTRACT_LOCK_TABLE";
 
 #[tokio::test]
 async fn one_client_serves_http_and_https_endpoints_of_the_environment() {
-    let table = dynamo::lock_table(dynamo::dynamodb().client()).await;
+    let table = dynamo::lock_table(&dynamo::dynamodb()).await;
     let sqs = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let first_byte = async {
         let (mut connection, _) = sqs.accept().await.unwrap();
@@ -80,4 +81,21 @@ async fn the_child_calls_both_services() {
         matches!(error, PortError::Unknown { service: "SQS", .. }),
         "{error:?}"
     );
+}
+
+#[tokio::test]
+async fn what_the_environment_lacks_is_named_by_the_first_call() {
+    let complete = config_of("http://localhost:1", Duration::from_secs(60)).build();
+    let mut keyless = complete.to_builder();
+    keyless.set_credentials_provider(None);
+    let mut nowhere = complete.to_builder();
+    nowhere.set_region(None).set_endpoint_url(None);
+    for (config, word) in [(keyless, "credentials"), (nowhere, "Missing Region")] {
+        let dynamodb = Client::new(&config.build());
+        let store = DynamoLockStore::new(dynamodb, "locks", BATCH_INDEX, WriteMode::Batch);
+        let error = store.read(&[event("e")]).await.unwrap_err();
+        assert!(matches!(error, PortError::Refused { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("locks") && text.contains(word), "{text}");
+    }
 }

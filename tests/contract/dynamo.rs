@@ -9,15 +9,13 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
-use aws_smithy_http_client::Connector;
-use aws_smithy_runtime_api::client::http::SharedHttpConnector;
 use aws_types::SdkConfig;
 use dynoxide::Database;
 use dynoxide::server::serve_with_shutdown;
 pub use local::dynamodb::BATCH_INDEX;
 use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_table};
 use local::template::{Resources, Template};
-use shared::aws::{DynamoBatchStore, DynamoDb, DynamoLockStore};
+use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use tokio::net::TcpListener;
 
@@ -63,20 +61,12 @@ pub fn config_of(endpoint: &str, attempt_timeout: Duration) -> aws_types::sdk_co
 }
 
 /// DynamoDB at any endpoint.
-pub fn dynamodb_of(endpoint: &str, attempt_timeout: Duration) -> DynamoDb {
-    dynamodb_with(&config_of(endpoint, attempt_timeout).build())
-}
-
-/// DynamoDB as `config` says.
-pub fn dynamodb_with(config: &SdkConfig) -> DynamoDb {
-    DynamoDb::new(
-        config,
-        SharedHttpConnector::new(Connector::builder().build_http()),
-    )
+pub fn dynamodb_of(endpoint: &str, attempt_timeout: Duration) -> Client {
+    Client::new(&config_of(endpoint, attempt_timeout).build())
 }
 
 /// The embedded database. Its timeout is longer than any machine is slow.
-pub fn dynamodb() -> DynamoDb {
+pub fn dynamodb() -> Client {
     dynamodb_of(endpoint(), Duration::from_secs(60))
 }
 
@@ -111,13 +101,13 @@ pub async fn batch_table(client: &Client) -> String {
 /// A lock store on a fresh table.
 pub async fn lock_store(mode: WriteMode) -> DynamoLockStore {
     let dynamodb = dynamodb();
-    let table = lock_table(dynamodb.client()).await;
+    let table = lock_table(&dynamodb).await;
     DynamoLockStore::new(dynamodb, table, BATCH_INDEX, mode)
 }
 
 /// A batch store on a fresh table.
 pub async fn batch_store() -> DynamoBatchStore {
-    let client = dynamodb().client().clone();
+    let client = dynamodb();
     let table = batch_table(&client).await;
     DynamoBatchStore::new(client, table)
 }

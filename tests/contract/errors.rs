@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use aws_sdk_dynamodb::Client;
 use protocol::batch::{BatchWrite, Status};
 use protocol::claim::Claim;
 use protocol::ids::{BatchShard, Place};
-use shared::aws::{DynamoBatchStore, DynamoDb, DynamoLockStore};
+use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use shared::ports::{BatchStore, ClaimReply, LockStore, PortError, Release, ReleaseReply};
 use tokio::net::TcpListener;
@@ -27,7 +28,7 @@ const fn batch_1() -> protocol::ids::BatchId {
     protocol::ids::BatchId::new(uuid::Uuid::from_u128(1))
 }
 
-fn store(dynamodb: DynamoDb, table: &str, mode: WriteMode) -> DynamoLockStore {
+fn store(dynamodb: Client, table: &str, mode: WriteMode) -> DynamoLockStore {
     DynamoLockStore::new(dynamodb, table, BATCH_INDEX, mode)
 }
 
@@ -52,7 +53,7 @@ fn release_error(reply: ReleaseReply) -> PortError {
 }
 
 /// The error of every method of both stores.
-async fn every_error(dynamodb: DynamoDb, table: &str) -> Vec<PortError> {
+async fn every_error(dynamodb: Client, table: &str) -> Vec<PortError> {
     let mut errors = Vec::new();
     for mode in [WriteMode::Batch, WriteMode::Put] {
         let store = store(dynamodb.clone(), table, mode);
@@ -78,7 +79,7 @@ async fn every_error(dynamodb: DynamoDb, table: &str) -> Vec<PortError> {
         }
         errors.push(store.index(SHARD, None).await.unwrap_err());
     }
-    let batches = DynamoBatchStore::new(dynamodb.client().clone(), table);
+    let batches = DynamoBatchStore::new(dynamodb, table);
     errors.push(batches.create(&record(batch(1))).await.unwrap_err());
     errors.push(batches.read(batch(1)).await.unwrap_err());
     errors.push(batches.write(batch(1), &witness()).await.unwrap_err());

@@ -18,5 +18,4 @@ mod malformed;
 mod overflow;
 mod postgres;
 mod queues;
-mod requests;
 mod scripted;

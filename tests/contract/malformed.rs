@@ -57,11 +57,11 @@ async fn an_edited_lock_item_is_refused_with_its_id_and_attribute() {
         ("sentAt", Some(AttributeValue::N("1.5".to_owned()))),
     ];
     for (attribute, value) in edits {
-        let table = dynamo::lock_table(dynamodb.client()).await;
+        let table = dynamo::lock_table(&dynamodb).await;
         let store = DynamoLockStore::new(dynamodb.clone(), &table, BATCH_INDEX, WriteMode::Put);
         claim_free(&store, &[claim("the-event", "body", 0)]).await;
         edit(
-            dynamodb.client(),
+            &dynamodb,
             &table,
             ("messageId", "the-event"),
             attribute,
@@ -98,11 +98,11 @@ async fn an_edited_lock_item_is_refused_with_its_id_and_attribute() {
 #[tokio::test]
 async fn an_item_that_is_neither_live_nor_a_tombstone_is_refused() {
     let dynamodb = dynamo::dynamodb();
-    let table = dynamo::lock_table(dynamodb.client()).await;
+    let table = dynamo::lock_table(&dynamodb).await;
     let store = DynamoLockStore::new(dynamodb.clone(), &table, BATCH_INDEX, WriteMode::Batch);
     claim_free(&store, &[claim("the-event", "body", 0)]).await;
     edit(
-        dynamodb.client(),
+        &dynamodb,
         &table,
         ("messageId", "the-event"),
         "batchId",
@@ -124,14 +124,14 @@ async fn an_item_that_is_neither_live_nor_a_tombstone_is_refused() {
 #[tokio::test]
 async fn an_edited_batch_record_is_refused_but_hides_no_other_from_the_sweep() {
     let dynamodb = dynamo::dynamodb();
-    let table = dynamo::batch_table(dynamodb.client()).await;
-    let store = DynamoBatchStore::new(dynamodb.client().clone(), &table);
+    let table = dynamo::batch_table(&dynamodb).await;
+    let store = DynamoBatchStore::new(dynamodb.clone(), &table);
     for number in 0..3 {
         store.create(&record(batch(number))).await.unwrap();
     }
     let key = batch(1).to_string();
     edit(
-        dynamodb.client(),
+        &dynamodb,
         &table,
         ("batchId", &key),
         "shards",
@@ -153,14 +153,7 @@ async fn an_edited_batch_record_is_refused_but_hides_no_other_from_the_sweep() {
     // The sweep sees little of a record: whoever gets its ticket is told what is wrong with it.
     assert_eq!(due(&store).await, [batch(0), batch(1), batch(2)]);
     let source = Some(AttributeValue::N("7".to_owned()));
-    edit(
-        dynamodb.client(),
-        &table,
-        ("batchId", &key),
-        "source",
-        source,
-    )
-    .await;
+    edit(&dynamodb, &table, ("batchId", &key), "source", source).await;
     assert_eq!(due(&store).await, [batch(0), batch(2)]);
 }
 

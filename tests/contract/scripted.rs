@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::Client;
 use axum::Router;
 use axum::http::{StatusCode, header};
-use shared::aws::DynamoDb;
 use tokio::net::TcpListener;
 
 use crate::dynamo::dynamodb_of;
@@ -24,6 +24,6 @@ pub async fn endpoint(status: u16, body: &'static str) -> String {
 }
 
 /// DynamoDB at such an endpoint.
-pub async fn dynamodb(status: u16, body: &'static str) -> DynamoDb {
+pub async fn dynamodb(status: u16, body: &'static str) -> Client {
     dynamodb_of(&endpoint(status, body).await, Duration::from_secs(60))
 }

@@ -1,14 +1,12 @@
 //! Items of the batch table: a batch record as attributes, and back.
 
-use std::borrow::Cow;
-
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
 use protocol::ids::{BatchId, SourceArn};
 use protocol::limits::STATUS_SHARDS;
 use protocol::seqs::SeqSet;
 
-use super::attributes::{MalformedItem, SdkItem, StoredItem, b, ms, n, s, ttl};
+use super::attributes::{Item, MalformedItem, StoredItem, b, ms, n, s, ttl};
 use crate::ports::Overdue;
 
 /// Partition key: the batch id.
@@ -34,8 +32,8 @@ pub(super) fn status_shard_key(status: Status, shard: u8) -> AttributeValue {
 }
 
 /// A record as an item. What is `None` or empty has no attribute.
-pub(super) fn record_item(record: &BatchRecord) -> SdkItem {
-    let mut item = SdkItem::new();
+pub(super) fn record_item(record: &BatchRecord) -> Item {
+    let mut item = Item::new();
     let mut put = |name: &str, value: AttributeValue| drop(item.insert(name.to_owned(), value));
     put(BATCH_ID, s(record.batch_id.to_string()));
     put("dueAt", ms(record.due_at));
@@ -100,7 +98,7 @@ pub(super) fn seqs_value(seqs: &SeqSet) -> Option<AttributeValue> {
 
 /// A part as an element of `parts`.
 pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
-    let mut map = SdkItem::from([
+    let mut map = Item::from([
         ("count".to_owned(), n(part.count)),
         ("hash".to_owned(), b(part.hash)),
     ]);
@@ -123,8 +121,8 @@ pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
 }
 
 /// Reads a record. `expires_at` comes back in whole seconds, rounded up.
-pub(super) fn read_record(table: &str, item: SdkItem) -> Result<BatchRecord, MalformedItem> {
-    let mut item = StoredItem::new(table, BATCH_ID, item.into())?;
+pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, MalformedItem> {
+    let mut item = StoredItem::new(table, BATCH_ID, item)?;
     let batch_id: BatchId = item
         .key()
         .parse()
@@ -147,21 +145,21 @@ pub(super) fn read_record(table: &str, item: SdkItem) -> Result<BatchRecord, Mal
         delivered: seqs(&mut item, "delivered")?.unwrap_or_default(),
         set_aside: seqs(&mut item, "setAside")?.unwrap_or_default(),
         set_asides: item.number("setAsides")?.unwrap_or_default(),
-        quarantine: item.string("quarantine")?.map(Cow::into_owned),
+        quarantine: item.string("quarantine")?,
         witnesses: required(&mut item, "witnesses", StoredItem::number)?,
         lease: lease(&mut item)?,
         attempts: required(&mut item, "attempts", StoredItem::number)?,
         parts: parts(&mut item)?,
         verify_at: item.time_ms("verifyAt")?,
         completed_at: item.time_ms("completedAt")?,
-        error: item.string("error")?.map(Cow::into_owned),
+        error: item.string("error")?,
         expires_at: item.time_secs("expiresAt")?,
     })
 }
 
 /// Reads an entry of `status-index`.
-pub(super) fn read_overdue(table: &str, item: SdkItem) -> Result<Overdue, MalformedItem> {
-    let mut item = StoredItem::new(table, BATCH_ID, item.into())?;
+pub(super) fn read_overdue(table: &str, item: Item) -> Result<Overdue, MalformedItem> {
+    let mut item = StoredItem::new(table, BATCH_ID, item)?;
     let batch_id: BatchId = item
         .key()
         .parse()
@@ -242,14 +240,14 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
     let hash = required(&mut part, "hash", StoredItem::bytes)?;
     let hash = <[u8; 32]>::try_from(hash)
         .map_err(|bytes| part.malformed("hash", format!("has {} bytes", bytes.len())))?;
-    let sink = part.string("sink")?.map(Cow::into_owned);
-    let state = match &*required(&mut part, "state", StoredItem::string)? {
+    let sink = part.string("sink")?;
+    let state = match required(&mut part, "state", StoredItem::string)?.as_str() {
         // What is to be delivered must say what that is.
         FROZEN if members.is_none() => return Err(part.malformed("members", "is missing")),
         FROZEN => PartState::Frozen,
         SET_ASIDE => PartState::SetAside,
         DELIVERED => PartState::Delivered {
-            receipt: required(&mut part, "receipt", StoredItem::string)?.into_owned(),
+            receipt: required(&mut part, "receipt", StoredItem::string)?,
         },
         other => {
             return Err(part.malformed("state", format_args!("is `{other}`, which is no state")));

@@ -11,7 +11,7 @@ use protocol::ids::BatchId;
 use protocol::limits::STATUS_SHARDS;
 use protocol::time::Timestamp;
 
-use super::attributes::{SdkItem, ms, s};
+use super::attributes::{Item, ms, s};
 use super::batch_items::{BATCH_ID, read_overdue, read_record, record_item, status_shard_key};
 use super::batch_writes::{Update, update};
 use super::errors::{DYNAMODB, port_error};
@@ -41,11 +41,11 @@ impl DynamoBatchStore {
         }
     }
 
-    fn key(batch: BatchId) -> SdkItem {
+    fn key(batch: BatchId) -> Item {
         [(BATCH_ID.to_owned(), s(batch.to_string()))].into()
     }
 
-    fn record(&self, item: SdkItem) -> Result<Box<BatchRecord>, PortError> {
+    fn record(&self, item: Item) -> Result<Box<BatchRecord>, PortError> {
         Ok(Box::new(read_record(&self.table, item)?))
     }
 
@@ -96,7 +96,7 @@ impl DynamoBatchStore {
 
     /// An entry of the index, or nothing and an error in the log: one that somebody broke must not hide the others from
     /// the sweep.
-    fn sound(&self, item: SdkItem) -> Option<Overdue> {
+    fn sound(&self, item: Item) -> Option<Overdue> {
         read_overdue(&self.table, item)
             .inspect_err(|error| tracing::error!(%error, "batch record left out of the sweep"))
             .ok()

@@ -1,15 +1,14 @@
 //! Items of the lock table: which attributes a claim has, and what a stored one says.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::HashMap;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::claim::{Claim, LockItem, LockState, Overflow, PastDeliveries};
 use protocol::ids::{BatchShard, BodyHash, EventId, SourceArn, SqsMessageId};
 use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
-use serde::Serialize;
 
-use super::attributes::{Item, MalformedItem, SdkItem, Sent, StoredBody, StoredItem, Value, s};
+use super::attributes::{Item, MalformedItem, StoredBody, StoredItem, b, ms, n, s};
 use crate::ports::{ClaimReply, IndexEntry, StoredEvent};
 
 /// Partition key: the event id.
@@ -51,15 +50,8 @@ pub(super) const LOCK_ITEM_PROJECTION: &str =
 /// What [`read_event`] needs. `source` is a reserved word.
 pub(super) const EVENT_PROJECTION: &str =
     "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt";
-/// The names that stand for others in [`EVENT_PROJECTION`].
-pub(super) const EVENT_NAMES: Names = Names { source: SOURCE };
-
-/// `ExpressionAttributeNames` of a request.
-#[derive(Serialize)]
-pub(super) struct Names {
-    #[serde(rename = "#source")]
-    source: &'static str,
-}
+/// The names that stand for others in [`EVENT_PROJECTION`], each with its attribute.
+pub(super) const EVENT_NAMES: [(&str, &str); 1] = [("#source", SOURCE)];
 
 /// The attributes every claim has, in the order of [`claim_values`].
 pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
@@ -73,31 +65,31 @@ pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
     SENT_AT,
 ];
 
-/// Hands out the values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`] and
-/// [`PAST_DELIVERIES`] where it has them. An iterator would hold all of them at once, which costs more than writing them.
-pub(super) fn claim_values<'a>(claim: &'a Claim, mut take: impl FnMut(Sent<'a>)) {
+/// Returns the values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`] and [`PAST_DELIVERIES`]
+/// where it has them.
+pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
     let candidate = &claim.candidate;
-    take(Sent::Text(candidate.event_id.as_str()));
-    take(Sent::Text(candidate.sqs_message_id.as_str()));
-    take(Sent::Bytes(candidate.body_hash.as_bytes()));
-    take(Sent::Shard(claim.seat.shard()));
-    take(Sent::Number(claim.seat.seq.into()));
-    match (&claim.overflow, &candidate.compressed) {
-        (Some(overflow), _) => take(overflow_value(overflow)),
-        (None, Some(bytes)) => take(Sent::Bytes(bytes)),
-        (None, None) => take(Sent::Text(&candidate.body)),
-    }
-    take(Sent::Text(candidate.source.as_str()));
-    take(Sent::Number(candidate.sent_at.as_ms()));
-    if let Some(attributes) = &candidate.attributes {
-        take(Sent::Text(attributes));
-    }
-    if !claim.past.is_empty() {
-        take(past_value(&claim.past));
-    }
+    let body = match (&claim.overflow, &candidate.compressed) {
+        (Some(overflow), _) => overflow_value(overflow),
+        (None, Some(bytes)) => b(&**bytes),
+        (None, None) => s(&*candidate.body),
+    };
+    let mut values = vec![
+        s(candidate.event_id.as_str()),
+        s(candidate.sqs_message_id.as_str()),
+        b(candidate.body_hash.as_bytes()),
+        s(claim.seat.shard().to_string()),
+        n(claim.seat.seq),
+        body,
+        s(candidate.source.as_str()),
+        ms(candidate.sent_at),
+    ];
+    values.extend(candidate.attributes.as_deref().map(s));
+    values.extend((!claim.past.is_empty()).then(|| past_value(&claim.past)));
+    values
 }
 
-/// The names that go with [`claim_values`].
+/// Returns the names that go with [`claim_values`].
 pub(super) fn claim_names(
     has_attributes: bool,
     has_past: bool,
@@ -108,29 +100,27 @@ pub(super) fn claim_names(
         .chain(has_past.then_some(PAST_DELIVERIES))
 }
 
-/// A claim as an item, for the SDK.
-pub(super) fn claim_item(claim: &Claim) -> SdkItem {
-    let mut item = SdkItem::new();
-    let mut names = claim_names(claim.candidate.attributes.is_some(), !claim.past.is_empty());
-    claim_values(claim, |value| {
-        let name = names.next().expect("each value has a name");
-        item.insert(name.to_owned(), value.into());
-    });
-    item
+/// Returns a claim as an item.
+pub(super) fn claim_item(claim: &Claim) -> Item {
+    claim_names(claim.candidate.attributes.is_some(), !claim.past.is_empty())
+        .map(str::to_owned)
+        .zip(claim_values(claim))
+        .collect()
 }
 
-fn overflow_value(overflow: &Overflow) -> Sent<'_> {
-    Sent::Map(vec![
-        (BUCKET, Sent::Text(&overflow.bucket)),
-        (KEY, Sent::Text(&overflow.key)),
-        (BYTES, Sent::Number(overflow.bytes)),
-    ])
+fn overflow_value(overflow: &Overflow) -> AttributeValue {
+    AttributeValue::M(HashMap::from([
+        (BUCKET.to_owned(), s(&*overflow.bucket)),
+        (KEY.to_owned(), s(&overflow.key)),
+        (BYTES.to_owned(), n(overflow.bytes)),
+    ]))
 }
 
-fn past_value(past: &PastDeliveries) -> Sent<'_> {
-    Sent::Map(
-        past.iter()
-            .map(|(id, until)| (id.as_str(), Sent::Number(until.as_ms())))
+fn past_value(past: &PastDeliveries) -> AttributeValue {
+    let entries = past.iter();
+    AttributeValue::M(
+        entries
+            .map(|(id, until)| (id.as_str().to_owned(), ms(*until)))
             .collect(),
     )
 }
@@ -158,9 +148,9 @@ fn past_bytes(past: &PastDeliveries) -> usize {
 }
 
 /// Reads an item, whatever it holds besides what [`LOCK_ITEM_PROJECTION`] names.
-pub(super) fn read_lock_item<'a>(
-    table: &'a str,
-    item: Item<'a>,
+pub(super) fn read_lock_item(
+    table: &str,
+    item: Item,
 ) -> Result<(EventId, LockItem), MalformedItem> {
     let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
     let id = event_id(&item)?;
@@ -186,7 +176,7 @@ pub(super) fn read_lock_item<'a>(
 /// Reads a live claim with its body; `None` for a tombstone. `known` is the source that was read last.
 pub(super) fn read_event(
     table: &str,
-    item: Item<'_>,
+    item: Item,
     known: &mut Option<SourceArn>,
 ) -> Result<Option<StoredEvent>, MalformedItem> {
     let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
@@ -202,7 +192,7 @@ pub(super) fn read_event(
     };
     let source = match item.string(SOURCE)? {
         Some(text) if known.as_ref().is_none_or(|source| source.as_str() != text) => {
-            let source = SourceArn::try_from(&*text);
+            let source = SourceArn::try_from(text.as_str());
             *known = Some(source.map_err(|error| item.malformed(SOURCE, error))?);
             known.clone()
         }
@@ -223,27 +213,30 @@ pub(super) fn read_event(
     }))
 }
 
-fn overflow(item: &StoredItem<'_>, fields: Item<'_>) -> Result<Overflow, MalformedItem> {
-    let (mut bucket, mut key, mut bytes) = (None, None, None);
-    for (name, value) in fields {
-        match (&*name, value) {
-            (BUCKET, Value::S(text)) => bucket = Some(Arc::from(&*text)),
-            (KEY, Value::S(text)) => key = Some(text.into_owned()),
-            (BYTES, Value::N(number)) => bytes = number.parse().ok(),
-            _ => {}
-        }
+fn overflow(item: &StoredItem<'_>, mut fields: Item) -> Result<Overflow, MalformedItem> {
+    let (bucket, key, bytes) = (
+        fields.remove(BUCKET),
+        fields.remove(KEY),
+        fields.remove(BYTES),
+    );
+    if let (
+        Some(AttributeValue::S(bucket)),
+        Some(AttributeValue::S(key)),
+        Some(AttributeValue::N(bytes)),
+    ) = (bucket, key, bytes)
+        && let Ok(bytes) = bytes.parse()
+    {
+        return Ok(Overflow {
+            bucket: bucket.into(),
+            key,
+            bytes,
+        });
     }
-    match (bucket, key, bytes) {
-        (Some(bucket), Some(key), Some(bytes)) => Ok(Overflow { bucket, key, bytes }),
-        _ => Err(item.malformed(MESSAGE, "says nowhere where the body is")),
-    }
+    Err(item.malformed(MESSAGE, "says nowhere where the body is"))
 }
 
 /// Reads an entry of the index, or the key where a page of it ended.
-pub(super) fn read_index_entry<'a>(
-    table: &'a str,
-    item: Item<'a>,
-) -> Result<IndexEntry, MalformedItem> {
+pub(super) fn read_index_entry(table: &str, item: Item) -> Result<IndexEntry, MalformedItem> {
     let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
     let seq = item.number(SEQ)?;
     Ok(IndexEntry {
@@ -252,20 +245,19 @@ pub(super) fn read_index_entry<'a>(
     })
 }
 
-/// The key where a page of the index ended.
-pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> Item<'_> {
+/// Returns the key where a page of the index ended.
+pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> Item {
     [
-        (MESSAGE_ID, Value::text(entry.event_id.as_str())),
-        (BATCH_ID, Value::text(shard.to_string())),
-        (SEQ, Value::number(entry.seq)),
+        (MESSAGE_ID, s(entry.event_id.as_str())),
+        (BATCH_ID, s(shard.to_string())),
+        (SEQ, n(entry.seq)),
     ]
-    .map(|(name, value)| (name.into(), value))
-    .into_iter()
-    .collect()
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
 }
 
-/// The partition key of an event.
-pub(super) fn key(id: &EventId) -> SdkItem {
+/// Returns the key of an event.
+pub(super) fn key(id: &EventId) -> Item {
     [(MESSAGE_ID.to_owned(), s(id.as_str()))].into()
 }
 
@@ -292,11 +284,11 @@ fn body_hash(item: &mut StoredItem<'_>) -> Result<BodyHash, MalformedItem> {
 
 fn past_deliveries(item: &mut StoredItem<'_>) -> Result<PastDeliveries, MalformedItem> {
     let past = item.map(PAST_DELIVERIES)?;
-    let entry = |(id, until): (Cow<'_, str>, Value<'_>)| {
-        let id =
-            SqsMessageId::try_from(&*id).map_err(|error| item.malformed(PAST_DELIVERIES, error))?;
+    let entry = |(id, until): (String, AttributeValue)| {
+        let id = SqsMessageId::try_from(id.as_str())
+            .map_err(|error| item.malformed(PAST_DELIVERIES, error))?;
         let until = match until {
-            Value::N(number) => number.parse().ok(),
+            AttributeValue::N(number) => number.parse().ok(),
             _ => None,
         };
         let until = until.ok_or_else(|| {

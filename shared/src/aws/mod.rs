@@ -13,7 +13,6 @@ mod batch_items;
 mod batch_writes;
 mod dynamo_batch_store;
 mod dynamo_lock_store;
-mod dynamodb;
 mod errors;
 #[cfg(test)]
 mod items_props;
@@ -21,7 +20,6 @@ mod lock_items;
 mod logs;
 #[cfg(not(feature = "s3"))]
 mod no_overflow_store;
-mod operation;
 mod partiql;
 mod ports;
 mod put;
@@ -30,7 +28,6 @@ mod s3_lifecycle;
 #[cfg(feature = "s3")]
 mod s3_overflow_store;
 mod sdk;
-mod signer;
 mod sqs_batch_queue;
 mod sqs_quarantine;
 mod sqs_source_queues;
@@ -38,7 +35,6 @@ mod system;
 
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_lock_store::DynamoLockStore;
-pub use dynamodb::DynamoDb;
 pub use errors::chain;
 pub use logs::init_logs;
 #[cfg(not(feature = "s3"))]

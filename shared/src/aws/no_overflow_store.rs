@@ -4,8 +4,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use protocol::claim::Overflow;
 
-use super::Sdk;
 use super::errors::S3;
+use super::sdk::Sdk;
 use crate::ports::{OverflowStore, PortError};
 
 /// What an executable has that was built without the cargo feature `s3`: nothing is stored, and what others have

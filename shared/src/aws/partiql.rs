@@ -5,23 +5,22 @@
 
 use std::iter::repeat_with;
 
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, BatchStatementError, BatchStatementRequest, BatchStatementResponse,
+};
 use protocol::claim::Claim;
 use protocol::ids::{EventId, Place};
-use serde::Deserialize;
 
-use super::attributes::Sent;
-use super::errors::{DYNAMODB, is_item_too_large, meaning, repeated};
+use super::attributes::{n, s, ttl};
+use super::errors::{DYNAMODB, is_item_too_large, meaning, port_error, repeated};
 use super::lock_items::{
     BATCH_ID, EXPIRES_AT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, SET_ASIDE, claim_names, claim_values,
     unstorable,
 };
-use super::operation::{Operation, read};
 use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
 
-/// What a member takes in a request, roughly: its statement, its names, and a small body.
-const STATEMENT_BYTES: usize = 1_024;
-
-/// The statement texts for one table, as JSON, built once; every value is a parameter.
+/// The statement texts for one table, built once; every value is a parameter.
 #[derive(Clone, Debug)]
 pub(super) struct Statements {
     table: String,
@@ -41,10 +40,7 @@ impl Statements {
             let fields: Vec<String> = claim_names(has_attributes, has_past)
                 .map(|name| format!("'{name}': ?"))
                 .collect();
-            as_json(&format!(
-                "INSERT INTO \"{table}\" VALUE {{{}}}",
-                fields.join(", ")
-            ))
+            format!("INSERT INTO \"{table}\" VALUE {{{}}}", fields.join(", "))
         };
         // Removing an attribute that the item does not have is no error.
         let removed: String = OF_LIVE_CLAIMS
@@ -54,9 +50,7 @@ impl Statements {
         // An UPDATE of a missing item fails as its condition does, unlike an UpdateItem, which would create it.
         let mine = format!("WHERE \"{MESSAGE_ID}\" = ? AND \"{BATCH_ID}\" = ? AND \"{SEQ}\" = ?");
         let tombstone = |also: &str| {
-            as_json(&format!(
-                "UPDATE \"{table}\" SET \"{EXPIRES_AT}\" = ?{also}{removed} {mine}"
-            ))
+            format!("UPDATE \"{table}\" SET \"{EXPIRES_AT}\" = ?{also}{removed} {mine}")
         };
         Statements {
             table: table.to_owned(),
@@ -66,128 +60,51 @@ impl Statements {
             ],
             tombstone: tombstone(""),
             set_aside: tombstone(&format!(" SET \"{SET_ASIDE}\" = true")),
-            delete: as_json(&format!("DELETE FROM \"{table}\" {mine}")),
+            delete: format!("DELETE FROM \"{table}\" {mine}"),
         }
     }
 
-    fn push_insert(&self, to: &mut Request, claim: &Claim) {
+    fn insert(&self, claim: &Claim) -> BatchStatementRequest {
         let has_attributes = usize::from(claim.candidate.attributes.is_some());
         let has_past = usize::from(!claim.past.is_empty());
-        let statement = &self.insert[has_attributes][has_past];
-        to.push(statement, |parameters| {
-            claim_values(claim, |value| parameters.push(&value));
-        });
+        statement(&self.insert[has_attributes][has_past], claim_values(claim))
     }
 
-    fn push_release(&self, to: &mut Request, id: &EventId, place: Place, release: Release) {
-        let (statement, expires_at) = match release {
+    fn release(&self, id: &EventId, place: Place, release: Release) -> BatchStatementRequest {
+        let claim = [s(id.as_str()), s(place.shard.to_string()), n(place.seq)];
+        let (text, until) = match release {
             Release::Remembered(until) => (&self.tombstone, Some(until)),
             Release::SetAside(until) => (&self.set_aside, Some(until)),
             Release::Deleted => (&self.delete, None),
         };
-        to.push(statement, |parameters| {
-            if let Some(time) = expires_at {
-                parameters.push(&Sent::Number(time.as_secs_ceil()));
-            }
-            parameters.push(&Sent::Text(id.as_str()));
-            parameters.push(&Sent::Shard(place.shard));
-            parameters.push(&Sent::Number(place.seq.into()));
-        });
+        statement(text, until.map(ttl).into_iter().chain(claim).collect())
     }
 }
 
-fn as_json(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
-/// The body of a request, as far as it is written.
-/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html> (2026-08).
-struct Request {
-    members: usize,
-    body: Vec<u8>,
-}
-
-impl Request {
-    /// With room for so many members.
-    fn new(members: usize) -> Request {
-        let mut body = Vec::with_capacity(members * STATEMENT_BYTES);
-        body.extend_from_slice(b"{\"Statements\":[");
-        Request { members: 0, body }
-    }
-
-    /// Adds a member; `statement` is JSON.
-    fn push(&mut self, statement: &str, write: impl FnOnce(&mut Parameters<'_>)) {
-        let to = &mut self.body;
-        if self.members > 0 {
-            to.push(b',');
-        }
-        to.extend_from_slice(b"{\"Statement\":");
-        to.extend_from_slice(statement.as_bytes());
-        to.extend_from_slice(b",\"Parameters\":[");
-        write(&mut Parameters { to, any: false });
-        self.body.extend_from_slice(b"]}");
-        self.members += 1;
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        self.body.extend_from_slice(b"]}");
-        self.body
-    }
-}
-
-/// The parameters of a member, as far as they are written.
-struct Parameters<'a> {
-    to: &'a mut Vec<u8>,
-    any: bool,
-}
-
-impl Parameters<'_> {
-    fn push(&mut self, value: &Sent<'_>) {
-        if std::mem::replace(&mut self.any, true) {
-            self.to.push(b',');
-        }
-        value.push_to(self.to);
-    }
-}
-
-/// The body of an answer.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Responses {
-    #[serde(default)]
-    responses: Vec<Response>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Response {
-    error: Option<MemberError>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct MemberError {
-    code: Option<String>,
-    #[serde(default)]
-    message: String,
+fn statement(text: &str, parameters: Vec<AttributeValue>) -> BatchStatementRequest {
+    BatchStatementRequest::builder()
+        .statement(text)
+        .set_parameters(Some(parameters))
+        .build()
+        .expect("its one required field is set")
 }
 
 /// Writes claims, one request.
 pub(super) async fn claim(
-    operation: &Operation,
+    client: &Client,
     statements: &Statements,
     claims: &[Claim],
 ) -> Vec<ClaimReply> {
     let mut replies: Vec<Option<ClaimReply>> = Vec::with_capacity(claims.len());
-    let mut request = Request::new(claims.len());
+    let mut members = Vec::with_capacity(claims.len());
     for (index, claim) in claims.iter().enumerate() {
         let reply = unstorable(claim).or_else(|| met_before(&claims[..index], claim));
         if reply.is_none() {
-            statements.push_insert(&mut request, claim);
+            members.push(statements.insert(claim));
         }
         replies.push(reply);
     }
-    let mut sent = execute(operation, &statements.table, request)
+    let mut sent = execute(client, &statements.table, members)
         .await
         .map(claim_reply);
     replies
@@ -212,16 +129,16 @@ fn met_before(earlier: &[Claim], claim: &Claim) -> Option<ClaimReply> {
 
 /// Releases claims, one request.
 pub(super) async fn release(
-    operation: &Operation,
+    client: &Client,
     statements: &Statements,
     items: &[(EventId, Place)],
     release: Release,
 ) -> Vec<ReleaseReply> {
-    let mut request = Request::new(items.len());
-    for (id, place) in items {
-        statements.push_release(&mut request, id, *place, release);
-    }
-    execute(operation, &statements.table, request)
+    let members = items
+        .iter()
+        .map(|(id, place)| statements.release(id, *place, release))
+        .collect();
+    execute(client, &statements.table, members)
         .await
         .map(release_reply)
         .collect()
@@ -237,16 +154,16 @@ struct Failure {
     message: String,
 }
 
-/// Sends one request and answers per member, in order.
+/// Sends one request and returns what each member came to, in order.
 async fn execute(
-    operation: &Operation,
+    client: &Client,
     table: &str,
-    request: Request,
+    members: Vec<BatchStatementRequest>,
 ) -> impl Iterator<Item = Member> {
-    let count = request.members;
+    let count = members.len();
     let (responses, lack) = match count {
         0 => (Vec::new(), unanswered()),
-        _ => match send(operation, table, request).await {
+        _ => match send(client, table, members).await {
             Ok(responses) => (responses, unanswered()),
             Err(error) => (Vec::new(), error),
         },
@@ -259,22 +176,27 @@ async fn execute(
 }
 
 async fn send(
-    operation: &Operation,
+    client: &Client,
     table: &str,
-    request: Request,
-) -> Result<Vec<Response>, PortError> {
-    let answer = operation.call(table, request.finish()).await?;
-    let answer: Responses = read(table, &answer)?;
-    Ok(answer.responses)
+    members: Vec<BatchStatementRequest>,
+) -> Result<Vec<BatchStatementResponse>, PortError> {
+    let sent = client
+        .batch_execute_statement()
+        .set_statements(Some(members))
+        .send()
+        .await;
+    let output = sent.map_err(|error| port_error(DYNAMODB, table, &error))?;
+    Ok(output.responses.unwrap_or_default())
 }
 
-fn member(table: &str, response: Response) -> Member {
-    let Some(MemberError { code, message }) = response.error else {
+fn member(table: &str, response: BatchStatementResponse) -> Member {
+    let Some(BatchStatementError { code, message, .. }) = response.error else {
         return Ok(None);
     };
+    let message = message.unwrap_or_default();
     match code {
         Some(code) => Ok(Some(Failure {
-            code,
+            code: code.as_str().to_owned(),
             table: table.to_owned(),
             message,
         })),

@@ -19,7 +19,7 @@ use crate::retry::attempt_timeout;
 pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option<&str>) -> Ports {
     let attempt = attempt_timeout(common.deadline_margin);
     let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
-    let batch_store = DynamoBatchStore::new(dynamodb.client().clone(), &common.batch_table);
+    let batch_store = DynamoBatchStore::new(dynamodb.clone(), &common.batch_table);
     let lock_store = DynamoLockStore::new(dynamodb, &common.lock_table, index, common.write_mode);
     let quarantine_queue = quarantine_url
         .map(|url| Arc::new(SqsQuarantineQueue::new(sqs.clone(), url)) as Arc<dyn QuarantineQueue>);

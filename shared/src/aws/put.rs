@@ -101,7 +101,7 @@ fn refused_put(table: &str, error: SdkError<PutItemError, HttpResponse>) -> Clai
     let PutItemError::ConditionalCheckFailedException(failure) = error.into_service_error() else {
         return ClaimReply::Exists(None);
     };
-    match failure.item.map(|item| read_lock_item(table, item.into())) {
+    match failure.item.map(|item| read_lock_item(table, item)) {
         None => ClaimReply::Exists(None),
         Some(Ok((_, item))) => ClaimReply::Exists(Some(item)),
         Some(Err(malformed)) => ClaimReply::Error(malformed.into()),

@@ -9,8 +9,8 @@ use protocol::limits::OVERFLOW_DAYS_MIN;
 use protocol::retention::ExpirationRule;
 use tracing::{error, info};
 
-use super::Sdk;
 use super::errors::{S3, port_error};
+use super::sdk::Sdk;
 use crate::ports::PortError;
 
 /// Nobody waits for it, and a connection that takes longer has other troubles.
@@ -103,10 +103,10 @@ mod tests {
     use aws_sdk_s3::config::http::{HttpRequest, HttpResponse};
     use aws_sdk_s3::config::retry::RetryConfig;
     use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+    use aws_sdk_s3::primitives::SdkBody;
     use aws_smithy_runtime_api::client::http::{
         HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
     };
-    use aws_smithy_types::body::SdkBody;
 
     use super::*;
 

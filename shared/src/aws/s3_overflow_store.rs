@@ -7,8 +7,8 @@ use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
 use protocol::claim::Overflow;
 
-use super::Sdk;
 use super::errors::{S3, port_error};
+use super::sdk::Sdk;
 use crate::ports::{OverflowStore, PortError};
 
 /// Bodies that do not fit their items, as objects in S3.

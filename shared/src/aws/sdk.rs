@@ -13,8 +13,6 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_types::SdkConfig;
 
-use super::dynamodb::DynamoDb;
-
 /// How long an idle connection is kept. An execution environment is frozen between invocations while the other side
 /// goes on; a connection that is older than this is probably gone, and using it would cost a whole attempt. S3 closes
 /// them after some 20 s.
@@ -36,7 +34,6 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct Sdk {
     config: SdkConfig,
-    connector: SharedHttpConnector,
     variable: fn(&str) -> Option<String>,
 }
 
@@ -64,11 +61,10 @@ impl Sdk {
             Some(Credentials::new(id, key, token, None, "environment"))
         };
         let connector = connector(connections);
-        let shared = connector.clone();
         let mut config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(set("AWS_REGION").map(Region::new))
-            .http_client(http_client_fn(move |_, _| shared.clone()))
+            .http_client(http_client_fn(move |_, _| connector.clone()))
             .retry_config(RetryConfig::disabled())
             // It watches the throughput of long streams; the attempt timeout ends them all.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
@@ -77,15 +73,13 @@ impl Sdk {
         config.set_credentials_provider(credentials().map(SharedCredentialsProvider::new));
         Sdk {
             config: config.build(),
-            connector,
             variable,
         }
     }
 
-    /// DynamoDB.
-    pub fn dynamodb(&self, attempt_timeout: Duration) -> DynamoDb {
-        let config = self.of("DYNAMODB", attempt_timeout);
-        DynamoDb::new(&config, self.connector.clone())
+    /// A client of DynamoDB.
+    pub fn dynamodb(&self, attempt_timeout: Duration) -> aws_sdk_dynamodb::Client {
+        aws_sdk_dynamodb::Client::new(&self.of("DYNAMODB", attempt_timeout))
     }
 
     /// A client of SQS.

@@ -41,20 +41,39 @@ enum What {
     Table(table::Table),
 }
 
-/// What is read from a burst's summary: a name, and where it stands.
-const FIGURES: [(&str, &str); 6] = [
-    (
+/// A figure of a burst's summary.
+struct Figure {
+    name: &'static str,
+    place: &'static str,
+    /// What the median may be at most; none for what depends on the disk.
+    limit: Option<f64>,
+}
+
+const fn limited(name: &'static str, place: &'static str, limit: f64) -> Figure {
+    let limit = Some(limit);
+    Figure { name, place, limit }
+}
+
+const fn unlimited(name: &'static str, place: &'static str) -> Figure {
+    let limit = None;
+    Figure { name, place, limit }
+}
+
+const FIGURES: [Figure; 6] = [
+    limited(
         "aggregator, CPU us a message",
         "/aggregator/cpu_micros_per_message",
+        28.0,
     ),
-    ("aggregator, peak MB", "/aggregator/peak_mb"),
-    ("aggregator, cold start ms", "/aggregator/cold_start_ms"),
-    (
+    limited("aggregator, peak MB", "/aggregator/peak_mb", 64.0),
+    unlimited("aggregator, cold start ms", "/aggregator/cold_start_ms"),
+    limited(
         "batch-processor, CPU us a message",
         "/batch_processor/cpu_micros_per_message",
+        30.0,
     ),
-    ("batch-processor, peak MB", "/batch_processor/peak_mb"),
-    (
+    limited("batch-processor, peak MB", "/batch_processor/peak_mb", 64.0),
+    unlimited(
         "batch-processor, cold start ms",
         "/batch_processor/cold_start_ms",
     ),
@@ -70,27 +89,36 @@ pub fn run(bench: &Bench) -> anyhow::Result<()> {
     }
 }
 
-/// Bursts one after the other, and a table of what each function took.
+/// Runs bursts one after the other, and prints a table of what each function took.
+///
+/// # Errors
+/// When a median is above its limit.
 fn bursts(bench: &Bench) -> anyhow::Result<()> {
     package::package(&package::Package::default())?;
     let mut command = summarised(package::local_burst(bench.messages)?, &bench.arguments);
     let mut figures: [Vec<f64>; FIGURES.len()] = Default::default();
     for _ in 0..bench.runs {
         let summary = burst(&mut command)?;
-        for ((_, place), values) in FIGURES.iter().zip(&mut figures) {
-            values.push(figure(&summary, place)?);
+        for (one, values) in FIGURES.iter().zip(&mut figures) {
+            values.push(figure(&summary, one.place)?);
         }
     }
     println!("{} bursts of {} messages", bench.runs, bench.messages);
-    for ((name, _), mut values) in FIGURES.iter().zip(figures) {
+    let mut exceeded = Vec::new();
+    for (Figure { name, limit, .. }, mut values) in FIGURES.iter().zip(figures) {
         values.sort_by(f64::total_cmp);
-        let [least, .., most] = *values else {
-            println!("{name:36} {:6.1}", values[0]);
-            continue;
-        };
         let median = values[values.len() / 2];
-        println!("{name:36} {median:6.1}   ({least:.1} to {most:.1})");
+        match *values {
+            [least, .., most] => println!("{name:36} {median:6.1}   ({least:.1} to {most:.1})"),
+            _ => println!("{name:36} {median:6.1}"),
+        }
+        if let Some(limit) = limit
+            && median > *limit
+        {
+            exceeded.push(format!("{name}: got {median:.1}, expected at most {limit}"));
+        }
     }
+    ensure!(exceeded.is_empty(), "{}", exceeded.join("\n"));
     Ok(())
 }
 
