@@ -7,6 +7,7 @@ mod instructions;
 mod summary;
 mod table;
 
+use anyhow::ensure;
 use summary::{burst, figure, summarised};
 
 use crate::{package, tools};
