@@ -21,13 +21,13 @@ use crate::handler::{Handler, Invocation, Ports};
 
 /// What only the sinks that ship are told.
 const BUILT_IN: [&str; 7] = [
-    SINK,
-    SINK_REJECTS,
-    SINK_PAYLOADS,
-    SINK_SECRET,
-    SINK_SECRET_HEADER,
-    SINK_TABLE,
-    SINK_PASSWORD,
+    SINK.name,
+    SINK_REJECTS.name,
+    SINK_PAYLOADS.name,
+    SINK_SECRET.name,
+    SINK_SECRET_HEADER.name,
+    SINK_TABLE.name,
+    SINK_PASSWORD.name,
 ];
 
 /// The ports as they are on AWS, with any sink.

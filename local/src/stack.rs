@@ -108,7 +108,7 @@ impl Stack {
         let config = sdk_config(&dynamodb.endpoint()).await;
         let client = aws_sdk_dynamodb::Client::new(&config);
 
-        if let Some(bucket) = options.variables.get(OVERFLOW_BUCKET) {
+        if let Some(bucket) = options.variables.get(OVERFLOW_BUCKET.name) {
             sink.s3().create_bucket(bucket);
         }
         let (sqs_stop, stopped) = oneshot::channel::<()>();
