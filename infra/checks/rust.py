@@ -1,4 +1,4 @@
-"""What the Rust sources say about AWS: the actions each function calls, its variables, its metrics.
+"""What the Rust sources say about AWS: the actions each function calls, its metrics.
 
 Read from the code, not from a list: SDK calls are recognised by the names of the operations in botocore's models, and
 followed from the ports' methods that a function calls down to the adapters.
@@ -305,48 +305,6 @@ def secret_actions(source):
     """Actions behind `SINK_SECRET`, by what it begins with."""
     paths = re.findall(r'"((?:/\w+)+)\?', source.read("sinks/src/secret.rs"))
     return {EXTENSION[path].split(":")[0]: EXTENSION[path] for path in paths}
-
-
-def configurations(crate):
-    """The files that say what a function is told."""
-    sinks = ["sinks/src/config.rs"] if crate == "batch-processor" else []
-    return ["shared/src/config.rs", f"{crate}/src/config.rs", *sinks]
-
-
-def variables(source, crate):
-    """Names of the variables a function reads, from the consts its `Config` hands to the reader."""
-    consts, used = {}, set()
-    bodies, reads = [], 0
-    # What both functions read stands in types of its own, which each asks for.
-    own = source.read(f"{crate}/src/config.rs")
-    for path in configurations(crate):
-        text = source.read(path)
-        consts |= dict(re.findall(r'pub const (\w+): &str =\s*"([A-Z0-9_]+)";', text))
-        # `read`, and the functions that it hands the reader to.
-        found = [each for each in functions(source, path) if "reader" in each.body and each.owner != "Reader"]
-        found = [each for each in found if not path.startswith("shared/") or f"{each.owner}::read(" in own]
-        bodies += [each.body for each in found]
-        reads += sum(each.name == "read" for each in found)
-    for body in bodies:
-        used |= set(re.findall(r"reader\s*\.(?:required|optional|optional_with|number)\(\s*(\w+)", body))
-    unknown = used - set(consts)
-    # The function's, and one of both at least.
-    if unknown or reads < 2:
-        raise ValueError(f"variables without a name: {unknown}")
-    return {consts[each] for each in used}
-
-
-def bounds(source, crate):
-    """Variable to (default, min, max) as texts, where the reader takes a whole number."""
-    found = {}
-    for path in configurations(crate):
-        for each in functions(source, path):
-            # `read`, and the functions that it hands the reader to.
-            if "reader" in each.body and each.owner != "Reader":
-                for call in re.finditer(r"reader\s*\.number\(([^;]*?)\);", each.body):
-                    parts = [part.strip() for part in call.group(1).split(",") if part.strip()]
-                    found[parts[0]] = tuple(parts[2:5])
-    return found
 
 
 @functools.lru_cache(maxsize=4)

@@ -1,5 +1,7 @@
 //! Which crate may import which: said once here, and held against the manifests.
 
+mod configuration;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
