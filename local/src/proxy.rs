@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::faults::{Fate, STALL, Strikes};
-use crate::ledger::Meter;
+use crate::ledger::{self, Meter};
 
 /// Most bytes of a request or a reply to tables and queues: DynamoDB's limit, and some for what is around it.
 const BODY_BYTES_MAX: usize = 32 << 20;
@@ -337,6 +337,13 @@ impl Inner {
             headers: parts.headers,
             body,
         };
+        self.upstream.meter.asked(&ledger::Request {
+            service,
+            operation: &call.operation,
+            path_and_query: &call.path_and_query,
+            headers: &call.headers,
+            body: &call.body,
+        });
         match self.strikes.requests.fate() {
             Fate::Arrives => Ok(self.in_a_task(call, Duration::ZERO).await?.into_response()),
             Fate::Cut => {

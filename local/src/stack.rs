@@ -2,7 +2,7 @@
 
 mod measure;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use crate::deploy::{self, AGGREGATOR, BATCH_PROCESSOR, Endpoints, queue_url};
 use crate::dynamodb::{BATCH_TABLE, DynamoDb, create_table};
 use crate::faults::{EnvironmentFaults, Faults, SinkGate};
-use crate::ledger::Meter;
+use crate::ledger::{Action, Meter};
 use crate::options::StackOptions;
 use crate::proxy::{Proxy, Service};
 use crate::redeploys::Redeploys;
@@ -253,6 +253,11 @@ impl Stack {
     /// One of the functions' variables.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
+    }
+
+    /// Returns what the functions have asked for so far, as IAM names it.
+    pub fn actions(&self) -> BTreeSet<Action> {
+        self.meter.actions()
     }
 
     /// What another client needs, as shell variables.

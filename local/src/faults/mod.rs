@@ -41,6 +41,7 @@ mod throttles;
 mod usage;
 
 pub use credentials::Credentials;
+pub(crate) use credentials::access_key;
 pub(crate) use emulators::Counter;
 pub use emulators::{Draws, Percent};
 pub use environments::EnvironmentFaults;
