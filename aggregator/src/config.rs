@@ -9,30 +9,110 @@ use protocol::claim::{ClaimRules, DuplicateRule};
 use protocol::ids::SourceArn;
 use protocol::limits::{KNOWN_CLAIMS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX, SQS_DELAY_MAX};
 use shared::config::{
-    BUCKET_NAME, BatchBytes, Common, ConfigError, QUARANTINE_SQS_URL, QUEUE_URL, Reader,
-    bucket_name, queue_url,
+    BUCKET_NAME, BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL, Reader,
+    Text, Topic, Unset, Variable, Word, bucket_name, queue_url,
 };
 
 use crate::event_id::{EventIdRule, Expression};
 
-/// From the first invocation's deadline to the ticket.
-pub const MAX_SECONDARY_BATCHING_WINDOW: &str = "MAX_SECONDARY_BATCHING_WINDOW";
-/// Index entries of a batch are spread over so many keys.
-pub const INDEX_SHARDS: &str = "INDEX_SHARDS";
-/// What makes an event the same event.
-pub const EVENT_ID: &str = "EVENT_ID";
-/// Put before every event id.
-pub const EVENT_ID_PREFIX: &str = "EVENT_ID_PREFIX";
-/// What the events of one batch have in common.
-pub const BATCH_KEY: &str = "BATCH_KEY";
-/// Batches with a key open at once.
-pub const BATCH_KEYS_MAX: &str = "BATCH_KEYS_MAX";
-/// Whether a batch is sealed when its source holds nothing more.
-pub const SEAL_WHEN_DRAINED: &str = "SEAL_WHEN_DRAINED";
-/// What happens to a duplicate.
-pub const ON_DUPLICATE: &str = "ON_DUPLICATE";
+const MAX_SECONDARY_BATCHING_WINDOW: Variable<Number<u64>> = Variable {
+    name: "MAX_SECONDARY_BATCHING_WINDOW",
+    topic: Topic::Batches,
+    value: Number {
+        unit: "seconds",
+        default: 300,
+        min: 1,
+        max: SQS_DELAY_MAX.as_secs(),
+    },
+    meaning: "How long a batch that does not fill up waits for more events, from the deadline of its first invocation to \
+              its ticket. The function's timeout, this window and 3 s must stay within the 900 s of an SQS delay.",
+};
+const INDEX_SHARDS: Variable<Number<u16>> = Variable {
+    name: "INDEX_SHARDS",
+    topic: Topic::Batches,
+    value: Number {
+        unit: "shards",
+        default: 10,
+        min: 1,
+        max: 100,
+    },
+    meaning: "Keys that the index entries of a batch are spread over. One index key takes 1,000 write units a second.",
+};
+/// An error of a record names it.
+pub(crate) const EVENT_ID: Variable<Text> = Variable {
+    name: "EVENT_ID",
+    topic: Topic::Events,
+    value: Text {
+        unset: Unset::Default("message-id"),
+        allowed: "`message-id`, `body-hash`, `attribute:NAME` or `json:EXPRESSION`",
+    },
+    meaning: "What makes two messages the same event: the SQS message id, the hash of the body, a message attribute, or what \
+              a JMESPath finds in the body (a list joins to one id). Take `json:` if you can; README.md says why.",
+};
+const EVENT_ID_PREFIX: Variable<Text> = Variable {
+    name: "EVENT_ID_PREFIX",
+    topic: Topic::Events,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "at most 256 bytes",
+    },
+    meaning: "Put before every event id. `{source}` in it is the ARN of the event's queue; without that, the same id from \
+              two queues is one event.",
+};
+/// An error of a record names it.
+pub(crate) const BATCH_KEY: Variable<Text> = Variable {
+    name: "BATCH_KEY",
+    topic: Topic::Batches,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "a JMESPath over the body",
+    },
+    meaning: "What the events of one batch have in common: a batch holds one value of it. Without it a batch holds any events.",
+};
+const BATCH_KEYS_MAX: Variable<Number<usize>> = Variable {
+    name: "BATCH_KEYS_MAX",
+    topic: Topic::Batches,
+    value: Number {
+        unit: "batch keys",
+        default: 1_000,
+        min: 1,
+        max: 10_000,
+    },
+    meaning: "Batches with a key open at once in an environment. Records of further keys fail, and come back.",
+};
+const SEAL_WHEN_DRAINED: Variable<Word<bool>> = Variable {
+    name: "SEAL_WHEN_DRAINED",
+    topic: Topic::Batches,
+    value: Word {
+        default: false,
+        words: &[("on", true), ("off", false)],
+    },
+    meaning: "Whether a batch also starts when its queue holds nothing more, and not only when it is full or its window \
+              closes. README.md says when that is worth its requests.",
+};
+const ON_DUPLICATE: Variable<Word<DuplicateRule>> = Variable {
+    name: "ON_DUPLICATE",
+    topic: Topic::Events,
+    value: Word {
+        default: DuplicateRule::Drop,
+        words: &[
+            ("drop", DuplicateRule::Drop),
+            ("requeue", DuplicateRule::Requeue),
+        ],
+    },
+    meaning: "What happens to a duplicate: `drop` acknowledges it; with `requeue` it waits in the queue, and is processed \
+              after the first.",
+};
 /// Where bodies go that do not fit an item.
-pub const OVERFLOW_BUCKET: &str = "OVERFLOW_BUCKET";
+pub const OVERFLOW_BUCKET: Variable<Text> = Variable {
+    name: "OVERFLOW_BUCKET",
+    topic: Topic::Events,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: BUCKET_NAME,
+    },
+    meaning: "The bucket for bodies that fit no item (400 KB) even when they are compressed. Without it they go to the quarantine.",
+};
 
 /// What stands for the source in `EVENT_ID_PREFIX`.
 const SOURCE_IN_PREFIX: &str = "{source}";
@@ -71,53 +151,42 @@ impl Config {
     /// [`ConfigError`] with every problem; the same environment fails every time.
     pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
         let mut reader = Reader::new(lookup);
-        let common = Common::read(&mut reader);
-        let window_secs = reader.number(
-            MAX_SECONDARY_BATCHING_WINDOW,
-            "seconds",
-            300,
-            1,
-            SQS_DELAY_MAX.as_secs(),
-        );
+        let config = Config::read_with(&mut reader);
+        reader.finish(config)
+    }
+
+    /// Returns every variable that is read, and what they must be together.
+    pub fn declarations() -> Declarations {
+        Declarations::of(Config::read_with)
+    }
+
+    fn read_with(reader: &mut Reader<'_>) -> Option<Config> {
+        let common = Common::read(reader);
+        let window_secs = reader.number(&MAX_SECONDARY_BATCHING_WINDOW);
         let BatchBytes {
             items_max,
             bytes_max,
             ..
-        } = BatchBytes::read(&mut reader);
-        let shards = reader.number(INDEX_SHARDS, "shards", 10, 1, 100);
-        let keys_max = reader.number(BATCH_KEYS_MAX, "batch keys", 1_000, 1, 10_000);
-        let event_id = reader
-            .optional_with(EVENT_ID, str::parse)
-            .unwrap_or(EventIdRule::MessageId);
-        let event_id_prefix = reader
-            .optional(EVENT_ID_PREFIX, "at most 256 bytes", |text| {
-                (text.len() <= 256).then(|| text.to_owned())
-            })
-            .unwrap_or_default();
-        let batch_key = reader.optional_with(BATCH_KEY, str::parse);
-        let seal_when_drained = reader
-            .optional(SEAL_WHEN_DRAINED, "`on` or `off`", |text| match text {
-                "on" => Some(true),
-                "off" => Some(false),
-                _ => None,
-            })
-            .unwrap_or(false);
-        let rule = reader
-            .optional(ON_DUPLICATE, "`drop` or `requeue`", |text| match text {
-                "drop" => Some(DuplicateRule::Drop),
-                "requeue" => Some(DuplicateRule::Requeue),
-                _ => None,
-            })
-            .unwrap_or(DuplicateRule::Drop);
-        let quarantine_url = reader.optional(QUARANTINE_SQS_URL, QUEUE_URL, queue_url);
-        let overflow_bucket = reader.optional(OVERFLOW_BUCKET, BUCKET_NAME, bucket_name);
-        if overflow_bucket.is_some() && !cfg!(feature = "s3") {
-            reader.problem(format!(
-                "`{OVERFLOW_BUCKET}` is set, but the executable was built without the cargo feature `s3`"
-            ));
-        }
-        let config = common.map(|common| Config {
-            common,
+        } = BatchBytes::read(reader);
+        let shards = reader.number(&INDEX_SHARDS);
+        let keys_max = reader.number(&BATCH_KEYS_MAX);
+        let event_id = reader.text_with(&EVENT_ID, str::parse);
+        let prefix = |text: &str| (text.len() <= 256).then(|| text.to_owned());
+        let event_id_prefix = reader.text(&EVENT_ID_PREFIX, prefix).unwrap_or_default();
+        let batch_key = reader.text_with(&BATCH_KEY, str::parse);
+        let seal_when_drained = reader.word(&SEAL_WHEN_DRAINED);
+        let rule = reader.word(&ON_DUPLICATE);
+        let quarantine_url = reader.text(&QUARANTINE_SQS_URL, queue_url);
+        let overflow_bucket = reader.text(&OVERFLOW_BUCKET, bucket_name);
+        let without_s3 = overflow_bucket.is_some() && !cfg!(feature = "s3");
+        reader.rule(
+            "`OVERFLOW_BUCKET` needs a build with the cargo feature `s3`.",
+            without_s3.then(|| {
+                format!("`{OVERFLOW_BUCKET}` is set, but the executable was built without the cargo feature `s3`")
+            }),
+        );
+        Some(Config {
+            common: common?,
             window: Duration::from_secs(window_secs),
             limits: BatchLimits {
                 items_max,
@@ -128,15 +197,14 @@ impl Config {
                 known_claims_max: KNOWN_CLAIMS_MAX,
             },
             past_deliveries_max: PAST_DELIVERIES_MAX,
-            event_id,
+            event_id: event_id?,
             event_id_prefix,
             batch_key,
             seal_when_drained,
             rule,
             quarantine_url,
             overflow_bucket,
-        });
-        reader.finish(config)
+        })
     }
 
     /// Returns what is put before the event ids of a source.
@@ -187,8 +255,6 @@ pub(crate) mod tests_support {
 
 #[cfg(test)]
 mod tests {
-    use shared::config::{MAX_BATCH_BYTES, MAX_BATCH_SIZE};
-
     use super::tests_support::read;
     use super::*;
 
@@ -215,16 +281,16 @@ mod tests {
     fn every_wrong_variable_is_named_in_one_message() {
         let error = read(&[
             ("DDB_LOCK_TABLE", ""),
-            (MAX_SECONDARY_BATCHING_WINDOW, "0"),
-            (MAX_BATCH_SIZE, "many"),
-            (MAX_BATCH_BYTES, "1"),
-            (INDEX_SHARDS, "101"),
-            (EVENT_ID, "json:a["),
-            (BATCH_KEY, "]"),
-            (SEAL_WHEN_DRAINED, "yes"),
-            (ON_DUPLICATE, "ignore"),
-            (QUARANTINE_SQS_URL, "here"),
-            (OVERFLOW_BUCKET, "Here"),
+            ("MAX_SECONDARY_BATCHING_WINDOW", "0"),
+            ("MAX_BATCH_SIZE", "many"),
+            ("MAX_BATCH_BYTES", "1"),
+            ("INDEX_SHARDS", "101"),
+            ("EVENT_ID", "json:a["),
+            ("BATCH_KEY", "]"),
+            ("SEAL_WHEN_DRAINED", "yes"),
+            ("ON_DUPLICATE", "ignore"),
+            ("QUARANTINE_SQS_URL", "here"),
+            ("OVERFLOW_BUCKET", "Here"),
         ])
         .unwrap_err();
         let text = error.to_string();

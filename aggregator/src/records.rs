@@ -173,7 +173,7 @@ impl<'c> Reader<'c> {
             EventIdRule::MessageId => Cow::Borrowed(sqs_message_id.as_str()),
             EventIdRule::BodyHash => Cow::Owned(body_hash.to_string()),
             EventIdRule::Attribute(name) => Cow::Borrowed(attribute(message, name)?),
-            EventIdRule::Json(expression) => json.find(expression, EVENT_ID)?,
+            EventIdRule::Json(expression) => json.find(expression, EVENT_ID.name)?,
         };
         // The check for emptiness comes before the prefix: a prefix alone would be one id for every nameless event.
         let prefix = self.config.prefix_of(source);
@@ -184,7 +184,9 @@ impl<'c> Reader<'c> {
         *event_id_read = Some(event_id.clone());
         let key = match &self.config.batch_key {
             None => None,
-            Some(expression) => Some(BatchKey::try_from(&*json.find(expression, BATCH_KEY)?)?),
+            Some(expression) => Some(BatchKey::try_from(
+                &*json.find(expression, BATCH_KEY.name)?,
+            )?),
         };
         let candidate = Candidate {
             event_id,

@@ -4,13 +4,32 @@ use std::time::Duration;
 
 use protocol::limits::{PARTS_MAX, SQS_DELAY_MAX};
 use shared::config::{
-    BatchBytes, Common, ConfigError, DDB_BATCH_INDEX, QUARANTINE_SQS_URL, QUEUE_URL, Reader,
-    TABLE_NAME, queue_url, table_name,
+    BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL, Reader, TABLE_NAME,
+    Text, Topic, Unset, Variable, queue_url, table_name,
 };
 use sinks::SinkConfig;
 
-/// How long after an empty look a batch is looked at once more.
-pub const VERIFY_DELAY: &str = "VERIFY_DELAY";
+const DDB_BATCH_INDEX: Variable<Text> = Variable {
+    name: "DDB_BATCH_INDEX",
+    topic: Topic::Resources,
+    value: Text {
+        unset: Unset::Default("batchId-index"),
+        allowed: TABLE_NAME,
+    },
+    meaning: "The lock table's index by batch.",
+};
+const VERIFY_DELAY: Variable<Number<u64>> = Variable {
+    name: "VERIFY_DELAY",
+    topic: Topic::Batches,
+    value: Number {
+        unit: "seconds",
+        default: 60,
+        min: 1,
+        max: SQS_DELAY_MAX.as_secs(),
+    },
+    meaning: "How long after an empty look a batch is looked at once more, if its count does not prove that it is complete.",
+};
+
 /// Everything the batch processor is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -37,22 +56,31 @@ impl Config {
     /// [`ConfigError`] with every problem; the same environment fails every time.
     pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
         let mut reader = Reader::new(lookup);
-        let common = Common::read(&mut reader);
-        let index = reader.optional(DDB_BATCH_INDEX, TABLE_NAME, table_name);
-        let verify_secs = reader.number(VERIFY_DELAY, "seconds", 60, 1, SQS_DELAY_MAX.as_secs());
-        let part_bytes_max = BatchBytes::read(&mut reader).part_bytes_max;
-        let quarantine_url = reader.optional(QUARANTINE_SQS_URL, QUEUE_URL, queue_url);
-        let sink = SinkConfig::read(&mut reader);
-        let config = common.map(|common| Config {
-            common,
-            index: index.unwrap_or_else(|| "batchId-index".to_owned()),
+        let config = Config::read_with(&mut reader);
+        reader.finish(config)
+    }
+
+    /// Returns every variable that is read, and what they must be together.
+    pub fn declarations() -> Declarations {
+        Declarations::of(Config::read_with)
+    }
+
+    fn read_with(reader: &mut Reader<'_>) -> Option<Config> {
+        let common = Common::read(reader);
+        let index = reader.text(&DDB_BATCH_INDEX, table_name);
+        let verify_secs = reader.number(&VERIFY_DELAY);
+        let part_bytes_max = BatchBytes::read(reader).part_bytes_max;
+        let quarantine_url = reader.text(&QUARANTINE_SQS_URL, queue_url);
+        let sink = SinkConfig::read(reader);
+        Some(Config {
+            common: common?,
+            index: index?,
             verify_delay: Duration::from_secs(verify_secs),
             part_bytes_max,
             parts_max: PARTS_MAX,
             quarantine_url,
             sink,
-        });
-        reader.finish(config)
+        })
     }
 }
 

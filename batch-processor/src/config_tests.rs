@@ -1,10 +1,5 @@
 //! What the configuration takes, and what it says about the rest.
 
-use shared::config::MAX_PART_BYTES;
-use sinks::config::{
-    SINK, SINK_COLUMNS, SINK_COMPRESSION, SINK_FORMAT, SINK_HEADER, SINK_PAYLOADS, SINK_REJECTS,
-    SINK_TIMEOUT,
-};
 use sinks::{Compression, Format, SinkUri};
 
 use super::*;
@@ -44,17 +39,17 @@ fn defaults_are_those_of_the_design() {
 fn every_wrong_variable_is_named_in_one_message() {
     let error = read(&[
         ("DDB_BATCH_TABLE", ""),
-        (DDB_BATCH_INDEX, "!"),
-        (VERIFY_DELAY, "901"),
-        (MAX_PART_BYTES, "1k"),
-        (SINK, "ftp://host"),
-        (SINK_FORMAT, "xml"),
-        (SINK_COLUMNS, "id"),
-        (SINK_HEADER, "yes"),
-        (SINK_COMPRESSION, "zip"),
-        (SINK_TIMEOUT, "0"),
-        (SINK_REJECTS, "log:"),
-        (SINK_PAYLOADS, "log:"),
+        ("DDB_BATCH_INDEX", "!"),
+        ("VERIFY_DELAY", "901"),
+        ("MAX_PART_BYTES", "1k"),
+        ("SINK", "ftp://host"),
+        ("SINK_FORMAT", "xml"),
+        ("SINK_COLUMNS", "id"),
+        ("SINK_HEADER", "yes"),
+        ("SINK_COMPRESSION", "zip"),
+        ("SINK_TIMEOUT", "0"),
+        ("SINK_REJECTS", "log:"),
+        ("SINK_PAYLOADS", "log:"),
     ])
     .unwrap_err();
     let text = error.to_string();

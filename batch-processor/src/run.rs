@@ -17,13 +17,13 @@ use crate::handler::{Handler, Invocation};
 
 /// What only the sinks that ship are told.
 const BUILT_IN: [&str; 7] = [
-    SINK,
-    SINK_REJECTS,
-    SINK_PAYLOADS,
-    SINK_SECRET,
-    SINK_SECRET_HEADER,
-    SINK_TABLE,
-    SINK_PASSWORD,
+    SINK.name,
+    SINK_REJECTS.name,
+    SINK_PAYLOADS.name,
+    SINK_SECRET.name,
+    SINK_SECRET_HEADER.name,
+    SINK_TABLE.name,
+    SINK_PASSWORD.name,
 ];
 
 /// Runs the function with the sink that `SINK` names, until Lambda ends the process.

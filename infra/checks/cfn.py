@@ -204,7 +204,8 @@ def worlds(template):
     for timeout in allowed("AggregatorTimeout"):
         sets += [{"AggregatorTimeout": timeout, "InputBatchingWindow": window} for window in allowed("InputBatchingWindow")]
     sets += [{"BatchProcessorTimeout": each} for each in allowed("BatchProcessorTimeout")]
-    for name in ("Architecture", "InputScaling", "OnDuplicate", "WriteMode", "SealWhenDrained", "Tracing", "SinkFormat", "SinkHeader", "SinkCompression", "SweepMinutes"):
+    words = [name for name, spec in template["Parameters"].items() if spec["Type"] == "String" and "AllowedValues" in spec]
+    for name in [*words, "SweepMinutes"]:
         sets += [{name: each} for each in allowed(name)]
     sets += [{"Sink": each} for each in SINKS.values()]
     sets += [{"Sink": each} for each in QUALIFIED.values()]

@@ -3,9 +3,10 @@
 import re
 
 import cfn
+import declared
 import policy
-import rust
-from iam import CRATES
+
+FUNCTIONS = ("Aggregator", "BatchProcessor")
 
 
 def pascal(variable):
@@ -26,36 +27,22 @@ NOT_SET = {"PARAMETERS_SECRETS_EXTENSION_HTTP_PORT"}
 ONLY_WITH = {"SINK_SECRET_HEADER": "SINK_SECRET"}
 
 
-def number(text, source):
-    """A number as the Rust sources write it: 3_600, 128 << 20, or the name of a limit."""
-    limits = source.read("protocol/src/limits.rs")
-    text = text.strip().removesuffix(".as_secs()")
-    if re.fullmatch(r"[A-Z_]+", text):
-        text = re.search(rf"const {text}: \w+(?:::\w+)* = ([^;]+);", limits).group(1)
-        text = re.sub(r"^Duration::from_secs\((.*)\)$", r"\1", text)
-    if text == "bytes_min":
-        text = re.search(r"DYNAMODB_ITEM_BYTES_MAX: usize = ([^;]+);", limits).group(1)
-    if not re.fullmatch(r"[0-9_ *<]+", text):
-        raise ValueError(f"no number: {text}")
-    return eval(text.replace("_", ""))  # noqa: S307: digits and operators alone
-
-
-def check_all(text, source=None):
-    source = source or rust.Source()
+def check_all(text, document=None):
     found = {}
     try:
+        known = declared.variables(document or declared.DOCUMENT.read_text())
         generic = cfn._transform(text, None)
         parameters = generic["Parameters"]
         for chosen in cfn.worlds(generic):
             world = policy.World(text, chosen, generic)
-            for problem in variables(world, source):
+            for problem in variables(world, known):
                 found.setdefault(problem, chosen)
-        for problem in bounds(parameters, source):
+        for problem in bounds(parameters, known):
             found.setdefault(problem, {})
         for problem in used(generic):
             found.setdefault(problem, {})
-        if rust.sink_schemes(source) - set(cfn.SINKS):
-            found["a sink of the code is not looked at"] = {}
+        if declared.sink_schemes(known) != set(cfn.SINKS):
+            found["the sinks of the code are others than those looked at"] = {}
         for name, (right, wrong) in patterns().items():
             for value in right:
                 if not re.search(parameters[name].get("AllowedPattern", "(?!)"), value):
@@ -89,11 +76,11 @@ def patterns():
     }
 
 
-def variables(world, source):
+def variables(world, known):
     """Every variable that is set is read; every one that is read is set, by the parameter of its name or a resource."""
-    for function, crate in CRATES.items():
+    for function in FUNCTIONS:
         set_here = world.properties(function).get("Environment", {}).get("Variables", {})
-        read = rust.variables(source, crate)
+        read = {name for name, each in known.items() if function in each.functions}
         for name in sorted(set(set_here) - read):
             yield f"{function} is given {name}, which it does not read"
         for name in sorted(read - set(set_here) - NOT_SET):
@@ -115,45 +102,19 @@ def variables(world, source):
                 yield f"{function}: {name} is {set_here[name]}, not {wanted}"
 
 
-def bounds(parameters, source):
-    """Numbers: the code's default, and bounds within the code's."""
-    for crate in CRATES.values():
-        for variable, (default, least, most) in rust.bounds(source, crate).items():
-            spec = parameters.get(pascal(variable), {})
-            default, least, most = (number(each, source) for each in (default, least, most))
-            if int(spec.get("Default", -1)) != default:
-                yield f"{pascal(variable)}: default is {spec.get('Default')}, the code's {default}"
-            if int(spec.get("MinValue", -1)) < least or int(spec.get("MaxValue", 1 << 62)) > most:
-                yield f"{pascal(variable)}: {spec.get('MinValue')} to {spec.get('MaxValue')} is beyond the code's {least} to {most}"
-    for variable, (path, pattern) in DEFAULTS.items():
-        default = re.search(pattern, source.read(path)).group(1)
-        if parameters.get(pascal(variable), {}).get("Default") != default:
-            yield f"{pascal(variable)}: default is {parameters.get(pascal(variable), {}).get('Default')}, the code's {default}"
-    for variable, (path, pattern) in TEXTS.items():
-        allowed = set(parameters.get(pascal(variable), {}).get("AllowedValues", []))
-        (body,) = (each.body for each in rust.functions(source, path) if each.name == "read" and variable in each.body)
-        here = body[body.index(variable) :]
-        accepted = set(re.findall(pattern, here[: here.index("=> None")]))
-        if allowed != accepted:
-            yield f"{pascal(variable)}: allows {sorted(allowed)}, the code {sorted(accepted)}"
-
-
-# Variables that are one of some words, and where the code says which.
-TEXTS = {
-    "WRITE_MODE": ("shared/src/config.rs", r'"(\w+)" => Some'),
-    "ON_DUPLICATE": ("aggregator/src/config.rs", r'"(\w+)" => Some'),
-    "SEAL_WHEN_DRAINED": ("aggregator/src/config.rs", r'"(\w+)" => Some'),
-    "SINK_FORMAT": ("sinks/src/config.rs", r'"([\w-]+)" => Some'),
-    "SINK_HEADER": ("sinks/src/config.rs", r'"(\w+)" => Some'),
-    "SINK_COMPRESSION": ("sinks/src/config.rs", r'"(\w+)" => Some'),
-}
-
-
-# Variables that are texts, and where the code says what they are if nothing is said.
-DEFAULTS = {
-    "SINK_TABLE": ("sinks/src/postgres/names.rs", r'fn events\(\) -> TableName \{\s*TableName\(vec!\["(\w+)"'),
-    "SINK_SECRET_HEADER": ("sinks/src/secret.rs", r'fn default\(\) -> SecretHeader \{\s*SecretHeader\("([\w-]+)"'),
-}
+def bounds(parameters, known):
+    """The code's defaults; of numbers, bounds within the code's; of words, the same ones."""
+    for variable, (_, _, default, limits, words, _) in known.items():
+        if variable in RESOURCES or variable in NOT_SET:
+            continue
+        name = pascal(variable)
+        spec = parameters.get(name, {})
+        if str(spec.get("Default")) != default:
+            yield f"{name}: default is {spec.get('Default')}, the code's {default}"
+        if limits and (int(spec.get("MinValue", -1)) < limits[0] or int(spec.get("MaxValue", 1 << 62)) > limits[1]):
+            yield f"{name}: {spec.get('MinValue')} to {spec.get('MaxValue')} is beyond the code's {limits[0]} to {limits[1]}"
+        if words and set(spec.get("AllowedValues", [])) != words:
+            yield f"{name}: allows {sorted(spec.get('AllowedValues', []))}, the code {sorted(words)}"
 
 
 def used(template):
@@ -168,22 +129,26 @@ def used(template):
 
 
 def self_test(text):
-    """A variable that the code gains or loses is noticed. Returns how many changes were tried."""
-    files = {path: (cfn.ROOT / path).read_text() for path in ("shared/src/config.rs", "aggregator/src/config.rs", "sinks/src/config.rs", "sinks/src/secret.rs")}
-    shared, aggregator, sinks, secret = files
+    """A variable that the code gains or loses, or reads otherwise, is noticed. Returns how many changes were tried."""
+    document = declared.DOCUMENT.read_text()
+
+    def row(name):
+        (found,) = (line for line in document.splitlines() if line.startswith(f"| `{name}` |"))
+        return found
+
     changes = {
-        "renamed": (shared, '"MAX_BATCH_SIZE"', '"BATCH_SIZE_MAX"'),
-        "gained": (aggregator, "let batch_key = reader", 'let new = reader.optional(EVENT_ID_OLD, "x", x);\n let batch_key = reader'),
-        "lost": (aggregator, "reader.optional(QUARANTINE_SQS_URL, QUEUE_URL, queue_url)", "None"),
-        "another default": (shared, "50_000", "40_000"),
-        "another bound": (aggregator, "10, 1, 100", "10, 1, 50"),
-        "another word": (aggregator, '"requeue" =>', '"wait" =>'),
-        "another bound in a function of its own": (sinks, "10_000, 0, 1_000_000", "10_000, 0, 500_000"),
-        "lost by a function of its own": (sinks, "reader.optional_with(SINK_PAYLOADS,", "none(SINK_PAYLOADS,"),
-        "another default of a text": (secret, '"authorization"', '"x-api-key"'),
+        "renamed": ("`MAX_BATCH_SIZE` |", "`BATCH_SIZE_MAX` |"),
+        "gained": (row("BATCH_KEY"), row("BATCH_KEY") + "\n" + row("BATCH_KEY").replace("BATCH_KEY", "EVENT_ID_OLD")),
+        "lost": (row("QUARANTINE_SQS_URL") + "\n", ""),
+        "read by the other function too": ("## Aggregator", "## Both functions"),
+        "with another default": ("| `50000` |", "| `40000` |"),
+        "with another bound": ("from 1 to 100 |", "from 1 to 50 |"),
+        "with another word": ("`drop` or `requeue` |", "`drop` or `wait` |"),
+        "with another default of a text": ("| `authorization` |", "| `x-api-key` |"),
+        "with a default of a word": ("| `batch` |", "| `put` |"),
+        "for another sink": ("or of a state machine |", "or of a topic, or `ftp://x` |"),
     }
-    for name, (path, old, new) in changes.items():
-        after = files[path].replace(old, new).replace("pub const BATCH_KEY:", 'pub const EVENT_ID_OLD: &str = "EVENT_ID_OLD";\npub const BATCH_KEY:')
-        assert old in files[path], f"`{name}` changes nothing any more"
-        assert check_all(text, rust.Source({path: after})), f"unnoticed: a variable {name}"
+    for name, (old, new) in changes.items():
+        assert document.count(old) == 1, f"`{name}` changes {document.count(old)} places, not one"
+        assert check_all(text, document.replace(old, new)), f"unnoticed: a variable {name}"
     return len(changes)

@@ -1,10 +1,20 @@
-"""The actions the code calls against the actions granted, both ways, for every choice that changes either."""
+"""The actions the functions called against the actions granted, both ways, for every choice that changes either.
+
+What they called is in calls.txt: the test `calls` of tests/e2e runs both functions with every kind of sink, notes each request
+in front of the services, and fails when the file says anything else. What is not seen there is listed here, with the reason.
+"""
+
+import pathlib
+from collections import namedtuple
 
 import cfn
 import policy
-import rust
+from drift import FUNCTIONS, pascal
 
-CRATES = {"Aggregator": "aggregator", "BatchProcessor": "batch-processor"}
+CALLS = pathlib.Path(__file__).resolve().parent / "calls.txt"
+# A line of it. A resource is the template's name of a table or queue; or the variable that leads there, with `/*` for what is
+# below. `conditions` are the values of variables with which alone the call is made.
+Call = namedtuple("Call", "function action resource conditions")
 
 # What Lambda does with a function's role for a queue that is mapped to it.
 # Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>.
@@ -26,22 +36,23 @@ DESTINATION = ("sqs:SendMessage", "SweepDeadLetterQueue")
 # Without it, S3 says of a missing object that it is forbidden. Needed wherever objects are read that may be missing.
 # Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html>.
 MISS = "s3:ListBucket"
-# Of a bucket, not of its objects.
-OF_BUCKETS = {MISS, "s3:GetLifecycleConfiguration"}
 
-# Reached only with DEDUP_WINDOW=0, which the template's MinValue rules out.
-WITHOUT_DEDUP_WINDOW = {"dynamodb:DeleteItem", "dynamodb:PartiQLDelete"}
+# What the AWS Parameters and Secrets Lambda Extension calls with the function's role, by what SINK_SECRET begins with.
+# Sources: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/retrieving-secrets_lambda.html>,
+# <https://docs.aws.amazon.com/systems-manager/latest/userguide/ps-integration-lambda-extensions.html>.
+EXTENSION = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
 
-# Called only with SEAL_WHEN_DRAINED=on. The figures of the queue are what its mapping asks for too.
-WHEN_DRAINED = {"sqs:GetQueueUrl"}
 
-# The file that reads `SINK_COLUMNS` from S3, where it names no sink, and what it may call.
-COLUMNS_FILES = ("columns", "columns_source")
-COLUMNS_ACTION = "s3:GetObject"
-# The sink's file, where it is not called as its scheme.
-SINK_FILE = {"https": "http"}
-# Files that write objects for sinks, with the parameter that says where and what it says in the worlds.
-STORES = {"rejects": ("SinkRejects", cfn.REJECTS), "payload": ("SinkPayloads", cfn.PAYLOADS)}
+# What the test does not lead to: it takes another environment's batch, or an attempt whose reply was lost.
+UNSEEN = {
+    # What became of a batch is read when a claim of another environment is met.
+    Call("Aggregator", "dynamodb:GetItem", "BatchTable", frozenset()),
+    # And when a lease is refused.
+    Call("BatchProcessor", "dynamodb:GetItem", "BatchTable", frozenset()),
+    # An object that is there already is compared: the attempt before wrote it, and its reply was lost.
+    Call("BatchProcessor", "s3:GetObject", "SINK_REJECTS/*", frozenset()),
+    Call("BatchProcessor", "s3:GetObject", "SINK_PAYLOADS/*", frozenset()),
+}
 
 
 def as_list(value):
@@ -77,33 +88,50 @@ def in_place(actions, resource):
     return found
 
 
-def sinks(source):
-    """Scheme to the actions its sink calls."""
-    calls = rust.sink_actions(source)
-    return {scheme: calls.get(SINK_FILE.get(scheme, scheme), set()) for scheme in rust.sink_schemes(source)}
+def calls(text):
+    """What the file lists, and what nobody saw."""
+    found = set(UNSEEN)
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            function, action, resource, *conditions = line.split()
+            found.add(Call(function, action, resource, frozenset(tuple(each.split("=")) for each in conditions)))
+    return found
 
 
-def strays(source, sink):
-    """Files of sinks that call what is neither a sink's nor a store's."""
-    known = {SINK_FILE.get(scheme, scheme) for scheme in sink} | set(STORES)
-    calls = rust.sink_actions(source)
-    return sorted(file for file in set(calls) - known if not (file in COLUMNS_FILES and calls[file] == {COLUMNS_ACTION}))
+def place(world, call):
+    """What a variable leads to in a world, as IAM names it; None if it leads to nothing of the service."""
+    variable, _, below = call.resource.partition("/")
+    value = world.parameter(pascal(variable))
+    service = call.action.split(":")[0]
+    if variable == "SINK" and service in cfn.CALLED:
+        return sink_resource(value) if cfn.scheme_of(value) == service else None
+    if variable == "OVERFLOW_BUCKET":
+        value = value and f"s3://{value}"
+    # Payloads are of what is called alone.
+    unused = variable == "SINK_PAYLOADS" and cfn.scheme_of(world.parameter("Sink")) not in cfn.CALLED
+    if not value.startswith("s3://") or unused:
+        return None
+    return f"arn:aws:s3:::{value.removeprefix('s3://')}{'/' + below if below else ''}"
 
 
-def needed(source, function, world, sink):
+def called(known, function, world):
+    """(action, resource) of what a function called, as far as a world has it."""
+    found = set()
+    for call in known:
+        if call.function != function or any(world.parameter(pascal(name)) != value for name, value in call.conditions):
+            continue
+        if call.resource.split("/")[0] in world.resources:
+            found.add((call.action, call.resource))
+        elif (resource := place(world, call)) is not None:
+            # Who reads objects that may be missing must be able to miss one. Columns are there.
+            may_miss = call.resource != "SINK_COLUMNS"
+            found |= in_place({call.action}, resource) if may_miss else {(call.action, resource)}
+    return found
+
+
+def needed(known, function, world):
     """(action, resource) that a function needs in a world."""
-    mode = world.parameter("WriteMode")
-    need = rust.called(source, f"{CRATES[function]}/src", mode)
-    if int(world.spec("DedupWindow").get("MinValue", 0)) > 0:
-        need = {each for each in need if each[0] not in WITHOUT_DEDUP_WINDOW}
-    bucket = world.parameter("OverflowBucket")
-    bodies = {action for action, resource in need if resource == "OverflowBucket"}
-    need = {each for each in need if each[1] != "OverflowBucket"}
-    if bucket:
-        need |= in_place(bodies - OF_BUCKETS, f"arn:aws:s3:::{bucket}/*")
-        need |= {(action, f"arn:aws:s3:::{bucket}") for action in bodies & OF_BUCKETS}
-    if world.parameter("SealWhenDrained") == "off":
-        need = {each for each in need if each[0] not in WHEN_DRAINED}
+    need = called(known, function, world)
     for _, name, queue in world.mappings():
         if name == function:
             need |= {(action, queue) for action in MAPPING}
@@ -115,41 +143,23 @@ def needed(source, function, world, sink):
         need |= {(action, key) for action in KEY}
     if function == "BatchProcessor":
         need.add(DESTINATION)
-        scheme = cfn.scheme_of(world.parameter("Sink"))
-        need |= in_place(sink[scheme], sink_resource(world.parameter("Sink")))
-        for file, (name, uri) in STORES.items():
-            # Payloads are of what is called alone.
-            if world.parameter(name) == uri and (file == "rejects" or scheme in cfn.CALLED):
-                place = uri.removeprefix("s3://")
-                need |= in_place(rust.sink_actions(source).get(file, set()), f"arn:aws:s3:::{place}/*")
-        columns = world.parameter("SinkColumns")
-        if columns.startswith("s3://"):
-            need.add((COLUMNS_ACTION, f"arn:aws:s3:::{columns.removeprefix('s3://')}"))
         secret = world.parameter("SinkSecret").split(":")[0]
         if secret:
-            need.add((rust.secret_actions(source)[secret], cfn.SECRETS[secret]["SinkSecretArn"]))
+            need.add((EXTENSION[secret], world.parameter("SinkSecretArn")))
     return need
 
 
-def check_all(text, source=None):
+def check_all(text, known=None):
     """(check, what is wrong)."""
-    source = source or rust.Source()
     found = {}
-    for stray in rust.stray_calls(source):
-        found[("iam", f"an SDK call outside the adapters, which nothing here sees: {stray}")] = {}
-    sink = sinks(source)
-    for file in strays(source, sink):
-        found[("iam", f"an SDK call of sink/{file}.rs, which is no sink known here")] = {}
-    for scheme in sorted(set(sink) - set(cfn.SINKS)):
-        found[("iam", f"the sink {scheme} is not among the worlds that are looked at")] = {}
     try:
+        known = known or calls(CALLS.read_text())
         generic = cfn._transform(text, None)
-        worlds = cfn.worlds(generic)
-        for chosen in worlds:
+        for chosen in cfn.worlds(generic):
             world = policy.World(text, chosen, generic)
-            for function in CRATES:
+            for function in FUNCTIONS:
                 grants = granted(world.properties(f"{function}Role"))
-                need = needed(source, function, world, sink)
+                need = needed(known, function, world)
                 for action, resource in sorted(need - grants):
                     found.setdefault(("iam", f"{function} calls {action} on {resource}: not granted"), chosen)
                 for action, resource in sorted(grants - need):
@@ -160,18 +170,17 @@ def check_all(text, source=None):
 
 
 def self_test(text):
-    """The comparison fails for every grant that is taken away or added, and for a call that is added. Returns how many."""
+    """The comparison fails for every grant that is taken away or added, and for every call. Returns how many."""
     import copy
 
     generic = cfn._transform(text, None)
-    source = rust.Source()
-    sink = sinks(source)
+    known = calls(CALLS.read_text())
     tried = 0
-    for chosen in cfn.worlds(generic):
-        for function in CRATES:
-            world = policy.World(text, chosen, generic)
+    worlds = [policy.World(text, chosen, generic) for chosen in cfn.worlds(generic)]
+    for world in worlds:
+        for function in FUNCTIONS:
             role = world.properties(f"{function}Role")
-            need = needed(source, function, world, sink)
+            need = needed(known, function, world)
             for at, statement in enumerate(policy.statements(role)):
                 for action in as_list(statement["Action"]):
                     less = copy.deepcopy(role)
@@ -187,33 +196,20 @@ def self_test(text):
                     one["Resource"] = [*as_list(one["Resource"]), "*"] if one["Resource"] != "*" else ["*", "<LockTable.Arn>"]
                     assert granted(wide) - need, f"{function}: the resource of {action} can be widened unnoticed"
                     tried += 3
-    # In the code: a call that is added to an adapter, one that is taken away, a sink that appears.
-    def changed(path, old, new):
-        before = (cfn.ROOT / path).read_text()
-        assert old in before, f"{path} has no `{old}` any more"
-        return rust.Source({path: before.replace(old, new)})
-
-    adapters, sink_files, sink_uri = "shared/src/aws/", "sinks/src/", rust.sink_uri_file(source)
-    codes = {
-        "a scan beside a query": changed(adapters + "dynamo_lock_store.rs", ".query()", ".scan()"),
-        "get instead of put": changed(adapters + "dynamo_batch_store.rs", ".put_item()", ".get_item()"),
-        "another statement": changed(adapters + "partiql.rs", '"UPDATE ', '"SELECT '),
-        "a port's method less": changed("batch-processor/src/sweep.rs", "batches.overdue(", "batches.nothing("),
-        "a port's method more": changed("batch-processor/src/release.rs", ".locks().release(", ".locks().claim("),
-        "another question to a source": changed(adapters + "sqs_source_queues.rs", ".get_queue_url()", ".list_queues()"),
-        "another queue method": changed(adapters + "sqs_batch_queue.rs", ".send_message()", ".purge_queue()"),
-        "a call outside the adapters": rust.Source({"aggregator/src/new.rs": "fn f() { client.list_tables().limit(3).send().await }"}),
-        "a sink that asks for more": changed(sink_files + "s3.rs", ".head_object()", ".get_object_tagging()"),
-        "a sink that is there": changed(sink_uri, 'Some(("log", "")) =>', 'Some(("ftp", path)) => Err(path), Some(("log", "")) =>'),
-        "a sink that is an ARN": changed(sink_uri, '== Some("states")', '== Some("events")'),
-        "another way to call a function": changed(sink_files + "lambda.rs", ".invoke()", ".invoke_async()"),
-        "another way to start": changed(sink_files + "states.rs", ".start_execution()", ".start_sync_execution()"),
-        "payloads that are not kept": changed(sink_files + "payload.rs", "Objects::new(", "Nothing::new("),
-        "rejects that are not kept": changed(sink_files + "rejects.rs", "Objects::new(", "Nothing::new("),
-        "another question to the extension": changed(sink_files + "secret.rs", "/secretsmanager/get?", "/systemsmanager/parameters/get?"),
-        "a call beside the sinks": rust.Source({sink_files + "new.rs": "fn f() { client.list_tables().limit(3).send().await }"}),
-    }
-    for name, other in codes.items():
-        assert check_all(text, other), f"unnoticed: {name}"
-        tried += 1
+    # Of the calls: one that is gone, one that is new in the same place, one that the other function makes.
+    grants = [(world, function, granted(world.properties(f"{function}Role"))) for world in worlds for function in FUNCTIONS]
+    for call in known:
+        other = FUNCTIONS[call.function == FUNCTIONS[0]]
+        changes = {
+            "is gone": known - {call},
+            "is joined by another": known | {call._replace(action=call.action + "Another")},
+            "is also made by the other function": known | {call._replace(function=other, action=call.action + "Another")},
+        }
+        if call.action in MAPPING and call.resource in ("InputQueue", "BatchQueue"):
+            # The mapping needs it as well.
+            del changes["is gone"]
+        for what, others in changes.items():
+            noticed = any(needed(others, function, world) != granted_here for world, function, granted_here in grants)
+            assert noticed, f"unnoticed: {call.function} {call.action} on {call.resource} {what}"
+            tried += 1
     return tried

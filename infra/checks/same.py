@@ -31,6 +31,21 @@ WORLDS = {
 }
 
 
+def others(template):
+    """Another value than its default for each parameter that no world above chooses: one that CDK ignores shows."""
+    chosen = {name for world in WORLDS.values() for name in world}
+    found = {}
+    for name, spec in template["Parameters"].items():
+        values = [str(each) for each in [*spec.get("AllowedValues", []), spec.get("MinValue"), spec.get("MaxValue"), "other"] if each is not None]
+        values = [each for each in values if each != str(spec.get("Default")) and policy.accepts(spec, each)]
+        if name not in chosen and values:
+            found[name] = values[0]
+    return found
+
+
+WORLDS["Others"] = others(cfn.parse(cfn.SAM.read_text()))
+
+
 # What neither takes, with what CDK says of it.
 REFUSED = {
     "PollersTurned": ({"InputScaling": "provisioned", "PollersMin": "50", "PollersMax": "49"}, "pollersMin is 50, expected at most pollersMax"),
@@ -164,7 +179,8 @@ def parameters(template, listed):
         camel(name): {spelling[key]: value for key, value in spec.items() if key in spelling}
         for name, spec in template["Parameters"].items()
     }
-    cdk = copy.deepcopy(listed)
+    # Which function reads one as a variable shows in the functions.
+    cdk = {name: {key: value for key, value in spec.items() if key in spelling.values()} for name, spec in listed.items()}
     for spec in cdk.values():
         if "pattern" in spec:
             spec["pattern"] = spec["pattern"].replace("\\/", "/")

@@ -12,38 +12,32 @@ use crate::faults::{FaultArgs, FaultOptions};
 use crate::sink::SinkKind;
 use crate::template::Template;
 
-/// The service's variables that are taken over from the environment, so that `ON_DUPLICATE=requeue local` works.
-/// Names of tables, queues and endpoints are the stack's own.
-const TAKEN_OVER: &[&str] = &[
-    "MAX_SECONDARY_BATCHING_WINDOW",
-    "MAX_BATCH_SIZE",
-    "MAX_BATCH_BYTES",
-    "MAX_PART_BYTES",
-    "OVERFLOW_BUCKET",
-    "INDEX_SHARDS",
-    "EVENT_ID",
-    "EVENT_ID_PREFIX",
-    "BATCH_KEY",
-    "BATCH_KEYS_MAX",
-    "ON_DUPLICATE",
-    "SEAL_WHEN_DRAINED",
-    "DEDUP_WINDOW",
-    "WRITE_MODE",
-    "WRITE_CONCURRENCY",
-    "DEADLINE_MARGIN_MS",
-    "VERIFY_DELAY",
-    "SINK",
-    "SINK_FORMAT",
-    "SINK_COLUMNS",
-    "SINK_HEADER",
-    "SINK_COMPRESSION",
-    "SINK_TIMEOUT",
-    "SINK_REJECTS",
-    "SINK_REJECTS_MAX",
-    "SINK_TABLE",
-    "SINK_PASSWORD",
-    "AWS_LAMBDA_LOG_LEVEL",
+/// The service's variables that are not taken over from the environment: names of tables and queues are the stack's own, and
+/// nothing stands in for what the others lead to.
+const NOT_TAKEN_OVER: [&str; 9] = [
+    "DDB_LOCK_TABLE",
+    "DDB_BATCH_TABLE",
+    "DDB_BATCH_INDEX",
+    "BATCH_QUEUE_URL",
+    "QUARANTINE_SQS_URL",
+    "SINK_PAYLOADS",
+    "SINK_SECRET",
+    "SINK_SECRET_HEADER",
+    "PARAMETERS_SECRETS_EXTENSION_HTTP_PORT",
 ];
+
+/// Returns what is taken over from the environment, so that `ON_DUPLICATE=requeue local` works.
+fn taken_over() -> impl Iterator<Item = &'static str> {
+    let functions = [
+        aggregator::config::Config::declarations(),
+        batch_processor::config::Config::declarations(),
+    ];
+    let variables = functions.into_iter().flat_map(|each| each.variables);
+    let names = variables
+        .map(|each| each.name)
+        .chain(["AWS_LAMBDA_LOG_LEVEL"]);
+    names.filter(|name| !NOT_TAKEN_OVER.contains(name))
+}
 
 /// How the stack differs from a deployment: waits are seconds, so that a burst ends while one watches.
 ///
@@ -174,9 +168,9 @@ impl StackArgs {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        for name in TAKEN_OVER {
+        for name in taken_over() {
             if let Ok(value) = std::env::var(name) {
-                variables.insert((*name).to_owned(), value);
+                variables.insert(name.to_owned(), value);
             }
         }
         for pair in &self.env {

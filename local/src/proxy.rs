@@ -95,6 +95,7 @@ impl Inner {
             headers: parts.headers,
             body,
         };
+        self.upstream.asked(&call);
         match self.strikes.requests.fate() {
             Fate::Arrives => Ok(self.in_a_task(call, Duration::ZERO).await?.into_response()),
             Fate::Cut => {

@@ -2,7 +2,7 @@
 
 mod measure;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::call::Service;
 use crate::deploy::{self, AGGREGATOR, BATCH_PROCESSOR, Endpoints, queue_url};
 use crate::dynamodb::{BATCH_TABLE, DynamoDb, create_table};
 use crate::faults::{EnvironmentFaults, Faults, SinkGate};
-use crate::ledger::Meter;
+use crate::ledger::{Action, Meter};
 use crate::options::StackOptions;
 use crate::proxy::Proxy;
 use crate::redeploys::Redeploys;
@@ -112,7 +112,7 @@ impl Stack {
         let client = aws_sdk_dynamodb::Client::new(&config);
 
         #[cfg(feature = "s3")]
-        if let Some(bucket) = options.variables.get(OVERFLOW_BUCKET) {
+        if let Some(bucket) = options.variables.get(OVERFLOW_BUCKET.name) {
             sink.s3().create_bucket(bucket);
         }
         let (sqs_stop, stopped) = oneshot::channel::<()>();
@@ -261,6 +261,11 @@ impl Stack {
     /// One of the functions' variables.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
+    }
+
+    /// Returns what the functions have asked for so far, as IAM names it.
+    pub fn actions(&self) -> BTreeSet<Action> {
+        self.meter.actions()
     }
 
     /// What another client needs, as shell variables.

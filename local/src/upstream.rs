@@ -10,7 +10,7 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 use crate::call::{Call, DYNAMODB_TARGET, Refused, Reply, Service, TARGET};
-use crate::ledger::Meter;
+use crate::ledger::{self, Meter};
 
 /// The service behind the proxy.
 #[derive(Clone, Debug)]
@@ -32,6 +32,17 @@ impl Upstream {
             client: Client::builder(TokioExecutor::new()).build(connector),
             meter,
         }
+    }
+
+    /// Notes which permissions a call needs, whatever becomes of it.
+    pub(crate) fn asked(&self, call: &Call) {
+        self.meter.asked(&ledger::Request {
+            service: self.service,
+            operation: &call.operation,
+            path_and_query: &call.path_and_query,
+            headers: &call.headers,
+            body: &call.body,
+        });
     }
 
     /// Hands a call on.

@@ -1,7 +1,8 @@
-//! Reading a configuration from the environment, once, with every problem reported at once.
+//! The configuration that both functions share; and how any of it is declared, and read once from the environment.
+//!
+//! A variable is declared beside the `Config` that it becomes part of: here, in `aggregator/src/config.rs`, in
+//! `batch-processor/src/config.rs`, and in `sinks/src/config.rs`. `docs/configuration.md` is generated from the declarations.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,165 +11,131 @@ use protocol::limits::{
     PARTS_FOR_STRAGGLERS, PARTS_MAX,
 };
 
-/// The lock table.
-pub const DDB_LOCK_TABLE: &str = "DDB_LOCK_TABLE";
-/// The batch table.
-pub const DDB_BATCH_TABLE: &str = "DDB_BATCH_TABLE";
-/// The index of the lock table by batch.
-pub const DDB_BATCH_INDEX: &str = "DDB_BATCH_INDEX";
-/// The batch queue.
-pub const BATCH_QUEUE_URL: &str = "BATCH_QUEUE_URL";
-/// How long a released id is remembered.
-pub const DEDUP_WINDOW: &str = "DEDUP_WINDOW";
-/// How claims and releases are written.
-pub const WRITE_MODE: &str = "WRITE_MODE";
-/// Items of a batch.
-pub const MAX_BATCH_SIZE: &str = "MAX_BATCH_SIZE";
-/// Sum of the bodies of a batch.
-pub const MAX_BATCH_BYTES: &str = "MAX_BATCH_BYTES";
-/// What a part holds: bodies, 256 bytes for each event besides, and up to a quarter of it what is known of the whole batch.
-pub const MAX_PART_BYTES: &str = "MAX_PART_BYTES";
-/// Where messages go that cannot be processed, and events that an operator sets aside.
-pub const QUARANTINE_SQS_URL: &str = "QUARANTINE_SQS_URL";
-/// Requests in flight.
-pub const WRITE_CONCURRENCY: &str = "WRITE_CONCURRENCY";
-/// How long before its deadline an invocation starts nothing new.
-pub const DEADLINE_MARGIN_MS: &str = "DEADLINE_MARGIN_MS";
+mod reader;
+mod variable;
 
-/// Everything that is wrong with a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    /// One line each.
-    pub problems: Vec<String>,
-}
+pub use reader::{ConfigError, Declarations, Reader};
+pub use variable::{Declared, Description, Number, Text, Topic, Unset, Variable, Word};
 
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "configuration has {} problem(s)", self.problems.len())?;
-        self.problems
-            .iter()
-            .try_for_each(|problem| write!(f, "; {problem}"))
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
-/// Reads variables and collects what is wrong with them.
-pub struct Reader<'a> {
-    lookup: &'a dyn Fn(&str) -> Option<String>,
-    problems: Vec<String>,
-}
-
-impl<'a> Reader<'a> {
-    /// Over any source of variables: the environment in `main`, a map in tests.
-    pub fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Reader<'a> {
-        Reader {
-            lookup,
-            problems: Vec::new(),
-        }
-    }
-
-    fn raw(&self, name: &str) -> Option<String> {
-        (self.lookup)(name)
-            .map(|value| value.trim().to_owned())
-            .filter(|value| !value.is_empty())
-    }
-
-    /// A variable that must be there; `allowed` says what it may be.
-    pub fn required<T>(
-        &mut self,
-        name: &str,
-        allowed: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<T> {
-        match self.raw(name) {
-            Some(value) => self.parse(name, &value, allowed, parse),
-            None => {
-                self.problem(format!("`{name}` is not set, expected {allowed}"));
-                None
-            }
-        }
-    }
-
-    /// A variable that may be missing or empty.
-    pub fn optional<T>(
-        &mut self,
-        name: &str,
-        allowed: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<T> {
-        let value = self.raw(name)?;
-        self.parse(name, &value, allowed, parse)
-    }
-
-    /// A whole number within bounds, or its default.
-    pub fn number<T>(&mut self, name: &str, unit: &str, default: T, min: T, max: T) -> T
-    where
-        T: Copy + PartialOrd + FromStr + fmt::Display,
-    {
-        let allowed = format!("a whole number of {unit} from {min} to {max}");
-        let parse = |text: &str| {
-            text.parse()
-                .ok()
-                .filter(|number| *number >= min && *number <= max)
-        };
-        self.optional(name, &allowed, parse).unwrap_or(default)
-    }
-
-    /// Whether a variable has a value.
-    pub fn is_set(&self, name: &str) -> bool {
-        self.raw(name).is_some()
-    }
-
-    /// Returns the text of a variable, if it has any.
-    pub fn value(&self, name: &str) -> Option<String> {
-        self.raw(name)
-    }
-
-    /// A variable whose parser says itself what is wrong.
-    pub fn optional_with<T, E: fmt::Display>(
-        &mut self,
-        name: &str,
-        parse: impl FnOnce(&str) -> Result<T, E>,
-    ) -> Option<T> {
-        let value = self.raw(name)?;
-        parse(&value)
-            .map_err(|error| self.problem(format!("`{name}` is `{value}`: {error}")))
-            .ok()
-    }
-
-    fn parse<T>(
-        &mut self,
-        name: &str,
-        value: &str,
-        allowed: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<T> {
-        let parsed = parse(value);
-        if parsed.is_none() {
-            self.problem(format!("`{name}` is `{value}`, expected {allowed}"));
-        }
-        parsed
-    }
-
-    /// Adds a problem of several variables together.
-    pub fn problem(&mut self, problem: String) {
-        self.problems.push(problem);
-    }
-
-    /// `config`, if nothing was wrong.
-    ///
-    /// # Errors
-    /// [`ConfigError`] with every problem found.
-    pub fn finish<T>(self, config: Option<T>) -> Result<T, ConfigError> {
-        match config {
-            Some(config) if self.problems.is_empty() => Ok(config),
-            Some(_) | None => Err(ConfigError {
-                problems: self.problems,
-            }),
-        }
-    }
-}
+const DDB_LOCK_TABLE: Variable<Text> = Variable {
+    name: "DDB_LOCK_TABLE",
+    topic: Topic::Resources,
+    value: Text {
+        unset: Unset::Refused,
+        allowed: TABLE_NAME,
+    },
+    meaning: "The lock table: claims of events, and tombstones of delivered ones.",
+};
+const DDB_BATCH_TABLE: Variable<Text> = Variable {
+    name: "DDB_BATCH_TABLE",
+    topic: Topic::Resources,
+    value: Text {
+        unset: Unset::Refused,
+        allowed: TABLE_NAME,
+    },
+    meaning: "The batch table: a record for each batch.",
+};
+const BATCH_QUEUE_URL: Variable<Text> = Variable {
+    name: "BATCH_QUEUE_URL",
+    topic: Topic::Resources,
+    value: Text {
+        unset: Unset::Refused,
+        allowed: QUEUE_URL,
+    },
+    meaning: "The batch queue, which carries the tickets.",
+};
+/// Each function reads it for messages or events of its own.
+pub const QUARANTINE_SQS_URL: Variable<Text> = Variable {
+    name: "QUARANTINE_SQS_URL",
+    topic: Topic::Events,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: QUEUE_URL,
+    },
+    meaning: "The queue for messages that cannot be processed, and for events that an operator sets aside. Without it \
+              such messages come back until the dead-letter queue takes them, and no batch can be set aside.",
+};
+const DEDUP_WINDOW: Variable<Number<u64>> = Variable {
+    name: "DEDUP_WINDOW",
+    topic: Topic::Events,
+    value: Number {
+        unit: "seconds",
+        default: 3_600,
+        min: 0,
+        max: DEDUP_WINDOW_MAX.as_secs(),
+    },
+    meaning: "How long a delivered event id is remembered. 0 is not at all, and voids the promises about redelivery.",
+};
+const MAX_BATCH_SIZE: Variable<Number<u64>> = Variable {
+    name: "MAX_BATCH_SIZE",
+    topic: Topic::Batches,
+    value: Number {
+        unit: "items",
+        default: 50_000,
+        min: 1,
+        max: BATCH_ITEMS_MAX,
+    },
+    meaning: "Events of a batch. A batch that has so many is full, and starts at once.",
+};
+const MAX_BATCH_BYTES: Variable<Number<u64>> = Variable {
+    name: "MAX_BATCH_BYTES",
+    topic: Topic::Batches,
+    // At least one item of the largest kind; at most what the parts of one batch hold as they are by default.
+    value: Number {
+        unit: "bytes",
+        default: 128 << 20,
+        min: DYNAMODB_ITEM_BYTES_MAX as u64,
+        max: 4 << 30,
+    },
+    meaning: "Sum of the bodies of a batch. A batch that has so many bytes is full, and starts at once.",
+};
+/// How much a part holds; an error of a sink names it too.
+pub const MAX_PART_BYTES: Variable<Number<u64>> = Variable {
+    name: "MAX_PART_BYTES",
+    topic: Topic::Batches,
+    value: Number {
+        unit: "bytes",
+        default: 64 << 20,
+        min: 1_024,
+        max: 1 << 30,
+    },
+    meaning: "How much of a batch is held in memory at once, and delivered as one part: bodies, 256 bytes for each event \
+              besides, and up to a quarter of it for index data of the whole batch. A batch has at most 100 parts, \
+              which grow beyond this rather than run out.",
+};
+const WRITE_MODE: Variable<Word<WriteMode>> = Variable {
+    name: "WRITE_MODE",
+    topic: Topic::Requests,
+    value: Word {
+        default: WriteMode::Batch,
+        words: &[("batch", WriteMode::Batch), ("put", WriteMode::Put)],
+    },
+    meaning: "How claims and releases are written: `batch` is PartiQL, 25 items a request; `put` is one conditional call \
+              an item, also for stores without PartiQL.",
+};
+const WRITE_CONCURRENCY: Variable<Number<usize>> = Variable {
+    name: "WRITE_CONCURRENCY",
+    topic: Topic::Requests,
+    // An environment has 1,024 file descriptors, and each request in flight takes one.
+    value: Number {
+        unit: "requests",
+        default: 64,
+        min: 1,
+        max: 900,
+    },
+    meaning: "Requests in flight of one environment.",
+};
+const DEADLINE_MARGIN_MS: Variable<Number<u64>> = Variable {
+    name: "DEADLINE_MARGIN_MS",
+    topic: Topic::Requests,
+    value: Number {
+        unit: "milliseconds",
+        default: 3_000,
+        min: 100,
+        max: 60_000,
+    },
+    meaning: "How long before its deadline an invocation starts nothing new.",
+};
 
 /// Whether `url` may be the URL of a queue.
 pub fn queue_url(url: &str) -> Option<String> {
@@ -205,6 +172,12 @@ pub enum WriteMode {
     Put,
 }
 
+/// What [`BatchBytes::part_bytes_min`] calculates.
+const PARTS_FIT: &str = "The largest batch fits 90 parts, each three quarters full: `MAX_BATCH_BYTES` + 256 × `MAX_BATCH_SIZE` \
+                         ≤ 90 × ¾ × `MAX_PART_BYTES`. Another 10 parts are kept for claims that show late.";
+const _: () =
+    assert!(PARTS_MAX == 100 && PARTS_FOR_STRAGGLERS == 10 && CLAIM_OVERHEAD_BYTES == 256);
+
 /// How large a batch and its parts may be. The aggregator fills batches and the batch processor delivers parts, but each
 /// reads all three: a batch that takes more parts than there may be would be delivered in larger ones than anybody wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,24 +193,20 @@ pub struct BatchBytes {
 impl BatchBytes {
     /// Reads the three variables, and whether they go together.
     pub fn read(reader: &mut Reader<'_>) -> BatchBytes {
-        // At least one item of the largest kind; at most what the parts of one batch hold as they are by default.
-        let bytes_min = DYNAMODB_ITEM_BYTES_MAX as u64;
-        let items_max = reader.number(MAX_BATCH_SIZE, "items", 50_000, 1, BATCH_ITEMS_MAX);
-        let bytes_max = reader.number(MAX_BATCH_BYTES, "bytes", 128 << 20, bytes_min, 4 << 30);
-        let part_bytes_max = reader.number(MAX_PART_BYTES, "bytes", 64 << 20, 1_024, 1 << 30);
         let read = BatchBytes {
-            items_max,
-            bytes_max,
-            part_bytes_max,
+            items_max: reader.number(&MAX_BATCH_SIZE),
+            bytes_max: reader.number(&MAX_BATCH_BYTES),
+            part_bytes_max: reader.number(&MAX_PART_BYTES),
         };
         let least = read.part_bytes_min();
-        if read.part_bytes_max < least {
-            reader.problem(format!(
+        let problem = || {
+            format!(
                 "`{MAX_PART_BYTES}` is `{}`, expected at least {least} with `{MAX_BATCH_BYTES}` `{}` and `{MAX_BATCH_SIZE}` `{}`: \
                  a batch has at most {PARTS_MAX} parts",
                 read.part_bytes_max, read.bytes_max, read.items_max
-            ));
-        }
+            )
+        };
+        reader.rule(PARTS_FIT, (read.part_bytes_max < least).then(problem));
         read
     }
 
@@ -272,27 +241,13 @@ pub struct Common {
 impl Common {
     /// Reads what both functions read.
     pub fn read(reader: &mut Reader<'_>) -> Option<Common> {
-        let lock_table = reader.required(DDB_LOCK_TABLE, TABLE_NAME, table_name);
-        let batch_table = reader.required(DDB_BATCH_TABLE, TABLE_NAME, table_name);
-        let batch_queue_url = reader.required(BATCH_QUEUE_URL, QUEUE_URL, queue_url);
-        let dedup_window = reader.number(
-            DEDUP_WINDOW,
-            "seconds",
-            3_600,
-            0,
-            DEDUP_WINDOW_MAX.as_secs(),
-        );
-        let write_mode = reader
-            .optional(WRITE_MODE, "`batch` or `put`", |text| match text {
-                "batch" => Some(WriteMode::Batch),
-                "put" => Some(WriteMode::Put),
-                _ => None,
-            })
-            .unwrap_or(WriteMode::Batch);
-        // An environment has 1,024 file descriptors, and each request in flight takes one.
-        let write_concurrency = reader.number(WRITE_CONCURRENCY, "requests", 64, 1, 900);
-        let deadline_margin_ms =
-            reader.number(DEADLINE_MARGIN_MS, "milliseconds", 3_000, 100, 60_000);
+        let lock_table = reader.text(&DDB_LOCK_TABLE, table_name);
+        let batch_table = reader.text(&DDB_BATCH_TABLE, table_name);
+        let batch_queue_url = reader.text(&BATCH_QUEUE_URL, queue_url);
+        let dedup_window = reader.number(&DEDUP_WINDOW);
+        let write_mode = reader.word(&WRITE_MODE);
+        let write_concurrency = reader.number(&WRITE_CONCURRENCY);
+        let deadline_margin_ms = reader.number(&DEADLINE_MARGIN_MS);
         Some(Common {
             lock_table: lock_table?,
             batch_table: batch_table?,
@@ -324,11 +279,11 @@ mod tests {
     #[test]
     fn every_problem_is_reported_at_once_with_name_value_and_what_is_allowed() {
         let error = read(&[
-            (DDB_LOCK_TABLE, "x"),
-            (BATCH_QUEUE_URL, "queue"),
-            (DEDUP_WINDOW, "an hour"),
-            (WRITE_MODE, "both"),
-            (WRITE_CONCURRENCY, "0"),
+            ("DDB_LOCK_TABLE", "x"),
+            ("BATCH_QUEUE_URL", "queue"),
+            ("DEDUP_WINDOW", "an hour"),
+            ("WRITE_MODE", "both"),
+            ("WRITE_CONCURRENCY", "0"),
         ])
         .unwrap_err();
         let text = error.to_string();
@@ -357,25 +312,34 @@ mod tests {
             reader.finish(Some(read))
         };
         assert!(read(&[]).is_ok());
-        let largest = [(MAX_BATCH_SIZE, "500000"), (MAX_BATCH_BYTES, "4294967296")];
+        let largest = [
+            ("MAX_BATCH_SIZE", "500000"),
+            ("MAX_BATCH_BYTES", "4294967296"),
+        ];
         assert!(read(&largest).is_ok(), "the largest batch fits the default");
-        let stranded = [(MAX_PART_BYTES, "1048576"), (MAX_BATCH_BYTES, "200000000")];
+        let stranded = [
+            ("MAX_PART_BYTES", "1048576"),
+            ("MAX_BATCH_BYTES", "200000000"),
+        ];
         let error = read(&stranded).unwrap_err().to_string();
         assert!(
             error.contains("`MAX_PART_BYTES` is `1048576`, expected at least 3152593 with"),
             "{error}"
         );
-        let least = [(MAX_PART_BYTES, "3152593"), (MAX_BATCH_BYTES, "200000000")];
+        let least = [
+            ("MAX_PART_BYTES", "3152593"),
+            ("MAX_BATCH_BYTES", "200000000"),
+        ];
         assert!(read(&least).is_ok());
     }
 
     #[test]
     fn defaults_are_those_of_the_design() {
         let common = read(&[
-            (DDB_LOCK_TABLE, "lock-table"),
-            (DDB_BATCH_TABLE, "batch-table"),
+            ("DDB_LOCK_TABLE", "lock-table"),
+            ("DDB_BATCH_TABLE", "batch-table"),
             (
-                BATCH_QUEUE_URL,
+                "BATCH_QUEUE_URL",
                 "http://127.0.0.1:1/000000000000/batch-queue",
             ),
         ])

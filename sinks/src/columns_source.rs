@@ -45,7 +45,7 @@ pub async fn with_columns<C>(
     lookup: Lookup<'_>,
     read: impl Fn(Lookup<'_>) -> Result<C, ConfigError>,
 ) -> Result<C, ConfigError> {
-    let value = lookup(SINK_COLUMNS).unwrap_or_default();
+    let value = lookup(SINK_COLUMNS.name).unwrap_or_default();
     let value = value.trim();
     let columns = if let Some(path) = value.strip_prefix("file:") {
         in_file(path)
@@ -77,7 +77,7 @@ fn in_place<C>(
         }
     };
     let config = read(&|name| match name {
-        SINK_COLUMNS => Some(text.clone()),
+        name if name == SINK_COLUMNS.name => Some(text.clone()),
         _ => lookup(name),
     });
     match (config, problem) {
@@ -162,16 +162,16 @@ mod tests {
     use super::*;
     use shared::config::Reader;
 
-    use crate::config::{SINK_FORMAT, SINK_TIMEOUT, SinkConfig};
+    use crate::config::SinkConfig;
     use crate::format::Format;
 
     const COLUMNS: &str = r#"[{"name":"id","json":"id"},{"name":"seq","field":"seq"}]"#;
 
     fn lookup(columns: &str, timeout: &str) -> impl Fn(&str) -> Option<String> {
         let set = [
-            (SINK_FORMAT, "csv"),
-            (SINK_COLUMNS, columns),
-            (SINK_TIMEOUT, timeout),
+            ("SINK_FORMAT", "csv"),
+            ("SINK_COLUMNS", columns),
+            ("SINK_TIMEOUT", timeout),
         ]
         .map(|(name, value)| (name, value.to_owned()));
         move |name| {

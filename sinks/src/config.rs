@@ -2,48 +2,110 @@
 
 use std::time::Duration;
 
-use shared::config::Reader;
+use shared::config::{Number, Reader, Text, Topic, Unset, Variable, Word};
 
 use crate::columns::Columns;
 use crate::compression::Compression;
 use crate::format::Format;
 #[cfg(feature = "postgres")]
-use crate::postgres::{Database, TableName};
+use crate::postgres::Database;
 use crate::rendering::Rendering;
-#[cfg(feature = "postgres")]
-use crate::secret::Secret;
 #[cfg(feature = "http")]
-use crate::secret::{SecretConfig, SecretHeader, SecretName};
-use crate::uri::{SinkKind, SinkUri};
+use crate::secret::SecretConfig;
+use crate::uri::{SINK_URIS, SinkKind, SinkUri};
+
+mod access;
+
+pub use access::{SINK_PASSWORD, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE};
 
 /// Where batches go.
-pub const SINK: &str = "SINK";
-/// What they look like there.
-pub const SINK_FORMAT: &str = "SINK_FORMAT";
-/// The columns of `csv` and `fixed-width`; or where they are, which only [`columns_source`](crate::columns_source) looks up.
-pub const SINK_COLUMNS: &str = "SINK_COLUMNS";
-/// Whether `csv` begins with the names of its columns.
-pub const SINK_HEADER: &str = "SINK_HEADER";
-/// How parts are compressed.
-pub const SINK_COMPRESSION: &str = "SINK_COMPRESSION";
-/// How long an endpoint may take to answer.
-pub const SINK_TIMEOUT: &str = "SINK_TIMEOUT";
+pub const SINK: Variable<Text> = Variable {
+    name: "SINK",
+    topic: Topic::Sink,
+    value: Text {
+        unset: Unset::Default("log:"),
+        allowed: SINK_URIS,
+    },
+    meaning: "Where batches go. `log:` counts them, and delivers nowhere. README.md says what each of the others does.",
+};
+const SINK_FORMAT: Variable<Word<FormatName>> = Variable {
+    name: "SINK_FORMAT",
+    topic: Topic::Sink,
+    value: Word {
+        default: FormatName::Envelope,
+        words: &[
+            ("envelope", FormatName::Envelope),
+            ("body", FormatName::Body),
+            ("csv", FormatName::Csv),
+            ("fixed-width", FormatName::FixedWidth),
+        ],
+    },
+    meaning: "What a batch looks like: `envelope` is a JSON object a line, `body` the bodies alone, `csv` and `fixed-width` \
+              the columns of `SINK_COLUMNS`.",
+};
+/// The columns; or where they are, which only [`columns_source`](crate::columns_source) looks up.
+pub(crate) const SINK_COLUMNS: Variable<Text> = Variable {
+    name: "SINK_COLUMNS",
+    topic: Topic::Sink,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "a JSON list of columns, or where one is: `file:///path` or `s3://bucket/key`",
+    },
+    meaning: "The columns of `csv`, `fixed-width` and `postgres:`. A file of the package is at `file:///var/task/…`.",
+};
+const SINK_HEADER: Variable<Word<bool>> = Variable {
+    name: "SINK_HEADER",
+    topic: Topic::Sink,
+    value: Word {
+        default: true,
+        words: &[("on", true), ("off", false)],
+    },
+    meaning: "Whether `csv` begins with the names of its columns.",
+};
+const SINK_COMPRESSION: Variable<Word<Compression>> = Variable {
+    name: "SINK_COMPRESSION",
+    topic: Topic::Sink,
+    value: Word {
+        default: Compression::None,
+        words: &[
+            ("none", Compression::None),
+            ("gzip", Compression::Gzip),
+            ("zstd", Compression::Zstd),
+        ],
+    },
+    meaning: "How parts are compressed.",
+};
+const SINK_TIMEOUT: Variable<Number<u64>> = Variable {
+    name: "SINK_TIMEOUT",
+    topic: Topic::Sink,
+    value: Number {
+        unit: "seconds",
+        default: 30,
+        min: 1,
+        max: 900,
+    },
+    meaning: "How long an endpoint, a function or a database may take for one attempt at a part.",
+};
 /// Where reject lists go that cannot stand beside the parts.
-pub const SINK_REJECTS: &str = "SINK_REJECTS";
+pub const SINK_REJECTS: Variable<Text> = Variable {
+    name: "SINK_REJECTS",
+    topic: Topic::Sink,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "`file:///directory` or `s3://bucket/prefix`",
+    },
+    meaning: "With `https:` and `arn:`, where the records go that the format cannot carry.",
+};
 /// Where parts go that no call can carry.
-pub const SINK_PAYLOADS: &str = "SINK_PAYLOADS";
-/// Where the secret is kept that an endpoint or a database wants to see.
-pub const SINK_SECRET: &str = "SINK_SECRET";
-/// The header it is sent in to an endpoint.
-pub const SINK_SECRET_HEADER: &str = "SINK_SECRET_HEADER";
-/// The port of the AWS Parameters and Secrets Lambda Extension, which has the name from there.
-pub const SECRETS_PORT: &str = "PARAMETERS_SECRETS_EXTENSION_HTTP_PORT";
-/// The table of a database.
-pub const SINK_TABLE: &str = "SINK_TABLE";
-/// The password of a database's user.
-pub const SINK_PASSWORD: &str = "SINK_PASSWORD";
-/// How many records of one part a database may reject.
-pub const SINK_REJECTS_MAX: &str = "SINK_REJECTS_MAX";
+pub const SINK_PAYLOADS: Variable<Text> = Variable {
+    name: "SINK_PAYLOADS",
+    topic: Topic::Sink,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "`s3://bucket/prefix`",
+    },
+    meaning: "With `arn:`, where parts go that a call cannot carry.",
+};
 
 /// What the sinks that ship are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,30 +133,13 @@ pub struct SinkConfig {
 impl SinkConfig {
     /// Reads the variables of sinks; problems are the reader's.
     pub fn read(reader: &mut Reader<'_>) -> SinkConfig {
-        let uri = reader
-            .optional_with(SINK, str::parse)
-            .unwrap_or(SinkUri::Log);
-        let name = reader.optional(
-            SINK_FORMAT,
-            "`envelope`, `body`, `csv` or `fixed-width`",
-            |text| match text {
-                "envelope" => Some(FormatName::Envelope),
-                "body" => Some(FormatName::Body),
-                "csv" => Some(FormatName::Csv),
-                "fixed-width" => Some(FormatName::FixedWidth),
-                _ => None,
-            },
-        );
-        let header = reader
-            .optional(SINK_HEADER, "`on` or `off`", |text| match text {
-                "on" => Some(true),
-                "off" => Some(false),
-                _ => None,
-            })
-            .unwrap_or(true);
+        // Where a value is wrong, which is told, reading goes on as if it were the default.
+        let uri = reader.text_with(&SINK, str::parse).unwrap_or(SinkUri::Log);
+        let name = reader.word(&SINK_FORMAT);
+        let header = reader.word(&SINK_HEADER);
         let mut columns = Given::No;
         let mut columns_text = String::new();
-        reader.optional_with(SINK_COLUMNS, |text| {
+        reader.text_with(&SINK_COLUMNS, |text| {
             columns = Given::Wrong;
             columns_text = text.to_owned();
             text.parse::<Columns>()
@@ -102,25 +147,18 @@ impl SinkConfig {
         });
         #[cfg(feature = "postgres")]
         let database = database(reader, &uri, name, &mut columns);
+        #[cfg(not(feature = "postgres"))]
+        reader.not_in_this_build(&[&SINK_TABLE, &SINK_PASSWORD, &access::SINK_REJECTS_MAX]);
         let format = format(reader, name, columns, header);
-        let compression = reader
-            .optional(
-                SINK_COMPRESSION,
-                "`none`, `gzip` or `zstd`",
-                |text| match text {
-                    "none" => Some(Compression::None),
-                    "gzip" => Some(Compression::Gzip),
-                    "zstd" => Some(Compression::Zstd),
-                    _ => None,
-                },
-            )
-            .unwrap_or(Compression::None);
-        let timeout_secs = reader.number(SINK_TIMEOUT, "seconds", 30, 1, 900);
-        let rejects = reader.optional_with(SINK_REJECTS, str::parse);
+        let compression = reader.word(&SINK_COMPRESSION);
+        let timeout_secs = reader.number(&SINK_TIMEOUT);
+        let rejects = reader.text_with(&SINK_REJECTS, str::parse);
         check_rejects(reader, &uri, &format, rejects.as_ref());
         let payloads = payloads(reader, &uri, compression);
         #[cfg(feature = "http")]
-        let secret = secret(reader, &uri);
+        let secret = access::secret(reader, &uri);
+        #[cfg(not(feature = "http"))]
+        reader.not_in_this_build(&[&SINK_SECRET, &SINK_SECRET_HEADER, &access::SECRETS_PORT]);
         let rendering = Rendering {
             format,
             compression,
@@ -128,7 +166,7 @@ impl SinkConfig {
         let others = [
             rejects.as_ref().map(SinkUri::to_string),
             payloads.as_ref().map(SinkUri::to_string),
-            reader.value(SINK_TABLE),
+            reader.value(&SINK_TABLE),
         ];
         let others = others.map(Option::unwrap_or_default);
         let fingerprint = fingerprint_of(&uri, &rendering, &columns_text, header, &others);
@@ -148,7 +186,7 @@ impl SinkConfig {
 }
 
 /// `SINK_FORMAT`, before its columns are known.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FormatName {
     Envelope,
     Body,
@@ -163,37 +201,27 @@ enum Given {
     Columns(Columns),
 }
 
-/// A database has its own format. Takes the columns, if they are for it.
+/// Reads what is said of a database, which has a format of its own. Takes the columns, if they are for it.
 #[cfg(feature = "postgres")]
 fn database(
     reader: &mut Reader<'_>,
     sink: &SinkUri,
-    format: Option<FormatName>,
+    format: FormatName,
     columns: &mut Given,
 ) -> Database {
-    let table = reader.optional_with(SINK_TABLE, str::parse);
-    let password = reader.optional(SINK_PASSWORD, "a password", |text| {
-        Some(Secret::from(text.to_owned()))
-    });
-    let rejects_max = reader.number(SINK_REJECTS_MAX, "records", 10_000, 0, 1_000_000);
+    let access = access::database(reader, sink);
     let is_database = sink.kind() == SinkKind::Postgres;
-    if password.is_some() && !is_database {
-        reader.problem(format!(
-            "`{SINK_PASSWORD}` is set, but only `{SINK}` `postgres:` reads it"
-        ));
-    }
-    if password.is_some() && reader.is_set(SINK_SECRET) {
-        reader.problem(format!(
-            "`{SINK_PASSWORD}` and `{SINK_SECRET}` are both set, expected one of them"
-        ));
-    }
-    let rows = matches!(format, None | Some(FormatName::Envelope));
-    if is_database && !rows {
-        reader.problem(format!(
+    let rows = format == FormatName::Envelope;
+    let problem = || {
+        format!(
             "`{SINK_FORMAT}` is set, but only `envelope` goes with `{SINK}` `postgres:`: \
              it has rows, and `{SINK_COLUMNS}` says what is in them"
-        ));
-    }
+        )
+    };
+    reader.rule(
+        "With `SINK` `postgres:`, `SINK_FORMAT` is `envelope`: `SINK_COLUMNS` says what is in the rows.",
+        (is_database && !rows).then(problem),
+    );
     let columns = match columns {
         Given::Columns(given) if is_database && rows => {
             let given = given.clone();
@@ -203,143 +231,114 @@ fn database(
         Given::Columns(_) | Given::No | Given::Wrong => None,
     };
     Database {
-        table: table.unwrap_or_else(TableName::events),
+        table: access.table,
         columns,
-        password,
-        rejects_max,
+        password: access.password,
+        rejects_max: access.rejects_max,
     }
 }
 
-/// The format with its columns; another one where there is a problem, which is told.
-fn format(
-    reader: &mut Reader<'_>,
-    name: Option<FormatName>,
-    columns: Given,
-    header: bool,
-) -> Format {
-    let name = name.unwrap_or(FormatName::Envelope);
-    let columns = match (name, columns) {
-        (FormatName::Csv | FormatName::FixedWidth, Given::Columns(columns)) => columns,
-        (FormatName::Csv | FormatName::FixedWidth, Given::No) => {
-            reader.problem(format!(
-                "`{SINK_COLUMNS}` is not set, `{SINK_FORMAT}` needs it: \
-                 a JSON list of columns, each with a `name` and a `json` or `field`"
-            ));
-            return Format::Envelope;
-        }
-        (FormatName::Envelope | FormatName::Body, Given::Columns(_)) => {
-            reader.problem(format!(
-                "`{SINK_COLUMNS}` is set, but only `{SINK_FORMAT}` `csv` and `fixed-width` have columns"
-            ));
-            return Format::Envelope;
-        }
-        (_, Given::Wrong) => return Format::Envelope,
-        (FormatName::Body, Given::No) => return Format::Body,
-        (FormatName::Envelope, Given::No) => return Format::Envelope,
+/// Returns the format with its columns; another one where there is a problem, which is told.
+fn format(reader: &mut Reader<'_>, name: FormatName, columns: Given, header: bool) -> Format {
+    let has_columns = matches!(name, FormatName::Csv | FormatName::FixedWidth);
+    let problem = match &columns {
+        Given::No if has_columns => Some(format!(
+            "`{SINK_COLUMNS}` is not set, `{SINK_FORMAT}` needs it: \
+             a JSON list of columns, each with a `name` and a `json` or `field`"
+        )),
+        Given::Columns(_) if !has_columns => Some(format!(
+            "`{SINK_COLUMNS}` is set, but only `{SINK_FORMAT}` `csv` and `fixed-width` have columns"
+        )),
+        Given::No | Given::Columns(_) | Given::Wrong => None,
     };
-    if name == FormatName::Csv {
-        return Format::Csv {
-            columns: columns.csv(),
-            header,
-        };
-    }
-    match columns.fixed_width() {
-        Ok(columns) => Format::FixedWidth(columns),
-        Err(error) => {
-            reader.problem(format!(
-                "`{SINK_COLUMNS}`: {error}, which `{SINK_FORMAT}` `fixed-width` needs"
-            ));
-            Format::Envelope
+    reader.rule(
+        "`SINK_COLUMNS` is set with `SINK_FORMAT` `csv` and `fixed-width`, may be set with `SINK` `postgres:`, and is not \
+         set otherwise.",
+        problem,
+    );
+    let (format, problem) = match (name, columns) {
+        (FormatName::Csv, Given::Columns(columns)) => {
+            let columns = columns.csv();
+            (Format::Csv { columns, header }, None)
         }
-    }
+        (FormatName::FixedWidth, Given::Columns(columns)) => match columns.fixed_width() {
+            Ok(columns) => (Format::FixedWidth(columns), None),
+            Err(error) => (
+                Format::Envelope,
+                Some(format!(
+                    "`{SINK_COLUMNS}`: {error}, which `{SINK_FORMAT}` `fixed-width` needs"
+                )),
+            ),
+        },
+        (FormatName::Body, Given::No) => (Format::Body, None),
+        (_, Given::No | Given::Wrong | Given::Columns(_)) => (Format::Envelope, None),
+    };
+    reader.rule(
+        "With `SINK_FORMAT` `fixed-width`, every column of `SINK_COLUMNS` has a `width`.",
+        problem,
+    );
+    format
 }
 
-/// What is called has no place for reject lists; files and objects have them beside the parts, and nowhere else.
+/// Checks where reject lists go: what is called has no place for them; files and objects have them beside the parts.
 fn check_rejects(
     reader: &mut Reader<'_>,
     sink: &SinkUri,
     format: &Format,
     rejects: Option<&SinkUri>,
 ) {
-    const STORES: &str = "expected `file:///directory` or `s3://bucket/prefix`";
+    let stores = SINK_REJECTS.value.allowed;
     let elsewhere = matches!(
         sink.kind(),
         SinkKind::Http | SinkKind::Lambda | SinkKind::States
     );
     let store = rejects.map(|uri| matches!(uri.kind(), SinkKind::File | SinkKind::S3));
-    match (elsewhere, store) {
-        (_, Some(false)) => reader.problem(format!("`{SINK_REJECTS}` keeps nothing, {STORES}")),
-        (true, None) if format.rejects() => reader.problem(format!(
-            "`{SINK_REJECTS}` is not set, `{SINK_FORMAT}` `{}` needs it with `{SINK}` `{}`, {STORES}",
+    let problem = match (elsewhere, store) {
+        (_, Some(false)) => Some(format!("`{SINK_REJECTS}` keeps nothing, expected {stores}")),
+        (true, None) if format.rejects() => Some(format!(
+            "`{SINK_REJECTS}` is not set, `{SINK_FORMAT}` `{}` needs it with `{SINK}` `{}`, expected {stores}",
             format.name(),
             sink.kind()
         )),
-        (false, Some(true)) => reader.problem(format!(
+        (false, Some(true)) => Some(format!(
             "`{SINK_REJECTS}` is set, but only `{SINK}` `https:`, `arn:…:lambda:…` and `arn:…:states:…` read it: other sinks keep rejects beside the parts"
         )),
-        (true, Some(true) | None) | (false, None) => {}
-    }
+        (true, Some(true) | None) | (false, None) => None,
+    };
+    reader.rule(
+        "With `SINK` `https:` or `arn:`, `SINK_REJECTS` is set unless `SINK_FORMAT` is `envelope`, where it may be; with \
+         other sinks it is not set: they keep rejects beside the parts.",
+        problem,
+    );
 }
 
-/// Calls carry only so much, and nothing that is compressed; other sinks take every part as it is.
+/// Reads where parts go that no call carries: one that is too large, or compressed; other sinks take every part as it is.
 fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, compression: Compression) -> Option<SinkUri> {
-    const EXPECTED: &str = "expected `s3://bucket/prefix`";
-    let mut given = false;
-    let payloads = reader.optional_with(SINK_PAYLOADS, |text| {
-        given = true;
-        match text.parse::<SinkUri>() {
-            Ok(uri) if uri.kind() == SinkKind::S3 => Ok(uri),
-            Ok(_) => Err(EXPECTED.to_owned()),
-            Err(words) => Err(words),
-        }
+    let expected = format!("expected {}", SINK_PAYLOADS.value.allowed);
+    let payloads = reader.text_with(&SINK_PAYLOADS, |text| match text.parse::<SinkUri>() {
+        Ok(uri) if uri.kind() == SinkKind::S3 => Ok(uri),
+        Ok(_) => Err(expected.clone()),
+        Err(words) => Err(words),
     });
     let called = matches!(sink.kind(), SinkKind::Lambda | SinkKind::States);
-    if called && !given && compression != Compression::None {
-        reader.problem(format!(
-            "`{SINK_PAYLOADS}` is not set, `{SINK_COMPRESSION}` `{}` needs it with `{SINK}` `{}`, {EXPECTED}",
+    let missing = called && !reader.is_set(&SINK_PAYLOADS) && compression != Compression::None;
+    let unread = payloads.is_some() && !called;
+    let problem = match (missing, unread) {
+        (true, _) => Some(format!(
+            "`{SINK_PAYLOADS}` is not set, `{SINK_COMPRESSION}` `{}` needs it with `{SINK}` `{}`, {expected}",
             compression.name(),
             sink.kind()
-        ));
-    }
-    if payloads.is_some() && !called {
-        reader.problem(format!(
+        )),
+        (false, true) => Some(format!(
             "`{SINK_PAYLOADS}` is set, but only `{SINK}` `arn:…:lambda:…` and `arn:…:states:…` read it"
-        ));
-    }
+        )),
+        (false, false) => None,
+    };
+    reader.rule(
+        "With `SINK` `arn:`, `SINK_PAYLOADS` is set if `SINK_COMPRESSION` is not `none`; with other sinks it is not set.",
+        problem,
+    );
     payloads
-}
-
-/// What an endpoint or a database wants to see. Told without its value where that is wrong: it may be the secret itself.
-#[cfg(feature = "http")]
-fn secret(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<SecretConfig> {
-    let name = reader.optional(SINK_SECRET, "", |text| Some(text.parse::<SecretName>()));
-    let header = reader.optional_with(SINK_SECRET_HEADER, str::parse::<SecretHeader>);
-    let port = reader.optional(SECRETS_PORT, "a port from 1 to 65535", |text| {
-        text.parse::<u16>().ok().filter(|port| *port > 0)
-    });
-    let reads_it = matches!(sink.kind(), SinkKind::Http | SinkKind::Postgres);
-    if header.is_some() && name.is_none() {
-        reader.problem(format!(
-            "`{SINK_SECRET_HEADER}` is set, but `{SINK_SECRET}` is not"
-        ));
-    }
-    match name? {
-        Ok(_) if !reads_it => {
-            reader.problem(format!(
-                "`{SINK_SECRET}` is set, but only `{SINK}` `https:` and `postgres:` read it"
-            ));
-            None
-        }
-        Ok(name) => Some(SecretConfig {
-            name,
-            header: header.unwrap_or_default(),
-            port: port.unwrap_or(2_773),
-        }),
-        Err(words) => {
-            reader.problem(format!("`{SINK_SECRET}` is not shown here: {words}"));
-            None
-        }
-    }
 }
 
 /// A place in a fingerprint, cut: a URL's query may hold a secret, and long places have their hash.

@@ -26,9 +26,9 @@ fn problem(extra: &[(&str, &str)]) -> String {
 fn columns_go_with_the_formats_that_have_them() {
     let csv = |header| {
         read(&[
-            (SINK_FORMAT, "csv"),
-            (SINK_COLUMNS, COLUMNS),
-            (SINK_HEADER, header),
+            ("SINK_FORMAT", "csv"),
+            ("SINK_COLUMNS", COLUMNS),
+            ("SINK_HEADER", header),
         ])
     };
     for (header, expected) in [("", true), ("on", true), ("off", false)] {
@@ -39,23 +39,23 @@ fn columns_go_with_the_formats_that_have_them() {
     }
     for (extra, words) in [
         (
-            vec![(SINK_FORMAT, "csv")],
+            vec![("SINK_FORMAT", "csv")],
             "`SINK_COLUMNS` is not set, `SINK_FORMAT` needs it",
         ),
         (
-            vec![(SINK_COLUMNS, COLUMNS)],
+            vec![("SINK_COLUMNS", COLUMNS)],
             "`SINK_COLUMNS` is set, but only",
         ),
         (
-            vec![(SINK_FORMAT, "body"), (SINK_COLUMNS, COLUMNS)],
+            vec![("SINK_FORMAT", "body"), ("SINK_COLUMNS", COLUMNS)],
             "`SINK_COLUMNS` is set, but only",
         ),
         (
-            vec![(SINK_FORMAT, "fixed-width"), (SINK_COLUMNS, COLUMNS)],
+            vec![("SINK_FORMAT", "fixed-width"), ("SINK_COLUMNS", COLUMNS)],
             "column `seq` has no `width`",
         ),
         (
-            vec![(SINK_FORMAT, "csv"), (SINK_COLUMNS, "[]")],
+            vec![("SINK_FORMAT", "csv"), ("SINK_COLUMNS", "[]")],
             "`SINK_COLUMNS` is `[]`: no columns",
         ),
     ] {
@@ -67,22 +67,22 @@ fn columns_go_with_the_formats_that_have_them() {
 #[cfg(feature = "http")]
 #[test]
 fn an_endpoint_needs_a_place_for_rejects_where_there_can_be_any() {
-    let url = (SINK, "https://host/path");
+    let url = ("SINK", "https://host/path");
     read(&[url]).unwrap();
-    let file = (SINK_REJECTS, "file:///rejects");
-    let config = read(&[url, (SINK_FORMAT, "body"), file]).unwrap();
+    let file = ("SINK_REJECTS", "file:///rejects");
+    let config = read(&[url, ("SINK_FORMAT", "body"), file]).unwrap();
     assert_eq!(config.rejects, Some("file:///rejects".parse().unwrap()));
     for (extra, words) in [
         (
-            vec![url, (SINK_FORMAT, "body")],
+            vec![url, ("SINK_FORMAT", "body")],
             "`SINK_REJECTS` is not set, `SINK_FORMAT` `body` needs it",
         ),
         (
-            vec![url, (SINK_REJECTS, "https://host/rejects")],
+            vec![url, ("SINK_REJECTS", "https://host/rejects")],
             "`SINK_REJECTS` keeps nothing",
         ),
         (
-            vec![(SINK, "file:///parts"), file],
+            vec![("SINK", "file:///parts"), file],
             "`SINK_REJECTS` is set, but only `SINK` `https:`",
         ),
     ] {
@@ -94,16 +94,22 @@ fn an_endpoint_needs_a_place_for_rejects_where_there_can_be_any() {
 #[cfg(feature = "http")]
 #[test]
 fn a_secret_is_for_an_endpoint_and_shown_nowhere() {
-    let url = (SINK, "https://host/path");
-    let name = (SINK_SECRET, "secretsmanager:key");
+    let url = ("SINK", "https://host/path");
+    let name = ("SINK_SECRET", "secretsmanager:key");
     let secret = read(&[url, name]).unwrap().secret.unwrap();
     assert_eq!(secret.name, "secretsmanager:key".parse().unwrap());
     assert_eq!(
         (secret.header.as_str(), secret.port),
         ("authorization", 2_773)
     );
-    let header = (SINK_SECRET_HEADER, "x-api-key");
-    let config = read(&[url, name, header, (SECRETS_PORT, "80")]).unwrap();
+    let header = ("SINK_SECRET_HEADER", "x-api-key");
+    let config = read(&[
+        url,
+        name,
+        header,
+        ("PARAMETERS_SECRETS_EXTENSION_HTTP_PORT", "80"),
+    ])
+    .unwrap();
     let secret = config.secret.unwrap();
     assert_eq!((secret.header.as_str(), secret.port), ("x-api-key", 80));
     for (extra, words) in [
@@ -116,15 +122,15 @@ fn a_secret_is_for_an_endpoint_and_shown_nowhere() {
             "`SINK_SECRET_HEADER` is set, but `SINK_SECRET` is not",
         ),
         (
-            vec![url, name, (SINK_SECRET_HEADER, "batch-id")],
+            vec![url, name, ("SINK_SECRET_HEADER", "batch-id")],
             "`SINK_SECRET_HEADER` is `batch-id`: expected a header that the sink does not set itself",
         ),
         (
-            vec![url, name, (SECRETS_PORT, "0")],
+            vec![url, name, ("PARAMETERS_SECRETS_EXTENSION_HTTP_PORT", "0")],
             "`PARAMETERS_SECRETS_EXTENSION_HTTP_PORT` is `0`, expected a port from 1 to 65535",
         ),
         (
-            vec![url, (SINK_SECRET, "hunter2")],
+            vec![url, ("SINK_SECRET", "hunter2")],
             "`SINK_SECRET` is not shown here: expected `secretsmanager:<name or ARN>`",
         ),
     ] {
@@ -134,9 +140,9 @@ fn a_secret_is_for_an_endpoint_and_shown_nowhere() {
     }
     let wrong = [
         url,
-        (SINK_SECRET, "hunter2"),
-        (SINK_SECRET_HEADER, "Host"),
-        (SECRETS_PORT, "x"),
+        ("SINK_SECRET", "hunter2"),
+        ("SINK_SECRET_HEADER", "Host"),
+        ("PARAMETERS_SECRETS_EXTENSION_HTTP_PORT", "x"),
     ];
     assert_eq!(read(&wrong).unwrap_err().problems.len(), 3);
 }
@@ -145,14 +151,14 @@ fn a_secret_is_for_an_endpoint_and_shown_nowhere() {
 #[cfg(feature = "states")]
 #[test]
 fn what_is_called_needs_places_for_what_no_call_carries() {
-    let payloads = (SINK_PAYLOADS, "s3://bucket/parts");
-    let rejects = (SINK_REJECTS, "s3://bucket/rejects");
-    let zstd = (SINK_COMPRESSION, "zstd");
+    let payloads = ("SINK_PAYLOADS", "s3://bucket/parts");
+    let rejects = ("SINK_REJECTS", "s3://bucket/rejects");
+    let zstd = ("SINK_COMPRESSION", "zstd");
     for arn in [
         "arn:aws:lambda:eu-west-1:123456789012:function:f",
         "arn:aws:states:eu-west-1:123456789012:stateMachine:m",
     ] {
-        let sink = (SINK, arn);
+        let sink = ("SINK", arn);
         read(&[sink]).unwrap();
         // The function may reject what the format does not.
         read(&[sink, rejects]).unwrap();
@@ -164,15 +170,15 @@ fn what_is_called_needs_places_for_what_no_call_carries() {
                 "`SINK_PAYLOADS` is not set, `SINK_COMPRESSION` `zstd` needs it",
             ),
             (
-                vec![sink, (SINK_FORMAT, "body")],
+                vec![sink, ("SINK_FORMAT", "body")],
                 "`SINK_REJECTS` is not set, `SINK_FORMAT` `body` needs it",
             ),
             (
-                vec![sink, zstd, (SINK_PAYLOADS, "file:///parts")],
+                vec![sink, zstd, ("SINK_PAYLOADS", "file:///parts")],
                 "`SINK_PAYLOADS` is `file:///parts`: expected `s3://bucket/prefix`",
             ),
             (
-                vec![sink, (SINK_REJECTS, arn)],
+                vec![sink, ("SINK_REJECTS", arn)],
                 "`SINK_REJECTS` keeps nothing",
             ),
         ] {
@@ -190,9 +196,9 @@ fn what_is_called_needs_places_for_what_no_call_carries() {
 #[cfg(feature = "postgres")]
 #[test]
 fn a_database_has_its_password_from_one_place() {
-    let url = (SINK, "postgres://user@host/legacy");
-    let secret = (SINK_SECRET, "ssm:/legacy/password");
-    let password = (SINK_PASSWORD, "hunter2");
+    let url = ("SINK", "postgres://user@host/legacy");
+    let secret = ("SINK_SECRET", "ssm:/legacy/password");
+    let password = ("SINK_PASSWORD", "hunter2");
     let config = read(&[url, secret]).unwrap();
     let name = config.secret.map(|secret| secret.name.to_string());
     assert_eq!(name.as_deref(), Some("ssm:/legacy/password"));
@@ -214,15 +220,15 @@ fn a_database_has_its_password_from_one_place() {
 #[cfg(feature = "postgres")]
 #[test]
 fn a_database_rejects_so_many_records_of_a_part() {
-    let url = (SINK, "postgres://user@host/legacy");
+    let url = ("SINK", "postgres://user@host/legacy");
     assert_eq!(read(&[url]).unwrap().database.rejects_max, 10_000);
     for (text, expected) in [("0", 0), ("1000000", 1_000_000)] {
-        let config = read(&[url, (SINK_REJECTS_MAX, text)]).unwrap();
+        let config = read(&[url, ("SINK_REJECTS_MAX", text)]).unwrap();
         assert_eq!(config.database.rejects_max, expected);
     }
     for wrong in ["1000001", "-1", "all"] {
         assert_eq!(
-            problem(&[url, (SINK_REJECTS_MAX, wrong)]),
+            problem(&[url, ("SINK_REJECTS_MAX", wrong)]),
             format!(
                 "`SINK_REJECTS_MAX` is `{wrong}`, expected a whole number of records from 0 to 1000000"
             )

@@ -85,6 +85,10 @@ impl fmt::Display for SinkKind {
     }
 }
 
+/// What a [`SinkUri`] is parsed from.
+pub(crate) const SINK_URIS: &str = "`log:`, `file:///directory`, `s3://bucket/prefix`, `https://host/path`, \
+                                    `postgres://user@host/database`, or the ARN of a Lambda function or of a state machine";
+
 impl SinkUri {
     /// What it leads to.
     pub const fn kind(&self) -> SinkKind {
@@ -120,11 +124,7 @@ impl FromStr for SinkUri {
             Some(("postgres" | "postgresql", _)) => postgres_uri(text),
             Some(("arn", rest)) if rest.split(':').nth(1) == Some("lambda") => lambda_uri(text),
             Some(("arn", rest)) if rest.split(':').nth(1) == Some("states") => states_uri(text),
-            Some(_) | None => Err(
-                "expected `log:`, `file:///directory`, `s3://bucket/prefix`, `https://host/path`, \
-                 `postgres://user@host/database`, or the ARN of a Lambda function or of a state machine"
-                    .to_owned(),
-            ),
+            Some(_) | None => Err(format!("expected {SINK_URIS}")),
         }
     }
 }

@@ -5,6 +5,8 @@ mod imports;
 
 mod links;
 
+mod configuration;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -8,6 +8,7 @@
 mod bad_input;
 mod bodies;
 mod burst;
+mod calls;
 mod cold_starts;
 mod command_line;
 mod configuration;

@@ -33,6 +33,8 @@ enum Task {
     Lint,
     /// That the protocol depends on no runtime and no SDK
     Purity,
+    /// Writes docs/configuration.md anew, from the variables that the functions declare
+    Configuration,
     /// Seeds of the simulation: 20,000, or what `sim --help` says; a short run is part of `test`
     Sim {
         /// Flags of the simulation
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
             .and_then(|()| infra::run(&infra::Infra::default())),
         Task::Lint => lint(),
         Task::Purity => purity(),
+        Task::Configuration => configuration(),
         Task::Sim { arguments } => sim(&arguments),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
         Task::Mutants(mutants) => mutants::run(&mutants),
@@ -172,6 +175,18 @@ fn test() -> anyhow::Result<()> {
         "--features",
         PLANTED_BUGS,
     ])
+}
+
+/// The test that compares the document writes it instead, when it is told so.
+fn configuration() -> anyhow::Result<()> {
+    let mut test = linter(&[
+        "test",
+        "--workspace",
+        "--test",
+        "architecture",
+        "configuration",
+    ]);
+    run_cargo(test.env("UPDATE_CONFIGURATION", "1"))
 }
 
 /// The feature that compiles planted bugs in.

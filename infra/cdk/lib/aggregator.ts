@@ -10,7 +10,7 @@ import * as logs from 'aws-cdk-lib/aws-logs';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
-import { resolve, type Values } from './parameters';
+import { resolve, type Values, variables } from './parameters';
 import { grant, grantsOfColumns, grantsOfPayloads, grantsOfRejects, grantsOfSecret, grantsOfSink } from './sink';
 import { alarms, dashboard, type WatchedService } from './watch';
 
@@ -231,60 +231,28 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
     });
   }
 
-  private variables(): Record<string, string> {
-    const { values } = this;
+  /** The variables of both functions that are resources. */
+  private resourceVariables(): Record<string, string> {
     return {
       DDB_LOCK_TABLE: this.lockTable.tableName,
       DDB_BATCH_TABLE: this.batchTable.tableName,
       BATCH_QUEUE_URL: this.batchQueue.queueUrl,
       QUARANTINE_SQS_URL: this.quarantineQueue.queueUrl,
-      // Both functions hold the sizes against each other when they start.
-      MAX_BATCH_SIZE: `${values.maxBatchSize}`,
-      MAX_BATCH_BYTES: `${values.maxBatchBytes}`,
-      MAX_PART_BYTES: `${values.maxPartBytes}`,
-      DEDUP_WINDOW: `${values.dedupWindow}`,
-      WRITE_MODE: values.writeMode,
-      WRITE_CONCURRENCY: `${values.writeConcurrency}`,
-      DEADLINE_MARGIN_MS: `${values.deadlineMarginMs}`,
     };
   }
 
   private variablesOfAggregator(): Record<string, string> {
-    const { values } = this;
-    return {
-      ...this.variables(),
-      OVERFLOW_BUCKET: values.overflowBucket,
-      MAX_SECONDARY_BATCHING_WINDOW: `${values.maxSecondaryBatchingWindow}`,
-      INDEX_SHARDS: `${values.indexShards}`,
-      EVENT_ID: values.eventId,
-      EVENT_ID_PREFIX: values.eventIdPrefix,
-      BATCH_KEY: values.batchKey,
-      BATCH_KEYS_MAX: `${values.batchKeysMax}`,
-      ON_DUPLICATE: values.onDuplicate,
-      SEAL_WHEN_DRAINED: values.sealWhenDrained,
-    };
+    return { ...this.resourceVariables(), ...variables(this.values, 'aggregator') };
   }
 
   private variablesOfBatchProcessor(): Record<string, string> {
     const { values } = this;
     return {
-      ...this.variables(),
+      ...this.resourceVariables(),
       DDB_BATCH_INDEX: BATCH_INDEX,
-      VERIFY_DELAY: `${values.verifyDelay}`,
-      SINK: values.sink,
-      SINK_FORMAT: values.sinkFormat,
-      SINK_COLUMNS: values.sinkColumns,
-      SINK_HEADER: values.sinkHeader,
-      SINK_COMPRESSION: values.sinkCompression,
-      SINK_TIMEOUT: `${values.sinkTimeout}`,
-      SINK_REJECTS: values.sinkRejects,
-      SINK_REJECTS_MAX: `${values.sinkRejectsMax}`,
-      SINK_PAYLOADS: values.sinkPayloads,
-      SINK_SECRET: values.sinkSecret,
+      ...variables(values, 'batchProcessor'),
       // A header without a secret is refused.
       SINK_SECRET_HEADER: values.sinkSecret && values.sinkSecretHeader,
-      SINK_TABLE: values.sinkTable,
-      SINK_PASSWORD: values.sinkPassword,
     };
   }
 

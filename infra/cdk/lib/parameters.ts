@@ -1,8 +1,8 @@
-/**
- * What can be chosen: the same list as the parameters of the SAM template, whose descriptions explain each.
- * infra/checks compares names, defaults and bounds.
- */
+/** The functions that read a parameter as a variable: `MAX_BATCH_SIZE` is `maxBatchSize`. */
+export type Readers = 'both' | 'aggregator' | 'batchProcessor';
+
 export interface NumberParameter {
+  readonly readBy?: Readers;
   readonly default: number;
   readonly min?: number;
   readonly max?: number;
@@ -12,12 +12,17 @@ export interface NumberParameter {
 }
 
 export interface TextParameter {
+  readonly readBy?: Readers;
   readonly default: string;
   readonly allowed?: readonly string[];
   readonly pattern?: RegExp;
   readonly maxLength?: number;
 }
 
+/**
+ * What can be chosen: the same list as the parameters of the SAM template, whose descriptions explain each.
+ * infra/checks compares names, defaults and bounds.
+ */
 export const parameters = {
   architecture: { default: "x86_64", allowed: ["x86_64", "arm64"] },
   memorySize: { default: 1769, min: 512, max: 10240 },
@@ -32,39 +37,39 @@ export const parameters = {
   batchProcessorConcurrency: { default: 2, min: 2, max: 1000 },
   sweepMinutes: { default: 5, allowed: [2, 5, 10, 15] },
   tracing: { default: "PassThrough", allowed: ["PassThrough", "Active"] },
-  maxSecondaryBatchingWindow: { default: 300, min: 1, max: 700 },
-  maxBatchSize: { default: 50000, min: 1, max: 500000 },
-  maxBatchBytes: { default: 134217728, min: 409600, max: 4294967296 },
-  indexShards: { default: 10, min: 1, max: 100 },
-  eventId: { default: "message-id", pattern: /^(message-id|body-hash|attribute:[ -~]+|json:[ -~]+)$/, maxLength: 512 },
-  eventIdPrefix: { default: "", pattern: /^[ -~]{0,256}$/, maxLength: 256 },
-  batchKey: { default: "", pattern: /^[ -~]*$/, maxLength: 512 },
-  batchKeysMax: { default: 1000, min: 1, max: 10000 },
-  onDuplicate: { default: "drop", allowed: ["drop", "requeue"] },
+  maxSecondaryBatchingWindow: { default: 300, min: 1, max: 700, readBy: 'aggregator' },
+  maxBatchSize: { default: 50000, min: 1, max: 500000, readBy: 'both' },
+  maxBatchBytes: { default: 134217728, min: 409600, max: 4294967296, readBy: 'both' },
+  indexShards: { default: 10, min: 1, max: 100, readBy: 'aggregator' },
+  eventId: { default: "message-id", pattern: /^(message-id|body-hash|attribute:[ -~]+|json:[ -~]+)$/, maxLength: 512, readBy: 'aggregator' },
+  eventIdPrefix: { default: "", pattern: /^[ -~]{0,256}$/, maxLength: 256, readBy: 'aggregator' },
+  batchKey: { default: "", pattern: /^[ -~]*$/, maxLength: 512, readBy: 'aggregator' },
+  batchKeysMax: { default: 1000, min: 1, max: 10000, readBy: 'aggregator' },
+  onDuplicate: { default: "drop", allowed: ["drop", "requeue"], readBy: 'aggregator' },
   maxReceiveCount: { default: 50, min: 5, max: 1000 },
-  sealWhenDrained: { default: "off", allowed: ["on", "off"] },
-  dedupWindow: { default: 3600, min: 1440, max: 1123200 },
-  writeMode: { default: "batch", allowed: ["batch", "put"] },
-  writeConcurrency: { default: 64, min: 1, max: 900 },
-  deadlineMarginMs: { default: 3000, min: 2000, max: 10000 },
-  verifyDelay: { default: 60, min: 1, max: 900 },
-  maxPartBytes: { default: 67108864, min: 1048576, max: 1073741824 },
-  sink: { default: "log:", pattern: /^(log:|file:\/\/\/[ !#-\[\]-~]+|https:\/\/[!#-\[\]-~]+|postgres:\/\/[!#-.0-9;-?A-\[\]-~]+@[!#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+){0,6}|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]+:stateMachine:[A-Za-z0-9_-]+(:[A-Za-z0-9_.-]+)?|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]+:function:[A-Za-z0-9_-]+(:[A-Za-z0-9_-]+)?)$/, maxLength: 320 },
-  sinkFormat: { default: "envelope", allowed: ["envelope", "body", "csv", "fixed-width"] },
-  sinkColumns: { default: "", pattern: /^(\[[ -~]*\]|file:\/\/\/[!#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+)+)?$/, maxLength: 704 },
-  sinkHeader: { default: "on", allowed: ["on", "off"] },
-  sinkCompression: { default: "none", allowed: ["none", "gzip", "zstd"] },
-  sinkTimeout: { default: 30, min: 1, max: 900 },
-  sinkRejects: { default: "", pattern: /^(file:\/\/\/[ !#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+){0,6})?$/, maxLength: 128 },
-  sinkRejectsMax: { default: 10000, min: 0, max: 1000000 },
-  sinkPayloads: { default: "", pattern: /^(s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+){0,6})?$/, maxLength: 128 },
-  sinkSecret: { default: "", pattern: /^((secretsmanager|ssm):[A-Za-z0-9\/_+=.@!:-]+)?$/, maxLength: 200 },
-  sinkSecretHeader: { default: "authorization", pattern: /^[a-z0-9_-]+$/, maxLength: 64 },
+  sealWhenDrained: { default: "off", allowed: ["on", "off"], readBy: 'aggregator' },
+  dedupWindow: { default: 3600, min: 1440, max: 1123200, readBy: 'both' },
+  writeMode: { default: "batch", allowed: ["batch", "put"], readBy: 'both' },
+  writeConcurrency: { default: 64, min: 1, max: 900, readBy: 'both' },
+  deadlineMarginMs: { default: 3000, min: 2000, max: 10000, readBy: 'both' },
+  verifyDelay: { default: 60, min: 1, max: 900, readBy: 'batchProcessor' },
+  maxPartBytes: { default: 67108864, min: 1048576, max: 1073741824, readBy: 'both' },
+  sink: { default: "log:", pattern: /^(log:|file:\/\/\/[ !#-\[\]-~]+|https:\/\/[!#-\[\]-~]+|postgres:\/\/[!#-.0-9;-?A-\[\]-~]+@[!#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+){0,6}|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]+:stateMachine:[A-Za-z0-9_-]+(:[A-Za-z0-9_.-]+)?|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]+:function:[A-Za-z0-9_-]+(:[A-Za-z0-9_-]+)?)$/, maxLength: 320, readBy: 'batchProcessor' },
+  sinkFormat: { default: "envelope", allowed: ["envelope", "body", "csv", "fixed-width"], readBy: 'batchProcessor' },
+  sinkColumns: { default: "", pattern: /^(\[[ -~]*\]|file:\/\/\/[!#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+)+)?$/, maxLength: 704, readBy: 'batchProcessor' },
+  sinkHeader: { default: "on", allowed: ["on", "off"], readBy: 'batchProcessor' },
+  sinkCompression: { default: "none", allowed: ["none", "gzip", "zstd"], readBy: 'batchProcessor' },
+  sinkTimeout: { default: 30, min: 1, max: 900, readBy: 'batchProcessor' },
+  sinkRejects: { default: "", pattern: /^(file:\/\/\/[ !#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+){0,6})?$/, maxLength: 128, readBy: 'batchProcessor' },
+  sinkRejectsMax: { default: 10000, min: 0, max: 1000000, readBy: 'batchProcessor' },
+  sinkPayloads: { default: "", pattern: /^(s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+){0,6})?$/, maxLength: 128, readBy: 'batchProcessor' },
+  sinkSecret: { default: "", pattern: /^((secretsmanager|ssm):[A-Za-z0-9\/_+=.@!:-]+)?$/, maxLength: 200, readBy: 'batchProcessor' },
+  sinkSecretHeader: { default: "authorization", pattern: /^[a-z0-9_-]+$/, maxLength: 64, readBy: 'batchProcessor' },
   sinkSecretArn: { default: "", pattern: /^(arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]+:secret:[A-Za-z0-9\/_+=.@-]+|arn:[a-z-]+:ssm:[a-z0-9-]+:[0-9]+:parameter\/[A-Za-z0-9\/_.-]+)?$/ },
   secretsLayerArn: { default: "", pattern: /^(arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]+:layer:[A-Za-z0-9_-]+:[0-9]+)?$/ },
-  sinkTable: { default: "events", pattern: /^[ !#-\-\/-\[\]-~]{1,55}([.][ !#-\-\/-\[\]-~]{1,55})?$/, maxLength: 111 },
-  sinkPassword: { default: "", pattern: /^[ !#-\[\]-~]*$/, maxLength: 200 },
-  overflowBucket: { default: "", pattern: /^([a-z0-9.-]{3,63})?$/, maxLength: 63 },
+  sinkTable: { default: "events", pattern: /^[ !#-\-\/-\[\]-~]{1,55}([.][ !#-\-\/-\[\]-~]{1,55})?$/, maxLength: 111, readBy: 'batchProcessor' },
+  sinkPassword: { default: "", pattern: /^[ !#-\[\]-~]*$/, maxLength: 200, readBy: 'batchProcessor' },
+  overflowBucket: { default: "", pattern: /^([a-z0-9.-]{3,63})?$/, maxLength: 63, readBy: 'aggregator' },
   kmsKeyArn: { default: "", pattern: /^(arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]+:key\/[A-Za-z0-9-]+)?$/ },
   lockTableWarmReads: { default: 12000, min: 12000 },
   lockTableWarmWrites: { default: 0, pattern: /^(0|[4-9][0-9]{3}|[1-9][0-9]{4,6})$/ },
@@ -94,6 +99,13 @@ export function resolve(chosen: Partial<Values>): Values {
   if (problems.length === 0) problems.push(...together(values as unknown as Values));
   if (problems.length > 0) throw new Error(problems.join('; '));
   return values as unknown as Values;
+}
+
+/** The variables of a function that are parameters. */
+export function variables(values: Values, reader: Exclude<Readers, 'both'>): Record<string, string> {
+  const read = Object.entries<NumberParameter | TextParameter>(parameters).filter(([, { readBy }]) => readBy === 'both' || readBy === reader);
+  const variable = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
+  return Object.fromEntries(read.map(([name]) => [variable(name), `${values[name as ParameterName]}`]));
 }
 
 /** Parts that a full batch may need; it has 100, of which the others are for what comes late. */

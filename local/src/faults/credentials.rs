@@ -101,7 +101,7 @@ impl Credentials {
 
 /// The access key that a request is signed with.
 /// Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-authentication-methods.html> (2026-11).
-fn access_key(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn access_key(headers: &HeaderMap) -> Option<&str> {
     let authorization = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (_, credential) = authorization.split_once("Credential=")?;
     let (access_key, _scope) = credential.split_once('/')?;

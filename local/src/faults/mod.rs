@@ -42,6 +42,7 @@ mod throttles;
 mod usage;
 
 pub use credentials::Credentials;
+pub(crate) use credentials::access_key;
 pub use emulators::{Draws, Percent};
 pub use environments::EnvironmentFaults;
 pub use kills::Kills;

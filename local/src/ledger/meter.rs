@@ -3,7 +3,7 @@
 //! It stands behind the faults, where requests reach the service: what a fault refused, whole or as a member of a
 //! batch, was never charged, and what was applied although its reply was lost was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -12,13 +12,17 @@ use emulators::sqs::Requests;
 use protocol::ids::BatchId;
 use serde::Serialize;
 
+use super::actions::{Action, Request, actions};
 use super::capacity::{Kind, Member, asking, condition_failed, kind, read};
 use super::claims::claimed;
 use crate::call::{Reply, Service};
 
 /// What has gone through so far.
 #[derive(Debug, Default)]
-pub struct Meter(Mutex<Counts>);
+pub struct Meter {
+    counts: Mutex<Counts>,
+    actions: Mutex<BTreeSet<Action>>,
+}
 
 /// Requests, units and claims.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +62,21 @@ impl Meter {
     /// What has gone through so far.
     pub fn counts(&self) -> Counts {
         self.lock().clone()
+    }
+
+    /// Returns what the functions have asked for so far, whatever became of it.
+    pub fn actions(&self) -> BTreeSet<Action> {
+        self.actions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Notes what a request asks for.
+    pub(crate) fn asked(&self, request: &Request<'_>) {
+        let asked = actions(request);
+        let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        actions.extend(asked);
     }
 
     /// Counts a request, and answers the body with which it is to go on: DynamoDB is to say what it consumes.
@@ -114,7 +133,7 @@ impl Meter {
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

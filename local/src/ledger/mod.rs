@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `meter` | in the proxies: every request of the functions, added up |
+//! | `actions` | what IAM would be asked about each of them |
 //! | `capacity` | DynamoDB's own word on what a request consumed |
 //! | `claims` | which batches a request claims into, for the latencies |
 //! | `prices` | the list prices, with their sources |
@@ -12,6 +13,7 @@
 //! storage, backups, alarms, data transfer, and polls of queues that are empty for long. Seconds are this machine's, with
 //! its stand-ins for neighbours.
 
+mod actions;
 mod capacity;
 mod claims;
 mod meter;
@@ -21,6 +23,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub use actions::Action;
+pub(crate) use actions::Request;
 pub(crate) use capacity::{TableUnits, consumed_by};
 pub use emulators::sqs::Requests;
 pub use meter::{Counts, Meter, Part, Units};

@@ -1,0 +1,129 @@
+//! `docs/configuration.md` is what the declarations of the variables generate: held against them here, written by
+//! `cargo xtask configuration`. The checks of the templates read that file.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::{env, fs};
+
+use shared::config::{Declarations, Description, Topic};
+
+/// Set by `cargo xtask configuration`: the document is written, and not compared.
+const UPDATE: &str = "UPDATE_CONFIGURATION";
+
+const HEAD: &str = "\
+# Configuration
+
+<!-- Generated from the declarations in shared/src/config.rs, aggregator/src/config.rs, batch-processor/src/config.rs and
+sinks/src/config.rs by `cargo xtask configuration`. Edits here are lost. -->
+
+Every variable of the two functions. They are read from the environment once, at the cold start; all that is wrong with any
+of them ends the cold start, and is told in one error. An empty variable counts as one that is not set. A value that is too
+small, too large or not understood is an error, never replaced by the default.
+
+The SAM template and the CDK construct set every variable from a parameter of its name (`MAX_BATCH_SIZE` is `MaxBatchSize` in
+SAM, `maxBatchSize` in CDK), whose bounds may be narrower: see [infra/README.md](../infra/README.md).
+";
+
+/// The chapters: who reads the variables in them.
+const READERS: [(&str, bool, bool); 3] = [
+    ("Both functions", true, true),
+    ("Aggregator", true, false),
+    ("Batch processor", false, true),
+];
+
+#[test]
+fn the_document_of_the_configuration_says_what_the_functions_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
+    let generated = document(
+        &aggregator::config::Config::declarations(),
+        &batch_processor::config::Config::declarations(),
+    );
+    if env::var_os(UPDATE).is_some() {
+        fs::write(&path, generated).expect("the document can be written");
+        return;
+    }
+    let there = fs::read_to_string(&path).unwrap_or_default();
+    let differs = generated
+        .lines()
+        .zip(there.lines().chain(std::iter::repeat("")))
+        .find(|(wanted, found)| wanted != found);
+    assert!(
+        generated == there,
+        "docs/configuration.md: not what the declarations generate: got {:?}, expected {:?}; \
+         run `cargo xtask configuration`, and commit the file",
+        differs.map_or("more lines", |(_, found)| found),
+        differs.map_or("none", |(wanted, _)| wanted),
+    );
+}
+
+fn document(aggregator: &Declarations, batch_processor: &Declarations) -> String {
+    let mut variables: BTreeMap<&str, (&Description, [bool; 2])> = BTreeMap::new();
+    let mut order = Vec::new();
+    let mut rules: Vec<(&str, [bool; 2])> = Vec::new();
+    for (at, function) in [aggregator, batch_processor].into_iter().enumerate() {
+        for each in &function.variables {
+            let entry = variables.entry(each.name);
+            let (first, readers) = entry.or_insert_with(|| {
+                order.push(each.name);
+                (each, [false; 2])
+            });
+            assert_eq!(*first, each, "one name, one declaration");
+            assert!(!readers[at], "`{}` is read twice", each.name);
+            readers[at] = true;
+        }
+        for rule in &function.rules {
+            match rules.iter_mut().find(|(known, _)| known == rule) {
+                Some((_, readers)) => readers[at] = true,
+                None => rules.push((rule, std::array::from_fn(|one| one == at))),
+            }
+        }
+    }
+    let mut text = HEAD.to_owned();
+    for (title, by_aggregator, by_batch_processor) in READERS {
+        let readers = [by_aggregator, by_batch_processor];
+        let mut topics: BTreeMap<Topic, Vec<&Description>> = BTreeMap::new();
+        for (each, read_by) in order.iter().map(|name| variables[name]) {
+            if read_by == readers {
+                topics.entry(each.topic).or_default().push(each);
+            }
+        }
+        write!(text, "\n## {title}\n").expect("a text takes all");
+        for (topic, variables) in topics {
+            let head = "| variable | default | allowed | meaning |\n|---|---|---|---|";
+            write!(text, "\n### {}\n\n{head}\n", topic.title()).expect("a text takes all");
+            for each in variables {
+                writeln!(text, "{}", row(each)).expect("a text takes all");
+            }
+        }
+        let rules: Vec<&str> = rules
+            .iter()
+            .filter(|(_, read_by)| *read_by == readers)
+            .map(|(rule, _)| *rule)
+            .collect();
+        if !rules.is_empty() {
+            text += "\n### What must hold together\n\n";
+            for rule in rules {
+                writeln!(text, "- {rule}").expect("a text takes all");
+            }
+        }
+    }
+    text
+}
+
+fn row(variable: &Description) -> String {
+    let Description {
+        name,
+        allowed,
+        meaning,
+        ..
+    } = variable;
+    let default = match variable.default.as_deref() {
+        None => "required".to_owned(),
+        Some("") => "none".to_owned(),
+        Some(value) => format!("`{value}`"),
+    };
+    let row = format!("| `{name}` | {default} | {allowed} | {meaning} |");
+    assert_eq!(row.matches('|').count(), 5, "a cell cannot hold `|`: {row}");
+    row
+}

@@ -1,0 +1,225 @@
+//! What the functions ask of AWS is what the templates grant: each request is noted in front of the services, and must be in
+//! `infra/checks/calls.txt`, which `infra/checks/iam.py` holds against the roles.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+use std::{env, fs};
+
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use local::ledger::Action;
+use local::sink::SinkKind;
+use local::stack::{BATCH_QUEUE, QUARANTINE_QUEUE};
+use protocol::batch::Status;
+use serde_json::json;
+use shared::memory::noise;
+
+use crate::events::{body, event, failures, ticket};
+use crate::rig::{Rig, Setup};
+
+/// Where this is set, the file is written, and not compared.
+const UPDATE: &str = "UPDATE_CALLS";
+const HEAD: &str = "\
+# What the functions called: function, action, resource, and the values of variables with which alone it is called. Written by
+# UPDATE_CALLS=1 cargo test --workspace --test e2e calls
+";
+/// The variables that lead to a bucket, a function or a state machine.
+const PLACES: [&str; 5] = [
+    "SINK_COLUMNS",
+    "SINK_REJECTS",
+    "SINK_PAYLOADS",
+    "OVERFLOW_BUCKET",
+    "SINK",
+];
+
+#[tokio::test]
+async fn the_functions_call_what_the_templates_are_held_against() {
+    let mut lines = BTreeSet::new();
+    lines.extend(to_a_bucket("batch", "off").await);
+    lines.extend(to_a_bucket("put", "on").await);
+    for kind in [SinkKind::Lambda, SinkKind::States] {
+        lines.extend(to_a_called_service(kind).await);
+    }
+    let lines = lines.into_iter().map(|line| line + "\n");
+    let seen: String = std::iter::once(HEAD.to_owned()).chain(lines).collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/checks/calls.txt");
+    if env::var_os(UPDATE).is_some() {
+        fs::write(&path, seen).expect("the file can be written");
+        return;
+    }
+    let listed = fs::read_to_string(&path).unwrap_or_default();
+    let only = |of: &str, other: &str| {
+        let lines = of
+            .lines()
+            .filter(|line| !other.lines().any(|one| one == *line));
+        lines.collect::<Vec<_>>().join("\n  ")
+    };
+    assert!(
+        seen == listed,
+        "infra/checks/calls.txt: not what the functions call\nnot listed:\n  {}\nnot called:\n  {}\n\
+         Set {UPDATE}=1 to write it anew, and let `cargo xtask infra` hold the templates against it.",
+        only(&seen, &listed),
+        only(&listed, &seen),
+    );
+}
+
+/// A body that fits no item.
+fn large(id: &str) -> String {
+    json!({ "id": id, "noise": noise(600_000) }).to_string()
+}
+
+/// Everything that claims, duplicates, bodies in the overflow bucket and an operator can lead to.
+async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<String> {
+    let mut setup = Setup::new()
+        .var("WRITE_MODE", write_mode)
+        .var("SEAL_WHEN_DRAINED", seal_when_drained)
+        .var("OVERFLOW_BUCKET", "overflow")
+        .var("DEDUP_WINDOW", 4)
+        .var("MAX_SECONDARY_BATCHING_WINDOW", 2)
+        .one_aggregator_environment()
+        .redeliver(BATCH_QUEUE, Duration::from_secs(2), 1_000);
+    setup.options.sink = SinkKind::S3;
+    setup.options.aggregator_timeout = Duration::from_secs(8);
+    setup.options.batch_processor_timeout = Duration::from_secs(20);
+    setup.options.sweep_every = Some(Duration::from_secs(1));
+    let rig = setup.start().await;
+    for message in [body("small"), large("large"), "{}".to_owned()] {
+        rig.send(message);
+    }
+    rig.until_metric("BatchesCompleted", 1).await;
+    // Within the window they are duplicates, for which a body is stored and removed; after it, claims over tombstones.
+    rig.send(large("large"));
+    rig.until_metric("Duplicates", 1).await;
+    rig.until("a tombstone is replaced", async || {
+        rig.send(body("small"));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        rig.stack.taps.sum("Claimed") >= 3
+    })
+    .await;
+    rig.until_drained().await;
+    rig.until_depth(QUARANTINE_QUEUE, 1).await;
+    if seal_when_drained == "off" {
+        set_aside(&rig).await;
+    }
+    ended(&rig).await
+}
+
+/// A batch that is asked for too early, then fails because a body is gone, and is set aside by an operator.
+async fn set_aside(rig: &Rig) {
+    let before: BTreeSet<String> = rig.batch_ids().await.into_iter().collect();
+    let claimed = rig.stack.taps.sum("Claimed");
+    rig.send(large("gone"));
+    rig.until_metric("Claimed", claimed + 1).await;
+    let batches = rig.batch_ids().await;
+    let batch = batches.iter().find(|batch| !before.contains(*batch));
+    let batch = batch.expect("a new event opens a batch");
+    let source = rig.stack.sqs.arn(BATCH_QUEUE);
+    let early = event(&source, &[("t1", &ticket(batch))]);
+    assert_eq!(
+        failures(rig, &rig.stack.batch_processor, early).await,
+        ["t1"]
+    );
+    let s3 = s3(rig);
+    let objects = s3.list_objects_v2().bucket("overflow").send().await;
+    for object in objects.expect("the bucket can be listed").contents() {
+        let key = object.key().expect("an object has a key");
+        let deleted = s3.delete_object().bucket("overflow").key(key).send().await;
+        deleted.expect("the object can be deleted");
+    }
+    rig.until("the batch is in error", async || {
+        rig.statuses().await.get(&Status::Error) == Some(&1)
+    })
+    .await;
+    let order = json!({ "batchId": batch, "reason": "quarantine" });
+    rig.send_to(BATCH_QUEUE, order.to_string());
+    rig.until_depth(QUARANTINE_QUEUE, 2).await;
+    rig.until_drained().await;
+}
+
+/// Parts that no call carries, records that no column holds, and columns that are in a bucket.
+async fn to_a_called_service(kind: SinkKind) -> BTreeSet<String> {
+    let mut setup = Setup::new()
+        .without_sweep()
+        .var("EVENT_ID", "message-id")
+        .var("SINK_FORMAT", "csv")
+        .var("SINK_COLUMNS", "s3://columns/legacy/orders.json")
+        .var("SINK_COMPRESSION", "gzip")
+        .var("SINK_REJECTS", "s3://rejects/lists");
+    setup.options.sink = kind;
+    let rig = setup.start().await;
+    rig.stack.s3().create_bucket("columns");
+    rig.stack.s3().create_bucket("rejects");
+    let columns = json!([{ "name": "id", "json": "id" }]).to_string();
+    let put = s3(&rig)
+        .put_object()
+        .bucket("columns")
+        .key("legacy/orders.json");
+    let put = put.body(columns.into_bytes().into()).send().await;
+    put.expect("the bucket takes objects");
+    rig.send(body("taken"));
+    rig.send("no JSON");
+    rig.until_drained().await;
+    rig.until_metric("Rejected", 1).await;
+    ended(&rig).await
+}
+
+fn s3(rig: &Rig) -> aws_sdk_s3::Client {
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("us-east-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "local"))
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .endpoint_url(rig.stack.s3().endpoint())
+        .force_path_style(true)
+        .build();
+    aws_sdk_s3::Client::from_conf(config)
+}
+
+/// Ends the run; returns a line for each action of a function.
+async fn ended(rig: &Rig) -> BTreeSet<String> {
+    rig.stack.stop().await;
+    let actions = rig.stack.actions();
+    actions.iter().map(|action| line(rig, action)).collect()
+}
+
+/// As `infra/checks/iam.py` reads it.
+fn line(rig: &Rig, action: &Action) -> String {
+    let function = camel(&action.function);
+    let resource = place(rig, &action.resource).unwrap_or_else(|| {
+        let (name, index) = match action.resource.split_once('/') {
+            Some((table, index)) => (table, format!("/{index}")),
+            None => (action.resource.as_str(), String::new()),
+        };
+        format!("{}{index}", camel(name))
+    });
+    let only_with = match (action.action.as_str(), resource.as_str()) {
+        ("dynamodb:BatchGetItem", _) => None,
+        ("sqs:GetQueueUrl", _) => Some("SEAL_WHEN_DRAINED"),
+        (_, "LockTable") => Some("WRITE_MODE"),
+        _ => None,
+    };
+    let condition = only_with.map_or_else(String::new, |name| {
+        let value = rig.stack.variable(name).expect("the template sets it");
+        format!(" {name}={value}")
+    });
+    format!("{function} {} {resource}{condition}", action.action)
+}
+
+/// Returns the variable that leads to a resource, with what is below it.
+fn place(rig: &Rig, resource: &str) -> Option<String> {
+    PLACES.iter().find_map(|name| {
+        let value = rig.stack.variable(name)?;
+        let value = value.strip_prefix("s3://").unwrap_or(value);
+        let below = resource.strip_prefix(value).filter(|_| !value.is_empty())?;
+        Some(format!("{name}{below}"))
+    })
+}
+
+/// Returns a name as the templates write it: `lock-table` is `LockTable`.
+fn camel(name: &str) -> String {
+    let words = name.split('-').map(|word| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_ascii_uppercase() + rest
+    });
+    words.collect()
+}
