@@ -168,12 +168,13 @@ mod tests {
         let signed =
             "AWS4-HMAC-SHA256 Credential=local.aggregator.7/20260101/us-east-1/s/aws4_request";
         headers.insert(header::AUTHORIZATION, HeaderValue::from_static(signed));
+        let text = body.to_string();
         let request = Request {
             service,
             operation,
             path_and_query: path,
             headers: &headers,
-            body: body.to_string().as_bytes(),
+            body: text.as_bytes(),
         };
         let actions = actions(&request).into_iter();
         let texts = actions.map(|each| {
@@ -193,6 +194,7 @@ mod tests {
         let (dynamodb, sqs, s3) = (Service::DynamoDb, Service::Sqs, Service::S3);
         let query = json!({ "TableName": "locks", "IndexName": "by-batch" });
         let get = json!({ "RequestItems": { "locks": {} } });
+        let object = format!("/out/a/{BATCH}/1.txt");
         let send = json!({ "QueueUrl": "http://host/000000000000/batch-queue" });
         for (service, operation, path, body, expected) in [
             (
@@ -229,18 +231,18 @@ mod tests {
             (
                 s3,
                 "HeadObject",
-                &format!("/out/a/{BATCH}/1.txt"),
-                &json!(null),
+                &object,
+                &Value::Null,
                 vec!["s3:GetObject out/a/*"],
             ),
             (
                 s3,
                 "ListObjectsV2",
                 "/out?lifecycle",
-                &json!(null),
+                &Value::Null,
                 vec!["s3:GetLifecycleConfiguration out"],
             ),
-            (Service::Http, "POST", "/batches", &json!(null), vec![]),
+            (Service::Http, "POST", "/batches", &Value::Null, vec![]),
         ] {
             assert_eq!(asked(service, operation, path, body), expected);
         }
