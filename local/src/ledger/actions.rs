@@ -7,7 +7,7 @@ use protocol::ids::BatchId;
 use serde_json::Value;
 
 use crate::faults::access_key;
-use crate::proxy::Service;
+use crate::call::Service;
 
 /// An action of a function, as IAM names it, on a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
