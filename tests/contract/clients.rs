@@ -94,7 +94,6 @@ async fn what_the_environment_lacks_is_named_by_the_first_call() {
         let dynamodb = Client::new(&config.build());
         let store = DynamoLockStore::new(dynamodb, "locks", BATCH_INDEX, WriteMode::Batch);
         let error = store.read(&[event("e")]).await.unwrap_err();
-        assert!(matches!(error, PortError::Refused { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains("locks") && text.contains(word), "{text}");
     }

@@ -6,8 +6,8 @@ use axum::http::HeaderMap;
 use protocol::ids::BatchId;
 use serde_json::Value;
 
-use crate::faults::access_key;
 use crate::call::Service;
+use crate::faults::access_key;
 
 /// An action of a function, as IAM names it, on a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
