@@ -1,4 +1,4 @@
-//! One invocation: tickets in, the tickets that must come back out; or the sweep.
+//! One invocation: tickets in, the tickets that must be retried out; or the sweep.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,41 +7,31 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use lambda_runtime::Diagnostic;
 use protocol::ids::{IdError, LeaseOwner};
 use protocol::retry::RetryPolicy;
-use protocol::time::Timestamp;
 use shared::ports::{PortError, Ports};
-use shared::retry::{Budget, BulkWriter, RequestPermits};
 use shared::wire::{Ticket, TicketError};
+use sinks::Sink;
 use tracing::{error, info, warn};
 
+use crate::batch_run::TicketProcessor;
 use crate::config::Config;
 use crate::event::{Event, Response};
-use crate::give_back::GiveBack;
-use crate::process::{Budgets, Done, Report};
-use sinks::Sink;
-
-/// What Lambda says about an invocation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invocation {
-    /// Name of the function.
-    pub function: String,
-    /// Unique to the invocation.
-    pub request_id: String,
-    /// When it is killed.
-    pub deadline: Timestamp,
-}
+use crate::invocation::{Budgets, Invocation, Report};
+use crate::outcome::{Done, RetryTicket};
+use crate::sweep::Sweep;
 
 /// Why a whole event fails.
 #[derive(Debug, thiserror::Error)]
 pub enum HandlerError {
-    /// A message cannot be named in the answer.
+    /// A message that cannot be named in the response.
     #[error(
-        "record {index} of the event has no message id; nothing can be reported for it, so the event fails whole"
+        "record {index} of the event: got no message id, expected one: the event fails as a whole, because nothing else can \
+         be reported"
     )]
     NoMessageId {
-        /// Its position in the event.
+        /// Its position in the event, from 0.
         index: usize,
     },
-    /// The sweep could not look at the batch table.
+    /// The sweep could not read the batch table.
     #[error("sweep: {0}")]
     Sweep(#[from] PortError),
 }
@@ -59,7 +49,7 @@ impl From<HandlerError> for Diagnostic {
     }
 }
 
-/// Why one message of the batch queue is given back.
+/// Why one message of the batch queue is retried.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -67,53 +57,26 @@ enum Failure {
     #[error(transparent)]
     Owner(#[from] IdError),
     #[error(transparent)]
-    GivenBack(#[from] GiveBack),
+    Retry(#[from] RetryTicket),
 }
 
 /// The batch processor. One per environment; any number of invocations at once.
 pub struct Handler {
     config: Config,
     ports: Ports,
-    sink: Arc<dyn Sink>,
-    bulk: BulkWriter,
+    tickets: TicketProcessor,
+    sweep: Sweep,
 }
 
 impl Handler {
-    /// A handler.
+    /// A handler that delivers to `sink`.
     pub fn new(config: Config, ports: Ports, sink: Arc<dyn Sink>) -> Handler {
-        let concurrency = config.common.write_concurrency;
-        let bulk = BulkWriter {
-            permits: Arc::new(RequestPermits::new(concurrency)),
-            paces: Arc::default(),
-            items_per_request: ports.lock_store.items_per_request(),
-            concurrency,
-        };
         Handler {
+            tickets: TicketProcessor::new(&config, &ports, sink),
+            sweep: Sweep::new(&ports, config.common.write_concurrency),
             config,
             ports,
-            sink,
-            bulk,
         }
-    }
-
-    pub(crate) fn config(&self) -> &Config {
-        &self.config
-    }
-
-    pub(crate) fn ports(&self) -> &Ports {
-        &self.ports
-    }
-
-    pub(crate) fn sink(&self) -> &dyn Sink {
-        &*self.sink
-    }
-
-    pub(crate) fn bulk(&self) -> &BulkWriter {
-        &self.bulk
-    }
-
-    pub(crate) fn permits(&self) -> &RequestPermits {
-        &self.bulk.permits
     }
 
     /// Handles one event: tickets, as a rule one, or the sweep.
@@ -127,7 +90,10 @@ impl Handler {
     ) -> Result<Response, HandlerError> {
         Ok(match event {
             Event::Tickets(event) => Response::Tickets(self.tickets(event, invocation).await?),
-            Event::Sweep => Response::Swept(self.sweep(invocation).await?),
+            Event::Sweep => {
+                let budgets = self.budgets(invocation, 1);
+                Response::Swept(self.sweep.run(invocation, &budgets).await?)
+            }
         })
     }
 
@@ -147,46 +113,63 @@ impl Handler {
             .collect::<Result<_, _>>()?;
         let mut response = SqsBatchResponse::default();
         for (id, message) in messages {
-            let mut report = Report::default();
-            let budgets = self.budgets(invocation.deadline, receive_count(&message));
-            let body = message.body.as_deref().unwrap_or_default();
-            let away_for = match self.one(body, &id, invocation, &budgets, &mut report).await {
-                Ok(done) => {
-                    info!(sqs_message_id = id, outcome = ?done, "ticket done");
-                    None
-                }
-                Err(Failure::GivenBack(reason)) => {
-                    warn!(sqs_message_id = id, %reason, "ticket given back");
-                    Some(reason.away_for(budgets.backoff, self.ports.clock.now()))
-                }
-                Err(error @ (Failure::Malformed(_) | Failure::Owner(_))) => {
-                    error!(sqs_message_id = id, %error, "ticket given back");
-                    Some(budgets.backoff)
-                }
-            };
-            if let Some(away_for) = away_for {
-                let receipt = message.receipt_handle.as_deref().unwrap_or_default();
-                self.retry_ticket(&id, receipt, away_for, &budgets).await;
+            if !self.message(&id, &message, invocation).await {
                 response.add_failure(id);
-            }
-            if !report.metrics.is_empty() {
-                let source = report
-                    .source
-                    .as_ref()
-                    .map_or("unknown", |source| source.as_str());
-                let line =
-                    report
-                        .metrics
-                        .line(&invocation.function, source, self.ports.clock.now());
-                self.ports.metric_log.write(&line);
             }
         }
         Ok(response)
     }
 
-    /// Has a ticket come back after `away_for` and not after the queue's visibility timeout, which is for invocations
-    /// that died. If this fails, the sweep is earlier than the ticket.
-    async fn retry_ticket(
+    /// Handles one message of the batch queue; returns whether it is done.
+    async fn message(&self, id: &str, message: &SqsMessage, invocation: &Invocation) -> bool {
+        let mut report = Report::default();
+        let budgets = self.budgets(invocation, receive_count(message));
+        let body = message.body.as_deref().unwrap_or_default();
+        let processed = self.ticket(body, id, invocation, &budgets, &mut report);
+        let away_for = match processed.await {
+            Ok(done) => {
+                info!(sqs_message_id = id, outcome = ?done, "ticket done");
+                None
+            }
+            Err(Failure::Retry(reason)) => {
+                warn!(sqs_message_id = id, %reason, "ticket is retried");
+                Some(reason.away_for(budgets.backoff, self.ports.clock.now()))
+            }
+            Err(error @ (Failure::Malformed(_) | Failure::Owner(_))) => {
+                error!(sqs_message_id = id, %error, "ticket is retried");
+                Some(budgets.backoff)
+            }
+        };
+        if let Some(away_for) = away_for {
+            let receipt = message.receipt_handle.as_deref().unwrap_or_default();
+            self.retry_after(id, receipt, away_for, &budgets).await;
+        }
+        self.write_metrics(&report, invocation);
+        away_for.is_none()
+    }
+
+    async fn ticket(
+        &self,
+        body: &str,
+        message_id: &str,
+        invocation: &Invocation,
+        budgets: &Budgets<'_>,
+        report: &mut Report,
+    ) -> Result<Done, Failure> {
+        let ticket = Ticket::from_body(body)?;
+        // The message id tells two tickets of one invocation apart, should they name one batch.
+        let owner = format!(
+            "{}/{}/{message_id}",
+            invocation.function, invocation.request_id
+        );
+        let owner = LeaseOwner::try_from(owner)?;
+        let processed = self.tickets.process(&ticket, owner, budgets, report);
+        Ok(processed.await?)
+    }
+
+    /// Has a ticket come back after `away_for` instead of the queue's visibility timeout, which is for invocations that
+    /// died. If this fails, the sweep is earlier than the ticket.
+    async fn retry_after(
         &self,
         id: &str,
         receipt: &str,
@@ -208,48 +191,28 @@ impl Handler {
         }
     }
 
-    async fn one(
-        &self,
-        body: &str,
-        message_id: &str,
-        invocation: &Invocation,
-        budgets: &Budgets<'_>,
-        report: &mut Report,
-    ) -> Result<Done, Failure> {
-        let ticket = Ticket::from_body(body)?;
-        // The message id tells two tickets of one invocation apart, should they name one batch.
-        let owner = format!(
-            "{}/{}/{message_id}",
-            invocation.function, invocation.request_id
-        );
-        Ok(self
-            .process(&ticket, LeaseOwner::try_from(owner)?, budgets, report)
-            .await?)
+    fn write_metrics(&self, report: &Report, invocation: &Invocation) {
+        if report.metrics.is_empty() {
+            return;
+        }
+        let source = report.source.as_ref().map(|source| source.as_str());
+        let (source, now) = (source.unwrap_or("unknown"), self.ports.clock.now());
+        let line = report.metrics.line(&invocation.function, source, now);
+        self.ports.metric_log.write(&line);
     }
 
-    /// The time limits of an invocation for a ticket that was received so many times.
-    pub(crate) fn budgets(&self, deadline: Timestamp, receives: u32) -> Budgets<'_> {
+    fn budgets(&self, invocation: &Invocation, receives: u32) -> Budgets<'_> {
         let margin = self.config.common.deadline_margin;
-        let budget = |margin| Budget {
-            clock: &*self.ports.clock,
-            entropy: &*self.ports.entropy,
-            stop_at: deadline.saturating_sub(margin),
-        };
-        Budgets {
-            deadline,
-            work: budget(margin),
-            wrap_up: budget(margin / 3),
-            backoff: RetryPolicy::TICKET.pause(receives, self.ports.entropy.jitter()),
-        }
+        Budgets::new(invocation.deadline, margin, receives, &self.ports)
     }
 }
 
-/// How often SQS has handed a message out, this time included.
+/// Returns how often SQS has handed a message out, this time included.
 fn receive_count(message: &SqsMessage) -> u32 {
     let count = message.attributes.get("ApproximateReceiveCount");
     count.and_then(|count| count.parse().ok()).unwrap_or(1)
 }
 
 #[cfg(test)]
-#[path = "handler_tests.rs"]
+#[path = "handler_tests/mod.rs"]
 mod tests;

@@ -1,36 +1,49 @@
 //! Releasing delivered claims: as tombstones for the dedup window, or by deleting them.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use async_trait::async_trait;
 use protocol::ids::{BatchShard, EventId, Place, Seq};
-use protocol::limits::OVERFLOW_CALLS_MAX;
 use protocol::planted::{Bug, planted};
-use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::ports::{LockStore, PortError, Release, ReleaseReply, StoredEvent};
-use shared::retry::{Budget, Keyed, Writer, bounded};
+use shared::ports::{LockStore, PortError, Ports, Release, ReleaseReply, StoredEvent};
+use shared::retry::{Budget, BulkWriter, Keyed, Writer};
 use tracing::warn;
 
-use crate::handler::Handler;
+/// Releases claims.
+pub(crate) struct Releaser {
+    lock_store: Arc<dyn LockStore>,
+    bulk: BulkWriter,
+    dedup_window: Duration,
+}
 
-impl Handler {
-    /// Releases `events`; answers the seqs whose release was acknowledged. What was not is found again later.
+impl Releaser {
+    pub(crate) fn new(ports: &Ports, bulk: BulkWriter, dedup_window: Duration) -> Releaser {
+        Releaser {
+            lock_store: ports.lock_store.clone(),
+            bulk,
+            dedup_window,
+        }
+    }
+
+    /// Releases `events`; returns the seqs whose release was acknowledged. The index shows the others again.
     ///
     /// What is in `set_aside` was not delivered, and its tombstones say so: another message may claim the event.
-    pub async fn release(
+    pub(crate) async fn release(
         &self,
         events: &[StoredEvent],
         set_aside: &SeqSet,
         budget: &Budget<'_>,
     ) -> SeqSet {
-        let window = self.config().common.dedup_window;
         let now = budget.clock.now();
         let (aside, delivered): (Vec<_>, Vec<_>) = events
             .iter()
             .partition(|event| set_aside.contains(event.seq));
-        let (remembered, aside_as) = match window.is_zero() {
-            true => (Release::Deleted, Release::Deleted),
-            false => (
+        let (remembered, aside_as) = match self.dedup_window {
+            window if window.is_zero() => (Release::Deleted, Release::Deleted),
+            window => (
                 Release::Remembered(now + window),
                 Release::SetAside(now + window),
             ),
@@ -39,10 +52,9 @@ impl Handler {
             true => remembered,
             false => aside_as,
         };
-        let mut all = self.release_as(delivered, remembered, budget).await;
-        all.extend_from(&self.release_as(aside, aside_as, budget).await);
-        self.remove_bodies(events, &all, budget).await;
-        all
+        let mut released = self.release_as(delivered, remembered, budget).await;
+        released.extend_from(&self.release_as(aside, aside_as, budget).await);
+        released
     }
 
     async fn release_as(
@@ -51,45 +63,29 @@ impl Handler {
         release: Release,
         budget: &Budget<'_>,
     ) -> SeqSet {
-        let mut all = SeqSet::new();
+        let mut seqs = SeqSet::new();
         if events.is_empty() {
-            return all;
+            return seqs;
         }
         let delivered = events.into_iter().map(Delivered).collect();
-        let request = ReleaseRequest {
-            lock_store: &*self.ports().lock_store,
+        let writer = ReleaseWriter {
+            lock_store: &*self.lock_store,
             release,
         };
-        let (released, _) = self.bulk().write_all(&request, delivered, budget).await;
-        all.extend(released.into_iter().flatten());
-        all
-    }
-
-    /// Removes the bodies of released events that did not fit their items. What is left is for the bucket's lifecycle.
-    async fn remove_bodies(&self, events: &[StoredEvent], released: &SeqSet, budget: &Budget<'_>) {
-        let gone = events.iter().filter(|event| released.contains(event.seq));
-        let removals = gone
-            .filter_map(|event| event.overflow.as_ref())
-            .map(|place| async move {
-                let overflow = &*self.ports().overflow_store;
-                let remove = || self.permits().with(budget, overflow.remove(place));
-                if let Err(error) = budget.call(RetryPolicy::ITEMS, remove).await {
-                    warn!(key = place.key, %error, "body of a released claim not removed");
-                }
-            })
-            .collect();
-        bounded(removals, OVERFLOW_CALLS_MAX).await;
+        let (released, _) = self.bulk.write_all(&writer, delivered, budget).await;
+        seqs.extend(released.into_iter().flatten());
+        seqs
     }
 }
 
-/// One request of releases, as the bulk writer sends it.
-struct ReleaseRequest<'a> {
+/// Sends one request of releases.
+struct ReleaseWriter<'a> {
     lock_store: &'a dyn LockStore,
     release: Release,
 }
 
 #[async_trait]
-impl<'a> Writer for ReleaseRequest<'a> {
+impl<'a> Writer for ReleaseWriter<'a> {
     type Item = Delivered<'a>;
     type Reply = ReleaseReply;
     type Done = Option<Seq>;
@@ -109,7 +105,7 @@ impl<'a> Writer for ReleaseRequest<'a> {
         }
     }
 
-    /// A refused release is not tried again; the batch is looked at once more as long as its claim is there.
+    /// A refused release is not retried; the index is read once more as long as it shows the claim.
     fn settle(
         &self,
         event: Delivered<'a>,

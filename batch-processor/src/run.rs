@@ -13,7 +13,8 @@ use sinks::{BuiltInSink, Sink};
 use tracing::info;
 
 use crate::config::Config;
-use crate::handler::{Handler, Invocation};
+use crate::handler::Handler;
+use crate::invocation::Invocation;
 
 /// What only the sinks that ship are told.
 const BUILT_IN: [&str; 7] = [

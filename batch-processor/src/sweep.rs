@@ -3,6 +3,7 @@
 //! It is what makes tickets hints: each may be lost, and the batch is still found by its record. A batch that the
 //! sink refused for good is counted, never swept: it waits for an operator.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::batch::{BatchWrite, Status};
@@ -12,12 +13,12 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::metrics::Metrics;
-use shared::ports::{Overdue, PortError};
+use shared::ports::{BatchQueue, BatchStore, MetricLog, Overdue, PortError, Ports};
 use shared::retry::{Budget, bounded};
 use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 
-use crate::handler::{Handler, Invocation};
+use crate::invocation::{Budgets, Invocation};
 
 /// The metrics' source dimension: a sweep looks at the batches of every source.
 const ALL_SOURCES: &str = "all";
@@ -38,15 +39,68 @@ pub struct Swept {
     pub oldest_overdue_age_ms: u64,
 }
 
-impl Handler {
-    /// Looks for overdue batches and sends each a ticket, the oldest first.
+/// Finds overdue batches.
+pub(crate) struct Sweep {
+    batch_store: Arc<dyn BatchStore>,
+    batch_queue: Arc<dyn BatchQueue>,
+    metric_log: Arc<dyn MetricLog>,
+    concurrency: usize,
+}
+
+impl Sweep {
+    pub(crate) fn new(ports: &Ports, concurrency: usize) -> Sweep {
+        Sweep {
+            batch_store: ports.batch_store.clone(),
+            batch_queue: ports.batch_queue.clone(),
+            metric_log: ports.metric_log.clone(),
+            concurrency,
+        }
+    }
+
+    /// Sends each overdue batch a ticket, the oldest first.
     ///
     /// # Errors
-    /// [`PortError`] when the batch table could not be read in time; the next sweep looks again.
-    pub async fn sweep(&self, invocation: &Invocation) -> Result<Swept, PortError> {
-        let budgets = self.budgets(invocation.deadline, 1);
+    /// [`PortError`] when the batch table could not be read in time; the next sweep reads it again.
+    pub(crate) async fn run(
+        &self,
+        invocation: &Invocation,
+        budgets: &Budgets<'_>,
+    ) -> Result<Swept, PortError> {
         let budget = &budgets.work;
         let now = budget.clock.now();
+        let (mut swept, mut overdue) = self.find(now, budget).await?;
+        if planted(Bug::SweepBlind) {
+            overdue.clear();
+        }
+        overdue.sort_unstable_by_key(|record| record.due_at);
+        swept.overdue = overdue.len();
+        swept.oldest_overdue_age_ms = overdue
+            .first()
+            .map_or(0, |oldest| oldest.due_at.until(now).as_millis() as u64);
+        let reminders = overdue
+            .iter()
+            .map(|overdue| self.remind(overdue, budget))
+            .collect();
+        let sent = bounded(reminders, self.concurrency).await;
+        swept.tickets_sent = sent.into_iter().filter(|sent| *sent).count();
+        info!(
+            overdue_count = swept.overdue,
+            tickets_count = swept.tickets_sent,
+            processing_count = swept.processing,
+            error_count = swept.in_error,
+            oldest_overdue_age_ms = swept.oldest_overdue_age_ms,
+            "sweep done"
+        );
+        self.write_metrics(&swept, invocation, now);
+        Ok(swept)
+    }
+
+    /// Returns how many batches are being processed or in error, and the overdue ones.
+    async fn find(
+        &self,
+        now: Timestamp,
+        budget: &Budget<'_>,
+    ) -> Result<(Swept, Vec<Overdue>), PortError> {
         let mut swept = Swept::default();
         let mut overdue: Vec<Overdue> = Vec::new();
         for status in Status::ALL {
@@ -55,12 +109,8 @@ impl Handler {
                 Status::Open | Status::Sealed => now,
                 Status::Processing | Status::Error => Timestamp::FAR_FUTURE,
             };
-            let batches = &*self.ports().batch_store;
-            let found = budget
-                .call(RetryPolicy::CONTROL, || {
-                    batches.overdue(status, until, SWEEP_BATCHES_MAX)
-                })
-                .await?;
+            let find = || self.batch_store.overdue(status, until, SWEEP_BATCHES_MAX);
+            let found = budget.call(RetryPolicy::CONTROL, find).await?;
             match status {
                 Status::Open | Status::Sealed => {}
                 Status::Processing => swept.processing = found.len(),
@@ -71,30 +121,7 @@ impl Handler {
             }
             overdue.extend(found.into_iter().filter(|record| record.due_at < now));
         }
-        if planted(Bug::SweepBlind) {
-            overdue.clear();
-        }
-        overdue.sort_unstable_by_key(|record| record.due_at);
-        swept.overdue = overdue.len();
-        swept.oldest_overdue_age_ms = overdue
-            .first()
-            .map_or(0, |oldest| oldest.due_at.until(now).as_millis() as u64);
-        let sends = overdue
-            .iter()
-            .map(|overdue| self.remind(overdue, budget))
-            .collect();
-        let sent = bounded(sends, self.config().common.write_concurrency).await;
-        swept.tickets_sent = sent.into_iter().filter(|sent| *sent).count();
-        info!(
-            overdue_count = swept.overdue,
-            tickets_count = swept.tickets_sent,
-            processing_count = swept.processing,
-            error_count = swept.in_error,
-            oldest_overdue_age_ms = swept.oldest_overdue_age_ms,
-            "sweep done"
-        );
-        self.report_sweep(&swept, invocation, now);
-        Ok(swept)
+        Ok((swept, overdue))
     }
 
     /// Sends an overdue batch a ticket; returns whether it is in the queue. While it may wait there, the batch is not due:
@@ -105,7 +132,7 @@ impl Handler {
             source: Some(overdue.source.clone()),
             ..Ticket::new(batch, TicketReason::Sweep)
         };
-        let send = || self.ports().batch_queue.send(&ticket, Duration::ZERO);
+        let send = || self.batch_queue.send(&ticket, Duration::ZERO);
         if let Err(error) = budget.call(RetryPolicy::CONTROL, send).await {
             warn!(batch_id = %batch, %error, "no ticket for an overdue batch");
             return false;
@@ -114,16 +141,14 @@ impl Handler {
             was_due_at: overdue.due_at,
             due_at: budget.clock.now() + REMINDED_FOR,
         };
-        let reminded = budget
-            .write(&*self.ports().batch_store, batch, &write)
-            .await;
+        let reminded = budget.write(&*self.batch_store, batch, &write).await;
         if let Err(error) = reminded {
             warn!(batch_id = %batch, %error, "the next sweep may send another ticket");
         }
         true
     }
 
-    fn report_sweep(&self, swept: &Swept, invocation: &Invocation, now: Timestamp) {
+    fn write_metrics(&self, swept: &Swept, invocation: &Invocation, now: Timestamp) {
         let mut metrics = Metrics::new();
         metrics.count("BatchesOverdue", swept.overdue as u64);
         metrics.count("BatchesProcessing", swept.processing as u64);
@@ -131,6 +156,6 @@ impl Handler {
         metrics.milliseconds("OldestOverdueAge", swept.oldest_overdue_age_ms.into());
         // Zeros too: an alarm on overdue batches must see them to recover.
         let line = metrics.line(&invocation.function, ALL_SOURCES, now);
-        self.ports().metric_log.write(&line);
+        self.metric_log.write(&line);
     }
 }

@@ -165,7 +165,7 @@ impl Functions {
             aggregator::config::Config::read(lookup).err()
         });
         let batch_processor = problems(&self.batch_processor, |lookup| {
-            batch_processor::config::Config::read(lookup).err()
+            batch_processor::Config::read(lookup).err()
         });
         let aggregator = aggregator.into_iter().map(|problem| (AGGREGATOR, problem));
         let batch_processor = batch_processor

@@ -30,7 +30,7 @@ const NOT_TAKEN_OVER: [&str; 9] = [
 fn taken_over() -> impl Iterator<Item = &'static str> {
     let functions = [
         aggregator::config::Config::declarations(),
-        batch_processor::config::Config::declarations(),
+        batch_processor::Config::declarations(),
     ];
     let variables = functions.into_iter().flat_map(|each| each.variables);
     let names = variables

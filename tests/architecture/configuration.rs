@@ -37,7 +37,7 @@ fn the_document_of_the_configuration_says_what_the_functions_read() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
     let generated = document(
         &aggregator::config::Config::declarations(),
-        &batch_processor::config::Config::declarations(),
+        &batch_processor::Config::declarations(),
     );
     if env::var_os(UPDATE).is_some() {
         fs::write(&path, generated).expect("the document can be written");

@@ -1,0 +1,566 @@
+//! One ticket: from the lease on its batch to the proof that nothing of the batch is left.
+//!
+//! Every step starts from the batch record as it stands, so that whoever comes after a crash goes on from there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::batch::{EmptyLook, NO_ERROR, OperatorWord, PartRecord, empty_look, proven};
+use protocol::ids::{BatchId, LeaseOwner};
+use protocol::limits::PARTS_FOR_STRAGGLERS;
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
+use shared::metrics::Metrics;
+use shared::ports::{BatchQueue, BatchStore, PortError, Ports, StoredEvent};
+use shared::retry::{BulkWriter, RequestPermits};
+use shared::wire::{Ticket, TicketReason};
+use sinks::{Part, Receipt, Sink, SinkError, content_hash};
+use tracing::{debug, error, info, warn};
+
+use crate::collector::{Collector, ReadLimits};
+use crate::config::Config;
+use crate::delivery::Delivery;
+use crate::index_snapshot::{IndexEntries, IndexRead, IndexSnapshot, missing, seqs};
+use crate::invocation::{Budgets, Report};
+use crate::lease::{LeaseReply, LeasedBatch, lease};
+use crate::outcome::{Done, RetryTicket};
+use crate::overflow_bodies::{BodyProblem, OverflowBodies};
+use crate::quarantine::{Quarantine, QuarantineError};
+use crate::release::Releaser;
+
+/// Processes tickets. One per environment.
+pub(crate) struct TicketProcessor {
+    batch_store: Arc<dyn BatchStore>,
+    batch_queue: Arc<dyn BatchQueue>,
+    collector: Collector,
+    bodies: OverflowBodies,
+    delivery: Delivery,
+    releaser: Releaser,
+    quarantine: Quarantine,
+    verify_delay: Duration,
+    part_bytes_max: u64,
+    parts_max: usize,
+}
+
+/// What reading a batch, and delivering what was found, came to.
+enum Step {
+    /// Something was delivered: the rest is for another reading of the index.
+    ReadIndexAgain,
+    /// The table does not confirm every claim that must exist; what is missing, for the log.
+    Lagging(String),
+    /// There was nothing to deliver.
+    NothingNew,
+    /// The ticket is done.
+    Done(Done),
+}
+
+/// A leased batch, and what this invocation has done for it.
+struct BatchRun<'a> {
+    processor: &'a TicketProcessor,
+    budgets: &'a Budgets<'a>,
+    batch: Box<LeasedBatch<'a>>,
+    /// Seqs whose release was acknowledged in this run.
+    released: SeqSet,
+    metrics: &'a mut Metrics,
+}
+
+impl TicketProcessor {
+    pub(crate) fn new(config: &Config, ports: &Ports, sink: Arc<dyn Sink>) -> TicketProcessor {
+        let concurrency = config.common.write_concurrency;
+        let permits = Arc::new(RequestPermits::new(concurrency));
+        let bulk = BulkWriter {
+            permits: permits.clone(),
+            paces: Arc::default(),
+            items_per_request: ports.lock_store.items_per_request(),
+            concurrency,
+        };
+        TicketProcessor {
+            batch_store: ports.batch_store.clone(),
+            batch_queue: ports.batch_queue.clone(),
+            collector: Collector::new(ports, permits.clone(), concurrency),
+            bodies: OverflowBodies::new(ports, permits.clone()),
+            delivery: Delivery::new(sink),
+            releaser: Releaser::new(ports, bulk, config.common.dedup_window),
+            quarantine: Quarantine::new(ports, permits, concurrency),
+            verify_delay: config.verify_delay,
+            part_bytes_max: config.part_bytes_max,
+            parts_max: config.parts_max,
+        }
+    }
+
+    /// Processes one ticket.
+    ///
+    /// # Errors
+    /// [`RetryTicket`]: why the ticket must be retried.
+    pub(crate) async fn process(
+        &self,
+        ticket: &Ticket,
+        owner: LeaseOwner,
+        budgets: &Budgets<'_>,
+        report: &mut Report,
+    ) -> Result<Done, RetryTicket> {
+        let batch = ticket.batch_id;
+        let mut operator = ticket.operator();
+        if operator == Some(OperatorWord::Quarantine) && !self.quarantine.exists() {
+            error!(batch_id = %batch, "batch cannot be set aside: `QUARANTINE_SQS_URL` is not set");
+            return Ok(Done::InError);
+        }
+        let leased = loop {
+            match lease(&*self.batch_store, batch, &owner, operator, budgets).await? {
+                LeaseReply::Leased(leased) => break leased,
+                LeaseReply::Done(done) => return Ok(done),
+                LeaseReply::OrderInForce => operator = None,
+            }
+        };
+        let record = leased.record();
+        info!(batch_id = %batch, source = %record.source, attempt = record.attempts, confirmed_count = record.confirmed, reason = ?ticket.reason, "batch leased");
+        report.source = Some(record.source.clone());
+        let mut run = BatchRun {
+            processor: self,
+            budgets,
+            batch: leased,
+            released: SeqSet::new(),
+            metrics: &mut report.metrics,
+        };
+        if operator == Some(OperatorWord::AcceptSink)
+            && let Some((index, _)) = run.batch.record().frozen_part()
+        {
+            let sink = self.delivery.fingerprint();
+            run.batch.accept_sink(index, sink).await?;
+        }
+        let done = run.carry_on().await;
+        if let Err(reason) = &done {
+            run.batch.give_up(reason).await;
+        }
+        done
+    }
+
+    fn limits(&self, items_min: usize) -> ReadLimits {
+        ReadLimits {
+            bytes_max: self.part_bytes_max,
+            items_min,
+        }
+    }
+}
+
+/// For a part whose members are fixed.
+const WHOLE_PART: ReadLimits = ReadLimits {
+    bytes_max: u64::MAX,
+    items_min: 1,
+};
+
+impl BatchRun<'_> {
+    /// Reads the index and delivers what it shows, until the batch is complete or must wait.
+    async fn carry_on(&mut self) -> Result<Done, RetryTicket> {
+        let mut lags = 0;
+        loop {
+            if !self.budgets.work.has_time() {
+                return Err(RetryTicket::DeadlineReached { batch: self.id() });
+            }
+            if proven(self.batch.record(), &self.released) {
+                if self.complete().await? {
+                    return Ok(Done::Complete);
+                }
+                continue;
+            }
+            let collector = &self.processor.collector;
+            let record = self.batch.record();
+            let index = collector
+                .read_index(record, &self.released, &self.budgets.work)
+                .await;
+            let step = match index.map_err(|source| self.service(source))? {
+                IndexRead::Complete(snapshot) => self.deliver_snapshot(snapshot).await?,
+                IndexRead::Lagging { missing } => Step::Lagging(missing),
+            };
+            match step {
+                Step::ReadIndexAgain => {}
+                Step::Lagging(missing) => {
+                    lags += 1;
+                    self.wait_for_index(lags, missing).await?;
+                }
+                Step::NothingNew => {
+                    if let Some(done) = self.nothing_new().await? {
+                        return Ok(done);
+                    }
+                }
+                Step::Done(done) => return Ok(done),
+            }
+        }
+    }
+
+    /// Does what the batch record asks for with what the index shows.
+    async fn deliver_snapshot(&mut self, snapshot: IndexSnapshot) -> Result<Step, RetryTicket> {
+        let IndexSnapshot {
+            new,
+            frozen,
+            leftovers,
+        } = snapshot;
+        self.release_leftovers(leftovers).await?;
+        let record = self.batch.record();
+        match record.frozen_part().map(|(index, _)| index) {
+            Some(index) if record.quarantine.is_some() => {
+                self.quarantine_frozen(index, frozen).await
+            }
+            None if record.quarantine.is_some() => self.quarantine_new(new).await,
+            Some(index) if !planted(Bug::PartRefrozen) => self.deliver_frozen(index, frozen).await,
+            Some(_) | None => self.deliver_new(new).await,
+        }
+    }
+
+    async fn release_leftovers(&mut self, mut leftovers: IndexEntries) -> Result<(), RetryTicket> {
+        while !leftovers.is_empty() {
+            let limits = self.processor.limits(1);
+            let events = self.read(&mut leftovers, limits).await?;
+            self.release(&events).await?;
+        }
+        Ok(())
+    }
+
+    /// Delivers the part that is frozen: exactly its members.
+    async fn deliver_frozen(
+        &mut self,
+        index: usize,
+        mut frozen: IndexEntries,
+    ) -> Result<Step, RetryTicket> {
+        if let Some(error) = self.other_sink(index) {
+            error!(batch_id = %self.id(), part = index, error, "part was frozen for another sink");
+            return self.batch.fail(error).await.map(Step::Done);
+        }
+        let events = self.read(&mut frozen, WHOLE_PART).await?;
+        if let Some(missing) = missing(self.batch.record(), &seqs(&events)) {
+            return Ok(Step::Lagging(missing));
+        }
+        self.deliver(index, events).await
+    }
+
+    /// Delivers what is in no part yet, part by part.
+    async fn deliver_new(&mut self, mut new: IndexEntries) -> Result<Step, RetryTicket> {
+        let mut step = Step::NothingNew;
+        loop {
+            let limits = self.processor.limits(self.items_min(new.len()));
+            let events = self.read(&mut new, limits).await?;
+            // Only the last part can tell whether anything is missing.
+            if new.is_empty()
+                && let Some(missing) = missing(self.batch.record(), &seqs(&events))
+            {
+                return Ok(Step::Lagging(missing));
+            }
+            if !events.is_empty() {
+                step = match self.freeze(&events).await? {
+                    Some(index) => self.deliver(index, events).await?,
+                    None => Step::Done(Done::InError),
+                };
+                if let Step::Done(_) = step {
+                    return Ok(step);
+                }
+            }
+            if new.is_empty() {
+                return Ok(step);
+            }
+            if !self.budgets.work.has_time() {
+                return Err(RetryTicket::DeadlineReached { batch: self.id() });
+            }
+        }
+    }
+
+    /// Returns how many of `left` items the next part must have at least, so that no more parts are needed than allowed.
+    fn items_min(&self, left: usize) -> usize {
+        if planted(Bug::PartsNotGrown) {
+            return 1;
+        }
+        let for_all = self.processor.parts_max - PARTS_FOR_STRAGGLERS;
+        let parts = self.batch.record().parts.len();
+        left.div_ceil(for_all.saturating_sub(parts).max(1))
+    }
+
+    /// Returns what is wrong, for the operator, if part `index` was frozen for another sink or rendering.
+    fn other_sink(&self, index: usize) -> Option<String> {
+        let was = self.batch.record().parts.get(index)?.sink.as_deref()?;
+        let is = self.processor.delivery.fingerprint();
+        (was != is && !planted(Bug::SinkFingerprintIgnored)).then(|| {
+            format!(
+                "part {index}: frozen for the sink `{was}`, but the sink is `{is}` now; restore the former, or \
+                 accept the new one by a ticket with `\"accept\":\"new-sink\"`, or set the batch aside"
+            )
+        })
+    }
+
+    /// Fixes the content of the next part before the sink sees any of it. Returns the part's index; `None` when the batch
+    /// may have no further part, and is in error now.
+    async fn freeze(&mut self, events: &[StoredEvent]) -> Result<Option<usize>, RetryTicket> {
+        let record = self.batch.record();
+        let index = match record.frozen_part() {
+            Some((index, _)) if planted(Bug::PartRefrozen) => index,
+            Some(_) | None => record.parts.len(),
+        };
+        let parts_max = self.processor.parts_max;
+        if index >= parts_max {
+            let error = format!(
+                "parts: got a further one after `{index}`, expected at most {parts_max}: claims kept showing after all \
+                 others; only setting the batch aside ends it"
+            );
+            return self.batch.fail(error).await.map(|_| None);
+        }
+        let sink = self.processor.delivery.fingerprint();
+        let part = PartRecord::frozen(seqs(events), content_hash(events), Some(sink));
+        self.batch.freeze(index, part).await?;
+        info!(batch_id = %self.id(), part = index, items_count = events.len(), "part frozen");
+        Ok(Some(index))
+    }
+
+    /// Delivers a frozen part, notes that in the record, and releases its claims.
+    async fn deliver(
+        &mut self,
+        index: usize,
+        mut events: Vec<StoredEvent>,
+    ) -> Result<Step, RetryTicket> {
+        let batch = self.id();
+        let bodies = &self.processor.bodies;
+        match bodies.fetch_all(&mut events, &self.budgets.work).await {
+            Ok(()) => {}
+            Err(BodyProblem::Unread(source)) => return Err(self.service(source)),
+            Err(problem) => {
+                error!(batch_id = %batch, part = index, error = %problem, "body of an event cannot be delivered");
+                return self.batch.fail(problem.to_string()).await.map(Step::Done);
+            }
+        }
+        let part = self.part(index, events);
+        let frozen = self.batch.record().parts.get(index);
+        if frozen.map(|frozen| frozen.hash) != Some(content_hash(&part.items))
+            && !planted(Bug::ContentHashNotCompared)
+        {
+            error!(batch_id = %batch, part = index, "content of a frozen part changed");
+            let error = format!("content of part {index} is not what was frozen");
+            return self.batch.fail(error).await.map(Step::Done);
+        }
+        info!(batch_id = %batch, part = index, items_count = part.items.len(), "delivering part");
+        self.plant_early_steps(&part).await?;
+        let started = self.budgets.work.clock.now();
+        let delivered = self.processor.delivery.deliver(&part, &self.budgets.work);
+        let delivered = delivered.await;
+        let elapsed = self.budgets.work.clock.now() - started;
+        let receipt = match delivered {
+            Ok(receipt) => receipt,
+            Err(SinkError::Permanent { reason }) => {
+                error!(batch_id = %batch, part = index, reason, "sink refused a part for good");
+                return self.batch.fail(reason).await.map(Step::Done);
+            }
+            Err(source) => return Err(RetryTicket::Sink { batch, source }),
+        };
+        self.count_delivered(&part, &receipt, elapsed);
+        let wrap_up = self.budgets.wrap_up;
+        self.batch.delivered(index, receipt.text, wrap_up).await?;
+        self.release(&part.items).await?;
+        Ok(Step::ReadIndexAgain)
+    }
+
+    fn part(&self, index: usize, items: Vec<StoredEvent>) -> Part {
+        let record = self.batch.record();
+        Part {
+            batch_id: record.batch_id,
+            number: index,
+            source: record.source.clone(),
+            batch_key: record.batch_key.clone(),
+            items,
+        }
+    }
+
+    /// Does what only a planted bug does before the sink has the part.
+    async fn plant_early_steps(&mut self, part: &Part) -> Result<(), RetryTicket> {
+        if planted(Bug::DeliveredBeforeAnswer) {
+            let receipt = "none yet".to_owned();
+            let work = self.budgets.work;
+            self.batch.delivered(part.number, receipt, work).await?;
+        }
+        if planted(Bug::ReleasedBeforeDelivery) {
+            self.release(&part.items).await?;
+        }
+        Ok(())
+    }
+
+    fn count_delivered(&mut self, part: &Part, receipt: &Receipt, elapsed: Duration) {
+        info!(batch_id = %part.batch_id, part = part.number, items_count = part.items.len(), elapsed_ms = elapsed.as_millis() as u64, "part delivered");
+        self.metrics.count("PartsDelivered", 1);
+        self.metrics.count("BatchItems", part.items.len() as u64);
+        if receipt.rejected > 0 {
+            let rejected_count = receipt.rejected;
+            warn!(
+                part_key = part.key(),
+                rejected_count, "records of a part were rejected"
+            );
+            self.metrics.count("Rejected", rejected_count);
+        }
+        self.metrics
+            .milliseconds("DeliverTime", elapsed.as_millis());
+    }
+
+    /// Sends the part that is frozen to the quarantine: exactly its members.
+    async fn quarantine_frozen(
+        &mut self,
+        index: usize,
+        mut frozen: IndexEntries,
+    ) -> Result<Step, RetryTicket> {
+        let events = self.read(&mut frozen, WHOLE_PART).await?;
+        if let Some(missing) = missing(self.batch.record(), &seqs(&events)) {
+            return Ok(Step::Lagging(missing));
+        }
+        self.quarantine(events, Some(index)).await
+    }
+
+    /// Sends what is in no part yet to the quarantine.
+    async fn quarantine_new(&mut self, mut new: IndexEntries) -> Result<Step, RetryTicket> {
+        let mut step = Step::NothingNew;
+        loop {
+            let limits = self.processor.limits(1);
+            let events = self.read(&mut new, limits).await?;
+            if new.is_empty()
+                && let Some(missing) = missing(self.batch.record(), &seqs(&events))
+            {
+                return Ok(Step::Lagging(missing));
+            }
+            if !events.is_empty() {
+                step = self.quarantine(events, None).await?;
+                if let Step::Done(_) = step {
+                    return Ok(step);
+                }
+            }
+            if new.is_empty() {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// Sends events of `part`, or of no part, to the quarantine, notes that in the record, and releases their claims.
+    async fn quarantine(
+        &mut self,
+        events: Vec<StoredEvent>,
+        part: Option<usize>,
+    ) -> Result<Step, RetryTicket> {
+        let batch = self.id();
+        let quarantine = &self.processor.quarantine;
+        let error = self.batch.record().quarantine.as_deref();
+        let reason = error.unwrap_or(NO_ERROR);
+        let sent = match quarantine.send(events, reason, &self.budgets.work).await {
+            Ok(sent) => sent,
+            Err(QuarantineError::Service(source)) => return Err(self.service(source)),
+            Err(QuarantineError::Permanent(error)) => {
+                error!(batch_id = %batch, error, "events cannot be set aside");
+                return self.batch.fail(error).await.map(Step::Done);
+            }
+        };
+        // A part is noted as a whole. Of events that are in no part, those that were sent need not be sent again.
+        if sent.unsent_count == 0 || part.is_none() && !sent.events.is_empty() {
+            warn!(batch_id = %batch, items_count = sent.events.len(), "events set aside");
+            self.metrics.count("Quarantined", sent.events.len() as u64);
+            self.batch.quarantined(&seqs(&sent.events), part).await?;
+            self.release(&sent.events).await?;
+        }
+        match (sent.refused, sent.unsent_count) {
+            (Some(error), _) => {
+                error!(batch_id = %batch, error, "an event cannot be set aside");
+                self.batch.fail(error).await.map(Step::Done)
+            }
+            (None, 0) => Ok(Step::ReadIndexAgain),
+            (None, count) => Err(RetryTicket::NotQuarantined { batch, count }),
+        }
+    }
+
+    async fn read(
+        &self,
+        entries: &mut IndexEntries,
+        limits: ReadLimits,
+    ) -> Result<Vec<StoredEvent>, RetryTicket> {
+        let collector = &self.processor.collector;
+        let read = collector.read(self.id(), entries, limits, &self.budgets.work);
+        read.await.map_err(|source| self.service(source))
+    }
+
+    async fn release(&mut self, events: &[StoredEvent]) -> Result<(), RetryTicket> {
+        let TicketProcessor {
+            releaser, bodies, ..
+        } = self.processor;
+        let work = &self.budgets.work;
+        let set_aside = &self.batch.record().set_aside;
+        let released = releaser.release(events, set_aside, work).await;
+        bodies.remove(events, &released, work).await;
+        self.metrics.count("Released", released.len());
+        self.released.extend_from(&released);
+        if !released.is_empty() {
+            info!(batch_id = %self.id(), items_count = released.len(), "claims released");
+        }
+        match (events.len() as u64).saturating_sub(released.len()) {
+            0 => Ok(()),
+            count => Err(RetryTicket::NotReleased {
+                batch: self.id(),
+                count,
+            }),
+        }
+    }
+
+    /// Waits for the index, then reads the record again: claims may have been counted meanwhile.
+    async fn wait_for_index(&mut self, lags: u32, missing: String) -> Result<(), RetryTicket> {
+        debug!(batch_id = %self.id(), lags, missing, "index lags");
+        self.metrics.count("IndexLagRetries", 1);
+        if !self.budgets.work.pause(RetryPolicy::INDEX, lags).await {
+            return Err(RetryTicket::IndexLag {
+                batch: self.id(),
+                missing,
+            });
+        }
+        self.batch.refresh().await
+    }
+
+    /// Ends the batch, or sees to it that the index is read once more: it showed nothing new, and nothing is missing.
+    async fn nothing_new(&mut self) -> Result<Option<Done>, RetryTicket> {
+        let now = self.budgets.work.clock.now();
+        let delay = self.processor.verify_delay;
+        match empty_look(self.batch.record(), &self.released, now, delay) {
+            EmptyLook::Complete => Ok(self.complete().await?.then_some(Done::Complete)),
+            EmptyLook::VerifyAt(at) => {
+                self.batch.verify_at(at).await?;
+                self.send_verify_ticket(at).await?;
+                Ok(Some(Done::Verifying))
+            }
+        }
+    }
+
+    async fn send_verify_ticket(&self, at: Timestamp) -> Result<(), RetryTicket> {
+        let ticket = Ticket::new(self.id(), TicketReason::Verify);
+        let send = || {
+            let delay = self.budgets.work.clock.now().until(at);
+            let whole_secs = Duration::from_secs((delay.as_millis() as u64).div_ceil(1_000));
+            self.processor.batch_queue.send(&ticket, whole_secs)
+        };
+        let sent = self.budgets.wrap_up.call(RetryPolicy::CONTROL, send).await;
+        sent.map_err(|source| self.service(source))?;
+        info!(batch_id = %self.id(), verify_at = %at, "verify ticket sent");
+        Ok(())
+    }
+
+    /// Completes the batch; returns `false` when a claim was counted or witnessed meanwhile, and must be looked for.
+    async fn complete(&mut self) -> Result<bool, RetryTicket> {
+        let at = self.budgets.work.clock.now();
+        if !self.batch.complete(at).await? {
+            return Ok(false);
+        }
+        let record = self.batch.record();
+        let age = at - record.created_at;
+        info!(batch_id = %record.batch_id, items_count = record.members().len(), parts_count = record.parts.len(), age_ms = age.as_millis() as u64, "batch complete");
+        self.metrics.count("BatchesCompleted", 1);
+        self.metrics.milliseconds("BatchAge", age.as_millis());
+        Ok(true)
+    }
+
+    fn id(&self) -> BatchId {
+        self.batch.id()
+    }
+
+    fn service(&self, source: PortError) -> RetryTicket {
+        RetryTicket::Service {
+            batch: self.id(),
+            source,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Collecting the claims of a batch: the index shows which there may be, and strongly consistent reads of the table
+//! confirm them. Bodies are read for one part after the other.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use protocol::batch::BatchRecord;
+use protocol::ids::{BatchId, BatchShard};
+use protocol::limits::{BATCH_GET_KEYS_MAX, CLAIM_OVERHEAD_BYTES};
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::seqs::SeqSet;
+use shared::ports::{IndexEntry, LockStore, PortError, Ports, StoredEvent};
+use shared::retry::{Budget, RequestPermits, bounded, joined, read_events};
+
+use crate::index_snapshot::{IndexEntries, IndexRead, Piece, UnsortedEntries};
+
+/// Requests for bodies in flight: each brings up to [`PIECE_BYTES`], and an environment has 625 Mbit/s.
+/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-10).
+const BODY_READS_MAX: usize = 8;
+/// What one request should bring, once it is known how large the events are.
+const PIECE_BYTES: u64 = 4 << 20;
+/// Events of a request while that is not known; the largest are 400 KB.
+const FIRST_PIECE: usize = 10;
+
+/// How much one call of [`Collector::read`] reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadLimits {
+    /// About so many bytes at most.
+    pub(crate) bytes_max: u64,
+    /// But so many entries at least, if there are as many.
+    pub(crate) items_min: usize,
+}
+
+/// Reads the index and the lock table.
+pub(crate) struct Collector {
+    lock_store: Arc<dyn LockStore>,
+    permits: Arc<RequestPermits>,
+    concurrency: usize,
+}
+
+impl Collector {
+    pub(crate) fn new(
+        ports: &Ports,
+        permits: Arc<RequestPermits>,
+        concurrency: usize,
+    ) -> Collector {
+        Collector {
+            lock_store: ports.lock_store.clone(),
+            permits,
+            concurrency,
+        }
+    }
+
+    /// Reads what the index shows of a batch, but for seqs that are known to be `released`.
+    pub(crate) async fn read_index(
+        &self,
+        record: &BatchRecord,
+        released: &SeqSet,
+        budget: &Budget<'_>,
+    ) -> Result<IndexRead, PortError> {
+        let entries = Mutex::new(UnsortedEntries::default());
+        let shards = (0..record.shards).map(|shard| BatchShard {
+            batch: record.batch_id,
+            shard,
+        });
+        let reads = shards
+            .map(|shard| self.read_shard(shard, released, &entries, budget))
+            .collect();
+        bounded(reads, self.concurrency)
+            .await
+            .into_iter()
+            .collect::<Result<(), PortError>>()?;
+        let entries = entries.into_inner();
+        Ok(entries
+            .unwrap_or_else(PoisonError::into_inner)
+            .sorted(record))
+    }
+
+    async fn read_shard(
+        &self,
+        shard: BatchShard,
+        released: &SeqSet,
+        entries: &Mutex<UnsortedEntries>,
+        budget: &Budget<'_>,
+    ) -> Result<(), PortError> {
+        let mut after: Option<IndexEntry> = None;
+        loop {
+            let read = || {
+                let read = self.lock_store.index(shard, after.as_ref());
+                self.permits.with(budget, read)
+            };
+            let page = budget.call(RetryPolicy::ITEMS, read).await?;
+            let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
+            for entry in page.entries {
+                if !released.contains(entry.seq) {
+                    entries.push(entry.seq, entry.event_id.as_str());
+                }
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Reads those of the next `entries` that are live claims of `batch`; returns them in seq order. A claim that the table
+    /// has under another seat than the index is left out: the index will show it there.
+    pub(crate) async fn read(
+        &self,
+        batch: BatchId,
+        entries: &mut IndexEntries,
+        limits: ReadLimits,
+        budget: &Budget<'_>,
+    ) -> Result<Vec<StoredEvent>, PortError> {
+        let bytes_max = limits.bytes_max;
+        let progress = Mutex::new(Progress {
+            // The entries of a large batch take memory as well, so its parts are smaller; by a quarter at most, because
+            // the largest batches that are allowed have two thirds of the parts that a batch may have.
+            bytes_max: bytes_max
+                .saturating_sub(entries.bytes())
+                .max(bytes_max / 4 * 3),
+            items_min: limits.items_min as u64,
+            entries,
+            in_flight: 0,
+            read: 0,
+            bytes: 0,
+        });
+        // Readers that take one piece after another, not a future for each piece: a future that waits for its turn has
+        // the size of one that runs, and there may be thousands.
+        let readers = (0..BODY_READS_MAX.min(self.concurrency))
+            .map(|_| self.read_pieces(batch, &progress, budget))
+            .collect();
+        let read: Result<Vec<Vec<StoredEvent>>, PortError> = bounded(readers, self.concurrency)
+            .await
+            .into_iter()
+            .collect();
+        let mut events = joined(read?);
+        events.sort_unstable_by_key(|event| event.seq);
+        Ok(events)
+    }
+
+    async fn read_pieces(
+        &self,
+        batch: BatchId,
+        progress: &Mutex<Progress<'_>>,
+        budget: &Budget<'_>,
+    ) -> Result<Vec<StoredEvent>, PortError> {
+        let locked = || progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = Vec::new();
+        loop {
+            let Some(piece) = locked().next() else {
+                return Ok(events);
+            };
+            let mut read =
+                read_events(&*self.lock_store, &piece.ids, &self.permits, budget).await?;
+            read.retain(|event| {
+                event.shard.batch == batch && piece.seqs.contains(event.seq)
+                    || planted(Bug::IndexBelieved)
+            });
+            locked().arrived(piece.ids.len() as u64, &read);
+            events.append(&mut read);
+        }
+    }
+}
+
+/// How far the reading of a part has come.
+struct Progress<'a> {
+    entries: &'a mut IndexEntries,
+    /// Entries that were asked for and have not arrived.
+    in_flight: u64,
+    /// Entries that have arrived.
+    read: u64,
+    /// The size of the events that have arrived.
+    bytes: u64,
+    bytes_max: u64,
+    items_min: u64,
+}
+
+impl Progress<'_> {
+    /// Returns the next piece, unless what has arrived and what is in flight fill the part.
+    fn next(&mut self) -> Option<Piece> {
+        let size = match self.mean_bytes() {
+            None => FIRST_PIECE,
+            Some(mean) => {
+                let is_full = self.bytes + self.in_flight * mean >= self.bytes_max;
+                if is_full && self.read + self.in_flight >= self.items_min {
+                    return None;
+                }
+                (PIECE_BYTES / mean).clamp(1, BATCH_GET_KEYS_MAX as u64) as usize
+            }
+        };
+        if self.entries.is_empty() {
+            return None;
+        }
+        let piece = self.entries.take(size);
+        self.in_flight += piece.ids.len() as u64;
+        Some(piece)
+    }
+
+    /// Returns how many bytes an entry has brought on average.
+    fn mean_bytes(&self) -> Option<u64> {
+        (self.read > 0).then(|| (self.bytes / self.read).max(1))
+    }
+
+    fn arrived(&mut self, asked: u64, events: &[StoredEvent]) {
+        self.in_flight -= asked;
+        self.read += asked;
+        self.bytes += events.iter().map(memory_bytes).sum::<u64>();
+    }
+}
+
+/// Returns about how much memory an event takes once its body is fetched.
+fn memory_bytes(event: &StoredEvent) -> u64 {
+    let overflow = event.overflow.as_ref().map_or(0, |place| place.bytes);
+    (event.body.len() + CLAIM_OVERHEAD_BYTES) as u64 + overflow
+}

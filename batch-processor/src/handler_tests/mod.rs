@@ -1,0 +1,275 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use protocol::batch::{Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status};
+use protocol::claim::{Candidate, Claim, LockState, Overflow, PastDeliveries};
+use protocol::claim::{ClaimRules, DuplicateRule, LockItem, Outcome, Verdict, classify};
+use protocol::ids::{BatchId, BodyHash, EventId, Seat};
+use protocol::limits::{DUE_GRACE, PARTS_FOR_STRAGGLERS, REMINDED_FOR, TICKET_BACKOFF_MAX};
+use protocol::time::Timestamp;
+use serde_json::json;
+use shared::memory::{Fakes, MemoryBatchStore};
+use shared::ports::{BatchStore, Clock, LockStore, OverflowStore, Quarantined, Release};
+use shared::wire::TicketReason;
+
+use super::*;
+use sinks::{Part, Receipt, SinkError, async_trait};
+
+mod overflow;
+mod parts;
+mod quarantine;
+mod sink;
+mod sweep;
+mod tickets;
+
+const START: Timestamp = Timestamp::from_ms(1_000_000_000);
+
+/// What the sink was given: key and event ids, and bodies; and what it answers next.
+#[derive(Default)]
+struct TestSink {
+    seen: Mutex<Vec<(String, Vec<String>)>>,
+    bodies: Mutex<Vec<String>>,
+    failures: Mutex<Vec<SinkError>>,
+    fingerprint: Mutex<String>,
+}
+
+impl TestSink {
+    /// Fails so often, for now.
+    fn fail(&self, times: usize) {
+        let down = || SinkError::Retryable {
+            reason: "down".to_owned(),
+        };
+        *self.failures.lock().unwrap() = std::iter::repeat_with(down).take(times).collect();
+    }
+}
+
+#[async_trait]
+impl Sink for TestSink {
+    fn fingerprint(&self) -> String {
+        self.fingerprint.lock().unwrap().clone()
+    }
+
+    async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+        let ids = part
+            .items
+            .iter()
+            .map(|item| item.event_id.to_string())
+            .collect();
+        self.seen.lock().unwrap().push((part.key(), ids));
+        let bodies = part.items.iter().map(|item| item.body.to_string());
+        self.bodies.lock().unwrap().extend(bodies);
+        match self.failures.lock().unwrap().pop() {
+            Some(error) => Err(error),
+            None => Ok(Receipt::new("ok")),
+        }
+    }
+}
+
+/// A batch processor over fakes.
+struct Processor {
+    handler: Handler,
+    fakes: Fakes,
+    sink: Arc<TestSink>,
+}
+
+fn batch() -> BatchId {
+    "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap()
+}
+
+fn a_processor() -> Processor {
+    processor_of(config(), MemoryBatchStore::new())
+}
+
+/// A processor whose parts are of so many bytes.
+fn processor_with_parts_of(part_bytes_max: u64) -> Processor {
+    let config = Config {
+        part_bytes_max,
+        ..config()
+    };
+    processor_of(config, MemoryBatchStore::new())
+}
+
+fn config() -> Config {
+    let variables = [
+        ("DDB_LOCK_TABLE", "lock-table"),
+        ("DDB_BATCH_TABLE", "batch-table"),
+        (
+            "BATCH_QUEUE_URL",
+            "https://sqs.eu-west-1.amazonaws.com/1/batch-queue",
+        ),
+    ];
+    let lookup = |name: &str| {
+        let found = variables.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    Config::read(&lookup).unwrap()
+}
+
+fn processor_of(config: Config, batch_store: MemoryBatchStore) -> Processor {
+    let fakes = Fakes {
+        batch_store: Arc::new(batch_store),
+        ..Fakes::at(START)
+    };
+    let sink = Arc::new(TestSink::default());
+    Processor {
+        handler: Handler::new(config, fakes.ports(), sink.clone()),
+        fakes,
+        sink,
+    }
+}
+
+/// An open batch, past its window, with live claims of these seqs; `confirmed` of them are counted.
+async fn opened(processor: &Processor, seqs: &[u32], confirmed: u64) {
+    let at = START.saturating_sub(Duration::from_secs(60));
+    let world = &processor.fakes;
+    let record = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, at, START);
+    world.batch_store.create(&record).await.unwrap();
+    let settled = seqs.iter().copied().take(confirmed as usize).collect();
+    write(
+        processor,
+        BatchWrite::Account(Account {
+            confirmed,
+            uncertain: 0,
+            settled,
+            version: 1,
+        }),
+    )
+    .await;
+    for seq in seqs {
+        claim(processor, *seq).await;
+    }
+}
+
+async fn claim(processor: &Processor, seq: u32) {
+    let claim = a_claim(seq);
+    processor.fakes.lock_store.claim(&[claim]).await;
+}
+
+fn a_claim(seq: u32) -> Claim {
+    let body = format!("body {seq}");
+    Claim {
+        candidate: Candidate {
+            event_id: format!("e{seq}").parse().unwrap(),
+            sqs_message_id: format!("m{seq}").parse().unwrap(),
+            body_hash: BodyHash::of(body.as_bytes()),
+            body: body.into(),
+            compressed: None,
+            source: "arn:q".parse().unwrap(),
+            sent_at: START,
+            attributes: None,
+        },
+        seat: Seat {
+            batch: batch(),
+            seq,
+            shards: 3,
+        },
+        overflow: None,
+        past: PastDeliveries::new(),
+    }
+}
+
+async fn write(processor: &Processor, write: BatchWrite) {
+    let reply = processor
+        .fakes
+        .batch_store
+        .write(batch(), &write)
+        .await
+        .unwrap();
+    assert!(
+        matches!(reply, shared::ports::BatchReply::Applied(_)),
+        "{write:?}"
+    );
+}
+
+async fn seal(processor: &Processor, seqs: u32) {
+    let account = Account {
+        confirmed: u64::from(seqs),
+        uncertain: 0,
+        settled: (0..seqs).collect(),
+        version: 2,
+    };
+    write(processor, BatchWrite::Seal { account, at: START }).await;
+}
+
+/// Invokes with messages of the batch queue; answers the ids of those given back.
+async fn invoke(
+    processor: &Processor,
+    event: serde_json::Value,
+    invocation: &Invocation,
+) -> Vec<String> {
+    let event = serde_json::from_value(event).unwrap();
+    match processor.handler.handle(event, invocation).await.unwrap() {
+        Response::Tickets(response) => response
+            .batch_item_failures
+            .into_iter()
+            .map(|failure| failure.item_identifier)
+            .collect(),
+        Response::Swept(swept) => panic!("{swept:?}"),
+    }
+}
+
+/// Invokes with one message; whether it was given back.
+async fn given_back(processor: &Processor, body: &str) -> bool {
+    received(processor, body, 1).await
+}
+
+/// Invokes with one message that was received so often; whether it was given back.
+async fn received(processor: &Processor, body: &str, receives: u32) -> bool {
+    static REQUESTS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let request = REQUESTS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let event = json!({ "Records": [{
+        "messageId": "t1",
+        "receiptHandle": "receipt",
+        "attributes": { "ApproximateReceiveCount": receives.to_string() },
+        "eventSourceARN": "arn:b",
+        "body": body,
+    }] });
+    let invocation = Invocation {
+        function: "batch-processor".to_owned(),
+        request_id: format!("r{request}"),
+        deadline: processor.fakes.clock.now() + Duration::from_secs(60),
+    };
+    invoke(processor, event, &invocation).await.len() == 1
+}
+
+async fn ticket(processor: &Processor) -> bool {
+    given_back(
+        processor,
+        &Ticket::new(batch(), TicketReason::Window).to_body(),
+    )
+    .await
+}
+
+fn record(processor: &Processor) -> BatchRecord {
+    processor.fakes.batch_store.records().remove(0)
+}
+
+fn delivered(processor: &Processor) -> Vec<(String, Vec<String>)> {
+    std::mem::take(&mut *processor.sink.seen.lock().unwrap())
+}
+
+fn ids(seqs: &[u32]) -> Vec<String> {
+    seqs.iter().map(|seq| format!("e{seq}")).collect()
+}
+
+fn live(processor: &Processor) -> Vec<EventId> {
+    let items = processor.fakes.lock_store.items().into_iter();
+    items
+        .filter(|(_, item)| matches!(item.state, LockState::Live { .. }))
+        .map(|(id, _)| id)
+        .collect()
+}
+
+fn quarantine() -> String {
+    Ticket::new(batch(), TicketReason::Quarantine).to_body()
+}
+
+/// Puts the batch in error with a frozen part.
+async fn refused(processor: &Processor) {
+    let refusal = SinkError::Permanent {
+        reason: "no such customer".to_owned(),
+    };
+    processor.sink.failures.lock().unwrap().push(refusal);
+    assert!(!ticket(processor).await);
+    assert_eq!(record(processor).status, Some(Status::Error));
+}

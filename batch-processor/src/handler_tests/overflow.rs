@@ -1,0 +1,93 @@
+use super::*;
+
+/// Puts a claim of this seq, whose body is elsewhere, into the batch; answers where that is.
+async fn claim_elsewhere(processor: &Processor, seq: u32) -> Overflow {
+    let place = Overflow {
+        bucket: "bodies".into(),
+        key: format!("{}/{seq}", batch()),
+        bytes: 6,
+    };
+    let claim = Claim {
+        overflow: Some(place.clone()),
+        ..a_claim(seq)
+    };
+    processor.fakes.lock_store.claim(&[claim]).await;
+    place
+}
+
+#[tokio::test]
+async fn a_body_that_is_elsewhere_is_delivered_with_the_others_and_removed_once_released() {
+    let processor = a_processor();
+    opened(&processor, &[0, 1], 2).await;
+    seal(&processor, 3).await;
+    let place = claim_elsewhere(&processor, 2).await;
+    let body: Arc<str> = "body 2".into();
+    processor
+        .fakes
+        .overflow_store
+        .put(&place, &body)
+        .await
+        .unwrap();
+    assert!(!ticket(&processor).await);
+    let bodies = processor.sink.bodies.lock().unwrap().clone();
+    assert_eq!(bodies, ["body 0", "body 1", "body 2"]);
+    assert_eq!(processor.fakes.overflow_store.keys(), [""; 0]);
+    assert_eq!(record(&processor).status, None);
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_where_its_claim_says_puts_the_batch_in_error_with_its_name() {
+    for other in [None, Some("other!")] {
+        let processor = a_processor();
+        opened(&processor, &[0, 1], 2).await;
+        seal(&processor, 3).await;
+        let place = claim_elsewhere(&processor, 2).await;
+        if let Some(other) = other {
+            let body: Arc<str> = other.into();
+            processor
+                .fakes
+                .overflow_store
+                .put(&place, &body)
+                .await
+                .unwrap();
+        }
+        assert!(!ticket(&processor).await);
+        let failed = record(&processor);
+        assert_eq!(failed.status, Some(Status::Error));
+        let error = failed.error.unwrap();
+        assert!(
+            error.contains("`e2`") && error.contains(&place.to_string()),
+            "{error}"
+        );
+        assert_eq!(delivered(&processor), []);
+        assert_eq!(live(&processor).len(), 3);
+        // Restored, it is delivered; or what there is goes to the quarantine, with what is wrong.
+        let body: Arc<str> = "body 2".into();
+        let word = match other {
+            Some(_) => TicketReason::Operator,
+            None => TicketReason::Quarantine,
+        };
+        if word == TicketReason::Operator {
+            processor
+                .fakes
+                .overflow_store
+                .put(&place, &body)
+                .await
+                .unwrap();
+        }
+        assert!(!given_back(&processor, &Ticket::new(batch(), word).to_body()).await);
+        let bodies = processor.sink.bodies.lock().unwrap().clone();
+        let quarantined = processor.fakes.quarantine_queue.take();
+        match word {
+            TicketReason::Operator => assert_eq!(bodies, ["body 0", "body 1", "body 2"]),
+            _ => {
+                assert_eq!(quarantined.len(), 3);
+                assert!(
+                    quarantined[2].body.contains(&place.to_string()),
+                    "{quarantined:?}"
+                );
+            }
+        }
+        assert_eq!(record(&processor).status, None);
+    }
+}

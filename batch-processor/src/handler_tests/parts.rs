@@ -1,0 +1,291 @@
+use super::*;
+
+#[tokio::test]
+async fn a_sealed_batch_is_delivered_in_order_released_and_complete_in_one_go() {
+    let processor = a_processor();
+    let seqs: Vec<u32> = (0..40).collect();
+    opened(&processor, &seqs, 0).await;
+    seal(&processor, 40).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(
+        delivered(&processor),
+        [(format!("{}/0", batch()), ids(&seqs))]
+    );
+    let record = record(&processor);
+    assert_eq!((record.status, record.completed_at), (None, Some(START)));
+    assert!(live(&processor).is_empty());
+    let window = START + Duration::from_secs(3_600);
+    assert!(
+        processor
+            .fakes
+            .lock_store
+            .items()
+            .iter()
+            .all(|(_, item)| item.expires_at() == Some(window))
+    );
+    assert!(processor.fakes.batch_queue.take().is_empty());
+    assert!(!ticket(&processor).await, "a repeated ticket is harmless");
+    assert!(delivered(&processor).is_empty());
+}
+
+#[tokio::test]
+async fn an_unsealed_batch_is_looked_at_again_and_stragglers_make_another_part() {
+    let processor = a_processor();
+    opened(&processor, &[0, 1], 2).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(
+        delivered(&processor),
+        [(format!("{}/0", batch()), ids(&[0, 1]))]
+    );
+    let tickets = processor.fakes.batch_queue.take();
+    assert_eq!(
+        (tickets[0].0.reason, tickets[0].1),
+        (Some(TicketReason::Verify), Duration::from_secs(60))
+    );
+    claim(&processor, 2).await;
+    processor.fakes.clock.advance(Duration::from_secs(60));
+    assert!(!ticket(&processor).await);
+    assert_eq!(
+        delivered(&processor),
+        [(format!("{}/1", batch()), ids(&[2]))]
+    );
+    assert_eq!(
+        record(&processor).status,
+        Some(Status::Processing),
+        "what was found starts the wait anew"
+    );
+    processor.fakes.clock.advance(Duration::from_secs(60));
+    assert!(!ticket(&processor).await);
+    assert_eq!(record(&processor).status, None);
+    assert!(delivered(&processor).is_empty() && live(&processor).is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_delivered_short_of_what_was_counted() {
+    let processor = a_processor();
+    opened(&processor, &[0, 1], 2).await;
+    write(
+        &processor,
+        BatchWrite::Witness {
+            witnessed: [5].into_iter().collect(),
+            witnesses: 0,
+        },
+    )
+    .await;
+    assert!(
+        ticket(&processor).await,
+        "seq 5 is known to exist and is not seen"
+    );
+    assert!(delivered(&processor).is_empty());
+    let record = record(&processor);
+    assert_eq!(
+        (record.lease, record.status),
+        (None, Some(Status::Processing))
+    );
+    claim(&processor, 5).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor)[0].1, ids(&[0, 1, 5]));
+}
+
+#[tokio::test]
+async fn a_part_is_the_same_at_every_attempt_whatever_came_since() {
+    let processor = a_processor();
+    opened(&processor, &[0, 1], 2).await;
+    processor.sink.fail(1_000);
+    assert!(ticket(&processor).await);
+    processor.sink.fail(0);
+    claim(&processor, 2).await;
+    assert!(!ticket(&processor).await);
+    let mut attempts = delivered(&processor);
+    let straggler = attempts.pop().unwrap();
+    assert!(attempts.len() > 2, "again and again while there was time");
+    let first = (format!("{}/0", batch()), ids(&[0, 1]));
+    assert!(
+        attempts.iter().all(|attempt| *attempt == first),
+        "{attempts:?}"
+    );
+    assert_eq!(straggler, (format!("{}/1", batch()), ids(&[2])));
+}
+
+#[tokio::test]
+async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
+    let processor = a_processor();
+    opened(&processor, &[0, 1, 2], 0).await;
+    seal(&processor, 3).await;
+    // A run before this one delivered everything and died in the middle of the release.
+    let owner: LeaseOwner = "dead".parse().unwrap();
+    let part = PartRecord::frozen((0..3).collect(), [0; 32], None);
+    let lease = Lease {
+        owner: owner.clone(),
+        until: START.saturating_sub(Duration::from_secs(5)),
+    };
+    write(
+        &processor,
+        BatchWrite::Lease {
+            lease,
+            at: START,
+            operator: None,
+        },
+    )
+    .await;
+    write(
+        &processor,
+        BatchWrite::Freeze {
+            owner: owner.clone(),
+            index: 0,
+            part,
+        },
+    )
+    .await;
+    write(
+        &processor,
+        BatchWrite::Delivered {
+            owner,
+            index: 0,
+            receipt: "r".to_owned(),
+            delivered: None,
+        },
+    )
+    .await;
+    let place = Seat {
+        batch: batch(),
+        seq: 0,
+        shards: 3,
+    }
+    .place();
+    processor
+        .fakes
+        .lock_store
+        .release(
+            &[("e0".parse().unwrap(), place)],
+            Release::Remembered(START),
+        )
+        .await;
+    assert!(!ticket(&processor).await);
+    assert!(delivered(&processor).is_empty() && live(&processor).is_empty());
+    assert_eq!(
+        record(&processor).status,
+        Some(Status::Processing),
+        "one release was not seen by this run"
+    );
+    processor.fakes.clock.advance(Duration::from_secs(60));
+    assert!(!ticket(&processor).await);
+    assert_eq!(record(&processor).status, None);
+}
+
+#[tokio::test]
+async fn a_batch_larger_than_a_part_is_delivered_in_several_and_each_event_once() {
+    // Four events of 256 bytes and some fill a part.
+    let processor = processor_with_parts_of(1_024);
+    let seqs: Vec<u32> = (0..23).collect();
+    opened(&processor, &seqs, 23).await;
+    seal(&processor, 23).await;
+    assert!(!ticket(&processor).await);
+    let parts = delivered(&processor);
+    assert!(parts.len() > 1, "{parts:?}");
+    let events: Vec<String> = parts.iter().flat_map(|(_, ids)| ids.clone()).collect();
+    assert_eq!(events, ids(&seqs), "in seq order over all parts");
+    for (number, (key, _)) in parts.iter().enumerate() {
+        assert_eq!(*key, format!("{}/{number}", batch()));
+    }
+    assert_eq!(record(&processor).status, None);
+    assert_eq!(live(&processor), []);
+}
+
+#[tokio::test]
+async fn nothing_of_a_large_batch_is_delivered_while_the_index_lacks_some_of_it() {
+    let processor = processor_with_parts_of(1_024);
+    opened(&processor, &(0..23).collect::<Vec<_>>(), 23).await;
+    seal(&processor, 24).await;
+    assert!(ticket(&processor).await);
+    assert_eq!(delivered(&processor), []);
+}
+
+#[tokio::test]
+async fn repro_a_batch_of_more_bytes_than_its_parts_may_hold_was_stranded() {
+    // Two parts for all of it, whatever a part may hold: one event of 256 bytes and some.
+    let config = Config {
+        part_bytes_max: 256,
+        parts_max: PARTS_FOR_STRAGGLERS + 2,
+        ..config()
+    };
+    let processor = processor_of(config, MemoryBatchStore::new());
+    let seqs: Vec<u32> = (0..300).collect();
+    opened(&processor, &seqs, 300).await;
+    seal(&processor, 300).await;
+    assert!(!ticket(&processor).await);
+    let parts = delivered(&processor);
+    assert_eq!(parts.len(), 2);
+    let events: Vec<String> = parts.iter().flat_map(|(_, ids)| ids.clone()).collect();
+    assert_eq!(events, ids(&seqs));
+    assert_eq!(
+        (record(&processor).status, live(&processor).len()),
+        (None, 0)
+    );
+}
+
+#[tokio::test]
+async fn more_parts_than_there_may_be_put_the_batch_in_error_which_setting_it_aside_ends() {
+    let config = Config {
+        parts_max: PARTS_FOR_STRAGGLERS + 1,
+        ..config()
+    };
+    let processor = processor_of(config, MemoryBatchStore::new());
+    opened(&processor, &[], 0).await;
+    let last = PARTS_FOR_STRAGGLERS as u32 + 1;
+    for seq in 0..=last {
+        claim(&processor, seq).await;
+        assert!(!ticket(&processor).await);
+        processor.fakes.clock.advance(Duration::from_secs(60));
+    }
+    let failed = record(&processor);
+    assert_eq!(failed.status, Some(Status::Error));
+    assert!(failed.error.unwrap().contains("expected at most 11"));
+    assert!(
+        !given_back(
+            &processor,
+            &Ticket::new(batch(), TicketReason::Operator).to_body()
+        )
+        .await
+    );
+    assert_eq!(
+        record(&processor).status,
+        Some(Status::Error),
+        "the same again"
+    );
+    assert!(
+        !given_back(
+            &processor,
+            &Ticket::new(batch(), TicketReason::Quarantine).to_body()
+        )
+        .await
+    );
+    processor.fakes.clock.advance(Duration::from_secs(60));
+    assert!(!ticket(&processor).await);
+    let quarantined = processor.fakes.quarantine_queue.take();
+    assert_eq!(quarantined.len(), 1);
+    assert!(quarantined[0].reason.contains("expected at most 11"));
+    assert_eq!(
+        (record(&processor).status, live(&processor).len()),
+        (None, 0)
+    );
+}
+
+#[tokio::test]
+async fn repro_a_record_that_takes_no_further_write_was_tried_for_ever() {
+    let other = a_processor();
+    opened(&other, &[0, 1, 2], 3).await;
+    seal(&other, 3).await;
+    let item_bytes_max = record(&other).bytes() + 130;
+    let batches = MemoryBatchStore::with_items_of(item_bytes_max);
+    let processor = processor_of(config(), batches);
+    opened(&processor, &[0, 1, 2], 3).await;
+    seal(&processor, 3).await;
+    // Frozen, its members make the record larger than the item may be; its error still fits.
+    assert!(ticket(&processor).await, "given back once");
+    assert_eq!(delivered(&processor), []);
+    let failed = record(&processor);
+    assert_eq!(failed.status, Some(Status::Error), "{failed:?}");
+    assert!(failed.error.unwrap().contains("batch record: refused"));
+    assert!(!ticket(&processor).await, "and not tried again");
+}

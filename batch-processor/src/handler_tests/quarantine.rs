@@ -1,0 +1,135 @@
+use super::*;
+
+#[tokio::test]
+async fn a_batch_in_error_is_set_aside_on_an_operators_word_and_on_nobody_elses() {
+    let processor = a_processor();
+    opened(&processor, &[0, 1], 0).await;
+    seal(&processor, 2).await;
+    assert!(
+        !given_back(&processor, &quarantine()).await,
+        "it is not in error"
+    );
+    assert!(processor.fakes.quarantine_queue.take().is_empty() && delivered(&processor).is_empty());
+    assert_eq!(record(&processor).status, Some(Status::Sealed));
+
+    let processor = a_processor();
+    opened(&processor, &[0, 1], 0).await;
+    refused(&processor).await;
+    seal_counted(&processor, 3).await;
+    claim(&processor, 2).await;
+    assert!(!given_back(&processor, &quarantine()).await);
+    let quarantined = processor.fakes.quarantine_queue.take();
+    let of = |message: &Quarantined| {
+        (
+            message.event_id.clone().unwrap().to_string(),
+            message.body.to_string(),
+        )
+    };
+    let sent: Vec<_> = quarantined.iter().map(of).collect();
+    let expected = [0, 1, 2].map(|seq| (format!("e{seq}"), format!("body {seq}")));
+    assert_eq!(sent, expected, "the frozen part, and what came since");
+    assert!(
+        quarantined
+            .iter()
+            .all(|message| message.reason == "no such customer")
+    );
+    let ended = record(&processor);
+    assert_eq!(ended.set_aside, (0..3).collect());
+    assert_eq!(ended.parts[0].state, PartState::SetAside);
+    assert!(live(&processor).is_empty());
+    assert_eq!(
+        delivered(&processor).len(),
+        1,
+        "the sink was not asked again"
+    );
+}
+
+/// Counts the claims of a batch that was taken before it was sealed.
+async fn seal_counted(processor: &Processor, seqs: u32) {
+    let account = Account {
+        confirmed: u64::from(seqs),
+        uncertain: 0,
+        settled: (0..seqs).collect(),
+        version: 2,
+    };
+    write(processor, BatchWrite::Account(account)).await;
+}
+
+#[tokio::test]
+async fn what_is_set_aside_may_be_claimed_by_another_message_and_not_by_the_same() {
+    let processor = a_processor();
+    opened(&processor, &[0], 1).await;
+    refused(&processor).await;
+    assert!(!given_back(&processor, &quarantine()).await);
+    let items = processor.fakes.lock_store.items();
+    let [(_, item)] = &items[..] else {
+        panic!("one item: {items:?}");
+    };
+    let rules = ClaimRules {
+        on_duplicate: DuplicateRule::Drop,
+        dedup_window: Duration::from_secs(3_600),
+        past_deliveries_max: 4,
+    };
+    let judge = |message: &str, item: &LockItem| {
+        let mut candidate = a_claim(0).candidate;
+        candidate.sqs_message_id = message.parse().unwrap();
+        // By a clock that is as far behind as clocks may be.
+        let now = processor
+            .fakes
+            .clock
+            .now()
+            .saturating_sub(Duration::from_secs(2));
+        classify(&candidate, None, item, &rules, now)
+    };
+    assert_eq!(judge("m0", item), Verdict::Done(Outcome::RedeliveredLate));
+    assert!(matches!(judge("m9", item), Verdict::Replace { .. }));
+}
+
+#[tokio::test]
+async fn whoever_takes_over_goes_on_setting_aside_and_delivers_nothing() {
+    let processor = a_processor();
+    opened(&processor, &[0, 1], 2).await;
+    refused(&processor).await;
+    delivered(&processor);
+    // The operator's ticket is taken, and its processor dies at once.
+    let lease = Lease {
+        owner: "dead".parse().unwrap(),
+        until: START.saturating_sub(Duration::from_secs(5)),
+    };
+    let operator = Some(protocol::batch::OperatorWord::Quarantine);
+    let take = BatchWrite::Lease {
+        lease,
+        at: START,
+        operator,
+    };
+    write(&processor, take).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor), []);
+    assert_eq!(processor.fakes.quarantine_queue.take().len(), 2);
+    processor.fakes.clock.advance(Duration::from_secs(60));
+    assert!(!ticket(&processor).await);
+    assert_eq!(record(&processor).status, None);
+}
+
+#[tokio::test]
+async fn repro_one_event_that_cannot_be_set_aside_had_the_others_sent_again_and_again() {
+    let processor = a_processor();
+    opened(&processor, &[0], 1).await;
+    refused(&processor).await;
+    claim(&processor, 1).await;
+    let mut bad = a_claim(2);
+    bad.candidate.body = "not \0 allowed".into();
+    bad.candidate.body_hash = BodyHash::of(bad.candidate.body.as_bytes());
+    processor.fakes.lock_store.claim(&[bad]).await;
+    assert!(!given_back(&processor, &quarantine()).await);
+    assert_eq!(processor.fakes.quarantine_queue.take().len(), 2);
+    let failed = record(&processor);
+    assert_eq!(failed.status, Some(Status::Error));
+    let error = failed.error.unwrap();
+    assert!(error.contains("`e2`") && error.contains("SQS"), "{error}");
+    assert_eq!(failed.set_aside, (0..2).collect());
+    let retry = Ticket::new(batch(), TicketReason::Operator);
+    assert!(!given_back(&processor, &retry.to_body()).await);
+    assert!(processor.fakes.quarantine_queue.take().is_empty());
+    assert_eq!(record(&processor).status, Some(Status::Error));
+}

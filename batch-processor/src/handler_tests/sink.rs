@@ -1,0 +1,121 @@
+use super::*;
+
+#[tokio::test]
+async fn what_the_sink_refuses_for_good_waits_for_an_operator() {
+    let processor = a_processor();
+    opened(&processor, &[0], 1).await;
+    let failure = SinkError::Permanent {
+        reason: "no such customer".to_owned(),
+    };
+    processor.sink.failures.lock().unwrap().push(failure);
+    assert!(!ticket(&processor).await);
+    let failed = record(&processor);
+    assert_eq!(
+        (failed.status, failed.error.as_deref()),
+        (Some(Status::Error), Some("no such customer"))
+    );
+    assert_eq!(live(&processor).len(), 1);
+    assert!(
+        !ticket(&processor).await,
+        "acknowledged, but not tried again"
+    );
+    assert_eq!(delivered(&processor).len(), 1);
+    let operator = Ticket::new(batch(), TicketReason::Operator).to_body();
+    assert!(!given_back(&processor, &operator).await);
+    assert_eq!(delivered(&processor)[0].1, ids(&[0]));
+}
+
+#[tokio::test]
+async fn repro_a_ticket_that_came_back_accepted_a_third_sink() {
+    let processor = a_processor();
+    let set = |sink: &str| *processor.sink.fingerprint.lock().unwrap() = sink.to_owned();
+    set("file:///first");
+    opened(&processor, &[0], 1).await;
+    processor.sink.fail(1_000);
+    assert!(ticket(&processor).await);
+    set("file:///second");
+    assert!(!ticket(&processor).await);
+    assert_eq!(record(&processor).status, Some(Status::Error));
+    let accept = Ticket {
+        accept: Some(shared::wire::Accepted::NewSink),
+        ..Ticket::new(batch(), TicketReason::Operator)
+    };
+    assert!(given_back(&processor, &accept.to_body()).await);
+    assert_eq!(
+        record(&processor).parts[0].sink.as_deref(),
+        Some("file:///second")
+    );
+    delivered(&processor);
+    processor.sink.fail(0);
+    set("file:///third");
+    assert!(!given_back(&processor, &accept.to_body()).await);
+    assert_eq!(record(&processor).status, Some(Status::Error));
+    assert_eq!(delivered(&processor), [], "nobody has accepted that one");
+}
+
+#[tokio::test]
+async fn repro_a_part_that_was_frozen_for_one_sink_went_to_another() {
+    let processor = a_processor();
+    *processor.sink.fingerprint.lock().unwrap() = "file:///old, envelope".to_owned();
+    opened(&processor, &[0], 1).await;
+    processor.sink.fail(1_000);
+    assert!(ticket(&processor).await);
+    processor.sink.fail(0);
+    delivered(&processor);
+    let set = |sink: &str| *processor.sink.fingerprint.lock().unwrap() = sink.to_owned();
+    set("file:///new, csv");
+    assert!(!ticket(&processor).await);
+    let failed = record(&processor);
+    let error = failed.error.unwrap();
+    assert_eq!(failed.status, Some(Status::Error));
+    assert!(
+        error.contains("`file:///old, envelope`") && error.contains("`file:///new, csv`"),
+        "{error}"
+    );
+    assert_eq!(delivered(&processor), []);
+    let retry = Ticket::new(batch(), TicketReason::Operator);
+    assert!(!given_back(&processor, &retry.to_body()).await);
+    assert_eq!(
+        record(&processor).status,
+        Some(Status::Error),
+        "the same again"
+    );
+    // The operator accepts the new one in so many words.
+    let accept = Ticket {
+        accept: Some(shared::wire::Accepted::NewSink),
+        ..retry
+    };
+    assert!(!given_back(&processor, &accept.to_body()).await);
+    assert_eq!(
+        delivered(&processor),
+        [(format!("{}/0", batch()), ids(&[0]))]
+    );
+    assert_eq!(record(&processor).parts[0].sink, None, "told no longer");
+}
+
+#[tokio::test]
+async fn a_sink_that_says_when_is_not_asked_before_and_its_ticket_stays_away_so_long() {
+    let processor = a_processor();
+    opened(&processor, &[0], 1).await;
+    let busy = |secs| SinkError::Busy {
+        reason: "full".to_owned(),
+        retry_after: Duration::from_secs(secs),
+    };
+    *processor.sink.failures.lock().unwrap() = vec![busy(400), busy(20)];
+    let began = processor.fakes.clock.now();
+    assert!(ticket(&processor).await);
+    assert_eq!(
+        delivered(&processor).len(),
+        2,
+        "once more after 20 s, not after 400"
+    );
+    assert!(processor.fakes.clock.now() >= began + Duration::from_secs(20));
+    let retried = processor.fakes.batch_queue.take_retried();
+    assert_eq!(retried, [("receipt".to_owned(), Duration::from_secs(400))]);
+    let due = record(&processor).due_at;
+    let back = processor.fakes.clock.now() + Duration::from_secs(400);
+    assert!(
+        due >= back,
+        "the sweep sends no second one: due at {due}, back at {back}"
+    );
+}

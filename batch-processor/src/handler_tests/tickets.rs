@@ -1,0 +1,85 @@
+use super::*;
+
+#[tokio::test]
+async fn tickets_that_cannot_be_worked_on_are_given_back() {
+    let processor = a_processor();
+    assert!(ticket(&processor).await, "no such batch");
+    assert!(given_back(&processor, "not a ticket").await);
+    let later = START + Duration::from_secs(10);
+    let open = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, START, later);
+    processor.fakes.batch_store.create(&open).await.unwrap();
+    assert!(ticket(&processor).await, "too early");
+    seal(&processor, 0).await;
+    let lease = Lease {
+        owner: "other".parse().unwrap(),
+        until: later,
+    };
+    write(
+        &processor,
+        BatchWrite::Lease {
+            lease,
+            at: START,
+            operator: None,
+        },
+    )
+    .await;
+    assert!(
+        !ticket(&processor).await,
+        "somebody works on it, and goes on"
+    );
+    assert_eq!(record(&processor).attempts, 1);
+    processor.fakes.clock.advance(Duration::from_secs(12));
+    assert!(
+        !ticket(&processor).await,
+        "taken over after its owner's end"
+    );
+    assert!(record(&processor).due_at >= later + DUE_GRACE);
+}
+
+#[tokio::test]
+async fn two_tickets_in_one_event_are_judged_one_by_one() {
+    let processor = a_processor();
+    opened(&processor, &[0], 0).await;
+    seal(&processor, 1).await;
+    let good = Ticket::new(batch(), TicketReason::Sealed).to_body();
+    let event = json!({ "Records": [
+        { "messageId": "t1", "body": "{}" },
+        { "messageId": "t2", "body": good },
+        { "messageId": "t3", "body": good },
+    ] });
+    let invocation = Invocation {
+        function: "batch-processor".to_owned(),
+        request_id: "r".to_owned(),
+        deadline: START + Duration::from_secs(60),
+    };
+    let failed = invoke(&processor, event, &invocation).await;
+    assert_eq!(failed, ["t1"]);
+    assert_eq!(delivered(&processor).len(), 1);
+}
+
+#[tokio::test]
+async fn a_ticket_that_is_given_back_comes_after_a_backoff_that_grows() {
+    let processor = a_processor();
+    let later = START + Duration::from_secs(10);
+    for (receives, most) in [(1, 5), (3, 20), (40, TICKET_BACKOFF_MAX.as_secs())] {
+        let body = Ticket::new(batch(), TicketReason::Window).to_body();
+        assert!(received(&processor, &body, receives).await, "no such batch");
+        let [(receipt, delay)] = &processor.fakes.batch_queue.take_retried()[..] else {
+            panic!("one ticket comes back");
+        };
+        assert_eq!(receipt, "receipt");
+        assert!(
+            (1..=most).contains(&delay.as_secs()),
+            "{receives}: {delay:?}"
+        );
+    }
+    let open = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, START, later);
+    processor.fakes.batch_store.create(&open).await.unwrap();
+    assert!(ticket(&processor).await, "too early");
+    let retried = processor.fakes.batch_queue.take_retried();
+    assert_eq!(
+        retried[0].1,
+        Duration::from_secs(12),
+        "the window and the skew"
+    );
+}

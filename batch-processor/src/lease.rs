@@ -1,0 +1,308 @@
+//! The lease on a batch, and every write to the record of a leased batch.
+
+use protocol::batch::{
+    BatchRecord, BatchWrite, Lease, LeaseVerdict, OperatorWord, PartRecord, may_lease,
+};
+use protocol::ids::{BatchId, LeaseOwner};
+use protocol::limits::{DUE_GRACE, RECEIPT_BYTES_MAX, RECORD_TEXT_BYTES_MAX};
+use protocol::retry::RetryPolicy;
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
+use shared::ports::{BatchStore, PortError};
+use shared::retry::{Budget, Written};
+use tracing::{error, info, warn};
+
+use crate::invocation::Budgets;
+use crate::outcome::{Done, RetryTicket};
+
+/// What came of asking for a lease.
+pub(crate) enum LeaseReply<'a> {
+    Leased(Box<LeasedBatch<'a>>),
+    /// There is nothing to do for this ticket.
+    Done(Done),
+    /// An earlier delivery of the operator's ticket has taken effect: the lease is to be asked for without its order.
+    OrderInForce,
+}
+
+/// A batch that this invocation has the lease of.
+pub(crate) struct LeasedBatch<'a> {
+    batch_store: &'a dyn BatchStore,
+    budgets: &'a Budgets<'a>,
+    owner: LeaseOwner,
+    record: BatchRecord,
+}
+
+/// Asks for the lease of a batch, with what an operator's ticket orders.
+///
+/// # Errors
+/// [`RetryTicket`]: the batch cannot be leased now.
+pub(crate) async fn lease<'a>(
+    batch_store: &'a dyn BatchStore,
+    batch: BatchId,
+    owner: &LeaseOwner,
+    operator: Option<OperatorWord>,
+    budgets: &'a Budgets<'a>,
+) -> Result<LeaseReply<'a>, RetryTicket> {
+    let now = budgets.work.clock.now();
+    let write = BatchWrite::Lease {
+        lease: Lease {
+            owner: owner.clone(),
+            until: budgets.deadline,
+        },
+        at: now,
+        operator,
+    };
+    match budgets.work.write(batch_store, batch, &write).await {
+        Ok(Written::Applied(record)) => Ok(LeaseReply::Leased(Box::new(LeasedBatch {
+            batch_store,
+            budgets,
+            owner: owner.clone(),
+            record: *record,
+        }))),
+        Ok(Written::Refused(None)) => Err(RetryTicket::UnknownBatch { batch }),
+        Ok(Written::Refused(Some(record))) => refused(&record, owner, operator, now),
+        Err(source) => {
+            // The write may have taken effect: then nobody should have to wait for the end of this lease.
+            let reason = RetryTicket::Service { batch, source };
+            give_up(batch_store, batch, owner.clone(), budgets, &reason).await;
+            Err(reason)
+        }
+    }
+}
+
+/// Returns what a record means that refused the lease.
+fn refused<'a>(
+    record: &BatchRecord,
+    owner: &LeaseOwner,
+    operator: Option<OperatorWord>,
+    now: Timestamp,
+) -> Result<LeaseReply<'a>, RetryTicket> {
+    let batch = record.batch_id;
+    match may_lease(record, now, operator) {
+        LeaseVerdict::Complete => Ok(LeaseReply::Done(Done::Complete)),
+        LeaseVerdict::InError => Ok(LeaseReply::Done(Done::InError)),
+        // The invocation that got the operator's ticket first has died. A new sink that it did not note as accepted is
+        // not accepted: then the batch is in error again.
+        LeaseVerdict::NotInError
+            if record.quarantine.is_some() || operator == Some(OperatorWord::AcceptSink) =>
+        {
+            Ok(LeaseReply::OrderInForce)
+        }
+        LeaseVerdict::NotInError => {
+            warn!(batch_id = %batch, status = ?record.status, "batch is not in error, and is not set aside");
+            Ok(LeaseReply::Done(Done::NotInError))
+        }
+        // The invocation of the earlier delivery may have died, and no other ticket may be on its way.
+        LeaseVerdict::Held { until } if is_same_ticket(record, owner) => {
+            Err(RetryTicket::Held { batch, until })
+        }
+        LeaseVerdict::Held { until } => {
+            info!(batch_id = %batch, %until, "batch is leased by another");
+            Ok(LeaseReply::Done(Done::Held))
+        }
+        LeaseVerdict::TooEarly { closes_at } => Err(RetryTicket::TooEarly { batch, closes_at }),
+        // It became free between the write and its reply.
+        LeaseVerdict::Free => Err(RetryTicket::LeaseLost { batch }),
+    }
+}
+
+/// Returns whether a batch is leased by another delivery of the same ticket: owners end with the ticket's message id.
+fn is_same_ticket(record: &BatchRecord, owner: &LeaseOwner) -> bool {
+    let ticket = |owner: &LeaseOwner| owner.as_str().rsplit('/').next().map(str::to_owned);
+    let held_by = record.lease.as_ref().map(|lease| &lease.owner);
+    held_by.is_some_and(|holder| ticket(holder) == ticket(owner))
+}
+
+/// Ends a lease, so that the retried ticket need not wait for it. If the write fails, the batch only starts later.
+async fn give_up(
+    batch_store: &dyn BatchStore,
+    batch: BatchId,
+    owner: LeaseOwner,
+    budgets: &Budgets<'_>,
+    reason: &RetryTicket,
+) {
+    let now = budgets.work.clock.now();
+    // Later than the ticket, so that the sweep sends no second one beside it.
+    let due_at = now + reason.away_for(budgets.backoff, now) + DUE_GRACE;
+    let write = BatchWrite::GiveUp {
+        owner,
+        due_at,
+        verify_at: None,
+    };
+    if let Err(error) = budgets.wrap_up.write(batch_store, batch, &write).await {
+        warn!(batch_id = %batch, %error, "lease not given up");
+    }
+}
+
+impl LeasedBatch<'_> {
+    pub(crate) fn id(&self) -> BatchId {
+        self.record.batch_id
+    }
+
+    /// Returns the record as it was after the last write or read.
+    pub(crate) fn record(&self) -> &BatchRecord {
+        &self.record
+    }
+
+    pub(crate) async fn give_up(&self, reason: &RetryTicket) {
+        let owner = self.owner.clone();
+        give_up(self.batch_store, self.id(), owner, self.budgets, reason).await;
+    }
+
+    /// Reads the record again: claims may have been counted meanwhile.
+    pub(crate) async fn refresh(&mut self) -> Result<(), RetryTicket> {
+        let batch = self.id();
+        let read = || self.batch_store.read(batch);
+        let read = self.budgets.work.call(RetryPolicy::CONTROL, read).await;
+        let is_ours = |record: &BatchRecord| {
+            let lease = record.lease.as_ref();
+            lease.is_some_and(|lease| lease.owner == self.owner)
+        };
+        match read.map_err(|source| RetryTicket::Service { batch, source })? {
+            Some(record) if is_ours(&record) => {
+                self.record = record;
+                Ok(())
+            }
+            Some(_) | None => Err(RetryTicket::LeaseLost { batch }),
+        }
+    }
+
+    /// Freezes a part: its members and their content are fixed from now on.
+    pub(crate) async fn freeze(
+        &mut self,
+        index: usize,
+        part: PartRecord,
+    ) -> Result<(), RetryTicket> {
+        let write = BatchWrite::Freeze {
+            owner: self.owner.clone(),
+            index,
+            part,
+        };
+        self.write(&write, self.budgets.work).await
+    }
+
+    /// Has the frozen part go to another sink than it was frozen for: an operator ordered it.
+    pub(crate) async fn accept_sink(
+        &mut self,
+        index: usize,
+        sink: String,
+    ) -> Result<(), RetryTicket> {
+        warn!(batch_id = %self.id(), part = index, sink, "an operator accepts another sink for a frozen part");
+        let write = BatchWrite::AcceptSink {
+            owner: self.owner.clone(),
+            index,
+            sink,
+        };
+        self.write(&write, self.budgets.work).await
+    }
+
+    /// Notes that the sink has a part.
+    pub(crate) async fn delivered(
+        &mut self,
+        index: usize,
+        receipt: String,
+        budget: Budget<'_>,
+    ) -> Result<(), RetryTicket> {
+        let write = BatchWrite::Delivered {
+            owner: self.owner.clone(),
+            index,
+            receipt: cut(receipt, RECEIPT_BYTES_MAX),
+            delivered: self.record.delivered_with(index),
+        };
+        self.write(&write, budget).await
+    }
+
+    /// Notes that events are in the quarantine: those of the frozen `part`, or of no part.
+    pub(crate) async fn quarantined(
+        &mut self,
+        seqs: &SeqSet,
+        part: Option<usize>,
+    ) -> Result<(), RetryTicket> {
+        let mut set_aside = self.record.set_aside.clone();
+        set_aside.extend_from(seqs);
+        let write = BatchWrite::SetAside {
+            owner: self.owner.clone(),
+            part,
+            set_aside,
+            set_asides: self.record.set_asides,
+        };
+        self.write(&write, self.budgets.wrap_up).await
+    }
+
+    /// Ends the lease until the batch is verified at `at`.
+    pub(crate) async fn verify_at(&mut self, at: Timestamp) -> Result<(), RetryTicket> {
+        let write = BatchWrite::GiveUp {
+            owner: self.owner.clone(),
+            due_at: at + DUE_GRACE,
+            verify_at: Some(at),
+        };
+        self.write(&write, self.budgets.wrap_up).await
+    }
+
+    /// Completes the batch at `at`. Returns `false` when a claim was counted or witnessed meanwhile: it must be looked for.
+    pub(crate) async fn complete(&mut self, at: Timestamp) -> Result<bool, RetryTicket> {
+        let write = BatchWrite::Complete {
+            owner: self.owner.clone(),
+            accounts: self.record.accounts,
+            witnesses: self.record.witnesses,
+            parts: self.record.parts.len(),
+            at,
+        };
+        let budget = self.budgets.wrap_up;
+        match budget.write(self.batch_store, self.id(), &write).await {
+            Ok(Written::Applied(record)) => {
+                self.record = *record;
+                Ok(true)
+            }
+            Ok(Written::Refused(_)) => self.refresh().await.map(|()| false),
+            Err(source) => Err(self.unwritten(source).await),
+        }
+    }
+
+    /// Puts the batch in error: it waits for an operator from now on.
+    pub(crate) async fn fail(&mut self, error: String) -> Result<Done, RetryTicket> {
+        let write = self.failure(error);
+        self.write(&write, self.budgets.wrap_up).await?;
+        Ok(Done::InError)
+    }
+
+    async fn write(&mut self, write: &BatchWrite, budget: Budget<'_>) -> Result<(), RetryTicket> {
+        let batch = self.id();
+        match budget.write(self.batch_store, batch, write).await {
+            Ok(Written::Applied(record)) => {
+                self.record = *record;
+                Ok(())
+            }
+            Ok(Written::Refused(_)) => Err(RetryTicket::LeaseLost { batch }),
+            Err(source) => Err(self.unwritten(source).await),
+        }
+    }
+
+    /// Returns why the ticket is retried after a write failed. A write that was refused would be refused every time: it
+    /// puts the batch in error.
+    async fn unwritten(&self, source: PortError) -> RetryTicket {
+        let batch = self.id();
+        if let PortError::Refused { .. } = source {
+            let failure = self.failure(format!("batch record: {source}"));
+            let budget = &self.budgets.wrap_up;
+            match budget.write(self.batch_store, batch, &failure).await {
+                Ok(_) => error!(batch_id = %batch, error = %source, "batch record refused"),
+                Err(error) => error!(batch_id = %batch, %error, "batch not put in error"),
+            }
+        }
+        RetryTicket::Service { batch, source }
+    }
+
+    fn failure(&self, error: String) -> BatchWrite {
+        BatchWrite::Fail {
+            owner: self.owner.clone(),
+            error: cut(error, RECORD_TEXT_BYTES_MAX),
+        }
+    }
+}
+
+/// Cuts a text that the sink or a service wrote to what a batch record has room for.
+pub(crate) fn cut(mut text: String, bytes_max: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
+}

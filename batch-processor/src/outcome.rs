@@ -1,0 +1,111 @@
+//! What becomes of a ticket: it is acknowledged, or it is retried, and when.
+
+use std::time::Duration;
+
+use protocol::ids::BatchId;
+use protocol::limits::{CLOCK_SKEW_MAX, TICKET_AWAY_MAX};
+use protocol::time::Timestamp;
+use shared::ports::PortError;
+use sinks::SinkError;
+
+/// Why a ticket is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    /// The batch is complete.
+    Complete,
+    /// The index will be read once more; another ticket is on its way.
+    Verifying,
+    /// The batch is in error; an operator decides.
+    InError,
+    /// The ticket orders what only a batch in error allows, and the batch is in none.
+    NotInError,
+    /// Another processor has the lease. It goes on, or the sweep replaces it.
+    Held,
+}
+
+/// Why a ticket is retried.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RetryTicket {
+    /// A typing error, or a table that was restored.
+    #[error("batch {batch}: got no record, expected one in the batch table")]
+    UnknownBatch { batch: BatchId },
+    /// The earlier delivery may be dead, and then no other processor would go on.
+    #[error("batch {batch}: leased by an earlier delivery of this ticket until {until}")]
+    Held { batch: BatchId, until: Timestamp },
+    #[error("batch {batch}: open until {closes_at}")]
+    TooEarly {
+        batch: BatchId,
+        closes_at: Timestamp,
+    },
+    /// Another processor has taken it, or the record changed at every attempt.
+    #[error("batch {batch}: the lease was lost")]
+    LeaseLost { batch: BatchId },
+    #[error("batch {batch}: the index does not show every claim yet: {missing}")]
+    IndexLag { batch: BatchId, missing: String },
+    #[error("batch {batch}: {source}")]
+    Sink {
+        batch: BatchId,
+        #[source]
+        source: SinkError,
+    },
+    #[error("batch {batch}: {source}")]
+    Service {
+        batch: BatchId,
+        #[source]
+        source: PortError,
+    },
+    #[error("batch {batch}: `{count}` events did not reach the quarantine")]
+    NotQuarantined { batch: BatchId, count: usize },
+    #[error("batch {batch}: `{count}` delivered claims are not released")]
+    NotReleased { batch: BatchId, count: u64 },
+    #[error("batch {batch}: deadline reached")]
+    DeadlineReached { batch: BatchId },
+}
+
+impl RetryTicket {
+    /// Returns how long the ticket should stay away: until the time that the error names, but at least `backoff`.
+    pub(crate) fn away_for(&self, backoff: Duration, now: Timestamp) -> Duration {
+        let told = match self {
+            RetryTicket::Held { until, .. } => now.until(*until + CLOCK_SKEW_MAX),
+            RetryTicket::TooEarly { closes_at, .. } => now.until(*closes_at + CLOCK_SKEW_MAX),
+            RetryTicket::Sink {
+                source: SinkError::Busy { retry_after, .. },
+                ..
+            } => *retry_after,
+            RetryTicket::Sink { .. }
+            | RetryTicket::UnknownBatch { .. }
+            | RetryTicket::LeaseLost { .. }
+            | RetryTicket::IndexLag { .. }
+            | RetryTicket::Service { .. }
+            | RetryTicket::NotQuarantined { .. }
+            | RetryTicket::NotReleased { .. }
+            | RetryTicket::DeadlineReached { .. } => Duration::ZERO,
+        };
+        told.max(backoff).min(TICKET_AWAY_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BACKOFF: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn a_ticket_stays_away_until_the_time_that_its_error_names() {
+        let batch: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
+        let now = Timestamp::from_ms(1_000_000);
+        let away = |reason: RetryTicket| reason.away_for(BACKOFF, now).as_secs();
+        assert_eq!(away(RetryTicket::DeadlineReached { batch }), 5);
+        let closes_at = now + Duration::from_secs(60);
+        assert_eq!(away(RetryTicket::TooEarly { batch, closes_at }), 62);
+        let busy = |secs| RetryTicket::Sink {
+            batch,
+            source: SinkError::Busy {
+                reason: "full".to_owned(),
+                retry_after: Duration::from_secs(secs),
+            },
+        };
+        assert_eq!([busy(1), busy(90), busy(90_000)].map(away), [5, 90, 3_600]);
+    }
+}

@@ -1,0 +1,117 @@
+//! Bodies that do not fit their items, in the overflow store.
+
+use std::sync::Arc;
+
+use protocol::claim::Overflow;
+use protocol::ids::{BodyHash, EventId};
+use protocol::limits::OVERFLOW_CALLS_MAX;
+use protocol::retry::RetryPolicy;
+use protocol::seqs::SeqSet;
+use shared::ports::{OverflowStore, PortError, Ports, StoredEvent};
+use shared::retry::{Budget, RequestPermits, bounded};
+use tracing::warn;
+
+/// Why the body of an event that does not fit its item cannot be delivered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BodyProblem {
+    #[error(
+        "body of event `{event_id}`: nothing at `{place}`; restore the object, or set the batch aside"
+    )]
+    Missing { event_id: EventId, place: String },
+    /// No permission, or no text: another attempt would end the same.
+    #[error(
+        "body of event `{event_id}`: {source}; make the object readable, or remove it and set the batch aside"
+    )]
+    Refused {
+        event_id: EventId,
+        #[source]
+        source: PortError,
+    },
+    #[error(
+        "body of event `{event_id}`: `{place}` is not what was claimed; restore the object, or set the batch aside"
+    )]
+    Replaced { event_id: EventId, place: String },
+    /// Another attempt may succeed.
+    #[error(transparent)]
+    Unread(PortError),
+}
+
+/// Reads and removes bodies in the overflow store.
+pub(crate) struct OverflowBodies {
+    overflow_store: Arc<dyn OverflowStore>,
+    permits: Arc<RequestPermits>,
+}
+
+impl OverflowBodies {
+    pub(crate) fn new(ports: &Ports, permits: Arc<RequestPermits>) -> OverflowBodies {
+        OverflowBodies {
+            overflow_store: ports.overflow_store.clone(),
+            permits,
+        }
+    }
+
+    /// Fetches the bodies of those events whose bodies are not in their items.
+    pub(crate) async fn fetch_all(
+        &self,
+        events: &mut [StoredEvent],
+        budget: &Budget<'_>,
+    ) -> Result<(), BodyProblem> {
+        let overflown = events.iter_mut().filter(|event| event.overflow.is_some());
+        let fetches = overflown.map(|event| self.fetch(event, budget)).collect();
+        bounded(fetches, OVERFLOW_CALLS_MAX)
+            .await
+            .into_iter()
+            .collect()
+    }
+
+    /// Fetches the body of an event, if it is not in its item.
+    pub(crate) async fn fetch(
+        &self,
+        event: &mut StoredEvent,
+        budget: &Budget<'_>,
+    ) -> Result<(), BodyProblem> {
+        let Some(place) = &event.overflow else {
+            return Ok(());
+        };
+        let get = || self.permits.with(budget, self.overflow_store.get(place));
+        let read = budget.call(RetryPolicy::ITEMS, get).await;
+        let (event_id, place) = (event.event_id.clone(), place.to_string());
+        let read = read.map_err(|source| match source {
+            PortError::Refused { .. } => BodyProblem::Refused {
+                event_id: event_id.clone(),
+                source,
+            },
+            source => BodyProblem::Unread(source),
+        })?;
+        match read {
+            Some(body) if BodyHash::of(body.as_bytes()) == event.body_hash => {
+                event.body = body;
+                Ok(())
+            }
+            Some(_) => Err(BodyProblem::Replaced { event_id, place }),
+            None => Err(BodyProblem::Missing { event_id, place }),
+        }
+    }
+
+    /// Removes the bodies of released events. What cannot be removed is left to the bucket's lifecycle rule.
+    pub(crate) async fn remove(
+        &self,
+        events: &[StoredEvent],
+        released: &SeqSet,
+        budget: &Budget<'_>,
+    ) {
+        let released = events.iter().filter(|event| released.contains(event.seq));
+        let removals = released
+            .filter_map(|event| event.overflow.as_ref())
+            .map(|place| self.remove_one(place, budget))
+            .collect();
+        bounded(removals, OVERFLOW_CALLS_MAX).await;
+    }
+
+    async fn remove_one(&self, place: &Overflow, budget: &Budget<'_>) {
+        let remove = || self.permits.with(budget, self.overflow_store.remove(place));
+        if let Err(error) = budget.call(RetryPolicy::ITEMS, remove).await {
+            warn!(key = place.key, %error, "body of a released claim not removed");
+        }
+    }
+}
