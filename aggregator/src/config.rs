@@ -47,7 +47,7 @@ pub(crate) const EVENT_ID: Variable<Text> = Variable {
         allowed: "`message-id`, `body-hash`, `attribute:NAME` or `json:EXPRESSION`",
     },
     meaning: "What makes two messages the same event: the SQS message id, the hash of the body, a message attribute, or what \
-              a JMESPath finds in the body (a list joins to one id). Take `json:` if you can; README.md says why.",
+              a JMESPath finds in the body (a list joins to one id). Take `json:` if you can; docs/deploying.md#choices says why.",
 };
 const EVENT_ID_PREFIX: Variable<Text> = Variable {
     name: "EVENT_ID_PREFIX",
@@ -88,7 +88,7 @@ const SEAL_WHEN_DRAINED: Variable<Word<bool>> = Variable {
         words: &[("on", true), ("off", false)],
     },
     meaning: "Whether a batch also starts when its queue holds nothing more, and not only when it is full or its window \
-              closes. README.md says when that is worth its requests.",
+              closes. docs/deploying.md#choices says when that is worth its requests.",
 };
 const ON_DUPLICATE: Variable<Word<DuplicateRule>> = Variable {
     name: "ON_DUPLICATE",
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_those_of_the_design() {
+    fn defaults_are_those_that_are_documented() {
         let config = read(&[]).unwrap();
         assert_eq!(config.window, Duration::from_secs(300));
         let limits = BatchLimits {

@@ -20,7 +20,7 @@ fn read(extra: &[(&str, &str)]) -> Result<Config, ConfigError> {
 }
 
 #[test]
-fn defaults_are_those_of_the_design() {
+fn defaults_are_those_that_are_documented() {
     let config = read(&[]).unwrap();
     assert_eq!(config.index, "batchId-index");
     assert_eq!(config.verify_delay, Duration::from_secs(60));

@@ -132,11 +132,11 @@ impl Handler {
                 None
             }
             Err(Failure::Retry(reason)) => {
-                warn!(sqs_message_id = id, %reason, "ticket is retried");
+                warn!(sqs_message_id = id, %reason, "ticket given back");
                 Some(reason.away_for(budgets.backoff, self.ports.clock.now()))
             }
             Err(error @ (Failure::Malformed(_) | Failure::Owner(_))) => {
-                error!(sqs_message_id = id, %error, "ticket is retried");
+                error!(sqs_message_id = id, %error, "ticket given back");
                 Some(budgets.backoff)
             }
         };

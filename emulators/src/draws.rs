@@ -13,13 +13,6 @@ impl Percent {
     /// Always.
     pub const ALL: Percent = Percent(100.0);
 
-    /// What a share of 1 is in percent.
-    pub fn of_share(share: f64) -> Option<Percent> {
-        (0.0..=1.0)
-            .contains(&share)
-            .then_some(Percent(share * 100.0))
-    }
-
     /// Whether it is never.
     pub fn is_zero(self) -> bool {
         self.0 == 0.0

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_those_of_the_design() {
+    fn defaults_are_those_that_are_documented() {
         let common = read(&[
             ("DDB_LOCK_TABLE", "lock-table"),
             ("DDB_BATCH_TABLE", "batch-table"),

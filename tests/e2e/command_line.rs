@@ -161,11 +161,8 @@ async fn a_command_line_that_makes_no_sense_is_refused_with_its_reason() {
         (&["--template", "/no/such/file"], "--template /no/such/file"),
         (&["--template", template], "there are no `Resources`"),
         (&["--sink", "tape"], "tape"),
-        (&["--sink-error-rate", "0.1"], "--sink file"),
-        (
-            &["--sink", "http", "--sink-error-rate", "10"],
-            "not a share from 0 to 1",
-        ),
+        (&["--sink-error-rate", "10"], "--sink file"),
+        (&["--sink", "http", "--sink-error-rate", "101"], "101"),
         (&["--table-limit", "0"], "--table-limit 0"),
         (&["--redeploy-at", "soon"], "SECONDS[:NAME=VALUE,...]"),
         (&["--expired-credentials", "101"], "101"),

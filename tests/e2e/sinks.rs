@@ -167,7 +167,7 @@ async fn the_summary_of_a_burst_tells_where_the_parts_are_and_what_was_attempted
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let out = directory.path().to_str().expect("paths here are text");
         let mut arguments = vec!["--sink", kind, "--out", out, "--messages", "500", "--json"];
-        arguments.extend(["--env=MAX_BATCH_SIZE=50", "--sink-error-rate", "0.1"]);
+        arguments.extend(["--env=MAX_BATCH_SIZE=50", "--sink-error-rate", "10"]);
         arguments.extend(SHORT);
         let (code, out, err) = local(&arguments).await;
         assert_eq!(code, Some(0), "{out}\n{err}");

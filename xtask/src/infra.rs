@@ -7,50 +7,59 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::Instant;
 
-use anyhow::anyhow;
+use anyhow::{Context, ensure};
 
 use crate::package;
 use crate::tools::{install_python, path_with_tools_of, root, status};
 
 /// What `cargo xtask infra` is told.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args)]
 pub struct Infra {
     /// Ask the linters about every wrong template, not only where nothing else catches it; some minutes more
     #[arg(long)]
     all: bool,
+    /// Build what deploys, and check the templates against it; some minutes more
+    #[arg(long)]
+    packages: bool,
 }
 
-/// Installs what is missing, and runs every check, those of the packages when they are built.
+/// Installs what is missing, and runs the checks.
 pub fn run(arguments: &Infra) -> anyhow::Result<()> {
-    let checks = root()?.join("infra/checks");
-    let started = Instant::now();
-    let say = |what: &str| eprintln!("{what} after {} s", started.elapsed().as_secs());
-    thread::scope(|scope| {
-        // The build is the longest by far: the other checks are done while it is under way. For the processor that the
-        // template deploys, whatever this machine has.
-        let build = scope
-            .spawn(|| package::build(&package::Package::deployed()?).inspect(|()| say("packages")));
-        let python = install_python("infra", "requirements.txt")?;
-        say("tools of Python");
-        let path = path_with_tools_of(&python)?;
-        install_node_packages(&root()?.join("infra/cdk"), &path)?;
-        say("packages of node");
-        let check = |flag: Option<&str>| {
-            status(
-                Command::new(&python)
-                    .arg("main.py")
-                    .args(flag)
-                    .env("PATH", &path)
-                    .current_dir(&checks),
-            )
-        };
-        let checked = check(arguments.all.then_some("--all"));
-        build.join().map_err(|_| anyhow!("the build panicked"))??;
-        check(Some("--packages")).and(checked)
-    })
+    let mut check = checks()?;
+    status(check.args(arguments.all.then_some("--all")))?;
+    if arguments.packages {
+        // For the processor that the template deploys, whatever this machine has.
+        package::build(&package::Package::deployed()?)?;
+        status(checks()?.arg("--packages"))?;
+    }
+    Ok(())
+}
+
+/// Runs the checks beside other work: prints what they say at their end.
+pub fn run_quietly() -> anyhow::Result<()> {
+    let output = checks()?.output().context("run the checks")?;
+    eprint!("{}", String::from_utf8_lossy(&output.stdout));
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "the checks of the templates failed: {}",
+        output.status
+    );
+    Ok(())
+}
+
+/// Installs what is missing; returns the command that checks the templates.
+fn checks() -> anyhow::Result<Command> {
+    let python = install_python("infra", "requirements.txt")?;
+    let path = path_with_tools_of(&python)?;
+    install_node_packages(&root()?.join("infra/cdk"), &path)?;
+    let mut command = Command::new(&python);
+    command
+        .arg("main.py")
+        .env("PATH", &path)
+        .current_dir(root()?.join("infra/checks"));
+    Ok(command)
 }
 
 /// The packages of the lock file, in `node_modules`.

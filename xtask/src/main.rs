@@ -11,9 +11,10 @@ mod postgres;
 mod tools;
 
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::{Parser, Subcommand};
 
 use crate::tools::{cargo, run_cargo, target_dir};
@@ -27,12 +28,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Everything: format, lints, purity, every test, the templates
+    /// Format, lints, every test, and the checks of the templates
     Test,
-    /// Format and lints alone
-    Lint,
-    /// That the protocol depends on no runtime and no SDK
-    Purity,
+    /// Format, lints, and the unit tests: two minutes, once it is built
+    Check,
     /// Writes docs/configuration.md anew, from the variables that the functions declare
     Configuration,
     /// Seeds of the simulation: 20,000, or what `sim --help` says; a short run is part of `test`
@@ -60,12 +59,8 @@ enum Task {
 fn main() -> ExitCode {
     let started = Instant::now();
     let done = match Cli::parse().task {
-        Task::Test => lint()
-            .and_then(|()| purity())
-            .and_then(|()| test())
-            .and_then(|()| infra::run(&infra::Infra::default())),
-        Task::Lint => lint(),
-        Task::Purity => purity(),
+        Task::Test => test(),
+        Task::Check => check(),
         Task::Configuration => configuration(),
         Task::Sim { arguments } => sim(&arguments),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
@@ -88,86 +83,49 @@ fn main() -> ExitCode {
     }
 }
 
+fn check() -> anyhow::Result<()> {
+    lint()?;
+    cargo(&["test", "--workspace", "--lib", "--bins", "--no-fail-fast"])
+}
+
 fn lint() -> anyhow::Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
-    linted(&["build", "--workspace", "--all-targets"])
-}
-
-/// Runs a cargo command whose compiler is the linter, for the members of the workspace; a lint fails it.
-///
-/// It compiles as well, so that what is linted is what is tested, and the SDKs are not read a second time as they
-/// would be for `cargo clippy`.
-fn linted(arguments: &[&str]) -> anyhow::Result<()> {
-    run_cargo(&mut linter(arguments))
-}
-
-fn linter(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO"));
-    command
-        .args(arguments)
-        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
-        // As `cargo clippy -- -D warnings` hands it on: each argument followed by this word.
-        .env(
-            "CLIPPY_ARGS",
-            "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
-        );
-    command
-}
-
-/// Builds the protocol, and what both functions share without its adapters, and looks at what each build pulls in.
-fn purity() -> anyhow::Result<()> {
-    ["protocol", "shared"].into_iter().try_for_each(is_pure)
-}
-
-fn is_pure(package: &str) -> anyhow::Result<()> {
-    cargo(&["check", "-p", package, "--no-default-features"])?;
-    let tree = [
-        "tree",
-        "-p",
-        package,
-        "--no-default-features",
-        "--edges",
-        "normal",
-        "--prefix",
-        "none",
-    ];
-    let output = Command::new(env!("CARGO"))
-        .args(tree)
-        .output()
-        .context("run cargo tree")?;
-    ensure!(
-        output.status.success(),
-        "cargo tree: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let names = String::from_utf8(output.stdout)?;
-    let impure: Vec<&str> = names
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name == "tokio" || name.starts_with("aws-") || name.starts_with("lambda"))
-        .collect();
-    ensure!(impure.is_empty(), "`{package}` depends on {impure:?}");
-    Ok(())
-}
-
-fn test() -> anyhow::Result<()> {
-    // The end to end suite runs the executables that deploy, and an example: `lint` has built them, with the features
-    // of all targets, so that nothing is built twice. More threads than cores: most of the time of the longest suite
-    // is waits for timeouts. All of them run, so that one run tells everything that fails.
-    let mut tests = linter(&[
-        "test",
+    cargo(&[
+        "clippy",
         "--workspace",
-        "--no-fail-fast",
+        "--all-targets",
         "--",
-        "--test-threads",
-        "6",
-    ]);
+        "-D",
+        "warnings",
+    ])
+}
+
+/// Checks the templates while cargo builds and tests: either uses little more than one core at a time.
+fn test() -> anyhow::Result<()> {
+    thread::scope(|scope| {
+        let infra = scope.spawn(infra::run_quietly);
+        let tested = lint().and_then(|()| test_workspace());
+        let infra = infra
+            .join()
+            .map_err(|_| anyhow!("the checks of the templates panicked"))?;
+        tested.and(infra)
+    })
+}
+
+fn test_workspace() -> anyhow::Result<()> {
+    // The end to end suite runs the executables that deploy, and an example.
+    cargo(&["build", "--workspace", "--all-targets"])?;
+    // More threads than cores: most of the time of the longest suite is waits for timeouts. All of them run, so that one
+    // run tells everything that fails.
+    let mut tests = Command::new(env!("CARGO"));
+    tests.args(["test", "--workspace", "--no-fail-fast"]);
+    tests.args(["--", "--test-threads", "6"]);
     if let Some(programs) = postgres::install()? {
         tests.env("POSTGRES_BIN", programs);
     }
     run_cargo(&mut tests)?;
     // Once more with its planted bugs, which nothing else is built with.
-    linted(&[
+    cargo(&[
         "test",
         "--workspace",
         "--test",
@@ -179,14 +137,10 @@ fn test() -> anyhow::Result<()> {
 
 /// The test that compares the document writes it instead, when it is told so.
 fn configuration() -> anyhow::Result<()> {
-    let mut test = linter(&[
-        "test",
-        "--workspace",
-        "--test",
-        "architecture",
-        "configuration",
-    ]);
-    run_cargo(test.env("UPDATE_CONFIGURATION", "1"))
+    let mut test = Command::new(env!("CARGO"));
+    test.args(["test", "--workspace", "--test", "architecture"]);
+    test.arg("configuration").env("UPDATE_CONFIGURATION", "1");
+    run_cargo(&mut test)
 }
 
 /// The feature that compiles planted bugs in.

@@ -34,7 +34,6 @@ mod rehearsal;
 mod replies;
 mod report;
 mod requests;
-mod share;
 mod sink;
 mod sink_errors;
 mod tables;

@@ -8,7 +8,6 @@ use emulators::Percent;
 
 use super::outages::Outage;
 use super::redeploys::Redeploy;
-use super::share::share;
 
 /// Flags of the faults. None of them is on by default, and then nothing stands in the way of a request.
 #[derive(Args, Clone, Debug)]
@@ -50,8 +49,8 @@ pub struct FaultArgs {
     /// From AT seconds after the start on, the sink returns 503 or cannot be written to for FOR seconds; may be repeated
     #[arg(long = "sink-outage", value_name = "AT:FOR")]
     sink_outages: Vec<Outage>,
-    /// Share of the deliveries that the sinks `s3` and `http` answer with 503, 0 to 1; half of them having stored the part
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    /// Share of the deliveries to `s3`, `http` or `postgres` that fail; half of them were stored
+    #[arg(long, value_name = "PERCENT", default_value = "0")]
     sink_error_rate: Percent,
     /// So many seconds after the start the functions are updated: environments started then have these variables, those of
     /// before end with the invocation they are in; may be repeated

@@ -82,13 +82,12 @@ impl SinkErrors {
 
 #[cfg(test)]
 mod tests {
-    use super::super::share::share;
     use super::*;
 
     #[test]
     fn deliveries_fail_both_ways_and_as_often_as_asked_for() {
         let errors = SinkErrors::new(&FaultOptions {
-            sink_error_rate: share("0.1").unwrap(),
+            sink_error_rate: "10".parse().unwrap(),
             ..FaultOptions::default()
         });
         let failed = (0..1_000).filter(|_| errors.next() != Delivery::Answered);
