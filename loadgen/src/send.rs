@@ -13,7 +13,7 @@
 //! **The figures.** `seconds` runs from the first request to the last reply, `per_second` counts
 //! messages acknowledged by the queue, `bytes` their bodies.
 
-mod verdict;
+mod send_failure;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,7 +30,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::plan::{BODY_BYTES_MAX, Plan};
-use verdict::{ATTEMPTS_MAX, Verdict};
+use send_failure::{ATTEMPTS_MAX, SendFailure};
 
 /// Entries in one request, and bytes of them together.
 ///
@@ -124,7 +124,7 @@ impl Unsent {
     fn from_entries(entries: &[BatchResultErrorEntry]) -> Self {
         let final_one = entries
             .iter()
-            .find(|entry| verdict::of_entry(entry) == Verdict::GiveUp);
+            .find(|entry| send_failure::of_entry(entry) == SendFailure::GiveUp);
         match final_one.or(entries.first()) {
             Some(entry) => Self::Refused {
                 code: entry.code().to_owned(),
@@ -217,7 +217,7 @@ struct Failure {
 /// What one request left to do.
 struct Leftover {
     message: u64,
-    verdict: Verdict,
+    failure: SendFailure,
 }
 
 impl Burst {
@@ -285,7 +285,7 @@ impl Burst {
             let Some(cause) = cause else { break };
             let failed = leftovers
                 .iter()
-                .find(|left| left.verdict == Verdict::GiveUp);
+                .find(|left| left.failure == SendFailure::GiveUp);
             let exhausted = attempt == ATTEMPTS_MAX;
             if let Some(left) = failed.or(leftovers.first().filter(|_| exhausted)) {
                 return Err(Failure {
@@ -299,13 +299,13 @@ impl Burst {
             }
             let unsure = leftovers
                 .iter()
-                .filter(|left| left.verdict == Verdict::RetryUnsure);
+                .filter(|left| left.failure == SendFailure::RetryUnsure);
             self.resent_unsure
                 .fetch_add(unsure.count() as u64, Ordering::Relaxed);
             self.retries.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(message = first, attempt, items_count = leftovers.len(), %cause, "retrying");
             pending = leftovers.iter().map(|left| left.message).collect();
-            tokio::time::sleep(verdict::wait(attempt, first)).await;
+            tokio::time::sleep(send_failure::wait(attempt, first)).await;
         }
         Ok(())
     }
@@ -327,16 +327,16 @@ impl Burst {
         let reply = match request.send().await {
             Ok(reply) => reply,
             Err(error) => {
-                let verdict = verdict::of_request(&error);
+                let failure = send_failure::of_request(&error);
                 let all = messages.iter().map(|message| Leftover {
                     message: *message,
-                    verdict,
+                    failure,
                 });
                 return (all.collect(), Some(Unsent::Request(Box::new(error))));
             }
         };
         // Whatever the reply does not mention is not known to have arrived.
-        let mut states = vec![Some(Verdict::RetryUnsure); messages.len()];
+        let mut states = vec![Some(SendFailure::RetryUnsure); messages.len()];
         let position = |id: &str| id.parse().ok().filter(|at: &usize| *at < messages.len());
         for at in reply
             .successful()
@@ -347,7 +347,7 @@ impl Burst {
         }
         for entry in reply.failed() {
             if let Some(at) = position(entry.id()) {
-                states[at] = Some(verdict::of_entry(entry));
+                states[at] = Some(send_failure::of_entry(entry));
             }
         }
         let leftovers: Vec<_> = messages
@@ -356,7 +356,7 @@ impl Burst {
             .filter_map(|(message, state)| {
                 Some(Leftover {
                     message: *message,
-                    verdict: state?,
+                    failure: state?,
                 })
             })
             .collect();

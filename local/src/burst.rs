@@ -142,7 +142,7 @@ async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result
     Ok(Summary {
         cost: stack.ledger(sent.sent, sent.unique),
         latency: stack.latencies(args.size).await?,
-        tickets_given_back: stack.taps.given_back(),
+        tickets_given_back: stack.function_logs.given_back(),
         sink_outages: stack.outages().await?,
         audit,
         sink: stack.sink_report(),

@@ -22,13 +22,13 @@ use crate::call::Service;
 use crate::deploy::{self, AGGREGATOR, BATCH_PROCESSOR, Endpoints, queue_url};
 use crate::dynamodb::{BATCH_TABLE, DynamoDb, create_table};
 use crate::faults::{EnvironmentFaults, Faults, SinkGate};
+use crate::function_logs::FunctionLogs;
 use crate::ledger::{Action, Meter};
 use crate::options::StackOptions;
 use crate::proxy::Proxy;
 use crate::redeploys::Redeploys;
 use crate::schedule::Schedule;
 use crate::sink::{SinkHost, SinkKind};
-use crate::taps::Taps;
 use crate::template::{self, Resources};
 
 /// Where events come in.
@@ -59,7 +59,7 @@ pub struct Stack {
     /// From the batch queue to the batch processor.
     pub batch_mapping: EventSourceMapping,
     /// What the functions' metrics add up to.
-    pub taps: Taps,
+    pub function_logs: FunctionLogs,
     /// Where the parts are.
     pub out: PathBuf,
     /// What has gone wrong on purpose.
@@ -164,9 +164,9 @@ impl Stack {
             deploy::functions(options, &resources, &seen_by_functions, &sink_variables)?;
         let mut variables = functions.batch_processor.variables.clone();
         variables.extend(functions.aggregator.variables.clone());
-        let taps = Taps::default();
+        let function_logs = FunctionLogs::default();
         let function = |config: FunctionConfig, kills| {
-            let (watch, show) = (Arc::clone(&watch), taps.sink(options.logs));
+            let (watch, show) = (Arc::clone(&watch), function_logs.sink(options.logs));
             let heard = Arc::clone(&faults);
             let logs = move |line: &LogLine| {
                 heard.heard(&line.text);
@@ -213,7 +213,7 @@ impl Stack {
             batch_processor,
             input_mapping,
             batch_mapping,
-            taps,
+            function_logs,
             out,
             faults,
             variables,

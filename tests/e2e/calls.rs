@@ -93,7 +93,7 @@ async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<Stri
     rig.until("a tombstone is replaced", async || {
         rig.send(body("small"));
         tokio::time::sleep(Duration::from_millis(200)).await;
-        rig.stack.taps.sum("Claimed") >= 3
+        rig.stack.function_logs.sum("Claimed") >= 3
     })
     .await;
     rig.until_drained().await;
@@ -107,7 +107,7 @@ async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<Stri
 /// A batch that is asked for too early, then fails because a body is gone, and is set aside by an operator.
 async fn set_aside(rig: &Rig) {
     let before: BTreeSet<String> = rig.batch_ids().await.into_iter().collect();
-    let claimed = rig.stack.taps.sum("Claimed");
+    let claimed = rig.stack.function_logs.sum("Claimed");
     rig.send(large("gone"));
     rig.until_metric("Claimed", claimed + 1).await;
     let batches = rig.batch_ids().await;

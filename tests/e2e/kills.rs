@@ -40,7 +40,7 @@ async fn an_aggregator_killed_between_two_claims_loses_and_repeats_nothing() {
     rig.until_drained().await;
     rig.audit(&plan, DuplicateRule::Drop);
     assert!(
-        rig.stack.taps.sum("Redelivered") > 0,
+        rig.stack.function_logs.sum("Redelivered") > 0,
         "claims of the dead are recognised"
     );
     rig.end_with_set_aside(0, 1).await;

@@ -206,7 +206,7 @@ impl Rig {
     /// Waits until a metric adds up to at least `sum`.
     pub async fn until_metric(&self, name: &str, sum: u64) {
         let what = format!("{name} is {sum}");
-        self.until(&what, async || self.stack.taps.sum(name) >= sum)
+        self.until(&what, async || self.stack.function_logs.sum(name) >= sum)
             .await;
     }
 

@@ -102,6 +102,9 @@ async fn an_early_ticket_is_given_back_and_repeated_ones_deliver_once() {
     rig.until_drained().await;
     rig.until_depth(BATCH_QUEUE, 0).await;
     assert_eq!(rig.delivered_ids(), ids);
-    assert_eq!(rig.stack.taps.sum("PartsDelivered"), batches.len() as u64);
+    assert_eq!(
+        rig.stack.function_logs.sum("PartsDelivered"),
+        batches.len() as u64
+    );
     rig.end().await;
 }

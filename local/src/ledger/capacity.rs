@@ -68,7 +68,7 @@ pub(super) fn asking(body: &[u8]) -> Option<Vec<u8>> {
 pub(super) struct Consumed<'a> {
     #[serde(borrow)]
     pub(super) table_name: Cow<'a, str>,
-    /// The sum: of the table, of its indexes, and of the members of a batch that failed, which are nowhere else.
+    /// The sum: of the table, of its indexes, and of the statements of a batch that failed, which are nowhere else.
     pub(super) capacity_units: f64,
     table: Option<Units>,
     #[serde(borrow, default)]
@@ -95,7 +95,7 @@ impl Consumed<'_> {
         indexes.map(|(name, units)| (&**name, units.capacity_units))
     }
 
-    /// Units of the members of a batch whose condition did not hold.
+    /// Units of the statements of a batch whose condition did not hold.
     pub(super) fn failed_units(&self) -> f64 {
         let applied: f64 = self.index_units().map(|(_, units)| units).sum();
         self.capacity_units - self.table_units() - applied
@@ -107,13 +107,13 @@ impl Consumed<'_> {
 pub(super) struct Answer<'a> {
     /// By table; empty if nothing is said.
     pub(super) consumed: Vec<Consumed<'a>>,
-    /// Of a PartiQL batch, what became of each member.
-    pub(super) members: Vec<Member>,
+    /// Of a PartiQL batch, what became of each statement.
+    pub(super) statements: Vec<StatementResult>,
 }
 
-/// What became of a member of a batch.
+/// What became of a statement of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Member {
+pub(super) enum StatementResult {
     Applied,
     /// Its condition did not hold, which costs as a write does.
     ConditionFailed,
@@ -140,27 +140,27 @@ pub(super) fn read<'a>(operation: &str, body: &'a [u8]) -> Answer<'a> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Response {
-        error: Option<MemberError>,
+        error: Option<StatementError>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
-    struct MemberError {
+    struct StatementError {
         code: Option<String>,
     }
 
-    let member = |response: Response| match response.error.map(|error| error.code) {
-        None => Member::Applied,
+    let statement = |response: Response| match response.error.map(|error| error.code) {
+        None => StatementResult::Applied,
         Some(Some(code)) if ["ConditionalCheckFailed", "DuplicateItem"].contains(&&*code) => {
-            Member::ConditionFailed
+            StatementResult::ConditionFailed
         }
-        Some(_) => Member::Refused,
+        Some(_) => StatementResult::Refused,
     };
-    let (consumed, members) = if operation == "BatchExecuteStatement" {
+    let (consumed, statements) = if operation == "BatchExecuteStatement" {
         let Ok(answer) = serde_json::from_slice::<Batch<'_>>(body) else {
             return Answer::default();
         };
-        let members = answer.responses.into_iter().map(member).collect();
-        (answer.consumed_capacity, members)
+        let statements = answer.responses.into_iter().map(statement).collect();
+        (answer.consumed_capacity, statements)
     } else {
         let answer = serde_json::from_slice::<Any<'_>>(body).ok();
         let consumed = answer.and_then(|answer| answer.consumed_capacity);
@@ -172,7 +172,10 @@ pub(super) fn read<'a>(operation: &str, body: &'a [u8]) -> Answer<'a> {
         Some(one) => serde_json::from_str(one).into_iter().collect(),
         None => Vec::new(),
     };
-    Answer { consumed, members }
+    Answer {
+        consumed,
+        statements,
+    }
 }
 
 /// What a request consumed of one table.
@@ -304,13 +307,13 @@ mod tests {
         let read = read("BatchExecuteStatement", answer);
         assert_eq!(read.consumed, []);
         let expected = [
-            Member::Applied,
-            Member::ConditionFailed,
-            Member::ConditionFailed,
-            Member::Refused,
-            Member::Refused,
+            StatementResult::Applied,
+            StatementResult::ConditionFailed,
+            StatementResult::ConditionFailed,
+            StatementResult::Refused,
+            StatementResult::Refused,
         ];
-        assert_eq!(read.members, expected);
+        assert_eq!(read.statements, expected);
     }
 
     #[test]
@@ -319,7 +322,7 @@ mod tests {
             for operation in ["PutItem", "BatchExecuteStatement"] {
                 let read = read(operation, answer.as_bytes());
                 assert!(
-                    read.consumed.is_empty() && read.members.is_empty(),
+                    read.consumed.is_empty() && read.statements.is_empty(),
                     "{answer}"
                 );
             }

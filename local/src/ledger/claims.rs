@@ -6,18 +6,22 @@ use protocol::ids::{BatchId, BatchShard};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::capacity::Member;
+use super::capacity::StatementResult;
 use crate::dynamodb::LOCK_TABLE;
 
 /// How a PartiQL claim names its batch's place among the parameters.
 const NAME: &str = "'batchId'";
 
-/// The batches of the claims that a request has written, each once for every run of claims into it; `members` is what
+/// The batches of the claims that a request has written, each once for every run of claims into it; `results` is what
 /// became of the statements of a PartiQL batch.
-pub(super) fn claimed(operation: &str, request: &[u8], members: &[Member]) -> Vec<BatchId> {
+pub(super) fn claimed(
+    operation: &str,
+    request: &[u8],
+    results: &[StatementResult],
+) -> Vec<BatchId> {
     match operation {
         "PutItem" => put(request).into_iter().collect(),
-        "BatchExecuteStatement" => inserts(request, members).unwrap_or_default(),
+        "BatchExecuteStatement" => inserts(request, results).unwrap_or_default(),
         _ => Vec::new(),
     }
 }
@@ -42,7 +46,7 @@ fn put(request: &[u8]) -> Option<BatchId> {
     (put.table_name == LOCK_TABLE).then(|| batch(put.item.batch_id?))?
 }
 
-fn inserts(request: &[u8], members: &[Member]) -> Option<Vec<BatchId>> {
+fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<BatchId>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Statements<'a> {
@@ -66,8 +70,8 @@ fn inserts(request: &[u8], members: &[Member]) -> Option<Vec<BatchId>> {
             statement,
             parameters,
         },
-        member,
-    ) in statements.iter().zip(members)
+        result,
+    ) in statements.iter().zip(results)
     {
         // Releases come in requests of their own.
         let text = statement.get();
@@ -76,7 +80,7 @@ fn inserts(request: &[u8], members: &[Member]) -> Option<Vec<BatchId>> {
         }
         let position = text[..text.find(NAME)?].matches('?').count();
         let batch = batch(parameters.get(position)?)?;
-        if *member == Member::Applied && batches.last() != Some(&batch) {
+        if *result == StatementResult::Applied && batches.last() != Some(&batch) {
             batches.push(batch);
         }
     }
@@ -115,13 +119,13 @@ mod tests {
     fn a_batch_of_statements_claims_into_the_batches_of_those_that_were_applied() {
         let request =
             json!({ "Statements": [insert(ONE), insert(ONE), insert(OTHER)] }).to_string();
-        let claimed = |members: [Member; 3]| {
-            let batches = claimed("BatchExecuteStatement", request.as_bytes(), &members);
+        let claimed = |results: [StatementResult; 3]| {
+            let batches = claimed("BatchExecuteStatement", request.as_bytes(), &results);
             Vec::from_iter(batches.iter().map(BatchId::to_string))
         };
-        let (applied, failed) = (Member::Applied, Member::ConditionFailed);
+        let (applied, failed) = (StatementResult::Applied, StatementResult::ConditionFailed);
         assert_eq!(claimed([applied; 3]), [ONE, OTHER]);
-        assert_eq!(claimed([failed, applied, Member::Refused]), [ONE]);
+        assert_eq!(claimed([failed, applied, StatementResult::Refused]), [ONE]);
         assert!(claimed([failed; 3]).is_empty());
     }
 
@@ -143,8 +147,8 @@ mod tests {
             "Parameters": [{"N": "1"}, {"S": "e1"}, {"S": format!("{ONE}#3")}],
         });
         let request = json!({ "Statements": [release] }).to_string();
-        let members = [Member::Applied];
-        assert!(claimed("BatchExecuteStatement", request.as_bytes(), &members).is_empty());
+        let results = [StatementResult::Applied];
+        assert!(claimed("BatchExecuteStatement", request.as_bytes(), &results).is_empty());
         assert!(claimed("UpdateItem", request.as_bytes(), &[]).is_empty());
     }
 }

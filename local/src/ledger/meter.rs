@@ -1,6 +1,6 @@
 //! The meter: what goes from the functions to DynamoDB, to the queues and to a sink, added up on its way.
 //!
-//! It stands behind the faults, where requests reach the service: what a fault refused, whole or as a member of a
+//! It stands behind the faults, where requests reach the service: what a fault refused, whole or as a statement of a
 //! batch, was never charged, and what was applied although its reply was lost was.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use protocol::ids::BatchId;
 use serde::Serialize;
 
 use super::actions::{Action, Request, actions};
-use super::capacity::{Kind, Member, asking, condition_failed, kind, read};
+use super::capacity::{Kind, StatementResult, asking, condition_failed, kind, read};
 use super::claims::claimed;
 use crate::call::{Reply, Service};
 
@@ -111,7 +111,7 @@ impl Meter {
             return;
         }
         let answer = read(operation, &reply.body);
-        let claimed = claimed(operation, request, &answer.members);
+        let claimed = claimed(operation, request, &answer.statements);
         let now = SystemTime::now();
         let mut counts = self.lock();
         for consumed in &answer.consumed {
@@ -123,8 +123,9 @@ impl Meter {
             counts.add(table, Part::FailedConditions, kind, consumed.failed_units());
         }
         if answer.consumed.is_empty() {
-            let failed = |member: &&Member| **member == Member::ConditionFailed;
-            let failed = answer.members.iter().filter(failed).count();
+            let failed =
+                |statement: &&StatementResult| **statement == StatementResult::ConditionFailed;
+            let failed = answer.statements.iter().filter(failed).count();
             counts.unreported(crate::dynamodb::LOCK_TABLE, failed as f64);
         }
         for batch in claimed {
@@ -226,10 +227,10 @@ mod tests {
         let put = |kind| through(&meter, "PutItem", &request, 400, &failure(kind));
         put("ConditionalCheckFailedException");
         put("ProvisionedThroughputExceededException");
-        let member = |code: &str| json!({ "Error": { "Code": code } });
-        let members = ["DuplicateItem", "ThrottlingError", "DuplicateItem"].map(member);
+        let statement = |code: &str| json!({ "Error": { "Code": code } });
+        let statements = ["DuplicateItem", "ThrottlingError", "DuplicateItem"].map(statement);
         let request = json!({ "Statements": [] });
-        let answer = json!({ "Responses": members });
+        let answer = json!({ "Responses": statements });
         through(&meter, "BatchExecuteStatement", &request, 200, &answer);
         assert_eq!(units(&meter, Part::FailedConditions), (3.0, 0.0));
         assert_eq!(meter.counts().unreported, 3.0);

@@ -1,6 +1,6 @@
 //! Claims and releases by `BatchExecuteStatement`: 25 conditional writes in one signed request.
 //!
-//! Members run independently and are answered in request order. What no member ever gets back is the item it met: a
+//! Statements of a request run independently, and their results come in request order. What no statement ever gets back is the item it met: a
 //! duplicate `INSERT` says only that there is one (`ClaimReply::Exists(None)`).
 
 use std::iter::repeat_with;
@@ -96,15 +96,15 @@ pub(super) async fn claim(
     claims: &[Claim],
 ) -> Vec<ClaimReply> {
     let mut replies: Vec<Option<ClaimReply>> = Vec::with_capacity(claims.len());
-    let mut members = Vec::with_capacity(claims.len());
+    let mut requests = Vec::with_capacity(claims.len());
     for (index, claim) in claims.iter().enumerate() {
         let reply = unstorable(claim).or_else(|| met_before(&claims[..index], claim));
         if reply.is_none() {
-            members.push(statements.insert(claim));
+            requests.push(statements.insert(claim));
         }
         replies.push(reply);
     }
-    let mut sent = execute(client, &statements.table, members)
+    let mut sent = execute(client, &statements.table, requests)
         .await
         .map(claim_reply);
     replies
@@ -134,43 +134,43 @@ pub(super) async fn release(
     items: &[(EventId, Place)],
     release: Release,
 ) -> Vec<ReleaseReply> {
-    let members = items
+    let requests = items
         .iter()
         .map(|(id, place)| statements.release(id, *place, release))
         .collect();
-    execute(client, &statements.table, members)
+    execute(client, &statements.table, requests)
         .await
         .map(release_reply)
         .collect()
 }
 
-/// A member's answer: `None` when it was applied.
-type Member = Result<Option<Failure>, PortError>;
+/// The result of a statement: `None` when it was applied.
+type StatementResult = Result<Option<Failure>, PortError>;
 
-/// What a member's error says, with the table it is about.
+/// What a statement's error says, with the table it is about.
 struct Failure {
     code: String,
     table: String,
     message: String,
 }
 
-/// Sends one request and returns what each member came to, in order.
+/// Sends one request and returns the result of each statement, in order.
 async fn execute(
     client: &Client,
     table: &str,
-    members: Vec<BatchStatementRequest>,
-) -> impl Iterator<Item = Member> {
-    let count = members.len();
+    requests: Vec<BatchStatementRequest>,
+) -> impl Iterator<Item = StatementResult> {
+    let count = requests.len();
     let (responses, lack) = match count {
         0 => (Vec::new(), unanswered()),
-        _ => match send(client, table, members).await {
+        _ => match send(client, table, requests).await {
             Ok(responses) => (responses, unanswered()),
             Err(error) => (Vec::new(), error),
         },
     };
     responses
         .into_iter()
-        .map(|response| member(table, response))
+        .map(|response| statement_result(table, response))
         .chain(repeat_with(move || Err(repeated(&lack))))
         .take(count)
 }
@@ -178,18 +178,18 @@ async fn execute(
 async fn send(
     client: &Client,
     table: &str,
-    members: Vec<BatchStatementRequest>,
+    requests: Vec<BatchStatementRequest>,
 ) -> Result<Vec<BatchStatementResponse>, PortError> {
     let sent = client
         .batch_execute_statement()
-        .set_statements(Some(members))
+        .set_statements(Some(requests))
         .send()
         .await;
     let output = sent.map_err(|error| port_error(DYNAMODB, table, &error))?;
     Ok(output.responses.unwrap_or_default())
 }
 
-fn member(table: &str, response: BatchStatementResponse) -> Member {
+fn statement_result(table: &str, response: BatchStatementResponse) -> StatementResult {
     let Some(BatchStatementError { code, message, .. }) = response.error else {
         return Ok(None);
     };
@@ -217,8 +217,8 @@ impl Failure {
     }
 }
 
-fn claim_reply(member: Member) -> ClaimReply {
-    match member {
+fn claim_reply(result: StatementResult) -> ClaimReply {
+    match result {
         Ok(None) => ClaimReply::Written,
         Ok(Some(failure)) if failure.code == "DuplicateItem" => ClaimReply::Exists(None),
         Ok(Some(failure)) if is_item_too_large(&failure.code, &failure.message) => {
@@ -229,8 +229,8 @@ fn claim_reply(member: Member) -> ClaimReply {
     }
 }
 
-fn release_reply(member: Member) -> ReleaseReply {
-    match member {
+fn release_reply(result: StatementResult) -> ReleaseReply {
+    match result {
         Ok(None) => ReleaseReply::Released,
         // Not this batch's claim any more.
         Ok(Some(failure)) if failure.code == "ConditionalCheckFailed" => ReleaseReply::Released,

@@ -10,7 +10,7 @@ use crate::given_back::GivenBack;
 
 /// Metrics of all environments, added up by name, and what their tickets came to.
 #[derive(Clone, Debug, Default)]
-pub struct Taps(Arc<Mutex<Heard>>);
+pub struct FunctionLogs(Arc<Mutex<Heard>>);
 
 #[derive(Debug, Default)]
 struct Heard {
@@ -18,12 +18,12 @@ struct Heard {
     given_back: GivenBack,
 }
 
-impl Taps {
+impl FunctionLogs {
     /// A sink that takes metric lines in, and shows the others: all, or warnings and errors alone.
     pub fn sink(&self, all: bool) -> LogSink {
-        let taps = self.clone();
+        let function_logs = self.clone();
         Arc::new(move |line: &LogLine| {
-            if !taps.take_in(&line.text) && (all || worth_showing(&line.text)) {
+            if !function_logs.take_in(&line.text) && (all || worth_showing(&line.text)) {
                 eprintln!("{line}");
             }
         })
@@ -74,12 +74,12 @@ mod tests {
 
     #[test]
     fn metrics_add_up_and_other_lines_are_left_alone() {
-        let taps = Taps::default();
-        assert!(taps.take_in(r#"{"_aws":{},"function":"f","Claimed":3}"#));
-        assert!(taps.take_in(r#"{"Claimed":4,"_aws":{}}"#));
-        assert!(!taps.take_in(r#"{"level":"INFO"}"#));
-        assert_eq!(taps.sum("Claimed"), 7);
-        assert_eq!(taps.sum("Other"), 0);
+        let function_logs = FunctionLogs::default();
+        assert!(function_logs.take_in(r#"{"_aws":{},"function":"f","Claimed":3}"#));
+        assert!(function_logs.take_in(r#"{"Claimed":4,"_aws":{}}"#));
+        assert!(!function_logs.take_in(r#"{"level":"INFO"}"#));
+        assert_eq!(function_logs.sum("Claimed"), 7);
+        assert_eq!(function_logs.sum("Other"), 0);
     }
 
     #[test]

@@ -19,7 +19,7 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// What a failure says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SendFailure {
     /// Not in the queue; another attempt may succeed.
     Retry,
     /// Perhaps in the queue: the reply is missing. Another attempt may put it there twice.
@@ -28,28 +28,28 @@ pub(super) enum Verdict {
     GiveUp,
 }
 
-pub(super) fn of_request(error: &SdkError<SendMessageBatchError>) -> Verdict {
+pub(super) fn of_request(error: &SdkError<SendMessageBatchError>) -> SendFailure {
     match error {
-        SdkError::ConstructionFailure(_) => Verdict::GiveUp,
-        SdkError::DispatchFailure(failure) if failure.is_user() => Verdict::GiveUp,
+        SdkError::ConstructionFailure(_) => SendFailure::GiveUp,
+        SdkError::DispatchFailure(failure) if failure.is_user() => SendFailure::GiveUp,
         SdkError::ServiceError(failure) => {
             let status = failure.raw().status().as_u16();
             match failure.err().code() {
-                Some(code) if is_throttle(code) => Verdict::Retry,
-                _ if status == 429 => Verdict::Retry,
-                _ if status >= 500 => Verdict::RetryUnsure,
-                _ => Verdict::GiveUp,
+                Some(code) if is_throttle(code) => SendFailure::Retry,
+                _ if status == 429 => SendFailure::Retry,
+                _ if status >= 500 => SendFailure::RetryUnsure,
+                _ => SendFailure::GiveUp,
             }
         }
         // Timed out, broken connection, unreadable reply; and whatever the SDK may add.
-        _ => Verdict::RetryUnsure,
+        _ => SendFailure::RetryUnsure,
     }
 }
 
-pub(super) fn of_entry(entry: &BatchResultErrorEntry) -> Verdict {
+pub(super) fn of_entry(entry: &BatchResultErrorEntry) -> SendFailure {
     match entry.sender_fault() && !is_throttle(entry.code()) {
-        true => Verdict::GiveUp,
-        false => Verdict::Retry,
+        true => SendFailure::GiveUp,
+        false => SendFailure::Retry,
     }
 }
 
@@ -90,21 +90,24 @@ mod tests {
         };
         assert_eq!(
             of_entry(&entry("InvalidMessageContents", true)),
-            Verdict::GiveUp
+            SendFailure::GiveUp
         );
-        assert_eq!(of_entry(&entry("RequestThrottled", true)), Verdict::Retry);
-        assert_eq!(of_entry(&entry("InternalError", false)), Verdict::Retry);
+        assert_eq!(
+            of_entry(&entry("RequestThrottled", true)),
+            SendFailure::Retry
+        );
+        assert_eq!(of_entry(&entry("InternalError", false)), SendFailure::Retry);
     }
 
     #[test]
     fn a_timeout_leaves_us_unsure() {
         assert_eq!(
             of_request(&SdkError::timeout_error("late")),
-            Verdict::RetryUnsure
+            SendFailure::RetryUnsure
         );
         assert_eq!(
             of_request(&SdkError::construction_failure("bad")),
-            Verdict::GiveUp
+            SendFailure::GiveUp
         );
     }
 
