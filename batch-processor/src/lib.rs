@@ -16,6 +16,8 @@
 //! After a crash, the next ticket goes on from what the batch record says; where there is no next ticket, the scheduled
 //! `sweep` sends one.
 
+#![warn(missing_docs)]
+
 mod batch_run;
 mod collector;
 mod config;

@@ -60,6 +60,8 @@
 //! # }
 //! ```
 
+#![warn(missing_docs)]
+
 mod counter;
 mod draws;
 pub mod files;

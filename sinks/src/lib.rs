@@ -2,6 +2,8 @@
 //!
 //! A sink of your own implements [`Sink`]; the batch processor runs it.
 
+#![warn(missing_docs)]
+
 #[cfg(any(feature = "lambda", feature = "states"))]
 mod arn;
 mod built_in;
