@@ -1,8 +1,11 @@
 //! What a history is made of: the configuration, the burst, and how often each fault strikes.
 
+use std::time::Duration;
+
 use protocol::allocator::BatchLimits;
 use protocol::claim::DuplicateRule;
 
+use crate::clocks::SKEW_MAX_MS;
 use crate::redeploy::{Change, Redeploy};
 
 /// What makes two messages the same event in a history.
@@ -196,6 +199,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns by how much two clocks may differ beyond the difference that the protocol allows for.
+    pub fn excess_skew(&self) -> Duration {
+        Duration::from_millis(2 * (self.skew_max_ms - SKEW_MAX_MS) as u64)
+    }
+
     /// The least any environment's dedup window is.
     pub fn dedup_window_min_secs(&self) -> u64 {
         let changed = self.redeploys.iter().filter_map(|one| match one.change {
