@@ -26,7 +26,7 @@ class Source:
     def files(self, folder):
         found = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.rs")}
         found |= {path for path in self.overlay if path.startswith(folder + "/")}
-        return sorted(path for path in found if not path.endswith(("_tests.rs", "_props.rs")))
+        return sorted(path for path in found if not re.search(r"[_/](tests|props)(\.rs$|/)", path))
 
 
 # Strings and characters, of which no brace counts; and braces.
