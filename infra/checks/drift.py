@@ -4,7 +4,7 @@ import re
 
 import cfn
 import declared
-import policy
+from world import World
 
 FUNCTIONS = ("Aggregator", "BatchProcessor")
 
@@ -34,7 +34,7 @@ def check_all(text, document=None):
         generic = cfn._transform(text, None)
         parameters = generic["Parameters"]
         for chosen in cfn.worlds(generic):
-            world = policy.World(text, chosen, generic)
+            world = World(text, chosen, generic)
             for problem in variables(world, known):
                 found.setdefault(problem, chosen)
         for problem in bounds(parameters, known):

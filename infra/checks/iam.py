@@ -8,8 +8,8 @@ import pathlib
 from collections import namedtuple
 
 import cfn
-import policy
 from drift import FUNCTIONS, pascal
+from world import World, statements
 
 CALLS = pathlib.Path(__file__).resolve().parent / "calls.txt"
 # A line of it. A resource is the template's name of a table or queue; or the variable that leads there, with `/*` for what is
@@ -62,7 +62,7 @@ def as_list(value):
 def granted(role):
     return {
         (action, resource.strip("<>").removesuffix(".Arn") if resource.startswith("<") and resource.endswith(">") else resource)
-        for statement in policy.statements(role)
+        for statement in statements(role)
         for action in as_list(statement["Action"])
         for resource in (each.replace(".Arn>/", "/").lstrip("<") if ".Arn>/" in each else each for each in as_list(statement["Resource"]))
     }
@@ -156,7 +156,7 @@ def check_all(text, known=None):
         known = known or calls(CALLS.read_text())
         generic = cfn._transform(text, None)
         for chosen in cfn.worlds(generic):
-            world = policy.World(text, chosen, generic)
+            world = World(text, chosen, generic)
             for function in FUNCTIONS:
                 grants = granted(world.properties(f"{function}Role"))
                 need = needed(known, function, world)
@@ -176,23 +176,23 @@ def self_test(text):
     generic = cfn._transform(text, None)
     known = calls(CALLS.read_text())
     tried = 0
-    worlds = [policy.World(text, chosen, generic) for chosen in cfn.worlds(generic)]
+    worlds = [World(text, chosen, generic) for chosen in cfn.worlds(generic)]
     for world in worlds:
         for function in FUNCTIONS:
             role = world.properties(f"{function}Role")
             need = needed(known, function, world)
-            for at, statement in enumerate(policy.statements(role)):
+            for at, statement in enumerate(statements(role)):
                 for action in as_list(statement["Action"]):
                     less = copy.deepcopy(role)
-                    one = policy.statements(less)[at]
+                    one = statements(less)[at]
                     one["Action"] = [each for each in as_list(one["Action"]) if each != action]
                     assert need - granted(less), f"{function}: {action} can be taken away unnoticed"
                     more = copy.deepcopy(role)
-                    one = policy.statements(more)[at]
+                    one = statements(more)[at]
                     one["Action"] = [*as_list(one["Action"]), action.split(":")[0] + ":Another"]
                     assert granted(more) - need, f"{function}: an action beside {action} can be added unnoticed"
                     wide = copy.deepcopy(role)
-                    one = policy.statements(wide)[at]
+                    one = statements(wide)[at]
                     one["Resource"] = [*as_list(one["Resource"]), "*"] if one["Resource"] != "*" else ["*", "<LockTable.Arn>"]
                     assert granted(wide) - need, f"{function}: the resource of {action} can be widened unnoticed"
                     tried += 3

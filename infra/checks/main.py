@@ -19,6 +19,9 @@ import iam
 import package
 import policy
 import same
+from rules.alarms import watched
+from rules.functions import variables_bytes
+from world import World
 
 # It would tell its makers, who cannot be reached from everywhere.
 os.environ["SAM_CLI_TELEMETRY"] = "0"
@@ -64,10 +67,10 @@ def told():
     """Figures of docs/deploying.md that follow from the template."""
     page = " ".join((cfn.INFRA.parent / "docs" / "deploying.md").read_text().split())
     alarms = {how: cfn.by_type(cfn.resolve(TEXT, {"OnDuplicate": how}), "AWS::CloudWatch::Alarm") for how in ("drop", "requeue")}
-    counts = {how: sum(len(list(policy.watched(alarm))) for alarm in each.values()) for how, each in alarms.items()}
+    counts = {how: sum(len(list(watched(alarm))) for alarm in each.values()) for how, each in alarms.items()}
     wanted = [
         f"| {len(alarms['drop'])} alarms | {counts['drop']} metrics in alarms ({counts['requeue']} with `requeue`) at $0.10 | {counts['drop'] / 10:.2f} |",
-        f"all parameters accept take {max(policy.variables_bytes(policy.World(TEXT)).values()):,} |",
+        f"all parameters accept take {max(variables_bytes(World(TEXT)).values()):,} |",
         f"`SinkColumns` as a JSON list has room for {cfn.parse(TEXT)['Parameters']['SinkColumns']['MaxLength']} characters",
     ]
     return [f"docs/deploying.md does not say `{each}`" for each in wanted if each not in page], f"{len(wanted)} figures"

@@ -26,7 +26,7 @@ class Source:
     def files(self, folder):
         found = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.rs")}
         found |= {path for path in self.overlay if path.startswith(folder + "/")}
-        return sorted(path for path in found if not path.endswith(("_tests.rs", "_props.rs")))
+        return sorted(path for path in found if not re.search(r"[_/](tests|props)(\.rs$|/)", path))
 
 
 # Strings and characters, of which no brace counts; and braces.
@@ -54,11 +54,12 @@ def functions(source, path):
     found = []
     for match in re.finditer(r"\bfn (\w+)", text):
         signature = text[match.end() :]
-        end = re.search(r"[{;]", signature)
-        if signature[end.start()] == ";":
+        # The first brace or semicolon that is not in an array's type.
+        end = re.match(r"(?:\[[^\]]*\]|[^\[{;])*([{;])", signature)
+        if end.group(1) == ";":
             continue
         owner = next((name for start, stop, name in owners if start <= match.start() <= stop), None)
-        found.append(Function(path, match.group(1), block(text, match.end() + end.start()), owner))
+        found.append(Function(path, match.group(1), block(text, match.end() + end.start(1)), owner))
     return found
 
 

@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import cfn
-import policy
+from world import accepts, statements
 
 CDK = cfn.INFRA / "cdk"
 
@@ -37,7 +37,7 @@ def others(template):
     found = {}
     for name, spec in template["Parameters"].items():
         values = [str(each) for each in [*spec.get("AllowedValues", []), spec.get("MinValue"), spec.get("MaxValue"), "other"] if each is not None]
-        values = [each for each in values if each != str(spec.get("Default")) and policy.accepts(spec, each)]
+        values = [each for each in values if each != str(spec.get("Default")) and accepts(spec, each)]
         if name not in chosen and values:
             found[name] = values[0]
     return found
@@ -120,7 +120,7 @@ def plain(resources):
             # KMS is the only type there is.
             properties["SSESpecification"].setdefault("SSEType", "KMS")
         if kind == "AWS::IAM::Role":
-            for statement in policy.statements(properties):
+            for statement in statements(properties):
                 for key in ("Action", "Resource"):
                     value = statement[key]
                     statement[key] = sorted(value if isinstance(value, list) else [value])
@@ -194,7 +194,7 @@ def refusals(template, said):
         if words not in said[name]:
             yield f"{name}: CDK says {said[name]!r}, wanted `{words}`"
     for name, (chosen, _) in REFUSED.items():
-        refused = [each for each, value in chosen.items() if not policy.accepts(template["Parameters"][each], value)]
+        refused = [each for each, value in chosen.items() if not accepts(template["Parameters"][each], value)]
         if not refused and not cfn.Resolver(template, chosen).refusals():
             yield f"{name}: SAM takes {chosen}"
 

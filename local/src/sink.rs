@@ -126,15 +126,7 @@ impl SinkHost {
         };
         let deliveries = Arc::new(Deliveries::default());
         #[cfg(feature = "s3")]
-        let s3 = {
-            let s3 = S3::start(s3_directory.clone()).await?;
-            let bucket = SinkBucket {
-                deliveries: Arc::clone(&deliveries),
-                errors: Arc::clone(errors),
-            };
-            s3.create_bucket_with_faults(BUCKET, Arc::new(bucket));
-            s3
-        };
+        let s3 = start_s3(&s3_directory, &deliveries, errors).await?;
         #[cfg(any(feature = "lambda", feature = "states"))]
         let services = || {
             s3.create_bucket(PAYLOADS);
@@ -231,6 +223,22 @@ impl SinkHost {
             },
         }
     }
+}
+
+/// Starts the S3 stand-in with the bucket of the sink.
+#[cfg(feature = "s3")]
+async fn start_s3(
+    directory: &Path,
+    deliveries: &Arc<Deliveries>,
+    errors: &Arc<SinkErrors>,
+) -> anyhow::Result<S3> {
+    let s3 = S3::start(directory.to_owned()).await?;
+    let bucket = SinkBucket {
+        deliveries: Arc::clone(deliveries),
+        errors: Arc::clone(errors),
+    };
+    s3.create_bucket_with_faults(BUCKET, Arc::new(bucket));
+    Ok(s3)
 }
 
 /// The variables of a sink of this kind that is somewhere else: of the same form as those of a host.

@@ -1,15 +1,13 @@
 //! The stack: tables, queues, functions and mappings of the template that is deployed, on loopback ports of their own.
 
 mod measure;
+mod proxies;
+mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-#[cfg(feature = "s3")]
-use aggregator::config::OVERFLOW_BUCKET;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
-use aws_types::SdkConfig;
 use emulators::lambda::{
     EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION,
 };
@@ -18,18 +16,20 @@ use emulators::s3::S3;
 use emulators::sqs::Sqs;
 use tokio::sync::oneshot;
 
-use crate::call::Service;
 use crate::deploy::{self, AGGREGATOR, BATCH_PROCESSOR, Endpoints, queue_url};
 use crate::dynamodb::{BATCH_TABLE, DynamoDb, create_table};
-use crate::faults::{EnvironmentFaults, Faults, SinkGate};
+use crate::faults::{EnvironmentFaults, Faults, Kills, SinkGate};
 use crate::function_logs::FunctionLogs;
 use crate::ledger::{Action, Meter};
 use crate::options::StackOptions;
 use crate::proxy::Proxy;
 use crate::redeploys::Redeploys;
 use crate::schedule::Schedule;
-use crate::sink::{SinkHost, SinkKind};
+use crate::sink::SinkHost;
 use crate::template::{self, Resources};
+
+use self::proxies::Proxies;
+use self::services::Services;
 
 /// Where events come in.
 pub const INPUT_QUEUE: &str = "input-queue";
@@ -95,108 +95,33 @@ impl Stack {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_watched(options: &StackOptions, watch: LogSink) -> anyhow::Result<Stack> {
-        let sqs = Sqs::new();
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
-        let sqs_endpoint = format!("http://{}", listener.local_addr()?);
-        let tables = deploy::resources(options, &sqs_endpoint)?.tables;
-        let faults = Arc::new(Faults::new(&options.faults, tables.get(BATCH_TABLE))?);
-        let errors = faults.sink_errors();
-        let sink = SinkHost::start(options.sink, options.out.as_deref(), &errors).await?;
-        let out = sink.out().to_owned();
-        let sink_gate = match options.sink {
-            SinkKind::File => faults.sink_gate(&out, sink.work())?,
-            _ => None,
-        };
-        let dynamodb = DynamoDb::start().await?;
-        let config = sdk_config(&dynamodb.endpoint());
-        let client = aws_sdk_dynamodb::Client::new(&config);
-
-        #[cfg(feature = "s3")]
-        if let Some(bucket) = options.variables.get(OVERFLOW_BUCKET.name) {
-            sink.s3().create_bucket(bucket);
-        }
-        let (sqs_stop, stopped) = oneshot::channel::<()>();
-        tokio::spawn(sqs.clone().serve(listener, async {
-            let _ = stopped.await;
-        }));
-        let sqs_client = aws_sdk_sqs::Client::new(&sdk_config(&sqs_endpoint));
-
-        let endpoints = Endpoints {
-            dynamodb: dynamodb.endpoint(),
-            sqs: sqs_endpoint,
-            #[cfg(feature = "s3")]
-            s3: sink.s3().endpoint(),
-        };
+        let services = Services::start(options).await?;
         let meter = Arc::new(Meter::default());
-        let in_front_of = |service, endpoint, strikes| {
-            Proxy::start(service, endpoint, Arc::clone(&meter), strikes)
-        };
-        let mut proxies = vec![
-            in_front_of(Service::DynamoDb, &endpoints.dynamodb, faults.on_dynamodb()).await?,
-            in_front_of(Service::Sqs, &endpoints.sqs, faults.on_requests()).await?,
-        ];
-        #[cfg(feature = "s3")]
-        proxies.push(in_front_of(Service::S3, &endpoints.s3, faults.on_requests()).await?);
-        let seen_by_functions = Endpoints {
-            dynamodb: proxies[0].endpoint(),
-            sqs: proxies[1].endpoint(),
-            #[cfg(feature = "s3")]
-            s3: proxies[2].endpoint(),
-        };
-        let mut receiver = None;
-        if let Some(endpoint) = sink.receiver_endpoint() {
-            let proxy = in_front_of(Service::Http, &endpoint, faults.on_requests()).await?;
-            receiver = Some(proxy.endpoint());
-            proxies.push(proxy);
-        }
-        let directory = sink_gate.as_ref().map_or(out.as_path(), SinkGate::path);
-        let sink_variables = sink.variables(directory, receiver.as_deref());
-        let resources = deploy::resources(options, &seen_by_functions.sqs)?;
-        for (name, table) in &resources.tables {
-            create_table(&client, name, table).await?;
-        }
-        create_queues(&sqs, &resources, options)?;
-        for queue in [INPUT_QUEUE, BATCH_QUEUE] {
-            sqs.set_repeats(queue, faults.repeats(queue))?;
-        }
+        let proxies = Proxies::start(&services, &meter).await?;
+        let resources = deploy::resources(options, &proxies.endpoints.sqs)?;
+        create_resources(&services, &resources, options).await?;
 
+        let Services { faults, sink, .. } = &services;
+        let out = sink.out().to_owned();
+        let gate = services.sink_gate.as_ref();
+        let directory = gate.map_or(out.as_path(), SinkGate::path);
+        let sink_variables = sink.variables(directory, proxies.receiver.as_deref());
         let functions =
-            deploy::functions(options, &resources, &seen_by_functions, &sink_variables)?;
+            deploy::functions(options, &resources, &proxies.endpoints, &sink_variables)?;
         let mut variables = functions.batch_processor.variables.clone();
         variables.extend(functions.aggregator.variables.clone());
         let function_logs = FunctionLogs::default();
-        let function = |config: FunctionConfig, kills| {
-            let (watch, show) = (Arc::clone(&watch), function_logs.sink(options.logs));
-            let heard = Arc::clone(&faults);
-            let logs = move |line: &LogLine| {
-                heard.heard(&line.text);
-                watch(line);
-                show(line);
-            };
-            let credentials = faults.credentials();
-            let faults = EnvironmentFaults { kills, credentials };
-            Function::with_faults(config, Arc::new(logs), Arc::new(faults))
+        let start = |config, kills| {
+            let logs = [Arc::clone(&watch), function_logs.sink(options.logs)];
+            start_function(config, kills, faults, logs)
         };
-        let aggregator = function(functions.aggregator, faults.aggregator_kills());
-        let batch_processor = function(functions.batch_processor, faults.batch_processor_kills());
-        let mapping = |deployed: &template::Mapping, batch_size, concurrency_max| MappingConfig {
-            queue: deployed.queue().to_owned(),
-            batch_size,
-            window: deployed.window,
-            concurrency_max,
-            report_batch_item_failures: deployed.reports_batch_item_failures(),
-        };
-        let input = &resources.function(AGGREGATOR)?.mapping;
-        let input_mapping = EventSourceMapping::start(
-            sqs.clone(),
-            aggregator.clone(),
-            mapping(input, options.batch_size, options.aggregators),
-        )?;
-        let tickets = &resources.function(BATCH_PROCESSOR)?.mapping;
-        let batch_mapping = EventSourceMapping::start(
-            sqs.clone(),
-            batch_processor.clone(),
-            mapping(tickets, tickets.batch_size, options.batch_processors),
+        let aggregator = start(functions.aggregator, faults.aggregator_kills());
+        let batch_processor = start(functions.batch_processor, faults.batch_processor_kills());
+        let [input_mapping, batch_mapping] = start_mappings(
+            &services.sqs,
+            &resources,
+            options,
+            [&aggregator, &batch_processor],
         )?;
         let schedule = options
             .sweep_every
@@ -204,31 +129,31 @@ impl Stack {
         let redeploys = Redeploys::start(
             &options.faults.redeploys,
             [aggregator.clone(), batch_processor.clone()],
-            Arc::clone(&faults),
+            Arc::clone(faults),
         );
         faults.timeline().begin();
         Ok(Stack {
-            sqs,
+            sqs: services.sqs,
             aggregator,
             batch_processor,
             input_mapping,
             batch_mapping,
             function_logs,
             out,
-            faults,
+            faults: services.faults,
             variables,
             redeploys,
-            endpoints,
-            sqs_client,
+            endpoints: services.endpoints,
+            sqs_client: services.sqs_client,
             schedule,
-            batches: shared::aws::DynamoBatchStore::new(client, BATCH_TABLE),
+            batches: shared::aws::DynamoBatchStore::new(services.dynamodb_client, BATCH_TABLE),
             meter,
             architecture: resources.function(AGGREGATOR)?.architecture.clone(),
-            _dynamodb: dynamodb,
-            _sqs_stop: sqs_stop,
-            _proxies: proxies,
-            _sink_gate: sink_gate,
-            sink,
+            _dynamodb: services.dynamodb,
+            _sqs_stop: services.sqs_stop,
+            _proxies: proxies.proxies,
+            _sink_gate: services.sink_gate,
+            sink: services.sink,
         })
     }
 
@@ -312,6 +237,70 @@ impl Stack {
     }
 }
 
+/// Creates the template's tables and queues.
+async fn create_resources(
+    services: &Services,
+    resources: &Resources,
+    options: &StackOptions,
+) -> anyhow::Result<()> {
+    for (name, table) in &resources.tables {
+        create_table(&services.dynamodb_client, name, table).await?;
+    }
+    create_queues(&services.sqs, resources, options)?;
+    for queue in [INPUT_QUEUE, BATCH_QUEUE] {
+        let repeats = services.faults.repeats(queue);
+        services.sqs.set_repeats(queue, repeats)?;
+    }
+    Ok(())
+}
+
+/// Starts a function whose log lines go to the faults and to each of `logs`.
+fn start_function(
+    config: FunctionConfig,
+    kills: Option<Arc<Kills>>,
+    faults: &Arc<Faults>,
+    logs: [LogSink; 2],
+) -> Function {
+    let heard = Arc::clone(faults);
+    let sink = move |line: &LogLine| {
+        heard.heard(&line.text);
+        logs.iter().for_each(|log| log(line));
+    };
+    let credentials = faults.credentials();
+    let faults = EnvironmentFaults { kills, credentials };
+    Function::with_faults(config, Arc::new(sink), Arc::new(faults))
+}
+
+/// Starts the mappings of the input queue and of the batch queue.
+fn start_mappings(
+    sqs: &Sqs,
+    resources: &Resources,
+    options: &StackOptions,
+    [aggregator, batch_processor]: [&Function; 2],
+) -> anyhow::Result<[EventSourceMapping; 2]> {
+    let start = |function: &Function, mapping: &template::Mapping, batch_size, concurrency_max| {
+        let config = MappingConfig {
+            queue: mapping.queue().to_owned(),
+            batch_size,
+            window: mapping.window,
+            concurrency_max,
+            report_batch_item_failures: mapping.reports_batch_item_failures(),
+        };
+        EventSourceMapping::start(sqs.clone(), function.clone(), config)
+    };
+    let input = &resources.function(AGGREGATOR)?.mapping;
+    let tickets = &resources.function(BATCH_PROCESSOR)?.mapping;
+    Ok([
+        start(aggregator, input, options.batch_size, options.aggregators)?,
+        start(
+            batch_processor,
+            tickets,
+            tickets.batch_size,
+            options.batch_processors,
+        )?,
+    ])
+}
+
 /// Creates the template's queues. The visibility timeout follows the functions' timeouts, which are shorter here than the
 /// template allows, by the template's rule: six times the timeout, and the window.
 fn create_queues(sqs: &Sqs, resources: &Resources, options: &StackOptions) -> anyhow::Result<()> {
@@ -342,15 +331,4 @@ fn create_queues(sqs: &Sqs, resources: &Resources, options: &StackOptions) -> an
         sqs.create_queue(name, attributes)?;
     }
     Ok(())
-}
-
-fn sdk_config(endpoint: &str) -> SdkConfig {
-    let credentials = Credentials::new("local", "local", None, None, "local");
-    SdkConfig::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::from_static(REGION))
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .endpoint_url(endpoint)
-        .build()
 }

@@ -142,9 +142,32 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Summary {
-            sent, audit, time, ..
-        } = self;
+        self.fmt_audit(f)?;
+        self.fmt_set_aside(f)?;
+        self.fmt_usage(f)?;
+        write!(f, "{}{}", self.latency, self.tickets_given_back)?;
+        for outage in &self.sink_outages {
+            write!(f, "{outage}")?;
+        }
+        write!(f, "{}", self.cost)?;
+        if let Some(faults) = &self.faults {
+            write!(f, "{faults}")?;
+        }
+        write!(
+            f,
+            "{}",
+            if self.ok() {
+                "OK: nothing lost, nothing repeated"
+            } else {
+                "FAILED"
+            }
+        )
+    }
+}
+
+impl Summary {
+    fn fmt_audit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Summary { sent, audit, .. } = self;
         writeln!(
             f,
             "sent        {} messages, {} unique, {} duplicates",
@@ -177,6 +200,10 @@ impl fmt::Display for Summary {
                 audit.foreign, audit.corrupt, audit.mixed
             )?;
         }
+        Ok(())
+    }
+
+    fn fmt_set_aside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SetAside {
             quarantined,
             dead_letters,
@@ -191,6 +218,11 @@ impl fmt::Display for Summary {
                 self.batches_in_error
             )?;
         }
+        Ok(())
+    }
+
+    fn fmt_usage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = &self.time;
         writeln!(
             f,
             "time        sent after {:.1} s, claimed after {:.1} s, drained after {:.1} s; audit {:.1} s",
@@ -213,22 +245,6 @@ impl fmt::Display for Summary {
                 usage.peak_mb
             )?;
         }
-        write!(f, "{}{}", self.latency, self.tickets_given_back)?;
-        for outage in &self.sink_outages {
-            write!(f, "{outage}")?;
-        }
-        write!(f, "{}", self.cost)?;
-        if let Some(faults) = &self.faults {
-            write!(f, "{faults}")?;
-        }
-        write!(
-            f,
-            "{}",
-            if self.ok() {
-                "OK: nothing lost, nothing repeated"
-            } else {
-                "FAILED"
-            }
-        )
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Every answer of the allocator, after any history, against a model that keeps each seat and works everything out
+//! Compares every result of the allocator, after any history, with a model that keeps each seat and computes everything
 //! anew.
 
 use proptest::prelude::*;
@@ -251,27 +251,7 @@ impl Both {
                 }
                 prop_assert_eq!(answer, self.model.seat(&slots[slot], &sizes, deadline));
             }
-            Step::Opened(slot, closes_at) => {
-                let slot = &slots[slot];
-                if self.model.current.get(slot) == Some(&None) {
-                    self.ids += 1;
-                    let id = BatchId::new(uuid::Uuid::from_u128(self.ids));
-                    let opening = Opening { slot: slot.clone() };
-                    let recorded = opening.record_acknowledged(id, closes_at);
-                    self.allocator.opened(recorded.ticket_acknowledged());
-                    self.model.current.insert(slot.clone(), Some(id));
-                    let batch = ModelBatch {
-                        slot: slot.clone(),
-                        closes_at,
-                        seats: Vec::new(),
-                        known: Vec::new(),
-                        accounts: 0,
-                        counted: 0,
-                        retired: false,
-                    };
-                    self.model.batches.insert(id, batch);
-                }
-            }
+            Step::Opened(slot, closes_at) => self.opened(&slots[slot], closes_at),
             Step::OpeningFailed(slot) => {
                 let slot = &slots[slot];
                 self.allocator.opening_failed(slot);
@@ -279,31 +259,8 @@ impl Both {
                     .current
                     .retain(|other, id| other != slot || id.is_some());
             }
-            Step::Settle(number, end) => {
-                if !self.attempts.is_empty() {
-                    let (seat, bytes) = self.attempts.swap_remove(number % self.attempts.len());
-                    self.allocator.settle(seat, bytes, end);
-                    let batch = self.model.batches.get_mut(&seat.batch).unwrap();
-                    batch.seats[seat.seq as usize].1 = Some(end);
-                    if end == SeatEnd::Claimed {
-                        self.claims.push(seat);
-                    }
-                }
-            }
-            Step::Remember(number, candidate) => {
-                if !self.claims.is_empty() {
-                    let seat = self.claims.swap_remove(number % self.claims.len());
-                    self.allocator.remember(seat, &candidate);
-                    let room = self.model.known_count() < LIMITS.known_claims_max;
-                    if let Some(batch) = self.model.batches.get_mut(&seat.batch).filter(|_| room) {
-                        let account = batch.accounts + 1;
-                        batch
-                            .known
-                            .retain(|(known, _)| known.event_id != candidate.event_id);
-                        batch.known.push((candidate, account));
-                    }
-                }
-            }
+            Step::Settle(number, end) => self.settle(number, end),
+            Step::Remember(number, candidate) => self.remember(number, candidate),
             Step::Ask(slot, candidate, deadline) => prop_assert_eq!(
                 self.allocator.known(&slots[slot], &candidate, deadline),
                 self.model.known(&slots[slot], &candidate, deadline)
@@ -335,6 +292,54 @@ impl Both {
             }
         }
         self.compare()
+    }
+
+    fn opened(&mut self, slot: &Slot, closes_at: Timestamp) {
+        if self.model.current.get(slot) == Some(&None) {
+            self.ids += 1;
+            let id = BatchId::new(uuid::Uuid::from_u128(self.ids));
+            let opening = Opening { slot: slot.clone() };
+            let recorded = opening.record_acknowledged(id, closes_at);
+            self.allocator.opened(recorded.ticket_acknowledged());
+            self.model.current.insert(slot.clone(), Some(id));
+            let batch = ModelBatch {
+                slot: slot.clone(),
+                closes_at,
+                seats: Vec::new(),
+                known: Vec::new(),
+                accounts: 0,
+                counted: 0,
+                retired: false,
+            };
+            self.model.batches.insert(id, batch);
+        }
+    }
+
+    fn settle(&mut self, number: usize, end: SeatEnd) {
+        if !self.attempts.is_empty() {
+            let (seat, bytes) = self.attempts.swap_remove(number % self.attempts.len());
+            self.allocator.settle(seat, bytes, end);
+            let batch = self.model.batches.get_mut(&seat.batch).unwrap();
+            batch.seats[seat.seq as usize].1 = Some(end);
+            if end == SeatEnd::Claimed {
+                self.claims.push(seat);
+            }
+        }
+    }
+
+    fn remember(&mut self, number: usize, candidate: Candidate) {
+        if !self.claims.is_empty() {
+            let seat = self.claims.swap_remove(number % self.claims.len());
+            self.allocator.remember(seat, &candidate);
+            let room = self.model.known_count() < LIMITS.known_claims_max;
+            if let Some(batch) = self.model.batches.get_mut(&seat.batch).filter(|_| room) {
+                let account = batch.accounts + 1;
+                batch
+                    .known
+                    .retain(|(known, _)| known.event_id != candidate.event_id);
+                batch.known.push((candidate, account));
+            }
+        }
     }
 
     /// What can be read without changing anything.

@@ -26,9 +26,7 @@ pub use record::{BatchRecord, Lease, PartRecord, PartState, Status};
 pub use write::{Account, BatchWrite, NO_ERROR, already_applied, apply};
 
 #[cfg(test)]
-#[path = "batch_tests.rs"]
 mod tests;
 
 #[cfg(test)]
-#[path = "batch_props.rs"]
 mod props;

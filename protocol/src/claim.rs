@@ -441,9 +441,7 @@ pub fn classify_follower(
 }
 
 #[cfg(test)]
-#[path = "claim_tests.rs"]
 mod tests;
 
 #[cfg(test)]
-#[path = "claim_props.rs"]
 mod props;

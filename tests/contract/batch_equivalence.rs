@@ -111,47 +111,14 @@ impl Draw {
                 account: self.account(record),
                 at: self.time(),
             },
-            2 => {
-                let mut witnessed = record.witnessed.clone();
-                witnessed.extend_from(&self.seqs());
-                BatchWrite::Witness {
-                    witnessed,
-                    witnesses: self.near(record.witnesses),
-                }
-            }
-            3..=5 => BatchWrite::Lease {
-                lease: Lease {
-                    owner,
-                    until: self.edge(),
-                },
-                at: self.edge(),
-                operator: match self.below(5) {
-                    0 => Some(OperatorWord::Retry),
-                    1 => Some(OperatorWord::Quarantine),
-                    2 => Some(OperatorWord::AcceptSink),
-                    _ => None,
-                },
-            },
+            2 => self.witness(record),
+            3..=5 => self.lease(owner),
             6 | 7 => BatchWrite::Freeze {
                 owner,
                 index: self.near(parts) as usize,
                 part: self.part(record),
             },
-            8 | 9 => {
-                let index = self.near(parts.saturating_sub(1)) as usize;
-                BatchWrite::Delivered {
-                    owner,
-                    index,
-                    receipt: format!("receipt {}", self.below(9)),
-                    delivered: self.chance(50).then(|| {
-                        let mut delivered = record.delivered.clone();
-                        if let Some(part) = record.parts.get(index) {
-                            delivered.extend_from(&part.members);
-                        }
-                        delivered
-                    }),
-                }
-            }
+            8 | 9 => self.delivered(owner, record),
             14 => BatchWrite::AcceptSink {
                 owner,
                 index: self.near(parts.saturating_sub(1)) as usize,
@@ -182,14 +149,59 @@ impl Draw {
                 owner,
                 error: format!("error {}", self.below(9)),
             },
-            _ => BatchWrite::Complete {
+            _ => self.complete(owner, record),
+        }
+    }
+
+    fn witness(&self, record: &BatchRecord) -> BatchWrite {
+        let mut witnessed = record.witnessed.clone();
+        witnessed.extend_from(&self.seqs());
+        BatchWrite::Witness {
+            witnessed,
+            witnesses: self.near(record.witnesses),
+        }
+    }
+
+    fn lease(&self, owner: LeaseOwner) -> BatchWrite {
+        BatchWrite::Lease {
+            lease: Lease {
                 owner,
-                accounts: self.near(record.accounts),
-                witnesses: self.near(record.witnesses),
-                parts: self.near(record.parts.len() as u64) as usize,
-                // Whole seconds, as the table keeps `expiresAt`.
-                at: self.time(),
+                until: self.edge(),
             },
+            at: self.edge(),
+            operator: match self.below(5) {
+                0 => Some(OperatorWord::Retry),
+                1 => Some(OperatorWord::Quarantine),
+                2 => Some(OperatorWord::AcceptSink),
+                _ => None,
+            },
+        }
+    }
+
+    fn delivered(&self, owner: LeaseOwner, record: &BatchRecord) -> BatchWrite {
+        let index = self.near((record.parts.len() as u64).saturating_sub(1)) as usize;
+        BatchWrite::Delivered {
+            owner,
+            index,
+            receipt: format!("receipt {}", self.below(9)),
+            delivered: self.chance(50).then(|| {
+                let mut delivered = record.delivered.clone();
+                if let Some(part) = record.parts.get(index) {
+                    delivered.extend_from(&part.members);
+                }
+                delivered
+            }),
+        }
+    }
+
+    fn complete(&self, owner: LeaseOwner, record: &BatchRecord) -> BatchWrite {
+        BatchWrite::Complete {
+            owner,
+            accounts: self.near(record.accounts),
+            witnesses: self.near(record.witnesses),
+            parts: self.near(record.parts.len() as u64) as usize,
+            // Whole seconds, as the table keeps `expiresAt`.
+            at: self.time(),
         }
     }
 

@@ -65,18 +65,28 @@ async fn a_record_is_created_once_and_creating_it_again_is_success<S: BatchStore
     assert_eq!(store.read(batch(2)).await.unwrap(), None);
 }
 
-async fn a_write_to_no_record_is_refused_with_nothing_and_makes_none<S: BatchStore>(store: &S) {
+/// Writes of an aggregator, and the reminder.
+fn counts() -> Vec<BatchWrite> {
     let account = Account {
         confirmed: 1,
         uncertain: 0,
         settled: (0..1).collect(),
         version: 1,
     };
-    let part = PartRecord::frozen((0..1).collect(), [7; 32], None);
-    for write in [
+    vec![
         BatchWrite::Account(account.clone()),
         BatchWrite::Seal { account, at: ms(0) },
         witness(&[0], 0),
+        BatchWrite::Reminded {
+            was_due_at: ms(0),
+            due_at: ms(1),
+        },
+    ]
+}
+
+/// Writes of a batch processor.
+fn processing() -> Vec<BatchWrite> {
+    vec![
         BatchWrite::AcceptSink {
             owner: owner(),
             index: 0,
@@ -88,10 +98,6 @@ async fn a_write_to_no_record_is_refused_with_nothing_and_makes_none<S: BatchSto
             set_aside: (0..1).collect(),
             set_asides: 0,
         },
-        BatchWrite::Reminded {
-            was_due_at: ms(0),
-            due_at: ms(1),
-        },
         BatchWrite::Lease {
             lease: lease(ms(1)),
             at: ms(0),
@@ -100,7 +106,7 @@ async fn a_write_to_no_record_is_refused_with_nothing_and_makes_none<S: BatchSto
         BatchWrite::Freeze {
             owner: owner(),
             index: 0,
-            part,
+            part: PartRecord::frozen((0..1).collect(), [7; 32], None),
         },
         BatchWrite::Delivered {
             owner: owner(),
@@ -124,7 +130,11 @@ async fn a_write_to_no_record_is_refused_with_nothing_and_makes_none<S: BatchSto
             parts: 0,
             at: ms(0),
         },
-    ] {
+    ]
+}
+
+async fn a_write_to_no_record_is_refused_with_nothing_and_makes_none<S: BatchStore>(store: &S) {
+    for write in [counts(), processing()].concat() {
         let reply = store.write(batch(1), &write).await.unwrap();
         assert!(
             matches!(reply, BatchReply::Refused(None)),

@@ -1,5 +1,6 @@
 //! One event id, different content: never dropped as a duplicate.
 
+use emulators::sqs::Message;
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 
 use crate::rig::Setup;
@@ -8,6 +9,18 @@ const REASON: &str = "another message carries the same event id with different c
 
 fn version(id: &str, version: u32) -> String {
     format!(r#"{{"id":"{id}","version":{version}}}"#)
+}
+
+/// A message in the quarantine has its reason, its source and its event id.
+fn assert_says_why(message: &Message, source: &str) {
+    let attribute = |name| {
+        let value = message.message_attributes.get(name)?;
+        value.string_value.as_deref()
+    };
+    assert_eq!(attribute("reason"), Some(REASON));
+    assert_eq!(attribute("source"), Some(source));
+    let id = attribute("eventId").expect("the event id is known");
+    assert!(message.body.contains(id), "{id}: {}", message.body);
 }
 
 #[tokio::test]
@@ -36,17 +49,7 @@ async fn conflicting_content_is_quarantined_whether_the_first_is_claimed_deliver
     let quarantined = rig.take(QUARANTINE_QUEUE, 3).await;
     let source = rig.stack.sqs.arn(INPUT_QUEUE);
     for message in &quarantined {
-        let attribute = |name| {
-            message
-                .message_attributes
-                .get(name)?
-                .string_value
-                .as_deref()
-        };
-        assert_eq!(attribute("reason"), Some(REASON));
-        assert_eq!(attribute("source"), Some(source.as_str()));
-        let id = attribute("eventId").expect("the event id is known");
-        assert!(message.body.contains(id), "{id}: {}", message.body);
+        assert_says_why(message, &source);
     }
     rig.until_drained().await;
     let delivered = rig.delivered();

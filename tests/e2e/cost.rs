@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use loadgen::DuplicateRule;
 use local::dynamodb::{BATCH_INDEX, BATCH_TABLE, LOCK_TABLE};
+use local::latency::Latency;
 use local::ledger::{Ledger, Units};
 
 use crate::rig::{Rig, Setup, plan};
@@ -84,18 +85,17 @@ async fn a_unique_message_costs_four_write_units_and_a_read_and_a_batch_little()
         "{ledger}"
     );
 
-    let latencies = rig.stack.latencies(300).await.expect("they can be read");
-    let count =
-        |latency: &Option<local::latency::Latency>| latency.as_ref().map_or(0, |one| one.batches);
     let full = report.batches.sizes.get(&400).copied().unwrap_or_default();
-    assert_eq!(
-        count(&latencies.all) as u64,
-        report.batches.count,
-        "{latencies:?}"
-    );
+    assert_every_batch_has_a_latency(&rig, report.batches.count, full).await;
+    rig.end().await;
+}
+
+async fn assert_every_batch_has_a_latency(rig: &Rig, batches: u64, full: u64) {
+    let latencies = rig.stack.latencies(300).await.expect("they can be read");
+    let count = |latency: &Option<Latency>| latency.as_ref().map_or(0, |one| one.batches);
+    assert_eq!(count(&latencies.all) as u64, batches, "{latencies:?}");
     assert_eq!(count(&latencies.full) as u64, full, "{latencies:?}");
     assert!(full > 0 && count(&latencies.drained) > 0, "{latencies:?}");
-    rig.end().await;
 }
 
 async fn events_that_come_again(write_mode: &str) {

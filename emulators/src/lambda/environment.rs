@@ -3,6 +3,7 @@
 //! The supervisor task owns the process. It alone kills it, samples it and waits for it, so nothing here can signal a
 //! process id that has been reaped. When the [`Environment`] is dropped the supervisor kills the process.
 
+use std::io;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +12,12 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at};
 
 use super::accounting::Usage;
 use super::exchange::{Diagnostic, Exchange, Init, Outcome, Work};
+use super::faults::EnvironmentFaults;
 use super::function_config::FunctionConfig;
 use super::ids::random_id;
 use super::invocation::InvokeResponse;
@@ -82,8 +85,14 @@ impl Environment {
                     &killer,
                     &last_words,
                 );
-                let faults = Arc::clone(&watch.faults);
-                let (access_key, told) = (access_key(function_name, number), Arc::clone(&ending));
+                let end = End {
+                    server,
+                    pumps,
+                    faults: Arc::clone(&watch.faults),
+                    access_key: access_key(function_name, number),
+                    ending: Arc::clone(&ending),
+                    exit: exit_set,
+                };
                 let supervisor = Supervisor {
                     child,
                     pid,
@@ -93,29 +102,11 @@ impl Environment {
                     started,
                     init_time: init_time_set,
                 };
-                tokio::spawn(async move {
-                    let exit = supervisor.run().await;
-                    server.abort();
-                    let by_itself = !told.load(Ordering::Relaxed);
-                    faults.exited(&access_key, exit.filter(|_| by_itself));
-                    let drained_by = Instant::now() + DRAIN_TIME_MAX;
-                    for mut pump in pumps {
-                        if timeout_at(drained_by, &mut pump).await.is_err() {
-                            pump.abort();
-                        }
-                    }
-                    exit_set.send_replace(Some(exit));
-                });
+                tokio::spawn(async move { end.after(supervisor.run().await).await });
                 pid
             }
             Err(error) => {
-                let program = config.bootstrap.program.display();
-                let message = format!("start `{program}`: {error}");
-                exchange.init_ended(Init::Failed(Diagnostic::new(
-                    "Runtime.InvalidEntrypoint",
-                    message,
-                )));
-                exchange.close(None);
+                spawn_failed(config, &exchange, &error);
                 exit_set.send_replace(Some(None));
                 None
             }
@@ -327,6 +318,44 @@ impl Supervisor {
                 .sample(pid);
         }
     }
+}
+
+/// What the host does after a process was reaped.
+struct End {
+    server: JoinHandle<()>,
+    pumps: Vec<JoinHandle<()>>,
+    faults: Arc<dyn EnvironmentFaults>,
+    access_key: String,
+    /// Whether the host ended the process.
+    ending: Arc<AtomicBool>,
+    exit: watch::Sender<Option<Option<ExitStatus>>>,
+}
+
+impl End {
+    /// Stops the Runtime API, tells the faults, and drains the pipes.
+    async fn after(self, exit: Option<ExitStatus>) {
+        self.server.abort();
+        let by_itself = !self.ending.load(Ordering::Relaxed);
+        self.faults
+            .exited(&self.access_key, exit.filter(|_| by_itself));
+        let drained_by = Instant::now() + DRAIN_TIME_MAX;
+        for mut pump in self.pumps {
+            if timeout_at(drained_by, &mut pump).await.is_err() {
+                pump.abort();
+            }
+        }
+        self.exit.send_replace(Some(exit));
+    }
+}
+
+/// Ends the init of an environment whose process could not be started.
+fn spawn_failed(config: &FunctionConfig, exchange: &Exchange, error: &io::Error) {
+    let program = config.bootstrap.program.display();
+    exchange.init_ended(Init::Failed(Diagnostic::new(
+        "Runtime.InvalidEntrypoint",
+        format!("start `{program}`: {error}"),
+    )));
+    exchange.close(None);
 }
 
 /// Waits for the end of the init phase; true if it succeeded. It may have ended before this is asked.

@@ -15,6 +15,9 @@ use super::millis::ms;
 use super::receipt::Receipt;
 use super::repeats::Repeats;
 
+/// Why a key of a set is found among the entries.
+const HAS_ENTRY: &str = "every key of a set has its entry";
+
 /// How many messages a queue holds, by where they are in their life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
@@ -162,19 +165,7 @@ impl Queue {
     /// # Errors
     /// `OutOfRange` for what is asked, `OverLimit` for a short poll while as many as allowed are in flight.
     pub(super) fn receive(&mut self, now_ms: u64, take: Take) -> Result<Taken, SqsError> {
-        if !limits::RECEIVE_MESSAGES.contains(&take.max) {
-            let (min, max) = (
-                *limits::RECEIVE_MESSAGES.start() as u64,
-                *limits::RECEIVE_MESSAGES.end() as u64,
-            );
-            let value = take.max.to_string();
-            return Err(SqsError::OutOfRange {
-                parameter: "MaxNumberOfMessages",
-                value,
-                min,
-                max,
-            });
-        }
+        check_max(take.max)?;
         let visibility_ms = take
             .visibility_ms
             .unwrap_or_else(|| ms(self.attributes.visibility_timeout));
@@ -195,43 +186,53 @@ impl Queue {
             let Some((_, key)) = self.visible.pop_first() else {
                 break;
             };
-            let entry = self
-                .entries
-                .get_mut(&key)
-                .expect("every key of a set has its entry");
-            if entry.receive_count >= receives_max {
-                let entry = self.entries.remove(&key).expect("it was there a line ago");
-                self.by_age.remove(&(entry.sent_ms, key));
-                taken.dead.push(DeadLetter {
-                    content: entry.content,
-                    sent_ms: entry.sent_ms,
-                });
-                continue;
+            let receive_count = self.entries.get(&key).map(|entry| entry.receive_count);
+            if receive_count.expect(HAS_ENTRY) >= receives_max {
+                taken.dead.push(self.give_up(key));
+            } else {
+                taken
+                    .messages
+                    .push(self.deliver(key, now_ms, visibility_ms));
             }
-            let repeats = self.repeats.as_ref();
-            repeats
-                .filter(|_| entry.repeats)
-                .inspect(|repeats| repeats.repeated());
-            let again_after_ms = repeats
-                .and_then(Repeats::again_after_ms)
-                .filter(|after_ms| *after_ms < visibility_ms);
-            entry.repeats = again_after_ms.is_some();
-            let until_ms = now_ms + again_after_ms.unwrap_or(visibility_ms);
-            entry.place = Place::InFlight {
-                until_ms,
-                received_ms: now_ms,
-            };
-            entry.receive_count += 1;
-            entry.first_receive_ms.get_or_insert(now_ms);
-            self.in_flight.insert((until_ms, key));
-            let receipt = Receipt {
-                queue: self.id,
-                key,
-                receive: entry.receive_count,
-            };
-            taken.messages.push(entry.to_message(receipt));
         }
         Ok(taken)
+    }
+
+    /// Removes a message, which was received too often.
+    fn give_up(&mut self, key: u64) -> DeadLetter {
+        let entry = self.entries.remove(&key).expect(HAS_ENTRY);
+        self.by_age.remove(&(entry.sent_ms, key));
+        DeadLetter {
+            content: entry.content,
+            sent_ms: entry.sent_ms,
+        }
+    }
+
+    /// Puts a message in flight, for less than its visibility timeout if it is to be delivered twice.
+    fn deliver(&mut self, key: u64, now_ms: u64, visibility_ms: u64) -> Message {
+        let entry = self.entries.get_mut(&key).expect(HAS_ENTRY);
+        let repeats = self.repeats.as_ref();
+        repeats
+            .filter(|_| entry.repeats)
+            .inspect(|repeats| repeats.repeated());
+        let again_after_ms = repeats
+            .and_then(Repeats::again_after_ms)
+            .filter(|after_ms| *after_ms < visibility_ms);
+        entry.repeats = again_after_ms.is_some();
+        let until_ms = now_ms + again_after_ms.unwrap_or(visibility_ms);
+        entry.place = Place::InFlight {
+            until_ms,
+            received_ms: now_ms,
+        };
+        entry.receive_count += 1;
+        entry.first_receive_ms.get_or_insert(now_ms);
+        self.in_flight.insert((until_ms, key));
+        let receipt = Receipt {
+            queue: self.id,
+            key,
+            receive: entry.receive_count,
+        };
+        entry.to_message(receipt)
     }
 
     /// Deletes the message of a receipt handle, in flight or visible again.
@@ -354,10 +355,7 @@ impl Queue {
                 && due_ms <= now_ms
             {
                 set.pop_first();
-                let entry = self
-                    .entries
-                    .get_mut(&key)
-                    .expect("every key of a set has its entry");
+                let entry = self.entries.get_mut(&key).expect(HAS_ENTRY);
                 entry.place = Place::Visible { since_ms: due_ms };
                 self.visible.insert((due_ms, key));
             }
@@ -441,6 +439,19 @@ impl Place {
             Self::Delayed { until_ms } | Self::InFlight { until_ms, .. } => until_ms,
         }
     }
+}
+
+/// Checks how many messages a receive may take.
+fn check_max(max: usize) -> Result<(), SqsError> {
+    if limits::RECEIVE_MESSAGES.contains(&max) {
+        return Ok(());
+    }
+    Err(SqsError::OutOfRange {
+        parameter: "MaxNumberOfMessages",
+        value: max.to_string(),
+        min: *limits::RECEIVE_MESSAGES.start() as u64,
+        max: *limits::RECEIVE_MESSAGES.end() as u64,
+    })
 }
 
 fn check_visibility(timeout_ms: u64) -> Result<(), SqsError> {

@@ -149,6 +149,15 @@ pub struct KillAtReport {
 impl fmt::Display for FaultReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "faults      seed {}", self.seed)?;
+        self.tables(f)?;
+        self.requests(f)?;
+        self.environments(f)?;
+        self.sink_and_redeploys(f)
+    }
+}
+
+impl FaultReport {
+    fn tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(lag) = self.index_lag {
             writeln!(
                 f,
@@ -169,6 +178,10 @@ impl fmt::Display for FaultReport {
         if let Some(limit) = &self.table_limit {
             write!(f, "{limit}")?;
         }
+        Ok(())
+    }
+
+    fn requests(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(lost) = self.lost_replies {
             writeln!(
                 f,
@@ -188,6 +201,10 @@ impl fmt::Display for FaultReport {
                 errors.throttled
             )?;
         }
+        Ok(())
+    }
+
+    fn environments(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(repeated) = self.deliveries_repeated {
             writeln!(f, "  duplicate deliveries  {repeated} messages")?;
         }
@@ -208,6 +225,10 @@ impl fmt::Display for FaultReport {
                 expired.environments, expired.ended_themselves, expired.requests_refused
             )?;
         }
+        Ok(())
+    }
+
+    fn sink_and_redeploys(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(refused) = self.tickets_refused_by_sink {
             writeln!(
                 f,

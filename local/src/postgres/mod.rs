@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use serde_json::json;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, NoTls, Row};
 
 use crate::faults::SinkErrors;
 
@@ -75,6 +75,12 @@ impl Postgres {
                 &[],
             )
             .await?;
+        self.check().await?;
+        self.write(&rows)
+    }
+
+    /// Compares the rows with the ledger of parts.
+    async fn check(&self) -> anyhow::Result<()> {
         let twice: i64 = self
             .client
             .query_one(
@@ -111,8 +117,13 @@ impl Postgres {
             staged == 0,
             "{staged} rows of delivered parts are still staged"
         );
+        Ok(())
+    }
+
+    /// Writes the rows, which are sorted by part, as one file a part.
+    fn write(&self, rows: &[Row]) -> anyhow::Result<()> {
         let mut file: Option<(PathBuf, std::io::BufWriter<fs::File>)> = None;
-        for row in &rows {
+        for row in rows {
             let (batch, part): (String, i32) = (row.get(0), row.get(1));
             let path = self.out.join(&batch).join(format!("{part}.jsonl"));
             if file.as_ref().is_none_or(|(open, _)| *open != path) {

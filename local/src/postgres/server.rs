@@ -42,23 +42,7 @@ impl Server {
         }
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700))?;
         let data = directory.path().join("data");
-        let program = |name: &str| -> Command {
-            let path = programs.join(name);
-            let mut command = match root {
-                false => Command::new(path),
-                true => {
-                    let mut command = Command::new("setpriv");
-                    let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
-                    command.args(ids).arg("--clear-groups").arg(path);
-                    command
-                }
-            };
-            command
-                .current_dir(directory.path())
-                .stdin(Stdio::null())
-                .stdout(Stdio::null());
-            command
-        };
+        let program = |name: &str| command(&programs.join(name), directory.path(), root);
         let made = program("initdb")
             .args([
                 "--username=postgres",
@@ -93,15 +77,20 @@ impl Server {
             port,
             _directory: directory,
         };
+        server.ready(&log).await?;
+        Ok(server)
+    }
+
+    /// Waits until the server accepts a connection: it listens before it is ready.
+    async fn ready(&mut self, log: &Path) -> anyhow::Result<()> {
         let started = Instant::now();
-        // It listens before it is ready, and says so to those who connect.
-        while tokio_postgres::connect(&server.url(), NoTls).await.is_err() {
-            if server.process.try_wait()?.is_some() || started.elapsed() > START_TIMEOUT {
-                bail!("postgres does not start: {}", fs::read_to_string(&log)?);
+        while tokio_postgres::connect(&self.url(), NoTls).await.is_err() {
+            if self.process.try_wait()?.is_some() || started.elapsed() > START_TIMEOUT {
+                bail!("postgres does not start: {}", fs::read_to_string(log)?);
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        Ok(server)
+        Ok(())
     }
 
     /// Where it listens.
@@ -113,6 +102,24 @@ impl Server {
     pub fn url(&self) -> String {
         url(self.port)
     }
+}
+
+/// A command that runs in `directory`, as `nobody` where this process is root.
+fn command(program: &Path, directory: &Path, root: bool) -> Command {
+    let mut command = match root {
+        false => Command::new(program),
+        true => {
+            let mut command = Command::new("setpriv");
+            let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
+            command.args(ids).arg("--clear-groups").arg(program);
+            command
+        }
+    };
+    command
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command
 }
 
 /// The URL of the server, or of what is in front of it.

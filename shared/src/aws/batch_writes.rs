@@ -1,9 +1,5 @@
 //! Every [`BatchWrite`] as an update expression with its condition: the same as
 //! [`apply`](protocol::batch::apply), which the contract tests hold it against.
-//!
-//! In every expression `#name` stands for the attribute `name`: several of them are reserved words.
-
-use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{Account, BatchWrite, Lease, NO_ERROR, OperatorWord, PartRecord, Status};
@@ -14,11 +10,12 @@ use protocol::time::Timestamp;
 
 use super::attributes::{b, ms, n, s, ttl};
 use super::batch_items::{DELIVERED, FROZEN, SET_ASIDE, part_value, seqs_value, status_shard};
+use super::update::Update;
 
 /// Permits a write to a batch that is not complete. Like every condition here, it does not hold where there is no
 /// record.
 const NOT_COMPLETE: &str = "attribute_exists(#status)";
-/// Permits a write by whoever holds the lease.
+/// Permits a write by the owner of the lease.
 const LEASED: &str = "#lockedBy = :owner";
 /// Permits an account that is later than every one before it.
 const LATER_ACCOUNT: &str = "#accounts < :version";
@@ -29,53 +26,7 @@ const FREE: &str = "#status = :sealed \
      OR (#status = :open AND #closesAt <= :at) \
      OR (#status = :processing AND (attribute_not_exists(#lockedBy) OR #lockedUntil <= :free))";
 
-/// A conditional update.
-#[derive(Debug)]
-pub(super) struct Update {
-    pub(super) condition: String,
-    pub(super) expression: String,
-    pub(super) names: HashMap<String, String>,
-    pub(super) values: HashMap<String, AttributeValue>,
-}
-
-impl Update {
-    fn new<const N: usize>(
-        condition: impl Into<String>,
-        expression: impl Into<String>,
-        values: [(&str, AttributeValue); N],
-    ) -> Update {
-        let (condition, expression) = (condition.into(), expression.into());
-        let names = names(&condition).chain(names(&expression)).collect();
-        let values = values
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect();
-        Update {
-            condition,
-            expression,
-            names,
-            values,
-        }
-    }
-
-    fn with(mut self, name: &str, value: AttributeValue) -> Update {
-        self.values.insert(name.to_owned(), value);
-        self
-    }
-}
-
-/// The `#name`s of an expression, each with the attribute it stands for.
-fn names(expression: &str) -> impl Iterator<Item = (String, String)> {
-    expression.split('#').skip(1).map(|rest| {
-        let name: String = rest
-            .chars()
-            .take_while(char::is_ascii_alphanumeric)
-            .collect();
-        (format!("#{name}"), name)
-    })
-}
-
-/// What DynamoDB is asked to do for `write` to the record of `batch`.
+/// Returns the update for `write` to the record of `batch`.
 pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
     match write {
         BatchWrite::Account(account) => account_update(account),
@@ -412,137 +363,4 @@ fn complete(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    fn one_of_each_kind() -> Vec<BatchWrite> {
-        let owner: LeaseOwner = "f/1".parse().unwrap();
-        let at = Timestamp::from_ms(10_000);
-        let account = Account {
-            confirmed: 1,
-            uncertain: 0,
-            settled: [1].into_iter().collect(),
-            version: 1,
-        };
-        let lease = Lease {
-            owner: owner.clone(),
-            until: at,
-        };
-        let lease = |operator| BatchWrite::Lease {
-            lease: lease.clone(),
-            at,
-            operator,
-        };
-        let freeze = |index| BatchWrite::Freeze {
-            owner: owner.clone(),
-            index,
-            part: PartRecord::frozen([1].into_iter().collect(), [7; 32], None),
-        };
-        let delivered = |delivered| BatchWrite::Delivered {
-            owner: owner.clone(),
-            index: 3,
-            receipt: "r".to_owned(),
-            delivered,
-        };
-        let set_aside = |part, set_asides| BatchWrite::SetAside {
-            owner: owner.clone(),
-            part,
-            set_aside: [1].into_iter().collect(),
-            set_asides,
-        };
-        vec![
-            BatchWrite::Account(account.clone()),
-            BatchWrite::Account(Account {
-                settled: SeqSet::new(),
-                ..account.clone()
-            }),
-            BatchWrite::Seal { account, at },
-            BatchWrite::Witness {
-                witnessed: [1].into_iter().collect(),
-                witnesses: 3,
-            },
-            lease(None),
-            lease(Some(OperatorWord::Retry)),
-            lease(Some(OperatorWord::AcceptSink)),
-            lease(Some(OperatorWord::Quarantine)),
-            BatchWrite::AcceptSink {
-                owner: owner.clone(),
-                index: 1,
-                sink: "log:".to_owned(),
-            },
-            delivered(None),
-            delivered(Some(SeqSet::new())),
-            set_aside(None, 0),
-            set_aside(Some(1), 2),
-            BatchWrite::Reminded {
-                was_due_at: at,
-                due_at: at,
-            },
-            freeze(0),
-            freeze(2),
-            BatchWrite::GiveUp {
-                owner: owner.clone(),
-                due_at: at,
-                verify_at: None,
-            },
-            BatchWrite::GiveUp {
-                owner: owner.clone(),
-                due_at: at,
-                verify_at: Some(at),
-            },
-            BatchWrite::Fail {
-                owner: owner.clone(),
-                error: "no".to_owned(),
-            },
-            BatchWrite::Complete {
-                owner: owner.clone(),
-                accounts: 1,
-                witnesses: 2,
-                parts: 0,
-                at,
-            },
-            BatchWrite::Complete {
-                owner,
-                accounts: 1,
-                witnesses: 2,
-                parts: 3,
-                at,
-            },
-        ]
-    }
-
-    #[test]
-    fn every_name_and_value_of_an_expression_is_given_and_no_other() {
-        let batch = BatchId::new(uuid::Uuid::from_u128(1));
-        for write in one_of_each_kind() {
-            let update = update(batch, &write);
-            let text = format!("{} {}", update.condition, update.expression);
-            assert_eq!(
-                placeholders(&text, '#'),
-                sorted(update.names.keys()),
-                "{text}"
-            );
-            assert_eq!(
-                placeholders(&text, ':'),
-                sorted(update.values.keys()),
-                "{text}"
-            );
-        }
-    }
-
-    /// The placeholders of an expression that begin with `sign`, without it.
-    fn placeholders(text: &str, sign: char) -> BTreeSet<String> {
-        let name = |rest: &str| -> String {
-            rest.chars()
-                .take_while(char::is_ascii_alphanumeric)
-                .collect()
-        };
-        text.split(sign).skip(1).map(name).collect()
-    }
-
-    fn sorted<'a>(keys: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
-        keys.map(|key| key[1..].to_owned()).collect()
-    }
-}
+mod tests;

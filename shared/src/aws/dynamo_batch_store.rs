@@ -13,8 +13,9 @@ use protocol::time::Timestamp;
 
 use super::attributes::{Item, ms, s};
 use super::batch_items::{BATCH_ID, read_overdue, read_record, record_item, status_shard_key};
-use super::batch_writes::{Update, update};
+use super::batch_writes::update;
 use super::errors::{DYNAMODB, port_error};
+use super::update::Update;
 use crate::ports::{BatchReply, BatchStore, Overdue, PortError};
 
 /// The index of the batch table by status, over a few shards, and due time. A complete batch has no status and leaves it.

@@ -32,6 +32,7 @@ mod sqs_batch_queue;
 mod sqs_quarantine;
 mod sqs_source_queues;
 mod system;
+mod update;
 
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_lock_store::DynamoLockStore;

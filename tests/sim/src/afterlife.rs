@@ -1,5 +1,5 @@
-//! What comes after everything has drained: dead letters that are sent back, and days later messages that come again when
-//! tombstones and records are forgotten.
+//! What happens after everything has drained: dead letters are redriven, and days later, when tombstones and records have
+//! expired, messages are sent again.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use crate::ledger::Sent;
 use crate::plan::IdKind;
 use crate::world::World;
 
-/// Messages that come again after days, as new ones.
+/// Messages that are sent again after days, with new message ids.
 const NEW_MAX: usize = 12;
-/// How long queues keep what nobody deletes.
+/// How long queues keep messages.
 const RETENTION_DAYS: u64 = 7;
-/// Messages that SQS had deleted and hands out again.
+/// Deleted messages that SQS delivers again.
 const GHOSTS_MAX: usize = 4;
 
 impl World {
-    /// Sends dead letters back; answers the positions of the messages they became, for them to be sent.
+    /// Redrives dead letters; returns the positions of the new messages, which the caller sends.
     ///
-    /// SQS gives them new ids. Where ids are what make events the same, an operator looks each dead letter up first, as
-    /// the runbook says: what was claimed, or what the sink has, is not sent back.
+    /// SQS gives them new message ids. With `EVENT_ID=message-id` an operator looks each dead letter up first, as the
+    /// runbook says: a message whose event was claimed or is at the sink is not redriven.
     pub fn redrive(&mut self) -> Vec<usize> {
         let dead: Vec<usize> = self
             .inputs
@@ -35,7 +35,7 @@ impl World {
                 self.note("dead letter deleted", || letter.sqs_message_id.to_string());
                 continue;
             }
-            // What becomes of it is what becomes of the message it is now.
+            // From here on the promises are checked for the new message.
             self.ledger.messages[index].reported = true;
             sent.push(self.resend(&letter));
         }
@@ -47,13 +47,13 @@ impl World {
         let Some(id) = &letter.event_id else {
             return false;
         };
-        // Everything has drained: a claim that is still live is of a batch that ended without it.
+        // Everything has drained: the batch of a claim that is still live has completed without it.
         let is_live = |item: LockItem| matches!(item.state, LockState::Live { .. });
         let is_remembered = self.locks.get(id).is_some_and(|item| !is_live(item));
         is_remembered || self.ledger.given.contains_key(id)
     }
 
-    /// The same content in a new message.
+    /// Adds a new message with the same content; returns its position.
     fn resend(&mut self, message: &Sent) -> usize {
         let index = self.ledger.messages.len();
         let mut again = message.clone();
@@ -70,13 +70,13 @@ impl World {
         index
     }
 
-    /// Lets days pass in which nothing is invoked, and everything past its end is removed; answers the messages that are
-    /// sent then. Those whose event a claim still holds that nobody owes anything come first.
+    /// Lets days pass without invocations, and removes everything that has expired; returns the messages that are sent
+    /// then. Messages whose event has an orphaned claim are first.
     pub fn days_pass(&mut self, days: u64) -> Vec<usize> {
         for effect in self.schedule.drop_acts() {
             effect(self);
         }
-        // What these requests would answer, nobody hears.
+        // The replies of these requests are dropped: no environment is left to receive them.
         self.schedule.drop_acts();
         self.polls.iter_mut().for_each(|poll| *poll = None);
         self.now_ms += Duration::from_secs(days * 24 * 3_600).as_millis() as u64;

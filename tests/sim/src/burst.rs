@@ -1,7 +1,8 @@
-//! The messages of a history: who repeats whom, who contradicts whom, and who cannot be read.
+//! The messages of a history: which are duplicates, which have conflicting content, and which have no event id.
 
 use std::sync::Arc;
 
+use fastrand::Rng;
 use protocol::ids::{BatchKey, BodyHash, EventId, SourceArn, SqsMessageId};
 use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use serde_json::json;
@@ -15,82 +16,17 @@ use crate::world::World;
 /// Writes the burst into the ledger.
 pub fn plan(world: &mut World) {
     let plan = world.plan.clone();
-    let rng = &mut world.rng;
-    let messages = &mut world.ledger.messages;
-    let mut events = 0;
-    let mut large = plan.large;
+    let mut burst = Burst {
+        plan: &plan,
+        rng: &mut world.rng,
+        messages: &mut world.ledger.messages,
+        events_count: 0,
+        large_left: plan.large,
+    };
     for index in 0..plan.messages {
-        let sqs_message_id: SqsMessageId =
-            format!("m{index}").parse().expect("a short text is an id");
-        let sent_at_ms = rng.u64(0..=plan.burst_ms);
-        let original = (index > 0 && rng.f64() < plan.duplicates).then(|| rng.usize(..index));
-        let bad = plan.id_kind != IdKind::MessageId && rng.f64() < plan.bad;
-        if bad {
-            let body = match plan.id_kind {
-                IdKind::Attribute => json!({ "unread": index, "key": "k0" }).to_string(),
-                IdKind::Json | IdKind::MessageId => format!("not JSON {index}"),
-            };
-            let source = source(rng.usize(..plan.sources));
-            messages.push(sent(
-                sqs_message_id,
-                None,
-                None,
-                source,
-                None,
-                body,
-                sent_at_ms,
-            ));
-            continue;
-        }
-        // A copy has everything of its original but the message; a contradiction has its event id alone.
-        let original = original.filter(|original| !messages[*original].bad);
-        let contradicts = rng.f64() < plan.conflicts;
-        if let Some(original) = original
-            && !contradicts
-        {
-            let mut copy = messages[original].clone();
-            copy.sqs_message_id = sqs_message_id;
-            copy.sent_at_ms = sent_at_ms;
-            if plan.crosses_sources && rng.bool() {
-                copy.source = source(rng.usize(..plan.sources));
-            }
-            if plan.id_kind == IdKind::MessageId {
-                copy.name = Some(copy.sqs_message_id.to_string());
-            }
-            copy.event_id = event_id(&plan, &copy.source, copy.name.as_deref());
-            messages.push(copy);
-            continue;
-        }
-        let id = original.and_then(|original| messages[original].name.clone());
-        let id = match (id, plan.id_kind) {
-            (_, IdKind::MessageId) => sqs_message_id.to_string(),
-            (Some(id), _) => id,
-            (None, _) => {
-                events += 1;
-                format!("e{events}")
-            }
-        };
-        let key = (plan.keys > 0).then(|| format!("k{}", rng.usize(..plan.keys)));
-        let mut body = json!({ "id": id, "key": key, "number": index });
-        if large > 0 && rng.u8(..) < 64 {
-            large -= 1;
-            body["filler"] = noise(DYNAMODB_ITEM_BYTES_MAX * 3 / 2).into();
-        }
-        let body = body.to_string();
-        let batch_key = key.map(|key| key.parse().expect("a short text is a key"));
-        let source = source(rng.usize(..plan.sources));
-        let event_id = event_id(&plan, &source, Some(&id));
-        messages.push(sent(
-            sqs_message_id,
-            event_id,
-            Some(id),
-            source,
-            batch_key,
-            body,
-            sent_at_ms,
-        ));
+        burst.add(index);
     }
-    for (index, message) in messages.iter().enumerate() {
+    for (index, message) in world.ledger.messages.iter().enumerate() {
         world
             .ledger
             .by_id
@@ -98,7 +34,104 @@ pub fn plan(world: &mut World) {
     }
 }
 
-/// The event id of a name: with a prefix, it is another one in each source.
+/// A burst while it is drawn.
+struct Burst<'w> {
+    plan: &'w Plan,
+    rng: &'w mut Rng,
+    messages: &'w mut Vec<Sent>,
+    events_count: usize,
+    /// How many more bodies may be too large for an item.
+    large_left: usize,
+}
+
+impl Burst<'_> {
+    fn add(&mut self, index: usize) {
+        let plan = self.plan;
+        let sqs_message_id: SqsMessageId =
+            format!("m{index}").parse().expect("a short text is an id");
+        let sent_at_ms = self.rng.u64(0..=plan.burst_ms);
+        let original =
+            (index > 0 && self.rng.f64() < plan.duplicates).then(|| self.rng.usize(..index));
+        let bad = plan.id_kind != IdKind::MessageId && self.rng.f64() < plan.bad;
+        if bad {
+            let message = self.unreadable(index, sqs_message_id, sent_at_ms);
+            self.messages.push(message);
+            return;
+        }
+        // A duplicate differs from its original in the message id; conflicting content shares only the event id.
+        let original = original.filter(|original| !self.messages[*original].bad);
+        let contradicts = self.rng.f64() < plan.conflicts;
+        let message = match original.map(|original| self.messages[original].clone()) {
+            Some(original) if !contradicts => self.duplicate(original, sqs_message_id, sent_at_ms),
+            Some(original) => self.event(index, original.name, sqs_message_id, sent_at_ms),
+            None => self.event(index, None, sqs_message_id, sent_at_ms),
+        };
+        self.messages.push(message);
+    }
+
+    /// A message without an event id.
+    fn unreadable(&mut self, index: usize, sqs_message_id: SqsMessageId, sent_at_ms: u64) -> Sent {
+        let body = match self.plan.id_kind {
+            IdKind::Attribute => json!({ "unread": index, "key": "k0" }).to_string(),
+            IdKind::Json | IdKind::MessageId => format!("not JSON {index}"),
+        };
+        let source = source(self.rng.usize(..self.plan.sources));
+        sent(sqs_message_id, None, None, source, None, body, sent_at_ms)
+    }
+
+    fn duplicate(&mut self, mut copy: Sent, sqs_message_id: SqsMessageId, sent_at_ms: u64) -> Sent {
+        copy.sqs_message_id = sqs_message_id;
+        copy.sent_at_ms = sent_at_ms;
+        if self.plan.crosses_sources && self.rng.bool() {
+            copy.source = source(self.rng.usize(..self.plan.sources));
+        }
+        if self.plan.id_kind == IdKind::MessageId {
+            copy.name = Some(copy.sqs_message_id.to_string());
+        }
+        copy.event_id = event_id(self.plan, &copy.source, copy.name.as_deref());
+        copy
+    }
+
+    /// A message with a body of its own; with a `name`, its content conflicts with that of another message.
+    fn event(
+        &mut self,
+        index: usize,
+        name: Option<String>,
+        sqs_message_id: SqsMessageId,
+        sent_at_ms: u64,
+    ) -> Sent {
+        let id = match (name, self.plan.id_kind) {
+            (_, IdKind::MessageId) => sqs_message_id.to_string(),
+            (Some(name), _) => name,
+            (None, _) => {
+                self.events_count += 1;
+                format!("e{}", self.events_count)
+            }
+        };
+        let keys = self.plan.keys;
+        let key = (keys > 0).then(|| format!("k{}", self.rng.usize(..keys)));
+        let mut body = json!({ "id": id, "key": key, "number": index });
+        if self.large_left > 0 && self.rng.u8(..) < 64 {
+            self.large_left -= 1;
+            body["filler"] = noise(DYNAMODB_ITEM_BYTES_MAX * 3 / 2).into();
+        }
+        let body = body.to_string();
+        let batch_key = key.map(|key| key.parse().expect("a short text is a key"));
+        let source = source(self.rng.usize(..self.plan.sources));
+        let event_id = event_id(self.plan, &source, Some(&id));
+        sent(
+            sqs_message_id,
+            event_id,
+            Some(id),
+            source,
+            batch_key,
+            body,
+            sent_at_ms,
+        )
+    }
+}
+
+/// Returns the event id of a name; with a prefix, each source gives the name another id.
 pub fn event_id(plan: &Plan, source: &SourceArn, name: Option<&str>) -> Option<EventId> {
     let name = name?;
     let id = match plan.prefixes_source {
@@ -108,7 +141,7 @@ pub fn event_id(plan: &Plan, source: &SourceArn, name: Option<&str>) -> Option<E
     Some(id.parse().expect("a short text is an id"))
 }
 
-/// A message of which nothing has become yet; without an event id, it cannot be read.
+/// Makes a message that was not processed yet; without an event id, it cannot be read.
 fn sent(
     sqs_message_id: SqsMessageId,
     event_id: Option<EventId>,

@@ -208,7 +208,7 @@ pub fn p7_everything_drains(drained: bool, left: impl FnOnce() -> String) -> Che
     hold("P7 everything_drains", drained, left)
 }
 
-/// P7 no stranding: in the end no claim is live that somebody relies on.
+/// P7 no stranding: in the end no claim is live that an acknowledged message relies on.
 pub fn p7_no_claim_is_left(left: &[String]) -> Check {
     hold("P7 no_claim_is_left", left.is_empty(), || {
         format!("live in the end: {left:?}")

@@ -1,4 +1,4 @@
-//! An execution environment as the handlers see it: every port, each request at the mercy of the world.
+//! An execution environment as the handlers see it: every port. The world decides the fate of each request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
@@ -23,7 +23,7 @@ use crate::fate::{Fate, refused, throttled, unanswered};
 use crate::index::REPLICAS;
 use crate::world::World;
 
-/// The world, as several environments share it. One thread: the lock is never waited for.
+/// The world, which environments share. There is one thread, so no lock ever blocks.
 pub type Shared = Arc<Mutex<World>>;
 
 /// Locks the world for one step.
@@ -43,7 +43,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Environment `number`, which delivers as the batch processor is told.
+    /// Makes environment `number`, with the sink of this configuration.
     pub fn new(
         world: Shared,
         number: u64,
@@ -70,12 +70,12 @@ impl Environment {
         &self.world
     }
 
-    /// What parts look like.
+    /// How parts are rendered.
     pub fn rendering(&self) -> &Rendering {
         &self.rendering
     }
 
-    /// What the sink says of itself.
+    /// The fingerprint of the sink.
     pub fn sink_fingerprint(&self) -> &str {
         &self.fingerprint
     }
@@ -139,11 +139,11 @@ impl Environment {
     }
 }
 
-/// A request on its way.
+/// A request in flight.
 enum Dispatched<T> {
-    /// Its reply comes.
+    /// A reply will arrive.
     Answered(oneshot::Receiver<T>),
-    /// None comes; that shows after a while.
+    /// No reply will arrive; the caller gets an error after a while.
     Failed { after_ms: u64, error: PortError },
 }
 
@@ -157,7 +157,7 @@ fn dispatch<T: Send + 'static>(
             let (sender, receiver) = oneshot::channel();
             let apply = move |world: &mut World| {
                 let reply = effect(world);
-                // Nobody hears it when the environment has died.
+                // The receiver is gone if the environment was killed.
                 let answer = move |_: &mut World| drop(sender.send(reply));
                 world.effect_after(reply_ms, Box::new(answer));
             };
@@ -251,7 +251,7 @@ impl LockStore for Environment {
     }
 }
 
-/// How many of `count` keys a read answers: all, as a rule; at least one.
+/// Returns how many of `count` keys a read returns: mostly all, at least one.
 fn some_of(world: &mut World, count: usize) -> usize {
     if count > 1 && world.strikes(world.plan.faults.throttle_member) {
         world.rng.usize(1..count)
@@ -381,7 +381,7 @@ impl MetricLog for Environment {
 }
 
 impl Environment {
-    /// The environment as both handlers take it: every port is the environment itself.
+    /// Returns the ports for the handlers: each is the environment itself.
     pub fn ports(self: &Arc<Environment>) -> Ports {
         Ports {
             lock_store: self.clone(),

@@ -1,39 +1,39 @@
-//! What becomes of a request, and what its caller is told.
+//! The fate of a request, and the errors that its caller gets.
 
 use shared::ports::PortError;
 
-/// What stands in every refusal of a service.
+/// The text of every refusal by a service.
 pub const REFUSED: &str = "the simulated service refuses";
 
-/// What becomes of a request.
+/// The fate of a request.
 pub enum Fate {
-    /// Applied, then answered.
+    /// Applied, and its reply arrives.
     Answered {
         /// Until it is applied.
         apply_ms: u64,
-        /// From then on until its reply is there.
+        /// From then on until its reply arrives.
         reply_ms: u64,
     },
-    /// Refused for good, as it seems.
+    /// Refused with an error that is not retryable.
     Refused {
-        /// Until that is known.
+        /// Until the caller gets the error.
         after_ms: u64,
     },
-    /// Refused for now.
+    /// Throttled.
     Throttled {
-        /// Until that is known.
+        /// Until the caller gets the error.
         after_ms: u64,
     },
-    /// No reply.
+    /// The reply does not arrive.
     Lost {
         /// Until it is applied, if it is at all.
         apply_ms: Option<u64>,
-        /// Until the caller gives it up.
+        /// Until the caller gives up.
         notice_ms: u64,
     },
 }
 
-/// "Never".
+/// The error of a refused request.
 pub fn refused() -> PortError {
     PortError::Refused {
         service: "simulation",
@@ -41,7 +41,7 @@ pub fn refused() -> PortError {
     }
 }
 
-/// "Not now".
+/// The error of a throttled request.
 pub fn throttled() -> PortError {
     PortError::Throttled {
         service: "simulation",
@@ -49,7 +49,7 @@ pub fn throttled() -> PortError {
     }
 }
 
-/// No reply.
+/// The error of a request without a reply.
 pub fn unanswered() -> PortError {
     PortError::Unknown {
         service: "simulation",

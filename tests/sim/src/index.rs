@@ -1,11 +1,11 @@
-//! `batchId-index` as it may look: several replicas, each behind by as much as it likes, for puts and for deletes.
+//! `batchId-index`: several replicas, each with a lag of its own, for puts and for deletes.
 
 use std::collections::BTreeMap;
 
 use protocol::ids::{BatchShard, EventId, Seq};
 use shared::ports::{IndexEntry, IndexPage};
 
-/// Copies of the index; each question is answered by any one of them, so answers go back and forth.
+/// Replicas of the index. Each query reads any one of them, so a later query may return older entries.
 pub const REPLICAS: usize = 3;
 
 /// A change of one entry, and when each replica shows it.
@@ -28,7 +28,7 @@ pub struct LaggingIndex {
 }
 
 impl LaggingIndex {
-    /// An entry comes or goes, visible in each replica at its own time.
+    /// Adds or removes an entry; each replica shows the change at its own time.
     pub fn change(
         &mut self,
         shard: BatchShard,

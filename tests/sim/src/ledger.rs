@@ -105,7 +105,7 @@ pub struct Ledger {
     pub parts: BTreeMap<String, Delivered>,
     /// The parts for which an operator accepted another sink than they were frozen for.
     pub accepted: BTreeSet<String>,
-    /// The messages whose claims somebody edited.
+    /// The messages whose claims were edited by hand.
     pub edited: BTreeSet<SqsMessageId>,
     /// When the sink was first given each event, by which message, and under which key.
     pub given: BTreeMap<EventId, Vec<Given>>,

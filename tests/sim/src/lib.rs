@@ -60,7 +60,7 @@ pub fn run(seed: u64, traced: bool) -> History {
     run_plan(Plan::of(seed), traced)
 }
 
-/// Runs a history whose plan somebody chose.
+/// Runs the history of a given plan.
 pub fn run_plan(plan: Plan, traced: bool) -> History {
     let seed = plan.seed;
     let mut run = Run::new(plan, traced);

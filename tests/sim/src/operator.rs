@@ -1,4 +1,4 @@
-//! The operator: looks at batches in error now and then, and does about each what the runbook says.
+//! The operator, who visits batches in error now and then, and does what the runbook says.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl World {
             .iter()
             .any(|words| error.contains(words));
         if is_edited || tired {
-            // Nobody can say any more what it was.
+            // The original content is gone.
             return quarantine;
         }
         if self.rng.f64() < self.plan.sets_aside {
@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    /// Somebody edits an event of a part that is frozen and not delivered.
+    /// Edits an event of a part that is frozen and not delivered, as a person would by hand.
     pub fn edit(&mut self) {
         if !self.strikes(self.plan.faults.edit) {
             return;

@@ -1,8 +1,11 @@
 //! What a history is made of: the configuration, the burst, and how often each fault strikes.
 
+use std::time::Duration;
+
 use protocol::allocator::BatchLimits;
 use protocol::claim::DuplicateRule;
 
+use crate::clocks::SKEW_MAX_MS;
 use crate::redeploy::{Change, Redeploy};
 
 /// What makes two messages the same event in a history.
@@ -16,7 +19,7 @@ pub enum IdKind {
     MessageId,
 }
 
-/// How often what goes wrong, each from 0 to 1.
+/// The rate of each fault, from 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
     /// A request is throttled whole.
@@ -25,7 +28,7 @@ pub struct Faults {
     pub throttle_member: f64,
     /// A member has no result; it may be written.
     pub unknown_member: f64,
-    /// A request takes nearly as long as anybody waits for it.
+    /// A request takes nearly as long as the caller waits.
     pub slow: f64,
     /// A request never arrives.
     pub lose_request: f64,
@@ -39,9 +42,9 @@ pub struct Faults {
     pub stall: f64,
     /// A received message becomes visible again although it is in flight.
     pub deliver_twice: f64,
-    /// A deleted message comes back.
+    /// A deleted message is delivered again.
     pub ghost: f64,
-    /// The answer of an invocation does not reach the queue.
+    /// The response of an invocation does not reach its mapping.
     pub lose_answer: f64,
     /// A ticket vanishes though its sending was acknowledged.
     pub lose_ticket: f64,
@@ -53,15 +56,15 @@ pub struct Faults {
     pub sink_fails_before: f64,
     /// The sink fails though it has the part.
     pub sink_fails_after: f64,
-    /// The sink never answers.
+    /// The sink does not respond.
     pub sink_hangs: f64,
-    /// The sink refuses for good.
+    /// The sink refuses the part for good.
     pub sink_refuses: f64,
     /// An index entry lags for minutes.
     pub index_lags_long: f64,
     /// Tombstones past their end are removed.
     pub ttl: f64,
-    /// A queue says anything about its depth.
+    /// A queue reports a random depth.
     pub depth_wrong: f64,
     /// A request is refused, whatever it asks: a permission that was taken away for a moment.
     pub refuse: f64,
@@ -73,7 +76,7 @@ pub struct Faults {
     pub jump: f64,
     /// A consumer takes away what a part's manifest announces, at each step of the world.
     pub take_away: f64,
-    /// Somebody edits a claim of a frozen part, at each look of the operator.
+    /// A claim of a frozen part is edited by hand, at each visit of the operator.
     pub edit: f64,
 }
 
@@ -196,6 +199,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns by how much two clocks may differ beyond the difference that the protocol allows for.
+    pub fn excess_skew(&self) -> Duration {
+        Duration::from_millis(2 * (self.skew_max_ms - SKEW_MAX_MS) as u64)
+    }
+
     /// The least any environment's dedup window is.
     pub fn dedup_window_min_secs(&self) -> u64 {
         let changed = self.redeploys.iter().filter_map(|one| match one.change {

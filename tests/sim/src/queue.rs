@@ -6,7 +6,7 @@ use shared::ports::QueueDepth;
 /// A message of a queue, as received.
 #[derive(Clone, Debug)]
 pub struct Received<T> {
-    /// What deletes or returns this very receive.
+    /// The receipt of this receive.
     pub receipt: u64,
     /// The message.
     pub body: T,
@@ -28,7 +28,7 @@ pub struct Queue<T> {
     messages: Vec<Waiting<T>>,
     number: u64,
     receives_max: u32,
-    /// Messages that came back too often.
+    /// Messages that were received too often.
     pub dead_letters: Vec<T>,
 }
 

@@ -48,7 +48,7 @@ impl<World> PartialOrd for Entry<World> {
 }
 
 impl<World> Ord for Entry<World> {
-    /// Reversed: the heap answers its greatest entry, and wanted is the earliest.
+    /// Reversed: the heap returns its greatest entry, and the schedule needs the earliest.
     fn cmp(&self, other: &Entry<World>) -> Ordering {
         other.key().cmp(&self.key())
     }
@@ -81,7 +81,7 @@ impl<World> Schedule<World> {
         });
     }
 
-    /// Drops what Lambda, queues and people would do; answers what is under way by itself, in order.
+    /// Drops everything that Lambda, queues and people would do; returns the effects of requests in flight, in order.
     pub fn drop_acts(&mut self) -> Vec<Effect<World>> {
         let mut entries = std::mem::take(&mut self.heap).into_vec();
         entries.sort_by_key(Entry::key);

@@ -1,0 +1,205 @@
+"""Functions: settings, variables, logs and the sweep."""
+
+import json
+
+import declared
+from rules import rule
+
+
+@rule
+def functions_as_designed(world):
+    for name in ("Aggregator", "BatchProcessor"):
+        function = world.properties(name)
+        wanted = {
+            "Runtime": "provided.al2023",
+            "Architectures": [world.parameter("Architecture")],
+            "MemorySize": world.parameter("MemorySize"),
+            "Role": f"<{name}Role.Arn>",
+            "TracingConfig": {"Mode": world.parameter("Tracing")},
+            "LoggingConfig": {"LogGroup": f"<{name}LogGroup>"},
+            "Timeout": world.parameter(f"{name}Timeout"),
+        }
+        for key, value in wanted.items():
+            if str(function.get(key)) != str(value):
+                yield f"{name}: {key} is {function.get(key)}"
+        # The extension is the one layer, of the one function that has a secret.
+        layer = world.parameter("SecretsLayerArn") if name == "BatchProcessor" else ""
+        if function.get("Layers", []) != ([layer] if layer else []):
+            yield f"{name}: Layers is {function.get('Layers')}"
+        # One that is reserved too low throttles the mapping, and throttled messages come nearer to the dead letters.
+        if "ReservedConcurrentExecutions" in function:
+            yield f"{name}: reserves concurrency"
+    if (world.spec("Architecture")["Default"], str(world.spec("MemorySize")["Default"])) != ("x86_64", "1769"):
+        # What is built and tested; the other one is a choice, with a package of its own.
+        yield "defaults of Architecture and MemorySize"
+    if sorted(world.spec("Architecture")["AllowedValues"]) != ["arm64", "x86_64"]:
+        yield "Architecture: not every one that Lambda has"
+
+# Lambda measures the variables of a function together, as JSON.
+# Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>; that it is JSON is what its refusal shows.
+VARIABLES_BYTES_MAX = 4096
+
+# Names that CloudFormation makes end where the service's do; a queue's URL has a region and an account besides.
+# Sources: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Limits.html>,
+# <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>.
+GENERATED = {
+    "AWS::DynamoDB::Table": "t" * 255,
+    "AWS::SQS::Queue": f"https://sqs.ap-southeast-1.amazonaws.com.cn/123456789012/{'q' * 80}",
+}
+
+
+def longest(spec, name):
+    """A value that takes as much room in JSON as any that a parameter accepts."""
+    if "AllowedValues" in spec:
+        return max((str(each) for each in spec["AllowedValues"]), key=len)
+    if spec["Type"] == "Number":
+        return str(spec["MaxValue"])
+    pattern = spec.get("AllowedPattern", "(?s:.)*")
+    wide = [each for each in ("\x01", "\u00fc", "\n") if any_char(pattern, each)]
+    if wide:
+        raise ValueError(f"{name} accepts {wide[0]!r}, which takes more room than a character of ASCII")
+    escaped = any_char(pattern, '"') or any_char(pattern, "\\")
+    return ('"' if escaped else "x") * int(spec["MaxLength"])
+
+
+def any_char(pattern, char):
+    """Whether some class of characters in a pattern has this one."""
+    import re._parser as parser
+
+    def classes(node):
+        for kind, argument in node:
+            name = str(kind)
+            if name in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
+                yield (kind, argument)
+            elif name == "SUBPATTERN":
+                yield from classes(argument[-1])
+            elif name == "BRANCH":
+                for branch in argument[1]:
+                    yield from classes(branch)
+            elif name in ("MAX_REPEAT", "MIN_REPEAT"):
+                yield from classes(argument[2])
+            elif name != "AT":
+                raise ValueError(f"{name} in a pattern is not known here")
+
+    def has(kind, argument):
+        name = str(kind)
+        if name == "LITERAL":
+            return argument == ord(char)
+        if name == "NOT_LITERAL":
+            return argument != ord(char)
+        if name == "ANY":
+            return True
+        negated = any(str(each[0]) == "NEGATE" for each in argument)
+        inside = any(
+            (str(one) == "LITERAL" and what == ord(char)) or (str(one) == "RANGE" and what[0] <= ord(char) <= what[1])
+            for one, what in argument
+        )
+        return inside != negated
+
+    return any(has(*each) for each in classes(parser.parse(pattern)))
+
+
+def variables_bytes(world):
+    """What Lambda measures of each function, each variable with the longest value that its parameter accepts."""
+    measured = {}
+    for name in ("Aggregator", "BatchProcessor"):
+        nodes = world.template["Resources"][name]["Properties"]["Environment"]["Variables"]
+        filled = {}
+        for variable, node in nodes.items():
+            # The longer one, whatever is chosen.
+            node = node["Fn::If"][1] if isinstance(node, dict) and "Fn::If" in node else node
+            if not isinstance(node, dict):
+                filled[variable] = str(node)
+            elif node["Ref"] in world.template["Parameters"]:
+                filled[variable] = longest(world.spec(node["Ref"]), node["Ref"])
+            else:
+                filled[variable] = GENERATED[world.template["Resources"][node["Ref"]]["Type"]]
+        measured[name] = len(json.dumps(filled, separators=(",", ":")).encode())
+    return measured
+
+
+@rule
+def variables_fit(world):
+    """All variables of a function fit Lambda's 4 KB together, whatever is chosen."""
+    for name, measured in variables_bytes(world).items() if not world.chosen else ():
+        if measured > VARIABLES_BYTES_MAX:
+            yield f"{name}: variables may take {measured} bytes, Lambda takes {VARIABLES_BYTES_MAX}"
+
+# Parts that a full batch may need; it has 100, of which the others are for what comes late.
+PARTS_MAX = 90
+
+
+@rule
+def a_full_batch_fits_its_parts(world):
+    """As the functions check it when they start: of the defaults, nothing is refused."""
+    size, total, part = (int(world.parameter(each)) for each in ("MaxBatchSize", "MaxBatchBytes", "MaxPartBytes"))
+    if f"The largest batch fits {PARTS_MAX} parts" not in declared.DOCUMENT.read_text():
+        yield f"a full batch may need {PARTS_MAX} parts here and in CDK, in the code it is another number"
+    parts = -(-4 * (total + 256 * size) // (3 * part))
+    if parts > PARTS_MAX:
+        yield f"a full batch needs {parts} parts"
+    for name in ("Aggregator", "BatchProcessor"):
+        missing = {"MAX_BATCH_SIZE", "MAX_BATCH_BYTES", "MAX_PART_BYTES"} - set(world.properties(name)["Environment"]["Variables"])
+        if missing:
+            yield f"{name}: cannot check the parts of a batch without {sorted(missing)}"
+
+
+@rule
+def logs_end(world):
+    """Every function has a log group of its own, with a retention."""
+    for name in ("AggregatorLogGroup", "BatchProcessorLogGroup"):
+        if str(world.properties(name).get("RetentionInDays")) != world.parameter("LogRetentionDays"):
+            yield f"{name}: retention"
+
+
+@rule
+def sweep_is_scheduled(world):
+    """An EventBridge rule (its `detail-type` is what the batch processor knows), and the permission it needs."""
+    schedules = {
+        name: each
+        for name, each in world.kind("AWS::Events::Rule").items()
+        if each.get("ScheduleExpression") and each.get("State", "ENABLED") == "ENABLED"
+    }
+    if len(schedules) != 1:
+        yield f"{len(schedules)} schedules"
+        return
+    (name, schedule), = schedules.items()
+    if schedule["ScheduleExpression"] != f"rate({world.parameter('SweepMinutes')} minutes)":
+        yield f"{name}: {schedule['ScheduleExpression']}"
+    targets = schedule.get("Targets", [])
+    if [each["Arn"] for each in targets] != ["<BatchProcessor.Arn>"]:
+        yield f"{name}: does not go to the batch processor"
+    if any({"Input", "InputPath", "InputTransformer"} & set(each) for each in targets):
+        yield f"{name}: changes the event, which is then no `Scheduled Event`"
+    permitted = [
+        each
+        for each in world.kind("AWS::Lambda::Permission").values()
+        if each["Principal"] == "events.amazonaws.com" and each["Action"] == "lambda:InvokeFunction"
+        and each.get("SourceArn") == f"<{name}.Arn>" and each["FunctionName"].startswith("<BatchProcessor")
+    ]
+    if len(permitted) != 1 or len(world.kind("AWS::Lambda::Permission")) != 1:
+        yield f"{name}: may not invoke the batch processor, or others may"
+
+
+@rule
+def failed_sweeps_are_kept(world):
+    """A sweep that could not be called, or failed, goes to a queue that EventBridge and Lambda may write to, and nobody else."""
+    queue = "<SweepDeadLetterQueue.Arn>"
+    (name, schedule), = world.kind("AWS::Events::Rule").items()
+    for target in schedule["Targets"]:
+        if target.get("DeadLetterConfig", {}).get("Arn") != queue:
+            yield f"{name}: what cannot be called is lost"
+    invoked = [each for each in world.kind("AWS::Lambda::EventInvokeConfig").values() if each["FunctionName"].startswith("<BatchProcessor")]
+    if [each.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination") for each in invoked] != [queue]:
+        yield "BatchProcessor: a sweep that fails is told nowhere"
+    # Each sweep does what the one before it missed: two at once would only send twice the tickets.
+    if any(str(each.get("MaximumRetryAttempts")) != "0" for each in invoked):
+        yield "BatchProcessor: a sweep that failed is tried again"
+    allowed = [
+        (statement["Effect"], statement["Action"], statement["Principal"], statement["Resource"], statement.get("Condition"))
+        for policy in world.kind("AWS::SQS::QueuePolicy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
+    wanted = ("Allow", "sqs:SendMessage", {"Service": "events.amazonaws.com"}, queue, {"ArnEquals": {"aws:SourceArn": f"<{name}.Arn>"}})
+    if allowed != [wanted]:
+        yield f"SweepDeadLetterQueue: who may send to it is {allowed}"

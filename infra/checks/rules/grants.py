@@ -1,0 +1,67 @@
+"""Roles and policies: what they grant, and to whom."""
+
+import json
+import re
+
+from rules import rule
+from world import statements
+
+
+@rule
+def wildcards_are_argued_for(world):
+    """A `*` in a policy has a comment before its statement that says why; nothing is excepted or denied instead."""
+    for role, properties in world.kind("AWS::IAM::Role").items():
+        if properties.get("ManagedPolicyArns"):
+            yield f"{role}: managed policies"
+        for statement in statements(properties):
+            if {"NotAction", "NotResource", "NotPrincipal"} & set(statement) or statement["Effect"] != "Allow":
+                yield f"{role}: {statement.get('Sid')} is not a plain grant"
+            text = json.dumps([statement.get("Action"), statement.get("Resource")])
+            if ("*" in text or "LogGroup.Arn" in text) and world.text:
+                lines = world.text.splitlines()
+                argued = [
+                    re.match(r"\s*#.*(wildcard|no resources)", lines[at - 1])
+                    for at, line in enumerate(lines)
+                    if line.strip() == f"- Sid: {statement.get('Sid')}"
+                ]
+                if not argued or not all(argued):
+                    yield f"{role}: {statement.get('Sid')} has a wildcard without a word on it"
+        trust = properties["AssumeRolePolicyDocument"]["Statement"]
+        if [(each["Action"], each["Principal"]) for each in trust] != [("sts:AssumeRole", {"Service": "lambda.amazonaws.com"})]:
+            yield f"{role}: who may assume it"
+
+
+@rule
+def lists_only_what_it_reads(world):
+    """s3:ListBucket is there to tell a missing object from a forbidden one: below the prefix that is read, and nowhere else."""
+    # In place of a name that is missing, S3 checks this with the name as the prefix.
+    # Source: <https://github.com/ceph/ceph/pull/68577>, which does as S3 does.
+    for sid, parameter in {"MissInS3": "Sink", "MissRejectsInS3": "SinkRejects", "MissPayloadsInS3": "SinkPayloads"}.items():
+        bucket, _, prefix = world.parameter(parameter).removeprefix("s3://").partition("/")
+        for statement in statements(world.properties("BatchProcessorRole")):
+            if statement["Sid"] == sid:
+                wanted = {"StringLike": {"s3:prefix": f"{prefix}/*"}} if prefix else None
+                if statement.get("Condition") != wanted or statement["Resource"] != f"arn:aws:s3:::{bucket}":
+                    yield f"{sid}: lists {statement['Resource']} with {statement.get('Condition')}"
+
+
+@rule
+def starts_only_what_is_chosen(world):
+    """A version or an alias of a state machine is granted as IAM sees it: the machine, and what is behind it as a condition."""
+    # Source: <https://docs.aws.amazon.com/step-functions/latest/dg/auth-version-alias.html>.
+    fields = world.parameter("Sink").split(":")
+    for statement in statements(world.properties("BatchProcessorRole")):
+        if statement["Sid"] == "DeliverToStateMachine":
+            wanted = {"ForAnyValue:StringEquals": {"states:StateMachineQualifier": fields[7]}} if len(fields) > 7 else None
+            if statement.get("Condition") != wanted or statement["Resource"] != ":".join(fields[:7]):
+                yield f"{statement['Resource']} with {statement.get('Condition')}"
+
+
+@rule
+def outside_policies(world):
+    """Nothing else grants anything: no policies beside the roles, and of resources the one that EventBridge needs."""
+    for name, resource in world.resources.items():
+        kind = resource["Type"]
+        other = kind == "AWS::SQS::QueuePolicy" and resource["Properties"]["Queues"] != ["<SweepDeadLetterQueue>"]
+        if other or kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy"):
+            yield f"{name}: grants beside the roles"

@@ -1,0 +1,54 @@
+//! The proxies between the functions and the services: requests are counted there, and faults strike there.
+
+use std::sync::Arc;
+
+use super::services::Services;
+use crate::call::Service;
+use crate::deploy::Endpoints;
+use crate::ledger::Meter;
+use crate::proxy::Proxy;
+
+/// What the functions connect to in place of the services.
+pub(super) struct Proxies {
+    pub(super) proxies: Vec<Proxy>,
+    pub(super) endpoints: Endpoints,
+    /// In front of the sink's receiver, where there is one.
+    pub(super) receiver: Option<String>,
+}
+
+impl Proxies {
+    pub(super) async fn start(services: &Services, meter: &Arc<Meter>) -> anyhow::Result<Proxies> {
+        let Services {
+            faults,
+            sink,
+            endpoints,
+            ..
+        } = services;
+        let in_front_of = |service, endpoint, strikes| {
+            Proxy::start(service, endpoint, Arc::clone(meter), strikes)
+        };
+        let mut proxies = vec![
+            in_front_of(Service::DynamoDb, &endpoints.dynamodb, faults.on_dynamodb()).await?,
+            in_front_of(Service::Sqs, &endpoints.sqs, faults.on_requests()).await?,
+        ];
+        #[cfg(feature = "s3")]
+        proxies.push(in_front_of(Service::S3, &endpoints.s3, faults.on_requests()).await?);
+        let endpoints = Endpoints {
+            dynamodb: proxies[0].endpoint(),
+            sqs: proxies[1].endpoint(),
+            #[cfg(feature = "s3")]
+            s3: proxies[2].endpoint(),
+        };
+        let mut receiver = None;
+        if let Some(endpoint) = sink.receiver_endpoint() {
+            let proxy = in_front_of(Service::Http, &endpoint, faults.on_requests()).await?;
+            receiver = Some(proxy.endpoint());
+            proxies.push(proxy);
+        }
+        Ok(Proxies {
+            proxies,
+            endpoints,
+            receiver,
+        })
+    }
+}

@@ -1,0 +1,84 @@
+//! The services of the stack, and the sink.
+
+use std::sync::Arc;
+
+#[cfg(feature = "s3")]
+use aggregator::config::OVERFLOW_BUCKET;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
+use aws_types::SdkConfig;
+use emulators::lambda::REGION;
+use emulators::sqs::Sqs;
+use tokio::sync::oneshot;
+
+use crate::deploy::{self, Endpoints};
+use crate::dynamodb::{BATCH_TABLE, DynamoDb};
+use crate::faults::{Faults, SinkGate};
+use crate::options::StackOptions;
+use crate::sink::{SinkHost, SinkKind};
+
+/// The services as they listen themselves, without the proxies.
+pub(super) struct Services {
+    pub(super) sqs: Sqs,
+    /// Stops serving SQS when it is dropped.
+    pub(super) sqs_stop: oneshot::Sender<()>,
+    pub(super) sqs_client: aws_sdk_sqs::Client,
+    pub(super) dynamodb: DynamoDb,
+    pub(super) dynamodb_client: aws_sdk_dynamodb::Client,
+    pub(super) faults: Arc<Faults>,
+    pub(super) sink: SinkHost,
+    pub(super) sink_gate: Option<SinkGate>,
+    pub(super) endpoints: Endpoints,
+}
+
+impl Services {
+    pub(super) async fn start(options: &StackOptions) -> anyhow::Result<Services> {
+        let sqs = Sqs::new();
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        let sqs_endpoint = format!("http://{}", listener.local_addr()?);
+        let tables = deploy::resources(options, &sqs_endpoint)?.tables;
+        let faults = Arc::new(Faults::new(&options.faults, tables.get(BATCH_TABLE))?);
+        let errors = faults.sink_errors();
+        let sink = SinkHost::start(options.sink, options.out.as_deref(), &errors).await?;
+        let sink_gate = match options.sink {
+            SinkKind::File => faults.sink_gate(sink.out(), sink.work())?,
+            _ => None,
+        };
+        let dynamodb = DynamoDb::start().await?;
+        #[cfg(feature = "s3")]
+        if let Some(bucket) = options.variables.get(OVERFLOW_BUCKET.name) {
+            sink.s3().create_bucket(bucket);
+        }
+        let (sqs_stop, stopped) = oneshot::channel::<()>();
+        tokio::spawn(sqs.clone().serve(listener, async {
+            let _ = stopped.await;
+        }));
+        let endpoints = Endpoints {
+            dynamodb: dynamodb.endpoint(),
+            sqs: sqs_endpoint,
+            #[cfg(feature = "s3")]
+            s3: sink.s3().endpoint(),
+        };
+        Ok(Services {
+            sqs,
+            sqs_stop,
+            sqs_client: aws_sdk_sqs::Client::new(&sdk_config(&endpoints.sqs)),
+            dynamodb_client: aws_sdk_dynamodb::Client::new(&sdk_config(&endpoints.dynamodb)),
+            dynamodb,
+            faults,
+            sink,
+            sink_gate,
+            endpoints,
+        })
+    }
+}
+
+fn sdk_config(endpoint: &str) -> SdkConfig {
+    let credentials = Credentials::new("local", "local", None, None, "local");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static(REGION))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .endpoint_url(endpoint)
+        .build()
+}

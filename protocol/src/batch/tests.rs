@@ -1,0 +1,85 @@
+mod completion;
+mod leases;
+mod records;
+mod writes;
+
+use std::time::Duration;
+
+use super::*;
+use crate::ids::{BatchId, LeaseOwner, Seq};
+use crate::invariants::record_is_sound;
+use crate::seqs::SeqSet;
+use crate::time::Timestamp;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(secs: u64) -> Timestamp {
+    Timestamp::from_ms(secs * 1_000)
+}
+
+fn opened() -> BatchRecord {
+    let id = BatchId::new(uuid::Uuid::from_u128(1));
+    BatchRecord::open(id, "arn:q".parse().unwrap(), None, 10, at(0), at(30))
+}
+
+fn account(version: u64, confirmed: u64, uncertain: u64, settled: u32) -> Account {
+    Account {
+        confirmed,
+        uncertain,
+        settled: (0..settled).collect(),
+        version,
+    }
+}
+
+fn owner(name: &str) -> LeaseOwner {
+    name.parse().unwrap()
+}
+
+fn lease(name: &str, now: u64, until: u64) -> BatchWrite {
+    BatchWrite::Lease {
+        lease: Lease {
+            owner: owner(name),
+            until: at(until),
+        },
+        at: at(now),
+        operator: None,
+    }
+}
+
+fn part(seqs: std::ops::Range<u32>) -> PartRecord {
+    PartRecord::frozen(seqs.collect(), [7; 32], None)
+}
+
+fn witness(seqs: &[Seq], witnesses: u64) -> BatchWrite {
+    BatchWrite::Witness {
+        witnessed: seqs.iter().copied().collect(),
+        witnesses,
+    }
+}
+
+fn must(record: &BatchRecord, write: &BatchWrite) -> BatchRecord {
+    let next = apply(record, write).unwrap_or_else(|| panic!("{write:?} must apply to {record:?}"));
+    assert_eq!(record_is_sound(&next), Ok(()));
+    next
+}
+
+fn delivered(record: &BatchRecord, seqs: std::ops::Range<u32>) -> BatchRecord {
+    let index = record.parts.len();
+    let frozen = must(
+        record,
+        &BatchWrite::Freeze {
+            owner: owner("p"),
+            index,
+            part: part(seqs),
+        },
+    );
+    must(
+        &frozen,
+        &BatchWrite::Delivered {
+            owner: owner("p"),
+            index,
+            receipt: "r".to_owned(),
+            delivered: frozen.delivered_with(index),
+        },
+    )
+}

@@ -1,0 +1,160 @@
+//! What must be found and delivered before a batch is complete.
+
+use super::*;
+
+#[test]
+fn uncounted_claims_never_stand_in_for_counted_ones() {
+    // Seqs 0..10 are settled and all of them claims; 10..20 belong to an invocation that died.
+    let record = must(&opened(), &BatchWrite::Account(account(1, 10, 0, 10)));
+    let shown: SeqSet = (5..20).collect();
+    assert_eq!(
+        lag(&record, &shown),
+        Some(Lag {
+            confirmed: 10,
+            found: 5,
+            witnessed_missing: 0
+        })
+    );
+    assert_eq!(lag(&record, &(0..10).collect()), None);
+}
+
+#[test]
+fn a_witnessed_claim_must_be_found_before_anything_is_delivered() {
+    let record = must(&opened(), &witness(&[12], 0));
+    assert!(lag(&record, &(0..5).collect()).is_some());
+    assert_eq!(lag(&record, &[12].into_iter().collect()), None);
+}
+
+#[test]
+fn completion_waits_for_accounts_and_witnesses_that_came_meanwhile() {
+    let leased = must(&opened(), &lease("p", 30, 60));
+    let complete = BatchWrite::Complete {
+        owner: owner("p"),
+        accounts: 0,
+        witnesses: 0,
+        parts: 0,
+        at: at(40),
+    };
+    let witnessed = must(&leased, &witness(&[3], 0));
+    assert_eq!(apply(&witnessed, &complete), None);
+    let counted = must(&leased, &BatchWrite::Account(account(1, 1, 0, 1)));
+    assert_eq!(apply(&counted, &complete), None);
+    let done = must(&leased, &complete);
+    assert_eq!((done.status, done.completed_at), (None, Some(at(40))));
+    assert_eq!(apply(&done, &witness(&[3], 0)), None);
+    assert_eq!(
+        apply(&done, &BatchWrite::Account(account(1, 1, 0, 1))),
+        None
+    );
+}
+
+#[test]
+fn a_batch_is_proven_only_when_sealed_certain_delivered_and_released() {
+    let sealed = |uncertain| {
+        must(
+            &opened(),
+            &BatchWrite::Seal {
+                account: account(1, 5, uncertain, 5),
+                at: at(1),
+            },
+        )
+    };
+    let whole = delivered(&must(&sealed(0), &lease("p", 1, 30)), 0..5);
+    let all: SeqSet = (0..5).collect();
+    assert!(proven(&whole, &all));
+    assert!(
+        !proven(&whole, &(0..4).collect()),
+        "one release was not acknowledged"
+    );
+    let unsure = delivered(&must(&sealed(1), &lease("p", 1, 30)), 0..5);
+    assert!(!proven(&unsure, &all));
+    let open = must(&opened(), &BatchWrite::Account(account(1, 5, 0, 5)));
+    assert!(
+        !proven(&delivered(&must(&open, &lease("p", 30, 60)), 0..5), &all),
+        "never sealed"
+    );
+    let short = delivered(&must(&sealed(0), &lease("p", 1, 30)), 0..4);
+    assert!(!proven(&short, &all));
+}
+
+#[test]
+fn a_proven_batch_completes_without_verification() {
+    let seal = BatchWrite::Seal {
+        account: account(1, 5, 0, 5),
+        at: at(1),
+    };
+    let whole = delivered(&must(&must(&opened(), &seal), &lease("p", 1, 30)), 0..5);
+    let look = |released: &SeqSet| empty_look(&whole, released, at(2), 60 * SECOND);
+    assert_eq!(look(&(0..5).collect()), EmptyLook::Complete);
+    assert_eq!(look(&(0..4).collect()), EmptyLook::VerifyAt(at(62)));
+}
+
+#[test]
+fn an_unproven_batch_is_verified_before_it_completes() {
+    let record = must(&opened(), &lease("p", 30, 60));
+    let none = SeqSet::new();
+    let look = |record: &BatchRecord, now| empty_look(record, &none, at(now), 60 * SECOND);
+    assert_eq!(look(&record, 31), EmptyLook::VerifyAt(at(91)));
+    let given = BatchWrite::GiveUp {
+        owner: owner("p"),
+        due_at: at(200),
+        verify_at: Some(at(91)),
+    };
+    let again = must(&must(&record, &given), &lease("q", 50, 80));
+    assert_eq!(
+        look(&again, 50),
+        EmptyLook::VerifyAt(at(91)),
+        "an early ticket does not move the verification"
+    );
+    assert_eq!(look(&again, 91), EmptyLook::Complete);
+    let found = must(
+        &again,
+        &BatchWrite::Freeze {
+            owner: owner("q"),
+            index: 0,
+            part: part(0..1),
+        },
+    );
+    assert_eq!(found.verify_at, None, "a straggler restarts the wait");
+}
+
+#[test]
+fn repro_a_late_lease_and_a_late_completion_ended_a_batch_with_a_frozen_part() {
+    // p finds nothing and completes; the write is in flight for long, and p gives up.
+    let leased = must(&opened(), &lease("p", 30, 60));
+    let complete = BatchWrite::Complete {
+        owner: owner("p"),
+        accounts: 0,
+        witnesses: 0,
+        parts: 0,
+        at: at(40),
+    };
+    let given_up = must(
+        &leased,
+        &BatchWrite::GiveUp {
+            owner: owner("p"),
+            due_at: at(50),
+            verify_at: None,
+        },
+    );
+    // q finds a claim, freezes it, and gives up before the sink has it.
+    let frozen = must(
+        &must(&given_up, &lease("q", 41, 60)),
+        &BatchWrite::Freeze {
+            owner: owner("q"),
+            index: 0,
+            part: PartRecord::frozen([3].into_iter().collect(), [7; 32], None),
+        },
+    );
+    let given_up = must(
+        &frozen,
+        &BatchWrite::GiveUp {
+            owner: owner("q"),
+            due_at: at(50),
+            verify_at: None,
+        },
+    );
+    // Now p's retry of its lease arrives, and then its completion.
+    let leased_again = must(&given_up, &lease("p", 30, 60));
+    assert_eq!(apply(&leased_again, &complete), None);
+}

@@ -1,0 +1,158 @@
+//! Sealing, leases, and what an operator asks for.
+
+use super::*;
+use crate::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
+
+#[test]
+fn only_an_open_batch_is_sealed() {
+    let seal = BatchWrite::Seal {
+        account: account(1, 5, 0, 5),
+        at: at(10),
+    };
+    let sealed = must(&opened(), &seal);
+    assert_eq!(sealed.status, Some(Status::Sealed));
+    assert!(already_applied(&sealed, &seal));
+    let taken = must(&opened(), &lease("p", 30, 60));
+    assert_eq!(apply(&taken, &seal), None);
+    assert!(!already_applied(&taken, &seal));
+}
+
+#[test]
+fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
+    let open = opened();
+    assert_eq!(
+        may_lease(&open, at(29), None),
+        LeaseVerdict::TooEarly { closes_at: at(30) }
+    );
+    assert_eq!(may_lease(&open, at(30), None), LeaseVerdict::Free);
+    let sealed = must(
+        &open,
+        &BatchWrite::Seal {
+            account: account(1, 0, 0, 0),
+            at: at(1),
+        },
+    );
+    assert_eq!(may_lease(&sealed, at(1), None), LeaseVerdict::Free);
+    let leased = must(&sealed, &lease("p", 1, 20));
+    assert_eq!(
+        may_lease(&leased, at(20), None),
+        LeaseVerdict::Held { until: at(20) }
+    );
+    assert_eq!(
+        may_lease(&leased, at(22), None),
+        LeaseVerdict::Free,
+        "after the end and the clock skew"
+    );
+    assert!(already_applied(&leased, &lease("p", 1, 20)));
+    assert!(!already_applied(&leased, &lease("q", 1, 20)));
+    let given = BatchWrite::GiveUp {
+        owner: owner("p"),
+        due_at: at(90),
+        verify_at: None,
+    };
+    assert_eq!(
+        may_lease(&must(&leased, &given), at(2), None),
+        LeaseVerdict::Free
+    );
+    let failed = must(
+        &leased,
+        &BatchWrite::Fail {
+            owner: owner("p"),
+            error: "no".to_owned(),
+        },
+    );
+    assert_eq!(may_lease(&failed, at(99), None), LeaseVerdict::InError);
+    assert_eq!(
+        may_lease(&failed, at(99), Some(OperatorWord::Retry)),
+        LeaseVerdict::Free
+    );
+}
+
+#[test]
+fn a_lease_makes_the_batch_due_after_its_end() {
+    assert_eq!(opened().due_at, at(30) + CLOCK_SKEW_MAX + DUE_GRACE);
+    let leased = must(&opened(), &lease("p", 30, 60));
+    assert_eq!(leased.due_at, at(60) + DUE_GRACE);
+}
+
+#[test]
+fn a_reminder_moves_the_due_time_it_read_and_no_other() {
+    let record = opened();
+    let remind = |was_due_at| BatchWrite::Reminded {
+        was_due_at,
+        due_at: at(700),
+    };
+    assert_eq!(must(&record, &remind(record.due_at)).due_at, at(700));
+    assert_eq!(apply(&record, &remind(record.due_at + SECOND)), None);
+}
+
+#[test]
+fn a_processor_that_lost_its_lease_can_change_nothing() {
+    let taken_over = must(&must(&opened(), &lease("p", 30, 60)), &lease("q", 62, 90));
+    let p = owner("p");
+    for write in [
+        BatchWrite::Freeze {
+            owner: p.clone(),
+            index: 0,
+            part: part(0..3),
+        },
+        BatchWrite::Delivered {
+            owner: p.clone(),
+            index: 0,
+            receipt: String::new(),
+            delivered: None,
+        },
+        BatchWrite::GiveUp {
+            owner: p.clone(),
+            due_at: at(0),
+            verify_at: None,
+        },
+        BatchWrite::Fail {
+            owner: p.clone(),
+            error: String::new(),
+        },
+        BatchWrite::Complete {
+            owner: p,
+            accounts: 0,
+            witnesses: 0,
+            parts: 0,
+            at: at(70),
+        },
+    ] {
+        assert_eq!(apply(&taken_over, &write), None, "{write:?}");
+    }
+    assert_eq!(taken_over.attempts, 2);
+}
+
+#[test]
+fn an_operators_request_is_accepted_only_for_a_batch_in_error() {
+    let leased = must(&opened(), &lease("p", 30, 60));
+    let failed = must(
+        &leased,
+        &BatchWrite::Fail {
+            owner: owner("p"),
+            error: "no".to_owned(),
+        },
+    );
+    let word = |operator| BatchWrite::Lease {
+        lease: Lease {
+            owner: owner("q"),
+            until: at(90),
+        },
+        at: at(70),
+        operator,
+    };
+    let again = must(&failed, &word(Some(OperatorWord::Retry)));
+    assert_eq!((again.quarantine, again.error), (None, None));
+    let aside = must(&failed, &word(Some(OperatorWord::Quarantine)));
+    assert_eq!(aside.quarantine.as_deref(), Some("no"));
+    assert_eq!(apply(&failed, &word(None)), None);
+    let later = must(&aside, &lease("r", 99, 120));
+    assert_eq!(
+        later.quarantine, aside.quarantine,
+        "the next owner sets the batch aside"
+    );
+    let expired = word(Some(OperatorWord::Quarantine));
+    assert_eq!(apply(&leased, &expired), None, "the batch is not in error");
+    assert!(apply(&leased, &word(None)).is_some());
+}

@@ -1,0 +1,122 @@
+//! What a record holds, and how large it is.
+
+use super::*;
+use crate::limits::{PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES};
+
+#[test]
+fn statuses_have_the_names_in_the_table() {
+    assert_eq!(
+        Status::ALL.map(Status::as_str),
+        ["open", "sealed", "processing", "error"]
+    );
+}
+
+#[test]
+fn the_ticket_comes_after_the_window_and_within_what_sqs_can_delay() {
+    let closing = Closing::plan(at(0), at(15), 300 * SECOND).unwrap();
+    assert_eq!(closing.closes_at, at(315));
+    assert_eq!(
+        closing.ticket_delay(Timestamp::from_ms(1)),
+        317 * SECOND,
+        "rounded up, skew included"
+    );
+    let cut = Closing::plan(at(0), at(800), 300 * SECOND).unwrap();
+    assert_eq!(cut.closes_at, at(897));
+    assert_eq!(cut.ticket_delay(Timestamp::from_ms(0)), 899 * SECOND);
+    let error = Closing::plan(at(0), at(897), 300 * SECOND).unwrap_err();
+    assert!(error.to_string().contains("`897` s") && error.to_string().contains("900 s"));
+}
+
+#[test]
+fn the_parts_decide_the_role_of_a_collected_seq() {
+    let record = delivered(&must(&opened(), &lease("p", 30, 60)), 0..3);
+    let record = must(
+        &record,
+        &BatchWrite::Freeze {
+            owner: owner("p"),
+            index: 1,
+            part: part(3..5),
+        },
+    );
+    assert_eq!(role(&record, 2), Role::Leftover);
+    assert_eq!(role(&record, 3), Role::Frozen);
+    assert_eq!(role(&record, 5), Role::New);
+    assert_eq!(record.frozen_part().map(|(index, _)| index), Some(1));
+}
+
+#[test]
+fn seqs_that_were_set_aside_or_delivered_are_leftovers() {
+    let mut record = must(&opened(), &lease("p", 30, 60));
+    record.delivered = (0..2).collect();
+    record.set_aside = (2..4).collect();
+    let roles = [0, 1, 2, 3, 4].map(|seq| role(&record, seq));
+    use Role::{Leftover, New};
+    assert_eq!(roles, [Leftover, Leftover, Leftover, Leftover, New]);
+    assert_eq!(record.members(), (0..4).collect());
+    record.witnessed = [7].into_iter().collect();
+    record.settled = [9].into_iter().collect();
+    let unknown = record.unknown_of(&(0..12).collect());
+    assert_eq!(unknown, [4, 5, 6, 8, 10, 11].into_iter().collect());
+}
+
+#[test]
+fn members_of_a_part_are_shared_when_their_set_is_large() {
+    // Every other seq: a bitmap of one byte for eight of them.
+    let part_of = |seqs: u32| PartRecord::frozen((0..seqs).step_by(2).collect(), [7; 32], None);
+    let mut record = opened();
+    record.delivered = [9_999].into_iter().collect();
+    let mut seqs = 2;
+    while part_of(seqs).members.to_bytes().len() < PART_MEMBERS_BYTES_MAX {
+        seqs += 2;
+    }
+    record.parts = vec![part_of(seqs)];
+    assert_eq!(
+        record.parts[0].members.to_bytes().len(),
+        PART_MEMBERS_BYTES_MAX
+    );
+    assert_eq!(record.delivered_with(0), None);
+    record.parts = vec![part_of(seqs + 16)];
+    let mut shared = record.parts[0].members.clone();
+    shared.insert(9_999);
+    assert_eq!(record.delivered_with(0), Some(shared));
+    assert_eq!(record.delivered_with(1), None);
+}
+
+#[test]
+fn a_record_counts_every_byte_that_grows() {
+    let mut record = opened();
+    let empty_set = SeqSet::new().to_bytes().len();
+    let mut expected = RECORD_OVERHEAD_BYTES + "arn:q".len() + 4 * empty_set;
+    assert_eq!(record.bytes(), expected);
+    record.error = Some("no".to_owned());
+    record.quarantine = Some("why".to_owned());
+    record.batch_key = Some("five5".parse().unwrap());
+    record.lease = Some(Lease {
+        owner: owner("seven77"),
+        until: at(1),
+    });
+    expected += 2 + 3 + 5 + 7;
+    assert_eq!(record.bytes(), expected);
+    let set: SeqSet = (0..100).collect();
+    for grows in [
+        |record: &mut BatchRecord, set: SeqSet| record.settled = set,
+        |record: &mut BatchRecord, set: SeqSet| record.witnessed = set,
+        |record: &mut BatchRecord, set: SeqSet| record.delivered = set,
+        |record: &mut BatchRecord, set: SeqSet| record.set_aside = set,
+    ] {
+        grows(&mut record, set.clone());
+        expected += set.to_bytes().len() - empty_set;
+        assert_eq!(record.bytes(), expected);
+    }
+    let sink = Some("sink".to_owned());
+    record.parts = vec![PartRecord::frozen(set.clone(), [7; 32], sink)];
+    let part = PART_OVERHEAD_BYTES + set.to_bytes().len();
+    assert_eq!(record.bytes(), expected + part + "sink".len());
+    record.parts[0].state = PartState::Delivered {
+        receipt: "receipt".to_owned(),
+    };
+    assert_eq!(
+        record.bytes(),
+        expected + part + "sink".len() + "receipt".len()
+    );
+}

@@ -1,0 +1,248 @@
+//! Which writes apply, and how a retry recognises an earlier attempt.
+
+use super::*;
+use crate::limits::BATCH_RECORD_RETENTION;
+
+#[test]
+fn a_late_account_never_overwrites_a_later_one() {
+    let record = must(&opened(), &BatchWrite::Account(account(2, 5, 0, 5)));
+    let stale = BatchWrite::Account(account(1, 3, 0, 3));
+    assert_eq!(apply(&record, &stale), None);
+    assert!(
+        already_applied(&record, &stale),
+        "the later account contains the earlier one"
+    );
+}
+
+/// Returns writes of `p`, each with the record after it: `p` has the lease, and part 0 is frozen where the write needs it.
+fn applied() -> Vec<(BatchRecord, BatchWrite)> {
+    let p = || owner("p");
+    let seal = BatchWrite::Seal {
+        account: account(1, 5, 0, 5),
+        at: at(10),
+    };
+    let leased = must(&must(&opened(), &seal), &lease("p", 30, 60));
+    let freeze = BatchWrite::Freeze {
+        owner: p(),
+        index: 0,
+        part: part(0..3),
+    };
+    let frozen = must(&leased, &freeze);
+    let accept = BatchWrite::AcceptSink {
+        owner: p(),
+        index: 0,
+        sink: "another".to_owned(),
+    };
+    let deliver = BatchWrite::Delivered {
+        owner: p(),
+        index: 0,
+        receipt: "r".to_owned(),
+        delivered: None,
+    };
+    let set_aside = BatchWrite::SetAside {
+        owner: p(),
+        part: Some(0),
+        set_aside: (0..3).collect(),
+        set_asides: 0,
+    };
+    let fail = BatchWrite::Fail {
+        owner: p(),
+        error: "no".to_owned(),
+    };
+    [
+        (&leased, freeze),
+        (&frozen, accept),
+        (&frozen, deliver),
+        (&frozen, set_aside),
+        (&leased, fail),
+    ]
+    .map(|(record, write)| (must(record, &write), write))
+    .into()
+}
+
+#[test]
+fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
+    type Change = fn(&mut BatchRecord);
+    let another_owner: Change = |record| {
+        record.lease = Some(Lease {
+            owner: owner("q"),
+            until: at(90),
+        });
+    };
+    let frozen: Change = |record| record.parts[0].state = PartState::Frozen;
+    let delivered: Change = |record| {
+        record.parts[0].state = PartState::Delivered {
+            receipt: "r".to_owned(),
+        };
+    };
+    let other_members: Change = |record| record.parts[0].members = (0..2).collect();
+    let other_hash: Change = |record| record.parts[0].hash = [8; 32];
+    let other_sink: Change = |record| record.parts[0].sink = Some("a third".to_owned());
+    let no_parts: Change = |record| record.parts.clear();
+    let less_set_aside: Change = |record| record.set_aside = (0..2).collect();
+    let not_in_error: Change = |record| record.status = Some(Status::Processing);
+    let other_error: Change = |record| record.error = Some("never".to_owned());
+    for (record, write) in applied() {
+        assert!(already_applied(&record, &write), "{write:?}");
+        let changes: &[Change] = match &write {
+            BatchWrite::Freeze { .. } => &[
+                another_owner,
+                delivered,
+                other_members,
+                other_hash,
+                no_parts,
+            ],
+            BatchWrite::AcceptSink { .. } => &[another_owner, delivered, other_sink, no_parts],
+            BatchWrite::Delivered { .. } => &[another_owner, frozen, no_parts],
+            BatchWrite::SetAside { .. } => &[another_owner, less_set_aside],
+            BatchWrite::Fail { .. } => &[not_in_error, other_error],
+            other => panic!("{other:?} is not among them"),
+        };
+        for (number, change) in changes.iter().enumerate() {
+            let mut changed = record.clone();
+            change(&mut changed);
+            assert!(
+                !already_applied(&changed, &write),
+                "{write:?} is recognised after change {number}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_seal_is_recognised_by_its_counts_and_its_seal() {
+    let seal = |version| BatchWrite::Seal {
+        account: account(version, 5, 0, 5),
+        at: at(10),
+    };
+    let counted = must(&opened(), &BatchWrite::Account(account(2, 5, 0, 5)));
+    assert!(!already_applied(&counted, &seal(1)), "never sealed");
+    let sealed = must(&opened(), &seal(1));
+    assert!(already_applied(&sealed, &seal(1)));
+    assert!(
+        !already_applied(&sealed, &seal(2)),
+        "sealed with other counts"
+    );
+    let account = |version| BatchWrite::Account(account(version, 5, 0, 5));
+    assert!(already_applied(&sealed, &account(1)));
+    assert!(!already_applied(&sealed, &account(2)));
+}
+
+#[test]
+fn a_witness_is_recognised_by_the_seqs_it_witnesses() {
+    let witnessed = must(&opened(), &witness(&[3, 4], 0));
+    assert!(already_applied(&witnessed, &witness(&[3], 0)));
+    assert!(!already_applied(&witnessed, &witness(&[3, 5], 0)));
+    assert_eq!(
+        apply(&witnessed, &witness(&[3, 5], 0)),
+        None,
+        "another invocation wrote a witness since the record was read"
+    );
+}
+
+#[test]
+fn giving_up_is_recognised_by_the_owner_of_the_lease() {
+    let leased = must(&opened(), &lease("p", 30, 60));
+    let give_up = |name| BatchWrite::GiveUp {
+        owner: owner(name),
+        due_at: at(90),
+        verify_at: None,
+    };
+    assert!(!already_applied(&leased, &give_up("p")));
+    assert!(already_applied(&leased, &give_up("q")));
+    let given_up = must(&leased, &give_up("p"));
+    assert_eq!((&given_up.lease, given_up.due_at), (&None, at(90)));
+    assert!(already_applied(&given_up, &give_up("p")));
+}
+
+#[test]
+fn a_completion_is_recognised_by_the_completed_record() {
+    let leased = must(&opened(), &lease("p", 30, 60));
+    let complete = BatchWrite::Complete {
+        owner: owner("p"),
+        accounts: 0,
+        witnesses: 0,
+        parts: 0,
+        at: at(40),
+    };
+    assert!(!already_applied(&leased, &complete));
+    let done = must(&leased, &complete);
+    assert!(already_applied(&done, &complete));
+    assert_eq!(done.expires_at, Some(at(40) + BATCH_RECORD_RETENTION));
+}
+
+/// Part 0 is delivered, by `p` as are the other writes below.
+fn deliver() -> BatchWrite {
+    BatchWrite::Delivered {
+        owner: owner("p"),
+        index: 0,
+        receipt: String::new(),
+        delivered: None,
+    }
+}
+
+fn accept() -> BatchWrite {
+    BatchWrite::AcceptSink {
+        owner: owner("p"),
+        index: 0,
+        sink: "another".to_owned(),
+    }
+}
+
+fn set_aside(part: Option<usize>, set_asides: u64) -> BatchWrite {
+    BatchWrite::SetAside {
+        owner: owner("p"),
+        part,
+        set_aside: (0..3).collect(),
+        set_asides,
+    }
+}
+
+fn freeze_at(index: usize, seqs: std::ops::Range<u32>) -> BatchWrite {
+    BatchWrite::Freeze {
+        owner: owner("p"),
+        index,
+        part: part(seqs),
+    }
+}
+
+fn complete(parts: usize) -> BatchWrite {
+    BatchWrite::Complete {
+        owner: owner("p"),
+        accounts: 0,
+        witnesses: 0,
+        parts,
+        at: at(40),
+    }
+}
+
+#[test]
+fn a_write_that_misses_any_of_its_conditions_does_not_apply() {
+    let leased = must(&opened(), &lease("p", 30, 60));
+    let frozen = must(&leased, &freeze_at(0, 0..3));
+    let ended = delivered(&leased, 0..3);
+    let of_another = must(&frozen, &lease("q", 62, 90));
+    for (record, write) in [
+        (&of_another, deliver()),
+        (&ended, deliver()),
+        (&leased, deliver()),
+        (&of_another, accept()),
+        (&ended, accept()),
+        (&leased, accept()),
+        (&of_another, set_aside(Some(0), 0)),
+        (&ended, set_aside(Some(0), 0)),
+        (&leased, set_aside(Some(0), 0)),
+        (&frozen, set_aside(Some(0), 1)),
+        (&of_another, set_aside(None, 0)),
+        (&of_another, freeze_at(1, 3..5)),
+        (&frozen, freeze_at(0, 3..5)),
+        (&frozen, freeze_at(2, 3..5)),
+        (&of_another, complete(1)),
+        (&ended, complete(0)),
+    ] {
+        assert_eq!(apply(record, &write), None, "{write:?} to {record:?}");
+    }
+    assert!(apply(&frozen, &set_aside(Some(0), 0)).is_some());
+    assert!(apply(&ended, &set_aside(None, 0)).is_some());
+    assert!(apply(&ended, &complete(1)).is_some());
+}

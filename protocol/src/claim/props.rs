@@ -1,0 +1,135 @@
+//! Properties of claims: these are the strategies that draw messages, items and fates.
+
+mod life;
+mod meetings;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::ids::BatchId;
+use crate::limits::PAST_DELIVERIES_MAX;
+
+const NOW: u64 = 1_000_000;
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// As [`super::classify`], with the rules of this file.
+fn classify(
+    candidate: &Candidate,
+    own: Option<Seat>,
+    item: &LockItem,
+    rule: DuplicateRule,
+    now: Timestamp,
+) -> Verdict {
+    super::classify(candidate, own, item, &rules_of(rule), now)
+}
+
+/// As [`super::settle_live`], with the rules of this file.
+fn settle_live(
+    candidate: &Candidate,
+    item: &LockItem,
+    meeting: Meeting,
+    fate: &BatchFate,
+    rule: DuplicateRule,
+    now: Timestamp,
+) -> Verdict {
+    super::settle_live(candidate, item, meeting, fate, &rules_of(rule), now)
+}
+
+fn rules_of(on_duplicate: DuplicateRule) -> ClaimRules {
+    ClaimRules {
+        on_duplicate,
+        dedup_window: WINDOW,
+        past_deliveries_max: PAST_DELIVERIES_MAX,
+    }
+}
+
+/// Times around now, and often exactly now.
+fn time() -> impl Strategy<Value = Timestamp> {
+    (NOW - 5..NOW + 5).prop_map(Timestamp::from_ms)
+}
+
+fn message_id(number: u8) -> SqsMessageId {
+    format!("m{number}").parse().unwrap()
+}
+
+fn candidate(message: u8, body: u8) -> Candidate {
+    let body = format!("body {body}");
+    Candidate {
+        event_id: "event".parse().unwrap(),
+        sqs_message_id: message_id(message),
+        body_hash: BodyHash::of(body.as_bytes()),
+        body: body.into(),
+        compressed: None,
+        source: "arn:q".parse().unwrap(),
+        sent_at: Timestamp::from_ms(NOW),
+        attributes: None,
+    }
+}
+
+fn candidates() -> impl Strategy<Value = Candidate> {
+    (0..4_u8, 0..2_u8).prop_map(|(message, body)| candidate(message, body))
+}
+
+fn rules() -> impl Strategy<Value = DuplicateRule> {
+    prop_oneof![Just(DuplicateRule::Drop), Just(DuplicateRule::Requeue)]
+}
+
+fn seats() -> impl Strategy<Value = Seat> {
+    (0..2_u128, 0..3_u32).prop_map(|(batch, seq)| Seat {
+        batch: BatchId::new(uuid::Uuid::from_u128(batch)),
+        seq,
+        shards: 2,
+    })
+}
+
+fn states() -> impl Strategy<Value = LockState> {
+    prop_oneof![
+        seats().prop_map(|seat| LockState::Live {
+            shard: seat.shard(),
+            seq: seat.seq,
+        }),
+        time().prop_map(|expires_at| LockState::Tombstone { expires_at }),
+    ]
+}
+
+/// Past deliveries, sometimes as many as an item may have. None is of the message that made the item: while it is
+/// remembered it claims nothing, and a claim takes along only what is still remembered.
+fn items() -> impl Strategy<Value = LockItem> {
+    let past = prop::collection::btree_map(0..4_u8, time(), 0..3);
+    let more = prop_oneof![4 => Just(0), 1 => PAST_DELIVERIES_MAX - 2..=PAST_DELIVERIES_MAX];
+    let set_aside = prop::bool::weighted(0.2);
+    (candidates(), past, more, states(), set_aside).prop_map(|(maker, past, more, state, aside)| {
+        let past = past.into_iter().map(|(id, until)| (message_id(id), until));
+        let others = (100..).map(|id| (message_id(id), Timestamp::from_ms(NOW + 1)));
+        let mut past: PastDeliveries = others.take(more).chain(past).collect();
+        past.remove(&maker.sqs_message_id);
+        while past.len() > PAST_DELIVERIES_MAX {
+            past.pop_first();
+        }
+        LockItem {
+            sqs_message_id: maker.sqs_message_id,
+            body_hash: maker.body_hash,
+            past,
+            state,
+            // Only a tombstone has this mark; for a live claim the batch record has it.
+            set_aside: aside && matches!(state, LockState::Tombstone { .. }),
+        }
+    })
+}
+
+fn fates() -> impl Strategy<Value = BatchFate> {
+    let delivered = prop::collection::vec(0..3_u32, 0..3);
+    let set_aside = prop::collection::vec(0..3_u32, 0..2);
+    let completed_at = (NOW - 110..NOW - 90).prop_map(Timestamp::from_ms);
+    prop_oneof![
+        Just(BatchFate::Alive),
+        Just(BatchFate::Unknown),
+        (delivered, set_aside, completed_at).prop_map(|(delivered, set_aside, completed_at)| {
+            BatchFate::Ended {
+                delivered: delivered.into_iter().chain(set_aside.clone()).collect(),
+                set_aside: set_aside.into_iter().collect(),
+                completed_at,
+            }
+        }),
+    ]
+}

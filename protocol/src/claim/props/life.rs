@@ -1,0 +1,196 @@
+//! What holds over the whole life of an event id.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::ids::BatchShard;
+
+/// What happens to an event id.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A message with it is delivered to the aggregator.
+    Arrive { message: u8, body: u8 },
+    /// The live claim's batch completes, with the claim delivered or without it.
+    End { delivered: bool },
+    /// The live claim is released, having been delivered.
+    Release,
+    /// Time passes.
+    Pass { ms: u64 },
+    /// The table's TTL removes an expired tombstone.
+    Forget,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..4_u8, prop_oneof![4 => Just(0), 1 => Just(1)])
+            .prop_map(|(message, body)| Step::Arrive { message, body }),
+        1 => any::<bool>().prop_map(|delivered| Step::End { delivered }),
+        2 => Just(Step::Release),
+        1 => (1..80_u64).prop_map(|ms| Step::Pass { ms }),
+        1 => Just(Step::Forget),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// The lock table's item of one event id, and what was promised about it.
+struct Life {
+    rule: DuplicateRule,
+    now: Timestamp,
+    item: Option<LockItem>,
+    fate: BatchFate,
+    next_seq: Seq,
+    /// The last delivery of each message: the end of its window, and its content.
+    delivered: BTreeMap<SqsMessageId, (Timestamp, BodyHash)>,
+}
+
+impl Life {
+    fn take(&mut self, step: Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Arrive { message, body } => self.arrive(&candidate(message, body))?,
+            Step::End { delivered } => self.end(delivered),
+            Step::Release => self.release(),
+            Step::Pass { ms } => self.now = self.now + Duration::from_millis(ms),
+            Step::Forget => {
+                let over = self.item.as_ref().is_some_and(|item| match item.state {
+                    LockState::Live { .. } => false,
+                    LockState::Tombstone { expires_at } => expires_at <= self.now,
+                });
+                if over {
+                    self.item = None;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, candidate: &Candidate) -> Result<(), TestCaseError> {
+        let Some(item) = self.item.clone() else {
+            return self.claim(candidate, PastDeliveries::new());
+        };
+        let verdict = match classify(candidate, None, &item, self.rule, self.now) {
+            Verdict::Live(meeting) => {
+                let (fate, rule) = (&self.fate, self.rule);
+                settle_live(candidate, &item, meeting, fate, rule, self.now)
+            }
+            verdict @ (Verdict::Done(_) | Verdict::Replace { .. }) => verdict,
+        };
+        match verdict {
+            Verdict::Replace { past } => self.claim(candidate, past),
+            Verdict::Live(_) => Err(TestCaseError::fail("a live claim was not settled")),
+            Verdict::Done(outcome) if outcome.answer(self.rule) == Answer::Success => {
+                self.must_be_safe_to_drop(candidate, &item)
+            }
+            Verdict::Done(_) => Ok(()),
+        }
+    }
+
+    /// No message is claimed within the window of its own delivery.
+    fn claim(&mut self, candidate: &Candidate, past: PastDeliveries) -> Result<(), TestCaseError> {
+        let until = self.delivered.get(&candidate.sqs_message_id);
+        prop_assert!(
+            until.is_none_or(|(until, _)| *until <= self.now),
+            "{:?} would be delivered again",
+            candidate.sqs_message_id
+        );
+        self.item = Some(LockItem {
+            sqs_message_id: candidate.sqs_message_id.clone(),
+            body_hash: candidate.body_hash,
+            past,
+            state: LockState::Live {
+                shard: BatchShard {
+                    batch: BatchId::new(uuid::Uuid::from_u128(u128::from(self.next_seq))),
+                    shard: 0,
+                },
+                seq: self.next_seq,
+            },
+            set_aside: false,
+        });
+        self.next_seq += 1;
+        self.fate = BatchFate::Alive;
+        Ok(())
+    }
+
+    /// An acknowledged message was delivered or will be, itself or by another message with the same content.
+    fn must_be_safe_to_drop(
+        &self,
+        candidate: &Candidate,
+        item: &LockItem,
+    ) -> Result<(), TestCaseError> {
+        let live = matches!(item.state, LockState::Live { .. });
+        let held = live && self.fate == BatchFate::Alive;
+        let same = |id: &SqsMessageId, hash: BodyHash| {
+            *id == candidate.sqs_message_id
+                || (self.rule == DuplicateRule::Drop && hash == candidate.body_hash)
+        };
+        let safe = (held && same(&item.sqs_message_id, item.body_hash))
+            || self.delivered.iter().any(|(id, (until, hash))| {
+                *id == candidate.sqs_message_id || (*until > self.now && same(id, *hash))
+            });
+        prop_assert!(safe, "{:?} is dropped and lost", candidate.sqs_message_id);
+        Ok(())
+    }
+
+    fn live(&self) -> Option<(LockItem, Seq)> {
+        let item = self.item.clone()?;
+        match item.state {
+            LockState::Live { seq, .. } => Some((item, seq)),
+            LockState::Tombstone { .. } => None,
+        }
+    }
+
+    fn end(&mut self, with_it: bool) {
+        let Some((item, seq)) = self.live() else {
+            return;
+        };
+        if self.fate != BatchFate::Alive {
+            return;
+        }
+        if with_it {
+            let until = self.now + WINDOW;
+            self.delivered
+                .insert(item.sqs_message_id, (until, item.body_hash));
+        }
+        self.fate = BatchFate::Ended {
+            delivered: with_it.then_some(seq).into_iter().collect(),
+            set_aside: SeqSet::new(),
+            completed_at: self.now,
+        };
+    }
+
+    fn release(&mut self) {
+        let Some((item, seq)) = self.live() else {
+            return;
+        };
+        if matches!(&self.fate, BatchFate::Ended { delivered, .. } if !delivered.contains(seq)) {
+            return;
+        }
+        let expires_at = self.now + WINDOW;
+        self.delivered
+            .insert(item.sqs_message_id.clone(), (expires_at, item.body_hash));
+        self.item = Some(LockItem {
+            state: LockState::Tombstone { expires_at },
+            ..item
+        });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn over_the_life_of_an_event_id_nothing_is_lost_and_nothing_delivered_twice(
+        rule in rules(), steps in steps(),
+    ) {
+        let mut life = Life {
+            rule,
+            now: Timestamp::from_ms(NOW),
+            item: None,
+            fate: BatchFate::Unknown,
+            next_seq: 0,
+            delivered: BTreeMap::new(),
+        };
+        for step in steps {
+            life.take(step)?;
+        }
+    }
+}

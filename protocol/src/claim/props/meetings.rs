@@ -1,0 +1,243 @@
+//! What holds of every meeting of a message with an item.
+
+use super::*;
+
+/// A message, the item it meets, and everything else that decides the verdict.
+#[derive(Clone, Debug)]
+struct Case {
+    candidate: Candidate,
+    own: Option<Seat>,
+    item: LockItem,
+    fate: BatchFate,
+    rule: DuplicateRule,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let own = prop::option::of(seats());
+    (candidates(), own, items(), fates(), rules()).prop_map(|(candidate, own, item, fate, rule)| {
+        Case {
+            candidate,
+            own,
+            item,
+            fate,
+            rule,
+        }
+    })
+}
+
+impl Case {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(NOW)
+    }
+
+    /// Returns the verdict, with the fate of the batch where it is needed.
+    fn verdict(&self) -> Verdict {
+        let Case {
+            candidate,
+            item,
+            fate,
+            rule,
+            ..
+        } = self;
+        match classify(candidate, self.own, item, *rule, self.now()) {
+            Verdict::Live(meeting) => {
+                settle_live(candidate, item, meeting, fate, *rule, self.now())
+            }
+            verdict @ (Verdict::Done(_) | Verdict::Replace { .. }) => verdict,
+        }
+    }
+
+    fn same_message(&self) -> bool {
+        self.candidate.sqs_message_id == self.item.sqs_message_id
+    }
+
+    /// Whether the item is live and its batch will deliver it.
+    fn held(&self) -> bool {
+        matches!(self.item.state, LockState::Live { .. }) && self.fate == BatchFate::Alive
+    }
+
+    /// The end of the dedup window of the item's own delivery, if there was one.
+    fn delivered_until(&self) -> Option<Timestamp> {
+        match (&self.item.state, &self.fate) {
+            (LockState::Tombstone { expires_at }, _) => {
+                (!self.item.set_aside).then_some(*expires_at)
+            }
+            (
+                LockState::Live { seq, .. },
+                BatchFate::Ended {
+                    delivered,
+                    set_aside,
+                    completed_at,
+                },
+            ) => (delivered.contains(*seq) && !set_aside.contains(*seq))
+                .then_some(*completed_at + WINDOW),
+            (LockState::Live { .. }, BatchFate::Alive | BatchFate::Unknown) => None,
+        }
+    }
+
+    /// Whether the item shows that the candidate's own message was delivered.
+    fn own_delivery_is_known(&self) -> bool {
+        let past = self.item.past.get(&self.candidate.sqs_message_id);
+        past.is_some_and(|until| *until > self.now())
+            || (self.same_message() && self.delivered_until().is_some())
+    }
+
+    /// Whether the candidate is the message whose event an operator sent to the quarantine.
+    fn is_set_aside(&self) -> bool {
+        self.set_aside_until().is_some() && self.same_message()
+    }
+
+    /// Until when the message of the item is remembered as set aside, if an operator sent it to the quarantine.
+    fn set_aside_until(&self) -> Option<Timestamp> {
+        match (&self.item.state, &self.fate) {
+            (LockState::Tombstone { expires_at }, _) => self.item.set_aside.then_some(*expires_at),
+            (
+                LockState::Live { seq, .. },
+                BatchFate::Ended {
+                    set_aside,
+                    completed_at,
+                    ..
+                },
+            ) => set_aside.contains(*seq).then_some(*completed_at + WINDOW),
+            (LockState::Live { .. }, BatchFate::Alive | BatchFate::Unknown) => None,
+        }
+    }
+
+    /// The messages that a claim which takes the item's place must remember, whether or not there is room for all.
+    fn to_remember(&self) -> PastDeliveries {
+        let mut known = self.item.past.clone();
+        let own = self.delivered_until().or(self.set_aside_until());
+        known.extend(own.map(|until| (self.item.sqs_message_id.clone(), until)));
+        known.retain(|_, until| *until > self.now());
+        known
+    }
+
+    /// Whether the item is what the candidate itself just wrote.
+    fn own_claim(&self) -> bool {
+        let seat = self.own.map(|seat| LockState::Live {
+            shard: seat.shard(),
+            seq: seat.seq,
+        });
+        self.same_message() && seat == Some(self.item.state)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn an_own_claim_is_recognised_and_nothing_else_is_taken_for_one(case in cases()) {
+        let claimed = case.verdict() == Verdict::Done(Outcome::Claimed);
+        prop_assert_eq!(claimed, case.own_claim());
+    }
+
+    #[test]
+    fn a_message_is_acknowledged_only_if_its_event_is_held_or_was_delivered(case in cases()) {
+        let Verdict::Done(outcome) = case.verdict() else {
+            return Ok(());
+        };
+        if outcome.answer(case.rule) != Answer::Success || case.own_claim() {
+            return Ok(());
+        }
+        let in_window = case.delivered_until().is_some_and(|until| until > case.now());
+        let redelivered = case.own_delivery_is_known() || (case.same_message() && case.held());
+        let duplicate = case.rule == DuplicateRule::Drop
+            && case.candidate.body_hash == case.item.body_hash
+            && (case.held() || in_window);
+        prop_assert!(redelivered || duplicate || case.is_set_aside(), "{outcome:?}");
+    }
+
+    #[test]
+    fn a_message_in_the_quarantine_is_not_claimed_again_and_others_may_claim_its_event(case in cases()) {
+        let past = case.item.past.get(&case.candidate.sqs_message_id);
+        let known = past.is_some_and(|until| *until > case.now()) || case.own_claim();
+        if case.is_set_aside() && !known {
+            prop_assert_eq!(case.verdict(), Verdict::Done(Outcome::RedeliveredLate));
+        }
+    }
+
+    #[test]
+    fn a_message_that_was_delivered_is_never_claimed_again(case in cases()) {
+        if case.own_delivery_is_known() && !case.own_claim() {
+            let past = case.item.past.get(&case.candidate.sqs_message_id);
+            let own = case.delivered_until().filter(|_| case.same_message());
+            let in_window = past.copied().into_iter().chain(own).any(|until| until > case.now());
+            let outcome = match in_window {
+                true => Outcome::Redelivered,
+                false => Outcome::RedeliveredLate,
+            };
+            prop_assert_eq!(case.verdict(), Verdict::Done(outcome));
+        }
+    }
+
+    #[test]
+    fn a_claim_that_will_be_delivered_is_never_replaced(case in cases()) {
+        if case.held() {
+            prop_assert!(matches!(case.verdict(), Verdict::Done(_)));
+        }
+    }
+
+    #[test]
+    fn a_free_event_is_claimed_by_the_next_message(case in cases()) {
+        let over = case.delivered_until().is_none_or(|until| until <= case.now());
+        let known = case.own_delivery_is_known() || case.is_set_aside();
+        if over && !case.held() && !known && !case.own_claim() {
+            // Without room to remember every message, this one fails and is redelivered.
+            let verdict = case.verdict();
+            match case.to_remember().len() > PAST_DELIVERIES_MAX {
+                true => prop_assert_eq!(verdict, Verdict::Done(Outcome::Failed)),
+                false => prop_assert!(matches!(verdict, Verdict::Replace { .. }), "{verdict:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_replacing_claim_remembers_every_delivery_that_is_in_its_window_and_no_other(case in cases()) {
+        let Verdict::Replace { past } = case.verdict() else {
+            return Ok(());
+        };
+        prop_assert_eq!(&past, &case.to_remember());
+        prop_assert!(past.len() <= PAST_DELIVERIES_MAX);
+        prop_assert!(!past.contains_key(&case.candidate.sqs_message_id));
+    }
+
+    #[test]
+    fn other_content_under_the_same_id_is_never_dropped(case in cases()) {
+        if case.same_message()
+            || case.own_delivery_is_known()
+            || case.candidate.body_hash == case.item.body_hash
+        {
+            return Ok(());
+        }
+        if let Verdict::Done(outcome) = case.verdict() {
+            prop_assert_ne!(outcome.answer(case.rule), Answer::Success);
+        }
+    }
+
+    #[test]
+    fn a_follower_is_dropped_only_with_the_content_of_the_message_that_holds_the_event(
+        case in cases(), follower in candidates(), fails in prop::bool::weighted(0.1),
+    ) {
+        // A replacing write of the leader may succeed or fail.
+        let leader = &case.candidate;
+        let (outcome, winner) = match case.verdict() {
+            _ if fails => (Outcome::Failed, None),
+            Verdict::Done(outcome) => (outcome, Some(&case.item)),
+            Verdict::Replace { .. } | Verdict::Live(_) => (Outcome::Claimed, None),
+        };
+        let followed = classify_follower(&follower, leader, outcome, winner);
+        if follower.sqs_message_id == leader.sqs_message_id {
+            prop_assert_eq!(followed, outcome);
+        } else if followed.answer(case.rule) == Answer::Success {
+            prop_assert_eq!(followed, Outcome::Duplicate);
+            let holder = match outcome {
+                Outcome::Claimed | Outcome::Redelivered => leader.body_hash,
+                _ => case.item.body_hash,
+            };
+            prop_assert_eq!(follower.body_hash, holder);
+            prop_assert_ne!(outcome, Outcome::Failed);
+            // The delivery that the leader repeats must still be in its window.
+            prop_assert_ne!(outcome, Outcome::RedeliveredLate);
+        }
+    }
+}

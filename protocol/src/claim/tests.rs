@@ -1,0 +1,95 @@
+mod outcomes;
+mod sizes;
+mod verdicts;
+
+use super::*;
+use crate::ids::BatchId;
+use crate::limits::PAST_DELIVERIES_MAX;
+
+const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+const WINDOW: Duration = Duration::from_secs(3_600);
+
+/// As [`super::classify`], with the rules of this file.
+fn classify(
+    candidate: &Candidate,
+    own: Option<Seat>,
+    item: &LockItem,
+    rule: DuplicateRule,
+    now: Timestamp,
+) -> Verdict {
+    super::classify(candidate, own, item, &rules_of(rule), now)
+}
+
+/// As [`super::settle_live`], with the rules of this file.
+fn settle_live(
+    candidate: &Candidate,
+    item: &LockItem,
+    meeting: Meeting,
+    fate: &BatchFate,
+    rule: DuplicateRule,
+    now: Timestamp,
+) -> Verdict {
+    super::settle_live(candidate, item, meeting, fate, &rules_of(rule), now)
+}
+
+fn rules_of(on_duplicate: DuplicateRule) -> ClaimRules {
+    ClaimRules {
+        on_duplicate,
+        dedup_window: WINDOW,
+        past_deliveries_max: PAST_DELIVERIES_MAX,
+    }
+}
+
+fn batch(n: u128) -> BatchId {
+    BatchId::new(uuid::Uuid::from_u128(n))
+}
+
+fn seat(n: u128, seq: Seq) -> Seat {
+    Seat {
+        batch: batch(n),
+        seq,
+        shards: 10,
+    }
+}
+
+fn message(id: &str, body: &str) -> Candidate {
+    Candidate {
+        event_id: "event".parse().unwrap(),
+        sqs_message_id: id.parse().unwrap(),
+        body_hash: BodyHash::of(body.as_bytes()),
+        body: body.into(),
+        compressed: None,
+        source: "arn:q".parse().unwrap(),
+        sent_at: NOW,
+        attributes: None,
+    }
+}
+
+fn item_of(candidate: &Candidate, state: LockState) -> LockItem {
+    LockItem {
+        sqs_message_id: candidate.sqs_message_id.clone(),
+        body_hash: candidate.body_hash,
+        past: PastDeliveries::new(),
+        state,
+        set_aside: false,
+    }
+}
+
+fn live(candidate: &Candidate, at: Seat) -> LockItem {
+    item_of(
+        candidate,
+        LockState::Live {
+            shard: at.shard(),
+            seq: at.seq,
+        },
+    )
+}
+
+fn tombstone(candidate: &Candidate, expires_ms: u64) -> LockItem {
+    item_of(
+        candidate,
+        LockState::Tombstone {
+            expires_at: Timestamp::from_ms(expires_ms),
+        },
+    )
+}

@@ -1,0 +1,94 @@
+//! What becomes of a message after its outcome, and of the messages that follow it.
+
+use super::*;
+
+#[test]
+fn the_response_to_an_outcome_follows_the_rule() {
+    use Answer::{Failure, Quarantine, Success};
+    use Outcome::{Claimed, Conflict, Duplicate, Failed, Redelivered, Unstorable};
+    let table = [
+        (Claimed, Success, Success),
+        (Redelivered, Success, Success),
+        (Duplicate, Success, Failure),
+        (Conflict, Quarantine, Failure),
+        (Unstorable, Quarantine, Quarantine),
+        (Failed, Failure, Failure),
+    ];
+    for (outcome, drop, requeue) in table {
+        assert_eq!(outcome.answer(DuplicateRule::Drop), drop, "{outcome:?}");
+        assert_eq!(
+            outcome.answer(DuplicateRule::Requeue),
+            requeue,
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn a_message_relies_on_a_claim_if_it_is_acknowledged_for_it() {
+    use DuplicateRule::{Drop, Requeue};
+    for (meeting, rule, relies) in [
+        (Meeting::Redelivered, Drop, true),
+        (Meeting::Redelivered, Requeue, true),
+        (Meeting::Duplicate, Drop, true),
+        (Meeting::Duplicate, Requeue, false),
+        (Meeting::Conflict, Drop, false),
+        (Meeting::Conflict, Requeue, false),
+    ] {
+        assert_eq!(meeting.relies_on_it(rule), relies, "{meeting:?} {rule:?}");
+        let answer = meeting.outcome().answer(rule);
+        assert_eq!(answer == Answer::Success, relies, "{meeting:?} {rule:?}");
+    }
+}
+
+#[test]
+fn a_follower_is_never_acknowledged_on_a_failed_leader() {
+    let (m1, m2, m3) = (message("m1", "a"), message("m2", "a"), message("m3", "b"));
+    assert_eq!(
+        classify_follower(&m2, &m1, Outcome::Failed, None),
+        Outcome::Failed
+    );
+    assert_eq!(
+        classify_follower(&m2, &m1, Outcome::Unstorable, None),
+        Outcome::Failed
+    );
+    assert_eq!(
+        classify_follower(&m2, &m1, Outcome::Claimed, None),
+        Outcome::Duplicate
+    );
+    assert_eq!(
+        classify_follower(&m3, &m1, Outcome::Claimed, None),
+        Outcome::Conflict
+    );
+    let again = message("m1", "a");
+    assert_eq!(
+        classify_follower(&again, &m1, Outcome::Claimed, None),
+        Outcome::Claimed
+    );
+    let winner = tombstone(&m3, 2_000_000);
+    assert_eq!(
+        classify_follower(&m2, &m1, Outcome::Conflict, Some(&winner)),
+        Outcome::Conflict
+    );
+    assert_eq!(
+        classify_follower(&m3, &m1, Outcome::Conflict, Some(&winner)),
+        Outcome::Failed
+    );
+}
+
+#[test]
+fn repro_a_duplicate_beside_a_late_redelivery_of_a_forgotten_event_was_dropped() {
+    let (first, second) = (message("m1", "body"), message("m2", "body"));
+    let forgotten = tombstone(&first, NOW.as_ms());
+    let outcome = match classify(&first, None, &forgotten, DuplicateRule::Drop, NOW) {
+        Verdict::Done(outcome) => outcome,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(outcome, Outcome::RedeliveredLate);
+    assert_eq!(outcome.answer(DuplicateRule::Drop), Answer::Success);
+    // Both are in one SQS event: the second must be redelivered and claim the event itself.
+    assert_eq!(
+        classify_follower(&second, &first, outcome, Some(&forgotten)),
+        Outcome::Failed
+    );
+}

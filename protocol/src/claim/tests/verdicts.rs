@@ -1,0 +1,253 @@
+//! What an item that is in the way means for a message.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+#[test]
+fn an_item_is_in_the_same_state_while_message_and_state_are_the_same() {
+    let (m1, m2) = (message("m1", "a"), message("m2", "a"));
+    let read = live(&m1, seat(1, 3));
+    let other_past = LockItem {
+        past: BTreeMap::from([(m2.sqs_message_id.clone(), NOW)]),
+        ..read.clone()
+    };
+    assert!(read.is_same_state(&read) && other_past.is_same_state(&read));
+    for changed in [
+        live(&m2, seat(1, 3)),
+        live(&m1, seat(1, 4)),
+        tombstone(&m1, 1),
+    ] {
+        assert!(!changed.is_same_state(&read), "{changed:?}");
+    }
+}
+
+#[test]
+fn only_a_tombstone_expires() {
+    let m1 = message("m1", "a");
+    assert_eq!(live(&m1, seat(1, 3)).expires_at(), None);
+    assert_eq!(tombstone(&m1, 7).expires_at(), Some(Timestamp::from_ms(7)));
+}
+
+#[test]
+fn a_live_claim_with_the_seat_asked_for_is_an_earlier_attempt_of_ours() {
+    let m1 = message("m1", "a");
+    let verdict = classify(
+        &m1,
+        Some(seat(1, 3)),
+        &live(&m1, seat(1, 3)),
+        DuplicateRule::Drop,
+        NOW,
+    );
+    assert_eq!(verdict, Verdict::Done(Outcome::Claimed));
+    let verdict = classify(
+        &m1,
+        Some(seat(1, 3)),
+        &live(&m1, seat(1, 4)),
+        DuplicateRule::Drop,
+        NOW,
+    );
+    assert_eq!(verdict, Verdict::Live(Meeting::Redelivered));
+}
+
+#[test]
+fn a_claim_is_ours_only_with_message_batch_and_seq() {
+    let m1 = message("m1", "a");
+    let own = seat(1, 3);
+    let claimed = Verdict::Done(Outcome::Claimed);
+    let meets = |candidate: &Candidate, item: &LockItem| {
+        classify(candidate, Some(own), item, DuplicateRule::Drop, NOW)
+    };
+    assert_eq!(meets(&m1, &live(&m1, own)), claimed);
+    // Seqs 3 and 13 of a batch share a shard; seq 3 of another batch does not.
+    assert_ne!(meets(&m1, &live(&m1, seat(1, 13))), claimed);
+    assert_ne!(meets(&m1, &live(&m1, seat(2, 3))), claimed);
+    assert_ne!(meets(&message("m2", "a"), &live(&m1, own)), claimed);
+}
+
+#[test]
+fn what_a_live_claim_means_depends_on_the_fate_of_its_batch() {
+    let (m1, m2, m3) = (message("m1", "a"), message("m2", "a"), message("m3", "b"));
+    let item = live(&m1, seat(1, 3));
+    let ended = |seqs: &[Seq]| BatchFate::Ended {
+        delivered: seqs.iter().copied().collect(),
+        set_aside: SeqSet::new(),
+        completed_at: Timestamp::from_ms(900_000),
+    };
+    let settle = |candidate: &Candidate, meeting, fate: &BatchFate, rule| {
+        settle_live(candidate, &item, meeting, fate, rule, NOW)
+    };
+    for rule in [DuplicateRule::Drop, DuplicateRule::Requeue] {
+        let alive = |candidate, meeting| settle(candidate, meeting, &BatchFate::Alive, rule);
+        assert_eq!(
+            alive(&m1, Meeting::Redelivered),
+            Verdict::Done(Outcome::Redelivered)
+        );
+        assert_eq!(
+            alive(&m2, Meeting::Duplicate),
+            Verdict::Done(Outcome::Duplicate)
+        );
+        assert_eq!(
+            alive(&m3, Meeting::Conflict),
+            Verdict::Done(Outcome::Conflict)
+        );
+        for fate in [ended(&[1, 2]), BatchFate::Unknown] {
+            let orphan = Verdict::Replace {
+                past: PastDeliveries::new(),
+            };
+            assert_eq!(settle(&m1, Meeting::Redelivered, &fate, rule), orphan);
+            assert_eq!(settle(&m2, Meeting::Duplicate, &fate, rule), orphan);
+        }
+        let leftover = ended(&[3]);
+        assert_eq!(
+            settle(&m1, Meeting::Redelivered, &leftover, rule),
+            Verdict::Done(Outcome::Redelivered)
+        );
+    }
+    let leftover = ended(&[3]);
+    assert_eq!(
+        settle(&m2, Meeting::Duplicate, &leftover, DuplicateRule::Drop),
+        Verdict::Done(Outcome::Duplicate)
+    );
+    assert_eq!(
+        settle(&m3, Meeting::Conflict, &leftover, DuplicateRule::Drop),
+        Verdict::Done(Outcome::Conflict)
+    );
+    let Verdict::Replace { past } =
+        settle(&m2, Meeting::Duplicate, &leftover, DuplicateRule::Requeue)
+    else {
+        panic!("a leftover is a tombstone, and requeue replaces those");
+    };
+    assert_eq!(
+        past[&m1.sqs_message_id],
+        Timestamp::from_ms(900_000) + WINDOW
+    );
+}
+
+#[test]
+fn the_verdict_on_a_tombstone_depends_on_message_hash_and_age() {
+    let (m1, m2, m3) = (message("m1", "a"), message("m2", "a"), message("m3", "b"));
+    let fresh = tombstone(&m1, 1_000_001);
+    let stale = tombstone(&m1, 1_000_000);
+    let drop = |candidate, item| classify(candidate, None, item, DuplicateRule::Drop, NOW);
+    assert_eq!(drop(&m1, &fresh), Verdict::Done(Outcome::Redelivered));
+    assert_eq!(drop(&m1, &stale), Verdict::Done(Outcome::RedeliveredLate));
+    assert_eq!(drop(&m2, &fresh), Verdict::Done(Outcome::Duplicate));
+    assert_eq!(drop(&m3, &fresh), Verdict::Done(Outcome::Conflict));
+    for candidate in [&m2, &m3] {
+        assert_eq!(
+            drop(candidate, &stale),
+            Verdict::Replace {
+                past: PastDeliveries::new()
+            }
+        );
+        let verdict = classify(candidate, None, &fresh, DuplicateRule::Requeue, NOW);
+        let past =
+            PastDeliveries::from([(m1.sqs_message_id.clone(), Timestamp::from_ms(1_000_001))]);
+        assert_eq!(verdict, Verdict::Replace { past });
+    }
+}
+
+#[test]
+fn requeue_remembers_the_messages_it_delivered_before() {
+    let (m1, m2) = (message("m1", "a"), message("m2", "a"));
+    let past = PastDeliveries::from([(m1.sqs_message_id.clone(), Timestamp::from_ms(1_000_500))]);
+    for state in [
+        LockState::Live {
+            shard: seat(1, 3).shard(),
+            seq: 3,
+        },
+        LockState::Tombstone {
+            expires_at: Timestamp::from_ms(2_000_000),
+        },
+    ] {
+        let item = LockItem {
+            past: past.clone(),
+            ..item_of(&m2, state)
+        };
+        let again = classify(&m1, None, &item, DuplicateRule::Requeue, NOW);
+        assert_eq!(again, Verdict::Done(Outcome::Redelivered));
+        let later = classify(
+            &m1,
+            None,
+            &item,
+            DuplicateRule::Requeue,
+            Timestamp::from_ms(1_000_500),
+        );
+        assert_ne!(
+            later,
+            Verdict::Done(Outcome::Redelivered),
+            "forgotten after the window"
+        );
+    }
+}
+
+#[test]
+fn a_full_memory_makes_the_next_duplicate_wait() {
+    let (m1, m2) = (message("m1", "a"), message("m2", "a"));
+    let mut item = tombstone(&m1, 2_000_000);
+    let until = Timestamp::from_ms(1_500_000);
+    item.past = (0..PAST_DELIVERIES_MAX)
+        .map(|n| (format!("old{n}").parse().unwrap(), until))
+        .collect();
+    let verdict = classify(&m2, None, &item, DuplicateRule::Requeue, NOW);
+    assert_eq!(verdict, Verdict::Done(Outcome::Duplicate));
+    assert_eq!(
+        Outcome::Duplicate.answer(DuplicateRule::Requeue),
+        Answer::Failure
+    );
+    let verdict = classify(&m2, None, &item, DuplicateRule::Requeue, until);
+    assert!(matches!(verdict, Verdict::Replace { .. }));
+}
+
+#[test]
+fn a_delivery_is_remembered_until_its_window_ends() {
+    let (m1, m2) = (message("m1", "a"), message("m2", "a"));
+    for (until_ms, remembered) in [(999_999, false), (1_000_000, false), (1_000_001, true)] {
+        let until = Timestamp::from_ms(until_ms);
+        let mut item = live(&m2, seat(1, 3));
+        item.past.insert(m1.sqs_message_id.clone(), until);
+        let verdict = classify(&m1, None, &item, DuplicateRule::Requeue, NOW);
+        assert_eq!(
+            verdict == Verdict::Done(Outcome::Redelivered),
+            remembered,
+            "until {until_ms}"
+        );
+        let orphan = settle_live(
+            &message("m3", "a"),
+            &item,
+            Meeting::Duplicate,
+            &BatchFate::Unknown,
+            DuplicateRule::Requeue,
+            NOW,
+        );
+        let Verdict::Replace { past } = orphan else {
+            panic!("an orphan is replaced, not {orphan:?}")
+        };
+        assert_eq!(past.len(), usize::from(remembered), "until {until_ms}");
+    }
+}
+
+#[test]
+fn the_fate_of_a_batch_follows_from_its_record() {
+    let mut record = BatchRecord::open(
+        batch(1),
+        "arn:q".parse().unwrap(),
+        None,
+        10,
+        Timestamp::EPOCH,
+        NOW,
+    );
+    assert_eq!(BatchFate::from(None), BatchFate::Unknown);
+    assert_eq!(BatchFate::from(Some(&record)), BatchFate::Alive);
+    record.status = None;
+    record.completed_at = Some(NOW);
+    record.delivered = [1, 2].into_iter().collect();
+    record.set_aside = [5].into_iter().collect();
+    let ended = BatchFate::Ended {
+        delivered: [1, 2, 5].into_iter().collect(),
+        set_aside: [5].into_iter().collect(),
+        completed_at: NOW,
+    };
+    assert_eq!(BatchFate::from(Some(&record)), ended);
+}

@@ -1,0 +1,142 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+const AT: Timestamp = Timestamp::from_ms(10_000);
+
+fn owner() -> LeaseOwner {
+    "f/1".parse().unwrap()
+}
+
+fn counts() -> Vec<BatchWrite> {
+    let account = Account {
+        confirmed: 1,
+        uncertain: 0,
+        settled: [1].into_iter().collect(),
+        version: 1,
+    };
+    vec![
+        BatchWrite::Account(account.clone()),
+        BatchWrite::Account(Account {
+            settled: SeqSet::new(),
+            ..account.clone()
+        }),
+        BatchWrite::Seal { account, at: AT },
+        BatchWrite::Witness {
+            witnessed: [1].into_iter().collect(),
+            witnesses: 3,
+        },
+    ]
+}
+
+fn leases() -> Vec<BatchWrite> {
+    let lease = |operator| BatchWrite::Lease {
+        lease: Lease {
+            owner: owner(),
+            until: AT,
+        },
+        at: AT,
+        operator,
+    };
+    let give_up = |verify_at| BatchWrite::GiveUp {
+        owner: owner(),
+        due_at: AT,
+        verify_at,
+    };
+    vec![
+        lease(None),
+        lease(Some(OperatorWord::Retry)),
+        lease(Some(OperatorWord::AcceptSink)),
+        lease(Some(OperatorWord::Quarantine)),
+        give_up(None),
+        give_up(Some(AT)),
+        BatchWrite::Reminded {
+            was_due_at: AT,
+            due_at: AT,
+        },
+    ]
+}
+
+fn parts() -> Vec<BatchWrite> {
+    let freeze = |index| BatchWrite::Freeze {
+        owner: owner(),
+        index,
+        part: PartRecord::frozen([1].into_iter().collect(), [7; 32], None),
+    };
+    let delivered = |delivered| BatchWrite::Delivered {
+        owner: owner(),
+        index: 3,
+        receipt: "r".to_owned(),
+        delivered,
+    };
+    let set_aside = |part, set_asides| BatchWrite::SetAside {
+        owner: owner(),
+        part,
+        set_aside: [1].into_iter().collect(),
+        set_asides,
+    };
+    vec![
+        freeze(0),
+        freeze(2),
+        BatchWrite::AcceptSink {
+            owner: owner(),
+            index: 1,
+            sink: "log:".to_owned(),
+        },
+        delivered(None),
+        delivered(Some(SeqSet::new())),
+        set_aside(None, 0),
+        set_aside(Some(1), 2),
+    ]
+}
+
+fn ends() -> Vec<BatchWrite> {
+    let complete = |parts| BatchWrite::Complete {
+        owner: owner(),
+        accounts: 1,
+        witnesses: 2,
+        parts,
+        at: AT,
+    };
+    vec![
+        BatchWrite::Fail {
+            owner: owner(),
+            error: "no".to_owned(),
+        },
+        complete(0),
+        complete(3),
+    ]
+}
+
+#[test]
+fn an_expression_has_exactly_the_names_and_values_that_are_passed_with_it() {
+    let batch = BatchId::new(uuid::Uuid::from_u128(1));
+    for write in [counts(), leases(), parts(), ends()].concat() {
+        let update = update(batch, &write);
+        let text = format!("{} {}", update.condition, update.expression);
+        assert_eq!(
+            placeholders(&text, '#'),
+            sorted(update.names.keys()),
+            "{text}"
+        );
+        assert_eq!(
+            placeholders(&text, ':'),
+            sorted(update.values.keys()),
+            "{text}"
+        );
+    }
+}
+
+/// Returns the placeholders of an expression that begin with `sign`, without the sign.
+fn placeholders(text: &str, sign: char) -> BTreeSet<String> {
+    let name = |rest: &str| -> String {
+        rest.chars()
+            .take_while(char::is_ascii_alphanumeric)
+            .collect()
+    };
+    text.split(sign).skip(1).map(name).collect()
+}
+
+fn sorted<'a>(keys: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
+    keys.map(|key| key[1..].to_owned()).collect()
+}

@@ -1,0 +1,242 @@
+//! One column: how its value is found, and how it is written with a fixed width.
+
+use std::borrow::Cow;
+
+use jmespath::{Rcvar, Variable};
+use shared::expression::Expression;
+use shared::ports::StoredEvent;
+
+use crate::part::Part;
+use crate::reject::RejectReason;
+
+/// From here on, whole numbers lose digits as 64-bit floating point, which is how numbers beyond 64 bits are read.
+const FLOAT_EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A column: its name, and what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub(crate) name: String,
+    pub(super) content: Content,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// What an expression finds in the body.
+    Json(Expression),
+    /// What the envelope says.
+    Field(Field),
+}
+
+/// A field of the envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    BatchId,
+    Part,
+    Seq,
+    EventId,
+    SqsMessageId,
+    Source,
+    SentAt,
+    BatchKey,
+    Body,
+}
+
+pub(super) const FIELDS: [(&str, Field); 9] = [
+    ("batchId", Field::BatchId),
+    ("part", Field::Part),
+    ("seq", Field::Seq),
+    ("eventId", Field::EventId),
+    ("sqsMessageId", Field::SqsMessageId),
+    ("source", Field::Source),
+    ("sentAt", Field::SentAt),
+    ("batchKey", Field::BatchKey),
+    ("body", Field::Body),
+];
+
+/// A body that is read as JSON once, when a column first needs it.
+pub(crate) struct Body<'i> {
+    text: &'i str,
+    json: Option<Rcvar>,
+}
+
+impl<'i> Body<'i> {
+    pub(crate) fn of(item: &'i StoredEvent) -> Body<'i> {
+        Body {
+            text: &item.body,
+            json: None,
+        }
+    }
+
+    fn json(&mut self) -> Result<&Rcvar, RejectReason> {
+        let json = match self.json.take() {
+            Some(json) => json,
+            None => Variable::from_json(self.text)
+                .map(Rcvar::new)
+                .map_err(|message| RejectReason::NotJson { message })?,
+        };
+        Ok(self.json.insert(json))
+    }
+}
+
+impl Column {
+    /// Returns the text of the column for an event, empty for null.
+    pub(crate) fn text<'i>(
+        &self,
+        part: &'i Part,
+        item: &'i StoredEvent,
+        body: &mut Body<'_>,
+    ) -> Result<Cow<'i, str>, RejectReason> {
+        let value = self.value(part, item, body)?;
+        Ok(value.unwrap_or(Cow::Borrowed("")))
+    }
+
+    /// Returns the value of the column for an event: `None` for null, strings as they are, anything else as JSON.
+    pub(crate) fn value<'i>(
+        &self,
+        part: &'i Part,
+        item: &'i StoredEvent,
+        body: &mut Body<'_>,
+    ) -> Result<Option<Cow<'i, str>>, RejectReason> {
+        let expression = match &self.content {
+            Content::Field(field) => return Ok(field.value(part, item)),
+            Content::Json(expression) => expression,
+        };
+        let found = expression
+            .find(body.json()?)
+            .map_err(|message| RejectReason::Evaluation {
+                column: self.name.clone(),
+                expression: expression.as_str().to_owned(),
+                message,
+            })?;
+        let text = match found.as_ref() {
+            Variable::Null => return Ok(None),
+            Variable::String(text) => text.clone(),
+            Variable::Number(number) => {
+                number_text(number).ok_or_else(|| RejectReason::NumberTooLarge {
+                    column: self.name.clone(),
+                })?
+            }
+            value @ (Variable::Bool(_)
+            | Variable::Array(_)
+            | Variable::Object(_)
+            | Variable::Expref(_)) => value.to_string(),
+        };
+        Ok(Some(Cow::Owned(text)))
+    }
+}
+
+/// Returns a number in digits; `None` if parsing may have changed its value. The results of expressions are floating
+/// point, so a whole result is written as a whole number.
+fn number_text(number: &serde_json::Number) -> Option<String> {
+    if number.is_i64() || number.is_u64() {
+        return Some(number.to_string());
+    }
+    let float = number
+        .as_f64()
+        .filter(|float| float.abs() < FLOAT_EXACT_MAX)?;
+    Some(match float.fract() == 0.0 {
+        true => (float as i64).to_string(),
+        false => number.to_string(),
+    })
+}
+
+impl Field {
+    fn value<'i>(self, part: &'i Part, item: &'i StoredEvent) -> Option<Cow<'i, str>> {
+        let text = match self {
+            Field::BatchId => Cow::Owned(part.batch_id.to_string()),
+            Field::Part => Cow::Owned(part.number.to_string()),
+            Field::Seq => Cow::Owned(item.seq.to_string()),
+            Field::EventId => Cow::Borrowed(item.event_id.as_str()),
+            Field::SqsMessageId => Cow::Borrowed(item.sqs_message_id.as_str()),
+            Field::Source => Cow::Borrowed(item.source.as_str()),
+            Field::SentAt => Cow::Owned(item.sent_at.as_ms().to_string()),
+            Field::BatchKey => Cow::Borrowed(part.batch_key.as_ref()?.as_str()),
+            Field::Body => Cow::Borrowed(&*item.body),
+        };
+        Some(text)
+    }
+}
+
+/// A column with a fixed number of characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixedColumn {
+    pub(super) column: Column,
+    pub(super) width: usize,
+    pub(super) align: Align,
+    pub(super) pad: char,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Align {
+    Left,
+    Right,
+}
+
+impl FixedColumn {
+    /// Pushes exactly as many characters as the column is wide.
+    pub(crate) fn push(
+        &self,
+        line: &mut Vec<u8>,
+        part: &Part,
+        item: &StoredEvent,
+        body: &mut Body<'_>,
+    ) -> Result<(), RejectReason> {
+        let text = self.column.text(part, item, body)?;
+        let (length, width) = (text.chars().count(), self.width);
+        let column = || self.column.name.clone();
+        if text.contains(['\n', '\r']) {
+            return Err(RejectReason::ColumnLineBreak {
+                column: column(),
+                length,
+                width,
+            });
+        }
+        let Some(rest) = width.checked_sub(length) else {
+            return Err(RejectReason::TooWide {
+                column: column(),
+                length,
+                width,
+            });
+        };
+        let mut bytes = [0; 4];
+        let pad = self.pad.encode_utf8(&mut bytes).as_bytes();
+        let (before, after) = match self.align {
+            Align::Left => (0, rest),
+            Align::Right => (rest, 0),
+        };
+        line.extend(pad.iter().cycle().take(pad.len() * before));
+        line.extend_from_slice(text.as_bytes());
+        line.extend(pad.iter().cycle().take(pad.len() * after));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests_support::part;
+
+    #[test]
+    fn every_field_but_an_absent_batch_key_has_a_text() {
+        let part = part(3, &["body"]);
+        let texts = FIELDS.map(|(_, field)| {
+            let value = field.value(&part, &part.items[0]);
+            value.map(Cow::into_owned)
+        });
+        let texts = texts.each_ref().map(Option::as_deref);
+        assert_eq!(
+            texts,
+            [
+                Some("0190163d-8694-739b-aea5-966c26f8ad91"),
+                Some("3"),
+                Some("0"),
+                Some("e0"),
+                Some("m0"),
+                Some("arn:q"),
+                Some("7"),
+                None,
+                Some("body"),
+            ]
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! Plans that bring together what seldom comes together by chance.
+
+use fastrand::Rng;
+use protocol::claim::DuplicateRule;
+use protocol::limits::PARTS_FOR_STRAGGLERS;
+
+use super::pick;
+use crate::plan::Plan;
+
+impl Plan {
+    /// Gives six plans in ten one of ten subjects, and leaves the others as they are.
+    pub(super) fn focus(&mut self, rng: &mut Rng) {
+        match rng.u8(..20) {
+            0 => self.focus_on_dying_environments(rng),
+            1 => self.focus_on_sharing_invocations(rng),
+            2 | 10 | 11 => self.focus_on_waiting_duplicates(rng),
+            3 => self.focus_on_lost_releases(),
+            4 => self.focus_on_wrong_clocks(rng),
+            5 => self.focus_on_late_leases(rng),
+            6 => self.focus_on_setting_aside(rng),
+            7 => self.focus_on_overflow(),
+            8 => self.focus_on_small_parts(),
+            9 => self.focus_on_forgotten_deliveries(rng),
+            _ => {}
+        }
+    }
+
+    /// One environment whose counts fail and which dies.
+    fn focus_on_dying_environments(&mut self, rng: &mut Rng) {
+        (self.aggregators, self.duplicates) = (1, 0.2);
+        self.index_hides(rng);
+        let faults = &mut self.faults;
+        (faults.kill, faults.stall, faults.deliver_twice) = (0.02, 0.0, 0.5);
+    }
+
+    /// Several invocations in one environment, batches that are always full, and seals that fail.
+    fn focus_on_sharing_invocations(&mut self, rng: &mut Rng) {
+        (self.aggregators, self.invocations) = (1, 3);
+        self.batch_size = pick(rng, &[4, 16]);
+        self.index_hides(rng);
+        self.faults.kill = 0.0;
+    }
+
+    /// Duplicates that wait for one another, remember few earlier deliveries, and replace orphans.
+    fn focus_on_waiting_duplicates(&mut self, rng: &mut Rng) {
+        self.rule = DuplicateRule::Requeue;
+        (self.messages, self.duplicates, self.conflicts) = (100, 0.7, 0.0);
+        (self.past_deliveries_max, self.dedup_window_secs) = (2, 300);
+        self.batch_size = 4;
+        self.index_hides(rng);
+        let faults = &mut self.faults;
+        (faults.ghost, faults.lose_reply, faults.kill) = (0.6, 0.1, 0.01);
+        (faults.lose_record, faults.index_lags_long) = (0.7, 0.8);
+    }
+
+    /// Releases that do not arrive, and batches that end without a second look.
+    fn focus_on_lost_releases(&mut self) {
+        (self.batch_size, self.dedup_window_secs) = (4, 3_600);
+        let faults = &mut self.faults;
+        (faults.refuse, faults.unknown_member) = (0.05, 0.0);
+        (faults.kill, faults.lose_request, faults.lose_reply) = (0.0, 0.0, 0.0);
+        (faults.apply_late, faults.throttle) = (0.0, 0.0);
+    }
+
+    /// Clocks that differ by minutes: no safety depends on them.
+    fn focus_on_wrong_clocks(&mut self, rng: &mut Rng) {
+        self.skew_max_ms = 200_000;
+        self.index_hides(rng);
+        self.batch_size = pick(rng, &[4, 50]);
+        (self.faults.early_ticket, self.faults.repeat_ticket) = (0.5, 0.5);
+        self.faults.slow = 0.5;
+    }
+
+    /// Leases and completions that arrive twice, late, and claims that were not counted.
+    fn focus_on_late_leases(&mut self, rng: &mut Rng) {
+        self.index_hides(rng);
+        (self.processors, self.batching_window_secs) = (4, 1);
+        let faults = &mut self.faults;
+        (faults.late_record, faults.repeat_ticket, faults.kill) = (0.5, 0.5, 0.02);
+        (faults.sink_fails_before, faults.sink_refuses) = (0.3, 0.0);
+    }
+
+    /// Batches that are set aside, whose releases the index hides, and whose events are sent again at once.
+    fn focus_on_setting_aside(&mut self, rng: &mut Rng) {
+        self.index_hides(rng);
+        (self.quarantine, self.operates_early, self.sets_aside) = (true, true, 0.9);
+        (self.dedup_window_secs, self.duplicates) = (3_600, 0.3);
+        self.afterlife_days = Some(0);
+        self.batch_size = pick(rng, &[1, 2, 4]);
+        let faults = &mut self.faults;
+        (faults.sink_refuses, faults.unknown_member) = (0.7, 0.3);
+        (faults.kill, faults.apply_late) = (0.05, 0.1);
+    }
+
+    /// Bodies in the overflow store, and claims whose write has no reply.
+    fn focus_on_overflow(&mut self) {
+        self.large = 3;
+        let faults = &mut self.faults;
+        (faults.unknown_member, faults.lose_reply, faults.refuse) = (0.3, 0.2, 0.02);
+        (faults.kill, faults.edit) = (0.0, 0.0);
+    }
+
+    /// One batch of everything, delivered in the smallest possible parts.
+    fn focus_on_small_parts(&mut self) {
+        (self.quarantine, self.parts_max) = (true, PARTS_FOR_STRAGGLERS + 2);
+        (self.messages, self.burst_ms, self.sources, self.keys) = (160, 5_000, 1, 0);
+        (self.duplicates, self.bad, self.write_concurrency) = (0.0, 0.0, 1);
+        (self.aggregators, self.batch_size) = (1, 50_000);
+        (self.batching_window_secs, self.seal_when_drained) = (300, false);
+        let faults = &mut self.faults;
+        (faults.kill, faults.throttle, faults.throttle_member) = (0.0, 0.0, 0.0);
+        (faults.lose_request, faults.lose_reply, faults.slow) = (0.0, 0.0, 0.0);
+        self.redeploys.clear();
+    }
+
+    /// Releases that are cut off and that the index hides, and events that are sent again when the window would be over if
+    /// it had begun with their batch.
+    fn focus_on_forgotten_deliveries(&mut self, rng: &mut Rng) {
+        self.index_hides(rng);
+        (self.dedup_window_secs, self.batching_window_secs) = (300, 300);
+        (self.batch_size, self.burst_ms) = (50_000, 600_000);
+        self.calm_at_ms = self.calm_at_ms.max(self.burst_ms + 60_000);
+        (self.messages, self.duplicates, self.conflicts) = (160, 0.5, 0.0);
+        self.seal_when_drained = false;
+        let faults = &mut self.faults;
+        (faults.kill, faults.unknown_member, faults.refuse) = (0.05, 0.3, 0.0);
+        (faults.sink_refuses, faults.sink_hangs) = (0.0, 0.0);
+        self.redeploys.clear();
+    }
+
+    /// Has batches end before the index shows their claims, and counts fail.
+    fn index_hides(&mut self, rng: &mut Rng) {
+        self.batching_window_secs = pick(rng, &[1, 10, 60]);
+        self.verify_delay_secs = 2;
+        self.index_lag_max_ms = 900_000;
+        self.faults.index_lags_long = pick(rng, &[0.3, 0.8]);
+        self.faults.lose_record = pick(rng, &[0.3, 0.7]);
+    }
+}

@@ -1,0 +1,151 @@
+//! The batch table, and what must hold of every write to it.
+
+use std::time::Duration;
+
+use protocol::batch::{BatchRecord, BatchWrite, PartState, Status};
+use protocol::claim::{LockItem, LockState};
+use protocol::ids::BatchId;
+use protocol::invariants::{Broken, step_is_sound};
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
+use shared::ports::{BatchReply, BatchStore, Overdue, PortError};
+
+use super::fakes::now;
+use super::{REFUSAL, World};
+use crate::checks;
+use crate::clocks::SKEW_MAX_MS;
+use crate::fate::REFUSED;
+use crate::redeploy::{Change, Redeploy};
+
+impl World {
+    /// Creates a record.
+    pub fn create(&mut self, record: &BatchRecord) {
+        self.note("created", || record.batch_id.to_string());
+        now(self.batches.create(record)).expect("the fake never fails");
+    }
+
+    /// Applies a write.
+    ///
+    /// # Errors
+    /// A record that would not fit its item.
+    pub fn write(&mut self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
+        let before = self.batches.get(batch);
+        let reply = now(self.batches.write(batch, write))?;
+        match (&reply, before) {
+            (BatchReply::Applied(after), Some(before)) => self.written(&before, write, after),
+            (BatchReply::Refused(_), _) | (_, None) => {
+                self.note("refused", || format!("{batch} {write:?}"));
+            }
+        }
+        Ok(match reply {
+            BatchReply::Refused(Some(_)) if !self.plan.shows_what_refused => {
+                BatchReply::Refused(None)
+            }
+            reply => reply,
+        })
+    }
+
+    /// Returns overdue records; the lagging index hides some of them.
+    pub fn overdue(&mut self, status: Status, now_there: Timestamp, max: usize) -> Vec<Overdue> {
+        let mut records =
+            now(self.batches.overdue(status, now_there, max)).expect("the fake never fails");
+        if self.faulty {
+            records.retain(|_| self.rng.u8(..) > 60);
+        }
+        records
+    }
+
+    /// Checks a write that was applied.
+    fn written(&mut self, before: &BatchRecord, write: &BatchWrite, after: &BatchRecord) {
+        let batch = before.batch_id;
+        self.note("written", || format!("{batch} {write:?}"));
+        let now = self.now();
+        let skew_max = Duration::from_millis(self.plan.skew_max_ms as u64);
+        let check = step_is_sound(
+            before,
+            write,
+            after,
+            now.saturating_sub(skew_max),
+            now + skew_max,
+        );
+        // Clocks decide who holds a lease, and no safety depends on it: clocks that are too wrong may break INV-9 alone.
+        let wild = self.plan.skew_max_ms > SKEW_MAX_MS;
+        let by_clocks = |broken: &Broken| broken.name.starts_with("INV-9 ");
+        if !(wild && check.as_ref().is_err_and(by_clocks)) {
+            self.check(check);
+        }
+        self.check(checks::inv21_what_is_set_aside_is_not_delivered(
+            before, write,
+        ));
+        self.check(checks::inv22_setting_aside_is_kept(before, after));
+        self.check_written(before, write);
+        // What the record marks as delivered must be at the sink, whichever write marked it.
+        for (index, part) in after.parts.iter().enumerate() {
+            if matches!(part.state, PartState::Delivered { .. }) {
+                let key = format!("{batch}/{index}");
+                let there = self.ledger.parts.contains_key(&key);
+                self.check(checks::inv17_delivered_means_the_sink_has_it(&key, there));
+            }
+        }
+    }
+
+    /// Records one kind of write in the ledger, and checks what only this kind must keep.
+    fn check_written(&mut self, before: &BatchRecord, write: &BatchWrite) {
+        let batch = before.batch_id;
+        match write {
+            BatchWrite::Lease { .. } if before.lease.is_some() => {
+                self.note("lease taken over", || batch.to_string());
+            }
+            BatchWrite::Fail { error, .. } => {
+                let reasons = self.reasons_to_fail();
+                self.check(checks::p8_a_batch_is_in_error_for_a_reason(error, &reasons));
+            }
+            BatchWrite::AcceptSink { index, .. } => {
+                self.note("sink accepted", || format!("{batch}/{index}"));
+                self.ledger.accepted.insert(format!("{batch}/{index}"));
+            }
+            BatchWrite::SetAside { set_aside, .. } => {
+                self.note("set aside", || format!("{batch} {set_aside:?}"));
+                self.set_aside(batch, set_aside);
+            }
+            BatchWrite::Complete { .. } if before.verify_at.is_none() => {
+                self.nothing_is_left_of(batch);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the errors that a batch of this history may end in.
+    fn reasons_to_fail(&self) -> Vec<&'static str> {
+        let mut reasons = vec![REFUSAL, REFUSED];
+        let moved =
+            |one: &Redeploy| matches!(one.change, Change::Place(_) | Change::BodiesAlone(_));
+        if self.plan.redeploys.iter().any(moved) {
+            reasons.push("frozen for the sink");
+        }
+        if self.plan.faults.edit > 0.0 {
+            reasons.extend(["is not what was frozen", "is not what was claimed"]);
+        }
+        reasons
+    }
+
+    fn set_aside(&mut self, batch: BatchId, seqs: &SeqSet) {
+        for one in self.ledger.occurrences.values_mut().flatten() {
+            one.set_aside |= one.place.shard.batch == batch && seqs.contains(one.place.seq);
+        }
+    }
+
+    /// Checks a batch that completed without a second look. Without a dedup window, a late write may put a claim back.
+    fn nothing_is_left_of(&mut self, batch: BatchId) {
+        if self.dedup_window().is_zero() {
+            return;
+        }
+        let of_batch = |item: &LockItem| matches!(item.state, LockState::Live { shard, .. } if shard.batch == batch);
+        let items = self.locks.items().into_iter();
+        let left: Vec<String> = items
+            .filter(|(_, item)| of_batch(item))
+            .map(|(id, item)| format!("{id} {item:?}"))
+            .collect();
+        self.check(checks::inv20_what_is_proven_leaves_no_claim(batch, &left));
+    }
+}

@@ -1,0 +1,88 @@
+//! What reaches the sink.
+
+use protocol::claim::{DuplicateRule, LockState};
+use protocol::ids::{EventId, Place};
+
+use super::World;
+use crate::checks;
+use crate::ledger::{Brought, Delivered, Given};
+
+impl World {
+    /// The sink accepts a part.
+    pub fn deliver(&mut self, part: &Brought) {
+        let (now, key) = (self.now(), part.key.clone());
+        self.note("delivered", || {
+            format!("{key} with {} items", part.items.len())
+        });
+        let brought = Delivered {
+            hash: part.hash,
+            count: part.items.len(),
+            rendered: part.rendered.clone(),
+            place: part.place.clone(),
+        };
+        if let Some(first) = self.ledger.parts.get(&key).cloned() {
+            self.note("part repeated", || key.clone());
+            if !self.ledger.accepted.contains(&key) {
+                let check = checks::p5_a_key_means_one_content(&key, &first, &brought);
+                self.check(check);
+            }
+            return;
+        }
+        let record = self.batches.get(part.batch);
+        let frozen = record.and_then(|record| Some(record.parts.get(part.number)?.hash));
+        self.check(checks::p5_a_part_is_what_was_frozen(
+            &key, frozen, part.hash,
+        ));
+        self.ledger.parts.insert(key.clone(), brought);
+        self.check(checks::p5_a_part_is_what_was_sent(
+            &key,
+            part.in_order,
+            part.as_sent,
+        ));
+        for (id, place) in &part.items {
+            let live = self.locks.get(id).is_some_and(|item| {
+                matches!(item.state, LockState::Live { shard, seq } if Place { shard, seq } == *place)
+            });
+            let own = place.shard.batch == part.batch;
+            // The attempt was in flight when an operator set the part aside.
+            let live = live || self.ledger.seat_set_aside(id, *place);
+            let check = checks::p2_a_part_holds_only_live_claims(
+                &key,
+                live && own,
+                &format!(
+                    "{id} from {}/{}, live there: {live}",
+                    place.shard, place.seq
+                ),
+            );
+            self.check(check);
+            if let Some(occurrence) = self.ledger.occurrence(id, *place) {
+                occurrence.delivered_at.get_or_insert(now);
+                let given = Given {
+                    at: now,
+                    sqs_message_id: occurrence.sqs_message_id.clone(),
+                    key: key.clone(),
+                };
+                self.given(id, given);
+            }
+        }
+    }
+
+    /// Records that the sink has an event, which it may have had before, and checks P4.
+    fn given(&mut self, id: &EventId, given: Given) {
+        let window = self.dedup_window();
+        let may_repeat = self.plan.ever(DuplicateRule::Requeue);
+        let before = self.ledger.given.entry(id.clone()).or_default();
+        let earlier = before.clone();
+        before.push(given.clone());
+        for first in earlier {
+            // An operator who sets events aside accepts that the sink may have received them before.
+            let mut claims = self.ledger.occurrences.get(id).into_iter().flatten();
+            if claims.any(|one| one.set_aside && one.sqs_message_id == first.sqs_message_id) {
+                continue;
+            }
+            self.check(checks::p4_the_sink_gets_an_event_once_per_window(
+                id, &first, &given, window, may_repeat,
+            ));
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The lock table: claims, releases and the TTL.
+
+use protocol::claim::{Claim, DuplicateRule, LockItem, LockState};
+use protocol::ids::{EventId, Place, SqsMessageId};
+use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply, StoredEvent};
+
+use super::World;
+use super::fakes::now;
+use crate::checks;
+use crate::fate::{throttled, unanswered};
+use crate::index::REPLICAS;
+use crate::ledger::Occurrence;
+
+/// After the faults stop, the index shows everything within this time.
+const INDEX_CALM_MS: u64 = 30_000;
+
+impl World {
+    /// Claims events one by one: each member of a request succeeds or fails by itself.
+    pub fn claim(&mut self, claims: &[Claim]) -> Vec<ClaimReply> {
+        claims
+            .iter()
+            .map(|claim| self.claim_one(claim, None))
+            .collect()
+    }
+
+    /// Replaces an item.
+    pub fn replace(&mut self, claim: &Claim, expected: &LockItem) -> ClaimReply {
+        self.claim_one(claim, Some(expected))
+    }
+
+    fn claim_one(&mut self, claim: &Claim, expected: Option<&LockItem>) -> ClaimReply {
+        let faults = self.plan.faults.clone();
+        if self.strikes(faults.throttle_member) {
+            return ClaimReply::Error(throttled());
+        }
+        let lost = self.strikes(faults.unknown_member);
+        if lost && self.rng.bool() {
+            return ClaimReply::Error(unanswered());
+        }
+        let id = &claim.candidate.event_id;
+        let before = self.locks.get(id);
+        let reply = match expected {
+            None => now(self.locks.claim(std::slice::from_ref(claim))).pop(),
+            Some(expected) => Some(now(self.locks.replace(claim, expected))),
+        }
+        .expect("the fake returns one reply for one claim");
+        if matches!(reply, ClaimReply::Written) {
+            self.claimed(claim, before);
+        }
+        match reply {
+            _ if lost => ClaimReply::Error(unanswered()),
+            ClaimReply::Exists(Some(_)) if !self.plan.shows_what_refused => {
+                ClaimReply::Exists(None)
+            }
+            reply => reply,
+        }
+    }
+
+    /// Records a claim that was written in the index and the ledger, and checks it.
+    fn claimed(&mut self, claim: &Claim, before: Option<LockItem>) {
+        let (now, place) = (self.now(), claim.seat.place());
+        let (id, message) = (
+            claim.candidate.event_id.clone(),
+            claim.candidate.sqs_message_id.clone(),
+        );
+        self.note("claimed", || {
+            format!("{id} by {message} at {}/{}", place.shard, place.seq)
+        });
+        if let Some(LockItem {
+            state: LockState::Live { shard, seq },
+            ..
+        }) = before
+        {
+            self.index_changes(&id, Place { shard, seq }, false);
+        }
+        self.index_changes(&id, place, true);
+
+        let batch = claim.seat.batch;
+        let check = checks::inv13_claims_name_announced_batches(
+            self.batches.get(batch).is_some(),
+            self.ledger.tickets.contains_key(&batch),
+            &format!("{id} claimed into {batch}"),
+        );
+        self.check(check);
+        let prior = self.ledger.occurrences.get(&id).cloned();
+        for prior in prior.iter().flatten() {
+            self.check_replaced(prior, &message);
+        }
+        self.ledger
+            .occurrences
+            .entry(id)
+            .or_default()
+            .push(Occurrence {
+                sqs_message_id: message,
+                body_hash: claim.candidate.body_hash,
+                place,
+                claimed_at: now,
+                delivered_at: None,
+                remembered_until: None,
+                released_at: None,
+                set_aside: false,
+                aside_until: None,
+            });
+    }
+
+    /// Checks a claim of `message` against an earlier claim of the same event.
+    fn check_replaced(&mut self, prior: &Occurrence, message: &SqsMessageId) {
+        let now = self.now();
+        let record = self.batches.get(prior.place.shard.batch);
+        let record_expired = record.is_none();
+        let completed_at = record.and_then(|record| record.completed_at);
+        // Records are kept for two weeks after their end.
+        let has_ended = record_expired || completed_at.is_some();
+        let check = checks::p2_a_claim_replaces_only_what_has_ended(prior, has_ended, now);
+        self.check(check);
+        // An operator who sets events aside accepts that the sink may have received them before.
+        let may_repeat = self.plan.ever(DuplicateRule::Requeue) || prior.set_aside;
+        let window = self.dedup_window();
+        let remembered_until = prior
+            .remembered_until
+            .unwrap_or_else(|| match record_expired {
+                true => now,
+                false => completed_at.unwrap_or(now) + window,
+            });
+        // A window that a redeployment makes shorter is shorter for earlier deliveries as well.
+        let remembered_until = match prior.delivered_at {
+            Some(at) if self.plan.changes_dedup_window() => remembered_until.min(at + window),
+            Some(_) | None => remembered_until,
+        };
+        let check = checks::p3_p4_delivered_once_per_window(
+            prior,
+            message,
+            remembered_until.saturating_sub(self.plan.excess_skew()),
+            may_repeat,
+            now,
+        );
+        self.check(check);
+        let check = checks::p3_what_was_set_aside_is_not_claimed_again(prior, message, now);
+        self.check(check);
+    }
+
+    /// Releases claims one by one, as [`World::claim`] claims events.
+    pub fn release(&mut self, items: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply> {
+        items
+            .iter()
+            .map(|item| self.release_one(item, release))
+            .collect()
+    }
+
+    fn release_one(&mut self, item: &(EventId, Place), release: Release) -> ReleaseReply {
+        let faults = self.plan.faults.clone();
+        if self.strikes(faults.throttle_member) {
+            return ReleaseReply::Error(throttled());
+        }
+        let lost = self.strikes(faults.unknown_member);
+        if lost && self.rng.bool() {
+            return ReleaseReply::Error(unanswered());
+        }
+        let before = self.locks.get(&item.0);
+        now(self.locks.release(std::slice::from_ref(item), release));
+        let after = self.locks.get(&item.0);
+        if let Some(LockItem {
+            state: LockState::Live { shard, seq },
+            ..
+        }) = before
+            && before != after
+        {
+            self.released(&item.0, Place { shard, seq }, release);
+        }
+        if lost {
+            ReleaseReply::Error(unanswered())
+        } else {
+            ReleaseReply::Released
+        }
+    }
+
+    /// Records a release in the index and the ledger, and checks it.
+    fn released(&mut self, id: &EventId, place: Place, release: Release) {
+        let (now, window) = (self.now(), self.dedup_window());
+        let expires_at = match release {
+            Release::Remembered(expires_at) => Some(expires_at),
+            Release::SetAside(_) | Release::Deleted => None,
+        };
+        self.note("released", || {
+            format!("{id} at {}/{}", place.shard, place.seq)
+        });
+        self.index_changes(id, place, false);
+        let Some(occurrence) = self.ledger.occurrence(id, place) else {
+            return;
+        };
+        occurrence.remembered_until = Some(expires_at.unwrap_or(now));
+        if let Release::SetAside(until) = release {
+            occurrence.aside_until = Some(until.min(now + window));
+        }
+        occurrence.released_at = Some(now);
+        let released = occurrence.clone();
+        let set_aside = self.ledger.seat_set_aside(id, place);
+        let has_ended = self.ledger.seat_delivered(id, place) || set_aside;
+        let check = checks::inv14_only_delivered_claims_are_released(&released, has_ended);
+        self.check(check);
+        if !set_aside
+            && let (Some(delivered_at), Some(expires_at)) = (released.delivered_at, expires_at)
+        {
+            let check = checks::inv16_tombstones_last_the_window(delivered_at, window, expires_at);
+            self.check(check);
+        }
+    }
+
+    /// Returns the live claims among `ids`.
+    pub fn stored(&self, ids: &[EventId]) -> Vec<StoredEvent> {
+        let read = now(self.locks.read_events(ids));
+        read.map(|(events, _)| events).unwrap_or_default()
+    }
+
+    /// The table's TTL removes some of the expired items.
+    pub fn expire(&mut self) {
+        let now = self.now();
+        for (id, item) in self.locks.items() {
+            if item.expires_at().is_some_and(|at| at <= now) && self.strikes(self.plan.faults.ttl) {
+                self.note("expired", || id.to_string());
+                self.check(checks::inv15_ttl_touches_only_expired_tombstones(
+                    &item, now,
+                ));
+                self.locks.remove(&id);
+            }
+        }
+    }
+
+    /// Removes every expired item and record, and after a month every overflow body.
+    pub fn expire_all(&mut self, days: u64) {
+        let now = self.now();
+        for (id, item) in self.locks.items() {
+            if item.expires_at().is_some_and(|at| at <= now) {
+                self.check(checks::inv15_ttl_touches_only_expired_tombstones(
+                    &item, now,
+                ));
+                self.locks.remove(&id);
+            }
+        }
+        for record in self.batches.records() {
+            if record.expires_at.is_some_and(|at| at <= now) {
+                self.note("record expired", || record.batch_id.to_string());
+                self.batches.remove(record.batch_id);
+            }
+        }
+        if days >= 30 {
+            self.overflow.clear();
+        }
+    }
+
+    fn index_changes(&mut self, id: &EventId, place: Place, present: bool) {
+        let mut visible_at_ms = [self.now_ms; REPLICAS];
+        for at in &mut visible_at_ms {
+            *at += self.lag_ms();
+        }
+        self.index
+            .change(place.shard, place.seq, id, present, visible_at_ms);
+    }
+
+    fn lag_ms(&mut self) -> u64 {
+        if !self.faulty {
+            return self.rng.u64(0..200);
+        }
+        let max = if self.strikes(self.plan.faults.index_lags_long) {
+            self.plan.index_lag_max_ms
+        } else {
+            self.plan.index_lag_ms
+        };
+        let lag_ms = self.rng.u64(0..=max);
+        // The lag has no fixed limit, but every change is visible some time after the faults stop.
+        let calm_ms = self.plan.calm_at_ms.saturating_sub(self.now_ms) + INDEX_CALM_MS;
+        lag_ms.min(calm_ms)
+    }
+}

@@ -1,0 +1,120 @@
+//! The batch queue, the input queues' depth, and the quarantine.
+
+use std::time::Duration;
+
+use protocol::ids::SourceArn;
+use shared::ports::{PortError, Quarantined, QueueDepth};
+use shared::wire::{Ticket, TicketReason};
+
+use super::World;
+use crate::checks;
+use crate::clocks::SKEW_MAX_MS;
+use crate::fate::{throttled, unanswered};
+use crate::ledger::Accepted;
+use crate::sources::source_index;
+
+impl World {
+    /// A ticket arrives at the batch queue.
+    pub fn ticket(&mut self, ticket: &Ticket, delay: Duration) {
+        let (batch, now) = (ticket.batch_id, self.now());
+        self.note("ticket", || {
+            format!("{} in {} s", ticket.to_body(), delay.as_secs())
+        });
+        let visible_at = now + delay;
+        self.ledger
+            .tickets
+            .entry(batch)
+            .or_default()
+            .push(Accepted {
+                at: now,
+                visible_at,
+            });
+        if self.plan.calm
+            && ticket.reason == Some(TicketReason::Window)
+            && let Some(record) = self.batches.get(batch)
+        {
+            let check =
+                checks::p6_a_ticket_comes_when_the_window_ends(record.closes_at, visible_at);
+            self.check(check);
+        }
+        if ticket.reason == Some(TicketReason::Window)
+            && let Some(record) = self.batches.get(batch)
+        {
+            let behind_max = Duration::from_millis(SKEW_MAX_MS as u64);
+            let tame = self.plan.skew_max_ms <= SKEW_MAX_MS;
+            self.check(if !tame {
+                Ok(())
+            } else {
+                checks::p6_a_ticket_is_early_by_no_clock(record.closes_at, visible_at, behind_max)
+            });
+        }
+        let faults = self.plan.faults.clone();
+        let copies = if self.strikes_as(faults.lose_ticket, "ticket lost") {
+            0
+        } else {
+            1 + u32::from(self.strikes_as(faults.repeat_ticket, "ticket repeated"))
+        };
+        for _ in 0..copies {
+            let early = self.strikes_as(faults.early_ticket, "ticket early");
+            let delay_ms = delay.as_millis() as u64;
+            let delay_ms = if early {
+                self.rng.u64(0..=delay_ms)
+            } else {
+                delay_ms
+            };
+            let visible_at_ms = self.now_ms + delay_ms;
+            self.tickets.send(ticket.to_body(), visible_at_ms);
+            self.poll_by(self.plan.sources, visible_at_ms);
+        }
+    }
+
+    /// Makes a ticket visible again after a delay, unless it was deleted.
+    pub fn retry_ticket(&mut self, receipt: u64, delay: Duration) {
+        let visible_at_ms = self.now_ms + delay.as_millis() as u64;
+        self.tickets.set_visible(receipt, visible_at_ms);
+        self.poll_by(self.plan.sources, visible_at_ms);
+    }
+
+    /// Returns the depth of an input queue, or with a fault any numbers.
+    pub fn depth(&mut self, source: &SourceArn) -> QueueDepth {
+        if !self.strikes_as(self.plan.faults.depth_wrong, "depth wrong") {
+            return self.inputs[source_index(source)].depth(self.now_ms);
+        }
+        let mut some = || match self.rng.bool() {
+            true => self.rng.u64(1..50),
+            false => 0,
+        };
+        QueueDepth {
+            visible: some(),
+            in_flight: some(),
+            delayed: some(),
+        }
+    }
+
+    /// A message arrives in the quarantine.
+    pub fn quarantine(&mut self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
+        messages
+            .iter()
+            .map(|message| {
+                let faults = self.plan.faults.clone();
+                if self.strikes(faults.throttle_member) {
+                    return Err(throttled());
+                }
+                self.note("quarantined", || {
+                    format!("{}: {}", message.sqs_message_id, message.reason)
+                });
+                let edited = self.ledger.edited.contains(&message.sqs_message_id);
+                if let Some(sent) = self.ledger.message(&message.sqs_message_id)
+                    && (*sent.body == *message.body || edited)
+                    && !message.reason.is_empty()
+                {
+                    sent.reported = true;
+                }
+                if self.strikes(faults.unknown_member) {
+                    return Err(unanswered());
+                }
+                Ok(())
+            })
+            .collect()
+    }
+}
