@@ -296,5 +296,4 @@ impl Verdict {
 }
 
 #[cfg(test)]
-#[path = "handler_tests.rs"]
 mod tests;

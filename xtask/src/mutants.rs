@@ -101,8 +101,7 @@ pub fn run(mutants: &Mutants) -> anyhow::Result<()> {
     let by_crate = test("protocol", mutants.jobs, &["--", "--lib"])?;
     let all = by_crate.caught + by_crate.missed.len();
     ensure!(all > 0, "there are no mutants");
-    let percent = |missed: usize| 100.0 * (all - missed) as f64 / all as f64;
-    let of_crate = percent(by_crate.missed.len());
+    let of_crate = caught_percent(all, &by_crate.missed);
     // The simulation is asked only where it is needed: it compiles everything anew for each mutant. What was caught is not
     // tried again. One at once: it takes all cores.
     let survivors = if of_crate >= CAUGHT_BY_ALL_MIN {
@@ -110,18 +109,27 @@ pub fn run(mutants: &Mutants) -> anyhow::Result<()> {
     } else {
         test("sim", 1, &["--iterate", "--", "--test", "histories"])?.missed
     };
-    let of_all = percent(survivors.len());
-    println!("{all} mutants that compile");
-    println!("{of_crate:.1} % caught by the tests of the crate; these were not:");
-    by_crate
-        .missed
-        .iter()
-        .for_each(|mutant| println!("  {mutant}"));
-    println!("{of_all:.1} % caught by them and the simulation; these were not:");
-    survivors.iter().for_each(|mutant| println!("  {mutant}"));
+    let of_all = caught_percent(all, &survivors);
+    report(all, &by_crate.missed, &survivors);
     ensure!(
         of_crate >= CAUGHT_BY_CRATE_MIN && of_all >= CAUGHT_BY_ALL_MIN,
         "at least {CAUGHT_BY_CRATE_MIN} % and {CAUGHT_BY_ALL_MIN} % must be caught"
     );
     Ok(())
+}
+
+/// Returns how many of all mutants were caught, in percent.
+fn caught_percent(all: usize, missed: &[String]) -> f64 {
+    100.0 * (all - missed.len()) as f64 / all as f64
+}
+
+/// Prints what the tests of the crate missed, and what the simulation missed too.
+fn report(all: usize, by_crate: &[String], survivors: &[String]) {
+    println!("{all} mutants that compile");
+    let of_crate = caught_percent(all, by_crate);
+    println!("{of_crate:.1} % caught by the tests of the crate; these were not:");
+    by_crate.iter().for_each(|mutant| println!("  {mutant}"));
+    let of_all = caught_percent(all, survivors);
+    println!("{of_all:.1} % caught by them and the simulation; these were not:");
+    survivors.iter().for_each(|mutant| println!("  {mutant}"));
 }

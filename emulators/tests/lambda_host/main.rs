@@ -2,6 +2,8 @@
 //!
 //! Waiting is always for a condition, with [`support::PATIENCE`] as the cap.
 
-mod lambda_function;
+mod environments;
+mod failures;
 mod lambda_mapping;
+mod payloads;
 mod support;

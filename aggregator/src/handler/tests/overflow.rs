@@ -1,5 +1,6 @@
 //! `OVERFLOW_BUCKET`.
 
+use protocol::ids::BodyHash;
 use shared::memory::noise;
 use shared::ports::{LockStore, OverflowStore};
 

@@ -1,6 +1,8 @@
 //! `SEAL_WHEN_DRAINED`.
 
+use protocol::batch::Status;
 use shared::ports::QueueDepth;
+use shared::wire::TicketReason;
 
 use super::*;
 

@@ -1,0 +1,145 @@
+//! Batches: records, tickets, windows, keys and deadlines.
+
+use protocol::batch::{Account, BatchWrite, Lease, Status};
+use protocol::ids::LeaseOwner;
+use shared::ports::BatchStore;
+use shared::wire::TicketReason;
+
+use super::*;
+
+#[tokio::test]
+async fn claims_are_counted_in_a_batch_that_has_a_record_and_a_ticket() {
+    let aggregator = aggregator_with(&[]);
+    assert!(
+        invoke(&aggregator, &[("m1", "e1", ""), ("m2", "e2", "")])
+            .await
+            .is_empty()
+    );
+    let record = only_batch(&aggregator);
+    assert_eq!(
+        (record.status, record.confirmed, record.settled.len()),
+        (Some(Status::Open), 2, 2)
+    );
+    let tickets = aggregator.fakes.batch_queue.take();
+    assert_eq!(tickets.len(), 1);
+    assert_eq!(
+        (tickets[0].0.batch_id, tickets[0].0.reason),
+        (record.batch_id, Some(TicketReason::Window))
+    );
+    // 15 s to the deadline, 300 s of window, 2 s of clock skew.
+    assert_eq!(tickets[0].1, Duration::from_secs(317));
+    assert!(aggregator.fakes.metric_log.take()[0].contains(r#""Claimed":2"#));
+}
+
+#[tokio::test]
+async fn later_invocations_join_the_batch_until_its_window_closes() {
+    let aggregator = aggregator_with(&[]);
+    invoke(&aggregator, &[("m1", "e1", "")]).await;
+    aggregator.fakes.clock.advance(Duration::from_secs(299));
+    invoke(&aggregator, &[("m2", "e2", "")]).await;
+    assert_eq!(only_batch(&aggregator).confirmed, 2);
+    aggregator.fakes.clock.advance(Duration::from_secs(1));
+    invoke(&aggregator, &[("m3", "e3", "")]).await;
+    let records = aggregator.fakes.batch_store.records();
+    assert_eq!(records.len(), 2);
+    assert_eq!(
+        records[0].status,
+        Some(Status::Sealed),
+        "found past its window"
+    );
+    let reasons: Vec<_> = aggregator
+        .fakes
+        .batch_queue
+        .take()
+        .into_iter()
+        .map(|(ticket, _)| ticket.reason)
+        .collect();
+    let expected = [
+        TicketReason::Window,
+        TicketReason::Sealed,
+        TicketReason::Window,
+    ]
+    .map(Some);
+    assert_eq!(reasons, expected);
+}
+
+#[tokio::test]
+async fn each_batch_key_has_a_batch_of_its_own_up_to_the_cap() {
+    let aggregator = aggregator_with(&[("BATCH_KEY", "content"), ("BATCH_KEYS_MAX", "2")]);
+    let failed = invoke(
+        &aggregator,
+        &[
+            ("m1", "e1", "a"),
+            ("m2", "e2", "b"),
+            ("m3", "e3", "a"),
+            ("m4", "e4", "c"),
+            ("m5", "e5", "c"),
+        ],
+    )
+    .await;
+    assert_eq!(failed, ["m4", "m5"]);
+    let mut batches: Vec<_> = aggregator
+        .fakes
+        .batch_store
+        .records()
+        .into_iter()
+        .map(|record| (record.batch_key.unwrap().to_string(), record.confirmed))
+        .collect();
+    batches.sort();
+    assert_eq!(batches, [("a".to_owned(), 2), ("b".to_owned(), 1)]);
+}
+
+#[tokio::test]
+async fn nothing_is_started_within_the_margin_of_the_deadline() {
+    let aggregator = aggregator_with(&[]);
+    let deadline = aggregator.fakes.clock.now() + Duration::from_millis(2_999);
+    assert_eq!(
+        invoke_until(&aggregator, &[("m1", "e1", ""), ("m2", "e2", "")], deadline).await,
+        ["m1", "m2"]
+    );
+    assert!(
+        aggregator.fakes.batch_store.records().is_empty()
+            && aggregator.fakes.lock_store.items().is_empty()
+    );
+}
+
+#[tokio::test]
+async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
+    let aggregator = aggregator_with(&[]);
+    invoke(&aggregator, &[("m1", "e1", "")]).await;
+    let batch = only_batch(&aggregator).batch_id;
+    let owner: LeaseOwner = "p".parse().unwrap();
+    // A processor with a wrong clock leases and completes the batch while the aggregator still claims into it.
+    let at = START + Duration::from_secs(900);
+    for write in [
+        BatchWrite::Account(Account {
+            confirmed: 0,
+            uncertain: 0,
+            settled: Default::default(),
+            version: 9,
+        }),
+        BatchWrite::Lease {
+            lease: Lease {
+                owner: owner.clone(),
+                until: at,
+            },
+            at,
+            operator: None,
+        },
+        BatchWrite::Complete {
+            owner,
+            accounts: 9,
+            witnesses: 0,
+            parts: 0,
+            at,
+        },
+    ] {
+        aggregator
+            .fakes
+            .batch_store
+            .write(batch, &write)
+            .await
+            .unwrap();
+    }
+    assert_eq!(invoke(&aggregator, &[("m2", "e2", "")]).await, ["m2"]);
+}

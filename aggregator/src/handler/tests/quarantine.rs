@@ -1,0 +1,47 @@
+//! Messages that go to the quarantine.
+
+use super::*;
+
+#[tokio::test]
+async fn a_message_that_cannot_be_processed_is_quarantined_with_its_reason() {
+    let aggregator = aggregator_with(&[]);
+    invoke(&aggregator, &[("m1", "e1", "a")]).await;
+    assert!(
+        invoke(
+            &aggregator,
+            &[("m2", "e1", "b"), ("m3", "", ""), ("m4", "e4", "")]
+        )
+        .await
+        .is_empty()
+    );
+    let quarantined = aggregator.fakes.quarantine_queue.take();
+    let reasons: Vec<_> = quarantined
+        .iter()
+        .map(|one| (one.sqs_message_id.as_str(), one.reason.as_str()))
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            (
+                "m2",
+                "another message carries the same event id with different content"
+            ),
+            ("m3", "`EVENT_ID`: `id` finds nothing"),
+        ]
+    );
+    assert_eq!(quarantined[0].event_id.as_ref().unwrap().as_str(), "e1");
+    assert_eq!(only_batch(&aggregator).confirmed, 2);
+}
+
+#[tokio::test]
+async fn without_a_quarantine_the_message_is_reported_as_failed() {
+    let ports = |fakes: &Fakes| Ports {
+        quarantine_queue: None,
+        ..fakes.ports()
+    };
+    let aggregator = aggregator_over(&[], ports);
+    assert_eq!(
+        invoke(&aggregator, &[("m1", "", ""), ("m2", "e2", "")]).await,
+        ["m1"]
+    );
+}

@@ -1,0 +1,154 @@
+//! Messages whose event was claimed before.
+
+use protocol::batch::{BatchWrite, Lease, PartRecord};
+use protocol::claim::{Claim, LockState, PastDeliveries};
+use protocol::ids::{BatchId, BodyHash, LeaseOwner, Seat};
+use shared::ports::{BatchStore, LockStore};
+
+use super::*;
+
+/// Puts a live claim of `message` for `event` into batch 1 at `seq`, which no aggregator counts.
+async fn live_claim(aggregator: &Aggregator, message: &str, event: &str, seq: u32) -> BatchId {
+    let batch = BatchId::new(
+        format!("00000000-0000-7000-8000-{:012}", 1)
+            .parse()
+            .unwrap(),
+    );
+    let body = json!({ "id": event, "content": "" }).to_string();
+    let claim = Claim {
+        candidate: Candidate {
+            event_id: event.parse().unwrap(),
+            sqs_message_id: message.parse().unwrap(),
+            body_hash: BodyHash::of(body.as_bytes()),
+            body: body.into(),
+            compressed: None,
+            source: "arn:q".parse().unwrap(),
+            sent_at: START,
+            attributes: None,
+        },
+        seat: Seat {
+            batch,
+            seq,
+            shards: 10,
+        },
+        overflow: None,
+        past: PastDeliveries::new(),
+    };
+    aggregator.fakes.lock_store.claim(&[claim]).await;
+    batch
+}
+
+/// Gives `batch` a record that is complete and has delivered `members`.
+async fn complete_batch(aggregator: &Aggregator, batch: BatchId, members: &[u32]) {
+    let store = &aggregator.fakes.batch_store;
+    let owner: LeaseOwner = "p".parse().unwrap();
+    let at = START.saturating_sub(Duration::from_secs(100));
+    store
+        .create(&BatchRecord::open(
+            batch,
+            "arn:q".parse().unwrap(),
+            None,
+            10,
+            at,
+            at,
+        ))
+        .await
+        .unwrap();
+    let part = PartRecord::frozen(members.iter().copied().collect(), [0; 32], None);
+    for write in [
+        BatchWrite::Lease {
+            lease: Lease {
+                owner: owner.clone(),
+                until: START,
+            },
+            at,
+            operator: None,
+        },
+        BatchWrite::Freeze {
+            owner: owner.clone(),
+            index: 0,
+            part,
+        },
+        BatchWrite::Delivered {
+            owner: owner.clone(),
+            index: 0,
+            receipt: String::new(),
+            delivered: None,
+        },
+        BatchWrite::Complete {
+            owner,
+            accounts: 0,
+            witnesses: 0,
+            parts: 1,
+            at,
+        },
+    ] {
+        store.write(batch, &write).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_redelivery_is_acknowledged_only_after_its_batch_knows_the_claim() {
+    let aggregator = aggregator_with(&[]);
+    let batch = live_claim(&aggregator, "m1", "e1", 4).await;
+    let record = BatchRecord::open(
+        batch,
+        "arn:q".parse().unwrap(),
+        None,
+        10,
+        START,
+        START + Duration::from_secs(9),
+    );
+    aggregator.fakes.batch_store.create(&record).await.unwrap();
+    assert!(invoke(&aggregator, &[("m1", "e1", "")]).await.is_empty());
+    let record = aggregator
+        .fakes
+        .batch_store
+        .read(batch)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(record.witnessed.contains(4) && record.witnesses == 1);
+}
+
+#[tokio::test]
+async fn an_orphaned_claim_is_replaced_by_the_next_message() {
+    for message in ["m1", "m2"] {
+        let aggregator = aggregator_with(&[]);
+        let batch = live_claim(&aggregator, "m1", "e1", 4).await;
+        complete_batch(&aggregator, batch, &[0, 1, 2]).await;
+        assert!(invoke(&aggregator, &[(message, "e1", "")]).await.is_empty());
+        let (_, item) = &aggregator.fakes.lock_store.items()[0];
+        assert_eq!(item.sqs_message_id.as_str(), message);
+        assert!(matches!(item.state, LockState::Live { shard, .. } if shard.batch != batch));
+        let confirmed: u64 = aggregator
+            .fakes
+            .batch_store
+            .records()
+            .iter()
+            .map(|record| record.confirmed)
+            .sum();
+        assert_eq!(confirmed, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_delivered_claim_whose_release_was_lost_is_not_delivered_again() {
+    for message in ["m1", "m2"] {
+        let aggregator = aggregator_with(&[]);
+        let batch = live_claim(&aggregator, "m1", "e1", 4).await;
+        complete_batch(&aggregator, batch, &[4]).await;
+        assert!(invoke(&aggregator, &[(message, "e1", "")]).await.is_empty());
+        let confirmed: u64 = aggregator
+            .fakes
+            .batch_store
+            .records()
+            .iter()
+            .map(|record| record.confirmed)
+            .sum();
+        assert_eq!(
+            confirmed, 0,
+            "{message} is a redelivery or a duplicate of a delivered event"
+        );
+    }
+}

@@ -1,0 +1,53 @@
+//! Receipt handles.
+
+use super::*;
+
+#[test]
+fn the_newest_handle_deletes_even_when_the_message_is_visible_again() {
+    let mut queue = queue(QueueAttributes::default());
+    send(&mut queue, 0, "a");
+    let message = receive_one(&mut queue, 0);
+    queue.delete(31 * SECOND, &message.receipt_handle).unwrap();
+    assert_eq!(queue.depth(31 * SECOND), depth(0, 0, 0));
+    queue
+        .delete(31 * SECOND, &message.receipt_handle)
+        .expect("deleting again succeeds");
+    check_invariants(&queue);
+}
+
+#[test]
+fn deleting_with_an_outdated_handle_succeeds_and_deletes_nothing() {
+    let mut queue = queue(QueueAttributes::default());
+    send(&mut queue, 0, "a");
+    let old = receive_one(&mut queue, 0);
+    let new = receive_one(&mut queue, 30 * SECOND);
+    queue.delete(31 * SECOND, &old.receipt_handle).unwrap();
+    assert_eq!(queue.depth(31 * SECOND), depth(0, 1, 0));
+    queue.delete(31 * SECOND, &new.receipt_handle).unwrap();
+    assert_eq!(queue.depth(31 * SECOND), depth(0, 0, 0));
+}
+
+#[test]
+fn handles_that_were_never_returned_are_invalid() {
+    let mut queue = queue(QueueAttributes::default());
+    send(&mut queue, 0, "a");
+    let good = Receipt::from_handle(&receive_one(&mut queue, 0).receipt_handle).unwrap();
+    let bad = [
+        "garbage".to_owned(),
+        Receipt { queue: 2, ..good }.to_handle(),
+        Receipt {
+            key: good.key + 1,
+            ..good
+        }
+        .to_handle(),
+        Receipt { receive: 2, ..good }.to_handle(),
+        Receipt { receive: 0, ..good }.to_handle(),
+    ];
+    for handle in bad {
+        let error = SqsError::ReceiptHandleIsInvalid {
+            handle: handle.clone(),
+        };
+        assert_eq!(queue.delete(1, &handle), Err(error.clone()));
+        assert_eq!(queue.change_visibility(1, &handle, 0), Err(error));
+    }
+}

@@ -1,0 +1,191 @@
+//! Receives and visibility timeouts.
+
+use super::*;
+
+#[test]
+fn a_received_message_is_invisible_until_its_timeout_ends_and_counts_its_receives() {
+    let mut queue = queue(QueueAttributes::default());
+    send(&mut queue, 5, "a");
+    let first = receive_one(&mut queue, 10);
+    assert_eq!(
+        (first.receive_count, first.sent_ms, first.first_receive_ms),
+        (1, 5, 10)
+    );
+    assert_eq!(receive(&mut queue, 10 + 30 * SECOND - 1), []);
+    let second = receive_one(&mut queue, 10 + 30 * SECOND);
+    assert_eq!((second.receive_count, second.first_receive_ms), (2, 10));
+    assert_eq!(second.message_id, first.message_id);
+    assert_ne!(second.receipt_handle, first.receipt_handle);
+}
+
+#[test]
+fn a_receive_may_choose_its_own_visibility_timeout_even_zero() {
+    let mut queue = queue(QueueAttributes::default());
+    send(&mut queue, 0, "a");
+    for expected_count in 1..=3 {
+        let taken = queue
+            .receive(
+                0,
+                Take {
+                    visibility_ms: Some(0),
+                    ..take(10)
+                },
+            )
+            .unwrap();
+        assert_eq!(taken.messages.len(), 1);
+        assert_eq!(taken.messages[0].receive_count, expected_count);
+    }
+    let error = queue
+        .receive(
+            0,
+            Take {
+                visibility_ms: Some(43_201 * SECOND),
+                ..take(10)
+            },
+        )
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            SqsError::OutOfRange {
+                parameter: "VisibilityTimeout",
+                max: 43_200,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_receive_takes_one_to_ten_messages() {
+    let mut queue = queue(QueueAttributes::default());
+    for n in 0..12 {
+        send(&mut queue, n, &n.to_string());
+    }
+    for max in [0, 11] {
+        let error = queue.receive(20, take(max)).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                SqsError::OutOfRange {
+                    parameter: "MaxNumberOfMessages",
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        queue.receive(20, take(1)).unwrap().messages[0].message_id,
+        "0"
+    );
+    assert_eq!(receive(&mut queue, 20).len(), 10);
+    assert_eq!(receive(&mut queue, 20).len(), 1);
+}
+
+#[test]
+fn a_returned_message_is_received_after_messages_that_were_visible_before() {
+    let mut queue = queue(QueueAttributes::default());
+    send(&mut queue, 0, "poison");
+    let poison = receive_one(&mut queue, 0);
+    send(&mut queue, 1, "good");
+    queue
+        .change_visibility(2, &poison.receipt_handle, 0)
+        .unwrap();
+    let ids: Vec<_> = receive(&mut queue, 3)
+        .into_iter()
+        .map(|message| message.message_id)
+        .collect();
+    assert_eq!(ids, ["good", "poison"]);
+}
+
+#[test]
+fn visibility_can_be_changed_only_in_flight_and_with_the_newest_handle() {
+    let mut queue = queue(QueueAttributes::default());
+    send(&mut queue, 0, "a");
+    let old = receive_one(&mut queue, 0);
+    queue
+        .change_visibility(1, &old.receipt_handle, 60 * SECOND)
+        .unwrap();
+    assert_eq!(queue.depth(60 * SECOND), depth(0, 1, 0));
+    assert_eq!(queue.depth(60 * SECOND + 1), depth(1, 0, 0));
+    let error = queue
+        .change_visibility(61 * SECOND, &old.receipt_handle, 0)
+        .unwrap_err();
+    assert!(
+        matches!(error, SqsError::MessageNotInflight { .. }),
+        "{error}"
+    );
+
+    let new = receive_one(&mut queue, 61 * SECOND);
+    let error = queue
+        .change_visibility(61 * SECOND, &old.receipt_handle, 0)
+        .unwrap_err();
+    assert!(
+        matches!(error, SqsError::MessageUnavailable { .. }),
+        "{error}"
+    );
+    queue.delete(61 * SECOND, &new.receipt_handle).unwrap();
+    let error = queue
+        .change_visibility(61 * SECOND, &new.receipt_handle, 0)
+        .unwrap_err();
+    assert!(
+        matches!(error, SqsError::MessageUnavailable { .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_changed_visibility_is_not_remembered_at_the_next_receive() {
+    let mut queue = queue(QueueAttributes::default());
+    send(&mut queue, 0, "a");
+    let message = receive_one(&mut queue, 0);
+    queue
+        .change_visibility(0, &message.receipt_handle, SECOND)
+        .unwrap();
+    receive_one(&mut queue, SECOND);
+    assert_eq!(queue.next_due_ms(), Some(31 * SECOND));
+}
+
+#[test]
+fn twelve_hours_from_the_receive_cannot_be_extended() {
+    let mut queue = queue(QueueAttributes::default());
+    send(&mut queue, 0, "a");
+    let taken = queue
+        .receive(
+            0,
+            Take {
+                visibility_ms: Some(12 * HOUR),
+                ..take(1)
+            },
+        )
+        .unwrap();
+    let handle = &taken.messages[0].receipt_handle;
+    let error = queue
+        .change_visibility(2 * HOUR, handle, 10 * HOUR + SECOND)
+        .unwrap_err();
+    assert_eq!(
+        error,
+        SqsError::VisibilityBeyondLimit {
+            value_secs: 36_001,
+            left_secs: 36_000
+        }
+    );
+    queue
+        .change_visibility(2 * HOUR, handle, 10 * HOUR)
+        .unwrap();
+    let error = queue
+        .change_visibility(2 * HOUR, handle, 43_201 * SECOND)
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            SqsError::OutOfRange {
+                parameter: "VisibilityTimeout",
+                ..
+            }
+        ),
+        "{error}"
+    );
+}

@@ -1,0 +1,202 @@
+//! Delays, sizes, retention, dead letters and the limit of messages in flight.
+
+use super::super::super::attributes::Redrive;
+use super::*;
+
+#[test]
+fn the_delay_of_a_message_replaces_the_delay_of_its_queue() {
+    let mut queue = queue(QueueAttributes {
+        delay: Duration::from_secs(10),
+        ..QueueAttributes::default()
+    });
+    send(&mut queue, 0, "queue's");
+    queue.send(0, content("own"), Some(5 * SECOND)).unwrap();
+    queue.send(0, content("none"), Some(0)).unwrap();
+    assert_eq!(queue.depth(0), depth(1, 0, 2));
+    assert_eq!(queue.next_due_ms(), Some(5 * SECOND));
+    assert_eq!(queue.depth(5 * SECOND), depth(2, 0, 1));
+    assert_eq!(queue.depth(10 * SECOND), depth(3, 0, 0));
+    queue
+        .send(0, content("longest"), Some(900 * SECOND))
+        .unwrap();
+    let error = queue
+        .send(0, content("longer"), Some(901 * SECOND))
+        .unwrap_err();
+    assert_eq!(
+        error,
+        SqsError::OutOfRange {
+            parameter: "DelaySeconds",
+            value: "901".into(),
+            min: 0,
+            max: 900
+        }
+    );
+}
+
+#[test]
+fn a_message_over_the_queues_limit_is_refused() {
+    let mut queue = queue(QueueAttributes {
+        message_size_max_bytes: 1024,
+        ..QueueAttributes::default()
+    });
+    let sized = |bytes| {
+        Outgoing {
+            body: "x".repeat(bytes),
+            ..Outgoing::default()
+        }
+        .into_content("id".into())
+        .unwrap()
+    };
+    queue.send(0, sized(1024), None).unwrap();
+    let error = queue.send(0, sized(1025), None).unwrap_err();
+    assert_eq!(
+        error,
+        SqsError::MessageTooLong {
+            bytes: 1025,
+            bytes_max: 1024
+        }
+    );
+}
+
+#[test]
+fn a_receive_over_the_maximum_moves_the_message_and_keeps_its_id_and_age() {
+    let redrive = Some(Redrive {
+        dead_letter_queue: "dead".into(),
+        receives_max: 2,
+    });
+    let mut source = queue(QueueAttributes {
+        redrive,
+        ..QueueAttributes::default()
+    });
+    let mut dead = Queue::new("dead", 2, QueueAttributes::default(), 0);
+    send(&mut source, 7, "poison");
+    receive_one(&mut source, 10);
+    let last = receive_one(&mut source, 10 + 30 * SECOND);
+    assert_eq!(last.receive_count, 2);
+
+    let now_ms = 10 + 60 * SECOND;
+    let undeliverable = source
+        .receive(
+            now_ms,
+            Take {
+                redrivable: false,
+                visibility_ms: Some(0),
+                ..take(10)
+            },
+        )
+        .unwrap();
+    assert_eq!(
+        undeliverable.messages.len(),
+        1,
+        "without its dead-letter queue the message stays"
+    );
+
+    let taken = source.receive(now_ms, take(10)).unwrap();
+    assert_eq!((taken.messages.len(), taken.dead.len()), (0, 1));
+    check_invariants(&source);
+    for letter in taken.dead {
+        dead.accept(now_ms, letter);
+    }
+    let moved = receive_one(&mut dead, now_ms);
+    assert_eq!(
+        (
+            moved.message_id.as_str(),
+            moved.sent_ms,
+            moved.receive_count
+        ),
+        ("poison", 7, 1)
+    );
+    assert_eq!(source.depth(now_ms), depth(0, 0, 0));
+    source
+        .delete(now_ms, &last.receipt_handle)
+        .expect("a handle of a moved message succeeds");
+    assert_eq!(dead.depth(now_ms), depth(0, 1, 0));
+}
+
+#[test]
+fn the_dead_letters_before_a_good_message_do_not_shorten_the_receive() {
+    let redrive = Some(Redrive {
+        dead_letter_queue: "dead".into(),
+        receives_max: 1,
+    });
+    let mut source = queue(QueueAttributes {
+        redrive,
+        ..QueueAttributes::default()
+    });
+    for n in 0..10 {
+        send(&mut source, 0, &n.to_string());
+    }
+    assert_eq!(receive(&mut source, 0).len(), 10);
+    send(&mut source, 30 * SECOND, "good");
+    let taken = source.receive(30 * SECOND, take(10)).unwrap();
+    assert_eq!((taken.messages.len(), taken.dead.len()), (1, 10));
+}
+
+#[test]
+fn retention_counts_from_the_sending_of_the_message() {
+    let retention = Duration::from_secs(60);
+    let mut source = queue(QueueAttributes {
+        retention,
+        ..QueueAttributes::default()
+    });
+    source
+        .send(0, content("delayed"), Some(900 * SECOND))
+        .unwrap();
+    send(&mut source, 0, "in flight");
+    receive_one(&mut source, 0);
+    send(&mut source, 1, "visible");
+    assert_eq!(
+        source.depth(60 * SECOND - 1).in_flight + source.depth(60 * SECOND - 1).visible,
+        2
+    );
+    assert_eq!(source.depth(60 * SECOND), depth(1, 0, 0));
+    assert_eq!(source.depth(60 * SECOND + 1), depth(0, 0, 0));
+    check_invariants(&source);
+}
+
+#[test]
+fn a_full_queue_refuses_short_polls_and_leaves_long_polls_empty() {
+    let mut queue = queue(QueueAttributes::default());
+    for n in 0..limits::IN_FLIGHT_MAX + 5 {
+        send(&mut queue, 0, &n.to_string());
+    }
+    let mut handle = String::new();
+    for _ in 0..limits::IN_FLIGHT_MAX / 10 {
+        let mut taken = queue.receive(0, take(10)).unwrap();
+        assert_eq!(taken.messages.len(), 10);
+        handle = taken.messages.remove(0).receipt_handle;
+    }
+    assert_eq!(receive(&mut queue, 0), []);
+    let error = queue
+        .receive(
+            0,
+            Take {
+                long_poll: false,
+                ..take(10)
+            },
+        )
+        .unwrap_err();
+    assert_eq!(
+        error,
+        SqsError::OverLimit {
+            queue: "queue".into(),
+            in_flight_max: 120_000
+        }
+    );
+    queue.delete(0, &handle).unwrap();
+    assert_eq!(receive(&mut queue, 0).len(), 1, "only up to the limit");
+    assert_eq!(queue.depth(0), depth(4, 120_000, 0));
+}
+
+#[test]
+fn a_purge_takes_everything_and_leaves_handles_harmless() {
+    let mut queue = queue(QueueAttributes::default());
+    send(&mut queue, 0, "a");
+    let message = receive_one(&mut queue, 0);
+    send(&mut queue, 0, "b");
+    queue.send(0, content("c"), Some(SECOND)).unwrap();
+    queue.purge();
+    check_invariants(&queue);
+    assert_eq!(queue.depth(HOUR), depth(0, 0, 0));
+    queue.delete(0, &message.receipt_handle).unwrap();
+}

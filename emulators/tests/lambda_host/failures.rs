@@ -1,0 +1,214 @@
+//! Errors, deadlines, crashes and failed starts.
+
+use std::time::{Duration, Instant};
+
+use emulators::lambda::{InvokeError, InvokeResponse};
+use futures::FutureExt;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn errors_and_panics_are_function_errors_and_the_environment_lives_on() {
+    let host = Host::start();
+    for (command, expected) in [("error it broke", "it broke"), ("panic", "by request")] {
+        match host.invoke(command).await {
+            Ok(InvokeResponse::FunctionError {
+                error_type,
+                message,
+            }) => {
+                assert!(
+                    message.contains(expected) && !error_type.is_empty(),
+                    "{error_type}: {message}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    host.answer("").await;
+    let stats = host.function.stats();
+    assert_eq!(
+        (
+            stats.cold_starts,
+            stats.invocations,
+            stats.function_errors,
+            stats.crashes
+        ),
+        (1, 3, 2, 0)
+    );
+    host.end().await;
+}
+
+#[tokio::test]
+async fn an_invocation_at_its_deadline_is_a_timeout_and_the_process_is_killed() {
+    let host = Host::with(|config| config.timeout = Duration::from_millis(500));
+    let started = Instant::now();
+    assert_eq!(
+        host.invoke("sleep 60000").await,
+        Err(InvokeError::Timeout {
+            after: Duration::from_millis(500)
+        })
+    );
+    assert!(started.elapsed() < PATIENCE);
+    host.until("the process is reaped", || exit_of(&host, 1).is_some())
+        .await;
+    assert!(exit_of(&host, 1).unwrap().contains("SIGKILL"));
+    // The next invocation has an environment of its own.
+    host.answer("").await;
+    let stats = host.function.stats();
+    assert_eq!(
+        (stats.cold_starts, stats.timeouts, stats.crashes),
+        (2, 1, 0)
+    );
+    assert_eq!(
+        host.environments()
+            .iter()
+            .map(|one| (one.invocations, one.timeouts))
+            .collect::<Vec<_>>(),
+        [(1, 1), (1, 0)]
+    );
+    host.end().await;
+}
+
+#[tokio::test]
+async fn a_process_that_exits_mid_invocation_is_a_crash_with_its_status() {
+    let host = Host::start();
+    match host.invoke("exit 3").await {
+        Err(InvokeError::Crashed {
+            environment: 1,
+            exit: Some(exit),
+        }) => assert_eq!(exit.code(), Some(3)),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(
+        host.answer("").await["variables"]["AWS_LAMBDA_LOG_STREAM_NAME"],
+        "local/[$LATEST]2"
+    );
+    assert_eq!(host.function.stats().crashes, 1);
+    host.end().await;
+}
+
+#[tokio::test]
+async fn a_killed_environment_crashes_its_invocation_and_is_not_used_again() {
+    let host = Host::start();
+    assert!(!host.function.kill_environment(1));
+    let ((), crashed) = tokio::join!(
+        async {
+            host.until("it is running", || busy(&host) == [1]).await;
+            assert!(host.function.kill_environment(1));
+            assert!(!host.function.kill_environment(1));
+        },
+        host.invoke("sleep 60000")
+    );
+    match crashed {
+        Err(error @ InvokeError::Crashed { environment: 1, .. }) => {
+            assert!(error.to_string().contains("SIGKILL"), "{error}")
+        }
+        other => panic!("{other:?}"),
+    }
+    // Idle environments can be killed too: the next invocation does not run in a dying process.
+    for number in 2..8 {
+        host.answer("").await;
+        assert!(host.function.kill_environment(number));
+    }
+    assert_eq!(host.function.stats().crashes, 1);
+    host.end().await;
+}
+
+#[tokio::test]
+async fn a_process_that_dies_idle_is_replaced_unnoticed() {
+    let host = Host::start();
+    host.answer("exit-after 50 5").await;
+    host.until("the process is reaped", || exit_of(&host, 1).is_some())
+        .await;
+    assert_eq!(
+        host.answer("").await["variables"]["AWS_LAMBDA_LOG_STREAM_NAME"],
+        "local/[$LATEST]2"
+    );
+    assert_eq!(host.function.stats().crashes, 0);
+    host.end().await;
+}
+
+#[tokio::test]
+async fn a_failed_init_fails_the_invocation_with_its_reason() {
+    for (init, error_type, message) in [
+        ("exit", "Runtime.ExitError", "exit status: 7"),
+        ("error", "Echo.Config", "spoiled by request"),
+    ] {
+        let host =
+            Host::with(|config| drop(config.variables.insert("ECHO_INIT".into(), init.into())));
+        match host.invoke("").await {
+            Err(InvokeError::InitFailed {
+                error_type: seen,
+                message: text,
+            }) => {
+                assert!(
+                    seen == error_type && text.contains(message),
+                    "{seen}: {text}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        // Lambda starts one more process for the invocation.
+        let stats = host.function.stats();
+        assert_eq!((stats.cold_starts, stats.init_failures), (2, 2));
+        let failure = host.function.start_fails_again().await;
+        assert!(failure.to_string().contains(message), "{failure}");
+        host.end().await;
+    }
+}
+
+#[tokio::test]
+async fn processes_that_are_killed_before_they_poll_are_no_failing_starts() {
+    let host =
+        Host::with(|config| drop(config.variables.insert("ECHO_INIT".into(), "hang".into())));
+    for number in 1..=3 {
+        let ((), killed) = tokio::join!(
+            async {
+                host.until("it is starting", || host.environments().len() == number)
+                    .await;
+                assert!(host.function.kill_environment(number as u32));
+            },
+            host.invoke("")
+        );
+        assert!(
+            matches!(killed, Err(InvokeError::InitFailed { .. })),
+            "{killed:?}"
+        );
+    }
+    let failing = host.function.start_fails_again().now_or_never();
+    assert!(failing.is_none(), "{failing:?}");
+    host.end().await;
+}
+
+#[tokio::test]
+async fn a_process_that_does_not_poll_within_the_init_time_is_killed() {
+    let host =
+        Host::with(|config| drop(config.variables.insert("ECHO_INIT".into(), "hang".into())));
+    match host.invoke("").await {
+        Err(InvokeError::InitFailed { error_type, .. }) => {
+            assert_eq!(error_type, "Sandbox.Timedout")
+        }
+        other => panic!("{other:?}"),
+    }
+    host.until("the process is reaped", || exit_of(&host, 1).is_some())
+        .await;
+    host.end().await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_fails_the_invocation() {
+    let host = Host::with(|config| config.bootstrap.program = "no/such/bootstrap".into());
+    match host.invoke("").await {
+        Err(InvokeError::InitFailed {
+            error_type,
+            message,
+        }) => {
+            assert!(
+                error_type == "Runtime.InvalidEntrypoint" && message.contains("no/such/bootstrap"),
+                "{message}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    host.end().await;
+}
