@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use protocol::allocator::SeatEnd;
 use protocol::claim::{
-    BatchFate, Claim, ClaimRules, LockItem, Meeting, Outcome, Overflow, PastDeliveries, Verdict,
-    classify, settle_live,
+    BatchFate, Claim, ClaimRules, ExistingClaim, LockItem, Outcome, Overflow, PastDeliveries,
+    Verdict, classify, settle_live,
 };
 use protocol::ids::{BatchShard, Seat};
 use protocol::planted::{Bug, planted};
@@ -42,7 +42,7 @@ pub enum State {
     /// Decided.
     Done(Outcome, Option<Box<LockItem>>),
     /// A live claim stands in the way; its batch must be asked.
-    Live(Box<LockItem>, Meeting),
+    Live(Box<LockItem>, ExistingClaim),
     /// The item may be replaced.
     Replace(Box<LockItem>, Box<PastDeliveries>),
 }
@@ -74,9 +74,9 @@ impl Settled {
     }
 
     /// A candidate whose event is held by a claim that nothing needs to be asked about.
-    pub fn known(leader: usize, meeting: Meeting) -> Settled {
+    pub fn known(leader: usize, existing: ExistingClaim) -> Settled {
         Settled {
-            outcome: meeting.outcome(),
+            outcome: existing.outcome(),
             ..Settled::failed(leader)
         }
     }
@@ -135,12 +135,12 @@ impl<'a> ClaimAttempt<'a> {
     pub fn judge_live(
         &self,
         item: Box<LockItem>,
-        meeting: Meeting,
+        existing: ExistingClaim,
         fate: &BatchFate,
         rules: &ClaimRules,
         now: Timestamp,
     ) -> State {
-        let verdict = settle_live(self.seated.candidate, &item, meeting, fate, rules, now);
+        let verdict = settle_live(self.seated.candidate, &item, existing, fate, rules, now);
         State::of(verdict, item)
     }
 
@@ -181,7 +181,7 @@ impl State {
     fn of(verdict: Verdict, item: Box<LockItem>) -> State {
         match verdict {
             Verdict::Done(outcome) => State::Done(outcome, Some(item)),
-            Verdict::Live(meeting) => State::Live(item, meeting),
+            Verdict::Live(existing) => State::Live(item, existing),
             Verdict::Replace { past } => State::Replace(item, Box::new(past)),
         }
     }

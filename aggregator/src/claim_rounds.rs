@@ -177,10 +177,10 @@ impl ClaimRounds {
         for mut attempt in attempted {
             attempt.state =
                 match std::mem::replace(&mut attempt.state, State::Done(Outcome::Failed, None)) {
-                    State::Live(item, meeting) => {
+                    State::Live(item, existing) => {
                         match batch_of(&item.state).and_then(|batch| fates.get(&batch)) {
                             Some(fate) => {
-                                attempt.judge_live(item, meeting, fate, self.writer.rules(), now)
+                                attempt.judge_live(item, existing, fate, self.writer.rules(), now)
                             }
                             None => State::Done(Outcome::Failed, Some(item)),
                         }
@@ -252,7 +252,7 @@ impl<'a> Candidates<'a> {
         allocator.retire_past(deadline);
         for (index, Good { candidate, slot }) in leaders.iter().enumerate() {
             match allocator.known(slot, candidate, deadline) {
-                Some(meeting) => candidates.settled.push(Settled::known(index, meeting)),
+                Some(existing) => candidates.settled.push(Settled::known(index, existing)),
                 None => candidates.waiting.entry(slot).or_default().push_back(index),
             }
         }
@@ -324,11 +324,11 @@ impl<'a> Candidates<'a> {
 fn relied_on(attempted: &[ClaimAttempt<'_>], rule: DuplicateRule) -> ReliedOn {
     let mut relied_on = ReliedOn::new();
     for attempt in attempted {
-        if let State::Live(item, meeting) = &attempt.state
+        if let State::Live(item, existing) = &attempt.state
             && let LockState::Live { shard, seq } = item.state
         {
             let seqs = relied_on.entry(shard.batch).or_default();
-            if meeting.relies_on_it(rule) {
+            if existing.relies_on_it(rule) {
                 seqs.insert(seq);
             }
         }

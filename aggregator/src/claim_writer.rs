@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use protocol::claim::{ClaimRules, LockItem, LockState, Meeting, Outcome, PastDeliveries};
+use protocol::claim::{ClaimRules, ExistingClaim, LockItem, LockState, Outcome, PastDeliveries};
 use protocol::ids::EventId;
 use protocol::limits::{BATCH_GET_KEYS_MAX, REPLACE_ROUNDS_MAX};
 use protocol::retry::RetryPolicy;
@@ -215,8 +215,8 @@ impl ClaimWriter {
                     return attempt.settle();
                 }
                 State::Open | State::Met => break,
-                State::Live(item, meeting) => {
-                    self.ask_and_judge(&attempt, item, meeting, budget).await
+                State::Live(item, existing) => {
+                    self.ask_and_judge(&attempt, item, existing, budget).await
                 }
                 State::Replace(expected, past) => {
                     debug!(event_id = %attempt.seated.candidate.event_id, round, "replacing a lock item");
@@ -232,16 +232,20 @@ impl ClaimWriter {
         &self,
         attempt: &ClaimAttempt<'_>,
         item: Box<LockItem>,
-        meeting: Meeting,
+        existing: ExistingClaim,
         budget: &Budget<'_>,
     ) -> State {
         let LockState::Live { shard, seq } = item.state else {
             return attempt.judge(*item, &self.rules, budget.clock.now());
         };
-        let relied_on = meeting.relies_on_it(self.rules.on_duplicate).then_some(seq);
+        let relied_on = existing
+            .relies_on_it(self.rules.on_duplicate)
+            .then_some(seq);
         let relied_on = relied_on.into_iter().collect();
         match self.open_batches.fate(shard.batch, relied_on, budget).await {
-            Some(fate) => attempt.judge_live(item, meeting, &fate, &self.rules, budget.clock.now()),
+            Some(fate) => {
+                attempt.judge_live(item, existing, &fate, &self.rules, budget.clock.now())
+            }
             None => State::Done(Outcome::Failed, Some(item)),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use lambda_runtime::Diagnostic;
-use protocol::claim::{Answer, Candidate, Outcome, classify_follower};
+use protocol::claim::{Candidate, Outcome, Response, classify_follower};
 use protocol::ids::{EventId, SourceArn, SqsMessageId};
 use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
@@ -174,13 +174,13 @@ impl Handler {
                 // Only good records have a leader; a bad one goes where an unstorable one goes.
                 (Ok(_) | Err(_), _) => Outcome::Unstorable,
             };
-            let answer = outcome.answer(self.config.rule);
-            if answer == Answer::Quarantine {
+            let answer = outcome.response(self.config.rule);
+            if answer == Response::Quarantine {
                 quarantined.push((verdicts.len(), to_quarantine(record, outcome)));
             }
             verdicts.push(Verdict {
                 outcome,
-                success: answer == Answer::Success,
+                success: answer == Response::Success,
                 quarantined: false,
             });
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::allocator::{Opening, Sealable};
-use protocol::batch::{Account, BatchRecord, BatchWrite, Closing, NoWindow};
+use protocol::batch::{BatchCounts, BatchRecord, BatchWrite, Closing, NoWindow};
 use protocol::claim::BatchFate;
 use protocol::ids::BatchId;
 use protocol::planted::{Bug, planted};
@@ -174,17 +174,17 @@ impl OpenBatches {
         &self,
         sealable: Sealable,
         budget: &Budget<'_>,
-        counts: &InvocationCounts,
+        invocation: &InvocationCounts,
     ) -> (BatchId, bool) {
-        let Sealable { id, account, slot } = sealable;
+        let Sealable { id, counts, slot } = sealable;
         let seal = BatchWrite::Seal {
-            account: account.clone(),
+            counts: counts.clone(),
             at: budget.clock.now(),
         };
         let counted = match budget.write(&*self.batch_store, id, &seal).await {
             Ok(Written::Applied(_)) => {
-                counts.batch_sealed();
-                info!(batch_id = %id, items_count = account.confirmed, uncertain_count = account.uncertain, "batch sealed");
+                invocation.batch_sealed();
+                info!(batch_id = %id, items_count = counts.confirmed, uncertain_count = counts.uncertain, "batch sealed");
                 let ticket = Ticket {
                     source: Some(slot.source),
                     ..Ticket::new(id, TicketReason::Sealed)
@@ -201,12 +201,12 @@ impl OpenBatches {
             Ok(Written::Refused(_)) if planted(Bug::RefusedSealCounted) => true,
             // A processor was quicker (its window closed), and everything was counted before.
             Ok(Written::Refused(Some(record)))
-                if record.settled == account.settled && record.uncertain == account.uncertain =>
+                if record.settled == counts.settled && record.uncertain == counts.uncertain =>
             {
                 true
             }
             // It was quicker, and the last counts still have to arrive.
-            Ok(Written::Refused(_)) => self.write_account(id, account, budget).await,
+            Ok(Written::Refused(_)) => self.write_counts(id, counts, budget).await,
             Err(error) => {
                 warn!(batch_id = %id, %error, "batch not sealed");
                 false
@@ -218,11 +218,11 @@ impl OpenBatches {
     /// Writes the counts of a batch whose claims `seqs` this invocation made; `false` when they are not known to be
     /// in the table of a batch that is not complete.
     pub async fn count(&self, batch: BatchId, seqs: &SeqSet, budget: &Budget<'_>) -> bool {
-        let account = self.allocator.lock().account(batch);
-        match account {
-            Some(account) => {
-                let version = account.version;
-                let counted = self.write_account(batch, account, budget).await;
+        let counts = self.allocator.lock().counts(batch);
+        match counts {
+            Some(counts) => {
+                let version = counts.version;
+                let counted = self.write_counts(batch, counts, budget).await;
                 if counted {
                     self.allocator.lock().counted(batch, version);
                 }
@@ -232,8 +232,8 @@ impl OpenBatches {
         }
     }
 
-    async fn write_account(&self, batch: BatchId, account: Account, budget: &Budget<'_>) -> bool {
-        let write = BatchWrite::Account(account);
+    async fn write_counts(&self, batch: BatchId, counts: BatchCounts, budget: &Budget<'_>) -> bool {
+        let write = BatchWrite::Count(counts);
         match budget.write(&*self.batch_store, batch, &write).await {
             Ok(Written::Applied(record)) if record.status.is_some() => true,
             Ok(_) if planted(Bug::CompleteBatchCounted) => true,

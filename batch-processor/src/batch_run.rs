@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::batch::{EmptyLook, NO_ERROR, OperatorWord, PartRecord, empty_look, proven};
+use protocol::batch::{EmptyIndex, NO_ERROR, OperatorWord, PartRecord, empty_index, proven};
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::PARTS_FOR_STRAGGLERS;
 use protocol::planted::{Bug, planted};
@@ -516,9 +516,9 @@ impl BatchRun<'_> {
     async fn nothing_new(&mut self) -> Result<Option<Done>, RetryTicket> {
         let now = self.budgets.work.clock.now();
         let delay = self.processor.verify_delay;
-        match empty_look(self.batch.record(), &self.released, now, delay) {
-            EmptyLook::Complete => Ok(self.complete().await?.then_some(Done::Complete)),
-            EmptyLook::VerifyAt(at) => {
+        match empty_index(self.batch.record(), &self.released, now, delay) {
+            EmptyIndex::Complete => Ok(self.complete().await?.then_some(Done::Complete)),
+            EmptyIndex::VerifyAt(at) => {
                 self.batch.verify_at(at).await?;
                 self.send_verify_ticket(at).await?;
                 Ok(Some(Done::Verifying))

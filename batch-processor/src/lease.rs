@@ -243,7 +243,7 @@ impl LeasedBatch<'_> {
     pub(crate) async fn complete(&mut self, at: Timestamp) -> Result<bool, RetryTicket> {
         let write = BatchWrite::Complete {
             owner: self.owner.clone(),
-            accounts: self.record.accounts,
+            counts_version: self.record.counts_version,
             witnesses: self.record.witnesses,
             parts: self.record.parts.len(),
             at,

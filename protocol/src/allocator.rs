@@ -14,8 +14,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::batch::Account;
-use crate::claim::{Candidate, Meeting};
+use crate::batch::BatchCounts;
+use crate::claim::{Candidate, ExistingClaim};
 use crate::ids::{BatchId, Seat, SourceArn};
 use crate::invariants;
 use crate::planted::{Bug, planted};
@@ -185,7 +185,7 @@ impl Allocator {
         let known = Known {
             message: Digest::of(candidate.sqs_message_id.as_str().as_bytes()),
             body: candidate.body_hash,
-            account: batch.accounts + 1,
+            counted_from: batch.counts_version + 1,
         };
         if batch.known.insert(event, known).is_none() {
             self.known_count += 1;
@@ -202,7 +202,7 @@ impl Allocator {
         slot: &Slot,
         candidate: &Candidate,
         deadline: Timestamp,
-    ) -> Option<Meeting> {
+    ) -> Option<ExistingClaim> {
         let Some(Current::Batch(id)) = self.current.get(slot) else {
             return None;
         };
@@ -212,20 +212,20 @@ impl Allocator {
         }
         let event = Digest::of(candidate.event_id.as_str().as_bytes());
         let known = batch.known.get(&event)?;
-        if known.account > batch.counted && !planted(Bug::KnownUncounted) {
+        if known.counted_from > batch.counted && !planted(Bug::KnownUncounted) {
             return None;
         }
         if known.message == Digest::of(candidate.sqs_message_id.as_str().as_bytes()) {
-            Some(Meeting::Redelivered)
+            Some(ExistingClaim::Redelivered)
         } else if known.body == candidate.body_hash {
-            Some(Meeting::Duplicate)
+            Some(ExistingClaim::Duplicate)
         } else {
             // Who follows it in the same event is judged by what the table holds.
             None
         }
     }
 
-    /// The account of this version is in the batch's record.
+    /// The counts of this version are in the batch's record.
     pub fn counted(&mut self, batch: BatchId, version: u64) {
         if let Some(batch) = self.batches.get_mut(&batch) {
             batch.counted = batch.counted.max(version);
@@ -291,14 +291,14 @@ impl Allocator {
                 if matches!(self.current.get(&batch.slot), Some(Current::Batch(id)) if *id == batch.id) {
                     self.current.remove(&batch.slot);
                 }
-                Sealable { account: batch.account(), id: batch.id, slot: batch.slot }
+                Sealable { counts: batch.counts(), id: batch.id, slot: batch.slot }
             })
             .collect()
     }
 
     /// The counts of a batch as of now; `None` when it was taken for sealing.
-    pub fn account(&mut self, batch: BatchId) -> Option<Account> {
-        self.batches.get_mut(&batch).map(OpenBatch::account)
+    pub fn counts(&mut self, batch: BatchId) -> Option<BatchCounts> {
+        self.batches.get_mut(&batch).map(OpenBatch::counts)
     }
 }
 
@@ -310,7 +310,7 @@ pub struct Sealable {
     /// Whose batch it was.
     pub slot: Slot,
     /// The final counts.
-    pub account: Account,
+    pub counts: BatchCounts,
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ enum Step {
     Settle(usize, SeatEnd),
     Remember(usize, Candidate),
     Ask(usize, Candidate, Timestamp),
-    Account(usize),
+    Count(usize),
     Counted(usize, u64),
     Retire(usize),
     RetirePast(Timestamp),
@@ -38,7 +38,7 @@ struct ModelBatch {
     closes_at: Timestamp,
     seats: Vec<(u64, Option<SeatEnd>)>,
     known: Vec<(Candidate, u64)>,
-    accounts: u64,
+    counts_version: u64,
     counted: u64,
     retired: bool,
 }
@@ -65,18 +65,18 @@ impl ModelBatch {
             || self.seats.len() >= LIMITS.seats_max as usize
     }
 
-    fn account(&mut self) -> Account {
-        self.accounts += 1;
+    fn counts(&mut self) -> BatchCounts {
+        self.counts_version += 1;
         let settled = |end: &Option<SeatEnd>| matches!(end, Some(SeatEnd::Claimed | SeatEnd::Free));
         let seats = (0..).zip(&self.seats);
         let settled = seats
             .filter(|(_, (_, end))| settled(end))
             .map(|(seq, _)| seq);
-        Account {
+        BatchCounts {
             confirmed: self.count(Some(SeatEnd::Claimed)),
             uncertain: self.count(Some(SeatEnd::Uncertain)),
             settled: settled.collect(),
-            version: self.accounts,
+            version: self.counts_version,
         }
     }
 }
@@ -90,28 +90,28 @@ struct Model {
 
 /// What a wish for seats comes to.
 #[derive(Debug, PartialEq)]
-enum Answer {
+enum Reply {
     Seats(Vec<Seat>),
     Open(Slot),
     Wait,
     TooManyKeys(usize),
 }
 
-impl From<Seating> for Answer {
-    fn from(seating: Seating) -> Answer {
+impl From<Seating> for Reply {
+    fn from(seating: Seating) -> Reply {
         match seating {
-            Seating::Seats(seats) => Answer::Seats(seats),
-            Seating::Open(opening) => Answer::Open(opening.slot),
-            Seating::Wait => Answer::Wait,
-            Seating::TooManyKeys { keys_max } => Answer::TooManyKeys(keys_max),
+            Seating::Seats(seats) => Reply::Seats(seats),
+            Seating::Open(opening) => Reply::Open(opening.slot),
+            Seating::Wait => Reply::Wait,
+            Seating::TooManyKeys { keys_max } => Reply::TooManyKeys(keys_max),
         }
     }
 }
 
 impl Model {
-    fn seat(&mut self, slot: &Slot, sizes: &[u64], deadline: Timestamp) -> Answer {
+    fn seat(&mut self, slot: &Slot, sizes: &[u64], deadline: Timestamp) -> Reply {
         match self.current.get(slot) {
-            Some(None) => return Answer::Wait,
+            Some(None) => return Reply::Wait,
             Some(Some(id)) => {
                 let batch = self.batches.get_mut(id).unwrap();
                 if deadline < batch.closes_at && !batch.is_full() {
@@ -133,10 +133,10 @@ impl Model {
                         });
                     }
                     if !seats.is_empty() {
-                        return Answer::Seats(seats);
+                        return Reply::Seats(seats);
                     }
                     if batch.count(None) > 0 {
-                        return Answer::Wait;
+                        return Reply::Wait;
                     }
                 }
                 batch.retired = true;
@@ -150,22 +150,27 @@ impl Model {
             .filter(|slot| slot.key.is_some())
             .count();
         if slot.key.is_some() && keyed >= LIMITS.keys_max {
-            return Answer::TooManyKeys(LIMITS.keys_max);
+            return Reply::TooManyKeys(LIMITS.keys_max);
         }
         self.current.insert(slot.clone(), None);
-        Answer::Open(slot.clone())
+        Reply::Open(slot.clone())
     }
 
-    fn known(&self, slot: &Slot, candidate: &Candidate, deadline: Timestamp) -> Option<Meeting> {
+    fn known(
+        &self,
+        slot: &Slot,
+        candidate: &Candidate,
+        deadline: Timestamp,
+    ) -> Option<ExistingClaim> {
         let batch = &self.batches[&(*self.current.get(slot)?)?];
         let mut known = batch.known.iter();
-        let (claimed, account) = known.find(|(known, _)| known.event_id == candidate.event_id)?;
-        if deadline >= batch.closes_at || *account > batch.counted {
+        let (claimed, counts) = known.find(|(known, _)| known.event_id == candidate.event_id)?;
+        if deadline >= batch.closes_at || *counts > batch.counted {
             None
         } else if claimed.sqs_message_id == candidate.sqs_message_id {
-            Some(Meeting::Redelivered)
+            Some(ExistingClaim::Redelivered)
         } else {
-            (claimed.body_hash == candidate.body_hash).then_some(Meeting::Duplicate)
+            (claimed.body_hash == candidate.body_hash).then_some(ExistingClaim::Duplicate)
         }
     }
 
@@ -198,11 +203,11 @@ impl Model {
         self.batches.retain(|id, batch| {
             let done = (batch.retired || batch.is_full()) && batch.count(None) == 0;
             if done {
-                let (slot, account) = (batch.slot.clone(), batch.account());
+                let (slot, counts) = (batch.slot.clone(), batch.counts());
                 taken.push(Sealable {
                     id: *id,
                     slot,
-                    account,
+                    counts,
                 });
             }
             !done
@@ -244,12 +249,12 @@ impl Both {
         let batch = |number: usize| batches.get(number % batches.len().max(1)).copied();
         match step {
             Step::Seat(slot, sizes, deadline) => {
-                let answer = self.allocator.seat(&slots[slot], &sizes, deadline).into();
-                if let Answer::Seats(seats) = &answer {
+                let reply = self.allocator.seat(&slots[slot], &sizes, deadline).into();
+                if let Reply::Seats(seats) = &reply {
                     self.attempts
                         .extend(seats.iter().copied().zip(sizes.iter().copied()));
                 }
-                prop_assert_eq!(answer, self.model.seat(&slots[slot], &sizes, deadline));
+                prop_assert_eq!(reply, self.model.seat(&slots[slot], &sizes, deadline));
             }
             Step::Opened(slot, closes_at) => self.opened(&slots[slot], closes_at),
             Step::OpeningFailed(slot) => {
@@ -265,16 +270,16 @@ impl Both {
                 self.allocator.known(&slots[slot], &candidate, deadline),
                 self.model.known(&slots[slot], &candidate, deadline)
             ),
-            Step::Account(number) => {
+            Step::Count(number) => {
                 if let Some(id) = batch(number) {
-                    let account = self.model.batches.get_mut(&id).map(ModelBatch::account);
-                    prop_assert_eq!(self.allocator.account(id), account);
+                    let counts = self.model.batches.get_mut(&id).map(ModelBatch::counts);
+                    prop_assert_eq!(self.allocator.counts(id), counts);
                 }
             }
             Step::Counted(number, version) => {
                 if let Some(id) = batch(number) {
                     let batch = self.model.batches.get_mut(&id).unwrap();
-                    let version = version.min(batch.accounts);
+                    let version = version.min(batch.counts_version);
                     batch.counted = batch.counted.max(version);
                     self.allocator.counted(id, version);
                 }
@@ -307,7 +312,7 @@ impl Both {
                 closes_at,
                 seats: Vec::new(),
                 known: Vec::new(),
-                accounts: 0,
+                counts_version: 0,
                 counted: 0,
                 retired: false,
             };
@@ -333,11 +338,11 @@ impl Both {
             self.allocator.remember(seat, &candidate);
             let room = self.model.known_count() < LIMITS.known_claims_max;
             if let Some(batch) = self.model.batches.get_mut(&seat.batch).filter(|_| room) {
-                let account = batch.accounts + 1;
+                let counts = batch.counts_version + 1;
                 batch
                     .known
                     .retain(|(known, _)| known.event_id != candidate.event_id);
-                batch.known.push((candidate, account));
+                batch.known.push((candidate, counts));
             }
         }
     }
@@ -415,7 +420,7 @@ fn steps() -> impl Strategy<Value = Step> {
         12 => (any::<usize>(), ends).prop_map(|(number, end)| Step::Settle(number, end)),
         4 => (any::<usize>(), candidates()).prop_map(|(number, c)| Step::Remember(number, c)),
         4 => (slot(), candidates(), time()).prop_map(|(slot, c, by)| Step::Ask(slot, c, by)),
-        3 => any::<usize>().prop_map(Step::Account),
+        3 => any::<usize>().prop_map(Step::Count),
         3 => (any::<usize>(), 0..5_u64).prop_map(|(number, v)| Step::Counted(number, v)),
         1 => slot().prop_map(Step::Retire),
         1 => time().prop_map(Step::RetirePast),

@@ -110,9 +110,9 @@ fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
     allocator.settle(second[0], 1, SeatEnd::Claimed);
     let sealable = allocator.take_sealable();
     assert_eq!(sealable.len(), 1);
-    let account = &sealable[0].account;
+    let counts = &sealable[0].counts;
     assert_eq!(
-        (account.confirmed, account.uncertain, account.settled.len()),
+        (counts.confirmed, counts.uncertain, counts.settled.len()),
         (4, 0, 5)
     );
     assert!(matches!(
@@ -162,11 +162,11 @@ fn an_invocation_that_outlives_the_window_opens_its_own_batch() {
     allocator.settle(seat, 1, SeatEnd::Claimed);
     let sealable = allocator.take_sealable();
     assert_eq!(sealable[0].id, id);
-    assert_eq!(sealable[0].account.confirmed, 1);
+    assert_eq!(sealable[0].counts.confirmed, 1);
     assert_eq!(
-        allocator.account(id),
+        allocator.counts(id),
         None,
-        "whoever took it owns its last account"
+        "whoever took it owns its last counts"
     );
 }
 
@@ -177,20 +177,20 @@ fn what_is_uncertain_keeps_its_place_and_is_not_settled() {
     let id = open(&mut allocator, &slot, 1);
     let both = seats(allocator.seat(&slot, &[1, 1], DEADLINE));
     allocator.settle(both[0], 1, SeatEnd::Uncertain);
-    let account = allocator.account(id).unwrap();
+    let counts = allocator.counts(id).unwrap();
     assert_eq!(
         (
-            account.confirmed,
-            account.uncertain,
-            account.settled.len(),
-            account.version
+            counts.confirmed,
+            counts.uncertain,
+            counts.settled.len(),
+            counts.version
         ),
         (0, 1, 0, 1)
     );
     allocator.settle(both[1], 1, SeatEnd::Claimed);
-    let account = &allocator.take_sealable()[0].account;
+    let counts = &allocator.take_sealable()[0].counts;
     assert_eq!(
-        (account.confirmed, account.uncertain, account.version),
+        (counts.confirmed, counts.uncertain, counts.version),
         (1, 1, 2)
     );
 }
@@ -204,7 +204,7 @@ fn a_retired_batch_is_sealed_as_it_is_and_another_one_opened() {
     allocator.settle(seat, 1, SeatEnd::Claimed);
     assert!(allocator.take_sealable().is_empty());
     allocator.retire(&slot);
-    assert_eq!(allocator.take_sealable()[0].account.confirmed, 1);
+    assert_eq!(allocator.take_sealable()[0].counts.confirmed, 1);
     assert!(matches!(
         allocator.seat(&slot, &[1], DEADLINE),
         Seating::Open(_)
@@ -243,25 +243,25 @@ fn a_claim_is_known_once_it_is_counted_and_until_its_batch_closes() {
     };
     let first = candidate("m1", "b");
     let seat = seats(allocator.seat(&slot, &[1], DEADLINE))[0];
-    let early = allocator.account(batch).unwrap();
+    let early = allocator.counts(batch).unwrap();
     allocator.settle(seat, 1, SeatEnd::Claimed);
     allocator.remember(seat, &first);
     allocator.counted(batch, early.version);
     assert_eq!(
         allocator.known(&slot, &first, DEADLINE),
         None,
-        "the account is older than the claim"
+        "the counts are older than the claim"
     );
-    let account = allocator.account(batch).unwrap();
+    let counts = allocator.counts(batch).unwrap();
     assert_eq!(
         allocator.known(&slot, &first, DEADLINE),
         None,
-        "the account is not in the record yet"
+        "the counts are not in the record yet"
     );
-    allocator.counted(batch, account.version);
+    allocator.counted(batch, counts.version);
     let known = |candidate: Candidate| allocator.known(&slot, &candidate, DEADLINE);
-    assert_eq!(known(first.clone()), Some(Meeting::Redelivered));
-    assert_eq!(known(candidate("m2", "b")), Some(Meeting::Duplicate));
+    assert_eq!(known(first.clone()), Some(ExistingClaim::Redelivered));
+    assert_eq!(known(candidate("m2", "b")), Some(ExistingClaim::Duplicate));
     assert_eq!(known(candidate("m2", "c")), None);
     assert_eq!(allocator.known(&slot, &first, CLOSES), None);
     allocator.retire(&slot);
@@ -289,5 +289,5 @@ fn idle_is_what_holds_something_and_has_no_attempt_under_way() {
     allocator.retire(&slots[1]);
     assert_eq!(allocator.idle(source), []);
     let sealable = allocator.take_sealable();
-    assert_eq!((sealable.len(), sealable[0].account.confirmed), (1, 1));
+    assert_eq!((sealable.len(), sealable[0].counts.confirmed), (1, 1));
 }

@@ -21,9 +21,9 @@ mod write;
 
 pub use closing::{Closing, NoWindow};
 pub use lease::{LeaseVerdict, OperatorWord, may_lease};
-pub use proof::{EmptyLook, Lag, Role, empty_look, lag, proven, role};
+pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, proven, role};
 pub use record::{BatchRecord, Lease, PartRecord, PartState, Status};
-pub use write::{Account, BatchWrite, NO_ERROR, already_applied, apply};
+pub use write::{BatchCounts, BatchWrite, NO_ERROR, already_applied, apply};
 
 #[cfg(test)]
 mod tests;

@@ -91,7 +91,7 @@ pub enum LockState {
 
 /// How a live claim relates to the candidate that met it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Meeting {
+pub enum ExistingClaim {
     /// The same message: SQS delivered it again.
     Redelivered,
     /// Another message with the same content.
@@ -100,21 +100,25 @@ pub enum Meeting {
     Conflict,
 }
 
-impl Meeting {
+impl ExistingClaim {
     /// What it comes to while the claim's batch is alive.
     pub fn outcome(self) -> Outcome {
         match self {
-            Meeting::Redelivered => Outcome::Redelivered,
-            Meeting::Duplicate => Outcome::Duplicate,
-            Meeting::Conflict => Outcome::Conflict,
+            ExistingClaim::Redelivered => Outcome::Redelivered,
+            ExistingClaim::Duplicate => Outcome::Duplicate,
+            ExistingClaim::Conflict => Outcome::Conflict,
         }
     }
 
     /// Whether a message is acknowledged because this claim exists: then its batch must know of it first.
     pub fn relies_on_it(self, rule: DuplicateRule) -> bool {
         match (self, rule) {
-            (Meeting::Redelivered, _) | (Meeting::Duplicate, DuplicateRule::Drop) => true,
-            (Meeting::Duplicate, DuplicateRule::Requeue) | (Meeting::Conflict, _) => false,
+            (ExistingClaim::Redelivered, _) | (ExistingClaim::Duplicate, DuplicateRule::Drop) => {
+                true
+            }
+            (ExistingClaim::Duplicate, DuplicateRule::Requeue) | (ExistingClaim::Conflict, _) => {
+                false
+            }
         }
     }
 }
@@ -176,7 +180,7 @@ pub enum Outcome {
 
 /// What the aggregator answers for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Response {
     /// SQS may delete it.
     Success,
     /// SQS shall deliver it again.
@@ -187,19 +191,19 @@ pub enum Answer {
 
 impl Outcome {
     /// What to answer for a message with this outcome.
-    pub fn answer(self, rule: DuplicateRule) -> Answer {
+    pub fn response(self, rule: DuplicateRule) -> Response {
         match (self, rule) {
             (Outcome::Claimed | Outcome::Redelivered | Outcome::RedeliveredLate, _) => {
-                Answer::Success
+                Response::Success
             }
-            (Outcome::Duplicate, DuplicateRule::Drop) => Answer::Success,
-            (Outcome::Duplicate | Outcome::Conflict, DuplicateRule::Requeue) => Answer::Failure,
-            (Outcome::Unstorable, _) if planted(Bug::BadMessageDropped) => Answer::Success,
+            (Outcome::Duplicate, DuplicateRule::Drop) => Response::Success,
+            (Outcome::Duplicate | Outcome::Conflict, DuplicateRule::Requeue) => Response::Failure,
+            (Outcome::Unstorable, _) if planted(Bug::BadMessageDropped) => Response::Success,
             (Outcome::Conflict, DuplicateRule::Drop) | (Outcome::Unstorable, _) => {
-                Answer::Quarantine
+                Response::Quarantine
             }
-            (Outcome::Failed, _) if planted(Bug::FailedAcknowledged) => Answer::Success,
-            (Outcome::Failed, _) => Answer::Failure,
+            (Outcome::Failed, _) if planted(Bug::FailedAcknowledged) => Response::Success,
+            (Outcome::Failed, _) => Response::Failure,
         }
     }
 }
@@ -210,7 +214,7 @@ pub enum Verdict {
     /// Settled.
     Done(Outcome),
     /// Depends on the fate of the batch that the live claim names; ask, then call [`settle_live`].
-    Live(Meeting),
+    Live(ExistingClaim),
     /// The item may be replaced, on condition that it is still exactly what was read.
     Replace {
         /// The past deliveries the new claim must carry.
@@ -238,7 +242,7 @@ pub fn classify(
             if remembers(&item.past, &candidate.sqs_message_id, now) {
                 return Verdict::Done(Outcome::Redelivered);
             }
-            Verdict::Live(meeting(candidate, item))
+            Verdict::Live(existing(candidate, item))
         }
         LockState::Tombstone { expires_at } => {
             if remembers(&item.past, &candidate.sqs_message_id, now) {
@@ -262,7 +266,7 @@ pub fn classify(
 pub fn settle_live(
     candidate: &Candidate,
     item: &LockItem,
-    meeting: Meeting,
+    existing: ExistingClaim,
     fate: &BatchFate,
     rules: &ClaimRules,
     now: Timestamp,
@@ -271,15 +275,15 @@ pub fn settle_live(
         return classify(candidate, None, item, rules, now);
     };
     match fate {
-        BatchFate::Alive => Verdict::Done(meeting.outcome()),
+        BatchFate::Alive => Verdict::Done(existing.outcome()),
         // Its event is in the quarantine, which ends the message; another message may claim the event.
         BatchFate::Ended {
             set_aside,
             completed_at,
             ..
-        } if set_aside.contains(seq) => match meeting {
-            Meeting::Redelivered => Verdict::Done(Outcome::RedeliveredLate),
-            Meeting::Duplicate | Meeting::Conflict => {
+        } if set_aside.contains(seq) => match existing {
+            ExistingClaim::Redelivered => Verdict::Done(Outcome::RedeliveredLate),
+            ExistingClaim::Duplicate | ExistingClaim::Conflict => {
                 after_set_aside(item, *completed_at + rules.dedup_window, rules, now)
             }
         },
@@ -290,14 +294,14 @@ pub fn settle_live(
         } if delivered.contains(seq) => {
             // Its release never reached the table: it counts as the tombstone it should have become.
             let expires_at = *completed_at + rules.dedup_window;
-            if meeting == Meeting::Redelivered {
+            if existing == ExistingClaim::Redelivered {
                 return Verdict::Done(redelivered(expires_at, now));
             }
             against_tombstone(candidate, item, expires_at, rules, now)
         }
         // Never delivered, and nobody is going to: the claim is free for whoever comes.
         BatchFate::Unknown if planted(Bug::UnknownFateTakenForAlive) => {
-            Verdict::Done(meeting.outcome())
+            Verdict::Done(existing.outcome())
         }
         BatchFate::Ended { .. } | BatchFate::Unknown if planted(Bug::OrphansPastDropped) => {
             Verdict::Replace {
@@ -310,13 +314,13 @@ pub fn settle_live(
     }
 }
 
-fn meeting(candidate: &Candidate, item: &LockItem) -> Meeting {
+fn existing(candidate: &Candidate, item: &LockItem) -> ExistingClaim {
     if item.sqs_message_id == candidate.sqs_message_id {
-        Meeting::Redelivered
+        ExistingClaim::Redelivered
     } else if item.body_hash == candidate.body_hash {
-        Meeting::Duplicate
+        ExistingClaim::Duplicate
     } else {
-        Meeting::Conflict
+        ExistingClaim::Conflict
     }
 }
 

@@ -255,7 +255,7 @@ pub fn completion_is_proven_or_verified(
 
 /// INV-12: what is counted, witnessed, in a part or set aside only grows.
 pub fn counts_never_go_back(before: &BatchRecord, after: &BatchRecord) -> Check {
-    let grows = before.accounts <= after.accounts
+    let grows = before.counts_version <= after.counts_version
         && before.witnesses <= after.witnesses
         && before.confirmed <= after.confirmed
         && before.settled.is_subset(&after.settled)
@@ -270,7 +270,7 @@ pub fn counts_never_go_back(before: &BatchRecord, after: &BatchRecord) -> Check 
 /// INV-18: whoever completes a batch has seen every count, every witness and every part of it.
 pub fn completion_saw_everything(before: &BatchRecord, write: &BatchWrite) -> Check {
     let BatchWrite::Complete {
-        accounts,
+        counts_version,
         witnesses,
         parts,
         ..
@@ -278,14 +278,14 @@ pub fn completion_saw_everything(before: &BatchRecord, write: &BatchWrite) -> Ch
     else {
         return Ok(());
     };
-    let seen = (*accounts, *witnesses, *parts);
-    let stands = (before.accounts, before.witnesses, before.parts.len());
+    let seen = (*counts_version, *witnesses, *parts);
+    let stands = (before.counts_version, before.witnesses, before.parts.len());
     hold(
         "INV-18 completion_saw_everything",
         before.status.is_none() || seen == stands,
         || {
             format!(
-                "batch {}: accounts, witnesses and parts are {stands:?}, seen were {seen:?}",
+                "batch {}: counts_version, witnesses and parts are {stands:?}, seen were {seen:?}",
                 before.batch_id
             )
         },

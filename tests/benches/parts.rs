@@ -79,8 +79,8 @@ fn known(bencher: Bencher<'_, '_>) {
         allocator.settle(seat, BODY_BYTES as u64, SeatEnd::Claimed);
         allocator.remember(seat, candidate);
     }
-    let account = allocator.account(batch()).expect("the batch is open");
-    allocator.counted(batch(), account.version);
+    let counts = allocator.counts(batch()).expect("the batch is open");
+    allocator.counted(batch(), counts.version);
     bencher.counter(ItemsCount::new(MESSAGES)).bench_local(|| {
         let known = |one: &&Candidate| allocator.known(&slot, one, DEADLINE).is_some();
         assert_eq!(candidates.iter().filter(known).count(), MESSAGES);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use protocol::batch::{
-    Account, BatchRecord, BatchWrite, Lease, OperatorWord, PartRecord, PartState, apply,
+    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorWord, PartRecord, PartState, apply,
 };
 use protocol::ids::{LeaseOwner, Seq};
 use protocol::invariants::record_is_sound;
@@ -64,13 +64,13 @@ impl Draw {
         }
     }
 
-    fn account(&self, record: &BatchRecord) -> Account {
+    fn counts(&self, record: &BatchRecord) -> BatchCounts {
         let settled = self.seqs();
-        Account {
+        BatchCounts {
             confirmed: self.below(settled.len() + 1),
             uncertain: self.below(3),
             settled,
-            version: record.accounts + self.below(4),
+            version: record.counts_version + self.below(4),
         }
     }
 
@@ -106,9 +106,9 @@ impl Draw {
         let owner = self.owner(record);
         let parts = record.parts.len() as u64;
         match self.below(18) {
-            0 => BatchWrite::Account(self.account(record)),
+            0 => BatchWrite::Count(self.counts(record)),
             1 => BatchWrite::Seal {
-                account: self.account(record),
+                counts: self.counts(record),
                 at: self.time(),
             },
             2 => self.witness(record),
@@ -197,7 +197,7 @@ impl Draw {
     fn complete(&self, owner: LeaseOwner, record: &BatchRecord) -> BatchWrite {
         BatchWrite::Complete {
             owner,
-            accounts: self.near(record.accounts),
+            counts_version: self.near(record.counts_version),
             witnesses: self.near(record.witnesses),
             parts: self.near(record.parts.len() as u64) as usize,
             // Whole seconds, as the table keeps `expiresAt`.
@@ -221,7 +221,7 @@ impl Draw {
 
 fn kind(write: &BatchWrite) -> &'static str {
     match write {
-        BatchWrite::Account(_) => "account",
+        BatchWrite::Count(_) => "counts",
         BatchWrite::Seal { .. } => "seal",
         BatchWrite::Witness { .. } => "witness",
         BatchWrite::Lease { .. } => "lease",

@@ -1,7 +1,7 @@
 //! What the batch table promises, beside the meaning of each write (see `batch_equivalence`).
 
 use protocol::batch::{
-    Account, BatchRecord, BatchWrite, Lease, OperatorWord, PartRecord, PartState, Status,
+    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorWord, PartRecord, PartState, Status,
 };
 use protocol::ids::LeaseOwner;
 use protocol::time::Timestamp;
@@ -67,15 +67,15 @@ async fn a_record_is_created_once_and_creating_it_again_is_success<S: BatchStore
 
 /// Writes of an aggregator, and the reminder.
 fn counts() -> Vec<BatchWrite> {
-    let account = Account {
+    let counts = BatchCounts {
         confirmed: 1,
         uncertain: 0,
         settled: (0..1).collect(),
         version: 1,
     };
     vec![
-        BatchWrite::Account(account.clone()),
-        BatchWrite::Seal { account, at: ms(0) },
+        BatchWrite::Count(counts.clone()),
+        BatchWrite::Seal { counts, at: ms(0) },
         witness(&[0], 0),
         BatchWrite::Reminded {
             was_due_at: ms(0),
@@ -125,7 +125,7 @@ fn processing() -> Vec<BatchWrite> {
         },
         BatchWrite::Complete {
             owner: owner(),
-            accounts: 0,
+            counts_version: 0,
             witnesses: 0,
             parts: 0,
             at: ms(0),
@@ -158,14 +158,14 @@ async fn a_refused_write_answers_the_record_as_it_stands<S: BatchStore>(store: &
 /// Seals batch 1 with three of four seats claimed.
 async fn seal<S: BatchStore>(store: &S) -> BatchRecord {
     store.create(&record(batch(1))).await.unwrap();
-    let account = Account {
+    let counts = BatchCounts {
         confirmed: 3,
         uncertain: 0,
         settled: (0..4).collect(),
         version: 1,
     };
     let at = ms(5_000);
-    applied(store, BatchWrite::Seal { account, at }).await
+    applied(store, BatchWrite::Seal { counts, at }).await
 }
 
 fn witness(seqs: &[u32], witnesses: u64) -> BatchWrite {
@@ -222,7 +222,7 @@ async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
     assert_eq!(delivered.parts[0].state, PartState::Delivered { receipt });
     let end = BatchWrite::Complete {
         owner: owner(),
-        accounts: 1,
+        counts_version: 1,
         witnesses: 0,
         parts: 1,
         at: ms(8_000),
@@ -317,7 +317,7 @@ async fn a_complete_batch_is_never_overdue<S: BatchStore>(store: &S) {
         store,
         BatchWrite::Complete {
             owner: owner(),
-            accounts: 0,
+            counts_version: 0,
             witnesses: 0,
             parts: 0,
             at: ms(11_000),

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use protocol::batch::{Account, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status};
+use protocol::batch::{BatchCounts, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status};
 use protocol::claim::{Candidate, Claim, LockState, Overflow, PastDeliveries};
 use protocol::claim::{ClaimRules, DuplicateRule, LockItem, Outcome, Verdict, classify};
 use protocol::ids::{BatchId, BodyHash, EventId, Seat};
@@ -127,7 +127,7 @@ async fn opened(processor: &Processor, seqs: &[u32], confirmed: u64) {
     let settled = seqs.iter().copied().take(confirmed as usize).collect();
     write(
         processor,
-        BatchWrite::Account(Account {
+        BatchWrite::Count(BatchCounts {
             confirmed,
             uncertain: 0,
             settled,
@@ -182,13 +182,13 @@ async fn write(processor: &Processor, write: BatchWrite) {
 }
 
 async fn seal(processor: &Processor, seqs: u32) {
-    let account = Account {
+    let counts = BatchCounts {
         confirmed: u64::from(seqs),
         uncertain: 0,
         settled: (0..seqs).collect(),
         version: 2,
     };
-    write(processor, BatchWrite::Seal { account, at: START }).await;
+    write(processor, BatchWrite::Seal { counts, at: START }).await;
 }
 
 /// Invokes with messages of the batch queue; answers the ids of those given back.

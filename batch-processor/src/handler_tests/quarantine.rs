@@ -46,13 +46,13 @@ async fn a_batch_in_error_is_set_aside_on_an_operators_word_and_on_nobody_elses(
 
 /// Counts the claims of a batch that was taken before it was sealed.
 async fn seal_counted(processor: &Processor, seqs: u32) {
-    let account = Account {
+    let counts = BatchCounts {
         confirmed: u64::from(seqs),
         uncertain: 0,
         settled: (0..seqs).collect(),
         version: 2,
     };
-    write(processor, BatchWrite::Account(account)).await;
+    write(processor, BatchWrite::Count(counts)).await;
 }
 
 #[tokio::test]

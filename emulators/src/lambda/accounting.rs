@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use super::judge::Why;
+use super::partial_batch_response::Why;
 use crate::sqs::Requests;
 
 /// CPU time of a process, all threads.

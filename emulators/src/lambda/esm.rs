@@ -20,8 +20,8 @@ use super::event::EventSource;
 use super::function::Function;
 use super::gather::{Batch, Gatherer, Receive};
 use super::invocation::{InvokeError, InvokeResponse};
-use super::judge::{Verdict, judge};
 use super::limits::REQUEST_BYTES_MAX;
+use super::partial_batch_response::{BatchOutcome, partial_batch_response};
 use crate::sqs::{Message, Sqs};
 
 /// Receipts one delete call takes.
@@ -199,7 +199,7 @@ impl Receive for Shared {
 }
 
 impl Shared {
-    /// Invokes the function with a batch and does what the verdict says.
+    /// Invokes the function with a batch and does what the outcome says.
     async fn process(&self, batch: Batch) {
         let Batch {
             event,
@@ -210,23 +210,23 @@ impl Shared {
         let started = Instant::now();
         let response = self.function.invoke(event).await;
         let function_time = started.elapsed();
-        let verdict = judge(
+        let outcome = partial_batch_response(
             &response,
             &message_ids,
             self.config.report_batch_item_failures,
         );
-        if !verdict.keep.is_empty() {
-            self.log_returned(&verdict, &response);
+        if !outcome.keep.is_empty() {
+            self.log_returned(&outcome, &response);
         }
-        let deleted = self.delete(&verdict.delete, &receipt_handles);
+        let deleted = self.delete(&outcome.delete, &receipt_handles);
         let mut stats = self.stats();
         stats.invocations += 1;
         stats.records += message_ids.len() as u64;
         stats.deleted += deleted;
-        stats.delete_failures += verdict.delete.len() as u64 - deleted;
-        if !verdict.keep.is_empty() {
-            stats.returned += verdict.keep.len() as u64;
-            *stats.returned_by.entry(verdict.why).or_default() += verdict.keep.len() as u64;
+        stats.delete_failures += outcome.delete.len() as u64 - deleted;
+        if !outcome.keep.is_empty() {
+            stats.returned += outcome.keep.len() as u64;
+            *stats.returned_by.entry(outcome.why).or_default() += outcome.keep.len() as u64;
         }
         stats.batch_records_max = stats.batch_records_max.max(message_ids.len() as u64);
         stats.batch_bytes_max = stats.batch_bytes_max.max(event_bytes as u64);
@@ -254,10 +254,10 @@ impl Shared {
         deleted
     }
 
-    fn log_returned(&self, verdict: &Verdict, response: &Result<InvokeResponse, InvokeError>) {
+    fn log_returned(&self, outcome: &BatchOutcome, response: &Result<InvokeResponse, InvokeError>) {
         let config = self.function.config();
         let (function, why, returned_count) =
-            (&*config.name, verdict.why.name(), verdict.keep.len());
+            (&*config.name, outcome.why.name(), outcome.keep.len());
         match response {
             Ok(InvokeResponse::Ok(_)) => {
                 tracing::info!(function, why, returned_count, "records return to the queue")

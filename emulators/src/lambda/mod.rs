@@ -6,7 +6,7 @@
 //! Deliberately absent: freezing idle environments, memory limits (the configured size is only told to the
 //! process), throttling, and the scaling ramp of the pollers.
 //!
-//! The rules live in pure code with tests of their own: [`judge()`] for outcomes, [`event`] for the JSON and the 6 MB
+//! The rules live in pure code with tests of their own: [`partial_batch_response()`] for outcomes, [`event`] for the JSON and the 6 MB
 //! cut, [`MappingConfig`] for validation. The rest is processes, sockets and clocks.
 
 mod accounting;
@@ -21,10 +21,10 @@ mod function_config;
 mod gather;
 mod ids;
 mod invocation;
-mod judge;
 mod limits;
 mod logs;
 mod orders;
+mod partial_batch_response;
 mod pool;
 mod process;
 mod runtime_api;
@@ -39,10 +39,10 @@ pub use faults::{EnvironmentFaults, NoFaults};
 pub use function::Function;
 pub use function_config::{Bootstrap, FunctionConfig};
 pub use invocation::{InvokeError, InvokeResponse};
-pub use judge::{Verdict, Why, judge};
 pub use limits::{
     ACCOUNT_ID, INIT_TIME_MAX, REGION, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, SHUTDOWN_GRACE,
 };
 pub use logs::{LogLine, LogSink, LogStream, print_logs};
+pub use partial_batch_response::{BatchOutcome, Why, partial_batch_response};
 pub use process::process_variables;
 pub use start_failure::StartFailure;

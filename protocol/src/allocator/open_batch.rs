@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::opening::{Opened, Slot};
-use crate::batch::Account;
+use crate::batch::BatchCounts;
 use crate::ids::{BatchId, BodyHash, Seat, Seq};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
@@ -39,8 +39,8 @@ pub struct OpenBatch {
     pub(super) confirmed_bytes: u64,
     pub(super) uncertain: u64,
     pub(super) settled: SeqSet,
-    pub(super) accounts: u64,
-    /// The latest account that is in its record.
+    pub(super) counts_version: u64,
+    /// The version of the counts that are in its record.
     pub(super) counted: u64,
     pub(super) known: HashMap<Digest, Known>,
     pub(super) retired: bool,
@@ -54,8 +54,8 @@ pub(super) type Digest = BodyHash;
 pub(super) struct Known {
     pub(super) message: Digest,
     pub(super) body: BodyHash,
-    /// The first account that counts it.
-    pub(super) account: u64,
+    /// The version of the first counts that include it.
+    pub(super) counted_from: u64,
 }
 
 impl OpenBatch {
@@ -72,7 +72,7 @@ impl OpenBatch {
             confirmed_bytes: 0,
             uncertain: 0,
             settled: SeqSet::new(),
-            accounts: 0,
+            counts_version: 0,
             counted: 0,
             known: HashMap::new(),
             retired: false,
@@ -138,13 +138,13 @@ impl OpenBatch {
             || self.next_seq >= self.limits.seats_max
     }
 
-    pub(super) fn account(&mut self) -> Account {
-        self.accounts += 1;
-        Account {
+    pub(super) fn counts(&mut self) -> BatchCounts {
+        self.counts_version += 1;
+        BatchCounts {
             confirmed: self.confirmed,
             uncertain: self.uncertain,
             settled: self.settled.clone(),
-            version: self.accounts,
+            version: self.counts_version,
         }
     }
 }

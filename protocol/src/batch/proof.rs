@@ -73,7 +73,7 @@ pub fn role(record: &BatchRecord, seq: Seq) -> Role {
 
 /// What to do when a look at a leased batch found nothing new and nothing missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EmptyLook {
+pub enum EmptyIndex {
     /// Proven, or looked for twice with enough time between: call it complete.
     Complete,
     /// Look again then, and send a ticket for it: one that was sent before may have been lost, or be this one, early.
@@ -81,18 +81,18 @@ pub enum EmptyLook {
 }
 
 /// Judges an empty look at `now`.
-pub fn empty_look(
+pub fn empty_index(
     record: &BatchRecord,
     released: &SeqSet,
     now: Timestamp,
     verify_delay: Duration,
-) -> EmptyLook {
+) -> EmptyIndex {
     if proven(record, released) || planted(Bug::CompletionWithoutVerify) {
-        return EmptyLook::Complete;
+        return EmptyIndex::Complete;
     }
     match record.verify_at {
-        None => EmptyLook::VerifyAt(now + verify_delay),
-        Some(at) if at <= now => EmptyLook::Complete,
-        Some(at) => EmptyLook::VerifyAt(at),
+        None => EmptyIndex::VerifyAt(now + verify_delay),
+        Some(at) if at <= now => EmptyIndex::Complete,
+        Some(at) => EmptyIndex::VerifyAt(at),
     }
 }

@@ -13,9 +13,9 @@ use crate::time::Timestamp;
 /// One thing a writer does, or the network.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The aggregator settles seats, some of them with claims, and writes its account.
-    Account { seats: u8, claimed: u8 },
-    /// The aggregator's last account.
+    /// The aggregator settles seats, some of them with claims, and writes its counts.
+    Count { seats: u8, claimed: u8 },
+    /// The aggregator's last counts.
     Seal,
     /// A redelivery meets a claim.
     Witness { seq: u8 },
@@ -47,7 +47,7 @@ fn words() -> impl Strategy<Value = Option<OperatorWord>> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        3 => (0..4_u8, 0..4_u8).prop_map(|(seats, claimed)| Step::Account { seats, claimed }),
+        3 => (0..4_u8, 0..4_u8).prop_map(|(seats, claimed)| Step::Count { seats, claimed }),
         1 => Just(Step::Seal),
         1 => any::<u8>().prop_map(|seq| Step::Witness { seq }),
         3 => (1..20_u8, words()).prop_map(|(secs, operator)| Step::Lease { secs, operator }),
@@ -71,7 +71,7 @@ struct World {
     now: Timestamp,
     record: BatchRecord,
     sent: Vec<BatchWrite>,
-    account: Account,
+    counts: BatchCounts,
     /// Claims in the lock table, counted or not.
     claims: SeqSet,
     processors: Vec<Processor>,
@@ -92,7 +92,7 @@ impl World {
                 at + Duration::from_secs(30),
             ),
             sent: Vec::new(),
-            account: Account {
+            counts: BatchCounts {
                 confirmed: 0,
                 uncertain: 0,
                 settled: SeqSet::new(),
@@ -139,21 +139,19 @@ impl World {
 
     fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Account { seats, claimed } => {
-                let first = self.account.settled.len() as Seq;
+            Step::Count { seats, claimed } => {
+                let first = self.counts.settled.len() as Seq;
                 let claims = first..first + Seq::from((*claimed).min(*seats));
-                self.account.confirmed += claims.len() as u64;
-                self.account
-                    .settled
-                    .extend(first..first + Seq::from(*seats));
-                self.account.version += 1;
+                self.counts.confirmed += claims.len() as u64;
+                self.counts.settled.extend(first..first + Seq::from(*seats));
+                self.counts.version += 1;
                 self.claims.extend(claims);
-                self.send(BatchWrite::Account(self.account.clone()))?;
+                self.send(BatchWrite::Count(self.counts.clone()))?;
             }
             Step::Seal => {
-                self.account.version += 1;
-                let (account, at) = (self.account.clone(), self.now);
-                self.send(BatchWrite::Seal { account, at })?;
+                self.counts.version += 1;
+                let (counts, at) = (self.counts.clone(), self.now);
+                self.send(BatchWrite::Seal { counts, at })?;
             }
             Step::Witness { seq } => {
                 // A claim is witnessed that may not have been counted: its writer may have died.
@@ -290,7 +288,7 @@ impl World {
             },
             _ if lag(read, &SeqSet::new()).is_none() => BatchWrite::Complete {
                 owner,
-                accounts: read.accounts,
+                counts_version: read.counts_version,
                 witnesses: read.witnesses,
                 parts: read.parts.len(),
                 at: self.now,

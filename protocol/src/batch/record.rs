@@ -127,7 +127,7 @@ pub struct BatchRecord {
     /// Seats whose outcome is known and counted.
     pub settled: SeqSet,
     /// Version of the three fields above; the aggregator that owns the batch is their only writer.
-    pub accounts: u64,
+    pub counts_version: u64,
     /// When it was sealed.
     pub sealed_at: Option<Timestamp>,
     /// Seats seen live by a redelivery.
@@ -180,7 +180,7 @@ impl BatchRecord {
             confirmed: 0,
             uncertain: 0,
             settled: SeqSet::new(),
-            accounts: 0,
+            counts_version: 0,
             sealed_at: None,
             witnessed: SeqSet::new(),
             witnesses: 0,

@@ -22,8 +22,8 @@ fn opened() -> BatchRecord {
     BatchRecord::open(id, "arn:q".parse().unwrap(), None, 10, at(0), at(30))
 }
 
-fn account(version: u64, confirmed: u64, uncertain: u64, settled: u32) -> Account {
-    Account {
+fn counts(version: u64, confirmed: u64, uncertain: u64, settled: u32) -> BatchCounts {
+    BatchCounts {
         confirmed,
         uncertain,
         settled: (0..settled).collect(),

@@ -10,26 +10,26 @@ use crate::time::Timestamp;
 
 /// The aggregator's word on what it wrote, as absolute values so that repeating it changes nothing.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Account {
+pub struct BatchCounts {
     /// Claims written, among the settled seqs.
     pub confirmed: u64,
     /// Seats whose claim may have been written.
     pub uncertain: u64,
     /// Seats whose outcome is known.
     pub settled: SeqSet,
-    /// 1 for the first account of a batch, then ascending.
+    /// 1 for the first counts that are written for a batch, then ascending.
     pub version: u64,
 }
 
 /// A change of a batch record, with what must hold for it to apply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchWrite {
-    /// Counts, whatever the status. Needs: not complete; no later account applied.
-    Account(Account),
-    /// Counts and the seal. Needs: open; no later account applied.
+    /// Counts, whatever the status. Needs: not complete; counts of this or a later version are not there.
+    Count(BatchCounts),
+    /// Counts and the seal. Needs: open; counts of this or a later version are not there.
     Seal {
         /// The final counts.
-        account: Account,
+        counts: BatchCounts,
         /// Now.
         at: Timestamp,
     },
@@ -114,13 +114,13 @@ pub enum BatchWrite {
         /// Why.
         error: String,
     },
-    /// The end. Needs: the lease; no account, no witness and no part since the record was read. The lease alone does
+    /// The end. Needs: the lease; no counts, no witness and no part since the record was read. The lease alone does
     /// not say so: it may be in force again by a late repetition of itself, after others have worked on the batch.
     Complete {
         /// Who holds the lease.
         owner: LeaseOwner,
-        /// `accounts` as read.
-        accounts: u64,
+        /// `counts_version` as read.
+        counts_version: u64,
         /// `witnesses` as read.
         witnesses: u64,
         /// Parts as read, all of them delivered.
@@ -137,11 +137,11 @@ pub const NO_ERROR: &str = "an operator set the batch aside";
 pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
     let mut next = record.clone();
     match write {
-        BatchWrite::Account(account) => {
+        BatchWrite::Count(counts) => {
             next.status?;
-            next.take_account(account)?;
+            next.take_counts(counts)?;
         }
-        BatchWrite::Seal { account, at } => next.seal(account, *at)?,
+        BatchWrite::Seal { counts, at } => next.seal(counts, *at)?,
         BatchWrite::Witness {
             witnessed,
             witnesses,
@@ -185,13 +185,13 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
         BatchWrite::Fail { owner, error } => next.fail(owner, error)?,
         BatchWrite::Complete {
             owner,
-            accounts,
+            counts_version,
             witnesses,
             parts,
             at,
         } => {
             next.leased_by(owner).then_some(())?;
-            next.complete((*accounts, *witnesses, *parts), *at)?;
+            next.complete((*counts_version, *witnesses, *parts), *at)?;
         }
     }
     Some(next)
@@ -199,18 +199,18 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
 
 /// What each write does; `None` when its condition does not hold, and then the record is of no more use.
 impl BatchRecord {
-    fn take_account(&mut self, account: &Account) -> Option<()> {
-        (self.accounts < account.version).then_some(())?;
-        self.confirmed = account.confirmed;
-        self.uncertain = account.uncertain;
-        self.settled = account.settled.clone();
-        self.accounts = account.version;
+    fn take_counts(&mut self, counts: &BatchCounts) -> Option<()> {
+        (self.counts_version < counts.version).then_some(())?;
+        self.confirmed = counts.confirmed;
+        self.uncertain = counts.uncertain;
+        self.settled = counts.settled.clone();
+        self.counts_version = counts.version;
         Some(())
     }
 
-    fn seal(&mut self, account: &Account, at: Timestamp) -> Option<()> {
+    fn seal(&mut self, counts: &BatchCounts, at: Timestamp) -> Option<()> {
         (self.status == Some(Status::Open)).then_some(())?;
-        self.take_account(account)?;
+        self.take_counts(counts)?;
         // Its window's ticket is still to come, so it is due when it was.
         self.status = Some(Status::Sealed);
         self.sealed_at = Some(at);
@@ -331,10 +331,10 @@ impl BatchRecord {
         Some(())
     }
 
-    /// `seen` are the accounts, witnesses and parts that whoever completes has read.
+    /// `seen` are the version of the counts, and the numbers of witnesses and parts, that whoever completes has read.
     fn complete(&mut self, seen: (u64, u64, usize), at: Timestamp) -> Option<()> {
-        let (accounts, witnesses, parts) = seen;
-        let unchanged = self.accounts == accounts && self.witnesses == witnesses;
+        let (counts_version, witnesses, parts) = seen;
+        let unchanged = self.counts_version == counts_version && self.witnesses == witnesses;
         (self.parts.len() == parts).then_some(())?;
         (unchanged || planted(Bug::CompletionUnconditional)).then_some(())?;
         self.status = None;
@@ -349,9 +349,9 @@ impl BatchRecord {
 /// did apply: how a lost reply is recognised.
 pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
     match write {
-        BatchWrite::Account(account) => record.accounts >= account.version,
-        BatchWrite::Seal { account, .. } => {
-            record.accounts >= account.version && record.sealed_at.is_some()
+        BatchWrite::Count(counts) => record.counts_version >= counts.version,
+        BatchWrite::Seal { counts, .. } => {
+            record.counts_version >= counts.version && record.sealed_at.is_some()
         }
         BatchWrite::Witness { witnessed, .. } => witnessed.is_subset(&record.witnessed),
         BatchWrite::Lease { lease, .. } => record.lease.as_ref() == Some(lease),

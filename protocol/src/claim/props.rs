@@ -27,12 +27,12 @@ fn classify(
 fn settle_live(
     candidate: &Candidate,
     item: &LockItem,
-    meeting: Meeting,
+    existing: ExistingClaim,
     fate: &BatchFate,
     rule: DuplicateRule,
     now: Timestamp,
 ) -> Verdict {
-    super::settle_live(candidate, item, meeting, fate, &rules_of(rule), now)
+    super::settle_live(candidate, item, existing, fate, &rules_of(rule), now)
 }
 
 fn rules_of(on_duplicate: DuplicateRule) -> ClaimRules {

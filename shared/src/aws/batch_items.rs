@@ -43,7 +43,7 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
     put("shards", n(record.shards));
     put("confirmed", n(record.confirmed));
     put("uncertain", n(record.uncertain));
-    put("accounts", n(record.accounts));
+    put("accounts", n(record.counts_version));
     put("witnesses", n(record.witnesses));
     put("attempts", n(record.attempts));
     if let Some(lease) = &record.lease {
@@ -139,7 +139,7 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         confirmed: required(&mut item, "confirmed", StoredItem::number)?,
         uncertain: required(&mut item, "uncertain", StoredItem::number)?,
         settled: seqs(&mut item, "settled")?.unwrap_or_default(),
-        accounts: required(&mut item, "accounts", StoredItem::number)?,
+        counts_version: required(&mut item, "accounts", StoredItem::number)?,
         sealed_at: item.time_ms("sealedAt")?,
         witnessed: seqs(&mut item, "witnessed")?.unwrap_or_default(),
         delivered: seqs(&mut item, "delivered")?.unwrap_or_default(),

@@ -2,7 +2,7 @@
 //! [`apply`](protocol::batch::apply), which the contract tests hold it against.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::batch::{Account, BatchWrite, Lease, NO_ERROR, OperatorWord, PartRecord, Status};
+use protocol::batch::{BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorWord, PartRecord, Status};
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE};
 use protocol::seqs::SeqSet;
@@ -17,8 +17,8 @@ use super::update::Update;
 const NOT_COMPLETE: &str = "attribute_exists(#status)";
 /// Permits a write by the owner of the lease.
 const LEASED: &str = "#lockedBy = :owner";
-/// Permits an account that is later than every one before it.
-const LATER_ACCOUNT: &str = "#accounts < :version";
+/// Permits counts that are later than those in the record.
+const LATER_COUNTS: &str = "#accounts < :version";
 
 /// Permits taking the lease: of a sealed batch; of an open one whose window has closed; of one in process whose lease was
 /// given up or has ended, clock skew included.
@@ -29,8 +29,8 @@ const FREE: &str = "#status = :sealed \
 /// Returns the update for `write` to the record of `batch`.
 pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
     match write {
-        BatchWrite::Account(account) => account_update(account),
-        BatchWrite::Seal { account, at } => seal(batch, account, *at),
+        BatchWrite::Count(counts) => counts_update(counts),
+        BatchWrite::Seal { counts, at } => seal(batch, counts, *at),
         BatchWrite::Witness {
             witnessed,
             witnesses,
@@ -63,41 +63,41 @@ pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
         BatchWrite::Fail { owner, error } => fail(batch, owner, error),
         BatchWrite::Complete {
             owner,
-            accounts,
+            counts_version,
             witnesses,
             parts,
             at,
-        } => complete(owner, *accounts, *witnesses, *parts, *at),
+        } => complete(owner, *counts_version, *witnesses, *parts, *at),
     }
 }
 
-/// Counts, on a batch that is not complete, unless a later account is there. `also` goes into the same `SET`.
-fn counted(condition: String, also: &str, account: &Account) -> Update {
+/// Counts, on a batch that is not complete, unless later counts are there. `also` goes into the same `SET`.
+fn counted(condition: String, also: &str, counts: &BatchCounts) -> Update {
     let set =
         format!("SET #confirmed = :confirmed, #uncertain = :uncertain, #accounts = :version{also}");
     let values = [
-        (":confirmed", n(account.confirmed)),
-        (":uncertain", n(account.uncertain)),
-        (":version", n(account.version)),
+        (":confirmed", n(counts.confirmed)),
+        (":uncertain", n(counts.uncertain)),
+        (":version", n(counts.version)),
     ];
-    match seqs_value(&account.settled) {
+    match seqs_value(&counts.settled) {
         Some(settled) => Update::new(condition, format!("{set}, #settled = :settled"), values)
             .with(":settled", settled),
         None => Update::new(condition, format!("{set} REMOVE #settled"), values),
     }
 }
 
-fn account_update(account: &Account) -> Update {
-    counted(format!("{NOT_COMPLETE} AND {LATER_ACCOUNT}"), "", account)
+fn counts_update(counts: &BatchCounts) -> Update {
+    counted(format!("{NOT_COMPLETE} AND {LATER_COUNTS}"), "", counts)
 }
 
-/// Counts and the seal, on an open batch, unless a later account is there.
-fn seal(batch: BatchId, account: &Account, at: Timestamp) -> Update {
-    let condition = format!("#status = :open AND {LATER_ACCOUNT}");
+/// Counts and the seal, on an open batch, unless later counts are there.
+fn seal(batch: BatchId, counts: &BatchCounts, at: Timestamp) -> Update {
+    let condition = format!("#status = :open AND {LATER_COUNTS}");
     counted(
         condition,
         ", #status = :sealed, #statusShard = :shard, #sealedAt = :at",
-        account,
+        counts,
     )
     .with(":open", s(Status::Open.as_str()))
     .with(":sealed", s(Status::Sealed.as_str()))
@@ -341,10 +341,10 @@ fn fail(batch: BatchId, owner: &LeaseOwner, error: &str) -> Update {
     )
 }
 
-/// Ends the batch, by the holder of the lease, where no account, no witness and no part came since it was read.
+/// Ends the batch, by the holder of the lease, where no counts, no witness and no part came since it was read.
 fn complete(
     owner: &LeaseOwner,
-    accounts: u64,
+    counts_version: u64,
     witnesses: u64,
     parts: usize,
     at: Timestamp,
@@ -354,7 +354,7 @@ fn complete(
          REMOVE #status, #statusShard, #lockedBy, #lockedUntil";
     let values = [
         (":owner", s(owner.as_str())),
-        (":accounts", n(accounts)),
+        (":accounts", n(counts_version)),
         (":witnesses", n(witnesses)),
         (":at", ms(at)),
         (":expiresAt", ttl(at + BATCH_RECORD_RETENTION)),

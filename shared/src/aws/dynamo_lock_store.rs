@@ -15,7 +15,7 @@ use super::lock_items::{
     read_index_entry, read_lock_item,
 };
 use super::partiql::{self, Statements};
-use super::put;
+use super::single_writes;
 use crate::config::WriteMode;
 use crate::ports::{
     ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
@@ -141,7 +141,7 @@ impl LockStore for DynamoLockStore {
                 join_all(
                     claims
                         .iter()
-                        .map(|claim| put::claim(&self.client, &self.table, claim)),
+                        .map(|claim| single_writes::claim(&self.client, &self.table, claim)),
                 )
                 .await
             }
@@ -149,7 +149,7 @@ impl LockStore for DynamoLockStore {
     }
 
     async fn replace(&self, claim: &Claim, expected: &LockItem) -> ClaimReply {
-        put::replace(&self.client, &self.table, claim, expected).await
+        single_writes::replace(&self.client, &self.table, claim, expected).await
     }
 
     async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError> {
@@ -206,8 +206,9 @@ impl LockStore for DynamoLockStore {
                 partiql::release(&self.client, &self.statements, items, release).await
             }
             WriteMode::Put => {
-                let one =
-                    |(id, place)| put::release(&self.client, &self.table, (id, place), release);
+                let one = |(id, place)| {
+                    single_writes::release(&self.client, &self.table, (id, place), release)
+                };
                 join_all(items.iter().map(|(id, place)| one((id, *place)))).await
             }
         }

@@ -141,7 +141,7 @@ fn records() -> impl Strategy<Value = BatchRecord> {
                     lease,
                     confirmed: counts[0],
                     uncertain: counts[1],
-                    accounts: counts[2],
+                    counts_version: counts[2],
                     witnesses: counts[3],
                     attempts: counts[4],
                     settled,

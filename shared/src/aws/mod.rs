@@ -22,12 +22,12 @@ mod logs;
 mod no_overflow_store;
 mod partiql;
 mod ports;
-mod put;
 #[cfg(feature = "s3")]
 mod s3_lifecycle;
 #[cfg(feature = "s3")]
 mod s3_overflow_store;
 mod sdk;
+mod single_writes;
 mod sqs_batch_queue;
 mod sqs_quarantine;
 mod sqs_source_queues;

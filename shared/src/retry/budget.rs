@@ -224,7 +224,7 @@ pub fn joined<T>(lists: Vec<Vec<T>>) -> Vec<T> {
     all
 }
 
-/// How long one attempt may take: a quarter of the margin, so that a write, its settling read and its account still
+/// How long one attempt may take: a quarter of the margin, so that a write, its settling read and its counts still
 /// fit between the last start and the deadline.
 pub fn attempt_timeout(deadline_margin: Duration) -> Duration {
     (deadline_margin / 4).min(protocol::limits::ATTEMPT_TIMEOUT_MAX)

@@ -275,7 +275,7 @@ impl BatchStore for Environment {
         let write = write.clone();
         let by_processor = !matches!(
             write,
-            BatchWrite::Account(_) | BatchWrite::Seal { .. } | BatchWrite::Witness { .. }
+            BatchWrite::Count(_) | BatchWrite::Seal { .. } | BatchWrite::Witness { .. }
         );
         let reply = self.request_record(by_processor, move |world| world.write(batch, &write));
         reply.await?

@@ -1,6 +1,6 @@
 //! Batches: records, tickets, windows, keys and deadlines.
 
-use protocol::batch::{Account, BatchWrite, Lease, Status};
+use protocol::batch::{BatchCounts, BatchWrite, Lease, Status};
 use protocol::ids::LeaseOwner;
 use shared::ports::BatchStore;
 use shared::wire::TicketReason;
@@ -112,7 +112,7 @@ async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
     // A processor with a wrong clock leases and completes the batch while the aggregator still claims into it.
     let at = START + Duration::from_secs(900);
     for write in [
-        BatchWrite::Account(Account {
+        BatchWrite::Count(BatchCounts {
             confirmed: 0,
             uncertain: 0,
             settled: Default::default(),
@@ -128,7 +128,7 @@ async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
         },
         BatchWrite::Complete {
             owner,
-            accounts: 9,
+            counts_version: 9,
             witnesses: 0,
             parts: 0,
             at,

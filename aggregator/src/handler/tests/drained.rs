@@ -47,7 +47,7 @@ async fn a_drained_source_has_its_batch_sealed_by_the_write_that_counts() {
     assert!(failed.is_empty());
     let record = only_batch(&aggregator);
     assert_eq!(
-        (record.status, record.confirmed, record.accounts),
+        (record.status, record.confirmed, record.counts_version),
         (Some(Status::Sealed), 2, 1)
     );
     let tickets = aggregator.fakes.batch_queue.take();

@@ -77,7 +77,7 @@ async fn complete_batch(aggregator: &Aggregator, batch: BatchId, members: &[u32]
         },
         BatchWrite::Complete {
             owner,
-            accounts: 0,
+            counts_version: 0,
             witnesses: 0,
             parts: 1,
             at,

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn uncounted_claims_never_stand_in_for_counted_ones() {
     // Seqs 0..10 are settled and all of them claims; 10..20 belong to an invocation that died.
-    let record = must(&opened(), &BatchWrite::Account(account(1, 10, 0, 10)));
+    let record = must(&opened(), &BatchWrite::Count(counts(1, 10, 0, 10)));
     let shown: SeqSet = (5..20).collect();
     assert_eq!(
         lag(&record, &shown),
@@ -30,22 +30,19 @@ fn completion_waits_for_accounts_and_witnesses_that_came_meanwhile() {
     let leased = must(&opened(), &lease("p", 30, 60));
     let complete = BatchWrite::Complete {
         owner: owner("p"),
-        accounts: 0,
+        counts_version: 0,
         witnesses: 0,
         parts: 0,
         at: at(40),
     };
     let witnessed = must(&leased, &witness(&[3], 0));
     assert_eq!(apply(&witnessed, &complete), None);
-    let counted = must(&leased, &BatchWrite::Account(account(1, 1, 0, 1)));
+    let counted = must(&leased, &BatchWrite::Count(counts(1, 1, 0, 1)));
     assert_eq!(apply(&counted, &complete), None);
     let done = must(&leased, &complete);
     assert_eq!((done.status, done.completed_at), (None, Some(at(40))));
     assert_eq!(apply(&done, &witness(&[3], 0)), None);
-    assert_eq!(
-        apply(&done, &BatchWrite::Account(account(1, 1, 0, 1))),
-        None
-    );
+    assert_eq!(apply(&done, &BatchWrite::Count(counts(1, 1, 0, 1))), None);
 }
 
 #[test]
@@ -54,7 +51,7 @@ fn a_batch_is_proven_only_when_sealed_certain_delivered_and_released() {
         must(
             &opened(),
             &BatchWrite::Seal {
-                account: account(1, 5, uncertain, 5),
+                counts: counts(1, 5, uncertain, 5),
                 at: at(1),
             },
         )
@@ -68,7 +65,7 @@ fn a_batch_is_proven_only_when_sealed_certain_delivered_and_released() {
     );
     let unsure = delivered(&must(&sealed(1), &lease("p", 1, 30)), 0..5);
     assert!(!proven(&unsure, &all));
-    let open = must(&opened(), &BatchWrite::Account(account(1, 5, 0, 5)));
+    let open = must(&opened(), &BatchWrite::Count(counts(1, 5, 0, 5)));
     assert!(
         !proven(&delivered(&must(&open, &lease("p", 30, 60)), 0..5), &all),
         "never sealed"
@@ -80,21 +77,21 @@ fn a_batch_is_proven_only_when_sealed_certain_delivered_and_released() {
 #[test]
 fn a_proven_batch_completes_without_verification() {
     let seal = BatchWrite::Seal {
-        account: account(1, 5, 0, 5),
+        counts: counts(1, 5, 0, 5),
         at: at(1),
     };
     let whole = delivered(&must(&must(&opened(), &seal), &lease("p", 1, 30)), 0..5);
-    let look = |released: &SeqSet| empty_look(&whole, released, at(2), 60 * SECOND);
-    assert_eq!(look(&(0..5).collect()), EmptyLook::Complete);
-    assert_eq!(look(&(0..4).collect()), EmptyLook::VerifyAt(at(62)));
+    let look = |released: &SeqSet| empty_index(&whole, released, at(2), 60 * SECOND);
+    assert_eq!(look(&(0..5).collect()), EmptyIndex::Complete);
+    assert_eq!(look(&(0..4).collect()), EmptyIndex::VerifyAt(at(62)));
 }
 
 #[test]
 fn an_unproven_batch_is_verified_before_it_completes() {
     let record = must(&opened(), &lease("p", 30, 60));
     let none = SeqSet::new();
-    let look = |record: &BatchRecord, now| empty_look(record, &none, at(now), 60 * SECOND);
-    assert_eq!(look(&record, 31), EmptyLook::VerifyAt(at(91)));
+    let look = |record: &BatchRecord, now| empty_index(record, &none, at(now), 60 * SECOND);
+    assert_eq!(look(&record, 31), EmptyIndex::VerifyAt(at(91)));
     let given = BatchWrite::GiveUp {
         owner: owner("p"),
         due_at: at(200),
@@ -103,10 +100,10 @@ fn an_unproven_batch_is_verified_before_it_completes() {
     let again = must(&must(&record, &given), &lease("q", 50, 80));
     assert_eq!(
         look(&again, 50),
-        EmptyLook::VerifyAt(at(91)),
+        EmptyIndex::VerifyAt(at(91)),
         "an early ticket does not move the verification"
     );
-    assert_eq!(look(&again, 91), EmptyLook::Complete);
+    assert_eq!(look(&again, 91), EmptyIndex::Complete);
     let found = must(
         &again,
         &BatchWrite::Freeze {
@@ -124,7 +121,7 @@ fn repro_a_late_lease_and_a_late_completion_ended_a_batch_with_a_frozen_part() {
     let leased = must(&opened(), &lease("p", 30, 60));
     let complete = BatchWrite::Complete {
         owner: owner("p"),
-        accounts: 0,
+        counts_version: 0,
         witnesses: 0,
         parts: 0,
         at: at(40),

@@ -6,7 +6,7 @@ use crate::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
 #[test]
 fn only_an_open_batch_is_sealed() {
     let seal = BatchWrite::Seal {
-        account: account(1, 5, 0, 5),
+        counts: counts(1, 5, 0, 5),
         at: at(10),
     };
     let sealed = must(&opened(), &seal);
@@ -28,7 +28,7 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
     let sealed = must(
         &open,
         &BatchWrite::Seal {
-            account: account(1, 0, 0, 0),
+            counts: counts(1, 0, 0, 0),
             at: at(1),
         },
     );
@@ -113,7 +113,7 @@ fn a_processor_that_lost_its_lease_can_change_nothing() {
         },
         BatchWrite::Complete {
             owner: p,
-            accounts: 0,
+            counts_version: 0,
             witnesses: 0,
             parts: 0,
             at: at(70),

@@ -5,12 +5,12 @@ use crate::limits::BATCH_RECORD_RETENTION;
 
 #[test]
 fn a_late_account_never_overwrites_a_later_one() {
-    let record = must(&opened(), &BatchWrite::Account(account(2, 5, 0, 5)));
-    let stale = BatchWrite::Account(account(1, 3, 0, 3));
+    let record = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
+    let stale = BatchWrite::Count(counts(1, 3, 0, 3));
     assert_eq!(apply(&record, &stale), None);
     assert!(
         already_applied(&record, &stale),
-        "the later account contains the earlier one"
+        "the later counts contain the earlier one"
     );
 }
 
@@ -18,7 +18,7 @@ fn a_late_account_never_overwrites_a_later_one() {
 fn applied() -> Vec<(BatchRecord, BatchWrite)> {
     let p = || owner("p");
     let seal = BatchWrite::Seal {
-        account: account(1, 5, 0, 5),
+        counts: counts(1, 5, 0, 5),
         at: at(10),
     };
     let leased = must(&must(&opened(), &seal), &lease("p", 30, 60));
@@ -112,10 +112,10 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
 #[test]
 fn a_seal_is_recognised_by_its_counts_and_its_seal() {
     let seal = |version| BatchWrite::Seal {
-        account: account(version, 5, 0, 5),
+        counts: counts(version, 5, 0, 5),
         at: at(10),
     };
-    let counted = must(&opened(), &BatchWrite::Account(account(2, 5, 0, 5)));
+    let counted = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
     assert!(!already_applied(&counted, &seal(1)), "never sealed");
     let sealed = must(&opened(), &seal(1));
     assert!(already_applied(&sealed, &seal(1)));
@@ -123,9 +123,9 @@ fn a_seal_is_recognised_by_its_counts_and_its_seal() {
         !already_applied(&sealed, &seal(2)),
         "sealed with other counts"
     );
-    let account = |version| BatchWrite::Account(account(version, 5, 0, 5));
-    assert!(already_applied(&sealed, &account(1)));
-    assert!(!already_applied(&sealed, &account(2)));
+    let counts = |version| BatchWrite::Count(counts(version, 5, 0, 5));
+    assert!(already_applied(&sealed, &counts(1)));
+    assert!(!already_applied(&sealed, &counts(2)));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_completion_is_recognised_by_the_completed_record() {
     let leased = must(&opened(), &lease("p", 30, 60));
     let complete = BatchWrite::Complete {
         owner: owner("p"),
-        accounts: 0,
+        counts_version: 0,
         witnesses: 0,
         parts: 0,
         at: at(40),
@@ -209,7 +209,7 @@ fn freeze_at(index: usize, seqs: std::ops::Range<u32>) -> BatchWrite {
 fn complete(parts: usize) -> BatchWrite {
     BatchWrite::Complete {
         owner: owner("p"),
-        accounts: 0,
+        counts_version: 0,
         witnesses: 0,
         parts,
         at: at(40),

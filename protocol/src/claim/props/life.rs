@@ -68,16 +68,16 @@ impl Life {
             return self.claim(candidate, PastDeliveries::new());
         };
         let verdict = match classify(candidate, None, &item, self.rule, self.now) {
-            Verdict::Live(meeting) => {
+            Verdict::Live(existing) => {
                 let (fate, rule) = (&self.fate, self.rule);
-                settle_live(candidate, &item, meeting, fate, rule, self.now)
+                settle_live(candidate, &item, existing, fate, rule, self.now)
             }
             verdict @ (Verdict::Done(_) | Verdict::Replace { .. }) => verdict,
         };
         match verdict {
             Verdict::Replace { past } => self.claim(candidate, past),
             Verdict::Live(_) => Err(TestCaseError::fail("a live claim was not settled")),
-            Verdict::Done(outcome) if outcome.answer(self.rule) == Answer::Success => {
+            Verdict::Done(outcome) if outcome.response(self.rule) == Response::Success => {
                 self.must_be_safe_to_drop(candidate, &item)
             }
             Verdict::Done(_) => Ok(()),

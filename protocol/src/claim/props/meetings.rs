@@ -1,4 +1,4 @@
-//! What holds of every meeting of a message with an item.
+//! What holds of every existing of a message with an item.
 
 use super::*;
 
@@ -40,8 +40,8 @@ impl Case {
             ..
         } = self;
         match classify(candidate, self.own, item, *rule, self.now()) {
-            Verdict::Live(meeting) => {
-                settle_live(candidate, item, meeting, fate, *rule, self.now())
+            Verdict::Live(existing) => {
+                settle_live(candidate, item, existing, fate, *rule, self.now())
             }
             verdict @ (Verdict::Done(_) | Verdict::Replace { .. }) => verdict,
         }
@@ -136,7 +136,7 @@ proptest! {
         let Verdict::Done(outcome) = case.verdict() else {
             return Ok(());
         };
-        if outcome.answer(case.rule) != Answer::Success || case.own_claim() {
+        if outcome.response(case.rule) != Response::Success || case.own_claim() {
             return Ok(());
         }
         let in_window = case.delivered_until().is_some_and(|until| until > case.now());
@@ -210,7 +210,7 @@ proptest! {
             return Ok(());
         }
         if let Verdict::Done(outcome) = case.verdict() {
-            prop_assert_ne!(outcome.answer(case.rule), Answer::Success);
+            prop_assert_ne!(outcome.response(case.rule), Response::Success);
         }
     }
 
@@ -228,7 +228,7 @@ proptest! {
         let followed = classify_follower(&follower, leader, outcome, winner);
         if follower.sqs_message_id == leader.sqs_message_id {
             prop_assert_eq!(followed, outcome);
-        } else if followed.answer(case.rule) == Answer::Success {
+        } else if followed.response(case.rule) == Response::Success {
             prop_assert_eq!(followed, Outcome::Duplicate);
             let holder = match outcome {
                 Outcome::Claimed | Outcome::Redelivered => leader.body_hash,

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn the_response_to_an_outcome_follows_the_rule() {
-    use Answer::{Failure, Quarantine, Success};
     use Outcome::{Claimed, Conflict, Duplicate, Failed, Redelivered, Unstorable};
+    use Response::{Failure, Quarantine, Success};
     let table = [
         (Claimed, Success, Success),
         (Redelivered, Success, Success),
@@ -15,9 +15,9 @@ fn the_response_to_an_outcome_follows_the_rule() {
         (Failed, Failure, Failure),
     ];
     for (outcome, drop, requeue) in table {
-        assert_eq!(outcome.answer(DuplicateRule::Drop), drop, "{outcome:?}");
+        assert_eq!(outcome.response(DuplicateRule::Drop), drop, "{outcome:?}");
         assert_eq!(
-            outcome.answer(DuplicateRule::Requeue),
+            outcome.response(DuplicateRule::Requeue),
             requeue,
             "{outcome:?}"
         );
@@ -27,17 +27,17 @@ fn the_response_to_an_outcome_follows_the_rule() {
 #[test]
 fn a_message_relies_on_a_claim_if_it_is_acknowledged_for_it() {
     use DuplicateRule::{Drop, Requeue};
-    for (meeting, rule, relies) in [
-        (Meeting::Redelivered, Drop, true),
-        (Meeting::Redelivered, Requeue, true),
-        (Meeting::Duplicate, Drop, true),
-        (Meeting::Duplicate, Requeue, false),
-        (Meeting::Conflict, Drop, false),
-        (Meeting::Conflict, Requeue, false),
+    for (existing, rule, relies) in [
+        (ExistingClaim::Redelivered, Drop, true),
+        (ExistingClaim::Redelivered, Requeue, true),
+        (ExistingClaim::Duplicate, Drop, true),
+        (ExistingClaim::Duplicate, Requeue, false),
+        (ExistingClaim::Conflict, Drop, false),
+        (ExistingClaim::Conflict, Requeue, false),
     ] {
-        assert_eq!(meeting.relies_on_it(rule), relies, "{meeting:?} {rule:?}");
-        let answer = meeting.outcome().answer(rule);
-        assert_eq!(answer == Answer::Success, relies, "{meeting:?} {rule:?}");
+        assert_eq!(existing.relies_on_it(rule), relies, "{existing:?} {rule:?}");
+        let answer = existing.outcome().response(rule);
+        assert_eq!(answer == Response::Success, relies, "{existing:?} {rule:?}");
     }
 }
 
@@ -85,7 +85,7 @@ fn repro_a_duplicate_beside_a_late_redelivery_of_a_forgotten_event_was_dropped()
         other => panic!("{other:?}"),
     };
     assert_eq!(outcome, Outcome::RedeliveredLate);
-    assert_eq!(outcome.answer(DuplicateRule::Drop), Answer::Success);
+    assert_eq!(outcome.response(DuplicateRule::Drop), Response::Success);
     // Both are in one SQS event: the second must be redelivered and claim the event itself.
     assert_eq!(
         classify_follower(&second, &first, outcome, Some(&forgotten)),

@@ -47,7 +47,7 @@ fn a_live_claim_with_the_seat_asked_for_is_an_earlier_attempt_of_ours() {
         DuplicateRule::Drop,
         NOW,
     );
-    assert_eq!(verdict, Verdict::Live(Meeting::Redelivered));
+    assert_eq!(verdict, Verdict::Live(ExistingClaim::Redelivered));
 }
 
 #[test]
@@ -74,48 +74,56 @@ fn what_a_live_claim_means_depends_on_the_fate_of_its_batch() {
         set_aside: SeqSet::new(),
         completed_at: Timestamp::from_ms(900_000),
     };
-    let settle = |candidate: &Candidate, meeting, fate: &BatchFate, rule| {
-        settle_live(candidate, &item, meeting, fate, rule, NOW)
+    let settle = |candidate: &Candidate, existing, fate: &BatchFate, rule| {
+        settle_live(candidate, &item, existing, fate, rule, NOW)
     };
     for rule in [DuplicateRule::Drop, DuplicateRule::Requeue] {
-        let alive = |candidate, meeting| settle(candidate, meeting, &BatchFate::Alive, rule);
+        let alive = |candidate, existing| settle(candidate, existing, &BatchFate::Alive, rule);
         assert_eq!(
-            alive(&m1, Meeting::Redelivered),
+            alive(&m1, ExistingClaim::Redelivered),
             Verdict::Done(Outcome::Redelivered)
         );
         assert_eq!(
-            alive(&m2, Meeting::Duplicate),
+            alive(&m2, ExistingClaim::Duplicate),
             Verdict::Done(Outcome::Duplicate)
         );
         assert_eq!(
-            alive(&m3, Meeting::Conflict),
+            alive(&m3, ExistingClaim::Conflict),
             Verdict::Done(Outcome::Conflict)
         );
         for fate in [ended(&[1, 2]), BatchFate::Unknown] {
             let orphan = Verdict::Replace {
                 past: PastDeliveries::new(),
             };
-            assert_eq!(settle(&m1, Meeting::Redelivered, &fate, rule), orphan);
-            assert_eq!(settle(&m2, Meeting::Duplicate, &fate, rule), orphan);
+            assert_eq!(settle(&m1, ExistingClaim::Redelivered, &fate, rule), orphan);
+            assert_eq!(settle(&m2, ExistingClaim::Duplicate, &fate, rule), orphan);
         }
         let leftover = ended(&[3]);
         assert_eq!(
-            settle(&m1, Meeting::Redelivered, &leftover, rule),
+            settle(&m1, ExistingClaim::Redelivered, &leftover, rule),
             Verdict::Done(Outcome::Redelivered)
         );
     }
     let leftover = ended(&[3]);
     assert_eq!(
-        settle(&m2, Meeting::Duplicate, &leftover, DuplicateRule::Drop),
+        settle(
+            &m2,
+            ExistingClaim::Duplicate,
+            &leftover,
+            DuplicateRule::Drop
+        ),
         Verdict::Done(Outcome::Duplicate)
     );
     assert_eq!(
-        settle(&m3, Meeting::Conflict, &leftover, DuplicateRule::Drop),
+        settle(&m3, ExistingClaim::Conflict, &leftover, DuplicateRule::Drop),
         Verdict::Done(Outcome::Conflict)
     );
-    let Verdict::Replace { past } =
-        settle(&m2, Meeting::Duplicate, &leftover, DuplicateRule::Requeue)
-    else {
+    let Verdict::Replace { past } = settle(
+        &m2,
+        ExistingClaim::Duplicate,
+        &leftover,
+        DuplicateRule::Requeue,
+    ) else {
         panic!("a leftover is a tombstone, and requeue replaces those");
     };
     assert_eq!(
@@ -193,8 +201,8 @@ fn a_full_memory_makes_the_next_duplicate_wait() {
     let verdict = classify(&m2, None, &item, DuplicateRule::Requeue, NOW);
     assert_eq!(verdict, Verdict::Done(Outcome::Duplicate));
     assert_eq!(
-        Outcome::Duplicate.answer(DuplicateRule::Requeue),
-        Answer::Failure
+        Outcome::Duplicate.response(DuplicateRule::Requeue),
+        Response::Failure
     );
     let verdict = classify(&m2, None, &item, DuplicateRule::Requeue, until);
     assert!(matches!(verdict, Verdict::Replace { .. }));
@@ -216,7 +224,7 @@ fn a_delivery_is_remembered_until_its_window_ends() {
         let orphan = settle_live(
             &message("m3", "a"),
             &item,
-            Meeting::Duplicate,
+            ExistingClaim::Duplicate,
             &BatchFate::Unknown,
             DuplicateRule::Requeue,
             NOW,

@@ -9,19 +9,19 @@ fn owner() -> LeaseOwner {
 }
 
 fn counts() -> Vec<BatchWrite> {
-    let account = Account {
+    let counts = BatchCounts {
         confirmed: 1,
         uncertain: 0,
         settled: [1].into_iter().collect(),
         version: 1,
     };
     vec![
-        BatchWrite::Account(account.clone()),
-        BatchWrite::Account(Account {
+        BatchWrite::Count(counts.clone()),
+        BatchWrite::Count(BatchCounts {
             settled: SeqSet::new(),
-            ..account.clone()
+            ..counts.clone()
         }),
-        BatchWrite::Seal { account, at: AT },
+        BatchWrite::Seal { counts, at: AT },
         BatchWrite::Witness {
             witnessed: [1].into_iter().collect(),
             witnesses: 3,
@@ -93,7 +93,7 @@ fn parts() -> Vec<BatchWrite> {
 fn ends() -> Vec<BatchWrite> {
     let complete = |parts| BatchWrite::Complete {
         owner: owner(),
-        accounts: 1,
+        counts_version: 1,
         witnesses: 2,
         parts,
         at: AT,

@@ -13,7 +13,7 @@ use super::invocation::{InvokeError, InvokeResponse};
 
 /// What happens to the records of one batch, by their position in it. Every position is in exactly one of the lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct BatchOutcome {
     /// Records to delete from the queue, ascending.
     pub delete: Vec<usize>,
     /// Records that stay and become visible again, ascending.
@@ -78,11 +78,11 @@ impl Why {
 ///
 /// AWS does not say what a response of valid JSON that is neither null nor an object means (`"ok"`, `[]`). Here the
 /// batch comes back: a handler that answers so is shown its mistake instead of losing what it meant to report.
-pub fn judge<Id: AsRef<str>>(
+pub fn partial_batch_response<Id: AsRef<str>>(
     response: &Result<InvokeResponse, InvokeError>,
     batch_ids: &[Id],
     report_batch_item_failures: bool,
-) -> Verdict {
+) -> BatchOutcome {
     let body = match response {
         Ok(InvokeResponse::Ok(body)) => body,
         Ok(InvokeResponse::FunctionError { .. }) => return all_stay(batch_ids, Why::FunctionError),
@@ -115,7 +115,7 @@ pub fn judge<Id: AsRef<str>>(
     by_reported(&failures, batch_ids)
 }
 
-fn by_reported<Id: AsRef<str>>(failures: &[Value], batch_ids: &[Id]) -> Verdict {
+fn by_reported<Id: AsRef<str>>(failures: &[Value], batch_ids: &[Id]) -> BatchOutcome {
     if failures.is_empty() {
         return all_deleted(batch_ids);
     }
@@ -127,7 +127,7 @@ fn by_reported<Id: AsRef<str>>(failures: &[Value], batch_ids: &[Id]) -> Verdict 
             Some(id) => reported.insert(id, false),
         };
     }
-    let mut verdict = Verdict {
+    let mut outcome = BatchOutcome {
         delete: Vec::new(),
         keep: Vec::new(),
         why: Why::ItemsReported,
@@ -136,27 +136,27 @@ fn by_reported<Id: AsRef<str>>(failures: &[Value], batch_ids: &[Id]) -> Verdict 
         match reported.get_mut(id.as_ref()) {
             Some(in_batch) => {
                 *in_batch = true;
-                verdict.keep.push(position);
+                outcome.keep.push(position);
             }
-            None => verdict.delete.push(position),
+            None => outcome.delete.push(position),
         }
     }
     if reported.values().any(|in_batch| !in_batch) {
         return all_stay(batch_ids, Why::IdentifierUnknown);
     }
-    verdict
+    outcome
 }
 
-fn all_deleted<Id>(batch_ids: &[Id]) -> Verdict {
-    Verdict {
+fn all_deleted<Id>(batch_ids: &[Id]) -> BatchOutcome {
+    BatchOutcome {
         delete: (0..batch_ids.len()).collect(),
         keep: Vec::new(),
         why: Why::Succeeded,
     }
 }
 
-fn all_stay<Id>(batch_ids: &[Id], why: Why) -> Verdict {
-    Verdict {
+fn all_stay<Id>(batch_ids: &[Id], why: Why) -> BatchOutcome {
+    BatchOutcome {
         delete: Vec::new(),
         keep: (0..batch_ids.len()).collect(),
         why,
@@ -181,10 +181,10 @@ mod tests {
             r#"{"batchItemFailures":[]}"#,
             r#"{"other":1}"#,
         ] {
-            let verdict = judge(&ok(body), &BATCH, true);
+            let outcome = partial_batch_response(&ok(body), &BATCH, true);
             assert_eq!(
-                verdict,
-                Verdict {
+                outcome,
+                BatchOutcome {
                     delete: vec![0, 1, 2],
                     keep: vec![],
                     why: Why::Succeeded
@@ -219,9 +219,9 @@ mod tests {
             ),
         ];
         for (body, delete, keep) in cases {
-            let verdict = judge(&ok(body), &BATCH, true);
-            assert_eq!((&*verdict.delete, &*verdict.keep), (delete, keep), "{body}");
-            assert_eq!(verdict.why, Why::ItemsReported, "{body}");
+            let outcome = partial_batch_response(&ok(body), &BATCH, true);
+            assert_eq!((&*outcome.delete, &*outcome.keep), (delete, keep), "{body}");
+            assert_eq!(outcome.why, Why::ItemsReported, "{body}");
         }
     }
 
@@ -278,10 +278,10 @@ mod tests {
             ),
         ];
         for (body, why) in cases {
-            let verdict = judge(&ok(body), &BATCH, true);
+            let outcome = partial_batch_response(&ok(body), &BATCH, true);
             assert_eq!(
-                verdict,
-                Verdict {
+                outcome,
+                BatchOutcome {
                     delete: vec![],
                     keep: vec![0, 1, 2],
                     why
@@ -332,10 +332,10 @@ mod tests {
         ];
         for (response, why) in cases {
             for report in [true, false] {
-                let verdict = judge(&response, &BATCH, report);
+                let outcome = partial_batch_response(&response, &BATCH, report);
                 assert_eq!(
-                    verdict,
-                    Verdict {
+                    outcome,
+                    BatchOutcome {
                         delete: vec![],
                         keep: vec![0, 1, 2],
                         why
@@ -354,7 +354,7 @@ mod tests {
             r#""ok""#,
         ] {
             assert_eq!(
-                judge(&ok(body), &BATCH, false).delete,
+                partial_batch_response(&ok(body), &BATCH, false).delete,
                 [0, 1, 2],
                 "{body:?}"
             );
@@ -363,12 +363,12 @@ mod tests {
 
     #[test]
     fn a_message_that_is_twice_in_the_batch_stays_twice() {
-        let verdict = judge(
+        let outcome = partial_batch_response(
             &ok(r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#),
             &["a", "b", "a"],
             true,
         );
-        assert_eq!((&*verdict.delete, &*verdict.keep), (&[1][..], &[0, 2][..]));
+        assert_eq!((&*outcome.delete, &*outcome.keep), (&[1][..], &[0, 2][..]));
     }
 
     fn ok(body: &str) -> Result<InvokeResponse, InvokeError> {
