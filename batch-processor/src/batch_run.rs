@@ -1,47 +1,52 @@
-//! One ticket: from the lease on its batch to the proof that nothing of the batch is left.
+//! A leased batch: from reading its index to the proof that nothing of it is left.
 //!
 //! Every step starts from the batch record as it stands, so that whoever comes after a crash goes on from there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::batch::{EmptyIndex, NO_ERROR, OperatorWord, PartRecord, empty_index, proven};
-use protocol::ids::{BatchId, LeaseOwner};
+use protocol::batch::{EmptyIndex, NO_ERROR, PartRecord, empty_index, proven};
+use protocol::ids::BatchId;
 use protocol::limits::PARTS_FOR_STRAGGLERS;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::metrics::Metrics;
-use shared::ports::{BatchQueue, BatchStore, PortError, Ports, StoredEvent};
-use shared::retry::{BulkWriter, RequestPermits};
+use shared::ports::{BatchQueue, PortError, StoredEvent};
 use shared::wire::{Ticket, TicketReason};
-use sinks::{Part, Receipt, Sink, SinkError, content_hash};
+use sinks::{Part, Receipt, SinkError, content_hash};
 use tracing::{debug, error, info, warn};
 
 use crate::collector::{Collector, ReadLimits};
-use crate::config::Config;
-use crate::delivery::Delivery;
+use crate::delivery::{Delivery, PrepareError};
 use crate::index_snapshot::{IndexEntries, IndexRead, IndexSnapshot, missing, seqs};
-use crate::invocation::{Budgets, Report};
-use crate::lease::{LeaseReply, LeasedBatch, lease};
+use crate::invocation::Budgets;
+use crate::lease::LeasedBatch;
 use crate::outcome::{Done, RetryTicket};
-use crate::overflow_bodies::{BodyProblem, OverflowBodies};
 use crate::quarantine::{Quarantine, QuarantineError};
 use crate::release::Releaser;
 
-/// Processes tickets. One per environment.
-pub(crate) struct TicketProcessor {
-    batch_store: Arc<dyn BatchStore>,
-    batch_queue: Arc<dyn BatchQueue>,
-    collector: Collector,
-    bodies: OverflowBodies,
-    delivery: Delivery,
-    releaser: Releaser,
-    quarantine: Quarantine,
-    verify_delay: Duration,
-    part_bytes_max: u64,
-    parts_max: usize,
+/// The components that a run uses, and its limits.
+pub(crate) struct Components {
+    pub(crate) batch_queue: Arc<dyn BatchQueue>,
+    pub(crate) collector: Collector,
+    pub(crate) delivery: Delivery,
+    pub(crate) releaser: Releaser,
+    pub(crate) quarantine: Quarantine,
+    /// How long after an empty reading the index is read once more.
+    pub(crate) verify_delay: Duration,
+    pub(crate) part_bytes_max: u64,
+    pub(crate) parts_max: usize,
+}
+
+impl Components {
+    fn limits(&self, items_min: usize) -> ReadLimits {
+        ReadLimits {
+            bytes_max: self.part_bytes_max,
+            items_min,
+        }
+    }
 }
 
 /// What reading a batch, and delivering what was found, came to.
@@ -57,92 +62,13 @@ enum Step {
 }
 
 /// A leased batch, and what this invocation has done for it.
-struct BatchRun<'a> {
-    processor: &'a TicketProcessor,
+pub(crate) struct BatchRun<'a> {
+    components: &'a Components,
     budgets: &'a Budgets<'a>,
-    batch: Box<LeasedBatch<'a>>,
+    batch: LeasedBatch<'a>,
     /// Seqs whose release was acknowledged in this run.
     released: SeqSet,
     metrics: &'a mut Metrics,
-}
-
-impl TicketProcessor {
-    pub(crate) fn new(config: &Config, ports: &Ports, sink: Arc<dyn Sink>) -> TicketProcessor {
-        let concurrency = config.common.write_concurrency;
-        let permits = Arc::new(RequestPermits::new(concurrency));
-        let bulk = BulkWriter {
-            permits: permits.clone(),
-            paces: Arc::default(),
-            items_per_request: ports.lock_store.items_per_request(),
-            concurrency,
-        };
-        TicketProcessor {
-            batch_store: ports.batch_store.clone(),
-            batch_queue: ports.batch_queue.clone(),
-            collector: Collector::new(ports, permits.clone(), concurrency),
-            bodies: OverflowBodies::new(ports, permits.clone()),
-            delivery: Delivery::new(sink),
-            releaser: Releaser::new(ports, bulk, config.common.dedup_window),
-            quarantine: Quarantine::new(ports, permits, concurrency),
-            verify_delay: config.verify_delay,
-            part_bytes_max: config.part_bytes_max,
-            parts_max: config.parts_max,
-        }
-    }
-
-    /// Processes one ticket.
-    ///
-    /// # Errors
-    /// [`RetryTicket`]: why the ticket must be retried.
-    pub(crate) async fn process(
-        &self,
-        ticket: &Ticket,
-        owner: LeaseOwner,
-        budgets: &Budgets<'_>,
-        report: &mut Report,
-    ) -> Result<Done, RetryTicket> {
-        let batch = ticket.batch_id;
-        let mut operator = ticket.operator();
-        if operator == Some(OperatorWord::Quarantine) && !self.quarantine.exists() {
-            error!(batch_id = %batch, "batch cannot be set aside: `QUARANTINE_SQS_URL` is not set");
-            return Ok(Done::InError);
-        }
-        let leased = loop {
-            match lease(&*self.batch_store, batch, &owner, operator, budgets).await? {
-                LeaseReply::Leased(leased) => break leased,
-                LeaseReply::Done(done) => return Ok(done),
-                LeaseReply::OrderInForce => operator = None,
-            }
-        };
-        let record = leased.record();
-        info!(batch_id = %batch, source = %record.source, attempt = record.attempts, confirmed_count = record.confirmed, reason = ?ticket.reason, "batch leased");
-        report.source = Some(record.source.clone());
-        let mut run = BatchRun {
-            processor: self,
-            budgets,
-            batch: leased,
-            released: SeqSet::new(),
-            metrics: &mut report.metrics,
-        };
-        if operator == Some(OperatorWord::AcceptSink)
-            && let Some((index, _)) = run.batch.record().frozen_part()
-        {
-            let sink = self.delivery.fingerprint();
-            run.batch.accept_sink(index, sink).await?;
-        }
-        let done = run.carry_on().await;
-        if let Err(reason) = &done {
-            run.batch.give_up(reason).await;
-        }
-        done
-    }
-
-    fn limits(&self, items_min: usize) -> ReadLimits {
-        ReadLimits {
-            bytes_max: self.part_bytes_max,
-            items_min,
-        }
-    }
 }
 
 /// For a part whose members are fixed.
@@ -151,7 +77,40 @@ const WHOLE_PART: ReadLimits = ReadLimits {
     items_min: 1,
 };
 
-impl BatchRun<'_> {
+impl<'a> BatchRun<'a> {
+    pub(crate) fn new(
+        components: &'a Components,
+        budgets: &'a Budgets<'a>,
+        batch: LeasedBatch<'a>,
+        metrics: &'a mut Metrics,
+    ) -> BatchRun<'a> {
+        BatchRun {
+            components,
+            budgets,
+            batch,
+            released: SeqSet::new(),
+            metrics,
+        }
+    }
+
+    /// Has the frozen part go to the sink of now, if there is one: an operator ordered it.
+    pub(crate) async fn accept_sink(&mut self) -> Result<(), RetryTicket> {
+        let Some((index, _)) = self.batch.record().frozen_part() else {
+            return Ok(());
+        };
+        let sink = self.components.delivery.fingerprint();
+        self.batch.accept_sink(index, sink).await
+    }
+
+    /// Goes on with the batch; gives up its lease where the ticket must be retried.
+    pub(crate) async fn run(mut self) -> Result<Done, RetryTicket> {
+        let done = self.carry_on().await;
+        if let Err(reason) = &done {
+            self.batch.give_up(reason).await;
+        }
+        done
+    }
+
     /// Reads the index and delivers what it shows, until the batch is complete or must wait.
     async fn carry_on(&mut self) -> Result<Done, RetryTicket> {
         let mut lags = 0;
@@ -165,7 +124,7 @@ impl BatchRun<'_> {
                 }
                 continue;
             }
-            let collector = &self.processor.collector;
+            let collector = &self.components.collector;
             let record = self.batch.record();
             let index = collector
                 .read_index(record, &self.released, &self.budgets.work)
@@ -211,7 +170,7 @@ impl BatchRun<'_> {
 
     async fn release_leftovers(&mut self, mut leftovers: IndexEntries) -> Result<(), RetryTicket> {
         while !leftovers.is_empty() {
-            let limits = self.processor.limits(1);
+            let limits = self.components.limits(1);
             let events = self.read(&mut leftovers, limits).await?;
             self.release(&events).await?;
         }
@@ -239,7 +198,7 @@ impl BatchRun<'_> {
     async fn deliver_new(&mut self, mut new: IndexEntries) -> Result<Step, RetryTicket> {
         let mut step = Step::NothingNew;
         loop {
-            let limits = self.processor.limits(self.items_min(new.len()));
+            let limits = self.components.limits(self.items_min(new.len()));
             let events = self.read(&mut new, limits).await?;
             // Only the last part can tell whether anything is missing.
             if new.is_empty()
@@ -270,7 +229,7 @@ impl BatchRun<'_> {
         if planted(Bug::PartsNotGrown) {
             return 1;
         }
-        let for_all = self.processor.parts_max - PARTS_FOR_STRAGGLERS;
+        let for_all = self.components.parts_max - PARTS_FOR_STRAGGLERS;
         let parts = self.batch.record().parts.len();
         left.div_ceil(for_all.saturating_sub(parts).max(1))
     }
@@ -278,7 +237,7 @@ impl BatchRun<'_> {
     /// Returns what is wrong, for the operator, if part `index` was frozen for another sink or rendering.
     fn other_sink(&self, index: usize) -> Option<String> {
         let was = self.batch.record().parts.get(index)?.sink.as_deref()?;
-        let is = self.processor.delivery.fingerprint();
+        let is = self.components.delivery.fingerprint();
         (was != is && !planted(Bug::SinkFingerprintIgnored)).then(|| {
             format!(
                 "part {index}: frozen for the sink `{was}`, but the sink is `{is}` now; restore the former, or \
@@ -295,7 +254,7 @@ impl BatchRun<'_> {
             Some((index, _)) if planted(Bug::PartRefrozen) => index,
             Some(_) | None => record.parts.len(),
         };
-        let parts_max = self.processor.parts_max;
+        let parts_max = self.components.parts_max;
         if index >= parts_max {
             let error = format!(
                 "parts: got a further one after `{index}`, expected at most {parts_max}: claims kept showing after all \
@@ -303,7 +262,7 @@ impl BatchRun<'_> {
             );
             return self.batch.fail(error).await.map(|_| None);
         }
-        let sink = self.processor.delivery.fingerprint();
+        let sink = self.components.delivery.fingerprint();
         let part = PartRecord::frozen(seqs(events), content_hash(events), Some(sink));
         self.batch.freeze(index, part).await?;
         info!(batch_id = %self.id(), part = index, items_count = events.len(), "part frozen");
@@ -314,32 +273,27 @@ impl BatchRun<'_> {
     async fn deliver(
         &mut self,
         index: usize,
-        mut events: Vec<StoredEvent>,
+        events: Vec<StoredEvent>,
     ) -> Result<Step, RetryTicket> {
         let batch = self.id();
-        let bodies = &self.processor.bodies;
-        match bodies.fetch_all(&mut events, &self.budgets.work).await {
-            Ok(()) => {}
-            Err(BodyProblem::Unread(source)) => return Err(self.service(source)),
-            Err(problem) => {
-                error!(batch_id = %batch, part = index, error = %problem, "body of an event cannot be delivered");
-                return self.batch.fail(problem.to_string()).await.map(Step::Done);
-            }
-        }
-        let part = self.part(index, events);
-        let frozen = self.batch.record().parts.get(index);
-        if frozen.map(|frozen| frozen.hash) != Some(content_hash(&part.items))
-            && !planted(Bug::ContentHashNotCompared)
+        let delivery = &self.components.delivery;
+        let mut part = self.part(index, events);
+        let frozen = self.batch.record().parts.get(index).map(|part| part.hash);
+        match delivery
+            .prepare(&mut part, frozen, &self.budgets.work)
+            .await
         {
-            error!(batch_id = %batch, part = index, "content of a frozen part changed");
-            let error = format!("content of part {index} is not what was frozen");
-            return self.batch.fail(error).await.map(Step::Done);
+            Ok(()) => {}
+            Err(PrepareError::Service(source)) => return Err(self.service(source)),
+            Err(PrepareError::Permanent(error)) => {
+                error!(batch_id = %batch, part = index, error, "part cannot be delivered");
+                return self.batch.fail(error).await.map(Step::Done);
+            }
         }
         info!(batch_id = %batch, part = index, items_count = part.items.len(), "delivering part");
         self.plant_early_steps(&part).await?;
         let started = self.budgets.work.clock.now();
-        let delivered = self.processor.delivery.deliver(&part, &self.budgets.work);
-        let delivered = delivered.await;
+        let delivered = delivery.deliver(&part, &self.budgets.work).await;
         let elapsed = self.budgets.work.clock.now() - started;
         let receipt = match delivered {
             Ok(receipt) => receipt,
@@ -413,7 +367,7 @@ impl BatchRun<'_> {
     async fn quarantine_new(&mut self, mut new: IndexEntries) -> Result<Step, RetryTicket> {
         let mut step = Step::NothingNew;
         loop {
-            let limits = self.processor.limits(1);
+            let limits = self.components.limits(1);
             let events = self.read(&mut new, limits).await?;
             if new.is_empty()
                 && let Some(missing) = missing(self.batch.record(), &seqs(&events))
@@ -439,7 +393,7 @@ impl BatchRun<'_> {
         part: Option<usize>,
     ) -> Result<Step, RetryTicket> {
         let batch = self.id();
-        let quarantine = &self.processor.quarantine;
+        let quarantine = &self.components.quarantine;
         let error = self.batch.record().quarantine.as_deref();
         let reason = error.unwrap_or(NO_ERROR);
         let sent = match quarantine.send(events, reason, &self.budgets.work).await {
@@ -472,19 +426,16 @@ impl BatchRun<'_> {
         entries: &mut IndexEntries,
         limits: ReadLimits,
     ) -> Result<Vec<StoredEvent>, RetryTicket> {
-        let collector = &self.processor.collector;
+        let collector = &self.components.collector;
         let read = collector.read(self.id(), entries, limits, &self.budgets.work);
         read.await.map_err(|source| self.service(source))
     }
 
     async fn release(&mut self, events: &[StoredEvent]) -> Result<(), RetryTicket> {
-        let TicketProcessor {
-            releaser, bodies, ..
-        } = self.processor;
-        let work = &self.budgets.work;
+        let releaser = &self.components.releaser;
         let set_aside = &self.batch.record().set_aside;
-        let released = releaser.release(events, set_aside, work).await;
-        bodies.remove(events, &released, work).await;
+        let released = releaser.release(events, set_aside, &self.budgets.work);
+        let released = released.await;
         self.metrics.count("Released", released.len());
         self.released.extend_from(&released);
         if !released.is_empty() {
@@ -515,7 +466,7 @@ impl BatchRun<'_> {
     /// Ends the batch, or sees to it that the index is read once more: it showed nothing new, and nothing is missing.
     async fn nothing_new(&mut self) -> Result<Option<Done>, RetryTicket> {
         let now = self.budgets.work.clock.now();
-        let delay = self.processor.verify_delay;
+        let delay = self.components.verify_delay;
         match empty_index(self.batch.record(), &self.released, now, delay) {
             EmptyIndex::Complete => Ok(self.complete().await?.then_some(Done::Complete)),
             EmptyIndex::VerifyAt(at) => {
@@ -531,7 +482,7 @@ impl BatchRun<'_> {
         let send = || {
             let delay = self.budgets.work.clock.now().until(at);
             let whole_secs = Duration::from_secs((delay.as_millis() as u64).div_ceil(1_000));
-            self.processor.batch_queue.send(&ticket, whole_secs)
+            self.components.batch_queue.send(&ticket, whole_secs)
         };
         let sent = self.budgets.wrap_up.call(RetryPolicy::CONTROL, send).await;
         sent.map_err(|source| self.service(source))?;

@@ -5,26 +5,58 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use protocol::limits::FINGERPRINT_BYTES_MAX;
+use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
+use shared::ports::PortError;
 use shared::retry::Budget;
-use sinks::{Part, Receipt, Sink, SinkError};
+use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 use tracing::warn;
 
 use crate::lease::cut;
+use crate::overflow_bodies::{BodyProblem, OverflowBodies};
 
-/// Calls the sink.
+/// Completes parts, and calls the sink with them.
 pub(crate) struct Delivery {
     sink: Arc<dyn Sink>,
+    bodies: Arc<OverflowBodies>,
+}
+
+/// Why a part cannot be given to the sink.
+#[derive(Debug)]
+pub(crate) enum PrepareError {
+    /// Another attempt would end the same.
+    Permanent(String),
+    /// A service could not be reached in time.
+    Service(PortError),
 }
 
 impl Delivery {
-    pub(crate) fn new(sink: Arc<dyn Sink>) -> Delivery {
-        Delivery { sink }
+    pub(crate) fn new(sink: Arc<dyn Sink>, bodies: Arc<OverflowBodies>) -> Delivery {
+        Delivery { sink, bodies }
     }
 
     /// Returns which sink and rendering a part is frozen for.
     pub(crate) fn fingerprint(&self) -> String {
         cut(self.sink.fingerprint(), FINGERPRINT_BYTES_MAX)
+    }
+
+    /// Fetches the bodies of a part that are not in their items, and compares its content with what was `frozen`.
+    pub(crate) async fn prepare(
+        &self,
+        part: &mut Part,
+        frozen: Option<[u8; 32]>,
+        budget: &Budget<'_>,
+    ) -> Result<(), PrepareError> {
+        match self.bodies.fetch_all(&mut part.items, budget).await {
+            Ok(()) => {}
+            Err(BodyProblem::Unread(source)) => return Err(PrepareError::Service(source)),
+            Err(problem) => return Err(PrepareError::Permanent(problem.to_string())),
+        }
+        if frozen != Some(content_hash(&part.items)) && !planted(Bug::ContentHashNotCompared) {
+            let error = format!("content of part {} is not what was frozen", part.number);
+            return Err(PrepareError::Permanent(error));
+        }
+        Ok(())
     }
 
     /// Calls the sink with a part, and again after errors that are not permanent, until the budget ends.

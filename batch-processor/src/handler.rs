@@ -12,12 +12,12 @@ use shared::wire::{Ticket, TicketError};
 use sinks::Sink;
 use tracing::{error, info, warn};
 
-use crate::batch_run::TicketProcessor;
 use crate::config::Config;
 use crate::event::{Event, Response};
 use crate::invocation::{Budgets, Invocation, Report};
 use crate::outcome::{Done, RetryTicket};
 use crate::sweep::Sweep;
+use crate::ticket_processor::TicketProcessor;
 
 /// Why a whole event fails.
 #[derive(Debug, thiserror::Error)]

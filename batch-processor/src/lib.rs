@@ -5,7 +5,8 @@
 //!
 //! One ticket, in order:
 //!
-//! 1. `batch_run` takes the lease of the batch (`lease`), which is also how every later step writes to its record.
+//! 1. `ticket_processor` takes the lease of the batch (`lease`), through which every later step writes to its record, and
+//!    starts a `batch_run`.
 //! 2. `collector` reads the index (`index_snapshot`), and from the table the claims that the index shows.
 //! 3. `batch_run` freezes them as a part, fetches bodies that do not fit their items (`overflow_bodies`), and has the sink
 //!    take the part (`delivery`); of a batch that an operator sets aside, `quarantine` takes the events instead.
@@ -33,6 +34,7 @@ mod quarantine;
 mod release;
 mod run;
 mod sweep;
+mod ticket_processor;
 
 pub use config::Config;
 pub use event::{Event, Response, UnknownEvent};

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use shared::ports::{PortError, Ports, QuarantineQueue, Quarantined, StoredEvent};
-use shared::retry::{Budget, RequestPermits, Unsent, send_to_quarantine};
+use shared::retry::{Budget, Unsent, send_to_quarantine};
 use shared::sqs_text::sqs_text;
 
 use crate::overflow_bodies::{BodyProblem, OverflowBodies};
@@ -14,7 +14,7 @@ use crate::overflow_bodies::{BodyProblem, OverflowBodies};
 /// Sends events to the quarantine queue, if there is one.
 pub(crate) struct Quarantine {
     queue: Option<Arc<dyn QuarantineQueue>>,
-    bodies: OverflowBodies,
+    bodies: Arc<OverflowBodies>,
     concurrency: usize,
 }
 
@@ -41,12 +41,12 @@ pub(crate) enum QuarantineError {
 impl Quarantine {
     pub(crate) fn new(
         ports: &Ports,
-        permits: Arc<RequestPermits>,
+        bodies: Arc<OverflowBodies>,
         concurrency: usize,
     ) -> Quarantine {
         Quarantine {
             queue: ports.quarantine_queue.clone(),
-            bodies: OverflowBodies::new(ports, permits),
+            bodies,
             concurrency,
         }
     }

@@ -12,18 +12,27 @@ use shared::ports::{LockStore, PortError, Ports, Release, ReleaseReply, StoredEv
 use shared::retry::{Budget, BulkWriter, Keyed, Writer};
 use tracing::warn;
 
-/// Releases claims.
+use crate::overflow_bodies::OverflowBodies;
+
+/// Releases claims, and removes their bodies from the overflow store.
 pub(crate) struct Releaser {
     lock_store: Arc<dyn LockStore>,
     bulk: BulkWriter,
+    bodies: Arc<OverflowBodies>,
     dedup_window: Duration,
 }
 
 impl Releaser {
-    pub(crate) fn new(ports: &Ports, bulk: BulkWriter, dedup_window: Duration) -> Releaser {
+    pub(crate) fn new(
+        ports: &Ports,
+        bulk: BulkWriter,
+        bodies: Arc<OverflowBodies>,
+        dedup_window: Duration,
+    ) -> Releaser {
         Releaser {
             lock_store: ports.lock_store.clone(),
             bulk,
+            bodies,
             dedup_window,
         }
     }
@@ -54,6 +63,7 @@ impl Releaser {
         };
         let mut released = self.release_as(delivered, remembered, budget).await;
         released.extend_from(&self.release_as(aside, aside_as, budget).await);
+        self.bodies.remove(events, &released, budget).await;
         released
     }
 

@@ -24,14 +24,34 @@ use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
 #[derive(Clone, Debug)]
 pub(super) struct Statements {
     table: String,
-    /// Writes an item; permitted only where there is none with its key. By `has_attributes`, then `has_past`.
-    insert: [[String; 2]; 2],
+    /// Writes an item; permitted only where there is none with its key.
+    insert: InsertTexts,
     /// Makes a tombstone of a claim; permitted only while it is this batch's.
     tombstone: String,
     /// The same, of a claim whose event was set aside.
     set_aside: String,
     /// Deletes a claim; permitted only while it holds this place.
     delete: String,
+}
+
+/// The statement that writes a claim, by the optional attributes that the claim has.
+#[derive(Clone, Debug)]
+struct InsertTexts {
+    plain: String,
+    with_attributes: String,
+    with_past: String,
+    with_both: String,
+}
+
+impl InsertTexts {
+    fn of(&self, claim: &Claim) -> &str {
+        match (claim.candidate.attributes.is_some(), !claim.past.is_empty()) {
+            (false, false) => &self.plain,
+            (true, false) => &self.with_attributes,
+            (false, true) => &self.with_past,
+            (true, true) => &self.with_both,
+        }
+    }
 }
 
 impl Statements {
@@ -54,10 +74,12 @@ impl Statements {
         };
         Statements {
             table: table.to_owned(),
-            insert: [
-                [insert(false, false), insert(false, true)],
-                [insert(true, false), insert(true, true)],
-            ],
+            insert: InsertTexts {
+                plain: insert(false, false),
+                with_attributes: insert(true, false),
+                with_past: insert(false, true),
+                with_both: insert(true, true),
+            },
             tombstone: tombstone(""),
             set_aside: tombstone(&format!(" SET \"{SET_ASIDE}\" = true")),
             delete: format!("DELETE FROM \"{table}\" {mine}"),
@@ -65,9 +87,7 @@ impl Statements {
     }
 
     fn insert(&self, claim: &Claim) -> BatchStatementRequest {
-        let has_attributes = usize::from(claim.candidate.attributes.is_some());
-        let has_past = usize::from(!claim.past.is_empty());
-        statement(&self.insert[has_attributes][has_past], claim_values(claim))
+        statement(self.insert.of(claim), claim_values(claim))
     }
 
     fn release(&self, id: &EventId, place: Place, release: Release) -> BatchStatementRequest {

@@ -1,0 +1,90 @@
+//! One ticket: the lease on its batch, and the run of the batch under that lease.
+
+use std::sync::Arc;
+
+use protocol::batch::OperatorWord;
+use protocol::ids::LeaseOwner;
+use shared::ports::{BatchStore, Ports};
+use shared::retry::{BulkWriter, RequestPermits};
+use shared::wire::Ticket;
+use sinks::Sink;
+use tracing::{error, info};
+
+use crate::batch_run::{BatchRun, Components};
+use crate::collector::Collector;
+use crate::config::Config;
+use crate::delivery::Delivery;
+use crate::invocation::{Budgets, Report};
+use crate::lease::{LeaseReply, lease};
+use crate::outcome::{Done, RetryTicket};
+use crate::overflow_bodies::OverflowBodies;
+use crate::quarantine::Quarantine;
+use crate::release::Releaser;
+
+/// Processes tickets. One per environment.
+pub(crate) struct TicketProcessor {
+    batch_store: Arc<dyn BatchStore>,
+    components: Components,
+}
+
+impl TicketProcessor {
+    pub(crate) fn new(config: &Config, ports: &Ports, sink: Arc<dyn Sink>) -> TicketProcessor {
+        let concurrency = config.common.write_concurrency;
+        let permits = Arc::new(RequestPermits::new(concurrency));
+        let bulk = BulkWriter {
+            permits: permits.clone(),
+            paces: Arc::default(),
+            items_per_request: ports.lock_store.items_per_request(),
+            concurrency,
+        };
+        let bodies = Arc::new(OverflowBodies::new(ports, permits.clone()));
+        let window = config.common.dedup_window;
+        TicketProcessor {
+            batch_store: ports.batch_store.clone(),
+            components: Components {
+                batch_queue: ports.batch_queue.clone(),
+                collector: Collector::new(ports, permits, concurrency),
+                delivery: Delivery::new(sink, bodies.clone()),
+                releaser: Releaser::new(ports, bulk, bodies.clone(), window),
+                quarantine: Quarantine::new(ports, bodies, concurrency),
+                verify_delay: config.verify_delay,
+                part_bytes_max: config.part_bytes_max,
+                parts_max: config.parts_max,
+            },
+        }
+    }
+
+    /// Processes one ticket.
+    ///
+    /// # Errors
+    /// [`RetryTicket`]: why the ticket must be retried.
+    pub(crate) async fn process(
+        &self,
+        ticket: &Ticket,
+        owner: LeaseOwner,
+        budgets: &Budgets<'_>,
+        report: &mut Report,
+    ) -> Result<Done, RetryTicket> {
+        let batch = ticket.batch_id;
+        let mut operator = ticket.operator();
+        if operator == Some(OperatorWord::Quarantine) && !self.components.quarantine.exists() {
+            error!(batch_id = %batch, "batch cannot be set aside: `QUARANTINE_SQS_URL` is not set");
+            return Ok(Done::InError);
+        }
+        let leased = loop {
+            match lease(&*self.batch_store, batch, &owner, operator, budgets).await? {
+                LeaseReply::Leased(leased) => break *leased,
+                LeaseReply::Done(done) => return Ok(done),
+                LeaseReply::OrderInForce => operator = None,
+            }
+        };
+        let record = leased.record();
+        info!(batch_id = %batch, source = %record.source, attempt = record.attempts, confirmed_count = record.confirmed, reason = ?ticket.reason, "batch leased");
+        report.source = Some(record.source.clone());
+        let mut run = BatchRun::new(&self.components, budgets, leased, &mut report.metrics);
+        if operator == Some(OperatorWord::AcceptSink) {
+            run.accept_sink().await?;
+        }
+        run.run().await
+    }
+}
