@@ -23,7 +23,7 @@ use crate::drain_detector::{DrainDetector, Received};
 use crate::invocation::{Budgets, InvocationCounts};
 use crate::open_batches::{CountedBatches, OpenBatches, ReliedOn};
 use crate::overflow_bodies::OverflowBodies;
-use crate::records::Good;
+use crate::records::Record;
 use crate::shared_allocator::{Seated, SharedAllocator, wait};
 
 /// Claims the events of an invocation.
@@ -40,7 +40,7 @@ pub struct ClaimRounds {
 /// The candidates of one invocation: who waits for a seat, and who is settled.
 struct Candidates<'a> {
     /// The first message of each event id: whom the others follow.
-    leaders: &'a [&'a Good],
+    leaders: &'a [&'a Record],
     /// Who wants a seat, per slot, in order of arrival.
     waiting: BTreeMap<&'a Slot, VecDeque<usize>>,
     settled: Vec<Settled>,
@@ -74,7 +74,7 @@ impl ClaimRounds {
     /// Claims every leader; returns an outcome for each. `Claimed` is returned only for claims that were counted.
     pub async fn claim_all<'a>(
         &'a self,
-        leaders: &'a [&'a Good],
+        leaders: &'a [&'a Record],
         received: &Received<'_>,
         budgets: &Budgets<'_>,
         counts: &'a InvocationCounts,
@@ -239,7 +239,7 @@ impl ClaimRounds {
 impl<'a> Candidates<'a> {
     /// Settles the leaders whose events this environment knows to be in an open batch; the others want seats.
     fn new(
-        leaders: &'a [&'a Good],
+        leaders: &'a [&'a Record],
         allocator: &SharedAllocator,
         deadline: Timestamp,
     ) -> Candidates<'a> {
@@ -250,7 +250,7 @@ impl<'a> Candidates<'a> {
         };
         let mut allocator = allocator.lock();
         allocator.retire_past(deadline);
-        for (index, Good { candidate, slot }) in leaders.iter().enumerate() {
+        for (index, Record { candidate, slot }) in leaders.iter().enumerate() {
             match allocator.known(slot, candidate, deadline) {
                 Some(existing) => candidates.settled.push(Settled::known(index, existing)),
                 None => candidates.waiting.entry(slot).or_default().push_back(index),

@@ -12,8 +12,9 @@ use shared::config::{
     BUCKET_NAME, BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL, Reader,
     Text, Topic, Unset, Variable, Word, bucket_name, queue_url,
 };
+use shared::expression::Expression;
 
-use crate::event_id::{EventIdRule, Expression};
+use crate::event_id::EventIdRule;
 
 const MAX_SECONDARY_BATCHING_WINDOW: Variable<Number<u64>> = Variable {
     name: "MAX_SECONDARY_BATCHING_WINDOW",

@@ -3,9 +3,7 @@
 use std::str::FromStr;
 
 use jmespath::{Rcvar, Variable};
-use shared::expression;
-
-use crate::paths::Plain;
+use shared::expression::Expression;
 
 /// What an expression found that cannot be an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,77 +34,46 @@ pub enum ExpressionError {
     },
 }
 
-/// A JMESPath expression whose result is one text.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Expression {
-    general: expression::Expression,
-    plain: Option<Plain>,
-}
-
-impl Expression {
-    /// The text the expression finds in a JSON body. A list joins to one text, by `|`; a `|` or `\` inside a member
-    /// is escaped, so that different lists never join to the same text.
-    ///
-    /// # Errors
-    /// [`ExpressionError`]; the same body fails every time.
-    pub fn text(&self, body: &Rcvar) -> Result<String, ExpressionError> {
-        let expression = || self.general.as_str().to_owned();
-        let found = self
-            .general
-            .find(body)
-            .map_err(|message| ExpressionError::Evaluation {
-                expression: expression(),
-                message,
-            })?;
-        let no_text = |value: &Variable| ExpressionError::NoText {
-            expression: expression(),
-            found: describe(value),
-        };
-        match found.as_ref() {
-            Variable::Null => Err(ExpressionError::Nothing {
-                expression: expression(),
-            }),
-            Variable::Array(members) if members.is_empty() => Err(ExpressionError::Nothing {
-                expression: expression(),
-            }),
-            Variable::Array(members) => {
-                let texts: Result<Vec<String>, _> = members
-                    .iter()
-                    .map(|member| scalar(member).ok_or_else(|| no_text(member)))
-                    .collect();
-                Ok(join(&texts?))
-            }
-            value => match scalar(value) {
-                Some(text) if text.is_empty() => Err(ExpressionError::Nothing {
-                    expression: expression(),
-                }),
-                Some(text) => Ok(text),
-                None => Err(no_text(value)),
-            },
+/// Returns the text that an expression finds in a JSON body. A list joins to one text, by `|`; a `|` or `\` inside a
+/// member is escaped, so that different lists never join to the same text.
+///
+/// # Errors
+/// [`ExpressionError`]; the same body fails every time.
+pub fn find_text(expression: &Expression, body: &Rcvar) -> Result<String, ExpressionError> {
+    let name = || expression.as_str().to_owned();
+    let nothing = || ExpressionError::Nothing { expression: name() };
+    let no_text = |value: &Variable| ExpressionError::NoText {
+        expression: name(),
+        found: describe(value),
+    };
+    let found = expression
+        .find(body)
+        .map_err(|message| ExpressionError::Evaluation {
+            expression: name(),
+            message,
+        })?;
+    match found.as_ref() {
+        Variable::Null => Err(nothing()),
+        Variable::Array(members) if members.is_empty() => Err(nothing()),
+        Variable::Array(members) => {
+            let texts: Result<Vec<String>, _> = members
+                .iter()
+                .map(|member| scalar(member).ok_or_else(|| no_text(member)))
+                .collect();
+            Ok(join(&texts?))
         }
-    }
-
-    /// The fields it names, if it does nothing else.
-    pub(crate) fn plain(&self) -> Option<&Plain> {
-        self.plain.as_ref()
+        value => match scalar(value) {
+            Some(text) if text.is_empty() => Err(nothing()),
+            Some(text) => Ok(text),
+            None => Err(no_text(value)),
+        },
     }
 }
 
-/// The one text of a list.
-pub(crate) fn join<T: AsRef<str>>(members: &[T]) -> String {
-    let mut joined = String::new();
-    for (index, member) in members.iter().enumerate() {
-        if index > 0 {
-            joined.push('|');
-        }
-        for letter in member.as_ref().chars() {
-            if matches!(letter, '\\' | '|') {
-                joined.push('\\');
-            }
-            joined.push(letter);
-        }
-    }
-    joined
+fn join(members: &[String]) -> String {
+    let escaped = |member: &String| member.replace('\\', "\\\\").replace('|', "\\|");
+    let escaped: Vec<String> = members.iter().map(escaped).collect();
+    escaped.join("|")
 }
 
 /// The one text of a scalar. Numbers that are not whole, or do not fit 64 bits, have none: they would be read as
@@ -133,18 +100,6 @@ fn describe(value: &Variable) -> String {
         Variable::String(_) | Variable::Bool(_) | Variable::Expref(_) => {
             "something else".to_owned()
         }
-    }
-}
-
-impl FromStr for Expression {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Expression, String> {
-        let general: expression::Expression = text.parse()?;
-        Ok(Expression {
-            plain: Plain::of(general.as_ast()),
-            general,
-        })
     }
 }
 
@@ -186,7 +141,7 @@ mod tests {
 
     fn text(expression: &str, body: &str) -> Result<String, ExpressionError> {
         let body = Rcvar::new(Variable::from_json(body).unwrap());
-        expression.parse::<Expression>().unwrap().text(&body)
+        find_text(&expression.parse().unwrap(), &body)
     }
 
     #[test]
@@ -211,6 +166,7 @@ mod tests {
         let left = text("[a, b]", r#"{"a":"x|y","b":"z"}"#).unwrap();
         let right = text("[a, b]", r#"{"a":"x","b":"y|z"}"#).unwrap();
         assert_ne!(left, right);
+        assert_eq!(text("[a]", r#"{"a":"x|\\y"}"#).as_deref(), Ok(r"x\|\\y"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use aws_lambda_events::event::sqs::SqsBatchResponse;
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::Diagnostic;
 use protocol::claim::{Candidate, Outcome, Response, classify_follower};
 use protocol::ids::{EventId, SourceArn, SqsMessageId};
@@ -19,33 +19,17 @@ use crate::claim_rounds::ClaimRounds;
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
 use crate::drain_detector::{DrainDetector, Received};
-use crate::event::{Event, MalformedEvent};
 use crate::invocation::{Budgets, Invocation, InvocationCounts};
 use crate::open_batches::OpenBatches;
 use crate::overflow_bodies::OverflowBodies;
 use crate::quarantine::Quarantine;
-use crate::records::{self, Bad, Good, NoMessageId, Record};
+use crate::records::{self, NoMessageId, Record};
 use crate::shared_allocator::SharedAllocator;
 
-/// Why a whole event fails.
-#[derive(Debug, thiserror::Error)]
-pub enum HandlerError {
-    /// The payload is no SQS event.
-    #[error(transparent)]
-    MalformedEvent(#[from] MalformedEvent),
-    /// A message has no id, so it cannot be named in the response.
-    #[error(transparent)]
-    NoMessageId(#[from] NoMessageId),
-}
-
-impl From<HandlerError> for Diagnostic {
-    fn from(error: HandlerError) -> Diagnostic {
-        let error_type = match error {
-            HandlerError::MalformedEvent(_) => "MalformedEvent",
-            HandlerError::NoMessageId(_) => "NoMessageId",
-        };
+impl From<NoMessageId> for Diagnostic {
+    fn from(error: NoMessageId) -> Diagnostic {
         Diagnostic {
-            error_type: error_type.to_owned(),
+            error_type: "NoMessageId".to_owned(),
             error_message: error.to_string(),
         }
     }
@@ -94,12 +78,12 @@ impl Handler {
     /// Handles one event.
     ///
     /// # Errors
-    /// [`HandlerError`] only before anything was claimed: an error brings the whole event back.
+    /// [`NoMessageId`], before anything was claimed: an error brings the whole event back.
     pub async fn handle(
         &self,
-        event: Event,
+        event: SqsEvent,
         invocation: &Invocation,
-    ) -> Result<SqsBatchResponse, HandlerError> {
+    ) -> Result<SqsBatchResponse, NoMessageId> {
         let started = self.ports.clock.now();
         let records = records::read(event, &self.config, started)?;
         let margin = self.config.common.deadline_margin;
@@ -112,47 +96,58 @@ impl Handler {
             );
         }
         let counts = InvocationCounts::default();
-        let verdicts = self.decide(&records, &budgets, &counts).await;
+        let outcomes = self.claim(&records, &budgets, &counts).await;
+        let in_quarantine = self.send_to_quarantine(&records, &outcomes, &budgets).await;
 
         let mut failed = BTreeSet::new();
         let mut metrics: BTreeMap<&SourceArn, Metrics> = BTreeMap::new();
-        for (record, verdict) in records.iter().zip(&verdicts) {
-            if !verdict.success {
-                failed.insert(record.sqs_message_id.clone());
+        for (index, (record, outcome)) in records.iter().zip(outcomes).enumerate() {
+            let in_quarantine = in_quarantine.contains(&index);
+            let success = match outcome.response(self.config.rule) {
+                Response::Success => true,
+                Response::Failure => false,
+                Response::Quarantine => in_quarantine || planted(Bug::QuarantineNotAwaited),
+            };
+            let (id, source) = names(record);
+            if !success {
+                failed.insert(id);
             }
-            let metrics = metrics.entry(&record.source).or_default();
+            let metrics = metrics.entry(source).or_default();
             metrics.count("Received", 1);
-            verdict.metrics().for_each(|name| metrics.count(name, 1));
+            for name in [
+                metric(outcome),
+                in_quarantine.then_some("Quarantined"),
+                (!success).then_some("Failed"),
+            ] {
+                name.inspect(|name| metrics.count(name, 1));
+            }
         }
         self.report(metrics, &counts, invocation, started, failed.len());
         let mut response = SqsBatchResponse::default();
-        response.set_failures(failed.iter().map(SqsMessageId::to_string));
+        response.set_failures(failed.into_iter().map(SqsMessageId::to_string));
         Ok(response)
     }
 
-    async fn decide(
+    /// Claims what can be claimed; returns an outcome for each record.
+    async fn claim(
         &self,
-        records: &[Record],
+        records: &[Result<Record, Quarantined>],
         budgets: &Budgets<'_>,
         counts: &InvocationCounts,
-    ) -> Vec<Verdict> {
+    ) -> Vec<Outcome> {
         let mut leader_of: HashMap<&EventId, usize> = HashMap::with_capacity(records.len());
         let mut leaders = Vec::new();
-        let mut follows: Vec<Option<usize>> = Vec::with_capacity(records.len());
-        for record in records {
-            follows.push(record.content.as_ref().ok().map(|good| {
-                *leader_of
-                    .entry(&good.candidate.event_id)
-                    .or_insert_with(|| {
-                        leaders.push(good);
-                        leaders.len() - 1
-                    })
-            }));
-        }
         let mut received = Received::new();
-        if self.config.seal_when_drained {
-            for record in records {
-                *received.entry(&record.source).or_default() += 1;
+        for record in records {
+            if let Ok(record) = record {
+                let event_id = &record.candidate.event_id;
+                leader_of.entry(event_id).or_insert_with(|| {
+                    leaders.push(record);
+                    leaders.len() - 1
+                });
+            }
+            if self.config.seal_when_drained {
+                *received.entry(names(record).1).or_default() += 1;
             }
         }
         let mut settled = self
@@ -161,39 +156,34 @@ impl Handler {
             .await;
         settled.sort_unstable_by_key(|one| one.leader);
         debug_assert_eq!(settled.len(), leaders.len());
-
-        let mut quarantined = Vec::new();
-        let mut verdicts: Vec<Verdict> = Vec::with_capacity(records.len());
-        for (record, leader) in records.iter().zip(follows) {
-            let outcome = match (&record.content, leader) {
-                (Ok(good), Some(leader)) => outcome_of(
-                    &good.candidate,
-                    &leaders[leader].candidate,
-                    &settled[leader],
-                ),
-                // Only good records have a leader; a bad one goes where an unstorable one goes.
-                (Ok(_) | Err(_), _) => Outcome::Unstorable,
-            };
-            let answer = outcome.response(self.config.rule);
-            if answer == Response::Quarantine {
-                quarantined.push((verdicts.len(), to_quarantine(record, outcome)));
+        let outcome = |record: &Result<Record, Quarantined>| match record {
+            Ok(Record { candidate, .. }) => {
+                let leader = leader_of[&candidate.event_id];
+                outcome_of(candidate, &leaders[leader].candidate, &settled[leader])
             }
-            verdicts.push(Verdict {
-                outcome,
-                success: answer == Response::Success,
-                quarantined: false,
-            });
-        }
-        let messages: Vec<Quarantined> = quarantined
+            // A bad record goes where an unstorable one goes.
+            Err(_) => Outcome::Unstorable,
+        };
+        records.iter().map(outcome).collect()
+    }
+
+    /// Sends what cannot be processed to the quarantine; returns the positions of the records that are there.
+    async fn send_to_quarantine(
+        &self,
+        records: &[Result<Record, Quarantined>],
+        outcomes: &[Outcome],
+        budgets: &Budgets<'_>,
+    ) -> BTreeSet<usize> {
+        let (indices, messages): (Vec<usize>, Vec<Quarantined>) = records
             .iter()
-            .map(|(_, message)| message.clone())
-            .collect();
+            .zip(outcomes)
+            .enumerate()
+            .filter(|(_, (_, outcome))| outcome.response(self.config.rule) == Response::Quarantine)
+            .map(|(index, (record, outcome))| (index, to_quarantine(record, *outcome)))
+            .unzip();
         let sent = self.quarantine.send(&messages, &budgets.wrap_up).await;
-        for ((index, _), sent) in quarantined.into_iter().zip(sent) {
-            verdicts[index].success = sent || planted(Bug::QuarantineNotAwaited);
-            verdicts[index].quarantined = sent;
-        }
-        verdicts
+        let sent = indices.into_iter().zip(sent).filter(|(_, sent)| *sent);
+        sent.map(|(index, _)| index).collect()
     }
 
     fn report(
@@ -242,56 +232,39 @@ fn outcome_of(candidate: &Candidate, leader: &Candidate, settled: &Settled) -> O
     }
 }
 
-fn to_quarantine(record: &Record, outcome: Outcome) -> Quarantined {
-    let (reason, event_id, body) = match &record.content {
-        Err(Bad {
-            reason,
-            event_id,
-            body,
-        }) => (reason.to_string(), event_id.clone(), body.clone()),
-        Ok(Good { candidate, .. }) => {
-            let reason = match outcome {
-                Outcome::Conflict => {
-                    "another message carries the same event id with different content"
-                }
-                _ => "the lock table cannot hold the message",
-            };
-            (
-                reason.to_owned(),
-                Some(candidate.event_id.clone()),
-                candidate.body.clone(),
-            )
-        }
-    };
-    Quarantined {
-        sqs_message_id: record.sqs_message_id.clone(),
-        event_id,
-        source: record.source.clone(),
-        reason,
-        body,
+fn names(record: &Result<Record, Quarantined>) -> (&SqsMessageId, &SourceArn) {
+    match record {
+        Ok(Record { candidate, .. }) => (&candidate.sqs_message_id, &candidate.source),
+        Err(bad) => (&bad.sqs_message_id, &bad.source),
     }
 }
 
-/// What the response says of a message, and why.
-#[derive(Debug)]
-struct Verdict {
-    outcome: Outcome,
-    success: bool,
-    quarantined: bool,
+fn to_quarantine(record: &Result<Record, Quarantined>, outcome: Outcome) -> Quarantined {
+    let candidate = match record {
+        Ok(Record { candidate, .. }) => candidate,
+        Err(bad) => return bad.clone(),
+    };
+    let reason = match outcome {
+        Outcome::Conflict => "another message carries the same event id with different content",
+        _ => "the lock table cannot hold the message",
+    };
+    Quarantined {
+        sqs_message_id: candidate.sqs_message_id.clone(),
+        event_id: Some(candidate.event_id.clone()),
+        source: candidate.source.clone(),
+        reason: reason.to_owned(),
+        body: candidate.body.clone(),
+    }
 }
 
-impl Verdict {
-    fn metrics(&self) -> impl Iterator<Item = &'static str> {
-        let outcome = match self.outcome {
-            Outcome::Claimed => Some("Claimed"),
-            Outcome::Redelivered | Outcome::RedeliveredLate => Some("Redelivered"),
-            Outcome::Duplicate => Some("Duplicates"),
-            Outcome::Conflict => Some("Conflicts"),
-            Outcome::Unstorable | Outcome::Failed => None,
-        };
-        let quarantined = self.quarantined.then_some("Quarantined");
-        let failed = (!self.success).then_some("Failed");
-        [outcome, quarantined, failed].into_iter().flatten()
+/// Returns the metric that counts messages with this outcome.
+fn metric(outcome: Outcome) -> Option<&'static str> {
+    match outcome {
+        Outcome::Claimed => Some("Claimed"),
+        Outcome::Redelivered | Outcome::RedeliveredLate => Some("Redelivered"),
+        Outcome::Duplicate => Some("Duplicates"),
+        Outcome::Conflict => Some("Conflicts"),
+        Outcome::Unstorable | Outcome::Failed => None,
     }
 }
 

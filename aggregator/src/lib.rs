@@ -2,7 +2,7 @@
 //!
 //! One invocation, in order:
 //!
-//! 1. [`records`] reads every message of the [`event`]; a bad one fails alone.
+//! 1. [`records`] reads every message of the event; a bad one fails alone.
 //! 2. `claim_rounds` seats the first message of each event id (`shared_allocator`, which opens batches through
 //!    `open_batches`) and claims it (`claim_writer`), round by round; full batches are sealed on the way.
 //! 3. `drain_detector` has the open batches of a source sealed that holds nothing more.
@@ -15,9 +15,7 @@
 //! has counted or witnessed it. No clock is part of that argument.
 
 pub mod config;
-pub mod event;
 pub mod event_id;
-pub mod paths;
 pub mod records;
 
 #[cfg(feature = "function")]
@@ -36,8 +34,6 @@ mod invocation;
 mod open_batches;
 #[cfg(feature = "function")]
 mod overflow_bodies;
-#[cfg(feature = "function")]
-mod payload;
 #[cfg(feature = "function")]
 mod quarantine;
 #[cfg(feature = "function")]

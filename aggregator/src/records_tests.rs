@@ -3,7 +3,7 @@ use shared::memory::noise;
 use super::*;
 use crate::config::tests_support::config;
 
-fn read_bodies(config: &Config, messages: serde_json::Value) -> Vec<Record> {
+fn read_bodies(config: &Config, messages: serde_json::Value) -> Vec<Result<Record, Quarantined>> {
     let event = serde_json::json!({ "Records": messages }).to_string();
     read(
         serde_json::from_str(&event).unwrap(),
@@ -13,8 +13,12 @@ fn read_bodies(config: &Config, messages: serde_json::Value) -> Vec<Record> {
     .unwrap()
 }
 
-fn reason(record: &Record) -> String {
-    record.content.as_ref().unwrap_err().reason.to_string()
+fn reason(record: &Result<Record, Quarantined>) -> &str {
+    &record.as_ref().unwrap_err().reason
+}
+
+fn event_id(record: &Result<Record, Quarantined>) -> &str {
+    record.as_ref().unwrap().candidate.event_id.as_str()
 }
 
 #[test]
@@ -32,7 +36,7 @@ fn a_bad_message_is_named_and_leaves_its_neighbours_alone() {
             { "messageId": "m6", "body": r#"{"id":"e6"}"#, "attributes": { "SentTimestamp": "77" } },
         ]),
     );
-    let good = |index: usize| records[index].content.as_ref().unwrap();
+    let good = |index: usize| records[index].as_ref().unwrap();
     assert_eq!(good(0).candidate.event_id.as_str(), "e0");
     assert_eq!(good(0).slot.source.as_str(), "arn:q");
     assert_eq!(good(0).candidate.sent_at, Timestamp::from_ms(5));
@@ -41,17 +45,8 @@ fn a_bad_message_is_named_and_leaves_its_neighbours_alone() {
     assert_eq!(reason(&records[2]), "`EVENT_ID`: `id` finds nothing");
     assert_eq!(reason(&records[3]), "message has no body");
     assert!(reason(&records[4]).contains("at most 409600 can be stored"));
-    assert_eq!(
-        records[4]
-            .content
-            .as_ref()
-            .unwrap_err()
-            .event_id
-            .as_ref()
-            .unwrap()
-            .as_str(),
-        "e4"
-    );
+    let bad = records[4].as_ref().unwrap_err();
+    assert_eq!(bad.event_id, "e4".parse().ok());
     assert_eq!(
         reason(&records[5]),
         "event id has `2049` bytes, at most 2048 are allowed"
@@ -78,13 +73,7 @@ fn every_rule_finds_its_id() {
     let id = |rule: &str| {
         let config = config(&[("EVENT_ID", rule), ("EVENT_ID_PREFIX", "t1-")]);
         let records = read_bodies(&config, message.clone());
-        records[0]
-            .content
-            .as_ref()
-            .unwrap()
-            .candidate
-            .event_id
-            .to_string()
+        event_id(&records[0]).to_owned()
     };
     assert_eq!(id("message-id"), "t1-m0");
     assert_eq!(id("attribute:order"), "t1-o7");
@@ -105,16 +94,7 @@ fn ids_are_of_all_sources_unless_the_prefix_names_the_source() {
         let event = serde_json::from_value(event.clone()).unwrap();
         let config = config(&[("EVENT_ID_PREFIX", prefix)]);
         let records = read(event, &config, Timestamp::EPOCH).unwrap();
-        let id = |record: &Record| {
-            record
-                .content
-                .as_ref()
-                .unwrap()
-                .candidate
-                .event_id
-                .to_string()
-        };
-        records.iter().map(id).collect()
+        records.iter().map(|one| event_id(one).to_owned()).collect()
     };
     assert_eq!(ids("t-"), ["t-m0", "t-m0"]);
     assert_eq!(ids("{source}/"), ["arn:a/m0", "arn:b/m0"]);
@@ -130,17 +110,57 @@ fn a_batch_key_makes_a_slot_of_its_own() {
             { "messageId": "m1", "body": "{}" },
         ]),
     );
-    assert_eq!(
-        records[0]
-            .content
-            .as_ref()
-            .unwrap()
-            .slot
-            .key
-            .as_ref()
-            .unwrap()
-            .as_str(),
-        "a"
-    );
+    assert_eq!(records[0].as_ref().unwrap().slot.key, "a".parse().ok());
     assert_eq!(reason(&records[1]), "`BATCH_KEY`: `customer` finds nothing");
+}
+
+#[test]
+fn what_is_needed_of_a_message_is_read_and_nulls_are_nothing() {
+    let config = config(&[("EVENT_ID", "message-id")]);
+    let records = read_bodies(
+        &config,
+        serde_json::json!([
+            {
+                "messageId": "m0", "receiptHandle": "r", "body": "b", "md5OfBody": null, "new": {},
+                "attributes": { "SenderId": "s", "SentTimestamp": "soon" },
+                "messageAttributes": { "n": { "stringValue": "v", "dataType": "String" } },
+                "eventSourceARN": "",
+            },
+            {
+                "messageId": "m1", "body": "", "attributes": null, "messageAttributes": null,
+                "eventSourceARN": null,
+            },
+            { "messageId": "m2", "body": null },
+        ]),
+    );
+    let first = records[0].as_ref().unwrap();
+    assert_eq!(first.candidate.source.as_str(), "unknown");
+    assert_eq!(first.candidate.sent_at, Timestamp::from_ms(5));
+    let attributes = first.candidate.attributes.as_deref().unwrap();
+    assert!(
+        attributes.starts_with(r#"{"n":{"stringValue":"v","#),
+        "{attributes}"
+    );
+    let second = &records[1].as_ref().unwrap().candidate;
+    assert_eq!(second.attributes, None);
+    assert_eq!(reason(&records[2]), "message has no body");
+}
+
+#[test]
+fn a_body_that_cannot_be_read_names_the_variable_that_needs_it() {
+    let number = r#"{"id":"e0","key":"k","n":1e999}"#;
+    let half = r#"{"id":"e0","key":"k","s":"\ud800"}"#;
+    for (variable, setting) in [("EVENT_ID", "json:id"), ("BATCH_KEY", "key")] {
+        for body in [number, half, r#"{"id":"e0","#] {
+            let config = config(&[(variable, setting)]);
+            let message = serde_json::json!([{ "messageId": "m0", "body": body }]);
+            let records = read_bodies(&config, message);
+            let expected = format!("body is not JSON, which `{variable}` needs: ");
+            assert!(
+                reason(&records[0]).starts_with(&expected),
+                "{:?}",
+                records[0]
+            );
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aws_lambda_events::event::sqs::SqsEvent;
 use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use once_cell::sync::OnceCell;
@@ -12,10 +13,8 @@ use shared::aws::{Sdk, aws_ports, aws_source_queues, init_logs};
 use tracing::info;
 
 use crate::config::Config;
-use crate::event::Event;
 use crate::handler::Handler;
 use crate::invocation::Invocation;
-use crate::payload::Payloads;
 use crate::shared_allocator::SharedAllocator;
 
 /// The current batches of this environment: they live as long as the process does, over all its invocations.
@@ -45,23 +44,17 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
         .get_or_init(|| Arc::new(SharedAllocator::new(config.limits)))
         .clone();
     let handler = Arc::new(Handler::new(config, ports, source_queues, allocator));
-    let payloads = Payloads::default();
-    let aside = payloads.clone();
-    let function = service_fn(move |event: LambdaEvent<u64>| {
+    let function = service_fn(move |event: LambdaEvent<SqsEvent>| {
         let handler = handler.clone();
-        let payload = aside.take(event.payload);
         async move {
             let invocation = Invocation {
                 function: event.context.env_config.function_name.clone(),
                 deadline: Timestamp::from_ms(event.context.deadline),
             };
-            let event = Event::parse(&payload)?;
-            drop(payload);
-            handler.handle(event, &invocation).await
+            handler.handle(event.payload, &invocation).await
         }
     });
     Runtime::new(function)
-        .layer(payloads)
         .layer(TracingLayer::new())
         .run_concurrent()
         .await

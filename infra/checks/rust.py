@@ -70,10 +70,10 @@ def metrics(source):
     for crate in ("aggregator", "batch-processor"):
         for path in source.files(f"{crate}/src"):
             text = source.read(path)
-            found |= set(re.findall(r'\.(?:count|milliseconds)\(\s*"(\w+)"', text))
-            # What a verdict counts as is in a function of this name.
+            found |= set(re.findall(r'\.(?:count|milliseconds|then_some)\(\s*"([A-Z]\w+)"', text))
+            # What an outcome counts as is in a function of one of these names.
             for each in functions(source, path):
-                if each.name == "metrics":
+                if each.name in ("metric", "metrics"):
                     found |= set(re.findall(r'"([A-Z]\w+)"', each.body))
     return found
 

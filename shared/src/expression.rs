@@ -24,18 +24,13 @@ impl Expression {
     pub fn find(&self, body: &Rcvar) -> Result<Rcvar, String> {
         // Not by `search`, which serialises the body into another one first.
         let mut context = Context::new(self.as_str(), &DEFAULT_RUNTIME);
-        jmespath::interpret(body, self.as_ast(), &mut context)
+        jmespath::interpret(body, self.compiled.as_ast(), &mut context)
             .map_err(|error| error.reason.to_string())
     }
 
     /// As it was written.
     pub fn as_str(&self) -> &str {
         self.compiled.as_str()
-    }
-
-    /// As it was understood.
-    pub fn as_ast(&self) -> &Ast {
-        self.compiled.as_ast()
     }
 }
 

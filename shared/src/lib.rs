@@ -1,6 +1,6 @@
 //! What both Lambda functions share around the [`protocol`], in three floors; imports go down only.
 //!
-//! 1. [`wire`], [`json`], [`compression`], and `expression` (feature `expressions`): the data.
+//! 1. [`wire`], [`compression`], and `expression` (feature `expressions`): the data.
 //! 2. [`ports`]: what the protocol needs of the world, as traits; [`retry`] drives them with a budget of time.
 //! 3. `aws` and `memory`: the adapters (feature `aws`) and the fakes (feature `test-support`).
 //!
@@ -10,7 +10,6 @@ pub mod compression;
 pub mod config;
 #[cfg(feature = "expressions")]
 pub mod expression;
-pub mod json;
 pub mod metrics;
 pub mod ports;
 pub mod retry;

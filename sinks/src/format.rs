@@ -1,7 +1,8 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use shared::json::push_text;
+use protocol::ids::{BatchId, Seq};
+use serde::Serialize;
 use shared::ports::StoredEvent;
 
 use crate::columns::{Body, Column, FixedColumn};
@@ -104,8 +105,9 @@ impl Format {
     ) -> Result<(), RejectReason> {
         match self {
             Format::Envelope => {
-                push_envelope(line, part, item);
-                line.extend_from_slice(b"}\n");
+                serde_json::to_writer(&mut *line, &Envelope::of(part, item))
+                    .expect("texts and numbers are JSON, and memory takes them");
+                line.push(b'\n');
             }
             Format::Body if item.body.contains(['\n', '\r']) => {
                 return Err(RejectReason::LineBreak);
@@ -155,33 +157,44 @@ pub(crate) fn reject_line(part: &Part, reject: &Reject) -> io::Result<Vec<u8>> {
         let words = format!("{reject} is of another part than {}", part.key());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
     };
-    let mut line = Vec::new();
-    push_envelope(&mut line, part, &part.items[index]);
-    line.extend_from_slice(b",\"reason\":");
-    push_text(&mut line, &reject.reason.to_string());
-    line.push(b'}');
-    Ok(line)
+    let reason = reject.reason.to_string();
+    Ok(serde_json::to_vec(&Envelope {
+        reason: Some(&reason),
+        ..Envelope::of(part, &part.items[index])
+    })?)
 }
 
-/// An envelope but for its end.
-fn push_envelope(line: &mut Vec<u8>, part: &Part, item: &StoredEvent) {
-    let texts = [
-        (",\"eventId\":", item.event_id.as_str()),
-        (",\"sqsMessageId\":", item.sqs_message_id.as_str()),
-        (",\"source\":", item.source.as_str()),
-    ];
-    // Into memory: it cannot fail.
-    let _ = write!(
-        line,
-        "{{\"batchId\":\"{}\",\"part\":{},\"seq\":{}",
-        part.batch_id, part.number, item.seq
-    );
-    for (name, text) in texts {
-        line.extend_from_slice(name.as_bytes());
-        push_text(line, text);
+/// A record as JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope<'p> {
+    batch_id: BatchId,
+    part: usize,
+    seq: Seq,
+    event_id: &'p str,
+    sqs_message_id: &'p str,
+    source: &'p str,
+    sent_at: u64,
+    body: &'p str,
+    /// Why it was rejected, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'p str>,
+}
+
+impl<'p> Envelope<'p> {
+    fn of(part: &Part, item: &'p StoredEvent) -> Envelope<'p> {
+        Envelope {
+            batch_id: part.batch_id,
+            part: part.number,
+            seq: item.seq,
+            event_id: item.event_id.as_str(),
+            sqs_message_id: item.sqs_message_id.as_str(),
+            source: item.source.as_str(),
+            sent_at: item.sent_at.as_ms(),
+            body: &item.body,
+            reason: None,
+        }
     }
-    let _ = write!(line, ",\"sentAt\":{},\"body\":", item.sent_at.as_ms());
-    push_text(line, &item.body);
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use serde::Serialize;
 use shared::aws::Sdk;
-use shared::json::push_text;
 
 use crate::compression::Compression;
 use crate::format::Format;
@@ -155,8 +154,7 @@ impl Payloads {
                 let text = std::str::from_utf8(content).map_err(|error| SinkError::Permanent {
                     reason: format!("content of part {}: {error}", part.key()),
                 })?;
-                let mut value = Vec::new();
-                push_text(&mut value, text);
+                let value = serde_json::to_vec(text).map_err(|error| unwritten(error.into()))?;
                 Ok(with(head, "content", &value))
             }
         }

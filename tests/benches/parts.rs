@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use aggregator::event::Event;
 use aggregator::{Config, records};
+use aws_lambda_events::event::sqs::SqsEvent;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use protocol::allocator::{Allocator, BatchLimits, SeatEnd, Seating, Slot};
@@ -31,7 +31,7 @@ fn read_event(bencher: Bencher<'_, '_>, rule: &str) {
     let payload = payload();
     let config = config(rule);
     bencher.counter(ItemsCount::new(MESSAGES)).bench_local(|| {
-        let event = Event::parse(&payload).expect("it is an event");
+        let event: SqsEvent = serde_json::from_slice(&payload).expect("it is an event");
         records::read(event, &config, Timestamp::EPOCH).expect("all have ids")
     });
 }

@@ -1,10 +1,11 @@
 //! `EVENT_ID` and `BATCH_KEY`: any setting over any body.
 
 use aggregator::Config;
-use aggregator::records::{self, Bad, Good};
+use aggregator::records::{self, Record};
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use protocol::limits::DYNAMODB_KEY_BYTES_MAX;
 use serde_json::Value;
+use shared::ports::Quarantined;
 
 use crate::config::{NOW, config};
 use crate::grow::Choices;
@@ -34,7 +35,7 @@ pub fn event_id(data: &[u8]) {
             Ok(first.to_string())
         }
         (Err(first), Err(other)) => {
-            assert_eq!(first.reason.to_string(), other.reason.to_string());
+            assert_eq!(first.reason, other.reason);
             Err(first)
         }
         (first, other) => panic!("the same body is read as {first:?} and as {other:?}"),
@@ -53,7 +54,7 @@ pub fn event_id(data: &[u8]) {
         }
         (Ok(id), Err(_)) => assert!(PREFIX.len() + id.len() > DYNAMODB_KEY_BYTES_MAX),
         (Err(id), Err(prefixed)) => {
-            assert_eq!(id.reason.to_string(), prefixed.reason.to_string());
+            assert_eq!(id.reason, prefixed.reason);
         }
         (Err(id), Ok(prefixed)) => panic!("{id:?} has an id with a prefix: {prefixed:?}"),
     }
@@ -88,7 +89,7 @@ pub fn batch_key(data: &[u8]) {
             first.slot.key.map(|key| key.to_string())
         }
         (Err(first), Err(other)) => {
-            assert_eq!(first.reason.to_string(), other.reason.to_string());
+            assert_eq!(first.reason, other.reason);
             assert!(
                 first.event_id.is_some(),
                 "its event id can be read: {first:?}"
@@ -137,7 +138,7 @@ fn config_with(
 }
 
 /// The body as it is read in one message, in the same message once more, and in another.
-fn read(config: &Config, body: &str) -> [Result<Good, Bad>; 3] {
+fn read(config: &Config, body: &str) -> [Result<Record, Quarantined>; 3] {
     let mut event = SqsEvent::default();
     for id in ["m0", "m0", "m1"] {
         let mut attribute = SqsMessageAttribute::default();
@@ -150,11 +151,8 @@ fn read(config: &Config, body: &str) -> [Result<Good, Bad>; 3] {
             .insert("order".to_owned(), attribute);
         event.records.push(message);
     }
-    let event = serde_json::to_string(&event).expect("texts make JSON");
-    let event = serde_json::from_str(&event).expect("it is an event");
     let records = records::read(event, config, NOW).expect("every message has a name");
-    let contents: Vec<_> = records.into_iter().map(|record| record.content).collect();
-    contents.try_into().expect("three in, three out")
+    records.try_into().expect("three in, three out")
 }
 
 /// What a plain field of the body holds, by another way than the expression's: `None` where the name is no plain one,
