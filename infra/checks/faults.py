@@ -87,7 +87,7 @@ FAULTS = [
     ("one processor alone", [("AllowedValues: [x86_64, arm64]", "AllowedValues: [x86_64]")]),
     # 4 KB of variables.
     ("columns as long as a parameter can be", [("    MaxLength: 704\n", "    MaxLength: 4096\n")]),
-    ("columns of any length", [("    # Lambda takes 4 KB of variables, all of them together: a longer list stands in a file.\n    MaxLength: 704\n", "")]),
+    ("columns of any length", [("    # Lambda limits all variables together to 4 KB: a longer list must be in a file.\n    MaxLength: 704\n", "")]),
     ("a key of any characters", [('    AllowedPattern: "^[ -~]*$"\n    MaxLength: 512\n', "    AllowedPattern: ^.*$\n    MaxLength: 512\n")]),
     ("columns that nobody may read", [("              - !If\n                - ColumnsAreInS3\n", "              - !If\n                - RejectsAreInS3\n")]),
     ("everything beside the columns may be read", [("                    - arn:${AWS::Partition}:s3:::${Place}\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${SinkColumns}://\"]]", "                    - arn:${AWS::Partition}:s3:::${Place}*\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${SinkColumns}://\"]]")]),
@@ -117,7 +117,7 @@ FAULTS = [
     ("a function that cannot check its parts", [("          MAX_PART_BYTES: !Ref MaxPartBytes\n          INDEX_SHARDS", "          INDEX_SHARDS")]),
     # Tickets that are given back, and batches that are set aside.
     ("tickets that sleep a whole visibility timeout", [("                  - sqs:ChangeMessageVisibility\n", "")]),
-    ("batches that cannot be set aside", [("              - Sid: Quarantine\n                Effect: Allow\n                Action: sqs:SendMessage\n                Resource: !GetAtt QuarantineQueue.Arn\n              # Lambda does", "              # Lambda does")]),
+    ("batches that cannot be set aside", [("              - Sid: Quarantine\n                Effect: Allow\n                Action: sqs:SendMessage\n                Resource: !GetAtt QuarantineQueue.Arn\n              # Lambda sends", "              # Lambda sends")]),
     ("a batch processor that knows no quarantine", [("          QUARANTINE_SQS_URL: !Ref QuarantineQueue\n          MAX_BATCH_SIZE: !Ref MaxBatchSize\n          MAX_BATCH_BYTES: !Ref MaxBatchBytes\n          DEDUP_WINDOW", "          MAX_BATCH_SIZE: !Ref MaxBatchSize\n          MAX_BATCH_BYTES: !Ref MaxBatchBytes\n          DEDUP_WINDOW")]),
     # Receives.
     ("half an hour of trouble", [("    Default: 50\n    MinValue: 5\n", "    Default: 5\n    MinValue: 5\n")]),

@@ -42,7 +42,7 @@ enum Task {
     },
     /// Run the fuzz targets for a long time; `test` includes a short run
     Fuzz(fuzz::Fuzz),
-    /// Mutate the protocol, and check that its tests or a short simulation catch the mutants; takes over an hour
+    /// Mutate the protocol, and check that its tests or a short simulation catch the mutants; takes half an hour
     Mutants(mutants::Mutants),
     /// Check the templates of `infra`, as far as that is possible without an AWS account
     Infra(infra::Infra),

@@ -1,6 +1,6 @@
 //! Mutation testing of the protocol with cargo-mutants: finds changes of the code that no test notices.
 //!
-//! A run takes over an hour on two cores, so it is not part of `cargo xtask test`. `docs/simulation.md` lists the mutants that
+//! A run takes half an hour on two cores, so it is not part of `cargo xtask test`. `docs/simulation.md` lists the mutants that
 //! survive, and why.
 
 use std::fs;
