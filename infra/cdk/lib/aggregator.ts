@@ -276,7 +276,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       ),
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
       ...this.grantsOfBoth(logGroup, 's3:PutObject'),
-      // The function reads the lifecycle at a cold start and logs a warning if it is too short.
+      // The function checks the lifecycle at a cold start, and logs an error if it removes bodies too soon.
       ...this.grantOfOverflow('SeeLifecycle', 's3:GetLifecycleConfiguration'),
     ];
   }

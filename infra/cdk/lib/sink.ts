@@ -49,8 +49,9 @@ function grantOfStateMachine(arn: string): iam.PolicyStatement {
 }
 
 /**
- * Grants writing and comparing objects below a prefix. The wildcard stands for the batch: <prefix>/<batchId>/<part>.<ext>, or with
- * BATCH_KEY for key and batch: <prefix>/<key>/<batchId>/<part>.<ext>. GetObject is for comparing an existing object with the part.
+ * Grants writing and comparing objects below a prefix. GetObject is for comparing an existing object with the part. The name of an
+ * object is <prefix>/<batchId>/<part>.<ext>, or with BATCH_KEY <prefix>/<key>/<batchId>/<part>.<ext>; the wildcard stands for
+ * everything after the prefix.
  * Without ListBucket, S3 returns 403 for a missing object instead of 404; it is granted only below the prefix, because for this
  * check S3 takes the object's name as `s3:prefix`.
  */
