@@ -1,7 +1,7 @@
--- The tables of the sink `postgres:`, for `SINK_TABLE=events`; another table has its ledger, its reject list and its
--- staging table beside it under its own name. With `SINK_COLUMNS` the first of them may be any table that has those
--- columns. The function's user needs INSERT on the first and on the reject list; SELECT, INSERT and UPDATE on the
--- ledger; SELECT, INSERT, UPDATE and DELETE on the staging table.
+-- The tables of the sink `postgres:` for `SINK_TABLE=events`. For another table, the names of the other three begin with
+-- the name of that table. With `SINK_COLUMNS`, the table of events may be any table that has those columns. The
+-- function's user needs INSERT on the table of events and on the table of rejects; SELECT, INSERT and UPDATE on the
+-- ledger; and SELECT, INSERT, UPDATE and DELETE on the staging table.
 CREATE TABLE events (
     batch_id       uuid    NOT NULL,
     part           integer NOT NULL,
@@ -14,20 +14,20 @@ CREATE TABLE events (
     PRIMARY KEY (batch_id, part, seq)
 );
 
--- A row for each part, written with its events in one transaction.
+-- The ledger: a row for each part, written in the same transaction as its events.
 CREATE TABLE events_parts (
     batch_id     uuid        NOT NULL,
     part         integer     NOT NULL,
     source       text        NOT NULL,
     batch_key    text,
     content_hash text        NOT NULL,
-    count        bigint      NOT NULL, -- the rejected ones among them
+    count        bigint      NOT NULL, -- including rejected records
     rejected     bigint      NOT NULL,
     delivered_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (batch_id, part)
 );
 
--- What could not be a row of the first, with the reason; the record as an envelope.
+-- Rejected records, as envelopes, with the reason.
 CREATE TABLE events_rejects (
     batch_id uuid    NOT NULL,
     part     integer NOT NULL,
@@ -37,21 +37,21 @@ CREATE TABLE events_rejects (
     PRIMARY KEY (batch_id, part, seq)
 );
 
--- What was sent of parts that are not delivered yet, so that an attempt goes on where the one before it ended. The
--- transaction that inserts a part's rows into the first table deletes them here. Rows of a part that nobody delivers any
--- more, because an operator disposed of its batch, stay: they may be deleted at any time, and what is still needed of
--- them is sent again.
+-- The staging table: rows that were sent of parts that are not delivered yet, so that an attempt continues where the
+-- previous one ended. The transaction that inserts a part's rows into the table of events deletes them here. If an
+-- operator sets a batch aside, the staged rows of its undelivered parts stay. You may delete staged rows at any time: the
+-- sink sends missing rows again.
 --
--- It is logged, so that what was sent survives a crash or a failover of the database. UNLOGGED would be safe as well, for
--- rows are counted and compared before they are relied on, and what is missing is sent again: it saves the write-ahead
--- log of these rows and costs the progress that was made.
+-- This table is logged, so staged rows survive a crash or a failover of the database. UNLOGGED would be safe as well,
+-- because the sink checks the staged rows before it uses them and sends missing ones again. It would save the write-ahead
+-- log of these rows, but after a crash the progress of unfinished parts would be lost.
 CREATE TABLE events_staging (
     batch_id  uuid        NOT NULL,
     part      integer     NOT NULL,
     seq       bigint      NOT NULL,
-    chunk     bytea       NOT NULL, -- hash of the rows that were sent together
-    fields    bytea[]     NOT NULL, -- the row's columns, as UTF-8; they get their types on the way to the first table
-    refused   text,                 -- the database's words, until the transaction has written the reject list
+    chunk     bytea       NOT NULL, -- hash of the chunk: the rows that were sent together
+    fields    bytea[]     NOT NULL, -- the row's columns as UTF-8, converted when they are inserted into the table of events
+    refused   text,                 -- the database's error, until the transaction has written the rejects
     staged_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (batch_id, part, seq)
 );

@@ -65,7 +65,7 @@ fn every_wrong_variable_is_named_in_one_message() {
         "`SINK_HEADER` is `yes`, expected `on` or `off`",
         "`SINK_COMPRESSION` is `zip`, expected `none`, `gzip` or `zstd`",
         "`SINK_TIMEOUT` is `0`, expected a whole number of seconds from 1 to 900",
-        "`SINK_REJECTS` keeps nothing, expected `file:///directory` or `s3://bucket/prefix`",
+        "`SINK_REJECTS` names a `log:` sink, expected `file:///directory` or `s3://bucket/prefix`",
         "`SINK_PAYLOADS` is `log:`: expected `s3://bucket/prefix`",
     ] {
         assert!(text.contains(words), "{words} in {text}");

@@ -1,4 +1,4 @@
-"""Templates: reading, transforming, and working out what CloudFormation would make of them."""
+"""Reads and transforms templates, and resolves them as CloudFormation would."""
 
 import copy
 import functools
@@ -14,7 +14,7 @@ os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "none")
 from samcli.yamlhelper import yaml_parse  # noqa: E402
 from samtranslator.translator.transform import transform as sam_transform  # noqa: E402
 
-# It counts what it does, and complains that nobody asks for the counts.
+# It counts its calls, and logs a warning if the counts are not collected.
 logging.getLogger("samtranslator").setLevel(logging.CRITICAL)
 
 INFRA = pathlib.Path(__file__).resolve().parent.parent
@@ -44,14 +44,14 @@ def parse(text):
 
 
 def parameters(template, chosen=None):
-    """Every parameter with its value; refuses values that CloudFormation would refuse."""
+    """Returns every parameter with its chosen or default value. Raises ValueError for a name that is not a parameter."""
     values = {}
     for name, spec in template["Parameters"].items():
         if "Default" in spec:
             values[name] = str(spec["Default"])
     for name, value in (chosen or {}).items():
         if name not in template["Parameters"]:
-            raise ValueError(f"no parameter {name}")
+            raise ValueError(f"parameters: unknown name: got {name}, expected a parameter of the template")
         values[name] = str(value)
     return values
 
@@ -61,14 +61,14 @@ def _transform(text, chosen):
     template = parse(text)
     defaults = {}
     if chosen is None:
-        # Without values, references to parameters stay what they are, and one template serves for all values.
+        # Without defaults, references to parameters stay unresolved, so one transformed template serves all values.
         for name, spec in template["Parameters"].items():
             if "Default" in spec:
                 defaults[name] = spec.pop("Default")
     for resource in template["Resources"].values():
         uri = resource.get("Properties", {}).get("CodeUri")
         if uri is not None:
-            # `sam package` puts it in a bucket; here it only has to have that form.
+            # `sam package` would upload the code and write its bucket and key here; the transform only needs that form.
             resource["Properties"]["CodeUri"] = {"Bucket": "code", "Key": pathlib.PurePath(uri).parent.name + ".zip"}
     made = json.loads(json.dumps(sam_transform(template, dict(chosen or ()), _NoManagedPolicies())))
     for name, default in defaults.items():
@@ -77,13 +77,13 @@ def _transform(text, chosen):
 
 
 def transform(text, chosen=None):
-    """The plain CloudFormation template that AWS makes of a SAM template: for given parameters, or for all."""
+    """Returns the CloudFormation template of a SAM template, for given parameters, or with open parameters if `chosen` is None."""
     values = None if chosen is None else tuple(sorted(parameters(parse(text), chosen).items()))
     return copy.deepcopy(_transform(text, values))
 
 
 class Resolver:
-    """Works a template out for given parameters. A reference to a resource becomes the text `<Name>` or `<Name.Att>`."""
+    """Resolves a template for given parameters. A reference to a resource becomes the text `<Name>` or `<Name.Attribute>`."""
 
     def __init__(self, template, chosen=None, rename=None):
         self.template = template
@@ -99,12 +99,12 @@ class Resolver:
         if name in self.values:
             return self.values[name]
         if name not in self.template["Resources"]:
-            raise ValueError(f"nothing is called {name}")
+            raise ValueError(f"reference: unknown name: got {name}, expected a parameter or a resource")
         return f"<{self.rename.get(name, name)}>"
 
     def attribute(self, name, attribute):
         if name not in self.template["Resources"]:
-            raise ValueError(f"nothing is called {name}")
+            raise ValueError(f"reference: unknown name: got {name}, expected a parameter or a resource")
         return f"<{self.rename.get(name, name)}.{attribute}>"
 
     def sub(self, text, extra):
@@ -160,12 +160,12 @@ class Resolver:
                 table, first, second = (self.value(each) for each in argument)
                 return self.template["Mappings"][table][str(first)][str(second)]
             if key.startswith("Fn::"):
-                raise ValueError(f"{key} is not known here")
+                raise ValueError(f"unknown function: got {key}, expected one that cfn.py resolves")
         values = {key: self.value(each) for key, each in node.items()}
         return {key: each for key, each in values.items() if each is not NO_VALUE}
 
     def refusals(self):
-        """What CloudFormation would say of parameters that it takes one by one, but not together."""
+        """Returns the messages of the template's rules that the parameters break."""
         return [
             assertion["AssertDescription"]
             for rule in self.template.get("Rules", {}).values()
@@ -175,7 +175,7 @@ class Resolver:
         ]
 
     def resources(self):
-        """Every resource that is created, worked out."""
+        """Returns every resource that is created, resolved."""
         resolved = {}
         for name, resource in self.template["Resources"].items():
             if "Condition" in resource and not self.condition(resource["Condition"]):
@@ -187,7 +187,7 @@ class Resolver:
 
 
 def resolve(text, chosen=None):
-    """Resources of a SAM template for given parameters."""
+    """Returns the resources of a SAM template for given parameters."""
     return Resolver(_transform(text, None), chosen).resources()
 
 
@@ -196,7 +196,7 @@ def by_type(resources, kind):
 
 
 def worlds(template):
-    """Sets of parameters under which a template is looked at: every choice once, and all timeouts with all windows."""
+    """Returns the sets of parameters for which a template is checked: every allowed value once, and all timeouts with all windows."""
     def allowed(name):
         return [str(each) for each in template["Parameters"][name]["AllowedValues"]]
 
@@ -228,7 +228,7 @@ def worlds(template):
 REJECTS = "s3://rejects/some/prefix"
 PAYLOADS = "s3://payloads/some/prefix"
 LAYER = "arn:aws:lambda:eu-west-1:015030872274:layer:AWS-Parameters-and-Secrets-Lambda-Extension-Arm64:12"
-# By what SinkSecret begins with.
+# Parameters of a secret, by the beginning of SinkSecret.
 SECRETS = {
     "secretsmanager": {
         "SinkSecret": "secretsmanager:legacy/key",
@@ -242,13 +242,13 @@ SECRETS = {
         "SecretsLayerArn": LAYER,
     },
 }
-# What SinkColumns may be.
+# Values of SinkColumns.
 COLUMNS = {
     "inline": '[{"name":"id","json":"id"}]',
     "file": "file:///var/task/columns.json",
     "s3": "s3://columns/legacy/orders.json",
 }
-# Sinks that are called, with what a call can carry.
+# Sinks that are called, and that can have SinkPayloads.
 CALLED = ("states", "lambda")
 SINKS = {
     "log": "log:",
@@ -259,11 +259,11 @@ SINKS = {
     "states": "arn:aws:states:eu-west-1:123456789012:stateMachine:legacy",
     "lambda": "arn:aws:lambda:eu-west-1:123456789012:function:legacy",
 }
-# The same with an alias; a version is a number there.
+# The called sinks with an alias. A version would be a number in the same place.
 QUALIFIED = {service: f"{SINKS[service]}:PROD" for service in CALLED}
 
 
 def scheme_of(sink):
-    """What SINKS calls a sink of this kind."""
+    """Returns the key of SINKS for a sink."""
     scheme, *fields = sink.split(":")
     return fields[1] if scheme == "arn" else scheme

@@ -1,6 +1,6 @@
-"""The variables that the functions read, from docs/configuration.md.
+"""Reads the variables of the functions from docs/configuration.md.
 
-That file is generated from the declarations in the code, and a test of the workspace fails when it is not what they generate.
+That file is generated from the declarations in the code, and a test of the workspace fails if it is out of date.
 """
 
 import re
@@ -10,11 +10,11 @@ from cfn import ROOT
 
 DOCUMENT = ROOT / "docs" / "configuration.md"
 
-# Who reads the variables of a chapter.
+# The functions that read the variables of each chapter.
 CHAPTERS = {"Both functions": {"Aggregator", "BatchProcessor"}, "Aggregator": {"Aggregator"}, "Batch processor": {"BatchProcessor"}}
 
-# `default` is a text, empty if nothing is chosen, None if the variable must be set. `bounds` is what a number may be, `words`
-# what one of some words may be; both are None otherwise. `allowed` is either, or what a text may be, in words.
+# `default` is a text: empty if there is no default, None if the variable must be set. `bounds` is the allowed range of a number,
+# `words` the set of allowed words; both are None for other variables. `allowed` is the whole text of the column `allowed`.
 Variable = namedtuple("Variable", "name functions default bounds words allowed")
 
 
@@ -28,7 +28,7 @@ def words(allowed):
 
 
 def variables(text):
-    """Every variable of the document, by name."""
+    """Returns every variable of the document, by name."""
     found, functions = {}, None
     for line in text.splitlines():
         if line.startswith("## "):
@@ -37,13 +37,13 @@ def variables(text):
         if row:
             name, said, default, allowed = row.groups()
             default = {"required": None, "none": ""}.get(said, default)
-            assert name not in found, f"{name} stands in {DOCUMENT.name} twice"
+            assert name not in found, f"{DOCUMENT.name}: {name} has two rows, expected one"
             found[name] = Variable(name, functions, default, number(allowed), words(allowed), allowed)
     return found
 
 
 def sink_schemes(declared):
-    """What `SINK` may begin with; of an ARN, its service."""
+    """Returns the schemes that `SINK` allows; for an ARN, its service."""
     allowed = declared["SINK"].allowed
     arns = {"Lambda function": "lambda", "state machine": "states"}
     return set(re.findall(r"`(\w+):", allowed)) | {service for thing, service in arns.items() if thing in allowed}

@@ -1,4 +1,4 @@
-"""Names, defaults and bounds that stand in two places: the template's and the code's."""
+"""Compares names, defaults and bounds of the template's parameters with those of the code's variables."""
 
 import re
 
@@ -13,7 +13,7 @@ def pascal(variable):
     return "".join(part.capitalize() for part in variable.split("_"))
 
 
-# Parameters that are variables under another name than the rule above makes, and variables that are resources.
+# Variables whose value is a resource of the template, not a parameter.
 RESOURCES = {
     "DDB_LOCK_TABLE": "<LockTable>",
     "DDB_BATCH_TABLE": "<BatchTable>",
@@ -21,9 +21,9 @@ RESOURCES = {
     "BATCH_QUEUE_URL": "<BatchQueue>",
     "QUARANTINE_SQS_URL": "<QuarantineQueue>",
 }
-# The extension's own: who moves its port sets it for both, and the templates do not.
+# The variable belongs to the extension. The templates do not set it, because they do not change the port.
 NOT_SET = {"PARAMETERS_SECRETS_EXTENSION_HTTP_PORT"}
-# Empty without the variable that it goes with: the code refuses it alone, and the parameter has a default.
+# The template leaves the first variable empty if the second is empty: the code refuses it alone, and its parameter has a default.
 ONLY_WITH = {"SINK_SECRET_HEADER": "SINK_SECRET"}
 
 
@@ -42,22 +42,22 @@ def check_all(text, document=None):
         for problem in used(generic):
             found.setdefault(problem, {})
         if declared.sink_schemes(known) != set(cfn.SINKS):
-            found["the sinks of the code are others than those looked at"] = {}
+            found[f"SINK: the code allows {sorted(declared.sink_schemes(known))}, expected the sinks of cfn.py: {sorted(cfn.SINKS)}"] = {}
         for name, (right, wrong) in patterns().items():
             for value in right:
                 if not re.search(parameters[name].get("AllowedPattern", "(?!)"), value):
-                    found[f"{name} does not allow {value}"] = {}
+                    found[f"{name}: AllowedPattern refuses {value!r}, expected it to be allowed"] = {}
             for value in wrong:
                 if re.search(parameters[name].get("AllowedPattern", ""), value):
-                    found[f"{name} allows {value!r}"] = {}
-    except Exception as error:  # noqa: BLE001: whatever a wrong template breaks
-        found[f"cannot be looked at: {error!r}"] = {}
+                    found[f"{name}: AllowedPattern allows {value!r}, expected it to be refused"] = {}
+    except Exception as error:  # noqa: BLE001: a wrong template may break anything
+        found[f"the template cannot be checked: {error!r}"] = {}
     return [("variables", f"{problem}{f' (with {chosen})' if chosen else ''}") for problem, chosen in found.items()]
 
 
 def patterns():
-    """What parameters must allow, and what not: of those that are granted, nothing that IAM would take for a wildcard or a
-    variable, which would widen the grant."""
+    """Returns values that the patterns of parameters must allow, and values that they must refuse. In values that are granted,
+    wildcards and variables of IAM must be refused, because they would widen the grant."""
     sinks = [*cfn.SINKS.values(), *cfn.QUALIFIED.values(), cfn.SINKS["states"] + ":3"]
     granted = [uri for uri in sinks if not uri.startswith(("file", "http", "postgres"))]
     secrets = [each["SinkSecretArn"] for each in cfn.SECRETS.values()]
@@ -66,7 +66,7 @@ def patterns():
         return [value + end for value in values for end in ("*", "?", "/*", "${x}")]
 
     return {
-        # A password in the URL would be seen by all who may read the stack.
+        # Everybody who may read the stack would see a password in the URL.
         "Sink": (sinks, ["", "ftp://x", "*", "postgres://user:word@host/database", *widened(granted), *(uri + "/" for uri in granted)]),
         "SinkColumns": (["", *cfn.COLUMNS.values()], ["columns.json", "s3://columns", "https://x", "file:columns.json", *widened([cfn.COLUMNS["s3"]])]),
         "SinkRejects": (["", cfn.REJECTS, "file:///mnt/rejects"], ["*", "log:", *widened([cfn.REJECTS])]),
@@ -77,19 +77,20 @@ def patterns():
 
 
 def variables(world, known):
-    """Every variable that is set is read; every one that is read is set, by the parameter of its name or a resource."""
+    """Yields variables that the template sets but the function does not read, that the function reads but the template does not set,
+    and that are not set by the parameter of their name or by a resource."""
     for function in FUNCTIONS:
         set_here = world.properties(function).get("Environment", {}).get("Variables", {})
         read = {name for name, each in known.items() if function in each.functions}
         for name in sorted(set(set_here) - read):
-            yield f"{function} is given {name}, which it does not read"
+            yield f"{function}: {name} is set, but the function does not read it"
         for name in sorted(read - set(set_here) - NOT_SET):
-            yield f"{function} reads {name}, which cannot be set"
+            yield f"{function}: {name} is not set, but the function reads it"
         for name in sorted(read & set(set_here)):
             wanted = RESOURCES.get(name)
             if wanted is None:
                 if pascal(name) not in world.template["Parameters"]:
-                    yield f"{name} has no parameter {pascal(name)}"
+                    yield f"{name}: no parameter: expected {pascal(name)}"
                     continue
                 wanted = world.parameter(pascal(name))
                 node = world.template["Resources"][function]["Properties"]["Environment"]["Variables"][name]
@@ -97,39 +98,39 @@ def variables(world, known):
                     wanted = wanted if world.parameter(pascal(ONLY_WITH[name])) else ""
                     node = node.get("Fn::If", [None, None])[1]
                 if node != {"Ref": pascal(name)}:
-                    yield f"{function}: {name} is not the parameter {pascal(name)}"
+                    yield f"{function}: {name}: wrong value: got {node}, expected the parameter {pascal(name)}"
             if str(set_here[name]) != wanted:
-                yield f"{function}: {name} is {set_here[name]}, not {wanted}"
+                yield f"{function}: {name}: wrong value: got {set_here[name]}, expected {wanted}"
 
 
 def bounds(parameters, known):
-    """The code's defaults; of numbers, bounds within the code's; of words, the same ones."""
+    """Yields parameters whose default is not the code's, whose bounds exceed the code's, or whose words are not the code's."""
     for variable, (_, _, default, limits, words, _) in known.items():
         if variable in RESOURCES or variable in NOT_SET:
             continue
         name = pascal(variable)
         spec = parameters.get(name, {})
         if str(spec.get("Default")) != default:
-            yield f"{name}: default is {spec.get('Default')}, the code's {default}"
+            yield f"{name}: wrong default: got {spec.get('Default')}, expected the code's {default}"
         if limits and (int(spec.get("MinValue", -1)) < limits[0] or int(spec.get("MaxValue", 1 << 62)) > limits[1]):
-            yield f"{name}: {spec.get('MinValue')} to {spec.get('MaxValue')} is beyond the code's {limits[0]} to {limits[1]}"
+            yield f"{name}: wrong bounds: got {spec.get('MinValue')} to {spec.get('MaxValue')}, expected at most the code's {limits[0]} to {limits[1]}"
         if words and set(spec.get("AllowedValues", [])) != words:
-            yield f"{name}: allows {sorted(spec.get('AllowedValues', []))}, the code {sorted(words)}"
+            yield f"{name}: wrong words: got {sorted(spec.get('AllowedValues', []))}, expected the code's {sorted(words)}"
 
 
 def used(template):
-    """Every parameter, mapping and condition is used."""
+    """Yields parameters, mappings and conditions that are not used."""
     import json
 
     text = json.dumps({key: template[key] for key in ("Conditions", "Resources")})
     for kind in ("Parameters", "Conditions", "Mappings"):
         for name in template.get(kind, {}):
             if f'"{name}"' not in text and f"${{{name}}}" not in text:
-                yield f"{kind}: {name} is not used"
+                yield f"{kind}: {name} is not used, expected a reference to it"
 
 
 def self_test(text):
-    """A variable that the code gains or loses, or reads otherwise, is noticed. Returns how many changes were tried."""
+    """Asserts that each of some changes of the code's variables is noticed. Returns how many changes were tried."""
     document = declared.DOCUMENT.read_text()
 
     def row(name):
@@ -149,6 +150,6 @@ def self_test(text):
         "for another sink": ("or of a state machine |", "or of a topic, or `ftp://x` |"),
     }
     for name, (old, new) in changes.items():
-        assert document.count(old) == 1, f"`{name}` changes {document.count(old)} places, not one"
-        assert check_all(text, document.replace(old, new)), f"unnoticed: a variable {name}"
+        assert document.count(old) == 1, f"self_test: the change `{name}` fits {document.count(old)} places of docs/configuration.md, expected one"
+        assert check_all(text, document.replace(old, new)), f"self_test: not noticed: a variable {name}"
     return len(changes)

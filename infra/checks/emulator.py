@@ -1,7 +1,7 @@
-"""The stack, created on moto from the transformed template; its queues, tables and mappings read back.
+"""Creates the stack on the emulator moto from the transformed template, and reads its queues, tables and mappings back.
 
-moto creates no alarms, queue policies or destinations, takes every function for x86-64, and knows neither TTL nor point-in-time
-recovery of what CloudFormation creates: those are for the rules. And an emulator that agrees is no proof about AWS.
+moto does not create alarms, queue policies, destinations, TTL or point-in-time recovery, and makes every function x86-64. The
+rules in policy.py check those. A success on an emulator does not prove a success on AWS.
 """
 
 import io
@@ -28,7 +28,7 @@ def archive():
 
 
 def looked_up(node, resolver):
-    """Mappings worked out: moto turns a parameter that is a number into one, and finds no key for it."""
+    """Returns a node with its `Fn::FindInMap` resolved. moto cannot: it uses a parameter of type Number as a number, and the keys are texts."""
     if isinstance(node, dict):
         if set(node) == {"Fn::FindInMap"}:
             return resolver.value(node)
@@ -39,7 +39,7 @@ def looked_up(node, resolver):
 
 
 def creatable(text):
-    """The transformed template, without what moto does not create, and with what it cannot work out done for it."""
+    """Returns the transformed template without the resources that moto does not create, and with resolved mappings."""
     template = cfn.transform(text)
     template["Resources"] = {name: each for name, each in template["Resources"].items() if each["Type"] not in NOT_CREATED}
     template["Resources"] = looked_up(template["Resources"], cfn.Resolver(template, CHOSEN))
@@ -64,7 +64,7 @@ def packaged():
 
 
 def created(template, chosen):
-    """Every physical resource, and what the services say about it."""
+    """Creates the stack; returns its physical resources, and what the services return about them."""
     with mock_aws():
         packaged()
         stacks = boto3.client("cloudformation")
@@ -87,17 +87,17 @@ def created(template, chosen):
 
 
 def check_all(text, meant=None):
-    """What the emulator made that is not what the template means, or another one does; and how much was read back."""
+    """Returns the differences between the created resources and the template `meant`, by default `text`; and the number of comparisons."""
     status, physical, queues, tables, functions, mappings = created(creatable(text), CHOSEN)
     wanted = cfn.resolve(meant or text, CHOSEN)
     found = []
     count = 0
 
-    def same(what, here, there):
+    def same(what, found_value, expected):
         nonlocal count
         count += 1
-        if str(here) != str(there):
-            found.append(f"{what}: {here}, wanted {there}")
+        if str(found_value) != str(expected):
+            found.append(f"{what}: got {found_value}, expected {expected}")
 
     same("status", status, "CREATE_COMPLETE")
     kept = {name for name, each in wanted.items() if each["Type"] not in NOT_CREATED}
@@ -142,17 +142,17 @@ def check_all(text, meant=None):
 
 
 def scaling(mapping):
-    """How a mapping is scaled, with its numbers as texts."""
+    """Returns how a mapping scales, with numbers as texts."""
     ways = {key: mapping[key] for key in ("ScalingConfig", "ProvisionedPollerConfig") if mapping.get(key)}
     return {key: {name: str(value) for name, value in way.items()} for key, way in ways.items()}
 
 
 def scaled_back(text):
-    """docs/operations.md, from provisioned pollers back. What is wrong.
+    """Tries the steps of docs/operations.md that change from provisioned pollers back; returns the problems.
 
-    moto is no proof, but does what others met at AWS: an update that only leaves the pollers out leaves them on. The deployment
-    without the mapping removes it and replaces nothing. moto makes nothing again that it removed; of a new stack, `check_all`
-    reads the mapping that the last deployment makes.
+    moto behaves as users report of AWS: an update that only leaves the pollers out keeps them. A deployment without the mapping
+    removes the mapping and replaces nothing else. moto does not create a removed mapping again, so this test does not try the
+    last step; `check_all` checks the mapping of a new stack.
     """
     without = cfn.parse(text)
     del without["Resources"]["Aggregator"]["Properties"]["Events"]
@@ -173,12 +173,12 @@ def scaled_back(text):
             replaced.add(tuple(each.get("PhysicalResourceId") for each in resources if each["LogicalResourceId"] != "AggregatorInput"))
     pollers = [{"ProvisionedPollerConfig": {"MinimumPollers": "2", "MaximumPollers": "200"}}]
     wanted = {"provisioned": pollers, "left out": pollers, "without the mapping": []}
-    problems = [f"InputScaling, {step}: {seen[step]}, wanted {wanted[step]}" for step in wanted if seen[step] != wanted[step]]
-    return problems + (["InputScaling: more than the mapping is replaced"] if len(replaced) > 1 else [])
+    problems = [f"InputScaling, {step}: got {seen[step]}, expected {wanted[step]}" for step in wanted if seen[step] != wanted[step]]
+    return problems + (["InputScaling: an update replaced more than the mapping: expected only AggregatorInput"] if len(replaced) > 1 else [])
 
 
 def self_test(text):
-    """What is made of another template is noticed. Returns how many were tried."""
+    """Asserts that `check_all` notices each of some wrong templates. Returns how many were tried."""
     changes = (
         ("            BatchSize: 1\n", "            BatchSize: 2\n"),
         ('"20": 740', '"20": 741'),
@@ -189,8 +189,8 @@ def self_test(text):
         ("          BATCH_QUEUE_URL: !Ref BatchQueue\n", "          BATCH_QUEUE_URL: !Ref InputQueue\n"),
     )
     for old, new in changes:
-        assert old in text, f"the template has no {old!r} any more"
-        assert check_all(text.replace(old, new), text)[0], f"unnoticed: {new!r}"
+        assert old in text, f"self_test: the template has no text {old!r}"
+        assert check_all(text.replace(old, new), text)[0], f"self_test: check_all does not notice {new!r}"
     return len(changes)
 
 

@@ -1,4 +1,4 @@
-"""Wrong templates, and who catches each. A change is text of the template, or of what CDK is built into, and what takes its place."""
+"""Wrong templates, and which check notices each. A fault replaces texts of the template, or of the built JavaScript of CDK."""
 
 import functools
 import json
@@ -47,122 +47,122 @@ FAULTS = [
     ("a table without TTL attribute", [("      TimeToLiveSpecification: { AttributeName: expiresAt, Enabled: true }\n      PointInTimeRecoverySpecification: { PointInTimeRecoveryEnabled: true }\n      SSESpecification: !If\n        - HasKey\n        - { SSEEnabled: true, SSEType: KMS, KMSMasterKeyId: !Ref KmsKeyArn }\n        - !Ref AWS::NoValue\n  BatchTable", "      TimeToLiveSpecification: { Enabled: true }\n      PointInTimeRecoverySpecification: { PointInTimeRecoveryEnabled: true }\n      SSESpecification: !If\n        - HasKey\n        - { SSEEnabled: true, SSEType: KMS, KMSMasterKeyId: !Ref KmsKeyArn }\n        - !Ref AWS::NoValue\n  BatchTable")]),
     ("the TTL attribute of another name", [("TimeToLiveSpecification: { AttributeName: expiresAt, Enabled: true }", "TimeToLiveSpecification: { AttributeName: ttl, Enabled: true }")]),
     ("the index holds bodies", [("{ ProjectionType: KEYS_ONLY }", "{ ProjectionType: ALL }")]),
-    ("an attribute defined and used nowhere", [("        - { AttributeName: seq, AttributeType: N }\n", "        - { AttributeName: seq, AttributeType: N }\n        - { AttributeName: sentAt, AttributeType: N }\n")]),
+    ("an attribute that is defined and not used", [("        - { AttributeName: seq, AttributeType: N }\n", "        - { AttributeName: seq, AttributeType: N }\n        - { AttributeName: sentAt, AttributeType: N }\n")]),
     ("an index key of the wrong type", [("{ AttributeName: dueAt, AttributeType: N }", "{ AttributeName: dueAt, AttributeType: S }")]),
     ("provisioned table", [("      BillingMode: PAY_PER_REQUEST\n      AttributeDefinitions:\n        - { AttributeName: messageId", "      BillingMode: PROVISIONED\n      AttributeDefinitions:\n        - { AttributeName: messageId")]),
     ("no point-in-time recovery", [("PointInTimeRecoveryEnabled: true", "PointInTimeRecoveryEnabled: false")]),
     ("a warm table with a cold index", [("          WarmThroughput: !If\n            - IsWarm\n            - { ReadUnitsPerSecond: !Ref LockTableWarmReads, WriteUnitsPerSecond: !Ref LockTableWarmWrites }\n            - !Ref AWS::NoValue\n", "")]),
     ("a runtime that does not exist", [("    Runtime: provided.al2023", "    Runtime: provided.al2024")]),
-    ("a runtime that is not this one's", [("    Runtime: provided.al2023", "    Runtime: python3.13")]),
+    ("a runtime of another language", [("    Runtime: provided.al2023", "    Runtime: python3.13")]),
     ("an architecture that does not exist", [("    Architectures: [!Ref Architecture]", "    Architectures: [arm65]")]),
     ("too little memory", [("    Default: 1769\n", "    Default: 64\n")]),
     ("a misspelt property", [("      BillingMode: PAY_PER_REQUEST\n      AttributeDefinitions:\n        - { AttributeName: batchId", "      BilingMode: PAY_PER_REQUEST\n      AttributeDefinitions:\n        - { AttributeName: batchId")]),
-    ("a reference to nothing", [("deadLetterTargetArn: !GetAtt BatchDeadLetterQueue.Arn", "deadLetterTargetArn: !GetAtt TicketDeadLetterQueue.Arn")]),
-    ("a variable that nobody reads", [("          BATCH_KEYS_MAX: !Ref BatchKeysMax\n", "          BATCH_KEY_MAX: !Ref BatchKeysMax\n")]),
+    ("a reference to a missing resource", [("deadLetterTargetArn: !GetAtt BatchDeadLetterQueue.Arn", "deadLetterTargetArn: !GetAtt TicketDeadLetterQueue.Arn")]),
+    ("a variable that no function reads", [("          BATCH_KEYS_MAX: !Ref BatchKeysMax\n", "          BATCH_KEY_MAX: !Ref BatchKeysMax\n")]),
     ("a variable set by another's parameter", [("          INDEX_SHARDS: !Ref IndexShards", "          INDEX_SHARDS: !Ref BatchKeysMax")]),
-    ("a default that is not the code's", [("    Default: 50000\n", "    Default: 60000\n")]),
-    ("a bound beyond the code's", [("    MaxValue: 900\n    Description: Requests in flight", "    MaxValue: 9000\n    Description: Requests in flight")]),
+    ("a default that differs from the code", [("    Default: 50000\n", "    Default: 60000\n")]),
+    ("a bound that exceeds the code", [("    MaxValue: 900\n    Description: Requests in flight", "    MaxValue: 9000\n    Description: Requests in flight")]),
     ("a sink with a wildcard", [("(/[A-Za-z0-9!_.=-]+){0,6}", "(/[^/]+){0,6}")]),
-    ("a grant less", [("                  - dynamodb:BatchGetItem\n                  - dynamodb:PutItem\n", "                  - dynamodb:BatchGetItem\n")]),
-    ("a grant more", [("Action: [dynamodb:GetItem, dynamodb:UpdateItem]", "Action: [dynamodb:GetItem, dynamodb:UpdateItem, dynamodb:DeleteItem]")]),
+    ("a missing grant", [("                  - dynamodb:BatchGetItem\n                  - dynamodb:PutItem\n", "                  - dynamodb:BatchGetItem\n")]),
+    ("a surplus grant", [("Action: [dynamodb:GetItem, dynamodb:UpdateItem]", "Action: [dynamodb:GetItem, dynamodb:UpdateItem, dynamodb:DeleteItem]")]),
     ("a grant on every table", [("                Action: [dynamodb:GetItem, dynamodb:UpdateItem]\n                Resource: !GetAtt BatchTable.Arn", "                Action: [dynamodb:GetItem, dynamodb:UpdateItem]\n                Resource: \"*\"")]),
     ("the grant of a sink that is not chosen", [("  SinkIsFunction: !Equals [!Select [2, !Split [\":\", !Sub \"${Sink}::\"]], lambda]", "  SinkIsFunction: !Not [!Equals [!Ref Sink, \"log:\"]]")]),
-    ("payloads in the place of rejects", [('!Sub "${SinkPayloads}://"', '!Sub "${SinkRejects}://"')]),
+    ("payloads in the bucket of rejects", [('!Sub "${SinkPayloads}://"', '!Sub "${SinkRejects}://"')]),
     ("payloads that cannot be compared", [("                - Sid: KeepPayloadsInS3\n                  Effect: Allow\n                  Action: [s3:GetObject, s3:PutObject]", "                - Sid: KeepPayloadsInS3\n                  Effect: Allow\n                  Action: s3:PutObject")]),
     ("every secret may be read", [("                  Action: secretsmanager:GetSecretValue\n                  Resource: !Ref SinkSecretArn", "                  Action: secretsmanager:GetSecretValue\n                  Resource: \"*\"")]),
-    ("a secret that nobody may read", [("              - !If\n                - SecretIsParameter\n", "              - !If\n                - SecretIsInSecretsManager\n")]),
+    ("a secret that the function may not read", [("              - !If\n                - SecretIsParameter\n", "              - !If\n                - SecretIsInSecretsManager\n")]),
     ("the ARN of a secret with a wildcard", [(":secret:[A-Za-z0-9/_+=.@-]+", ":secret:.+")]),
     ("a secret without the extension", [("      Layers: !If [HasSecretsLayer, [!Ref SecretsLayerArn], !Ref \"AWS::NoValue\"]\n", "")]),
-    ("the header of a secret without one", [('!If [HasSecret, !Ref SinkSecretHeader, ""]', "!Ref SinkSecretHeader")]),
+    ("the header of a secret without a secret", [('!If [HasSecret, !Ref SinkSecretHeader, ""]', "!Ref SinkSecretHeader")]),
     ("an action that does not exist", [("Action: [dynamodb:GetItem, dynamodb:PutItem, dynamodb:UpdateItem]", "Action: [dynamodb:GetItem, dynamodb:PutItem, dynamodb:UpdateItems]")]),
     ("the sweep is off", [("            Enabled: true\n", "            Enabled: false\n")]),
     ("the sweep's event is changed", [("            Enabled: true\n", "            Enabled: true\n            Input: '{\"sweep\":true}'\n")]),
-    ("a schedule of Scheduler", [("          Type: Schedule\n          Properties:\n            Schedule: !Sub rate(${SweepMinutes} minutes)\n            Enabled: true\n", "          Type: ScheduleV2\n          Properties:\n            ScheduleExpression: !Sub rate(${SweepMinutes} minutes)\n")]),
-    ("an alarm less", [("  BatchesInError:\n    Type: AWS::CloudWatch::Alarm\n", "  BatchesInError:\n    Type: AWS::CloudWatch::Alarm\n    Condition: HasKey\n")]),
-    ("an alarm on a metric nobody emits", [("      MetricName: BatchesOverdue", "      MetricName: OverdueBatches")]),
-    ("what stays overdue is seen in some periods", [("      Statistic: Maximum\n      ComparisonOperator: GreaterThanThreshold\n      Threshold: 0\n      Period: 1800\n", "      Statistic: Maximum\n      ComparisonOperator: GreaterThanThreshold\n      Threshold: 0\n      Period: 900\n")]),
-    ("what stays overdue must be overdue at every sweep", [("      Statistic: Maximum\n      ComparisonOperator: GreaterThanThreshold\n      Threshold: 0\n      Period: 1800\n", "      Statistic: Minimum\n      ComparisonOperator: GreaterThanThreshold\n      Threshold: 0\n      Period: 1800\n")]),
+    ("a Scheduler schedule instead of a rule", [("          Type: Schedule\n          Properties:\n            Schedule: !Sub rate(${SweepMinutes} minutes)\n            Enabled: true\n", "          Type: ScheduleV2\n          Properties:\n            ScheduleExpression: !Sub rate(${SweepMinutes} minutes)\n")]),
+    ("a missing alarm", [("  BatchesInError:\n    Type: AWS::CloudWatch::Alarm\n", "  BatchesInError:\n    Type: AWS::CloudWatch::Alarm\n    Condition: HasKey\n")]),
+    ("an alarm on a metric that is not emitted", [("      MetricName: BatchesOverdue", "      MetricName: OverdueBatches")]),
+    ("batches that stay overdue are not seen in every period", [("      Statistic: Maximum\n      ComparisonOperator: GreaterThanThreshold\n      Threshold: 0\n      Period: 1800\n", "      Statistic: Maximum\n      ComparisonOperator: GreaterThanThreshold\n      Threshold: 0\n      Period: 900\n")]),
+    ("batches count as overdue only if they are at every sweep", [("      Statistic: Maximum\n      ComparisonOperator: GreaterThanThreshold\n      Threshold: 0\n      Period: 1800\n", "      Statistic: Minimum\n      ComparisonOperator: GreaterThanThreshold\n      Threshold: 0\n      Period: 1800\n")]),
     # The processor.
-    ("the default is a processor that nothing is built for", [("    Default: x86_64\n", "    Default: arm64\n")]),
-    ("one processor alone", [("AllowedValues: [x86_64, arm64]", "AllowedValues: [x86_64]")]),
+    ("the default is an architecture without zips", [("    Default: x86_64\n", "    Default: arm64\n")]),
+    ("only one architecture is allowed", [("AllowedValues: [x86_64, arm64]", "AllowedValues: [x86_64]")]),
     # 4 KB of variables.
     ("columns as long as a parameter can be", [("    MaxLength: 704\n", "    MaxLength: 4096\n")]),
-    ("columns of any length", [("    # Lambda takes 4 KB of variables, all of them together: a longer list stands in a file.\n    MaxLength: 704\n", "")]),
+    ("columns of any length", [("    # Lambda limits all variables together to 4 KB: a longer list must be in a file.\n    MaxLength: 704\n", "")]),
     ("a key of any characters", [('    AllowedPattern: "^[ -~]*$"\n    MaxLength: 512\n', "    AllowedPattern: ^.*$\n    MaxLength: 512\n")]),
-    ("columns that nobody may read", [("              - !If\n                - ColumnsAreInS3\n", "              - !If\n                - RejectsAreInS3\n")]),
-    ("everything beside the columns may be read", [("                    - arn:${AWS::Partition}:s3:::${Place}\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${SinkColumns}://\"]]", "                    - arn:${AWS::Partition}:s3:::${Place}*\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${SinkColumns}://\"]]")]),
+    ("columns that the function may not read", [("              - !If\n                - ColumnsAreInS3\n", "              - !If\n                - RejectsAreInS3\n")]),
+    ("objects beside the columns may be read", [("                    - arn:${AWS::Partition}:s3:::${Place}\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${SinkColumns}://\"]]", "                    - arn:${AWS::Partition}:s3:::${Place}*\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${SinkColumns}://\"]]")]),
     ("columns in S3 are refused", [("|s3://[a-z0-9.-]+(/[A-Za-z0-9!_.=-]+)+)?$", ")?$")]),
     # What AWS refuses.
     ("more pollers than CloudFormation takes", [("    MaxValue: 2000\n", "    MaxValue: 10000\n")]),
     ("pollers from a concurrency of 2,000 on", [("    Default: 200\n    MinValue: 2\n", "    Default: 200\n    MinValue: 200\n")]),
     ("a single poller", [("AllowedValues: [2, 5, 10, 20, 50, 100, 200]", "AllowedValues: [1, 2, 5, 10, 20, 50, 100, 200]")]),
-    ("more pollers at least than at most", [('Contains [["2", "5", "10", "20"], !Ref PollersMin]', 'Contains [["2", "5", "10", "20", "50"], !Ref PollersMin]')]),
+    ("more pollers at the minimum than at the maximum", [('Contains [["2", "5", "10", "20"], !Ref PollersMin]', 'Contains [["2", "5", "10", "20", "50"], !Ref PollersMin]')]),
     ("pollers that fit are refused", [('Contains [["2", "5", "10", "20"], !Ref PollersMin]', 'Contains [["2", "5", "10"], !Ref PollersMin]')]),
     ("a gap in what is refused", [('"38", "39", "40"', '"38", "40"')]),
     ("warm writes that AWS refuses", [("    AllowedPattern: ^(0|[4-9][0-9]{3}|[1-9][0-9]{4,6})$", "    AllowedPattern: ^[0-9]+$")]),
     ("warm writes of 10,000 and more are refused", [("    AllowedPattern: ^(0|[4-9][0-9]{3}|[1-9][0-9]{4,6})$", "    AllowedPattern: ^(0|[4-9][0-9]{3})$")]),
-    ("a deadline margin of nothing", [("    Default: 3000\n    MinValue: 2000\n", "    Default: 3000\n    MinValue: 100\n")]),
+    ("a deadline margin that is too short", [("    Default: 3000\n    MinValue: 2000\n", "    Default: 3000\n    MinValue: 100\n")]),
     ("no version of a state machine", [("stateMachine:[A-Za-z0-9_-]+(:[A-Za-z0-9_.-]+)?|", "stateMachine:[A-Za-z0-9_-]+|")]),
     ("any version of a state machine", [("stateMachine:[A-Za-z0-9_-]+(:[A-Za-z0-9_.-]+)?|", "stateMachine:[A-Za-z0-9_-]+(:.+)?|")]),
-    ("an alias granted as IAM does not see it", [("                      - !Select [6, !Split [\":\", !Ref Sink]]\n", "                      - !Select [6, !Split [\":\", !Ref Sink]]\n                      - !Select [7, !Split [\":\", !Sub \"${Sink}:\"]]\n")]),
+    ("an alias in the resource of a grant", [("                      - !Select [6, !Split [\":\", !Ref Sink]]\n", "                      - !Select [6, !Split [\":\", !Ref Sink]]\n                      - !Select [7, !Split [\":\", !Sub \"${Sink}:\"]]\n")]),
     ("every alias is granted", [("  SinkHasQualifier: !Not [!Equals [!Select [7,", "  SinkHasQualifier: !Not [!Equals [!Select [8,")]),
-    ("more can be listed than is read", [("                    - SinkHasPrefix\n", "                    - HasKey\n")]),
-    ("a missing object is forbidden", [("                    - Bucket: !Select [2, !Split [\"/\", !Sub \"${Sink}//\"]]", "                    - Bucket: !Select [2, !Split [\"/\", !Sub \"${SinkRejects}//\"]]")]),
+    ("more can be listed than can be read", [("                    - SinkHasPrefix\n", "                    - HasKey\n")]),
+    ("S3 returns 403 for a missing object", [("                    - Bucket: !Select [2, !Split [\"/\", !Sub \"${Sink}//\"]]", "                    - Bucket: !Select [2, !Split [\"/\", !Sub \"${SinkRejects}//\"]]")]),
     # The index of batches.
     ("an index by status alone", [("{ AttributeName: statusShard, AttributeType: S }", "{ AttributeName: status, AttributeType: S }"), ("{ AttributeName: statusShard, KeyType: HASH }", "{ AttributeName: status, KeyType: HASH }")]),
     ("an index of whole records", [("{ ProjectionType: INCLUDE, NonKeyAttributes: [source] }", "{ ProjectionType: ALL }")]),
-    ("an index that every account writes", [("NonKeyAttributes: [source]", "NonKeyAttributes: [source, accounts]")]),
+    ("an index that every change of the counts writes", [("NonKeyAttributes: [source]", "NonKeyAttributes: [source, accounts]")]),
     # Parts of a batch.
     ("parts too small for a batch", [("    Default: 67108864\n", "    Default: 1048576\n")]),
     ("a function that cannot check its parts", [("          MAX_PART_BYTES: !Ref MaxPartBytes\n          INDEX_SHARDS", "          INDEX_SHARDS")]),
     # Tickets that are given back, and batches that are set aside.
-    ("tickets that sleep a whole visibility timeout", [("                  - sqs:ChangeMessageVisibility\n", "")]),
-    ("batches that cannot be set aside", [("              - Sid: Quarantine\n                Effect: Allow\n                Action: sqs:SendMessage\n                Resource: !GetAtt QuarantineQueue.Arn\n              # Lambda does", "              # Lambda does")]),
-    ("a batch processor that knows no quarantine", [("          QUARANTINE_SQS_URL: !Ref QuarantineQueue\n          MAX_BATCH_SIZE: !Ref MaxBatchSize\n          MAX_BATCH_BYTES: !Ref MaxBatchBytes\n          DEDUP_WINDOW", "          MAX_BATCH_SIZE: !Ref MaxBatchSize\n          MAX_BATCH_BYTES: !Ref MaxBatchBytes\n          DEDUP_WINDOW")]),
+    ("tickets that are given back wait a whole visibility timeout", [("                  - sqs:ChangeMessageVisibility\n", "")]),
+    ("batches that cannot be set aside", [("              - Sid: Quarantine\n                Effect: Allow\n                Action: sqs:SendMessage\n                Resource: !GetAtt QuarantineQueue.Arn\n              # Lambda sends", "              # Lambda sends")]),
+    ("a batch processor without the quarantine's URL", [("          QUARANTINE_SQS_URL: !Ref QuarantineQueue\n          MAX_BATCH_SIZE: !Ref MaxBatchSize\n          MAX_BATCH_BYTES: !Ref MaxBatchBytes\n          DEDUP_WINDOW", "          MAX_BATCH_SIZE: !Ref MaxBatchSize\n          MAX_BATCH_BYTES: !Ref MaxBatchBytes\n          DEDUP_WINDOW")]),
     # Receives.
-    ("half an hour of trouble", [("    Default: 50\n    MinValue: 5\n", "    Default: 5\n    MinValue: 5\n")]),
-    ("receives that SQS does not count", [("    MinValue: 5\n    MaxValue: 1000\n", "    MinValue: 5\n    MaxValue: 10000\n")]),
+    ("receives for only half an hour", [("    Default: 50\n    MinValue: 5\n", "    Default: 5\n    MinValue: 5\n")]),
+    ("more receives than SQS allows to choose", [("    MinValue: 5\n    MaxValue: 1000\n", "    MinValue: 5\n    MaxValue: 10000\n")]),
     ("a single receive may be chosen", [("    MinValue: 5\n    MaxValue: 1000\n", "    MinValue: 1\n    MaxValue: 1000\n")]),
-    ("tickets with a count of their own", [("        maxReceiveCount: !Ref MaxReceiveCount\n", "        maxReceiveCount: 50\n")]),
+    ("tickets with another number of receives", [("        maxReceiveCount: !Ref MaxReceiveCount\n", "        maxReceiveCount: 50\n")]),
     # Alarms, and what becomes of a sweep that failed.
-    ("tickets that are worked on are late", [("Threshold: !FindInMap [BatchVisibility, !Ref BatchProcessorTimeout, AlarmAge]", "Threshold: !Ref OldestMessageSeconds")]),
+    ("tickets that are being processed are late", [("Threshold: !FindInMap [BatchVisibility, !Ref BatchProcessorTimeout, AlarmAge]", "Threshold: !Ref OldestMessageSeconds")]),
     ("tickets that were delayed are late", [('"900": { Seconds: 5400, AlarmAge: 7200 }', '"900": { Seconds: 5400, AlarmAge: 5460 }')]),
-    ("an alarm rings at creation", [("      TreatMissingData: missing\n", "      TreatMissingData: breaching\n")]),
-    ("a sweep that stopped is told to nobody", [("      InsufficientDataActions: !If [HasTopic, [!Ref AlarmTopicArn], !Ref \"AWS::NoValue\"]\n", "")]),
-    ("duplicates that wait are stuck", [(" AND FILL(duplicates, 0) + FILL(conflicts, 0) == 0, 1, 0)", ", 1, 0)")]),
-    ("nothing is ever stuck", [("            - IF(FILL(received, 0) > 0 AND FILL(deleted, 0) == 0, 1, 0)\n", "            - IF(FILL(received, 0) > 0 AND FILL(deleted, 0) > 0, 1, 0)\n")]),
-    ("duplicates that wait are failures", [("IF(FILL(failed, 0) > FILL(duplicates, 0) + FILL(conflicts, 0), 1, 0)", "IF(FILL(failed, 0) > FILL(duplicates, 0), 1, 0)")]),
-    ("nobody sees what is received three times", [("  InputQueueRetries:\n    Type: AWS::CloudWatch::Alarm\n", "  InputQueueRetries:\n    Type: AWS::CloudWatch::Alarm\n    Condition: HasKey\n")]),
-    ("nobody sees tickets received three times", [("FILL(received, 0) >= 3 * FILL(deleted, 0)", "FILL(received, 0) >= 30 * FILL(deleted, 0)")]),
-    ("failures counted faster than they come", [("          Period: 1800\n", "          Period: 300\n")]),
-    ("a sweep that cannot be called is lost", [("            DeadLetterConfig: { Arn: !GetAtt SweepDeadLetterQueue.Arn }\n", "")]),
-    ("a sweep that fails is told nowhere", [("        DestinationConfig: { OnFailure: { Type: SQS, Destination: !GetAtt SweepDeadLetterQueue.Arn } }\n", "")]),
-    ("a sweep that fails may not be told", [("              - Sid: ReportFailedSweeps\n                Effect: Allow\n                Action: sqs:SendMessage\n                Resource: !GetAtt SweepDeadLetterQueue.Arn\n", "")]),
+    ("an alarm is raised at creation", [("      TreatMissingData: missing\n", "      TreatMissingData: breaching\n")]),
+    ("no notification of a sweep that stopped", [("      InsufficientDataActions: !If [HasTopic, [!Ref AlarmTopicArn], !Ref \"AWS::NoValue\"]\n", "")]),
+    ("waiting duplicates count as stuck", [(" AND FILL(duplicates, 0) + FILL(conflicts, 0) == 0, 1, 0)", ", 1, 0)")]),
+    ("the alarm never finds a stuck queue", [("            - IF(FILL(received, 0) > 0 AND FILL(deleted, 0) == 0, 1, 0)\n", "            - IF(FILL(received, 0) > 0 AND FILL(deleted, 0) > 0, 1, 0)\n")]),
+    ("waiting duplicates count as failures", [("IF(FILL(failed, 0) > FILL(duplicates, 0) + FILL(conflicts, 0), 1, 0)", "IF(FILL(failed, 0) > FILL(duplicates, 0), 1, 0)")]),
+    ("no alarm for messages received three times", [("  InputQueueRetries:\n    Type: AWS::CloudWatch::Alarm\n", "  InputQueueRetries:\n    Type: AWS::CloudWatch::Alarm\n    Condition: HasKey\n")]),
+    ("no alarm for tickets received three times", [("FILL(received, 0) >= 3 * FILL(deleted, 0)", "FILL(received, 0) >= 30 * FILL(deleted, 0)")]),
+    ("periods that are shorter than the time between failures", [("          Period: 1800\n", "          Period: 300\n")]),
+    ("a sweep that cannot be invoked is lost", [("            DeadLetterConfig: { Arn: !GetAtt SweepDeadLetterQueue.Arn }\n", "")]),
+    ("a failed sweep is not reported", [("        DestinationConfig: { OnFailure: { Type: SQS, Destination: !GetAtt SweepDeadLetterQueue.Arn } }\n", "")]),
+    ("a failed sweep may not be reported", [("              - Sid: ReportFailedSweeps\n                Effect: Allow\n                Action: sqs:SendMessage\n                Resource: !GetAtt SweepDeadLetterQueue.Arn\n", "")]),
     ("a queue that EventBridge may not write to", [("            Principal: { Service: events.amazonaws.com }\n", "            Principal: { Service: scheduler.amazonaws.com }\n")]),
     ("a queue that every rule may write to", [('            Condition: { ArnEquals: { "aws:SourceArn": !GetAtt BatchProcessorSweep.Arn } }\n', "")]),
     ("a queue that EventBridge cannot encrypt for", [("      MessageRetentionPeriod: 1209600\n      SqsManagedSseEnabled: true\n", "      MessageRetentionPeriod: 1209600\n      SqsManagedSseEnabled: !If [HasKey, !Ref \"AWS::NoValue\", true]\n      KmsMasterKeyId: !If [HasKey, !Ref KmsKeyArn, !Ref \"AWS::NoValue\"]\n")]),
     ("a dashboard that is no JSON", [('        {"widgets": [', '        {"widgets": [,')]),
-    ("the dashboard shows a metric nobody emits", [('"UniqueEventBatchAggregator", "Claimed"', '"UniqueEventBatchAggregator", "Claims"')]),
+    ("the dashboard shows a metric that is not emitted", [('"UniqueEventBatchAggregator", "Claimed"', '"UniqueEventBatchAggregator", "Claims"')]),
 ]
 
 
 def matches(template):
     from cfnlint.api import ManualArgs, lint as run
 
-    # The default rules: errors and warnings, no hints.
+    # Errors and warnings only, without hints.
     return [match for match in run(template, config=ManualArgs(regions=["eu-west-1"])) if match.rule.id[0] in "EW"]
 
 
 def lint_texts(template):
-    """What cfn-lint says, with where."""
+    """Returns the findings of cfn-lint, with their paths."""
     return [f"{match.rule.id} {match.message} ({'/'.join(map(str, match.path or []))})" for match in matches(template)]
 
 
 def lint(template):
-    """The rules of cfn-lint that a template breaks."""
+    """Returns the ids of the cfn-lint rules that a template breaks."""
     try:
         return [match.rule.id for match in matches(template)]
-    except Exception as error:  # noqa: BLE001: whatever a wrong template breaks
+    except Exception as error:  # noqa: BLE001: a wrong template may break anything
         return [f"{type(error).__name__}"]
 
 
@@ -172,70 +172,70 @@ def everything(text):
 
 @functools.lru_cache(maxsize=1)
 def right():
-    """What is said of the template as it stands: nothing, unless the code has gone on without it."""
+    """Returns the problems of the unchanged template: none, unless the code and the template differ."""
     return everything(cfn.SAM.read_text())
 
 
 def noticed(text):
-    """Who says something of a template that nobody says of the right one."""
+    """Returns, by group of checks, the checks that find problems which the unchanged template does not have."""
     return {column: sorted({name for name, _ in said - right()[column]}) for column, said in everything(text).items()}
 
 
 def catch(fault, everybody):
-    """Who catches a fault; the linters, which take seconds, are asked where nobody else does, or if `everybody` is."""
+    """Returns which checks notice a fault. The linters take seconds, so they run only if no other check notices, or if `everybody`."""
     name, changes = fault
     text = cfn.SAM.read_text()
     for old, new in changes:
         if old not in text:
-            return name, {"stale": [f"the template has no {old!r} any more"]}
+            return name, {"stale": [f"the template has no text {old!r}"]}
         text = text.replace(old, new, 1)
     caught = noticed(text)
     if not everybody and any(caught.values()):
-        return name, caught | {"SAM alone": ["not asked"], "cfn-lint": ["not asked"]}
+        return name, caught | {"SAM alone": ["not run"], "cfn-lint": ["not run"]}
     caught["SAM alone"] = lint(text)
     try:
-        # As a deployment would: with the parameters' defaults.
+        # With the defaults of the parameters, as in a deployment.
         cfn.transform(text, {})
         caught["cfn-lint"] = lint(json.dumps(cfn.transform(text)))
-    except Exception as error:  # noqa: BLE001: whatever a wrong template breaks
+    except Exception as error:  # noqa: BLE001: a wrong template may break anything
         caught["cfn-lint"] = [f"transform: {type(error).__name__}"]
     return name, caught
 
 
-# The same mistakes in the construct alone, in the JavaScript that it is built into; and the sets of parameters that show them.
+# The same faults in the CDK construct only, as texts of its built JavaScript; and the sets of parameters that show them.
 CDK_WORLDS = ("Requeue", "Traced", "Version", "Postgres")
 CDK_FAULTS = [
-    ("the default is a processor that nothing is built for", "parameters", 'default: "x86_64"', 'default: "arm64"'),
+    ("the default is an architecture without zips", "parameters", 'default: "x86_64"', 'default: "arm64"'),
     ("columns as long as a parameter can be", "parameters", "maxLength: 704", "maxLength: 4096"),
-    ("columns that nobody may read", "aggregator", "...(0, sink_1.grantsOfColumns)(this, this.values.sinkColumns),", ""),
-    ("everything beside the columns may be read", "sink", "columns.slice('s3://'.length)}`", "columns.slice('s3://'.length)}*`"),
+    ("columns that the function may not read", "aggregator", "...(0, sink_1.grantsOfColumns)(this, this.values.sinkColumns),", ""),
+    ("objects beside the columns may be read", "sink", "columns.slice('s3://'.length)}`", "columns.slice('s3://'.length)}*`"),
     ("more pollers than CloudFormation takes", "parameters", "max: 2000", "max: 10000"),
-    ("more pollers at least than at most", "parameters", "pollersMin > pollersMax", "false"),
+    ("more pollers at the minimum than at the maximum", "parameters", "pollersMin > pollersMax", "false"),
     ("warm writes that AWS refuses", "parameters", "lockTableWarmWrites: { default: 0, pattern: /^(0|[4-9][0-9]{3}|", "lockTableWarmWrites: { default: 0, pattern: /^([0-9]+|"),
-    ("a deadline margin of nothing", "parameters", "min: 2000, max: 10000", "min: 100, max: 10000"),
+    ("a deadline margin that is too short", "parameters", "min: 2000, max: 10000", "min: 100, max: 10000"),
     ("no version of a state machine", "parameters", "(:[A-Za-z0-9_.-]+)?|arn", "|arn"),
-    ("an alias granted as IAM does not see it", "sink", "fields.slice(0, 7).join(':')", "arn"),
+    ("an alias in the resource of a grant", "sink", "fields.slice(0, 7).join(':')", "arn"),
     ("every alias is granted", "sink", "const qualifier = fields[7]", "const qualifier = undefined"),
     ("an index by status alone", "aggregator", "name: 'statusShard'", "name: 'status'"),
     ("an index of whole records", "aggregator", "ProjectionType.INCLUDE,\n            nonKeyAttributes: ['source'],", "ProjectionType.ALL,"),
-    ("an index that every account writes", "aggregator", "nonKeyAttributes: ['source']", "nonKeyAttributes: ['source', 'accounts']"),
+    ("an index that every change of the counts writes", "aggregator", "nonKeyAttributes: ['source']", "nonKeyAttributes: ['source', 'accounts']"),
     ("parts too small for a batch", "parameters", "parts > PARTS_MAX", "parts > 1000"),
-    ("half an hour of trouble", "parameters", "maxReceiveCount: { default: 50", "maxReceiveCount: { default: 5"),
-    ("tickets with a count of their own", "aggregator", "maxReceiveCount: values.maxReceiveCount", "maxReceiveCount: 50"),
-    ("tickets that are worked on are late", "watch", "6 * values.batchProcessorTimeout + 1_800", "values.oldestMessageSeconds"),
-    ("an alarm rings at creation", "watch", "treatMissingData: 'missing'", "treatMissingData: 'breaching'"),
-    ("a sweep that stopped is told to nobody", "watch", "tellsWithoutData: true", "tellsWithoutData: false"),
-    ("duplicates that wait are stuck", "watch", " AND FILL(duplicates, 0) + FILL(conflicts, 0) == 0, 1, 0)", ", 1, 0)"),
-    ("duplicates that wait are failures", "watch", "FILL(failed, 0) > FILL(duplicates, 0) + FILL(conflicts, 0)", "FILL(failed, 0) > FILL(duplicates, 0)"),
-    ("nobody sees tickets received three times", "watch", "3 * FILL(deleted, 0)", "30 * FILL(deleted, 0)"),
-    ("a sweep that cannot be called is lost", "aggregator", ", deadLetterQueue: this.sweepDeadLetterQueue", ""),
-    ("a sweep that fails is told nowhere", "aggregator", "onFailure: new destinations.SqsDestination(this.sweepDeadLetterQueue),", ""),
-    ("a sweep that fails may not be told", "aggregator", "(0, sink_1.grant)('ReportFailedSweeps', ['sqs:SendMessage'], this.sweepDeadLetterQueue.queueArn),", ""),
+    ("receives for only half an hour", "parameters", "maxReceiveCount: { default: 50", "maxReceiveCount: { default: 5"),
+    ("tickets with another number of receives", "aggregator", "maxReceiveCount: values.maxReceiveCount", "maxReceiveCount: 50"),
+    ("tickets that are being processed are late", "watch", "6 * values.batchProcessorTimeout + 1_800", "values.oldestMessageSeconds"),
+    ("an alarm is raised at creation", "watch", "treatMissingData: 'missing'", "treatMissingData: 'breaching'"),
+    ("no notification of a sweep that stopped", "watch", "tellsWithoutData: true", "tellsWithoutData: false"),
+    ("waiting duplicates count as stuck", "watch", " AND FILL(duplicates, 0) + FILL(conflicts, 0) == 0, 1, 0)", ", 1, 0)"),
+    ("waiting duplicates count as failures", "watch", "FILL(failed, 0) > FILL(duplicates, 0) + FILL(conflicts, 0)", "FILL(failed, 0) > FILL(duplicates, 0)"),
+    ("no alarm for tickets received three times", "watch", "3 * FILL(deleted, 0)", "30 * FILL(deleted, 0)"),
+    ("a sweep that cannot be invoked is lost", "aggregator", ", deadLetterQueue: this.sweepDeadLetterQueue", ""),
+    ("a failed sweep is not reported", "aggregator", "onFailure: new destinations.SqsDestination(this.sweepDeadLetterQueue),", ""),
+    ("a failed sweep may not be reported", "aggregator", "(0, sink_1.grant)('ReportFailedSweeps', ['sqs:SendMessage'], this.sweepDeadLetterQueue.queueArn),", ""),
 ]
 
 
 def catch_cdk(fault):
-    """What the comparison with SAM says of a construct with a fault."""
+    """Returns which checks notice a fault of the construct when it is compared with SAM."""
     name, file, old, new = fault
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -244,7 +244,7 @@ def catch_cdk(fault):
         wrong = folder / "dist" / "lib" / f"{file}.js"
         text = wrong.read_text()
         if old not in text:
-            return name, [f"stale: {file}.js has no {old!r} any more"], False
+            return name, [f"stale: {file}.js has no text {old!r}"], False
         wrong.write_text(text.replace(old, new, 1))
         (folder / "out").mkdir()
         try:
@@ -256,10 +256,10 @@ def catch_cdk(fault):
 
 
 def table_cdk():
-    """Every fault of the construct with the check that says so, and the names of those that none does."""
+    """Returns a table of the construct's faults and the checks that notice them, and the names of faults that no check notices."""
     with multiprocessing.Pool(2) as pool:
         results = pool.map(catch_cdk, CDK_FAULTS, chunksize=1)
-    assert len(results) == len(CDK_FAULTS), f"{len(results)} of {len(CDK_FAULTS)} wrong constructs were looked at"
+    assert len(results) == len(CDK_FAULTS), f"{len(results)} of {len(CDK_FAULTS)} wrong constructs were checked"
     lines = ["| wrong construct | against SAM |", "|---|---|"]
     lines += [f"| {name} | {', '.join(said) or '–'} |" for name, said, _ in results]
     return lines, [f"{name}: {said}" for name, said, caught in results if not caught]
@@ -269,15 +269,15 @@ COLUMNS = ("SAM alone", "cfn-lint", "rules", "iam", "variables")
 
 
 def table(everybody):
-    """Every fault with who catches it, and the names of those that nobody does."""
+    """Returns a table of the faults and the checks that notice them, and the names of faults that no check notices."""
     with multiprocessing.Pool(2) as pool:
         results = pool.map(functools.partial(catch, everybody=everybody), FAULTS, chunksize=1)
-    # A StopIteration in a worker passes for the end of its list, and is told nowhere.
-    assert len(results) == len(FAULTS), f"{len(results)} of {len(FAULTS)} wrong templates were looked at"
+    # `map` takes a StopIteration of a worker for the end of the list and reports no error.
+    assert len(results) == len(FAULTS), f"{len(results)} of {len(FAULTS)} wrong templates were checked"
     lines = ["| wrong template | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
     missed = []
     for name, caught in results:
-        if "stale" in caught or not any(caught[column] != ["not asked"] and caught[column] for column in COLUMNS[1:]):
+        if "stale" in caught or not any(caught[column] != ["not run"] and caught[column] for column in COLUMNS[1:]):
             missed.append(f"{name}: {caught}")
         lines.append(f"| {name} | " + " | ".join(", ".join(dict.fromkeys(caught.get(column, []))) or "–" for column in COLUMNS) + " |")
     return lines, missed
@@ -286,4 +286,4 @@ def table(everybody):
 if __name__ == "__main__":
     lines, missed = table(everybody=True)
     print("\n".join(lines))
-    print(f"{len(FAULTS)} wrong templates, {len(missed)} of them caught by nobody", *missed, sep="\n")
+    print(f"{len(FAULTS)} wrong templates, {len(missed)} of them not noticed by any check", *missed, sep="\n")

@@ -1,7 +1,7 @@
-"""The actions the functions called against the actions granted, both ways, for every choice that changes either.
+"""Compares the actions that the functions call with the actions that they are granted, both ways, for every set of parameters.
 
-What they called is in calls.txt: the test `calls` of tests/e2e runs both functions with every kind of sink, notes each request
-in front of the services, and fails when the file says anything else. What is not seen there is listed here, with the reason.
+calls.txt lists the calls: the test `calls` of tests/e2e runs both functions with every kind of sink, records each request to a
+service, and fails if the file differs. `UNSEEN` lists the calls that this test does not make, with the reason.
 """
 
 import pathlib
@@ -12,44 +12,44 @@ from drift import FUNCTIONS, pascal
 from world import World, statements
 
 CALLS = pathlib.Path(__file__).resolve().parent / "calls.txt"
-# A line of it. A resource is the template's name of a table or queue; or the variable that leads there, with `/*` for what is
-# below. `conditions` are the values of variables with which alone the call is made.
+# A line of calls.txt. `resource` is the template's name of a table or queue, or the variable that names the resource, with `/*`
+# for objects below it. `conditions` are values of variables without which the function does not make the call.
 Call = namedtuple("Call", "function action resource conditions")
 
-# What Lambda does with a function's role for a queue that is mapped to it.
+# Calls of Lambda with a function's role for a queue that is mapped to the function.
 # Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>.
 MAPPING = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
-# What it writes a log with.
+# Calls of Lambda that write the log.
 # Source: <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html>.
 LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
-# What tracing needs; X-Ray has no resources.
+# Calls of tracing. X-Ray actions have no resources.
 # Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html>.
 TRACE = {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
-# What SQS and DynamoDB ask of the key on the caller's behalf.
+# Calls of SQS and DynamoDB to the KMS key, on the caller's behalf.
 # Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html>,
 # <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html>.
 KEY = {"kms:Decrypt", "kms:Encrypt", "kms:DescribeKey", "kms:GenerateDataKey*", "kms:ReEncrypt*"}
 
-# How Lambda reports with the function's role what failed of its asynchronous calls, which are the sweeps.
+# The call of Lambda, with the function's role, that reports a failed asynchronous invocation, which is a sweep.
 # Source: <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html>.
 DESTINATION = ("sqs:SendMessage", "SweepDeadLetterQueue")
-# Without it, S3 says of a missing object that it is forbidden. Needed wherever objects are read that may be missing.
+# Without this action, S3 returns 403 for a missing object instead of 404. It is needed where read objects may be missing.
 # Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html>.
 MISS = "s3:ListBucket"
 
-# What the AWS Parameters and Secrets Lambda Extension calls with the function's role, by what SINK_SECRET begins with.
+# Calls of the AWS Parameters and Secrets Lambda Extension with the function's role, by the beginning of SINK_SECRET.
 # Sources: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/retrieving-secrets_lambda.html>,
 # <https://docs.aws.amazon.com/systems-manager/latest/userguide/ps-integration-lambda-extensions.html>.
 EXTENSION = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
 
 
-# What the test does not lead to: it takes another environment's batch, or an attempt whose reply was lost.
+# Calls that the test does not make, because they need a batch of another environment or an attempt whose reply was lost.
 UNSEEN = {
-    # What became of a batch is read when a claim of another environment is met.
+    # The aggregator reads the record of a batch when it finds a claim of another environment.
     Call("Aggregator", "dynamodb:GetItem", "BatchTable", frozenset()),
-    # And when a lease is refused.
+    # The batch processor reads the record when it does not get the lease.
     Call("BatchProcessor", "dynamodb:GetItem", "BatchTable", frozenset()),
-    # An object that is there already is compared: the attempt before wrote it, and its reply was lost.
+    # The sink reads an existing object to compare it, after an attempt wrote the object and lost the reply.
     Call("BatchProcessor", "s3:GetObject", "SINK_REJECTS/*", frozenset()),
     Call("BatchProcessor", "s3:GetObject", "SINK_PAYLOADS/*", frozenset()),
 }
@@ -69,19 +69,19 @@ def granted(role):
 
 
 def sink_resource(sink):
-    """What is acted on in the place of a sink, in terms of `SINK`."""
+    """Returns the resource that IAM checks for a sink."""
     scheme = cfn.scheme_of(sink)
     if scheme == "s3":
         return f"arn:aws:s3:::{sink.removeprefix('s3://')}/*"
     if scheme == "states":
-        # Of a version or an alias, IAM sees the state machine.
+        # For a version or an alias, the resource is the state machine.
         # Source: <https://docs.aws.amazon.com/step-functions/latest/dg/auth-version-alias.html>.
         return ":".join(sink.split(":")[:7])
     return sink
 
 
-def in_place(actions, resource):
-    """(action, resource) of what is called in a place. Who reads objects of a bucket must be able to miss one."""
+def with_miss(actions, resource):
+    """Returns (action, resource) for each action; with s3:GetObject also the grant that tells a missing object from a forbidden one."""
     found = {(action, resource) for action in actions}
     if "s3:GetObject" in actions:
         found.add((MISS, resource.split("/")[0]))
@@ -89,7 +89,7 @@ def in_place(actions, resource):
 
 
 def calls(text):
-    """What the file lists, and what nobody saw."""
+    """Returns the calls in the text of calls.txt, and those in UNSEEN."""
     found = set(UNSEEN)
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -99,7 +99,7 @@ def calls(text):
 
 
 def place(world, call):
-    """What a variable leads to in a world, as IAM names it; None if it leads to nothing of the service."""
+    """Returns the ARN that a call's variable names in a world; None if it names nothing of the call's service."""
     variable, _, below = call.resource.partition("/")
     value = world.parameter(pascal(variable))
     service = call.action.split(":")[0]
@@ -107,7 +107,7 @@ def place(world, call):
         return sink_resource(value) if cfn.scheme_of(value) == service else None
     if variable == "OVERFLOW_BUCKET":
         value = value and f"s3://{value}"
-    # Payloads are of what is called alone.
+    # Only sinks that are called use SINK_PAYLOADS.
     unused = variable == "SINK_PAYLOADS" and cfn.scheme_of(world.parameter("Sink")) not in cfn.CALLED
     if not value.startswith("s3://") or unused:
         return None
@@ -115,7 +115,7 @@ def place(world, call):
 
 
 def called(known, function, world):
-    """(action, resource) of what a function called, as far as a world has it."""
+    """Returns (action, resource) of the calls that a function makes in a world."""
     found = set()
     for call in known:
         if call.function != function or any(world.parameter(pascal(name)) != value for name, value in call.conditions):
@@ -123,14 +123,14 @@ def called(known, function, world):
         if call.resource.split("/")[0] in world.resources:
             found.add((call.action, call.resource))
         elif (resource := place(world, call)) is not None:
-            # Who reads objects that may be missing must be able to miss one. Columns are there.
+            # A read object may be missing, except the list of columns.
             may_miss = call.resource != "SINK_COLUMNS"
-            found |= in_place({call.action}, resource) if may_miss else {(call.action, resource)}
+            found |= with_miss({call.action}, resource) if may_miss else {(call.action, resource)}
     return found
 
 
 def needed(known, function, world):
-    """(action, resource) that a function needs in a world."""
+    """Returns (action, resource) of all grants that a function needs in a world."""
     need = called(known, function, world)
     for _, name, queue in world.mappings():
         if name == function:
@@ -150,7 +150,7 @@ def needed(known, function, world):
 
 
 def check_all(text, known=None):
-    """(check, what is wrong)."""
+    """Returns the problems, as (check, problem)."""
     found = {}
     try:
         known = known or calls(CALLS.read_text())
@@ -161,16 +161,16 @@ def check_all(text, known=None):
                 grants = granted(world.properties(f"{function}Role"))
                 need = needed(known, function, world)
                 for action, resource in sorted(need - grants):
-                    found.setdefault(("iam", f"{function} calls {action} on {resource}: not granted"), chosen)
+                    found.setdefault(("iam", f"{function}: {action} on {resource} is called, but not granted"), chosen)
                 for action, resource in sorted(grants - need):
-                    found.setdefault(("iam", f"{function} is granted {action} on {resource}: not called"), chosen)
-    except Exception as error:  # noqa: BLE001: whatever a wrong template breaks
-        found[("iam", f"cannot be looked at: {error!r}")] = {}
+                    found.setdefault(("iam", f"{function}: {action} on {resource} is granted, but not called"), chosen)
+    except Exception as error:  # noqa: BLE001: a wrong template may break anything
+        found[("iam", f"the template cannot be checked: {error!r}")] = {}
     return [(name, f"{problem}{f' (with {chosen})' if chosen else ''}") for (name, problem), chosen in found.items()]
 
 
 def self_test(text):
-    """The comparison fails for every grant that is taken away or added, and for every call. Returns how many."""
+    """Asserts that the comparison notices each removed, added or widened grant, and each changed call. Returns how many were tried."""
     import copy
 
     generic = cfn._transform(text, None)
@@ -186,7 +186,7 @@ def self_test(text):
                     less = copy.deepcopy(role)
                     one = statements(less)[at]
                     one["Action"] = [each for each in as_list(one["Action"]) if each != action]
-                    assert need - granted(less), f"{function}: {action} can be taken away unnoticed"
+                    assert need - granted(less), f"{function}: {action} can be removed unnoticed"
                     more = copy.deepcopy(role)
                     one = statements(more)[at]
                     one["Action"] = [*as_list(one["Action"]), action.split(":")[0] + ":Another"]
@@ -196,20 +196,20 @@ def self_test(text):
                     one["Resource"] = [*as_list(one["Resource"]), "*"] if one["Resource"] != "*" else ["*", "<LockTable.Arn>"]
                     assert granted(wide) - need, f"{function}: the resource of {action} can be widened unnoticed"
                     tried += 3
-    # Of the calls: one that is gone, one that is new in the same place, one that the other function makes.
+    # Changes of each call: it is removed, another action on the same resource is added, the other function makes it too.
     grants = [(world, function, granted(world.properties(f"{function}Role"))) for world in worlds for function in FUNCTIONS]
     for call in known:
         other = FUNCTIONS[call.function == FUNCTIONS[0]]
         changes = {
-            "is gone": known - {call},
-            "is joined by another": known | {call._replace(action=call.action + "Another")},
+            "is removed": known - {call},
+            "has another action beside it": known | {call._replace(action=call.action + "Another")},
             "is also made by the other function": known | {call._replace(function=other, action=call.action + "Another")},
         }
         if call.action in MAPPING and call.resource in ("InputQueue", "BatchQueue"):
-            # The mapping needs it as well.
-            del changes["is gone"]
+            # The mapping needs this grant as well, so it stays right.
+            del changes["is removed"]
         for what, others in changes.items():
             noticed = any(needed(others, function, world) != granted_here for world, function, granted_here in grants)
-            assert noticed, f"unnoticed: {call.function} {call.action} on {call.resource} {what}"
+            assert noticed, f"not noticed: {call.function} {call.action} on {call.resource} {what}"
             tried += 1
     return tried

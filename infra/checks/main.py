@@ -1,6 +1,6 @@
-"""Every check of the templates, one after the other, with the time each takes. `cargo xtask infra` installs what this needs.
+"""Runs every check of the templates, one after the other, and prints the time of each. `cargo xtask infra` installs the tools.
 
-What deploys is built meanwhile; the parts that need it are run after the others, by `main.py --packages`.
+`main.py --packages` runs the checks that need the zips, which must have been built before.
 """
 
 import json
@@ -23,12 +23,12 @@ from rules.alarms import watched
 from rules.functions import variables_bytes
 from world import World
 
-# It would tell its makers, who cannot be reached from everywhere.
+# The SAM CLI would send usage data, which fails without a network.
 os.environ["SAM_CLI_TELEMETRY"] = "0"
 
 TOOLS = pathlib.Path(sys.executable).parent
 TEXT = cfn.SAM.read_text()
-# What synthesis made, for the parts after it.
+# The synthesized templates, which `sam_is_cdk` sets for later checks.
 CDK = {}
 
 
@@ -46,7 +46,7 @@ def sam_validate():
 
 
 def lint_transformed():
-    # With each way of scaling, as CloudFormation would get it; and with the parameters left open.
+    # Once with open parameters, and once for each InputScaling with values, as CloudFormation gets the template.
     templates = [cfn.transform(TEXT), cfn.transform(TEXT, {}), cfn.transform(TEXT, same.WORLDS["Provisioned"])]
     return [f"cfn-lint: {each}" for template in templates for each in faults.lint_texts(json.dumps(template))], f"{len(templates)} templates"
 
@@ -56,15 +56,15 @@ def rules():
 
 
 def grants():
-    return texts(iam.check_all(TEXT)), f"{iam.self_test(TEXT)} grants and calls added, taken away or widened, each noticed"
+    return texts(iam.check_all(TEXT)), f"{iam.self_test(TEXT)} grants and calls added, removed or widened, each of them noticed"
 
 
 def variables():
-    return texts(drift.check_all(TEXT)), f"{drift.self_test(TEXT)} changes of the code, each noticed"
+    return texts(drift.check_all(TEXT)), f"{drift.self_test(TEXT)} changes of the code, each of them noticed"
 
 
-def told():
-    """Figures of docs/deploying.md that follow from the template."""
+def documented_figures():
+    """Figures of docs/deploying.md that are computed from the template."""
     page = " ".join((cfn.INFRA.parent / "docs" / "deploying.md").read_text().split())
     alarms = {how: cfn.by_type(cfn.resolve(TEXT, {"OnDuplicate": how}), "AWS::CloudWatch::Alarm") for how in ("drop", "requeue")}
     counts = {how: sum(len(list(watched(alarm))) for alarm in each.values()) for how, each in alarms.items()}
@@ -73,7 +73,7 @@ def told():
         f"all parameters accept take {max(variables_bytes(World(TEXT)).values()):,} |",
         f"`SinkColumns` as a JSON list has room for {cfn.parse(TEXT)['Parameters']['SinkColumns']['MaxLength']} characters",
     ]
-    return [f"docs/deploying.md does not say `{each}`" for each in wanted if each not in page], f"{len(wanted)} figures"
+    return [f"docs/deploying.md: a figure is missing: expected `{each}`" for each in wanted if each not in page], f"{len(wanted)} figures"
 
 
 def headers():
@@ -83,19 +83,19 @@ def headers():
 def planted():
     lines, missed = faults.table(everybody="--all" in sys.argv)
     print("\n".join(lines))
-    return [f"caught by nobody: {each}" for each in missed], f"{len(faults.FAULTS)} wrong templates, {len(missed)} missed"
+    return [f"no check notices: {each}" for each in missed], f"{len(faults.FAULTS)} wrong templates, {len(missed)} missed"
 
 
 def planted_cdk():
     lines, missed = faults.table_cdk()
     print("\n".join(lines))
-    return [f"caught by nobody: {each}" for each in missed], f"{len(faults.CDK_FAULTS)} wrong constructs, {len(missed)} missed"
+    return [f"no check notices: {each}" for each in missed], f"{len(faults.CDK_FAULTS)} wrong constructs, {len(missed)} missed"
 
 
 def moto():
     problems, count = emulator.check_all(TEXT)
     problems += emulator.scaled_back(TEXT)
-    return problems, f"{count} properties read back; {emulator.self_test(TEXT)} other templates, each noticed"
+    return problems, f"{count} properties read back; {emulator.self_test(TEXT)} wrong templates, each of them noticed"
 
 
 def cdk_build():
@@ -111,27 +111,27 @@ def sam_is_cdk():
         templates, listed, said = same.synthesize(pathlib.Path(folder))
     CDK.update(templates)
     problems = texts(same.check_all(TEXT, CDK, listed, said))
-    problems += [f"no set of parameters chooses {each}" for each in same.used_worlds()]
+    problems += [f"WORLDS: no set of parameters sets {each}: expected at least one" for each in same.used_worlds()]
     if problems:
         return problems, ""
     refused = len(same.REFUSED | same.REFUSED_BY_CDK)
-    return problems, f"{len(same.WORLDS)} sets of parameters, {refused} refused, {same.self_test(TEXT, CDK, listed)} changes, each noticed"
+    return problems, f"{len(same.WORLDS)} sets of parameters, {refused} refused, {same.self_test(TEXT, CDK, listed)} changes, each of them noticed"
 
 
 def lint_cdk():
     names = ("Default", "Provisioned", "Requeue", "Key", "Warm", "Https", "Version")
-    # W3005: CDK writes the dependency of a function on its role although the reference says it already.
+    # W3005: CDK writes that a function depends on its role, which its reference to the role already implies.
     said = [f"{name}: {each}" for name in names for each in faults.lint_texts(json.dumps(CDK[name]))]
     return [each for each in said if ": W3005 " not in each], f"{len(names)} templates"
 
 
 def packages():
     problems, figures = package.check_all()
-    return problems, figures if problems else f"{figures}; {package.self_test()} wrong zips, each noticed"
+    return problems, figures if problems else f"{figures}; {package.self_test()} wrong zips, each of them noticed"
 
 
 def sam_built(template, folder):
-    """What is wrong with what `sam build` makes of a template: each function's code must be what was packaged."""
+    """Runs `sam build`; returns the problems. The code of each function must be the packaged zip."""
     problems = run(TOOLS / "sam", "build", "--template", template, "--build-dir", folder, "--region", "eu-west-1")
     if problems:
         return problems
@@ -139,7 +139,7 @@ def sam_built(template, folder):
     for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor")):
         code = (folder / resources[name]["Properties"]["CodeUri"]).resolve()
         if not code.is_file() or code != package.zip_of(function).resolve():
-            problems.append(f"{name} is built from {code}, wanted {package.zip_of(function)}")
+            problems.append(f"{name}: wrong code after `sam build`: got {code}, expected {package.zip_of(function)}")
     return problems
 
 
@@ -147,22 +147,23 @@ def sam_build():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         problems = sam_built(cfn.SAM, folder / "built")
-        # From elsewhere, the template's paths lead to no package.
+        # In another folder, the relative paths of the template lead to no zip.
         elsewhere = folder / "infra" / "sam" / "template.yaml"
         elsewhere.parent.mkdir(parents=True)
         elsewhere.write_text(TEXT)
         if not sam_built(elsewhere, folder / "elsewhere"):
-            problems.append("a template without its packages is built unnoticed")
+            problems.append("`sam build` succeeds without the zips, expected an error")
     return problems, ""
 
 
 def cdk_app():
-    """The app itself, offline and with cdk-nag: it must take what was packaged, and neither nothing nor a wrong parameter."""
+    """Synthesizes the CDK app, offline and with cdk-nag. It must use the zips and its parameters, and refuse a missing zip and a
+    wrong parameter."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "out"
 
         def synthesize(chosen):
-            # As the CLI hands over `-c name=value`, and asks for paths.
+            # As the CDK CLI passes `-c name=value` and requests the paths of constructs.
             context = {"aws:cdk:enable-path-metadata": True} | chosen
             command = ["env", f"CDK_CONTEXT_JSON={json.dumps(context)}", f"CDK_OUTDIR={out}", "node", "dist/bin/app.js"]
             return run(*command, folder=same.CDK)
@@ -171,17 +172,17 @@ def cdk_app():
         if not problems:
             made = json.loads((out / "UniqueEventBatchAggregator.template.json").read_text())
             if '"MAX_BATCH_SIZE": "1000"' not in json.dumps(made):
-                problems.append("the app does not take its parameters")
+                problems.append("CDK app: maxBatchSize=1000 is not in the template")
             names = same.names(made)
             code = {names[key]: each["Properties"]["Code"] for key, each in made["Resources"].items() if each["Type"] == "AWS::Lambda::Function"}
             for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor")):
                 asset = out / f"asset.{code[name]['S3Key']}"
                 if not asset.is_file() or asset.read_bytes() != package.zip_of(function).read_bytes():
-                    problems.append(f"{name} is deployed from {asset.name}, which is not what was packaged")
+                    problems.append(f"{name}: wrong code in the CDK app: got {asset.name}, expected the content of {package.zip_of(function)}")
         if not synthesize({"maxBatchSize": "0"}):
-            problems.append("the app takes a wrong parameter")
+            problems.append("CDK app: maxBatchSize=0 is accepted, expected an error")
         if not synthesize({"code": folder}):
-            problems.append("the app takes no code")
+            problems.append("CDK app: a folder without zips is accepted, expected an error")
     return problems, ""
 
 
@@ -190,7 +191,7 @@ PARTS = [
     ("SAM, transformed: cfn-lint", lint_transformed),
     ("rules", rules),
     ("package: header", headers),
-    ("docs/deploying.md", told),
+    ("docs/deploying.md", documented_figures),
     ("IAM: called against granted", grants),
     ("variables", variables),
     ("moto", moto),
@@ -216,7 +217,7 @@ def main():
         try:
             problems, note = part()
         except AssertionError as error:
-            problems, note = [f"the check itself is wrong: {error}"], ""
+            problems, note = [f"the check itself failed: {error}"], ""
         took = time.monotonic() - started
         failed += bool(problems)
         times.append(f"{'FAILED' if problems else 'ok':6} {took:6.1f} s  {name}{f' ({note})' if note else ''}")

@@ -1,8 +1,8 @@
-"""What deploys, as it deploys: ministack creates the transformed stack and runs the packaged executables from its queues.
+"""Deploys the transformed template on the emulator ministack, which runs the packaged executables from the stack's queues.
 
-A burst with duplicates goes in, files come out, and `loadgen audit` compares the two. `cargo xtask ministack` calls this; it
-takes a minute, and is no part of the other checks. ministack calls the functions with at most 10 messages and without a
-window, so this is about the template and the executables, not about load; and an emulator that agrees is no proof about AWS.
+The test sends a burst with duplicates, and `loadgen audit` compares the delivered files with it. `cargo xtask ministack` runs
+this for about a minute; it is not one of the other checks. ministack invokes the functions with at most 10 messages and without
+a window, so this tests the template and the executables, not load. A success on an emulator does not prove a success on AWS.
 
     python ministack.py PYTHON_OF_MINISTACK LOADGEN MESSAGES
 """
@@ -27,14 +27,14 @@ import package
 
 START_MAX_SECS = 60
 DRAIN_MAX_SECS = 150
-# More than either queue can look empty while a message is on its way from one to the other.
+# Longer than both queues can look empty while a message is on its way from one to the other.
 QUIET_SECS = 3
 CHOSEN = {
     "Architecture": package.ARCHITECTURE,
     "EventId": "json:id",
-    # No more than ministack hands over.
+    # ministack passes at most 10 messages.
     "InputBatchSize": "10",
-    # The sooner a batch starts, the sooner this ends: timeout, window and 3 s after it was opened.
+    # Short times, because a batch starts only a timeout, a window and 3 s after it was opened.
     "AggregatorTimeout": "15",
     "MaxSecondaryBatchingWindow": "5",
     "BatchProcessorTimeout": "60",
@@ -54,7 +54,7 @@ def free_port():
 
 @contextlib.contextmanager
 def started(python, folder):
-    """ministack on a port of its own, with all that it starts; answers where. All of it ends with the block."""
+    """Starts ministack on a free port; yields its endpoint. At the end of the block, kills ministack and the processes that it started."""
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
     environment = {
@@ -66,16 +66,16 @@ def started(python, folder):
         "MINISTACK_HOST": "127.0.0.1",
         "MINISTACK_REGION": os.environ["AWS_DEFAULT_REGION"],
         "LAMBDA_EXECUTOR": "local",
-        # What it has set itself, it sets for the functions.
+        # ministack passes this variable on to the functions.
         "AWS_ENDPOINT_URL": endpoint,
     }
     with open(folder / LOG, "w") as log:
-        # A session of its own: what ministack starts, the functions, is ended with it.
+        # In its own session, so that the functions, which ministack starts, can be killed with it.
         server = subprocess.Popen(
             [python, "-m", "ministack"], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         try:
-            answers(server, endpoint)
+            wait_until_ready(server, endpoint)
             yield endpoint
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -83,32 +83,32 @@ def started(python, folder):
             server.wait()
 
 
-def answers(server, endpoint):
+def wait_until_ready(server, endpoint):
     deadline = time.monotonic() + START_MAX_SECS
     while time.monotonic() < deadline:
         if server.poll() is not None:
-            raise RuntimeError(f"ministack ended with {server.returncode}")
+            raise RuntimeError(f"ministack ended while starting: got exit code {server.returncode}")
         try:
             with urllib.request.urlopen(f"{endpoint}/_ministack/health", timeout=5):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)
-    raise RuntimeError(f"ministack does not answer after {START_MAX_SECS} s")
+    raise RuntimeError(f"ministack is not ready: expected a response within {START_MAX_SECS} s")
 
 
 def template(chosen):
-    """The transformed template, with what ministack 1.5.33 cannot do done for it."""
+    """Returns the transformed template, changed where ministack 1.5.33 does not support it."""
     made = cfn.transform(cfn.SAM.read_text())
     resolver = cfn.Resolver(made, chosen)
     for name, condition in made["Conditions"].items():
-        # Of a condition it works out no Fn::Split and no Fn::Sub: create_stack answers `InternalError`, `0`.
+        # ministack resolves no Fn::Split and no Fn::Sub in conditions: create_stack returns `InternalError`, `0`.
         if "Fn::Split" in json.dumps(condition):
             made["Conditions"][name] = {"Fn::Equals": [str(resolver.condition(name)), "True"]}
     for mapping in cfn.by_type(made["Resources"], "AWS::Lambda::EventSourceMapping").values():
-        # It takes a parameter of type Number for text, and compares it with a number: the mapping never polls.
+        # ministack compares a parameter of type Number as a text with a number, and then the mapping never polls.
         mapping["ScalingConfig"] = {"MaximumConcurrency": int(resolver.value(mapping["ScalingConfig"])["MaximumConcurrency"])}
     for name in [name for name, each in made["Resources"].items() if "Metrics" in each.get("Properties", {})]:
-        # Alarms on expressions: `metric math is not supported`.
+        # ministack does not support alarms on expressions: `metric math is not supported`.
         del made["Resources"][name]
     return made
 
@@ -130,7 +130,7 @@ class Stack:
         s3.put_object(Bucket="code", Key="template.json", Body=json.dumps(template(chosen)).encode())
         stacks.create_stack(
             StackName="stack",
-            # As `sam deploy` does: a request has room for 51,200 bytes of it.
+            # By URL, as `sam deploy` does, because a request can contain only 51,200 bytes of template.
             TemplateURL=f"{endpoint}/code/template.json",
             Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in chosen.items()],
             Capabilities=["CAPABILITY_IAM"],
@@ -143,7 +143,7 @@ class Stack:
         }
 
     def messages(self, *queues):
-        """How many there are, whether visible, in flight or delayed."""
+        """Returns the number of messages in the queues: visible, in flight and delayed."""
         total = 0
         for queue in queues:
             attributes = self.sqs.get_queue_attributes(QueueUrl=self.physical[queue], AttributeNames=["All"])["Attributes"]
@@ -151,7 +151,7 @@ class Stack:
         return total
 
     def batches(self):
-        """How many are complete, and how many are not."""
+        """Returns the number of complete batches, and of the others."""
         complete = others = 0
         for page in self.dynamodb.get_paginator("scan").paginate(TableName=self.physical["BatchTable"], ConsistentRead=True):
             done = sum("completedAt" in item for item in page["Items"])
@@ -159,20 +159,20 @@ class Stack:
         return complete, others
 
     def drain(self):
-        """Waits until nothing is under way any more. What is left, if that takes too long."""
+        """Waits until queues are empty and batches complete. Returns a problem if that takes too long."""
         deadline = time.monotonic() + DRAIN_MAX_SECS
         quiet = 0
         while quiet < QUIET_SECS:
             left, (complete, others) = self.messages("InputQueue", "BatchQueue"), self.batches()
             if time.monotonic() > deadline:
-                return [f"after {DRAIN_MAX_SECS} s, {left} messages and {others} batches are left, {complete} are complete"]
+                return [f"not drained after {DRAIN_MAX_SECS} s: got {left} messages and {others} incomplete batches, expected none; {complete} batches are complete"]
             time.sleep(1)
             quiet = 0 if left or others else quiet + 1
         return []
 
 
 def burst(endpoint, loadgen, messages, folder):
-    """Everything that is wrong."""
+    """Sends a burst, waits and audits; returns the problems."""
     sink = folder / "sink"
     sink.mkdir()
     stack = Stack(endpoint, sink)
@@ -184,22 +184,22 @@ def burst(endpoint, loadgen, messages, folder):
     invocations = (folder / LOG).read_text().count(" SQS messages from ")
     print(f"drained after {time.monotonic() - began:.0f} s: {invocations} invocations, {stack.batches()[0]} batches complete")
     if subprocess.run([loadgen, "audit", *plan, "--dir", sink], check=False).returncode != 0:
-        problems.append("the audit found what was lost, repeated or changed")
-    return problems + [f"{queue} holds {stack.messages(queue)} messages" for queue in SET_ASIDE if stack.messages(queue)]
+        problems.append("the audit failed: expected no lost, repeated or changed events")
+    return problems + [f"{queue}: got {stack.messages(queue)} messages, expected none" for queue in SET_ASIDE if stack.messages(queue)]
 
 
 def main():
     python, loadgen, messages = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="ministack-") as folder:
         folder = pathlib.Path(folder)
-        problems = ["it did not come to an end"]
+        problems = ["the test did not end"]
         try:
             with started(python, folder) as endpoint:
                 problems = burst(endpoint, loadgen, messages, folder)
         finally:
             if problems:
                 print((folder / LOG).read_text()[-LOG_TAIL_CHARS:], file=sys.stderr)
-        print(*problems or ["nothing lost, nothing repeated, nothing set aside"], sep="\n")
+        print(*problems or ["no event was lost, repeated, quarantined or dead-lettered"], sep="\n")
     return 1 if problems else 0
 
 

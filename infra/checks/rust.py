@@ -1,4 +1,4 @@
-"""What the Rust sources say that nothing generates yet: names of metrics and attributes, and some limits."""
+"""Finds names of metrics and attributes, and some limits, in the Rust sources."""
 
 import functools
 import re
@@ -10,7 +10,7 @@ Function = namedtuple("Function", "file name body owner")
 
 
 class Source:
-    """The Rust sources; `overlay` replaces or adds files, so that the checks can be tested."""
+    """The Rust sources. `overlay` replaces or adds files, to test the checks."""
 
     def __init__(self, overlay=None):
         self.overlay = overlay or {}
@@ -19,7 +19,7 @@ class Source:
         text = self.overlay.get(path)
         if text is None:
             text = (ROOT / path).read_text()
-        # Neither tests nor comments call anything.
+        # Tests and comments are removed, because they are not part of the functions.
         text = re.split(r"\n#\[cfg\(test\)\]\n(?:pub\((?:crate|super)\) )?mod \w+ \{", text)[0]
         return re.sub(r"(?m)^\s*//.*$", "", text)
 
@@ -29,24 +29,24 @@ class Source:
         return sorted(path for path in found if not re.search(r"[_/](tests|props)(\.rs$|/)", path))
 
 
-# Strings and characters, of which no brace counts; and braces.
+# Strings and characters, whose braces do not count, and single braces.
 BRACES = re.compile(r'''r#"[\s\S]*?"#|'(?:[^'\\\n]|\\.)'|"(?:[^"\\]|\\[\s\S])*"|[{}]''')
 
 
 def block(text, start):
-    """From the first `{` at or after `start` to its `}`."""
+    """Returns the text from the first `{` at or after `start` to its matching `}`."""
     opening = text.index("{", start)
     depth = 0
     for token in BRACES.finditer(text, opening):
         depth += {"{": 1, "}": -1}.get(token.group(), 0)
         if depth == 0:
             return text[opening : token.end()]
-    raise ValueError("unbalanced braces")
+    raise ValueError(f"unbalanced braces after position {opening}")
 
 
 @functools.lru_cache(maxsize=512)
 def functions(source, path):
-    """Every function of a file with the trait or type whose `impl` it is in."""
+    """Returns every function of a file, with the trait or type of its `impl`."""
     text = source.read(path)
     owners = []
     for match in re.finditer(r"(?m)^impl(?:<[^>]*>)? (?:(\w+)(?:<[^>]*>)? for )?(\w+)", text):
@@ -65,13 +65,13 @@ def functions(source, path):
 
 @functools.lru_cache(maxsize=4)
 def metrics(source):
-    """Names of the metrics that the functions emit."""
+    """Returns the names of the metrics that the functions emit."""
     found = set()
     for crate in ("aggregator", "batch-processor"):
         for path in source.files(f"{crate}/src"):
             text = source.read(path)
             found |= set(re.findall(r'\.(?:count|milliseconds|then_some)\(\s*"([A-Z]\w+)"', text))
-            # What an outcome counts as is in a function of one of these names.
+            # Functions of these names return names of metrics.
             for each in functions(source, path):
                 if each.name in ("metric", "metrics"):
                     found |= set(re.findall(r'"([A-Z]\w+)"', each.body))

@@ -1,4 +1,4 @@
-"""SAM against CDK: the same parameters, and for each choice the same resources with the same properties."""
+"""Compares SAM with CDK: they must have the same parameters, and for each set of parameters the same resources and properties."""
 
 import copy
 import json
@@ -32,7 +32,7 @@ WORLDS = {
 
 
 def others(template):
-    """Another value than its default for each parameter that no world above chooses: one that CDK ignores shows."""
+    """Returns a value that is not the default for each parameter that no world sets. A parameter that CDK ignores then shows."""
     chosen = {name for world in WORLDS.values() for name in world}
     found = {}
     for name, spec in template["Parameters"].items():
@@ -46,7 +46,7 @@ def others(template):
 WORLDS["Others"] = others(cfn.parse(cfn.SAM.read_text()))
 
 
-# What neither takes, with what CDK says of it.
+# Parameters that SAM and CDK must refuse, and a part of CDK's error.
 REFUSED = {
     "PollersTurned": ({"InputScaling": "provisioned", "PollersMin": "50", "PollersMax": "49"}, "pollersMin is 50, expected at most pollersMax"),
     "ManyPollers": ({"PollersMax": "2001"}, "from 2 to 2000"),
@@ -57,7 +57,7 @@ REFUSED = {
     "LongColumns": ({"SinkFormat": "csv", "SinkColumns": f"[{' ' * 703}]"}, "at most 704 characters"),
     "AnyVersion": ({"Sink": cfn.SINKS["states"] + ":*"}, "expected a text like"),
 }
-# CloudFormation cannot calculate: the functions refuse it when they start, and CDK before.
+# Parameters that only CDK refuses, because CloudFormation cannot calculate. The functions refuse them at a cold start.
 REFUSED_BY_CDK = {
     "ManyParts": ({"MaxPartBytes": "1048576", "MaxBatchBytes": "200000000"}, "needs 271 parts, expected at most 90"),
     "ManyEvents": ({"MaxPartBytes": "1048576", "MaxBatchBytes": "409600", "MaxBatchSize": "500000"}, "needs 164 parts, expected at most 90"),
@@ -65,7 +65,7 @@ REFUSED_BY_CDK = {
 
 
 def synthesize(outdir, dist=CDK / "dist", worlds=WORLDS):
-    """Every world's template, the parameters, and what is said of the worlds that are refused."""
+    """Synthesizes the CDK stacks; returns the template of each world, the parameters, and the errors of the refused sets."""
     refused = {name: chosen for name, (chosen, _) in (REFUSED | REFUSED_BY_CDK).items()}
     command = ["node", str(dist / "bin" / "worlds.js"), str(outdir)]
     subprocess.run(command, input=json.dumps({"worlds": worlds, "refused": refused}), text=True, check=True, stderr=subprocess.PIPE)
@@ -74,12 +74,12 @@ def synthesize(outdir, dist=CDK / "dist", worlds=WORLDS):
 
 
 def names(template):
-    """CDK's logical ids to the names of its constructs, which are the template's."""
+    """Returns the name of the construct of each logical id of CDK. The constructs have the names of the SAM template's resources."""
     found = {}
     for identity, resource in template["Resources"].items():
         path = resource.get("Metadata", {}).get("aws:cdk:path", "").split("/")
         name = path[2] if len(path) > 2 else path[-1]
-        # What belongs to another resource has its path.
+        # A permission or a queue policy has the path of its function or queue.
         name += {"AWS::Lambda::Permission": "Permission", "AWS::SQS::QueuePolicy": "Policy"}.get(resource["Type"], "")
         if name in found.values():
             name = identity
@@ -95,17 +95,17 @@ def of_cdk(template):
     return cfn.Resolver(template, rename=names(template)).resources()
 
 
-# Where the two tools write one thing in two ways.
+# Both tools write some properties in different ways.
 
 
 def plain(resources):
-    """Without what says nothing, and with one spelling for each thing."""
+    """Returns resources with one spelling of each property, and without properties that mean nothing."""
     resources = copy.deepcopy(resources)
     for resource in resources.values():
         properties = resource["Properties"]
         kind = resource["Type"]
         if kind == "AWS::Lambda::Function":
-            # The archive: SAM names a bucket that `sam package` fills, CDK its asset bucket.
+            # SAM names the bucket of `sam package`, CDK its own bucket of assets.
             del properties["Code"]
             properties["Tags"] = [each for each in properties.pop("Tags", []) if each["Key"] != "lambda:createdBy"]
         if kind == "AWS::Lambda::EventSourceMapping":
@@ -114,10 +114,10 @@ def plain(resources):
             for target in properties["Targets"]:
                 del target["Id"]
         if kind == "AWS::Lambda::Permission":
-            # By name or by ARN.
+            # One tool uses the function's name, the other its ARN.
             properties["FunctionName"] = properties["FunctionName"].replace(".Arn>", ">")
         if kind == "AWS::DynamoDB::Table" and "SSESpecification" in properties:
-            # KMS is the only type there is.
+            # KMS is the only type and the default.
             properties["SSESpecification"].setdefault("SSEType", "KMS")
         if kind == "AWS::IAM::Role":
             for statement in statements(properties):
@@ -128,7 +128,7 @@ def plain(resources):
                 each["PolicyDocument"]["Statement"].sort(key=lambda one: one["Sid"])
         if kind == "AWS::SQS::QueuePolicy":
             for statement in properties["PolicyDocument"]["Statement"]:
-                # CDK makes a name.
+                # CDK generates a Sid.
                 statement.pop("Sid", None)
         if kind == "AWS::CloudWatch::Dashboard":
             properties["DashboardBody"] = json.loads(properties["DashboardBody"])
@@ -141,7 +141,7 @@ def plain(resources):
 
 
 def scalars(node):
-    """Numbers and truth values as texts, as parameters are; no empty lists."""
+    """Returns numbers and truth values as texts, because parameters are texts; removes empty lists."""
     if isinstance(node, dict):
         values = {key: scalars(each) for key, each in node.items()}
         return {key: each for key, each in values.items() if each != []}
@@ -156,16 +156,16 @@ def differences(sam, cdk, path=""):
     if isinstance(sam, dict) and isinstance(cdk, dict):
         for key in sorted(set(sam) | set(cdk)):
             if key not in cdk:
-                yield f"{path}/{key}: only SAM has it ({json.dumps(sam[key])[:120]})"
+                yield f"{path}/{key}: only in SAM ({json.dumps(sam[key])[:120]})"
             elif key not in sam:
-                yield f"{path}/{key}: only CDK has it ({json.dumps(cdk[key])[:120]})"
+                yield f"{path}/{key}: only in CDK ({json.dumps(cdk[key])[:120]})"
             else:
                 yield from differences(sam[key], cdk[key], f"{path}/{key}")
     elif isinstance(sam, list) and isinstance(cdk, list) and len(sam) == len(cdk):
         for at, (one, other) in enumerate(zip(sam, cdk)):
             yield from differences(one, other, f"{path}/{at}")
     elif sam != cdk:
-        yield f"{path}: SAM {json.dumps(sam)[:160]}, CDK {json.dumps(cdk)[:160]}"
+        yield f"{path}: different: SAM has {json.dumps(sam)[:160]}, CDK has {json.dumps(cdk)[:160]}"
 
 
 def camel(name):
@@ -173,30 +173,30 @@ def camel(name):
 
 
 def parameters(template, listed):
-    """Names, defaults and bounds."""
+    """Returns the differences of names, defaults and bounds of the parameters."""
     spelling = {"Default": "default", "MinValue": "min", "MaxValue": "max", "AllowedValues": "allowed", "AllowedPattern": "pattern", "MaxLength": "maxLength"}
     sam = {
         camel(name): {spelling[key]: value for key, value in spec.items() if key in spelling}
         for name, spec in template["Parameters"].items()
     }
-    # Which function reads one as a variable shows in the functions.
+    # `readBy` is not compared here: the variables of the functions show it.
     cdk = {name: {key: value for key, value in spec.items() if key in spelling.values()} for name, spec in listed.items()}
     for spec in cdk.values():
         if "pattern" in spec:
             spec["pattern"] = spec["pattern"].replace("\\/", "/")
-    # A number that SAM can bound only as a text is a number in CDK.
+    # Compared as texts: a parameter can be a text in SAM, for its pattern, and a number in CDK.
     return list(differences(scalars(sam), scalars(cdk), "parameters"))
 
 
 def refusals(template, said):
-    """What should be refused and is taken, by either."""
+    """Yields sets of parameters that must be refused, but are accepted by SAM or CDK."""
     for name, (_, words) in (REFUSED | REFUSED_BY_CDK).items():
         if words not in said[name]:
-            yield f"{name}: CDK says {said[name]!r}, wanted `{words}`"
+            yield f"{name}: wrong error of CDK: got {said[name]!r}, expected `{words}`"
     for name, (chosen, _) in REFUSED.items():
         refused = [each for each, value in chosen.items() if not accepts(template["Parameters"][each], value)]
         if not refused and not cfn.Resolver(template, chosen).refusals():
-            yield f"{name}: SAM takes {chosen}"
+            yield f"{name}: SAM accepts {chosen}, expected a refusal"
 
 
 def check_all(text, templates, listed, said):
@@ -210,7 +210,7 @@ def check_all(text, templates, listed, said):
 
 
 def self_test(text, templates, listed):
-    """Each resource that is taken away, and each property of it that is changed, is a difference. Returns how many."""
+    """Asserts that each removed resource and each changed property is a difference. Returns how many were tried."""
     tried = 0
     cdk = plain(of_cdk(templates["Default"]))
     sam = plain(cfn.resolve(text))
@@ -225,22 +225,22 @@ def self_test(text, templates, listed):
 
     for name in list(sam):
         less = {key: value for key, value in sam.items() if key != name}
-        assert list(differences(less, cdk)), f"{name} can be missing unnoticed"
+        assert list(differences(less, cdk)), f"self_test: not noticed: {name} is missing"
         for holder, key in list(leaves(sam[name])):
             before, holder[key] = holder[key], "changed"
-            # The template is large: only the resource that changed is compared.
-            assert list(differences(sam[name], cdk[name])), f"{name}: {key} can differ unnoticed"
+            # Only the changed resource is compared, because the template is large.
+            assert list(differences(sam[name], cdk[name])), f"self_test: not noticed: {key} of {name} differs"
             holder[key] = before
             tried += 1
         tried += 1
     wrong = copy.deepcopy(listed)
     wrong["verifyDelay"]["max"] = 901
-    assert parameters(cfn.parse(text), wrong), "a bound can differ unnoticed"
+    assert parameters(cfn.parse(text), wrong), "self_test: not noticed: a bound differs"
     return tried + 1
 
 
 def used_worlds():
-    """Every parameter is chosen otherwise in some world, so that a property that CDK ignores shows. Returns those that are not."""
+    """Returns the parameters that no world sets. Every parameter must be set in a world, so that one that CDK ignores shows."""
     template = cfn.parse(cfn.SAM.read_text())
     chosen = {name for world in WORLDS.values() for name in world}
     return sorted(set(template["Parameters"]) - chosen)

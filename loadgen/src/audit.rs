@@ -1,20 +1,19 @@
-//! Compares what was delivered with what was planned.
+//! Compares the delivered files with the plan.
 //!
-//! Reads every part once, line by line. An event is known by the id in its body, whatever the
-//! service took for the event id; its body is made again from the plan and compared byte by byte.
+//! The audit reads every part once, line by line. It identifies an event by the id in the body, whatever the service uses as
+//! the event id. It renders the planned body again and compares the two byte by byte.
 //!
-//! How troubles are counted: a line is corrupt once, for the first reason found, and still counts
-//! as a delivery of the event its body names; if it names none, that event will be found lost as
-//! well. A line that appears twice in a file is repeated, mixed (one batch has the event twice)
-//! and, as an envelope, corrupt (its seq does not ascend).
+//! How problems are counted: a corrupt line counts once, for the first reason found. It still counts as a delivery of the
+//! event that its body names. If its body names no event, the event is counted as lost as well. A line that is in a part
+//! twice counts as repeated only, not as mixed or corrupt too.
 //!
-//! Beside a part may stand its reject list, `<part>.rejects`: envelopes with a reason, of events that the part's format
-//! could not carry. Such an event is neither lost nor delivered; one that is in a part as well is repeated.
+//! A part may have a reject list, `<part>.rejects`: envelopes with a reason, of events that the part's format could not
+//! carry. A rejected event is neither lost nor delivered. If it is in a part as well, it is repeated.
 //!
-//! A part's manifest, `<part>.manifest.json`, is held against the part; one that is missing counts as corrupt where every
-//! part must have one, and so does one whose part is not there.
+//! A part's manifest, `<part>.manifest.json`, is compared with the part. A manifest without a part counts as corrupt, and so
+//! does a missing manifest if manifests are required.
 //!
-//! The books balance: deliveries owed − lost + repeated = delivered + rejected.
+//! The counts always satisfy: expected deliveries − lost + repeated = delivered + rejected.
 
 mod error;
 mod layout;
@@ -42,23 +41,22 @@ pub use rule::DuplicateRule;
 
 const READ_BUFFER_BYTES: usize = 1 << 20;
 
-/// Whether parts have manifests.
+/// Whether parts must have manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manifests {
-    /// Those that are there must be sound.
+    /// Parts may be without manifests. Existing manifests are checked.
     Optional,
-    /// Every part has one, as the sinks `file:` and `s3:` write them.
+    /// Every part must have a manifest, as the sinks `file:` and `s3:` write it.
     Required,
 }
 
-/// Audits the parts in `dir`, laid out as `<batchId>/<part>.<ext>` at any depth, against a plan. Parts whose names end in
-/// `.gz` or `.zst` are read as what they say they are.
+/// Compares the parts below `dir`, which are `<batchId>/<part>.<ext>` at any depth, with a plan. Parts whose names end in
+/// `.gz` or `.zst` are decompressed.
 ///
-/// The format of each file, envelopes or bodies alone, is told from its first sound line.
+/// The format of a file, envelopes or bodies, is recognised by its first line that has either format.
 ///
 /// # Errors
-/// [`AuditError`] if a directory or file cannot be read. What is wrong *in* a file is no error but
-/// part of the report.
+/// [`AuditError`] if a directory or file cannot be read. Problems *inside* files are in the report.
 pub fn audit(
     dir: &Path,
     plan: &Plan,
@@ -87,16 +85,16 @@ struct Auditor<'a> {
     planned: Vec<u8>,
 }
 
-/// What was read of a file.
-struct Read {
+/// The facts about a file that was read to its end.
+struct FileContent {
     lines: u64,
     bytes: u64,
     hash: blake3::Hash,
 }
 
-/// Envelope event ids that are not what the body says. Whether that is wrong depends on the
-/// service's configuration, which the audit is not told: once any envelope's event id ends in an
-/// id of this plan, all of them should.
+/// Envelopes whose event id differs from the id in the body. Whether that is wrong depends on the
+/// service's `EVENT_ID`, which the audit does not know. If the event id of one envelope ends in an
+/// id of this plan, the event ids of all envelopes must end in the ids of their bodies.
 #[derive(Default)]
 struct EventIds {
     are_body_ids: bool,
@@ -104,18 +102,18 @@ struct EventIds {
     examples: Vec<Example>,
 }
 
-/// Where a line stands.
-struct Place<'a> {
+/// The position of a line.
+struct Position<'a> {
     batch_id: &'a str,
     batch_ordinal: u32,
     part: u64,
-    /// Whether it is in a reject list.
+    /// Whether the line is in a reject list.
     rejected: bool,
     file: &'a str,
     line: u64,
 }
 
-impl Place<'_> {
+impl Position<'_> {
     fn example(&self, id: Option<&str>, why: &dyn std::fmt::Display) -> Example {
         Example {
             id: id.map(str::to_owned),
@@ -150,11 +148,15 @@ impl<'a> Auditor<'a> {
         let mut read = Vec::with_capacity(batch.parts.len());
         for (part, path) in &batch.parts {
             let content = self.part(batch, *part, path, false);
-            read.push((*part, path, content.map_err(|source| unread(path, source))?));
+            read.push((
+                *part,
+                path,
+                content.map_err(|source| read_error(path, source))?,
+            ));
         }
         for (part, path) in &batch.rejects {
             let content = self.part(batch, *part, path, true);
-            let content = content.map_err(|source| unread(path, source))?;
+            let content = content.map_err(|source| read_error(path, source))?;
             rejected.insert(*part, content.map_or(0, |content| content.lines));
         }
         for (part, path, content) in read {
@@ -175,13 +177,13 @@ impl<'a> Auditor<'a> {
         Ok(())
     }
 
-    /// Holds the manifest of a part against what was read of it: nothing, if not all of it could be.
+    /// Compares the manifest of a part with its content, which is `None` if the part could not be read to its end.
     fn manifest(
         &mut self,
         batch: &layout::Batch,
         part: u64,
         path: &Path,
-        content: Option<Read>,
+        content: Option<FileContent>,
         rejected: u64,
     ) -> Result<(), AuditError> {
         let Some(manifest) = batch.manifests.get(&part) else {
@@ -190,7 +192,7 @@ impl<'a> Auditor<'a> {
             }
             return Ok(());
         };
-        let Some(Read { lines, bytes, hash }) = content else {
+        let Some(FileContent { lines, bytes, hash }) = content else {
             return Ok(());
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -201,21 +203,21 @@ impl<'a> Auditor<'a> {
             bytes,
             hash,
         };
-        let text = fs::read(manifest).map_err(|source| unread(manifest, source))?;
+        let text = fs::read(manifest).map_err(|source| read_error(manifest, source))?;
         if let Some(fault) = manifest::difference(&text, &batch.id, part, &content) {
             self.faulty(manifest, &fault);
         }
         Ok(())
     }
 
-    /// Reads a part, or its reject list; answers what it read, if that was all.
+    /// Reads a part or a reject list; returns its content, or `None` if it could not be decompressed to its end.
     fn part(
         &mut self,
         batch: &layout::Batch,
         part: u64,
         path: &Path,
         rejected: bool,
-    ) -> io::Result<Option<Read>> {
+    ) -> io::Result<Option<FileContent>> {
         let file = self.name(path);
         let (plain, compressed) = reader(path)?;
         let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, plain);
@@ -224,7 +226,7 @@ impl<'a> Auditor<'a> {
         let mut text = Vec::new();
         let mut hasher = blake3::Hasher::new();
         for line in 1.. {
-            let place = Place {
+            let position = Position {
                 batch_id: &batch.id,
                 batch_ordinal: self.report.batches.count as u32 + 1,
                 part,
@@ -235,7 +237,7 @@ impl<'a> Auditor<'a> {
             text.clear();
             match reader.read_until(b'\n', &mut text) {
                 Ok(0) => {
-                    return Ok(Some(Read {
+                    return Ok(Some(FileContent {
                         lines: line - 1,
                         bytes: hasher.count(),
                         hash: hasher.finalize(),
@@ -244,7 +246,7 @@ impl<'a> Auditor<'a> {
                 Ok(_) => {}
                 Err(error) if compressed => {
                     let why = Corruption::Compression(error.to_string());
-                    self.corrupt(&place, None, &why);
+                    self.corrupt(&position, None, &why);
                     break;
                 }
                 Err(error) => return Err(error),
@@ -254,74 +256,76 @@ impl<'a> Auditor<'a> {
             let text = text.strip_suffix(b"\n").unwrap_or(&text);
             format = format.or_else(|| Format::of(text));
             match format {
-                Some(Format::Envelope) => self.envelope(&place, text, &mut seq_last),
-                Some(Format::Body) => self.bare_body(&place, text),
-                None => self.corrupt(&place, None, &Corruption::Unrecognised),
+                Some(Format::Envelope) => self.envelope(&position, text, &mut seq_last),
+                Some(Format::Body) => self.bare_body(&position, text),
+                None => self.corrupt(&position, None, &Corruption::Unrecognised),
             }
         }
         Ok(None)
     }
 
-    fn envelope(&mut self, place: &Place<'_>, text: &[u8], seq_last: &mut Option<u64>) {
+    fn envelope(&mut self, position: &Position<'_>, text: &[u8], seq_last: &mut Option<u64>) {
         let envelope: Envelope<'_> = match serde_json::from_slice(text) {
             Ok(envelope) => envelope,
             Err(error) => {
-                return self.corrupt(place, None, &Corruption::Envelope(error.to_string()));
+                return self.corrupt(position, None, &Corruption::Envelope(error.to_string()));
             }
         };
         let seq = envelope.seq;
         let last = seq_last.replace(seq_last.map_or(seq, |last| last.max(seq)));
-        let corruption = if envelope.batch_id != place.batch_id {
+        let corruption = if envelope.batch_id != position.batch_id {
             Some(Corruption::Batch(envelope.batch_id.clone().into_owned()))
-        } else if envelope.part != place.part {
+        } else if envelope.part != position.part {
             Some(Corruption::Part(envelope.part))
-        } else if place.rejected && envelope.reason.is_none() {
+        } else if position.rejected && envelope.reason.is_none() {
             Some(Corruption::NoReason)
         } else {
             last.filter(|last| *last >= seq)
                 .map(|last| Corruption::Seq { last, seq })
         };
-        self.body(place, &envelope.body, Some(&envelope), corruption);
+        self.body(position, &envelope.body, Some(&envelope), corruption);
     }
 
-    fn bare_body(&mut self, place: &Place<'_>, text: &[u8]) {
+    fn bare_body(&mut self, position: &Position<'_>, text: &[u8]) {
         match std::str::from_utf8(text) {
-            Ok(body) => self.body(place, body, None, None),
-            Err(_) => self.corrupt(place, None, &Corruption::NoId),
+            Ok(body) => self.body(position, body, None, None),
+            Err(_) => self.corrupt(position, None, &Corruption::NoId),
         }
     }
 
     fn body(
         &mut self,
-        place: &Place<'_>,
+        position: &Position<'_>,
         body: &str,
         envelope: Option<&Envelope<'_>>,
         corruption: Option<Corruption>,
     ) {
         let Some(id) = line::id_of(body) else {
-            return self.corrupt(place, None, &Corruption::NoId);
+            return self.corrupt(position, None, &Corruption::NoId);
         };
         let Some(number) = self.plan.number_of(&id) else {
             let (count, examples) = (&mut self.report.foreign, &mut self.report.examples.foreign);
             return note(count, examples, || {
-                place.example(Some(&id), &"not of this plan")
+                position.example(Some(&id), &"the event is not of this plan")
             });
         };
-        match place.rejected {
+        match position.rejected {
             true => self.report.rejected += 1,
             false => self.report.delivered += 1,
         }
         let message_id = envelope.map(|envelope| envelope.sqs_message_id.as_ref());
-        let entry = self.ledger.book(number, place.batch_ordinal, message_id);
-        // A surplus delivery is one trouble, not three: its seq and its batch say nothing more.
+        let entry = self
+            .ledger
+            .record(number, position.batch_ordinal, message_id);
+        // A surplus delivery counts as one problem: a wrong seq or a mixed batch would only follow from it.
         let corruption = corruption
             .filter(|what| entry.surplus.is_none() || !matches!(what, Corruption::Seq { .. }));
         self.plan.render_body(number, &mut self.planned);
         let corruption = corruption
             .or_else(|| line::difference(body.as_bytes(), &self.planned).map(Corruption::Body));
         match (corruption, envelope) {
-            (Some(corruption), _) => self.corrupt(place, Some(&id), &corruption),
-            (None, Some(envelope)) => self.event_id(place, &id, envelope),
+            (Some(corruption), _) => self.corrupt(position, Some(&id), &corruption),
+            (None, Some(envelope)) => self.event_id(position, &id, envelope),
             (None, None) => {}
         }
         if let Some(surplus) = entry.surplus {
@@ -329,16 +333,16 @@ impl<'a> Auditor<'a> {
                 &mut self.report.repeated,
                 &mut self.report.examples.repeated,
             );
-            note(count, examples, || place.example(Some(&id), &surplus));
+            note(count, examples, || position.example(Some(&id), &surplus));
         } else if entry.mixed {
             let (count, examples) = (&mut self.report.mixed, &mut self.report.examples.mixed);
             note(count, examples, || {
-                place.example(Some(&id), &"again in this batch")
+                position.example(Some(&id), &"the event is in this batch already")
             });
         }
     }
 
-    fn event_id(&mut self, place: &Place<'_>, id: &str, envelope: &Envelope<'_>) {
+    fn event_id(&mut self, position: &Position<'_>, id: &str, envelope: &Envelope<'_>) {
         let Envelope {
             event_id,
             sqs_message_id,
@@ -352,7 +356,7 @@ impl<'a> Auditor<'a> {
                 &mut self.event_ids.differing,
                 &mut self.event_ids.examples,
                 || {
-                    place.example(
+                    position.example(
                         Some(id),
                         &Corruption::EventId(event_id.clone().into_owned()),
                     )
@@ -361,16 +365,19 @@ impl<'a> Auditor<'a> {
         }
     }
 
-    fn corrupt(&mut self, place: &Place<'_>, id: Option<&str>, why: &Corruption) {
+    fn corrupt(&mut self, position: &Position<'_>, id: Option<&str>, why: &Corruption) {
         let (count, examples) = (&mut self.report.corrupt, &mut self.report.examples.corrupt);
-        note(count, examples, || place.example(id, why));
+        note(count, examples, || position.example(id, why));
     }
 
     fn stray(&mut self, path: &Path) {
-        self.faulty(path, &"not a part: expected <batchId>/<part>.<ext>");
+        self.faulty(
+            path,
+            &"not a part: expected a path `<batchId>/<part>.<ext>`",
+        );
     }
 
-    /// Counts a file as corrupt, as a whole.
+    /// Counts a whole file as corrupt.
     fn faulty(&mut self, path: &Path, why: &dyn std::fmt::Display) {
         let file = Some(self.name(path));
         let (count, examples) = (&mut self.report.corrupt, &mut self.report.examples.corrupt);
@@ -390,12 +397,12 @@ impl<'a> Auditor<'a> {
 
     fn finish(mut self) -> AuditReport {
         let report = &mut self.report;
-        for (number, owed) in self.ledger.outstanding() {
-            report.lost += u64::from(owed);
+        for (number, missing) in self.ledger.missing() {
+            report.lost += u64::from(missing);
             if report.examples.lost.len() < EXAMPLES_MAX {
                 report.examples.lost.push(Example {
                     id: Some(self.plan.event_id(number)),
-                    why: format!("{owed} more owed"),
+                    why: format!("{missing} deliveries are missing"),
                     ..Example::default()
                 });
             }
@@ -414,14 +421,14 @@ impl<'a> Auditor<'a> {
     }
 }
 
-fn unread(path: &Path, source: io::Error) -> AuditError {
+fn read_error(path: &Path, source: io::Error) -> AuditError {
     AuditError::Read {
         path: path.to_owned(),
         source,
     }
 }
 
-/// What is in a file, and whether it was compressed.
+/// Returns a reader of the decompressed file, and whether the file is compressed.
 fn reader(path: &Path) -> io::Result<(Box<dyn io::Read>, bool)> {
     let file = File::open(path)?;
     let extension = path.extension().and_then(|extension| extension.to_str());

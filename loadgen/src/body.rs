@@ -1,17 +1,17 @@
-//! What an event looks like on the wire, made from its number alone.
+//! Renders the body of an event from the number of the event.
 //!
 //! ```json
 //! {"id":"1-42","n":42,"source":"s0","check":"<16 hex digits>","pad":"the harbour after …"}
 //! ```
 //!
-//! `check` is the 64-bit FNV-1a hash of every byte before `,"check"`, so a body that was cut,
-//! mixed with another or edited can be told without knowing the plan. `pad` is made of common
-//! words, because a compressing store should meet what it would meet in ordinary text.
+//! `check` is the 64-bit FNV-1a hash of every byte before `,"check"`. With it, a body that was cut,
+//! edited or mixed with another one can be recognised without the plan. `pad` consists of common
+//! words, so that bodies compress about as well as ordinary text.
 //!
-//! A burst of a million bodies is made on the machine that runs everything else, and once more by
-//! the audit: hence numbers written by hand and words copied in fixed strides of eight bytes.
+//! Bodies must be cheap: one machine renders a million of them, runs the service, and renders them
+//! again for the audit. So numbers are formatted by hand, and words are copied eight bytes at a time.
 
-/// Filler words of at most seven letters.
+/// The 256 words of `pad`, of at most seven letters: a word and a space fit a stride.
 const WORDS: &str = "\
     the and for that with this from have not are was were been has had will would could should may \
     can must about after again against all almost along already also always among another any around \
@@ -32,8 +32,9 @@ const WORDS: &str = "\
 const PAD: u64 = 0x5041_4400_0000_0003;
 const SOURCE: u64 = 0x534f_5552_4345_0004;
 
-/// A word, the space after it, and whatever; with the length of the first two.
+/// The length of an entry of [`STRIDES`].
 const STRIDE: usize = 8;
+/// Each word, filled up with spaces, and the length of the word with one space.
 static STRIDES: [([u8; STRIDE], u8); 256] = strides();
 
 const CHECK: &[u8] = br#","check":""#;
@@ -41,7 +42,7 @@ const CHECK_DIGITS: usize = 16;
 const PAD_START: &[u8] = br#"","pad":""#;
 const END: &[u8] = br#""}"#;
 
-/// All that is common to the bodies of one plan.
+/// What the bodies of one plan have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     seed: u64,
@@ -64,7 +65,7 @@ impl Frame {
         }
     }
 
-    /// The length of the longest body with an empty pad, for numbers up to `number_max`.
+    /// Returns the length of the longest body with an empty pad, for numbers up to `number_max`.
     pub fn min_bytes(&self, number_max: u64) -> usize {
         let mut head = Vec::new();
         self.push_head(number_max, self.sources - 1, &mut head);
@@ -91,7 +92,7 @@ impl Frame {
         .then(|| number.parse().ok())?
     }
 
-    /// Finds the id of this seed at the end of a longer text, as a prefixed event id has it.
+    /// Finds an id of this seed at the end of a text; an event id with a prefix ends in such an id.
     pub fn id_ending<'a>(&self, text: &'a str) -> Option<&'a str> {
         let (rest, _) = text.rsplit_once('-')?;
         let seed_digits = (u64::BITS - self.seed.leading_zeros()).div_ceil(4).max(1) as usize;
@@ -99,7 +100,7 @@ impl Frame {
         self.number_of(id).map(|_| id)
     }
 
-    /// Replaces the contents of `out` by the body of one event.
+    /// Replaces the contents of `out` with the body of one event.
     pub fn render(&self, number: u64, out: &mut Vec<u8>) {
         out.clear();
         out.reserve(self.size_bytes + STRIDE);
@@ -113,7 +114,7 @@ impl Frame {
         debug_assert_eq!(out.len(), self.size_bytes);
     }
 
-    /// Everything up to and with the source: what `check` covers.
+    /// Appends the fields up to and including the source, which `check` covers.
     fn push_head(&self, number: u64, source: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"id":""#);
         push_digits(self.seed, 16, out);
@@ -126,7 +127,7 @@ impl Frame {
         out.push(b'"');
     }
 
-    /// Words up to the planned size; the last one is cut where it must be.
+    /// Appends words up to the planned size. The last word is cut to fit.
     fn push_pad(&self, number: u64, out: &mut Vec<u8>) {
         let start = out.len();
         let end = self.size_bytes - END.len();
@@ -151,7 +152,7 @@ impl Frame {
     }
 }
 
-/// A bijection of 64 bits that leaves no pattern (the finaliser of splitmix64).
+/// Mixes 64 bits without collisions, by the finaliser of splitmix64.
 pub(crate) fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -189,6 +190,7 @@ fn push_hex_padded(value: u64, out: &mut Vec<u8>) {
     );
 }
 
+/// Makes [`STRIDES`] from [`WORDS`].
 const fn strides() -> [([u8; STRIDE], u8); 256] {
     let text = WORDS.as_bytes();
     let mut strides = [([b' '; STRIDE], 0); 256];
@@ -218,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_reads_as_documented() {
+    fn a_body_has_the_documented_fields() {
         let mut out = Vec::new();
         Frame::new(0x1f, 1, 160).render(42, &mut out);
         let text = String::from_utf8(out).unwrap();
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_is_fnv1a_of_what_stands_before_it() {
+    fn the_check_is_fnv1a_of_the_bytes_before_it() {
         assert_eq!(
             fnv1a(b"foobar"),
             0x8594_4171_f739_67e8,
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_found_behind_any_prefix() {
+    fn an_id_is_found_after_any_prefix() {
         let frame = Frame::new(0x1f, 1, 300);
         assert_eq!(frame.id_ending("tenant-7:1f-42"), Some("1f-42"));
         assert_eq!(frame.id_ending("1f-42"), Some("1f-42"));

@@ -1,12 +1,11 @@
-//! Bursts that prove what became of them.
+//! Sends bursts of messages, and checks that each message was delivered as often as it should be.
 //!
-//! A [`Plan`] says, from five numbers alone, what every message of a burst is. [`send`] puts a
-//! plan into a queue; [`audit`] reads what came out at the far end and compares it with the plan,
-//! event by event and byte by byte. Nothing is written down in between: sender and auditor agree
-//! because both compute the same plan.
+//! A [`Plan`] computes every message of a burst from five numbers. [`send`] sends the messages to a
+//! queue. [`audit`] reads the delivered files and compares them with the plan, event by event and
+//! byte by byte. Sender and auditor share no file: both compute the same plan.
 //!
-//! What it does not do: look inside the service, or read its tables. The delivered files are the
-//! only evidence, so an audit that is satisfied says something about the whole path.
+//! The crate does not look inside the service and does not read its tables. The audit uses the
+//! delivered files only, so a passed audit covers the whole path from the queue to the files.
 //!
 //! # Examples
 //!
@@ -18,7 +17,7 @@
 //! let plan = Plan::new(config)?;
 //! assert_eq!((plan.unique(), plan.duplicates()), (8, 2));
 //!
-//! // This stands for the service: every event once, one a line, in part 0 of one batch.
+//! // In place of the service, this writes every event once, one per line, to part 0 of one batch.
 //! let directory = tempfile::tempdir()?;
 //! let batch = directory.path().join("0190163d-8694-739b-aea5-966c26f8ad91");
 //! std::fs::create_dir(&batch)?;

@@ -1,6 +1,6 @@
 //! The command `loadgen`: see `loadgen --help`.
 //!
-//! One JSON object on standard output, everything else on standard error.
+//! Writes one JSON object to standard output, and everything else to standard error.
 
 mod args;
 
@@ -17,9 +17,9 @@ use loadgen::{Manifests, Plan, PlanError, Progress, QueueAddress, SendOptions};
 
 use args::{AuditArgs, Cli, Command, SendArgs};
 
-/// Done, but not as it should be.
+/// The exit code of a burst that was not sent, and of an audit that found problems.
 const FAILED: u8 = 1;
-/// Not done: the options are wrong.
+/// The exit code of wrong options, and of an audit that could not read its files.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -65,9 +65,9 @@ async fn send(args: &SendArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a client: the flag first, then the environment, then what the queue URL tells.
+/// Makes a client. The endpoint is from the flag, else from the environment, else from the queue URL.
 async fn connect(args: &SendArgs) -> anyhow::Result<aws_sdk_sqs::Client> {
-    let address = QueueAddress::of(&args.queue_url);
+    let address = QueueAddress::from_url(&args.queue_url);
     let from_environment = ["AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|url| !url.is_empty()));
@@ -77,7 +77,7 @@ async fn connect(args: &SendArgs) -> anyhow::Result<aws_sdk_sqs::Client> {
         .or(from_environment)
         .or(address.endpoint_url);
 
-    // Without TLS no certificates are looked for, which a bare machine may not have.
+    // A client with TLS loads certificates, which a minimal machine may not have.
     let http = aws_smithy_http_client::Builder::new();
     let http = match endpoint
         .as_deref()
@@ -91,8 +91,8 @@ async fn connect(args: &SendArgs) -> anyhow::Result<aws_sdk_sqs::Client> {
             .build_https(),
     };
     let mut loader = aws_config::from_env().http_client(http);
-    // A queue in AWS can only be reached in its own region. One elsewhere needs some region's
-    // name for the signature, and any will do.
+    // A queue in AWS is reachable only in its own region. For other queues the signature needs the
+    // name of a region, but any name will do.
     if let Some(region) = address.region {
         loader = loader.region(Region::new(region));
     } else if endpoint.is_some() {
@@ -104,14 +104,14 @@ async fn connect(args: &SendArgs) -> anyhow::Result<aws_sdk_sqs::Client> {
     }
     let config = loader.load().await;
 
-    // Asked for now, missing credentials are one clear error in place of many failed attempts.
+    // Checked before sending, so that missing credentials give one clear error instead of many failed requests.
     let credentials = config
         .credentials_provider()
-        .context("send: no source of credentials")?;
+        .context("send the burst: no source of credentials")?;
     credentials
         .provide_credentials()
         .await
-        .context("send: find credentials in the environment")?;
+        .context("send the burst: find credentials in the environment")?;
     Ok(aws_sdk_sqs::Client::new(&config))
 }
 

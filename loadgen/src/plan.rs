@@ -1,15 +1,15 @@
-//! What a burst consists of: which message is which event, and which messages are repeats.
+//! The plan of a burst: which message carries which event, and which messages are repeats.
 //!
-//! A plan is arithmetic, not data. Everything about message `i` follows from the configuration
-//! and `i`, in constant time and memory, so a burst of any length can be sent by many tasks and
-//! audited later without a list of what was sent.
+//! A plan stores no messages. It computes message `i` from the configuration and `i`, in constant
+//! time and memory. So many tasks can send a burst of any length, and an audit needs no list of the
+//! sent messages.
 //!
-//! Three numberings occur. A *message* has an index from 0 to `messages`; an *original* is the
-//! first message of an event, and the event's *number* counts originals in order, from 0 to
-//! `unique`; every other message repeats an original that comes before it.
+//! A *message* has an index, from 0 to below `messages`. An *original* is the first message of an
+//! event. The *number* of an event, from 0 to below `unique`, counts the originals in order. Every
+//! other message is a *repeat* of an earlier original.
 //!
-//! Invariants, checked by the tests below: of `messages` exactly `round(messages × percent / 100)`
-//! are repeats; a repeat's original comes earlier; every event number has exactly one original.
+//! Invariants, which the tests below check: exactly `round(messages × percent / 100)` of the
+//! messages are repeats; the original of a repeat comes earlier; every event has exactly one original.
 
 use serde::Serialize;
 
@@ -18,32 +18,32 @@ use crate::body::{self, mix};
 /// The longest burst, in messages. Products of two such numbers still fit 64 bits.
 pub const MESSAGES_MAX: u64 = 1_000_000_000;
 
-/// The largest body, in bytes: the SQS limit, which counts attributes too (we send none).
+/// The largest body, in bytes. The SQS limit includes attributes, but the messages have none.
 ///
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub const BODY_BYTES_MAX: usize = 1_048_576;
 
-/// Half of the repeats lie at most this many messages behind their original.
+/// About half of the repeats come at most this many messages after their original.
 pub const NEAR_MESSAGES: u64 = 1_000;
 
-/// Messages whose roles are drawn together. At most 64: the roles of a block are the bits of a word.
+/// The number of messages whose roles are drawn together. At most 64, because a `u64` has a bit for each.
 const BLOCK: u64 = 64;
 
 const ROLES: u64 = 0x524f_4c45_5300_0001;
 const ORIGINALS: u64 = 0x4f52_4947_0000_0002;
 
-/// The five numbers a burst follows from.
+/// The five numbers that determine a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PlanConfig {
-    /// Makes event ids and content differ from those of other bursts.
+    /// A number that makes event ids and bodies differ from those of other bursts.
     pub seed: u64,
-    /// How many messages are sent, repeats included.
+    /// The number of messages, including repeats.
     pub messages: u64,
-    /// How many of the messages are repeats, from 0 to below 100.
+    /// The share of repeats among the messages, in percent, from 0 to below 100.
     pub duplicates_percent: f64,
-    /// The exact length of every body.
+    /// The exact length of every body, in bytes.
     pub size_bytes: usize,
-    /// How many sources, `s0` and on, the events are spread over.
+    /// The number of sources, `s0`, `s1` and so on, that the events are spread over.
     pub sources: u32,
 }
 
@@ -59,51 +59,55 @@ impl Default for PlanConfig {
     }
 }
 
-/// Why a configuration describes no burst.
+/// Why a configuration is not a valid plan.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum PlanError {
-    /// Too few or too many messages.
-    #[error("plan `{0}` messages: allowed are 1 to {MESSAGES_MAX}")]
+    /// There are too few or too many messages.
+    #[error("plan the burst: wrong number of messages: got `{0}`, expected 1 to {MESSAGES_MAX}")]
     Messages(u64),
-    /// Not a share that leaves originals.
-    #[error("plan `{0}` % duplicates: allowed are 0 to below 100, for example 99.9")]
-    Duplicates(f64),
-    /// The share is allowed, but so few messages round up to nothing but repeats.
+    /// The share of duplicates is not a number from 0 to below 100.
     #[error(
-        "plan `{percent}` % duplicates among `{messages}` messages: \
-         rounded, that leaves no original; allowed is what leaves at least one"
+        "plan the burst: wrong share of duplicates: got `{0}` %, expected 0 to below 100, for example 99.9"
+    )]
+    Duplicates(f64),
+    /// With so few messages, the number of repeats is rounded up to all messages.
+    #[error(
+        "plan the burst: wrong share of duplicates: got `{percent}` % of `{messages}` messages, \
+         which rounding makes all of them, expected a share that leaves an original"
     )]
     NoOriginal {
-        /// The messages asked for.
+        /// The configured number of messages.
         messages: u64,
-        /// The share asked for.
+        /// The configured share of duplicates.
         percent: f64,
     },
-    /// The body would not hold its own frame, or not fit a message.
-    #[error("plan bodies of `{size}` bytes: allowed are {min} to {BODY_BYTES_MAX} for this plan")]
+    /// The size is too small for the fields of a body, or too large for a message.
+    #[error(
+        "plan the burst: wrong body size: got `{size}` bytes, expected {min} to {BODY_BYTES_MAX} for this plan"
+    )]
     Size {
-        /// The size asked for.
+        /// The configured size, in bytes.
         size: usize,
-        /// What the longest frame of this plan takes.
+        /// The smallest size, in bytes, that fits every body of this plan.
         min: usize,
     },
-    /// No source at all.
-    #[error("plan `{0}` sources: allowed is 1 or more")]
+    /// There are no sources.
+    #[error("plan the burst: wrong number of sources: got `{0}`, expected 1 or more")]
     Sources(u32),
 }
 
 /// One message of a burst.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// What makes the event the same event; the body's `id`.
+    /// The id of the event, which is the body's `id`. All messages of one event have the same id.
     pub event_id: String,
     /// The message body, a JSON object of exactly the planned size.
     pub body: String,
-    /// The event's source: `k` of `s<k>`.
+    /// The number of the event's source: `k` of `s<k>`.
     pub source: u32,
 }
 
-/// A burst, as a function from message index to message.
+/// A burst, whose messages are computed from their index.
 #[derive(Clone, Debug)]
 pub struct Plan {
     config: PlanConfig,
@@ -114,10 +118,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks a configuration and makes it a plan.
+    /// Makes a plan.
     ///
     /// # Errors
-    /// Names the first number that is out of range, with the range.
+    /// The first number of the configuration that is out of range, and the range.
     pub fn new(config: PlanConfig) -> Result<Self, PlanError> {
         let PlanConfig {
             seed,
@@ -156,12 +160,12 @@ impl Plan {
         })
     }
 
-    /// The numbers this plan follows from.
+    /// Returns the configuration that the plan was made from.
     pub fn config(&self) -> &PlanConfig {
         &self.config
     }
 
-    /// How many messages the burst has, repeats included; at least 1.
+    /// Returns the number of messages, including repeats; at least 1.
     #[expect(
         clippy::len_without_is_empty,
         reason = "a plan has at least one message"
@@ -170,17 +174,17 @@ impl Plan {
         self.config.messages
     }
 
-    /// How many distinct events the burst has.
+    /// Returns the number of distinct events.
     pub fn unique(&self) -> u64 {
         self.config.messages - self.duplicates
     }
 
-    /// How many messages repeat an earlier one.
+    /// Returns the number of repeats.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Makes one message.
+    /// Returns one message.
     ///
     /// # Panics
     /// If `index` is not below [`Plan::len`].
@@ -195,7 +199,7 @@ impl Plan {
         }
     }
 
-    /// Tells which event a message carries.
+    /// Returns the number of the event that a message carries.
     ///
     /// # Panics
     /// If `index` is not below [`Plan::len`].
@@ -206,7 +210,7 @@ impl Plan {
         }
     }
 
-    /// Tells whether a message repeats an earlier one.
+    /// Returns whether a message is a repeat.
     ///
     /// # Panics
     /// If `index` is not below [`Plan::len`].
@@ -214,24 +218,24 @@ impl Plan {
         matches!(self.role(index), Role::Repeat { .. })
     }
 
-    /// The event id of an event number: `<seed, hexadecimal>-<number>`.
+    /// Returns the event id of an event number: `<seed, hexadecimal>-<number>`.
     pub fn event_id(&self, number: u64) -> String {
         self.body.event_id(number)
     }
 
-    /// The event number of an event id of this plan; `None` for any other text.
+    /// Returns the event number of an event id of this plan; `None` for any other text.
     pub fn number_of(&self, event_id: &str) -> Option<u64> {
         self.body
             .number_of(event_id)
             .filter(|number| *number < self.unique())
     }
 
-    /// Replaces the contents of `out` by the body of an event, made from its number alone.
+    /// Replaces the contents of `out` with the body of an event.
     pub fn render_body(&self, number: u64, out: &mut Vec<u8>) {
         self.body.render(number, out);
     }
 
-    /// Counts how often each event is sent; one pass over the burst, 4 bytes an event.
+    /// Returns how often each event is sent. Computes every message once, and takes 4 bytes per event.
     pub fn copies(&self) -> Vec<u32> {
         let unique = usize::try_from(self.unique()).expect("an event count fits the address space");
         let mut copies = vec![0u32; unique];
@@ -241,8 +245,8 @@ impl Plan {
         copies
     }
 
-    /// Repeats among the first `messages` messages, where that is a multiple of the block length or
-    /// the whole burst. Growing evenly and ending at `duplicates` is what makes the total exact.
+    /// Returns the number of repeats among the first `messages` messages, which must be whole blocks or
+    /// the whole burst. The number grows evenly and ends at `duplicates`, so the total is exact.
     fn duplicates_before(&self, messages: u64) -> u64 {
         let messages = messages.min(self.config.messages);
         messages * self.duplicates / self.config.messages
@@ -269,39 +273,40 @@ impl Plan {
         }
     }
 
-    /// Draws the places of a block's repeats, as bits, by sequential sampling: each place is taken
-    /// with the probability "still to place / places left", which ends with the exact count.
+    /// Draws which messages of a block are repeats, as bits, by sequential sampling: each position is
+    /// taken with the probability "repeats left / positions left", which gives the exact count.
     fn repeats_in(&self, block: u64) -> u64 {
         let start = block * BLOCK;
-        let mut open = (self.config.messages - start).min(BLOCK);
-        let mut wanted = self.duplicates_before(start + BLOCK) - self.duplicates_before(start);
+        let mut positions_left = (self.config.messages - start).min(BLOCK);
+        let mut repeats_left =
+            self.duplicates_before(start + BLOCK) - self.duplicates_before(start);
         let mut offset = 0;
         if block == 0 {
-            // The first message has nothing to repeat. Fewer repeats than messages in every
-            // prefix of whole blocks: the remaining places suffice.
+            // The first message cannot be a repeat. The other positions suffice, because the first
+            // block has fewer repeats than messages.
             offset = 1;
-            open -= 1;
+            positions_left -= 1;
         }
-        debug_assert!(wanted <= open);
+        debug_assert!(repeats_left <= positions_left);
         let mut state = mix(self.roles_key.wrapping_add(block));
-        let mut places = 0;
-        while wanted > 0 {
+        let mut repeats = 0;
+        while repeats_left > 0 {
             state = state
                 .wrapping_mul(0x5851_f42d_4c95_7f2d)
                 .wrapping_add(0x1405_7b7e_f767_814f);
-            if ((state >> 32) * open) >> 32 < wanted {
-                places |= 1 << offset;
-                wanted -= 1;
+            if ((state >> 32) * positions_left) >> 32 < repeats_left {
+                repeats |= 1 << offset;
+                repeats_left -= 1;
             }
             offset += 1;
-            open -= 1;
+            positions_left -= 1;
         }
-        places
+        repeats
     }
 
-    /// Picks the event that the repeat at `index` repeats, among the `earlier` ones: as often near
-    /// as anywhere before that. Whole blocks are compared, so near can be a little less than
-    /// [`NEAR_MESSAGES`], never more.
+    /// Returns the number of the event that the message at `index` repeats, one of the first `earlier`
+    /// events. Half of the draws pick a near event, half a far one. Blocks are not split, so near
+    /// events can be a little nearer than [`NEAR_MESSAGES`], never farther.
     fn original_of(&self, index: u64, earlier: u64) -> u64 {
         let draw = mix(self.originals_key.wrapping_add(index));
         let block = index.saturating_sub(NEAR_MESSAGES).div_ceil(BLOCK) * BLOCK;
@@ -309,7 +314,7 @@ impl Plan {
         let far = block - self.duplicates_before(block);
         let near = draw & 1 == 0;
         let range = match (near, far) {
-            // Where no original is near, or none is far, the other kind must do.
+            // If no event is near, or none is far, any earlier event is picked.
             (true, far) if far < earlier => far..earlier,
             (false, 1..) => 0..far,
             _ => 0..earlier,
@@ -318,7 +323,7 @@ impl Plan {
     }
 }
 
-/// What a message is within its burst.
+/// The role of a message in its burst.
 enum Role {
     /// The first message of the event with this number.
     Original(u64),
@@ -390,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_repeats_are_near_and_the_rest_reach_back_to_the_start() {
+    fn half_of_the_repeats_are_near_and_half_reach_back_to_the_start() {
         let plan = Plan::new(config(7, 100_000, 20.0)).unwrap();
         let mut first_seen = vec![0; plan.unique() as usize];
         let mut distances = Vec::new();
@@ -408,22 +413,22 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_the_value_and_what_is_allowed() {
+    fn errors_have_the_value_and_the_allowed_range() {
         let refusal = |config| Plan::new(config).unwrap_err().to_string();
         assert_eq!(
             refusal(config(1, 10, 100.0)),
-            "plan `100` % duplicates: allowed are 0 to below 100, for example 99.9"
+            "plan the burst: wrong share of duplicates: got `100` %, expected 0 to below 100, for example 99.9"
         );
         assert!(refusal(config(1, 10, f64::NAN)).contains("`NaN`"));
         assert!(refusal(config(1, 10, -1.0)).contains("`-1`"));
-        assert!(refusal(config(1, 10, 99.0)).contains("leaves no original"));
+        assert!(refusal(config(1, 10, 99.0)).contains("expected a share that leaves an original"));
         assert!(refusal(config(1, 0, 0.0)).contains("1 to 1000000000"));
         assert!(
             refusal(PlanConfig {
                 sources: 0,
                 ..config(1, 1, 0.0)
             })
-            .contains("`0` sources")
+            .contains("sources: got `0`")
         );
         let small = refusal(PlanConfig {
             size_bytes: 10,
@@ -431,12 +436,12 @@ mod tests {
         });
         assert_eq!(
             small,
-            "plan bodies of `10` bytes: allowed are 68 to 1048576 for this plan"
+            "plan the burst: wrong body size: got `10` bytes, expected 68 to 1048576 for this plan"
         );
     }
 
     #[test]
-    fn the_named_minimum_is_accepted_and_is_the_least() {
+    fn the_smallest_size_in_the_error_is_accepted_and_a_smaller_one_is_not() {
         let at = |size_bytes| {
             Plan::new(PlanConfig {
                 size_bytes,

@@ -1,4 +1,4 @@
-//! How far a long job is: a bar on a terminal, a plain line now and then elsewhere.
+//! Shows the progress of a long job: as a bar on a terminal, and otherwise as a line every two seconds.
 //!
 //! Everything goes to standard error, so that standard output stays one JSON object.
 
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Between two plain lines.
+/// The time between two lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
 
-/// Redraws of a bar per second: enough to look alive, too few to cost anything.
+/// How often the bar is redrawn. At this rate the redraws cost little.
 const REDRAWS_PER_SECOND: u8 = 5;
 
-/// The progress of one job towards a known total. May be shared by tasks and threads.
+/// The progress of one job towards a known total. Tasks and threads may share it.
 pub struct Progress {
     label: &'static str,
     total: u64,
@@ -42,7 +42,7 @@ impl Progress {
         }
     }
 
-    /// Says that `done` of the total are done; shown at once, soon, or not at all.
+    /// Sets how much is done. Not every call changes the display.
     pub fn set(&self, done: u64) {
         match &self.display {
             Display::Bar(bar) => bar.set_position(done),
@@ -66,7 +66,7 @@ impl Progress {
         }
     }
 
-    /// Ends the job where it stands, leaving its last state on the screen.
+    /// Ends the display and leaves its last state on the screen.
     pub fn finish(&self) {
         match &self.display {
             Display::Bar(bar) => bar.abandon(),
@@ -97,7 +97,7 @@ fn bar(label: &'static str, total: u64) -> ProgressBar {
     .with_message(label)
 }
 
-/// A closed standard error is no reason to fail the job.
+/// Prints a line. Ignores errors: the job goes on if standard error is closed.
 fn print(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -117,13 +117,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_how_much_is_done_and_how_fast() {
+    fn a_line_has_the_count_the_percentage_and_the_rate() {
         let text = line("send", 250, 1_000, Duration::from_secs(2));
         assert_eq!(text, "send: 250 of 1000 (25 %), 125/s");
     }
 
     #[test]
-    fn an_empty_job_has_a_line_too() {
+    fn a_line_of_an_empty_job_divides_by_nothing() {
         assert_eq!(
             line("send", 0, 0, Duration::ZERO),
             "send: 0 of 0 (0 %), 0/s"

@@ -1,10 +1,10 @@
-//! What a queue URL says about where requests go.
+//! Derives the region or the endpoint of requests from a queue URL.
 //!
-//! The SDK sends requests to its configured region or endpoint and passes the queue URL along as a
-//! mere parameter. Someone who names a queue means that queue, so its URL fills in what the
-//! environment leaves open.
+//! The SDK sends requests to its configured region or endpoint; the queue URL is only a parameter of
+//! the request. A user who names a queue wants requests to go to that queue, so its URL supplies the
+//! region or endpoint if the environment does not.
 
-/// Region and endpoint, as far as a queue URL tells them.
+/// The region or the endpoint that a queue URL contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueAddress {
     /// The region of a queue in AWS.
@@ -15,8 +15,8 @@ pub struct QueueAddress {
 
 impl QueueAddress {
     /// Reads `https://sqs.<region>.amazonaws.com/…` (also FIPS, China and dual-stack hosts) as a
-    /// region, any other `http(s)://host[:port]/…` as an endpoint, and the rest as nothing.
-    pub fn of(queue_url: &str) -> Self {
+    /// region, and any other `http(s)://host[:port]/…` as an endpoint. Other texts give neither.
+    pub fn from_url(queue_url: &str) -> Self {
         let Some((scheme, rest)) = queue_url.split_once("://") else {
             return Self::default();
         };
@@ -34,7 +34,7 @@ impl QueueAddress {
                 region: Some(region.to_owned()),
                 endpoint_url: None,
             },
-            // An AWS name of another shape: leave it to the environment.
+            // Other AWS hosts have no region at a known place, so the environment must name it.
             (true, ..) => Self::default(),
             (false, ..) => Self {
                 region: None,
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_in_aws_names_its_region() {
+    fn the_url_of_a_queue_in_aws_contains_its_region() {
         for (url, region) in [
             (
                 "https://sqs.eu-west-1.amazonaws.com/123456789012/input",
@@ -68,7 +68,7 @@ mod tests {
                 "eu-west-1",
             ),
         ] {
-            let address = QueueAddress::of(url);
+            let address = QueueAddress::from_url(url);
             assert_eq!(
                 address,
                 QueueAddress {
@@ -80,8 +80,8 @@ mod tests {
     }
 
     #[test]
-    fn any_other_queue_names_its_endpoint() {
-        let address = QueueAddress::of("http://127.0.0.1:9324/000000000000/input");
+    fn any_other_http_url_contains_an_endpoint() {
+        let address = QueueAddress::from_url("http://127.0.0.1:9324/000000000000/input");
         assert_eq!(
             address.endpoint_url.as_deref(),
             Some("http://127.0.0.1:9324")
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_leaves_all_to_the_environment() {
+    fn other_texts_give_neither_region_nor_endpoint() {
         for url in [
             "input",
             "",
@@ -98,7 +98,11 @@ mod tests {
             "ftp://host/queue",
             "https://queue.amazonaws.com/1/q",
         ] {
-            assert_eq!(QueueAddress::of(url), QueueAddress::default(), "{url}");
+            assert_eq!(
+                QueueAddress::from_url(url),
+                QueueAddress::default(),
+                "{url}"
+            );
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Puts a burst into a queue.
+//! Sends a burst to a queue.
 //!
-//! Tasks take turns at the next ten messages of the plan and send them in one request. An entry
-//! that failed inside a successful reply, or a request that failed as a whole, is sent again after
-//! a wait; the SDK's own retries are switched off, so that every attempt is counted here.
+//! Each task repeatedly takes the next ten messages of the plan and sends them in one request. If a
+//! request fails, or an entry of it, the sender waits and retries. The SDK's own retries are switched
+//! off, so that every attempt is counted here.
 //!
-//! **A lost reply.** When no answer comes, the messages may be in the queue all the same, and
-//! sending them again puts them there twice, each time under its own SQS message id. The plan
-//! knows nothing of these; [`SendReport::resent_unsure`] says how many there may be. For a service
-//! that drops duplicates they are duplicates like any other; one that requeues them may rightly
-//! deliver them, and an audit by that rule then calls them repeated.
+//! **A lost reply.** If there is no reply to a request, its messages may be in the queue all the
+//! same. Sending them again may put them there twice, with two SQS message ids. The plan does not
+//! include these copies; [`SendReport::resent_unsure`] says how many there may be. With
+//! `ON_DUPLICATE=drop` the service drops them. With `requeue` it may deliver them, and the audit then
+//! reports them as repeated.
 //!
-//! **The figures.** `seconds` runs from the first request to the last reply, `per_second` counts
-//! messages acknowledged by the queue, `bytes` their bodies.
+//! **The figures.** `seconds` is the time from the first request to the last reply, `per_second` the
+//! rate of acknowledged messages, and `bytes` the sum of their bodies.
 
 mod send_failure;
 
@@ -32,69 +32,71 @@ use tokio::time::Instant;
 use crate::plan::{BODY_BYTES_MAX, Plan};
 use send_failure::{ATTEMPTS_MAX, SendFailure};
 
-/// Entries in one request, and bytes of them together.
+/// The most entries of a request, and the most bytes of all its entries.
 ///
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 const REQUEST_ENTRIES_MAX: usize = 10;
 const REQUEST_BYTES_MAX: usize = 1_048_576;
 const _: () = assert!(BODY_BYTES_MAX <= REQUEST_BYTES_MAX);
 
-/// A request without an answer for so long counts as lost.
+/// How long to wait for the reply to a request before it counts as lost.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How a burst is sent.
 #[derive(Clone, Debug)]
 pub struct SendOptions {
-    /// The queue, at whatever endpoint the client is configured for.
+    /// The URL of the queue. The client's configuration decides which endpoint is called.
     pub queue_url: String,
-    /// Messages per second, in requests of ten; `None` sends as fast as the queue takes them.
-    /// A queue that falls behind is sent the arrears without delay.
+    /// Messages per second, in requests of ten; `None` sends as fast as the queue takes them. After a
+    /// delay, messages that are overdue are sent at once.
     pub rate_per_second: Option<u64>,
-    /// Requests in flight.
+    /// The number of requests in flight.
     pub concurrency: usize,
 }
 
-/// What was sent.
+/// The result of a burst that was sent completely.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SendReport {
-    /// Messages the queue acknowledged: all of the burst.
+    /// The number of messages that the queue acknowledged: all messages of the burst.
     pub sent: u64,
-    /// Distinct events among them.
+    /// The number of distinct events in the burst.
     pub unique: u64,
-    /// Messages that repeat an earlier one.
+    /// The number of messages that repeat an earlier one.
     pub duplicates: u64,
-    /// From the first request to the last reply.
+    /// The time from the first request to the last reply, in seconds.
     pub seconds: f64,
-    /// Messages per second over that time.
+    /// The average number of messages per second.
     pub per_second: f64,
-    /// The sum of the bodies.
+    /// The total length of the bodies.
     pub bytes: u64,
-    /// Requests beyond the first for the same messages.
+    /// The number of requests that were retries.
     pub retries: u64,
-    /// Messages sent again although the queue may have taken them before.
+    /// The number of messages that were sent again after a lost reply and may be in the queue twice.
     pub resent_unsure: u64,
 }
 
-/// Why a burst was not sent.
+/// Why a burst was not sent completely.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// No request could ever be in flight.
-    #[error("send with concurrency `{0}`: allowed is 1 or more")]
+    /// The concurrency is 0, so no request could be sent.
+    #[error("send the burst: wrong concurrency: got `{0}`, expected 1 or more")]
     Concurrency(usize),
-    /// No message would ever be due.
-    #[error("send `{0}` messages per second: allowed is 1 or more, or no rate at all")]
+    /// The rate is 0, so no message would ever be due.
+    #[error(
+        "send the burst: wrong rate: got `{0}` messages per second, expected 1 or more, or no rate"
+    )]
     Rate(u64),
-    /// Part of the burst is not known to be in the queue. The rest was not attempted: a burst with
-    /// a hole cannot be audited.
+    /// A message could not be sent. Sending stopped there, because a burst with missing messages cannot
+    /// be audited.
     #[error("send `{unsent}` of `{messages}` messages, the first of them event `{event_id}`")]
     Unsent {
-        /// Messages not acknowledged.
+        /// The number of messages that the queue did not acknowledge.
         unsent: u64,
-        /// Messages of the burst.
+        /// The number of messages of the burst.
         messages: u64,
-        /// The event of a message that failed.
+        /// The event id of the message that failed.
         event_id: String,
-        /// What became of it.
+        /// Why that message failed.
         #[source]
         cause: Unsent,
     },
@@ -103,24 +105,24 @@ pub enum SendError {
 /// Why a message could not be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum Unsent {
-    /// The queue refused the message, or failed it time and again.
-    #[error("the queue answered `{code}`: {message}")]
+    /// The queue returned an error for the message, at the last attempt or one that no retry can mend.
+    #[error("the queue returned the error `{code}`: {message}")]
     Refused {
         /// The queue's error code.
         code: String,
-        /// The queue's words.
+        /// The queue's error message.
         message: String,
     },
-    /// The request as a whole failed, for good or time and again.
+    /// The whole request failed, at the last attempt or with an error that no retry can mend.
     #[error("{}", DisplayErrorContext(.0.as_ref()))]
     Request(Box<SdkError<SendMessageBatchError>>),
-    /// The queue answered about other messages, but not about this one.
-    #[error("the queue's answer does not mention it")]
+    /// The queue's reply has no result for the message.
+    #[error("the queue's reply has no result for the message")]
     Unmentioned,
 }
 
 impl Unsent {
-    /// Takes the first entry that no attempt will mend, else the first.
+    /// Returns the error of the first entry that no retry can mend, or else of the first entry.
     fn from_entries(entries: &[BatchResultErrorEntry]) -> Self {
         let final_one = entries
             .iter()
@@ -135,15 +137,15 @@ impl Unsent {
     }
 }
 
-/// Sends all messages of a plan, in about their order.
+/// Sends all messages of a plan, approximately in order.
 ///
-/// `progress` is called with the number acknowledged so far, on the calling task. The client's
-/// endpoint, credentials and connections are used; its retry and timeout settings are not.
-/// Dropping the future stops the burst.
+/// Calls `progress` with the number of acknowledged messages so far, on the calling task. Uses the
+/// client's endpoint, credentials and connections, but not its retry and timeout settings. Dropping
+/// the future stops the burst.
 ///
 /// # Errors
-/// [`SendError::Unsent`] if any message could not be sent; retrying is the caller's affair and
-/// would send the others again.
+/// [`SendError::Unsent`] if any message could not be sent. Calling `send` again would send all
+/// messages again.
 pub async fn send(
     client: &aws_sdk_sqs::Client,
     plan: &Plan,
@@ -194,7 +196,7 @@ pub async fn send(
     })
 }
 
-/// What the tasks of one burst share.
+/// The state that the tasks of one burst share.
 struct Burst {
     client: aws_sdk_sqs::Client,
     plan: Plan,
@@ -208,14 +210,14 @@ struct Burst {
     resent_unsure: AtomicU64,
 }
 
-/// A message that ended the burst.
+/// The failed message that ended the burst.
 struct Failure {
     message: u64,
     cause: Unsent,
 }
 
-/// What one request left to do.
-struct Leftover {
+/// A message that a request did not deliver.
+struct Undelivered {
     message: u64,
     failure: SendFailure,
 }
@@ -247,7 +249,7 @@ impl Burst {
         }
     }
 
-    /// One task: sends the next messages until there are none, or until a task has failed.
+    /// Runs one task: sends the next messages until there are none, or until any task has failed.
     async fn run(self: Arc<Self>, acknowledged: mpsc::UnboundedSender<u64>) -> Result<(), Failure> {
         while !self.stopped.load(Ordering::Relaxed) {
             let first = self
@@ -269,7 +271,7 @@ impl Burst {
         Ok(())
     }
 
-    /// Sends some messages, again and again where that may help.
+    /// Sends some messages in one request, and retries those that failed.
     async fn send_range(
         &self,
         range: std::ops::Range<u64>,
@@ -278,40 +280,40 @@ impl Burst {
         let first = range.start;
         let mut pending: Vec<u64> = range.collect();
         for attempt in 1.. {
-            let (leftovers, cause) = self.request(&pending).await;
-            let done = (pending.len() - leftovers.len()) as u64;
+            let (undelivered, cause) = self.request(&pending).await;
+            let done = (pending.len() - undelivered.len()) as u64;
             // The receiver lives as long as the tasks do.
             let _ = acknowledged.send(done);
             let Some(cause) = cause else { break };
-            let failed = leftovers
+            let failed = undelivered
                 .iter()
-                .find(|left| left.failure == SendFailure::GiveUp);
+                .find(|each| each.failure == SendFailure::GiveUp);
             let exhausted = attempt == ATTEMPTS_MAX;
-            if let Some(left) = failed.or(leftovers.first().filter(|_| exhausted)) {
+            if let Some(each) = failed.or(undelivered.first().filter(|_| exhausted)) {
                 return Err(Failure {
-                    message: left.message,
+                    message: each.message,
                     cause,
                 });
             }
             if self.stopped.load(Ordering::Relaxed) {
-                // Another task has failed, and its reason is the one to report.
+                // Another task has failed, and `send` reports the error of that task.
                 break;
             }
-            let unsure = leftovers
+            let unsure = undelivered
                 .iter()
-                .filter(|left| left.failure == SendFailure::RetryUnsure);
+                .filter(|each| each.failure == SendFailure::RetryUnsure);
             self.resent_unsure
                 .fetch_add(unsure.count() as u64, Ordering::Relaxed);
             self.retries.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(message = first, attempt, items_count = leftovers.len(), %cause, "retrying");
-            pending = leftovers.iter().map(|left| left.message).collect();
+            tracing::debug!(message = first, attempt, items_count = undelivered.len(), %cause, "retrying");
+            pending = undelivered.iter().map(|each| each.message).collect();
             tokio::time::sleep(send_failure::wait(attempt, first)).await;
         }
         Ok(())
     }
 
-    /// Sends one request; returns what is not acknowledged, and why (for the gravest of it).
-    async fn request(&self, messages: &[u64]) -> (Vec<Leftover>, Option<Unsent>) {
+    /// Sends one request; returns the messages that were not acknowledged, and the most severe error.
+    async fn request(&self, messages: &[u64]) -> (Vec<Undelivered>, Option<Unsent>) {
         let entries = messages.iter().enumerate().map(|(position, message)| {
             SendMessageBatchRequestEntry::builder()
                 .id(position.to_string())
@@ -328,14 +330,14 @@ impl Burst {
             Ok(reply) => reply,
             Err(error) => {
                 let failure = send_failure::of_request(&error);
-                let all = messages.iter().map(|message| Leftover {
+                let all = messages.iter().map(|message| Undelivered {
                     message: *message,
                     failure,
                 });
                 return (all.collect(), Some(Unsent::Request(Box::new(error))));
             }
         };
-        // Whatever the reply does not mention is not known to have arrived.
+        // A message without a result in the reply may or may not be in the queue.
         let mut states = vec![Some(SendFailure::RetryUnsure); messages.len()];
         let position = |id: &str| id.parse().ok().filter(|at: &usize| *at < messages.len());
         for at in reply
@@ -350,17 +352,17 @@ impl Burst {
                 states[at] = Some(send_failure::of_entry(entry));
             }
         }
-        let leftovers: Vec<_> = messages
+        let undelivered: Vec<_> = messages
             .iter()
             .zip(states)
             .filter_map(|(message, state)| {
-                Some(Leftover {
+                Some(Undelivered {
                     message: *message,
                     failure: state?,
                 })
             })
             .collect();
-        let cause = (!leftovers.is_empty()).then(|| Unsent::from_entries(reply.failed()));
-        (leftovers, cause)
+        let cause = (!undelivered.is_empty()).then(|| Unsent::from_entries(reply.failed()));
+        (undelivered, cause)
     }
 }

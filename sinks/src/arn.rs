@@ -1,4 +1,4 @@
-/// What an ARN says besides its service: `arn:<partition>:<service>:<region>:<account>:<kind>:<name>[:<qualifier>]`.
+/// The parts of an ARN that sinks need. An ARN is `arn:<partition>:<service>:<region>:<account>:<kind>:<name>[:<qualifier>]`.
 /// Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html> (2026-11).
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Arn<'t> {
@@ -7,20 +7,24 @@ pub(crate) struct Arn<'t> {
     pub(crate) qualifier: Option<&'t str>,
 }
 
-/// The ARN of something of this kind, if it is one.
+/// Parses the ARN of a resource of this service and kind; returns `None` if `text` is something else.
 pub(crate) fn parse<'t>(text: &'t str, service: &str, kind: &str) -> Option<Arn<'t>> {
-    let steps: Vec<&str> = text.split(':').collect();
-    let (arn, account) = match steps[..] {
+    let fields: Vec<&str> = text.split(':').collect();
+    let (arn, account) = match fields[..] {
         [
             "arn",
             partition,
-            of,
+            of_service,
             region,
             account,
-            what,
+            of_kind,
             name,
             ref rest @ ..,
-        ] if partition.starts_with("aws") && of == service && what == kind && rest.len() < 2 => {
+        ] if partition.starts_with("aws")
+            && of_service == service
+            && of_kind == kind
+            && rest.len() < 2 =>
+        {
             let qualifier = rest.first().copied();
             let arn = Arn {
                 region,
@@ -41,7 +45,7 @@ pub(crate) fn parse<'t>(text: &'t str, service: &str, kind: &str) -> Option<Arn<
     fits.then_some(arn)
 }
 
-/// A version or an alias; Lambda has `$LATEST`, too.
+/// Returns whether `text` can be a version or an alias; `$LATEST` is a version of Lambda.
 fn is_qualifier(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.$".contains(c);
     !text.is_empty() && text.chars().all(fits)
@@ -52,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_arn_says_where_its_thing_is() {
+    fn an_arn_has_a_region_a_name_and_maybe_a_qualifier() {
         let parsed = |text| parse(text, "lambda", "function");
         let arn = |qualifier| Arn {
             region: "eu-west-1",

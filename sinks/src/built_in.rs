@@ -1,4 +1,4 @@
-//! The sink that `SINK` names.
+//! Makes the built-in sink that `SINK` names.
 
 use async_trait::async_trait;
 use shared::aws::Sdk;
@@ -24,17 +24,17 @@ use crate::sink::{Receipt, Sink, SinkError};
 use crate::states::StatesSink;
 use crate::uri::SinkUri;
 
-/// The sink that `SINK` names.
+/// A built-in sink, with the fingerprint of its configuration.
 pub struct BuiltInSink {
     sink: Box<dyn Sink>,
     fingerprint: String,
 }
 
 impl BuiltInSink {
-    /// The sink that `SINK` names.
+    /// Makes the sink that `config.uri` names. Makes no request.
     ///
     /// # Errors
-    /// What this machine lacks for it.
+    /// The sink `postgres:` has a malformed URL, or found no trusted certificates on this machine.
     pub fn new(config: &SinkConfig, sdk: &Sdk) -> Result<BuiltInSink, String> {
         let rendering = config.rendering.clone();
         let sink: Box<dyn Sink> = match &config.uri {
@@ -66,7 +66,7 @@ impl BuiltInSink {
             #[cfg(feature = "postgres")]
             SinkUri::Postgres(url) => {
                 let sink = PostgresSink::new(url, &config.database, config.timeout);
-                let sink = sink.map_err(|words| format!("`SINK` is `{url}`: {words}"))?;
+                let sink = sink.map_err(|error| format!("`SINK` is `{url}`: {error}"))?;
                 Box::new(match &config.secret {
                     Some(secret) => sink.with_secret(secret.reader(sdk)),
                     None => sink,

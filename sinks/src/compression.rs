@@ -6,21 +6,21 @@ use flate2::write::GzEncoder;
 /// How a part is compressed: `SINK_COMPRESSION`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
-    /// RFC 1952, without a time in it.
+    /// gzip (RFC 1952), with no time in its header, so that equal content gives equal bytes.
     Gzip,
-    /// RFC 8878.
+    /// Zstandard (RFC 8878).
     Zstd,
 }
 
-/// Of gzip's nine.
+/// The usual gzip level, of 1 to 9.
 const GZIP_LEVEL: u32 = 6;
-/// The library's default.
+/// The default level of the zstd library.
 const ZSTD_LEVEL: i32 = 3;
 
 impl Compression {
-    /// What it adds to the name of a file.
+    /// Returns the extension that compressed files have, with its dot.
     pub const fn extension(self) -> &'static str {
         match self {
             Compression::None => "",
@@ -29,7 +29,7 @@ impl Compression {
         }
     }
 
-    /// As `SINK_COMPRESSION` and HTTP's `Content-Encoding` name it.
+    /// Returns the name in `SINK_COMPRESSION` and in HTTP's `Content-Encoding`.
     pub const fn name(self) -> &'static str {
         match self {
             Compression::None => "none",
@@ -38,10 +38,10 @@ impl Compression {
         }
     }
 
-    /// Compresses what is written to it.
+    /// Returns a writer that compresses what is written to it.
     ///
     /// # Errors
-    /// If the library has no memory.
+    /// The library could not allocate memory.
     pub(crate) fn writer<W: Write>(self, to: W) -> io::Result<Compressing<W>> {
         Ok(match self {
             Compression::None => Compressing::None(to),
@@ -52,10 +52,10 @@ impl Compression {
         })
     }
 
-    /// What was compressed.
+    /// Returns a reader of the decompressed bytes.
     ///
     /// # Errors
-    /// If the library has no memory.
+    /// The library could not allocate memory.
     pub(crate) fn reader<'r>(self, from: impl Read + 'r) -> io::Result<Box<dyn Read + 'r>> {
         Ok(match self {
             Compression::None => Box::new(from),
@@ -65,6 +65,7 @@ impl Compression {
     }
 }
 
+/// A writer that compresses.
 pub(crate) enum Compressing<W: Write> {
     None(W),
     Gzip(GzEncoder<W>),
@@ -72,7 +73,7 @@ pub(crate) enum Compressing<W: Write> {
 }
 
 impl<W: Write> Compressing<W> {
-    /// Writes the end, and gives back what it wrote to.
+    /// Writes the end of the compressed stream; returns the inner writer.
     pub(crate) fn finish(self) -> io::Result<W> {
         match self {
             Compressing::None(to) => Ok(to),
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_bytes_compress_to_the_same_bytes_and_come_back() {
+    fn equal_bytes_compress_to_equal_bytes_and_decompress_to_the_original() {
         let text = "a record like any other\n".repeat(1_000);
         for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
             let compressed = || {
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_carries_no_time() {
+    fn a_gzip_header_has_no_time() {
         let bytes = Compression::Gzip
             .writer(Vec::new())
             .unwrap()

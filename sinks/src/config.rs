@@ -1,4 +1,4 @@
-//! What the sinks that ship are told, and which variables go with which sink.
+//! The variables of the built-in sinks, and which of them go with which sink.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ mod access;
 
 pub use access::{SINK_PASSWORD, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE};
 
-/// Where batches go.
+/// The sink that batches are delivered to.
 pub const SINK: Variable<Text> = Variable {
     name: "SINK",
     topic: Topic::Sink,
@@ -26,7 +26,7 @@ pub const SINK: Variable<Text> = Variable {
         unset: Unset::Default("log:"),
         allowed: SINK_URIS,
     },
-    meaning: "Where batches go. `log:` counts them, and delivers nowhere. README.md says what each of the others does.",
+    meaning: "Where batches go. `log:` counts them and delivers nowhere. docs/sinks.md describes the others.",
 };
 const SINK_FORMAT: Variable<Word<FormatName>> = Variable {
     name: "SINK_FORMAT",
@@ -40,10 +40,10 @@ const SINK_FORMAT: Variable<Word<FormatName>> = Variable {
             ("fixed-width", FormatName::FixedWidth),
         ],
     },
-    meaning: "What a batch looks like: `envelope` is a JSON object a line, `body` the bodies alone, `csv` and `fixed-width` \
-              the columns of `SINK_COLUMNS`.",
+    meaning: "The format of a part: `envelope` is one JSON object per line, `body` one body per line, `csv` and `fixed-width` \
+              have the columns of `SINK_COLUMNS`.",
 };
-/// The columns; or where they are, which only [`columns_source`](crate::columns_source) looks up.
+/// The columns, or the URI of a file with them. [`columns_source`](crate::columns_source) reads that file.
 pub(crate) const SINK_COLUMNS: Variable<Text> = Variable {
     name: "SINK_COLUMNS",
     topic: Topic::Sink,
@@ -51,7 +51,7 @@ pub(crate) const SINK_COLUMNS: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: "a JSON list of columns, or where one is: `file:///path` or `s3://bucket/key`",
     },
-    meaning: "The columns of `csv`, `fixed-width` and `postgres:`. A file of the package is at `file:///var/task/…`.",
+    meaning: "The columns of `csv`, `fixed-width` and `postgres:`. A file in the deployment package has the URI `file:///var/task/…`.",
 };
 const SINK_HEADER: Variable<Word<bool>> = Variable {
     name: "SINK_HEADER",
@@ -60,7 +60,7 @@ const SINK_HEADER: Variable<Word<bool>> = Variable {
         default: true,
         words: &[("on", true), ("off", false)],
     },
-    meaning: "Whether `csv` begins with the names of its columns.",
+    meaning: "Whether the first line of `csv` has the names of the columns.",
 };
 const SINK_COMPRESSION: Variable<Word<Compression>> = Variable {
     name: "SINK_COMPRESSION",
@@ -84,9 +84,9 @@ const SINK_TIMEOUT: Variable<Number<u64>> = Variable {
         min: 1,
         max: 900,
     },
-    meaning: "How long an endpoint, a function or a database may take for one attempt at a part.",
+    meaning: "The time limit of one attempt to deliver a part to an endpoint, a function or a database.",
 };
-/// Where reject lists go that cannot stand beside the parts.
+/// Where reject lists go if the sink has no files or objects to put them beside.
 pub const SINK_REJECTS: Variable<Text> = Variable {
     name: "SINK_REJECTS",
     topic: Topic::Sink,
@@ -94,9 +94,9 @@ pub const SINK_REJECTS: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: "`file:///directory` or `s3://bucket/prefix`",
     },
-    meaning: "With `https:` and `arn:`, where the records go that the format cannot carry.",
+    meaning: "With `https:` and `arn:`, where rejected records go, for example those that the format cannot carry.",
 };
-/// Where parts go that no call can carry.
+/// Where parts go that are too large or compressed for a call.
 pub const SINK_PAYLOADS: Variable<Text> = Variable {
     name: "SINK_PAYLOADS",
     topic: Topic::Sink,
@@ -104,46 +104,47 @@ pub const SINK_PAYLOADS: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: "`s3://bucket/prefix`",
     },
-    meaning: "With `arn:`, where parts go that a call cannot carry.",
+    meaning: "With `arn:`, where parts go that are compressed, or too large for a call.",
 };
 
-/// What the sinks that ship are told.
+/// The configuration of the built-in sinks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SinkConfig {
-    /// Where parts go.
+    /// The destination: `SINK`.
     pub uri: SinkUri,
-    /// What they look like there.
+    /// The format and the compression of parts.
     pub rendering: Rendering,
-    /// Both in words, with a hash of all that they depend on: see [`Sink::fingerprint`](crate::sink::Sink::fingerprint).
+    /// A readable text for the destination and the rendering, with a hash of everything they depend on: see
+    /// [`Sink::fingerprint`](crate::sink::Sink::fingerprint).
     pub fingerprint: String,
-    /// How long an endpoint may take to answer.
+    /// The time limit of one attempt, for endpoints, functions and databases.
     pub timeout: Duration,
-    /// Where reject lists go that cannot stand beside the parts.
+    /// Where reject lists go if the sink has no files or objects to put them beside.
     pub rejects: Option<SinkUri>,
-    /// Where parts go that no call can carry.
+    /// Where parts go that are too large or compressed for a call.
     pub payloads: Option<SinkUri>,
-    /// What an endpoint or a database wants to see.
+    /// Where the secret for an endpoint or a database is kept.
     #[cfg(feature = "http")]
     pub secret: Option<SecretConfig>,
-    /// What else is said of a database.
+    /// The table, password and limits of the sink `postgres:`; unused with other sinks.
     #[cfg(feature = "postgres")]
     pub database: Database,
 }
 
 impl SinkConfig {
-    /// Reads the variables of sinks; problems are the reader's.
+    /// Reads the variables of sinks. The reader collects the problems; a wrong value is read as its default.
     pub fn read(reader: &mut Reader<'_>) -> SinkConfig {
-        // Where a value is wrong, which is told, reading goes on as if it were the default.
+        // A wrong value is reported, and reading goes on with the default, so that all problems are reported at once.
         let uri = reader.text_with(&SINK, str::parse).unwrap_or(SinkUri::Log);
         let name = reader.word(&SINK_FORMAT);
         let header = reader.word(&SINK_HEADER);
-        let mut columns = Given::No;
+        let mut columns = ColumnsValue::Unset;
         let mut columns_text = String::new();
         reader.text_with(&SINK_COLUMNS, |text| {
-            columns = Given::Wrong;
+            columns = ColumnsValue::Invalid;
             columns_text = text.to_owned();
             text.parse::<Columns>()
-                .map(|parsed| columns = Given::Columns(parsed))
+                .map(|parsed| columns = ColumnsValue::Valid(parsed))
         });
         #[cfg(feature = "postgres")]
         let database = database(reader, &uri, name, &mut columns);
@@ -194,28 +195,28 @@ enum FormatName {
     FixedWidth,
 }
 
-/// What was said of the columns.
-enum Given {
-    No,
-    Wrong,
-    Columns(Columns),
+/// The value of `SINK_COLUMNS`.
+enum ColumnsValue {
+    Unset,
+    Invalid,
+    Valid(Columns),
 }
 
-/// Reads what is said of a database, which has a format of its own. Takes the columns, if they are for it.
+/// Reads the variables of a database. Takes `columns` away if the sink is a database, because they are not the format's then.
 #[cfg(feature = "postgres")]
 fn database(
     reader: &mut Reader<'_>,
     sink: &SinkUri,
     format: FormatName,
-    columns: &mut Given,
+    columns: &mut ColumnsValue,
 ) -> Database {
     let access = access::database(reader, sink);
     let is_database = sink.kind() == SinkKind::Postgres;
     let rows = format == FormatName::Envelope;
     let problem = || {
         format!(
-            "`{SINK_FORMAT}` is set, but only `envelope` goes with `{SINK}` `postgres:`: \
-             it has rows, and `{SINK_COLUMNS}` says what is in them"
+            "`{SINK_FORMAT}` must be `envelope` with `{SINK}` `postgres:`: \
+             `{SINK_COLUMNS}` says what is in the rows"
         )
     };
     reader.rule(
@@ -223,12 +224,12 @@ fn database(
         (is_database && !rows).then(problem),
     );
     let columns = match columns {
-        Given::Columns(given) if is_database && rows => {
+        ColumnsValue::Valid(given) if is_database && rows => {
             let given = given.clone();
-            *columns = Given::No;
+            *columns = ColumnsValue::Unset;
             Some(given)
         }
-        Given::Columns(_) | Given::No | Given::Wrong => None,
+        ColumnsValue::Valid(_) | ColumnsValue::Unset | ColumnsValue::Invalid => None,
     };
     Database {
         table: access.table,
@@ -238,18 +239,23 @@ fn database(
     }
 }
 
-/// Returns the format with its columns; another one where there is a problem, which is told.
-fn format(reader: &mut Reader<'_>, name: FormatName, columns: Given, header: bool) -> Format {
+/// Returns the format with its columns. If they do not fit together, reports that and returns the format `envelope`.
+fn format(
+    reader: &mut Reader<'_>,
+    name: FormatName,
+    columns: ColumnsValue,
+    header: bool,
+) -> Format {
     let has_columns = matches!(name, FormatName::Csv | FormatName::FixedWidth);
     let problem = match &columns {
-        Given::No if has_columns => Some(format!(
+        ColumnsValue::Unset if has_columns => Some(format!(
             "`{SINK_COLUMNS}` is not set, `{SINK_FORMAT}` needs it: \
              a JSON list of columns, each with a `name` and a `json` or `field`"
         )),
-        Given::Columns(_) if !has_columns => Some(format!(
+        ColumnsValue::Valid(_) if !has_columns => Some(format!(
             "`{SINK_COLUMNS}` is set, but only `{SINK_FORMAT}` `csv` and `fixed-width` have columns"
         )),
-        Given::No | Given::Columns(_) | Given::Wrong => None,
+        ColumnsValue::Unset | ColumnsValue::Valid(_) | ColumnsValue::Invalid => None,
     };
     reader.rule(
         "`SINK_COLUMNS` is set with `SINK_FORMAT` `csv` and `fixed-width`, may be set with `SINK` `postgres:`, and is not \
@@ -257,11 +263,11 @@ fn format(reader: &mut Reader<'_>, name: FormatName, columns: Given, header: boo
         problem,
     );
     let (format, problem) = match (name, columns) {
-        (FormatName::Csv, Given::Columns(columns)) => {
+        (FormatName::Csv, ColumnsValue::Valid(columns)) => {
             let columns = columns.csv();
             (Format::Csv { columns, header }, None)
         }
-        (FormatName::FixedWidth, Given::Columns(columns)) => match columns.fixed_width() {
+        (FormatName::FixedWidth, ColumnsValue::Valid(columns)) => match columns.fixed_width() {
             Ok(columns) => (Format::FixedWidth(columns), None),
             Err(error) => (
                 Format::Envelope,
@@ -270,8 +276,10 @@ fn format(reader: &mut Reader<'_>, name: FormatName, columns: Given, header: boo
                 )),
             ),
         },
-        (FormatName::Body, Given::No) => (Format::Body, None),
-        (_, Given::No | Given::Wrong | Given::Columns(_)) => (Format::Envelope, None),
+        (FormatName::Body, ColumnsValue::Unset) => (Format::Body, None),
+        (_, ColumnsValue::Unset | ColumnsValue::Invalid | ColumnsValue::Valid(_)) => {
+            (Format::Envelope, None)
+        }
     };
     reader.rule(
         "With `SINK_FORMAT` `fixed-width`, every column of `SINK_COLUMNS` has a `width`.",
@@ -280,7 +288,7 @@ fn format(reader: &mut Reader<'_>, name: FormatName, columns: Given, header: boo
     format
 }
 
-/// Checks where reject lists go: what is called has no place for them; files and objects have them beside the parts.
+/// Checks `SINK_REJECTS`: endpoints, functions and state machines need it; other sinks keep reject lists beside the parts.
 fn check_rejects(
     reader: &mut Reader<'_>,
     sink: &SinkUri,
@@ -288,22 +296,24 @@ fn check_rejects(
     rejects: Option<&SinkUri>,
 ) {
     let stores = SINK_REJECTS.value.allowed;
-    let elsewhere = matches!(
+    let needs_store = matches!(
         sink.kind(),
         SinkKind::Http | SinkKind::Lambda | SinkKind::States
     );
-    let store = rejects.map(|uri| matches!(uri.kind(), SinkKind::File | SinkKind::S3));
-    let problem = match (elsewhere, store) {
-        (_, Some(false)) => Some(format!("`{SINK_REJECTS}` keeps nothing, expected {stores}")),
+    let is_store = |kind: SinkKind| matches!(kind, SinkKind::File | SinkKind::S3);
+    let problem = match (needs_store, rejects.map(SinkUri::kind)) {
+        (_, Some(kind)) if !is_store(kind) => Some(format!(
+            "`{SINK_REJECTS}` names a `{kind}` sink, expected {stores}"
+        )),
         (true, None) if format.rejects() => Some(format!(
             "`{SINK_REJECTS}` is not set, `{SINK_FORMAT}` `{}` needs it with `{SINK}` `{}`, expected {stores}",
             format.name(),
             sink.kind()
         )),
-        (false, Some(true)) => Some(format!(
+        (false, Some(_)) => Some(format!(
             "`{SINK_REJECTS}` is set, but only `{SINK}` `https:`, `arn:…:lambda:…` and `arn:…:states:…` read it: other sinks keep rejects beside the parts"
         )),
-        (true, Some(true) | None) | (false, None) => None,
+        (true, Some(_) | None) | (false, None) => None,
     };
     reader.rule(
         "With `SINK` `https:` or `arn:`, `SINK_REJECTS` is set unless `SINK_FORMAT` is `envelope`, where it may be; with \
@@ -312,7 +322,8 @@ fn check_rejects(
     );
 }
 
-/// Reads where parts go that no call carries: one that is too large, or compressed; other sinks take every part as it is.
+/// Reads `SINK_PAYLOADS`, where parts go that are too large or compressed for a call. Only functions and state machines need
+/// it: other sinks take every part.
 fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, compression: Compression) -> Option<SinkUri> {
     let expected = format!("expected {}", SINK_PAYLOADS.value.allowed);
     let payloads = reader.text_with(&SINK_PAYLOADS, |text| match text.parse::<SinkUri>() {
@@ -320,9 +331,9 @@ fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, compression: Compression) -
         Ok(_) => Err(expected.clone()),
         Err(words) => Err(words),
     });
-    let called = matches!(sink.kind(), SinkKind::Lambda | SinkKind::States);
-    let missing = called && !reader.is_set(&SINK_PAYLOADS) && compression != Compression::None;
-    let unread = payloads.is_some() && !called;
+    let is_call = matches!(sink.kind(), SinkKind::Lambda | SinkKind::States);
+    let missing = is_call && !reader.is_set(&SINK_PAYLOADS) && compression != Compression::None;
+    let unread = payloads.is_some() && !is_call;
     let problem = match (missing, unread) {
         (true, _) => Some(format!(
             "`{SINK_PAYLOADS}` is not set, `{SINK_COMPRESSION}` `{}` needs it with `{SINK}` `{}`, {expected}",
@@ -341,11 +352,13 @@ fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, compression: Compression) -
     payloads
 }
 
-/// A place in a fingerprint, cut: a URL's query may hold a secret, and long places have their hash.
+/// How much of the destination a fingerprint shows. The query of a URL is left out, because it may hold a secret; the hash
+/// covers the whole destination.
 const PLACE_CHARACTERS_MAX: usize = 120;
 
-/// Returns where parts go and what they look like there, in words that an operator can compare, and before them, where
-/// nothing is cut off, a hash of all that a part's destination and bytes depend on: two configurations that deliver otherwise have two fingerprints.
+/// Returns a hash of everything that a part's destination and bytes depend on, followed by the format, the compression and
+/// the destination for an operator to compare. Configurations that deliver differently have different fingerprints. The hash
+/// comes first because the end of a long fingerprint is cut off.
 fn fingerprint_of(
     sink: &SinkUri,
     rendering: &Rendering,

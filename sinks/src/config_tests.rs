@@ -1,4 +1,4 @@
-//! What the configuration of sinks takes, and what it says about the rest.
+//! Which configurations of sinks are accepted, and how the others are reported.
 
 use shared::config::ConfigError;
 
@@ -66,7 +66,7 @@ fn columns_go_with_the_formats_that_have_them() {
 
 #[cfg(feature = "http")]
 #[test]
-fn an_endpoint_needs_a_place_for_rejects_where_there_can_be_any() {
+fn an_endpoint_needs_a_reject_store_if_the_format_can_reject() {
     let url = ("SINK", "https://host/path");
     read(&[url]).unwrap();
     let file = ("SINK_REJECTS", "file:///rejects");
@@ -79,7 +79,7 @@ fn an_endpoint_needs_a_place_for_rejects_where_there_can_be_any() {
         ),
         (
             vec![url, ("SINK_REJECTS", "https://host/rejects")],
-            "`SINK_REJECTS` keeps nothing",
+            "`SINK_REJECTS` names a `https:` sink, expected `file:///directory`",
         ),
         (
             vec![("SINK", "file:///parts"), file],
@@ -93,7 +93,7 @@ fn an_endpoint_needs_a_place_for_rejects_where_there_can_be_any() {
 
 #[cfg(feature = "http")]
 #[test]
-fn a_secret_is_for_an_endpoint_and_shown_nowhere() {
+fn a_secret_is_for_an_endpoint_and_in_no_error() {
     let url = ("SINK", "https://host/path");
     let name = ("SINK_SECRET", "secretsmanager:key");
     let secret = read(&[url, name]).unwrap().secret.unwrap();
@@ -131,7 +131,7 @@ fn a_secret_is_for_an_endpoint_and_shown_nowhere() {
         ),
         (
             vec![url, ("SINK_SECRET", "hunter2")],
-            "`SINK_SECRET` is not shown here: expected `secretsmanager:<name or ARN>`",
+            "`SINK_SECRET` is malformed (its value is not shown): expected `secretsmanager:<name or ARN>`",
         ),
     ] {
         let problem = problem(&extra);
@@ -150,7 +150,7 @@ fn a_secret_is_for_an_endpoint_and_shown_nowhere() {
 #[cfg(feature = "lambda")]
 #[cfg(feature = "states")]
 #[test]
-fn what_is_called_needs_places_for_what_no_call_carries() {
+fn functions_and_state_machines_need_stores_for_rejects_and_compressed_parts() {
     let payloads = ("SINK_PAYLOADS", "s3://bucket/parts");
     let rejects = ("SINK_REJECTS", "s3://bucket/rejects");
     let zstd = ("SINK_COMPRESSION", "zstd");
@@ -160,7 +160,7 @@ fn what_is_called_needs_places_for_what_no_call_carries() {
     ] {
         let sink = ("SINK", arn);
         read(&[sink]).unwrap();
-        // The function may reject what the format does not.
+        // A function may reject records even if the format rejects none.
         read(&[sink, rejects]).unwrap();
         let config = read(&[sink, zstd, payloads]).unwrap();
         assert_eq!(config.payloads, Some("s3://bucket/parts".parse().unwrap()));
@@ -179,7 +179,7 @@ fn what_is_called_needs_places_for_what_no_call_carries() {
             ),
             (
                 vec![sink, ("SINK_REJECTS", arn)],
-                "`SINK_REJECTS` keeps nothing",
+                "`SINK_REJECTS` names a `arn:",
             ),
         ] {
             let problem = problem(&extra);
@@ -219,7 +219,7 @@ fn a_database_has_its_password_from_one_place() {
 
 #[cfg(feature = "postgres")]
 #[test]
-fn a_database_rejects_so_many_records_of_a_part() {
+fn the_limit_of_rejects_of_a_part_is_a_bounded_number() {
     let url = ("SINK", "postgres://user@host/legacy");
     assert_eq!(read(&[url]).unwrap().database.rejects_max, 10_000);
     for (text, expected) in [("0", 0), ("1000000", 1_000_000)] {

@@ -1,8 +1,8 @@
-//! A record of csv; what quotes it is a library.
+//! Writes csv records with the quoting of the library `csv-core`.
 
 use csv_core::{WriteResult, Writer};
 
-/// Pushes a record with its line break.
+/// Appends a record and its line break.
 pub(crate) fn push_record<'f>(to: &mut Vec<u8>, fields: impl Iterator<Item = &'f str>) {
     let mut writer = Writer::new();
     for (index, field) in fields.enumerate() {
@@ -19,7 +19,7 @@ pub(crate) fn push_record<'f>(to: &mut Vec<u8>, fields: impl Iterator<Item = &'f
     push(to, |piece| writer.terminator(piece));
 }
 
-/// Pushes until everything is written, piece by piece.
+/// Calls `write` with a small buffer until it has written everything, and appends each buffer.
 fn push(to: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> (WriteResult, usize)) {
     let mut piece = [0; 1 << 10];
     loop {
@@ -41,10 +41,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_back_is_what_was_put_in(
+        fn written_records_read_back_unchanged(
             fields in vec(prop_oneof!["[\",\r\n a;]{0,9}", any::<String>(), "x{2000}\"y{2000}"], 1..6),
         ) {
-            // The reader takes it for a byte order mark.
+            // The reader skips this character at the start, as a byte order mark.
             prop_assume!(!fields[0].starts_with('\u{feff}'));
             let mut to = Vec::new();
             for _ in 0..2 {

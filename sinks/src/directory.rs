@@ -1,16 +1,16 @@
-//! What batches and batch keys are called where a name takes few characters.
+//! Names of batches and batch keys in paths and headers, where only some characters are allowed.
 
 use protocol::ids::{BatchId, BatchKey};
 
-/// The longest name that a batch key gives a directory, so that an object's name has room for the prefix as well.
+/// The longest directory name that is made from a batch key. It leaves room for the prefix in an object's name.
 const KEY_NAME_BYTES_MAX: usize = 128;
 
-/// Where the files or objects of a batch stand, below the place of its sink: `<batchId>`, or with `BATCH_KEY`
-/// `<batch key>/<batchId>`.
+/// Returns the path of a batch's files or objects, relative to the sink's directory or prefix: `<batchId>`, or with
+/// `BATCH_KEY` `<batch key>/<batchId>`.
 ///
-/// Of the key, everything but letters of ASCII, digits and `-._` is encoded, and a dot at the beginning too: as `!` and two
-/// hexadecimal digits for each byte, for a percent sign is one of the characters that S3 advises against. Of a key that
-/// is longer than 128 bytes then, the first 110 are followed by `!-` and 16 hexadecimal digits of its blake3.
+/// In the key, ASCII letters, digits and `-._` stay as they are, except for a dot at the start. Every other byte becomes `!`
+/// and two hexadecimal digits; S3 advises against percent signs. If the encoded key is longer than 128 bytes, its first 110
+/// bytes are kept, followed by `!-` and 16 hexadecimal digits of the key's blake3 hash.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html> (2026-08).
 pub fn directory_of(batch_id: BatchId, batch_key: Option<&BatchKey>) -> String {
     let Some(key) = batch_key else {
@@ -30,7 +30,7 @@ pub fn directory_of(batch_id: BatchId, batch_key: Option<&BatchKey>) -> String {
     format!("{name}/{batch_id}")
 }
 
-/// A batch key where there is room for letters, digits and a few signs only.
+/// Returns a batch key, percent-encoded, for a header or metadata.
 pub(crate) fn encoded(key: &BatchKey) -> String {
     percent_encoded(key.as_str())
 }
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_key_is_one_step_of_a_path_and_other_keys_are_others() {
+    fn a_batch_key_is_one_path_segment_and_different_keys_differ() {
         let id = tests_support::part(0, &[]).batch_id;
         let name = |key: &str| {
             let directory = directory_of(id, Some(&key.parse().unwrap()));

@@ -1,17 +1,17 @@
-//! What sinks that call somebody share.
+//! Helpers of the sinks that call an endpoint, a function or a database.
 
-/// How much of an answer that refuses a part is kept.
+/// How much of a response an error quotes.
 #[cfg(any(feature = "http", feature = "lambda"))]
-pub(crate) const ANSWER_BYTES_MAX: usize = 200;
+pub(crate) const EXCERPT_BYTES_MAX: usize = 200;
 
-/// The first bytes of an answer, for an error.
+/// Returns the first bytes of a response, escaped, for an error.
 #[cfg(any(feature = "http", feature = "lambda"))]
-pub(crate) fn beginning(answer: &[u8]) -> String {
-    let bytes = &answer[..answer.len().min(ANSWER_BYTES_MAX)];
+pub(crate) fn excerpt(response: &[u8]) -> String {
+    let bytes = &response[..response.len().min(EXCERPT_BYTES_MAX)];
     String::from_utf8_lossy(bytes).escape_debug().to_string()
 }
 
-/// Whether a host is this machine, to which nothing needs to be encrypted.
+/// Returns whether a host is this machine. Connections to it need no encryption.
 #[cfg(feature = "http")]
 pub(crate) fn is_loopback(host: &str) -> bool {
     let ip = host.parse::<std::net::IpAddr>();

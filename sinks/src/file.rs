@@ -1,4 +1,4 @@
-//! Files of parts, below a directory. What a consumer may rely on is told in [`manifest`](crate::manifest).
+//! Writes parts as files below a directory. [`manifest`](crate::manifest) says what a consumer may rely on.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -17,9 +17,9 @@ use crate::rendering::Content;
 use crate::rendering::Rendering;
 use crate::sink::{Receipt, Sink, SinkError};
 
-/// A file for each part: `<directory>/<batchId>/<part>.<ext>`, there whole or not at all. Before it comes the list of
-/// what could not be written, if there is any: `<part>.rejects`; and last, when all of it is on disk, `<part>.manifest.json`.
-/// None of them is ever replaced. An attempt that finds the manifest writes nothing.
+/// Writes a file for each part, `<directory>/<batchId>/<part>.<ext>`, which appears under its name only when it is complete.
+/// Before it, the sink writes the reject list `<part>.rejects` if any record was rejected; last, when both are on disk,
+/// `<part>.manifest.json`. Files are never replaced. An attempt that finds the manifest writes nothing.
 #[derive(Debug)]
 pub struct FileSink {
     files: Files,
@@ -27,7 +27,7 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// Files below `directory`, which is created when it is needed.
+    /// Returns a sink that writes below `directory`, which is created when the first part is written.
     pub fn new(directory: PathBuf, rendering: Rendering) -> FileSink {
         FileSink {
             files: Files { directory },
@@ -36,12 +36,12 @@ impl FileSink {
     }
 
     fn write(&self, part: &Part) -> Result<Receipt, FileError> {
-        let directory = self.files.of(part);
-        let (content, repeated) = match Found::at(directory.join(manifest::name(part)))? {
+        let directory = self.files.batch_directory(part);
+        let (content, repeated) = match FoundManifest::open(directory.join(manifest::name(part)))? {
             Some(found) => {
                 let content = manifest::content(part, &self.rendering)?;
                 found.compare(part, &content)?;
-                // Whoever wrote it may have died before this.
+                // The attempt that wrote the manifest may have died before it synced the directory.
                 sync(&directory)?;
                 (content, true)
             }
@@ -52,7 +52,7 @@ impl FileSink {
         Ok(manifest::receipt(&content))
     }
 
-    /// Writes all files of a part; answers its content, and whether it was there already.
+    /// Writes all files of a part; returns facts about its content, and whether the part's file existed already.
     fn write_all(&self, part: &Part, directory: &Path) -> Result<(Content, bool), FileError> {
         self.files.make(directory, sync)?;
         let name = self.rendering.name(part.number);
@@ -64,20 +64,20 @@ impl FileSink {
             false => {
                 let mut list = Vec::new();
                 write_rejects(part, &content.rejects, &mut list)?;
-                put(&rejects, &list)?;
+                put_small_file(&rejects, &list)?;
             }
-            // Left by an attempt that rendered otherwise; this one would deliver what that one rejected.
+            // An earlier attempt, with another rendering, rejected records that this attempt would deliver.
             true if rejects.exists() => {
                 return Err(FileError::OtherContent {
                     path: rejects,
-                    words: "nothing is rejected now".to_owned(),
+                    problem: "expected no reject list, because no record is rejected".to_owned(),
                 });
             }
             true => {}
         }
         let path = directory.join(&name);
-        let repeated = place(&temporary, &path, content.hash, self.rendering.compression)?;
-        // What the manifest tells of must be on disk before it is.
+        let repeated = publish(&temporary, &path, content.hash, self.rendering.compression)?;
+        // The part and its reject list must be on disk before the manifest is.
         sync(directory)?;
         let key = format!(
             "{}/{name}",
@@ -85,9 +85,9 @@ impl FileSink {
         );
         let bytes = manifest::render(part, &key, &self.rendering, &content)?;
         let path = directory.join(manifest::name(part));
-        if !link(&written(&path, &bytes)?, &path)? {
-            // Another attempt was first.
-            match Found::at(path)? {
+        if !link_if_free(&write_temporary(&path, &bytes)?, &path)? {
+            // Another attempt wrote the manifest first.
+            match FoundManifest::open(path)? {
                 Some(found) => found.compare(part, &content)?,
                 None => return Err(io::Error::from(io::ErrorKind::NotFound).into()),
             }
@@ -104,34 +104,34 @@ impl Sink for FileSink {
     }
 }
 
-/// The name of a part's reject list.
+/// Returns the name of a part's reject list.
 pub(crate) fn rejects_name(part: &Part) -> String {
     format!("{}.rejects", part.number)
 }
 
-/// A manifest that is there.
-struct Found {
+/// A manifest that exists on disk.
+struct FoundManifest {
     path: PathBuf,
     bytes: Vec<u8>,
 }
 
-impl Found {
-    fn at(path: PathBuf) -> io::Result<Option<Found>> {
+impl FoundManifest {
+    fn open(path: PathBuf) -> io::Result<Option<FoundManifest>> {
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         let mut bytes = Vec::new();
-        // One that is longer is cut, and then is no manifest.
+        // A longer file is cut, and then does not parse as a manifest.
         file.take(manifest::BYTES_MAX).read_to_end(&mut bytes)?;
-        Ok(Some(Found { path, bytes }))
+        Ok(Some(FoundManifest { path, bytes }))
     }
 
     fn compare(self, part: &Part, content: &Content) -> Result<(), FileError> {
-        manifest::compare(&self.bytes, part, content).map_err(|words| FileError::Manifest {
+        manifest::compare(&self.bytes, part, content).map_err(|problem| FileError::Manifest {
             path: self.path,
-            words,
+            problem,
         })
     }
 }
@@ -144,65 +144,65 @@ pub(crate) struct Files {
 
 #[derive(Debug, thiserror::Error)]
 enum FileError {
-    #[error("`{}` exists with other content: {words}", path.display())]
-    OtherContent { path: PathBuf, words: String },
-    #[error("`{}`: {words}", path.display())]
-    Manifest { path: PathBuf, words: String },
+    #[error("`{}`: exists with other content: {problem}", path.display())]
+    OtherContent { path: PathBuf, problem: String },
+    #[error("`{}`: {problem}", path.display())]
+    Manifest { path: PathBuf, problem: String },
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl Files {
-    /// The directory of a part's batch.
-    fn of(&self, part: &Part) -> PathBuf {
+    /// Returns the directory of a part's batch.
+    fn batch_directory(&self, part: &Part) -> PathBuf {
         self.directory
             .join(directory_of(part.batch_id, part.batch_key.as_ref()))
     }
 
-    /// Makes the directory of a batch, and puts on disk what names it: without that a machine that stops may forget the
-    /// directory, and with it all that is on disk in it.
+    /// Makes the directory of a batch, and syncs the directories above it: if the machine stops before they are synced, the
+    /// new directory and the files in it may be lost.
     fn make(
         &self,
         directory: &Path,
         mut sync: impl FnMut(&Path) -> io::Result<()>,
     ) -> io::Result<()> {
-        let naming = self.naming(directory, Path::exists);
+        let parents = self.unsynced_parents(directory, Path::exists);
         fs::create_dir_all(directory)?;
-        naming.iter().try_for_each(|each| sync(each))
+        parents.iter().try_for_each(|each| sync(each))
     }
 
-    /// The directories that name a batch's directory and those above it, from the top to the bottom. Below the sink's own
-    /// they are all here, whether or not anything is new: whoever made it may have died before it was on disk. Above, where
-    /// this process may not be allowed to look, are those alone in which something is missing.
-    fn naming(&self, directory: &Path, exists: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    /// Returns the directories to sync after a batch's directory is made, from the top down. The sink's own directory and those
+    /// below it are always included, because a process that made one of them may have died before the sync. Directories
+    /// above the sink's own, which this process may not be allowed to open, are included only if a child of theirs is missing.
+    fn unsynced_parents(&self, directory: &Path, exists: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
         let is_ours = |each: &Path| each != self.directory && each.starts_with(&self.directory);
-        let mut naming: Vec<PathBuf> = directory
+        let mut parents: Vec<PathBuf> = directory
             .ancestors()
             .take_while(|each| is_ours(each) || !exists(each))
             .filter_map(Path::parent)
             .map(|parent| match parent.as_os_str().is_empty() {
-                // Of a relative path.
+                // The parent of the first step of a relative path.
                 true => PathBuf::from("."),
                 false => parent.to_owned(),
             })
             .collect();
-        naming.reverse();
-        naming
+        parents.reverse();
+        parents
     }
 
-    /// Keeps the reject list of a part that is delivered elsewhere.
+    /// Writes the reject list of a part that another sink delivers.
     #[cfg_attr(
         not(feature = "http"),
-        expect(dead_code, reason = "files have their own way")
+        expect(dead_code, reason = "the file sink writes its own list")
     )]
     pub(crate) fn put_rejects(&self, part: &Part, list: &[u8]) -> Result<(), SinkError> {
-        let directory = self.of(part);
-        let put = || -> Result<(), FileError> {
+        let directory = self.batch_directory(part);
+        let write = || -> Result<(), FileError> {
             self.make(&directory, sync)?;
-            put(&directory.join(rejects_name(part)), list)?;
+            put_small_file(&directory.join(rejects_name(part)), list)?;
             Ok(sync(&directory)?)
         };
-        put().map_err(|error| self.error(error))
+        write().map_err(|error| self.error(error))
     }
 
     fn error(&self, error: FileError) -> SinkError {
@@ -217,20 +217,25 @@ impl Files {
     }
 }
 
-/// Puts on disk what a directory holds, as names.
+/// Syncs a directory, so that the names in it are on disk.
 fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Writes a small file of a batch, under the rules of parts.
-fn put(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+/// Writes a small file whole or not at all, as parts are written.
+fn put_small_file(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let hash = blake3::hash(bytes);
-    place(&written(path, bytes)?, path, hash, Compression::None)?;
+    publish(
+        &write_temporary(path, bytes)?,
+        path,
+        hash,
+        Compression::None,
+    )?;
     Ok(())
 }
 
-/// Writes a file that is on disk, whole, before it has its name.
-fn written(path: &Path, bytes: &[u8]) -> io::Result<Temporary> {
+/// Writes a temporary file beside `path` and syncs it, so that it is on disk before it gets its name.
+fn write_temporary(path: &Path, bytes: &[u8]) -> io::Result<Temporary> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = Temporary::beside(path.parent().unwrap_or(Path::new(".")), &name);
     let mut file = File::create(&temporary.0)?;
@@ -239,9 +244,9 @@ fn written(path: &Path, bytes: &[u8]) -> io::Result<Temporary> {
     Ok(temporary)
 }
 
-/// Gives a file that is whole its name; answers whether the name was free.
-fn link(temporary: &Temporary, path: &Path) -> io::Result<bool> {
-    // A link, unlike a rename, never replaces: of two processes that deliver the part at once, one is first.
+/// Gives a complete file its name, if the name is free; returns whether it was free.
+fn link_if_free(temporary: &Temporary, path: &Path) -> io::Result<bool> {
+    // Unlike a rename, a hard link never replaces a file: if two processes deliver the part at once, one of them wins.
     match fs::hard_link(&temporary.0, path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -249,30 +254,34 @@ fn link(temporary: &Temporary, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Gives a file that is whole its name; answers whether one with the same content had it already.
-fn place(
+/// Gives a complete file its name; returns whether a file with the same content existed already.
+///
+/// # Errors
+/// [`FileError::OtherContent`] if a file of other content has the name.
+fn publish(
     temporary: &Temporary,
     path: &Path,
     hash: blake3::Hash,
     compression: Compression,
 ) -> Result<bool, FileError> {
-    if link(temporary, path)? {
+    if link_if_free(temporary, path)? {
         return Ok(false);
     }
     let file = File::open(path)?;
-    let words = match hash_of(compression, file) {
-        Ok(before) if before == hash => return Ok(true),
-        Ok(before) => format!("hash {before}, ours is {hash}"),
+    let problem = match hash_of(compression, file) {
+        Ok(found) if found == hash => return Ok(true),
+        Ok(found) => format!("got hash `{found}`, expected `{hash}`"),
         Err(error) if compression == Compression::None => return Err(error.into()),
-        // What cannot be read back is not what was written: here a file is whole or not there.
-        Err(error) => format!("no {}: {error}", compression.name()),
+        // Files of this sink are always complete, so a file that cannot be decompressed is another file.
+        Err(error) => format!("not valid `{}`: {error}", compression.name()),
     };
     Err(FileError::OtherContent {
         path: path.to_owned(),
-        words,
+        problem,
     })
 }
 
+/// Returns the hash of a file's decompressed content.
 fn hash_of(compression: Compression, file: File) -> io::Result<blake3::Hash> {
     let mut hasher = blake3::Hasher::new();
     let mut reader = compression.reader(file)?;
@@ -285,7 +294,7 @@ fn hash_of(compression: Compression, file: File) -> io::Result<blake3::Hash> {
     }
 }
 
-/// Removed when dropped; a crash leaves it behind, hidden, under a name of its own.
+/// A temporary file, removed when dropped. After a crash it stays, as a hidden file with a unique name.
 struct Temporary(PathBuf);
 
 impl Temporary {

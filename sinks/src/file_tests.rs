@@ -1,4 +1,4 @@
-//! What files of parts are, and what an attempt makes of those that are there.
+//! Which files a part has, and what an attempt does if some of them exist already.
 
 use super::*;
 use crate::format::Format;
@@ -30,7 +30,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_part_delivered_again_is_the_same_file_and_the_same_receipt() {
+async fn a_second_delivery_leaves_the_file_and_returns_the_same_receipt() {
     let directory = tempfile::tempdir().unwrap();
     for (number, compression, name) in [
         (0, Compression::None, "0.jsonl"),
@@ -63,14 +63,18 @@ async fn a_part_delivered_again_is_the_same_file_and_the_same_receipt() {
 }
 
 #[tokio::test]
-async fn other_content_under_the_same_key_is_refused_and_nothing_is_replaced() {
+async fn other_content_under_the_same_key_is_refused_and_replaces_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let sink = plain(&directory, Format::Body);
     sink.deliver(&part(0, &["a"])).await.unwrap();
     fs::remove_file(batch(&directory).join("0.manifest.json")).unwrap();
     let error = sink.deliver(&part(0, &["b"])).await.unwrap_err();
     assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
-    assert_eq!(names(&batch(&directory)), ["0.txt"], "and no manifest");
+    assert_eq!(
+        names(&batch(&directory)),
+        ["0.txt"],
+        "no manifest is written"
+    );
     let file = batch(&directory).join("0.txt");
     assert_eq!(fs::read_to_string(file).unwrap(), "a\n");
 }
@@ -91,7 +95,7 @@ async fn a_compressed_file_that_cannot_be_read_back_is_other_content() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_in_the_list_beside_the_part_at_every_attempt() {
+async fn rejected_records_are_in_the_list_beside_the_part() {
     let directory = tempfile::tempdir().unwrap();
     let sink = plain(&directory, Format::Body);
     for _ in 0..2 {
@@ -110,7 +114,7 @@ async fn what_cannot_be_written_is_in_the_list_beside_the_part_at_every_attempt(
     let part = fs::read(batch(&directory).join("1.txt")).unwrap();
     assert!(
         part.is_empty(),
-        "a part of rejects alone is there all the same"
+        "a part whose records are all rejected has an empty file"
     );
 }
 
@@ -132,7 +136,7 @@ async fn a_reject_list_with_other_content_is_refused_before_the_part_is_written(
 const FILES: [&str; 3] = ["0.manifest.json", "0.rejects", "0.txt"];
 
 #[tokio::test]
-async fn what_a_consumer_took_away_is_not_written_again() {
+async fn files_that_a_consumer_removed_are_not_written_again() {
     let directory = tempfile::tempdir().unwrap();
     let sink = plain(&directory, Format::Body);
     let part = part(0, &["a", "b\n", "c"]);
@@ -147,12 +151,12 @@ async fn what_a_consumer_took_away_is_not_written_again() {
 }
 
 #[tokio::test]
-async fn an_attempt_goes_on_where_a_process_died_and_writes_the_same_files() {
+async fn an_attempt_after_a_crash_writes_the_missing_files() {
     let read = |directory: &tempfile::TempDir| {
         FILES.map(|name| fs::read(batch(directory).join(name)).unwrap())
     };
     let part = part(0, &["a", "b\n", "c"]);
-    // In the order in which they are written.
+    // The sink writes the files in this order.
     for written in [&[][..], &["0.rejects"], &["0.rejects", "0.txt"]] {
         let directory = tempfile::tempdir().unwrap();
         let sink = plain(&directory, Format::Body);
@@ -168,7 +172,7 @@ async fn an_attempt_goes_on_where_a_process_died_and_writes_the_same_files() {
 }
 
 #[tokio::test]
-async fn a_manifest_of_other_content_is_an_error_with_both_hashes_and_nothing_is_written() {
+async fn a_manifest_of_other_content_is_an_error_with_both_hashes_and_no_writes() {
     let directory = tempfile::tempdir().unwrap();
     let sink = plain(&directory, Format::Body);
     sink.deliver(&part(0, &["a"])).await.unwrap();
@@ -183,7 +187,7 @@ async fn a_manifest_of_other_content_is_an_error_with_both_hashes_and_nothing_is
 }
 
 #[tokio::test]
-async fn a_manifest_says_where_the_part_is_below_the_directory() {
+async fn the_key_in_a_manifest_is_the_path_below_the_directory() {
     let directory = tempfile::tempdir().unwrap();
     let sink = sink(&directory, Format::Body, Compression::Gzip);
     let mut part = part(1, &["a", "b\n", "c"]);
@@ -203,7 +207,7 @@ async fn a_manifest_says_where_the_part_is_below_the_directory() {
 }
 
 #[test]
-fn what_names_a_new_directory_is_put_on_disk_from_the_top_to_the_bottom() {
+fn parents_of_a_new_directory_are_synced_from_the_top_down() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("mount/out");
     let files = Files {
@@ -213,7 +217,10 @@ fn what_names_a_new_directory_is_put_on_disk_from_the_top_to_the_bottom() {
         let mut synced = Vec::new();
         files
             .make(batch, |path| {
-                assert!(batch.is_dir(), "made before it is put on disk");
+                assert!(
+                    batch.is_dir(),
+                    "the directory exists before its parents are synced"
+                );
                 synced.push(path.to_owned());
                 Ok(())
             })
@@ -224,26 +231,26 @@ fn what_names_a_new_directory_is_put_on_disk_from_the_top_to_the_bottom() {
     let below = [root.clone(), root.join("key")];
     let batch = root.join("key/batch");
     assert_eq!(made(&batch), [above, below.clone()].concat());
-    // Whoever made them may have died before they were on disk.
+    // The process that made them may have died before it synced them.
     assert_eq!(made(&batch), below);
     assert_eq!(made(&root.join("batch")), below[..1]);
 }
 
 #[test]
-fn what_names_a_relative_directory_is_found_as_well() {
+fn parents_of_a_relative_directory_are_synced() {
     let files = Files {
         directory: "out".into(),
     };
-    let naming = |there: &[&str]| {
-        let exists = |path: &Path| there.iter().any(|each| Path::new(each) == path);
-        files.naming("out/key/batch".as_ref(), exists)
+    let parents = |existing: &[&str]| {
+        let exists = |path: &Path| existing.iter().any(|each| Path::new(each) == path);
+        files.unsynced_parents("out/key/batch".as_ref(), exists)
     };
-    assert_eq!(naming(&[]), [".", "out", "out/key"].map(PathBuf::from));
-    assert_eq!(naming(&["out"]), ["out", "out/key"].map(PathBuf::from));
+    assert_eq!(parents(&[]), [".", "out", "out/key"].map(PathBuf::from));
+    assert_eq!(parents(&["out"]), ["out", "out/key"].map(PathBuf::from));
 }
 
 #[test]
-fn a_directory_that_cannot_be_put_on_disk_is_an_error() {
+fn a_directory_that_cannot_be_synced_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let files = Files {
         directory: directory.path().to_owned(),
@@ -254,7 +261,7 @@ fn a_directory_that_cannot_be_put_on_disk_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_made_is_an_error_that_may_pass() {
+async fn a_directory_that_cannot_be_made_is_retryable() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let rendering = Rendering {
         format: Format::Body,

@@ -10,26 +10,26 @@ use crate::csv;
 use crate::part::Part;
 use crate::reject::{Reject, RejectReason};
 
-/// What a part looks like at its sink: `SINK_FORMAT`.
+/// The format of a part: `SINK_FORMAT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// One JSON object a line, the body as a string in it.
+    /// One JSON object per line, with the body as a string.
     Envelope,
-    /// The bodies alone, one a line.
+    /// One body per line.
     Body,
-    /// Columns, as RFC 4180 quotes them.
+    /// Comma-separated columns, quoted as in RFC 4180.
     Csv {
-        /// What is in them.
+        /// The name and the source of each column.
         columns: Arc<[Column]>,
-        /// Whether the first line has their names.
+        /// Whether the first line has the names of the columns.
         header: bool,
     },
-    /// Columns of so many characters, without anything between them.
+    /// Columns of a fixed number of characters each, without separators.
     FixedWidth(Arc<[FixedColumn]>),
 }
 
 impl Format {
-    /// The extension of a file in this format.
+    /// Returns the extension of a file in this format, without a dot.
     pub const fn extension(&self) -> &'static str {
         match self {
             Format::Envelope => "jsonl",
@@ -38,7 +38,7 @@ impl Format {
         }
     }
 
-    /// As `SINK_FORMAT` names it.
+    /// Returns the name in `SINK_FORMAT`.
     pub const fn name(&self) -> &'static str {
         match self {
             Format::Envelope => "envelope",
@@ -48,7 +48,7 @@ impl Format {
         }
     }
 
-    /// The media type.
+    /// Returns the media type, for `Content-Type`.
     pub const fn content_type(&self) -> &'static str {
         match self {
             Format::Envelope => "application/x-ndjson",
@@ -58,7 +58,7 @@ impl Format {
         }
     }
 
-    /// Whether there are records that it cannot carry.
+    /// Returns whether the format has records that it cannot carry.
     pub const fn rejects(&self) -> bool {
         match self {
             Format::Envelope => false,
@@ -66,11 +66,11 @@ impl Format {
         }
     }
 
-    /// Writes a part, less what the format cannot carry: that it answers. The same part is the same bytes and the same
-    /// rejects, every time.
+    /// Writes the records of a part that the format can carry; returns the others. The same part gives the same bytes and the
+    /// same rejects at every attempt.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer failed.
     pub fn write(&self, part: &Part, to: &mut impl Write) -> io::Result<Vec<Reject>> {
         let mut rejects = Vec::new();
         let mut line = Vec::new();
@@ -96,7 +96,7 @@ impl Format {
         Ok(rejects)
     }
 
-    /// One record with its line break; what was pushed before an error is worth nothing.
+    /// Appends one record and its line break to `line`. After an error, `line` may hold half of a record.
     fn push(
         &self,
         line: &mut Vec<u8>,
@@ -136,10 +136,10 @@ impl Format {
     }
 }
 
-/// Writes the reject list of a part: its records as envelopes, each with the `reason`.
+/// Writes the reject list of a part: each rejected record as an envelope with a `reason`, one per line.
 ///
 /// # Errors
-/// The writer's.
+/// The writer failed, or a reject is not of this part.
 pub fn write_rejects(part: &Part, rejects: &[Reject], to: &mut impl Write) -> io::Result<()> {
     for reject in rejects {
         to.write_all(&reject_line(part, reject)?)?;
@@ -148,13 +148,13 @@ pub fn write_rejects(part: &Part, rejects: &[Reject], to: &mut impl Write) -> io
     Ok(())
 }
 
-/// A rejected record as an envelope with the `reason`, without its line break.
+/// Returns a rejected record as an envelope with a `reason`, without a line break.
 pub(crate) fn reject_line(part: &Part, reject: &Reject) -> io::Result<Vec<u8>> {
     let Ok(index) = part
         .items
         .binary_search_by_key(&reject.seq, |item| item.seq)
     else {
-        let words = format!("{reject} is of another part than {}", part.key());
+        let words = format!("part {}: a reject of another part: {reject}", part.key());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
     };
     let reason = reject.reason.to_string();
@@ -229,14 +229,14 @@ mod tests {
     );
 
     #[test]
-    fn an_envelope_names_everything_and_carries_the_body_as_a_string() {
+    fn an_envelope_has_all_fields_and_the_body_as_a_string() {
         let (text, rejects) = written(&Format::Envelope, &["{\"a\":1}\n"]);
         assert_eq!(text, format!("{ENVELOPE}}}\n"));
         assert!(rejects.is_empty());
     }
 
     #[test]
-    fn bodies_stand_alone_one_a_line_and_a_line_break_is_rejected_by_name() {
+    fn a_body_is_one_line_and_a_body_with_a_line_break_is_rejected() {
         assert_eq!(written(&Format::Body, &["a", "b"]).0, "a\nb\n");
         let (text, rejects) = written(&Format::Body, &["a", "b\nc", "d\r", "e"]);
         assert_eq!(text, "a\ne\n", "the others are written");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reject_list_is_the_envelope_with_the_reason() {
+    fn a_reject_list_has_envelopes_with_a_reason() {
         let part = part(2, &["{\"a\":1}\n", "b"]);
         let rejects = Format::Body.write(&part, &mut io::sink()).unwrap();
         let mut list = Vec::new();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_take_fields_of_the_envelope_and_what_expressions_find() {
+    fn columns_take_fields_of_the_envelope_and_results_of_expressions() {
         let format = csv(
             r#"[{"name":"event","field":"eventId"},{"name":"n, m","json":"n"},{"name":"list","json":"[n, s]"},
                 {"name":"s","json":"s"},{"name":"t","json":"t"},{"name":"key","field":"batchKey"}]"#,
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_header_or_any_record_there_is_nothing() {
+    fn csv_without_header_and_records_is_empty() {
         let columns = r#"[{"name":"a","json":"a"}]"#;
         assert_eq!(written(&csv(columns, false), &["no JSON"]).0, "");
         assert_eq!(written(&csv(columns, true), &["no JSON"]).0, "a\n");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_of_fixed_width_is_filled_and_never_overrun() {
+    fn a_fixed_width_column_is_padded_and_rejects_longer_values() {
         let format = fixed_width(
             r#"[{"name":"id","json":"id","width":4},{"name":"sum","json":"sum","width":6,"align":"right","pad":"0"},
                 {"name":"seq","field":"seq","width":2,"align":"right"}]"#,
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_reject_says_so() {
+    fn envelope_rejects_nothing_and_body_may() {
         assert!(!Format::Envelope.rejects());
         assert!(Format::Body.rejects());
     }

@@ -1,6 +1,6 @@
-//! Headers of the sink `https:`.
+//! Reserved headers of the sink `https:`.
 
-/// The headers that a request has anyway, by the sink and by the connection.
+/// The headers that the sink or the connection sets. A secret cannot be sent in one of them.
 pub(crate) const HEADERS: [&str; 11] = [
     "idempotency-key",
     "content-type",

@@ -16,14 +16,14 @@ use tracing::info;
 
 use crate::compression::Compression;
 use crate::directory::encoded;
-use crate::endpoint::{ANSWER_BYTES_MAX, beginning};
+use crate::endpoint::{EXCERPT_BYTES_MAX, excerpt};
 use crate::part::Part;
-use crate::rejects::{RejectStore, keep};
+use crate::rejects::{RejectStore, store_rejects};
 use crate::rendering::Rendering;
 use crate::secret::{SecretHeader, SecretReader};
-use crate::sink::{Receipt, Sink, SinkError, unwritten};
+use crate::sink::{Receipt, Sink, SinkError, render_failed};
 
-/// A POST for each part. Its `Idempotency-Key` is the same at every attempt, and so is what is sent.
+/// Sends a POST request for each part. The `Idempotency-Key` and the body are the same at every attempt.
 #[derive(Debug)]
 pub struct HttpSink {
     connector: SharedHttpConnector,
@@ -35,8 +35,8 @@ pub struct HttpSink {
 }
 
 impl HttpSink {
-    /// Parts to a URL, each answered within `timeout`. The lists of what the format cannot carry go to `rejects`, a
-    /// directory or bucket; without it a part that has any is refused.
+    /// Returns a sink that posts to `url` and waits at most `timeout` for each response. Records that the format cannot
+    /// carry go to `rejects`; without `rejects`, a part with such a record is refused.
     pub fn new(
         url: &str,
         rendering: Rendering,
@@ -46,7 +46,7 @@ impl HttpSink {
         let settings = HttpConnectorSettings::builder()
             .connect_timeout(CONNECT_TIMEOUT.min(timeout))
             .build();
-        // The stack of the SDK clients, TLS and all: there shall not be two in one executable.
+        // The HTTP and TLS libraries of the SDK clients, so that the executable contains only one of each.
         let connector = Connector::builder()
             .connector_settings(settings)
             .pool_idle_timeout(POOL_IDLE_TIMEOUT)
@@ -62,7 +62,7 @@ impl HttpSink {
         }
     }
 
-    /// With a secret in a header, read anew for each attempt.
+    /// Adds a header with a secret. The secret is read again at each attempt, so a rotated secret is noticed.
     pub fn with_secret(self, header: SecretHeader, reader: SecretReader) -> HttpSink {
         HttpSink {
             secret: Some(Box::new((header, reader))),
@@ -70,7 +70,7 @@ impl HttpSink {
         }
     }
 
-    /// Puts the secret into its header, if there is one.
+    /// Sets the header with the secret, if the sink has a secret.
     async fn add_secret(&self, request: &mut HttpRequest) -> Result<(), SinkError> {
         let Some((header, reader)) = self.secret.as_deref() else {
             return Ok(());
@@ -80,8 +80,8 @@ impl HttpSink {
         let headers = request.headers_mut();
         match headers.try_insert(header.as_str().to_owned(), value) {
             Ok(_) => Ok(()),
-            // The error may show what it is about.
-            Err(_) => Err(reader.failed("it has characters that no header can carry")),
+            // The library's error is dropped, because it may quote the secret.
+            Err(_) => Err(reader.failed("the secret has characters that no header can carry")),
         }
     }
 
@@ -123,15 +123,15 @@ impl HttpSink {
     async fn send(&self, request: HttpRequest) -> Result<u16, SinkError> {
         let response = self.connector.call(request).await;
         let response = response.map_err(|error| SinkError::Retryable {
-            reason: format!("no answer: {}", chain(&error)),
+            reason: format!("no response: {}", chain(&error)),
         })?;
         let status = response.status().as_u16();
         if (200..300).contains(&status) {
             return Ok(status);
         }
         let retry_after = response.headers().get("retry-after").map(str::to_owned);
-        let answer = read_beginning(response).await;
-        Err(refusal(status, retry_after.as_deref(), &answer))
+        let excerpt = read_excerpt(response).await;
+        Err(refusal(status, retry_after.as_deref(), &excerpt))
     }
 }
 
@@ -139,16 +139,19 @@ impl HttpSink {
 impl Sink for HttpSink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let permanent = |reason| SinkError::Permanent { reason };
-        let (body, content) = self.rendering.write(part, Vec::new()).map_err(unwritten)?;
+        let (body, content) = self
+            .rendering
+            .write(part, Vec::new())
+            .map_err(render_failed)?;
         let rejected = content.rejects.len();
-        keep(self.rejects.as_ref(), part, &content.rejects).await?;
+        store_rejects(self.rejects.as_ref(), part, &content.rejects).await?;
         let hash = blake3::hash(&body);
         let mut request = self.request(part, body).map_err(permanent)?;
         self.add_secret(&mut request).await?;
         let status = match tokio::time::timeout(self.timeout, self.send(request)).await {
-            Ok(answer) => answer?,
+            Ok(status) => status?,
             Err(_) => {
-                let reason = format!("no answer within `{}` s", self.timeout.as_secs());
+                let reason = format!("no response within `{}` s", self.timeout.as_secs());
                 return Err(SinkError::Retryable { reason });
             }
         };
@@ -161,14 +164,14 @@ impl Sink for HttpSink {
     }
 }
 
-/// What an answer other than success means.
-fn refusal(status: u16, retry_after: Option<&str>, answer: &str) -> SinkError {
+/// Returns the error for a response whose status is not 2xx.
+fn refusal(status: u16, retry_after: Option<&str>, excerpt: &str) -> SinkError {
     match status {
         408 | 425 | 429 | 500.. => {
             let later = retry_after.map(|when| format!(", `Retry-After: {}`", when.escape_debug()));
             let reason = format!("HTTP status {status}{}", later.unwrap_or_default());
             match retry_after.and_then(|when| when.trim().parse().ok()) {
-                // A date in its place says the same by a clock that is not ours: such an endpoint is asked as any other.
+                // `Retry-After` may also be a date. A date is by the endpoint's clock, so it is ignored.
                 Some(secs) => SinkError::Busy {
                     reason,
                     retry_after: Duration::from_secs(secs).min(TICKET_AWAY_MAX),
@@ -176,24 +179,24 @@ fn refusal(status: u16, retry_after: Option<&str>, answer: &str) -> SinkError {
                 None => SinkError::Retryable { reason },
             }
         }
-        // A redirect is an answer, too: the sink is told where it is, it does not look for it.
+        // Redirects are refusals as well: the sink does not follow them, `SINK` must name the final URL.
         _ => SinkError::Permanent {
-            reason: format!("HTTP status {status}: {answer}"),
+            reason: format!("HTTP status {status}: {excerpt}"),
         },
     }
 }
 
-/// The first bytes of an answer, as far as they come.
-async fn read_beginning(mut response: HttpResponse) -> String {
+/// Reads and returns the first bytes of a response, or fewer if the connection breaks.
+async fn read_excerpt(mut response: HttpResponse) -> String {
     let mut body = ByteStream::new(response.take_body());
     let mut bytes = Vec::new();
-    while bytes.len() < ANSWER_BYTES_MAX {
+    while bytes.len() < EXCERPT_BYTES_MAX {
         match body.next().await {
             Some(Ok(piece)) => bytes.extend_from_slice(&piece),
             Some(Err(_)) | None => break,
         }
     }
-    beginning(&bytes)
+    excerpt(&bytes)
 }
 
 #[cfg(test)]
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_compressed_part_says_so() {
+    async fn a_compressed_part_has_its_content_encoding() {
         let endpoint = StandIn::start().await;
         for compression in [Compression::Gzip, Compression::Zstd] {
             let sink = sink(&endpoint, Format::Envelope, compression);
@@ -273,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_that_may_change_are_told_from_those_that_will_not() {
+    async fn transient_statuses_are_retryable_and_others_permanent() {
         for (status, permanent) in [
             (302, true),
             (400, true),
@@ -297,7 +300,7 @@ mod tests {
                         reason.starts_with(&format!("HTTP status {status}: no\\nno")),
                         "{reason}"
                     );
-                    assert!(reason.len() < 2 * ANSWER_BYTES_MAX, "{reason}");
+                    assert!(reason.len() < 2 * EXCERPT_BYTES_MAX, "{reason}");
                 }
                 SinkError::Busy {
                     reason,
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_endpoint_that_is_not_there_or_does_not_answer_may_later() {
+    async fn an_unreachable_or_silent_endpoint_is_retryable() {
         let endpoint = StandIn::start().await;
         let mut sink = envelopes(&endpoint);
         sink.timeout = Duration::from_millis(50);
@@ -328,7 +331,7 @@ mod tests {
             .await
             .unwrap_err();
         assert!(
-            matches!(&error, SinkError::Retryable { reason } if reason.contains("no answer: ")),
+            matches!(&error, SinkError::Retryable { reason } if reason.contains("no response: ")),
             "{error}"
         );
     }
@@ -352,7 +355,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_its_secret_nothing_is_sent_and_nothing_is_shown() {
+    async fn without_a_readable_secret_nothing_is_sent_and_no_error_quotes_it() {
         let (endpoint, extension) = (StandIn::start().await, StandIn::start().await);
         let reader = reader(&extension, "ssm:/key");
         let sink = envelopes(&endpoint).with_secret(SecretHeader::default(), reader);
@@ -369,7 +372,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_header_of_a_request_is_known_to_be_one() {
+    async fn every_header_of_a_request_is_in_the_list_of_reserved_ones() {
         let endpoint = StandIn::start().await;
         let mut part = part(0, &["a"]);
         part.batch_key = Some("key".parse().unwrap());
@@ -381,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rejects_are_kept_before_the_part_is_sent() {
+    async fn rejects_are_stored_before_the_part_is_sent() {
         let endpoint = StandIn::start().await;
         let directory = tempfile::tempdir().unwrap();
         let mut sink = sink(&endpoint, Format::Body, Compression::None);
@@ -402,7 +405,7 @@ mod tests {
         assert_eq!(
             endpoint.requests().len(),
             2,
-            "nothing is sent under rejects that differ"
+            "nothing is sent if the stored rejects differ"
         );
     }
 }

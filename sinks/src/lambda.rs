@@ -8,23 +8,24 @@ use protocol::ids::Seq;
 use serde_json::Value;
 use tracing::info;
 
-use crate::endpoint::beginning;
+use crate::endpoint::excerpt;
 use crate::part::Part;
 use crate::payload::{Payload, Payloads};
 use crate::reject::{Reject, RejectReason};
-use crate::service::{is_of_the_moment, told};
+use crate::service::{call_failed, is_transient};
 use crate::sink::{Receipt, Sink, SinkError};
 
-/// The payload of a synchronous invocation: "Request must be smaller than 6291456 bytes", the service says.
+/// The longest payload of a synchronous invocation. The service's error is "Request must be smaller than 6291456 bytes".
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-11).
 const INVOKE_BYTES_MAX: usize = 6 * 1_024 * 1_024 - 1;
 
-/// A synchronous invocation for each part. Its payload is the same at every attempt, with the part's key in it: the
-/// function is trusted to honour that.
+/// Invokes a function synchronously for each part. The payload is the same at every attempt and contains the part's key.
+/// The function must ignore a key that it has processed already.
 ///
-/// The function has the part when it answers, whatever it is, but for two answers. `{"refused": "<reason>"}` refuses
-/// the part for good. `{"rejects": [{"seq": 3, "reason": "<reason>"}]}` takes the part but for these records, which are
-/// kept in the reject list; the list is written once, so the same part must be answered with the same rejects.
+/// Any response without an error means that the function has the part, with two exceptions. `{"refused": "<reason>"}`
+/// refuses the part permanently. `{"rejects": [{"seq": 3, "reason": "<reason>"}]}` takes the part except for the listed
+/// records, which go to the reject list. That list is written once, so the function must return the same rejects for the
+/// same part.
 #[derive(Debug)]
 pub struct LambdaSink {
     client: Client,
@@ -33,7 +34,8 @@ pub struct LambdaSink {
 }
 
 impl LambdaSink {
-    /// Parts to a function; the client is one of the function's region, and says how long an invocation may take.
+    /// Returns a sink that invokes the function `arn`. The client must be of the function's region and limit the time of an
+    /// invocation.
     pub fn new(client: Client, arn: &str, payloads: Payloads) -> LambdaSink {
         LambdaSink {
             client,
@@ -51,44 +53,44 @@ impl LambdaSink {
             .payload(Blob::new(payload))
             .send()
             .await;
-        let output = sent.map_err(|error| told(&self.arn, &error, may_pass))?;
-        let answer = output.payload.map(Blob::into_inner).unwrap_or_default();
+        let output = sent.map_err(|error| call_failed(&self.arn, &error, may_pass))?;
+        let response = output.payload.map(Blob::into_inner).unwrap_or_default();
         match output.function_error {
-            // It threw, or ran out of time or memory: the next time it may not.
+            // The function failed, or ran out of time or memory. A retry may succeed.
             Some(kind) => Err(SinkError::Retryable {
                 reason: format!(
                     "`{}`: function error `{kind}`: {}",
                     self.arn,
-                    beginning(&answer)
+                    excerpt(&response)
                 ),
             }),
-            None => Ok(answer),
+            None => Ok(response),
         }
     }
 
-    /// The records that the function rejects. `before` are those that it was not given.
+    /// Returns the records that the function rejects. `before` are the records that its payload did not contain.
     fn rejected(
         &self,
         part: &Part,
         before: &[Reject],
-        answer: &[u8],
+        response: &[u8],
     ) -> Result<Vec<Reject>, SinkError> {
         let permanent = |words: String| SinkError::Permanent {
             reason: format!("`{}` {words}", self.arn),
         };
-        let answer: Value = serde_json::from_slice(answer).unwrap_or(Value::Null);
-        // In many languages a field that is not used is null.
-        let said = |name: &str| answer.get(name).filter(|value| !value.is_null());
-        if let Some(refused) = said("refused") {
+        let response: Value = serde_json::from_slice(response).unwrap_or(Value::Null);
+        // Many languages write an unset field as null.
+        let field = |name: &str| response.get(name).filter(|value| !value.is_null());
+        if let Some(refused) = field("refused") {
             return Err(permanent(match refused.as_str() {
                 Some(reason) => format!("refuses the part: {}", reason.escape_debug()),
-                None => shape("refused", refused, "a text"),
+                None => wrong_field("refused", refused, "a string"),
             }));
         }
-        let Some(list) = said("rejects") else {
+        let Some(list) = field("rejects") else {
             return Ok(Vec::new());
         };
-        let wrong = |value: &Value| permanent(shape("rejects", value, RECORDS));
+        let wrong = |value: &Value| permanent(wrong_field("rejects", value, REJECTS));
         let mut given: BTreeSet<Seq> = part.items.iter().map(|item| item.seq).collect();
         for reject in before {
             given.remove(&reject.seq);
@@ -106,7 +108,7 @@ impl LambdaSink {
             });
             let item = item.ok_or_else(|| {
                 permanent(format!(
-                    "answers `rejects` with seq `{seq}`, expected one that is in the payload, once"
+                    "returns a wrong `rejects`: got seq `{seq}`, expected each seq to be in the payload and listed once"
                 ))
             })?;
             Ok(Reject {
@@ -129,13 +131,13 @@ impl Sink for LambdaSink {
             json,
             hash,
             mut rejects,
-        } = self.payloads.of(part, INVOKE_BYTES_MAX).await?;
-        let answer = self.invoke(json).await?;
-        let more = self.rejected(part, &rejects, &answer)?;
+        } = self.payloads.payload(part, INVOKE_BYTES_MAX).await?;
+        let response = self.invoke(json).await?;
+        let more = self.rejected(part, &rejects, &response)?;
         rejects.extend(more);
         rejects.sort_by_key(|reject| reject.seq);
-        // One list for both kinds, and it is written once: therefore not before the answer.
-        self.payloads.keep(part, &rejects).await?;
+        // The list holds the rejects of the format and of the function, and is written once: so only after the invocation.
+        self.payloads.store_rejects(part, &rejects).await?;
         let (items, rejected) = (part.items.len(), rejects.len());
         info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %hash, "function invoked");
         Ok(Receipt {
@@ -145,20 +147,20 @@ impl Sink for LambdaSink {
     }
 }
 
-/// What `rejects` is.
-const RECORDS: &str = r#"a list of `{"seq": <number>, "reason": "<text>"}`"#;
+/// The expected form of `rejects`.
+const REJECTS: &str = r#"a list of `{"seq": <number>, "reason": "<string>"}`"#;
 
-fn shape(name: &str, value: &Value, expected: &str) -> String {
-    let value = beginning(value.to_string().as_bytes());
-    format!("answers `{name}` with `{value}`, expected {expected}")
+fn wrong_field(name: &str, value: &Value, expected: &str) -> String {
+    let value = excerpt(value.to_string().as_bytes());
+    format!("returns a wrong `{name}`: got `{value}`, expected {expected}")
 }
 
-/// Whether an invocation that Lambda answered with an error may succeed later.
+/// Returns whether a retry may succeed after an error of Lambda.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html#API_Invoke_Errors> (2026-11).
 fn may_pass(code: Option<&str>, status: Option<u16>) -> bool {
     match code {
-        // States that the function leaves by itself, file systems that did not answer, a hook of the function that
-        // failed as the function may.
+        // The function is in a state that it leaves by itself, a file system or network interface was not ready, or a hook
+        // of the function failed.
         Some(
             "ResourceConflictException"
             | "ResourceNotReadyException"
@@ -174,7 +176,7 @@ fn may_pass(code: Option<&str>, status: Option<u16>) -> bool {
             | "S3FilesMountTimeoutException"
             | "ENINotReadyException",
         ) => true,
-        Some(_) | None => status == Some(409) || is_of_the_moment(code, status),
+        Some(_) | None => status == Some(409) || is_transient(code, status),
     }
 }
 
@@ -185,7 +187,7 @@ mod tests {
 
     use super::*;
     use crate::compression::Compression;
-    use crate::endpoint::ANSWER_BYTES_MAX;
+    use crate::endpoint::EXCERPT_BYTES_MAX;
     use crate::format::Format;
     use crate::payload::tests::payloads;
     use crate::rejects::RejectStore;
@@ -255,12 +257,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_that_no_invocation_can_carry_is_pointed_at() {
+    async fn a_part_too_large_for_an_invocation_is_an_object_that_the_payload_names() {
         let (lambda, s3) = (StandIn::start().await, StandIn::start().await);
         let body = "a".repeat(INVOKE_BYTES_MAX);
         let error = envelopes(&lambda).deliver(&part(0, &[&body])).await;
         let reason = reason(error.unwrap_err(), true);
-        assert!(reason.contains("at most 6291455 can be sent"), "{reason}");
+        assert!(reason.contains("expected at most 6291455;"), "{reason}");
         let payloads = payloads(Format::Envelope, Some(&s3));
         let sink = LambdaSink::new(lambda.lambda_client(), ARN, payloads);
         sink.deliver(&part(0, &[&body])).await.unwrap();
@@ -275,17 +277,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_compressed_part_is_never_sent_without_a_place_for_it() {
+    async fn a_compressed_part_needs_a_store_for_its_object() {
         let lambda = StandIn::start().await;
         let mut sink = envelopes(&lambda);
         sink.payloads.rendering.compression = Compression::Zstd;
         let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
-        assert!(reason(error, true).contains("`SINK_PAYLOADS` is needed"));
+        assert!(reason(error, true).contains("set `SINK_PAYLOADS`"));
         assert!(lambda.requests().is_empty());
     }
 
     #[tokio::test]
-    async fn most_answers_say_that_the_function_has_the_part() {
+    async fn a_response_without_refused_or_rejects_means_that_the_function_has_the_part() {
         let lambda = StandIn::start().await;
         for answer in [
             "",
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_function_rejects_is_kept_with_what_the_format_does() {
+    async fn rejects_of_the_function_and_of_the_format_are_in_one_list() {
         let lambda = StandIn::start().await;
         let directory = tempfile::tempdir().unwrap();
         let sink = sink(&lambda, Format::Body, Some(directory.path()));
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rejects_need_a_place_in_any_format() {
+    async fn rejects_of_the_function_need_a_store_in_any_format() {
         let lambda = StandIn::start().await;
         lambda.answer(200, r#"{"rejects":[{"seq":0,"reason":"no"}]}"#);
         let error = envelopes(&lambda)
@@ -342,14 +344,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_refuses_or_cannot_be_read_is_for_an_operator() {
+    async fn a_refusal_or_a_malformed_response_is_permanent() {
         let directory = tempfile::tempdir().unwrap();
         for (answer, words) in [
             (r#"{"refused":"closed"}"#, "refuses the part: closed"),
             (r#"{"refused":"closed","rejects":[]}"#, "refuses the part"),
             (
                 r#"{"refused":true}"#,
-                "answers `refused` with `true`, expected a text",
+                "returns a wrong `refused`: got `true`, expected a string",
             ),
             (
                 r#"{"rejects":{"seq":0}}"#,
@@ -357,22 +359,22 @@ mod tests {
             ),
             (
                 r#"{"rejects":[{"seq":"0","reason":"x"}]}"#,
-                "answers `rejects` with `{",
+                "returns a wrong `rejects`: got `{",
             ),
-            (r#"{"rejects":[{"seq":0}]}"#, "answers `rejects` with `{"),
+            (r#"{"rejects":[{"seq":0}]}"#, "wrong `rejects`: got `{"),
             (
                 r#"{"rejects":[{"seq":9,"reason":"x"}]}"#,
-                "answers `rejects` with seq `9`",
+                "wrong `rejects`: got seq `9`",
             ),
             (
                 r#"{"rejects":[{"seq":4294967296,"reason":"x"}]}"#,
-                "with seq `4294967296`",
+                "got seq `4294967296`",
             ),
-            // The format has rejected it.
-            (r#"{"rejects":[{"seq":1,"reason":"x"}]}"#, "with seq `1`"),
+            // The format rejected this record, so the payload does not contain it.
+            (r#"{"rejects":[{"seq":1,"reason":"x"}]}"#, "got seq `1`"),
             (
                 r#"{"rejects":[{"seq":0,"reason":"x"},{"seq":0,"reason":"x"}]}"#,
-                "with seq `0`",
+                "got seq `0`",
             ),
         ] {
             let lambda = StandIn::start().await;
@@ -386,7 +388,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_function_that_fails_may_succeed_later() {
+    async fn an_error_of_the_function_is_retryable() {
         let lambda = StandIn::start().await;
         let answer = format!("{{\"errorMessage\":\"no\\n{}\"}}", "x".repeat(1_000));
         lambda.answer_with(200, &[("x-amz-function-error", "Unhandled")], &answer);
@@ -396,11 +398,11 @@ mod tests {
             .unwrap_err();
         let reason = reason(error, false);
         assert!(reason.contains("function error `Unhandled`: {"), "{reason}");
-        assert!(reason.len() < 3 * ANSWER_BYTES_MAX, "{reason}");
+        assert!(reason.len() < 3 * EXCERPT_BYTES_MAX, "{reason}");
     }
 
     #[tokio::test]
-    async fn errors_that_may_pass_are_told_from_those_that_will_not() {
+    async fn transient_errors_are_retryable_and_others_permanent() {
         for (status, code, permanent) in [
             (400, "InvalidParameterValueException", true),
             (400, "InvalidRequestContentException", true),
@@ -432,7 +434,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_endpoint_that_is_not_there_may_come_back() {
+    async fn an_unreachable_endpoint_is_retryable() {
         let lambda = StandIn::start().await;
         let sink = envelopes(&lambda);
         lambda.stop().await;

@@ -1,6 +1,6 @@
-//! Where batches go: one trait, and the sinks that ship.
+//! Where batches go: the trait [`Sink`], and the built-in sinks.
 //!
-//! A sink of your own implements [`Sink`]; the batch processor runs it.
+//! To deliver elsewhere, implement [`Sink`] and give it to the batch processor.
 
 #![warn(missing_docs)]
 

@@ -4,7 +4,7 @@ use tracing::info;
 use crate::part::Part;
 use crate::sink::{Receipt, Sink, SinkError};
 
-/// Counts in the log, never bodies. For trying the service out. It renders nothing, so nothing is rejected.
+/// Logs the counts of each part, never its bodies, and stores nothing: a sink to try the service with. It rejects no record.
 #[derive(Debug)]
 pub struct LogSink;
 

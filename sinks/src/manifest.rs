@@ -1,12 +1,12 @@
-//! What says that a part is there: `<part>.manifest.json`, which files and objects have beside the part.
+//! The manifest of a part, `<part>.manifest.json`: a file or object beside the part that says that the part is complete.
 //!
-//! It is written last, when the part and its reject list are there, and every attempt to deliver looks for it first. An
-//! attempt that finds it, and the same content in it, writes nothing: the part was delivered, and a consumer may have taken it
-//! away since. So a consumer that takes a part and its reject list only when the manifest is there, and leaves the
-//! manifest where it is, gets every part exactly once.
+//! The sink writes the manifest last, after the part and its reject list. Every attempt looks for the manifest first. If an
+//! attempt finds a manifest of the same content, it writes nothing: the part was delivered, and a consumer may have removed
+//! the part since. So a consumer gets every part exactly once if it takes a part and its reject list only when the manifest
+//! exists, and never removes the manifest.
 //!
-//! Nothing more is promised. A part that is taken without its manifest, or whose manifest is gone, may come
-//! again; so may one at which two attempts overlap, which the lease of its batch prevents as long as clocks differ by less than
+//! There are no other promises. A part may be written again if a consumer takes it before its manifest exists or removes the
+//! manifest, or if two attempts overlap. The lease of the batch prevents overlapping attempts while clocks differ by less than
 //! [`CLOCK_SKEW_MAX`](protocol::limits::CLOCK_SKEW_MAX).
 
 use std::fmt;
@@ -21,28 +21,28 @@ use crate::rendering::Content;
 use crate::rendering::Rendering;
 use crate::sink::Receipt;
 
-/// What is read of a manifest at most: a batch key, which may be long, and some 500 bytes.
+/// The longest manifest that is read. A manifest has some 500 bytes and a batch key, which may be long.
 pub(crate) const BYTES_MAX: u64 = 64 * 1_024;
 
-/// What is said about a part.
+/// The fields of a manifest.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Manifest<'p> {
     batch_id: BatchId,
     part: usize,
-    /// The part's object, or its file below the directory of all.
+    /// The key of the part's object, or the path of its file below the sink's directory.
     key: &'p str,
     #[serde(skip_serializing_if = "Option::is_none")]
     batch_key: Option<&'p BatchKey>,
     source: &'p SourceArn,
     format: &'static str,
     compression: &'static str,
-    /// Records of the part, the rejected ones among them.
+    /// The number of records of the part, including the rejected ones.
     count: usize,
     rejected: usize,
-    /// Of the content, before it was compressed.
+    /// The length of the content before compression.
     bytes: u64,
-    /// As `bytes`: blake3, in hexadecimal.
+    /// The blake3 hash of the content before compression, in hexadecimal.
     hash: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_sent_at: Option<u64>,
@@ -50,8 +50,8 @@ struct Manifest<'p> {
     last_sent_at: Option<u64>,
 }
 
-/// What of a manifest says which content it is of: other fields may come and go from version to version, and how the
-/// content was compressed changes nothing.
+/// The fields of a manifest that identify the content. Other fields may differ between versions of the service, and the
+/// compression does not matter.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Identity {
@@ -63,12 +63,12 @@ struct Identity {
     hash: String,
 }
 
-/// The name of a part's manifest.
+/// Returns the name of a part's manifest.
 pub(crate) fn name(part: &Part) -> String {
     format!("{}.manifest.json", part.number)
 }
 
-/// The manifest of a part whose object or file is `key`. The same part is the same bytes, every time.
+/// Returns the manifest of a part whose object or file is `key`. The same part gives the same bytes at every attempt.
 pub(crate) fn render(
     part: &Part,
     key: &str,
@@ -96,21 +96,21 @@ pub(crate) fn render(
     Ok(bytes)
 }
 
-/// What a part comes to, without keeping a byte of it.
+/// Returns the hash, length and rejects that a part has when it is written; writes nothing.
 pub(crate) fn content(part: &Part, rendering: &Rendering) -> io::Result<Content> {
     let plain = Rendering {
         format: rendering.format.clone(),
-        // Hash and length are of the content before it is compressed.
+        // Hash and length are of the content before compression.
         compression: Compression::None,
     };
     let (_, content) = plain.write(part, io::sink())?;
     Ok(content)
 }
 
-/// Compares the manifest that was found with the content that a part has.
+/// Compares a manifest that was found with the part and its content.
 ///
 /// # Errors
-/// In words, with both hashes, that the manifest is of other content, or is none.
+/// A message with both hashes if the manifest is of other content, or a message that it is not a manifest.
 pub(crate) fn compare(found: &[u8], part: &Part, content: &Content) -> Result<(), String> {
     let expected = Identity {
         batch_id: part.batch_id,
@@ -129,7 +129,7 @@ pub(crate) fn compare(found: &[u8], part: &Part, content: &Content) -> Result<()
     }
 }
 
-/// What is answered for a part with this content, by whichever attempt.
+/// Returns the receipt of a part with this content. It is the same for the attempt that wrote the part and for later ones.
 pub(crate) fn receipt(content: &Content) -> Receipt {
     Receipt {
         text: format!("blake3:{}", content.hash),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_is_of_its_part_and_of_no_other() {
+    fn a_manifest_matches_its_part_and_no_other() {
         let bodies = ["a", "b\n"];
         let found = rendered(&part(0, &bodies));
         compared(&found, &part(0, &bodies)).unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_compression_of_another_version_change_nothing() {
+    fn other_fields_and_the_compression_are_not_compared() {
         let part = part(0, &["a"]);
         let found = rendered(&part).replace("\"none\",", "\"zstd\",\"fresh\":{\"x\":[1]},");
         assert!(found.contains("zstd"), "{found}");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_manifest_is_told_from_one_of_other_content() {
+    fn a_file_that_is_not_a_manifest_has_an_error_of_its_own() {
         for wrong in ["", "{}", "[]", "{\"batchId\":1}", "\u{0}"] {
             let words = compared(wrong, &part(0, &["a"])).unwrap_err();
             assert!(words.starts_with("not a manifest: "), "{words}");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_content_is_what_the_rendering_writes() {
+    fn the_computed_content_equals_the_written_content() {
         let part = part(0, &["a", "b\n", "c"]);
         for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
             let rendering = Rendering {

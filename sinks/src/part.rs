@@ -1,4 +1,4 @@
-//! What a sink is given: one numbered delivery of a batch.
+//! The input of a sink: one numbered delivery of a batch.
 
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::planted::{Bug, planted};
@@ -7,28 +7,28 @@ use shared::ports::StoredEvent;
 /// One numbered delivery of a batch. Its content and its key are the same at every attempt.
 #[derive(Debug)]
 pub struct Part {
-    /// The batch.
+    /// Which batch the part is of.
     pub batch_id: BatchId,
     /// Number of the part in its batch, from 0.
     pub number: usize,
-    /// Where the events came from.
+    /// The queue that the events came from.
     pub source: SourceArn,
-    /// What the events have in common, where `BATCH_KEY` is set.
+    /// The batch key that all events share, if `BATCH_KEY` is set.
     pub batch_key: Option<BatchKey>,
     /// The events, in seq order.
     pub items: Vec<StoredEvent>,
 }
 
 impl Part {
-    /// The idempotency key, `<batchId>/<part>`: a sink that honours it sees each part exactly once.
+    /// Returns the idempotency key, `<batchId>/<part>`. A sink that ignores keys it has seen stores each part exactly once.
     pub fn key(&self) -> String {
         format!("{}/{}", self.batch_id, self.number)
     }
 }
 
-/// Hash over what identifies every item, in order: seq, event id, message id, and the hash of its body.
+/// Returns a hash over the seq, event id, message id and body hash of every item, in order.
 pub fn content_hash(items: &[StoredEvent]) -> [u8; 32] {
-    // Many items at once: the hash of much is made several times as fast as that of little after little.
+    // Items are collected first: blake3 is several times as fast over large inputs as over many small ones.
     const BYTES_AT_ONCE: usize = 64 * 1_024;
     let mut hasher = blake3::Hasher::new();
     let mut bytes = Vec::new();
@@ -55,7 +55,7 @@ mod tests {
     use crate::tests_support;
 
     #[test]
-    fn the_content_hash_sees_every_item_and_its_place() {
+    fn the_content_hash_depends_on_every_item_and_its_position() {
         let hash = |bodies: &[&str]| content_hash(&tests_support::part(0, bodies).items);
         assert_eq!(hash(&["a", "b"]), hash(&["a", "b"]));
         assert_ne!(hash(&["a", "b"]), hash(&["b", "a"]));

@@ -6,18 +6,18 @@ use crate::compression::Compression;
 use crate::format::Format;
 use crate::part::Part;
 use crate::reject::Reject;
-use crate::rejects::{RejectStore, keep};
+use crate::rejects::{RejectStore, store_rejects};
 use crate::rendering::Content;
 use crate::rendering::Rendering;
 use crate::s3::Objects;
-use crate::sink::{SinkError, unwritten};
+use crate::sink::{SinkError, render_failed};
 use crate::uri::SinkUri;
 use shared::config::MAX_PART_BYTES;
 
 use crate::config::{SINK_PAYLOADS, SinkConfig};
 
-/// What makes a part the payload of a call: its content where it fits, and where it does not, or is compressed, an
-/// object with it below `SINK_PAYLOADS`.
+/// Makes the payloads of calls: a payload contains the part's content. If the content is too large or compressed, it is
+/// written as an object below `SINK_PAYLOADS`, and the payload names the object.
 #[derive(Debug)]
 pub struct Payloads {
     pub(crate) rendering: Rendering,
@@ -25,16 +25,16 @@ pub struct Payloads {
     pub(crate) rejects: Option<RejectStore>,
 }
 
-/// A part as JSON. The same part is the same bytes, every time.
+/// A part as JSON. The same part gives the same bytes at every attempt.
 pub(crate) struct Payload {
     pub(crate) json: Vec<u8>,
-    /// Of the content, before it was compressed.
+    /// The hash of the content before compression.
     pub(crate) hash: blake3::Hash,
-    /// What the format cannot carry, and the payload therefore does not.
+    /// The records that the format cannot carry. They are not in the payload.
     pub(crate) rejects: Vec<Reject>,
 }
 
-/// What every payload begins with.
+/// The first fields of every payload.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Head<'p> {
@@ -44,7 +44,7 @@ struct Head<'p> {
     source: &'p SourceArn,
     #[serde(skip_serializing_if = "Option::is_none")]
     batch_key: Option<&'p BatchKey>,
-    /// Records of the part, the rejected ones among them.
+    /// The number of records of the part, including the rejected ones.
     count: usize,
     rejected: usize,
     format: &'static str,
@@ -52,18 +52,18 @@ struct Head<'p> {
     hash: String,
 }
 
-/// Where the content is that the payload does not have.
+/// The S3 object that has the content.
 #[derive(Serialize)]
-struct Place<'p> {
+struct ObjectReference<'p> {
     bucket: &'p str,
     key: &'p str,
-    /// Before they were compressed: another version of a compressor may make others of the same content, and the
-    /// payload must not change with it.
+    /// The length before compression: another version of the compressor may give another compressed length, and the
+    /// payload must be the same at every attempt.
     bytes: u64,
 }
 
 impl Payloads {
-    /// As `SINK_FORMAT`, `SINK_COMPRESSION`, `SINK_PAYLOADS` and `SINK_REJECTS` say.
+    /// Reads `SINK_FORMAT`, `SINK_COMPRESSION`, `SINK_PAYLOADS` and `SINK_REJECTS` from the configuration.
     pub fn new(sdk: &Sdk, config: &SinkConfig) -> Payloads {
         let objects = match &config.payloads {
             Some(SinkUri::S3 { bucket, prefix }) => Some(Objects::new(sdk, bucket, prefix)),
@@ -77,16 +77,26 @@ impl Payloads {
         }
     }
 
-    /// The payload of a part, of at most so many bytes. Where it needs an object, that has been written.
-    pub(crate) async fn of(&self, part: &Part, bytes_max: usize) -> Result<Payload, SinkError> {
-        let (bytes, content) = self.rendering.write(part, Vec::new()).map_err(unwritten)?;
+    /// Returns the payload of a part, at most `bytes_max` long. If the content needs an object, writes the object first.
+    ///
+    /// # Errors
+    /// Permanent if the content needs an object and `SINK_PAYLOADS` is not set.
+    pub(crate) async fn payload(
+        &self,
+        part: &Part,
+        bytes_max: usize,
+    ) -> Result<Payload, SinkError> {
+        let (bytes, content) = self
+            .rendering
+            .write(part, Vec::new())
+            .map_err(render_failed)?;
         if self.rejects.is_none() {
-            // Refused for want of a store, before anything is called.
-            keep(None, part, &content.rejects).await?;
+            // Without a store for rejects, the part must be refused before the call.
+            store_rejects(None, part, &content.rejects).await?;
         }
         let head = self.head(part, &content)?;
         let json = match (self.rendering.compression, &self.objects) {
-            // It only grows: quotes, names, escapes.
+            // The JSON is never shorter than the content, so building it would be in vain.
             (Compression::None, Some(_)) if bytes.len() > bytes_max => None,
             (Compression::None, _) => Some(self.inline(part, head.clone(), &bytes)?),
             (Compression::Gzip | Compression::Zstd, _) => None,
@@ -96,12 +106,12 @@ impl Payloads {
             (_, Some(objects)) => {
                 let put = objects.put_content(part, &self.rendering, bytes, &content);
                 let (key, _) = put.await?;
-                let place = Place {
+                let reference = ObjectReference {
                     bucket: &objects.bucket,
                     key: &key,
                     bytes: content.bytes,
                 };
-                with(head, "object", &encoded(part, &place)?)
+                with_field(head, "object", &to_json(part, &reference)?)
             }
             (json, None) => {
                 return Err(self.too_large(part, json.map(|json| json.len()), bytes_max));
@@ -114,9 +124,13 @@ impl Payloads {
         })
     }
 
-    /// Keeps the reject list of a part, if there is anything on it.
-    pub(crate) async fn keep(&self, part: &Part, rejects: &[Reject]) -> Result<(), SinkError> {
-        keep(self.rejects.as_ref(), part, rejects).await
+    /// Writes the reject list of a part, if any record was rejected.
+    pub(crate) async fn store_rejects(
+        &self,
+        part: &Part,
+        rejects: &[Reject],
+    ) -> Result<(), SinkError> {
+        store_rejects(self.rejects.as_ref(), part, rejects).await
     }
 
     fn head(&self, part: &Part, content: &Content) -> Result<Vec<u8>, SinkError> {
@@ -132,14 +146,14 @@ impl Payloads {
             compression: self.rendering.compression.name(),
             hash: content.hash.to_string(),
         };
-        encoded(part, &head)
+        to_json(part, &head)
     }
 
-    /// The payload with the content in it.
+    /// Returns the payload that contains the content itself.
     fn inline(&self, part: &Part, head: Vec<u8>, content: &[u8]) -> Result<Vec<u8>, SinkError> {
         match self.rendering.format {
             Format::Envelope => {
-                // JSON has no line breaks but those between its lines.
+                // A JSON string has no raw line breaks, so each line break separates two envelopes.
                 let lines = content.strip_suffix(b"\n").unwrap_or(content);
                 let mut list = Vec::with_capacity(lines.len() + 2);
                 list.push(b'[');
@@ -148,39 +162,41 @@ impl Payloads {
                     other => *other,
                 }));
                 list.push(b']');
-                Ok(with(head, "items", &list))
+                Ok(with_field(head, "items", &list))
             }
             Format::Body | Format::Csv { .. } | Format::FixedWidth(_) => {
                 let text = std::str::from_utf8(content).map_err(|error| SinkError::Permanent {
                     reason: format!("content of part {}: {error}", part.key()),
                 })?;
-                let value = serde_json::to_vec(text).map_err(|error| unwritten(error.into()))?;
-                Ok(with(head, "content", &value))
+                let value =
+                    serde_json::to_vec(text).map_err(|error| render_failed(error.into()))?;
+                Ok(with_field(head, "content", &value))
             }
         }
     }
 
     fn too_large(&self, part: &Part, bytes: Option<usize>, bytes_max: usize) -> SinkError {
         let key = part.key();
-        let words = match bytes {
+        let set = format!("set `{SINK_PAYLOADS}` to `s3://bucket/prefix`");
+        let reason = match bytes {
             Some(bytes) => format!(
-                "part {key} has a payload of {bytes} bytes, and at most {bytes_max} can be sent: a smaller `{MAX_PART_BYTES}`, or"
+                "part {key}: payload too large: got {bytes} bytes, expected at most {bytes_max}; {set}, or lower `{MAX_PART_BYTES}`"
             ),
             None => {
                 let compression = self.rendering.compression.name();
-                format!("part {key} is compressed by `{compression}`, which no payload can carry:")
+                format!(
+                    "part {key}: a payload cannot contain compressed content: got `{compression}`, expected `none`; {set}"
+                )
             }
         };
-        SinkError::Permanent {
-            reason: format!("{words} `{SINK_PAYLOADS}` is needed, `s3://bucket/prefix`"),
-        }
+        SinkError::Permanent { reason }
     }
 }
 
-/// An object with one field more, which is JSON already.
-fn with(mut object: Vec<u8>, name: &str, value: &[u8]) -> Vec<u8> {
+/// Appends a field to a JSON object; `value` is JSON already.
+fn with_field(mut object: Vec<u8>, name: &str, value: &[u8]) -> Vec<u8> {
     object.reserve(name.len() + value.len() + 5);
-    // The brace that closes it.
+    // Remove the closing brace.
     object.pop();
     object.extend_from_slice(b",\"");
     object.extend_from_slice(name.as_bytes());
@@ -190,7 +206,7 @@ fn with(mut object: Vec<u8>, name: &str, value: &[u8]) -> Vec<u8> {
     object
 }
 
-fn encoded(part: &Part, value: &impl Serialize) -> Result<Vec<u8>, SinkError> {
+fn to_json(part: &Part, value: &impl Serialize) -> Result<Vec<u8>, SinkError> {
     serde_json::to_vec(value).map_err(|error| SinkError::Permanent {
         reason: format!("payload of part {}: {error}", part.key()),
     })
@@ -223,8 +239,8 @@ pub(crate) mod tests {
     }
 
     async fn json(payloads: &Payloads, part: &Part, bytes_max: usize) -> Value {
-        let payload = payloads.of(part, bytes_max).await.unwrap();
-        let again = payloads.of(part, bytes_max).await.unwrap();
+        let payload = payloads.payload(part, bytes_max).await.unwrap();
+        let again = payloads.payload(part, bytes_max).await.unwrap();
         assert_eq!(payload.json, again.json, "the same at every attempt");
         assert!(payload.json.len() <= bytes_max);
         serde_json::from_slice(&payload.json).unwrap()
@@ -262,12 +278,12 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn other_formats_are_a_text_without_what_they_reject() {
+    async fn the_other_formats_are_one_string_without_the_rejected_records() {
         let directory = tempfile::tempdir().unwrap();
         let mut payloads = payloads(Format::Body, None);
         let part = part(0, &["\"a\"", "b\n", "c"]);
-        let Err(SinkError::Permanent { reason }) = payloads.of(&part, 10_000).await else {
-            panic!("nothing can keep the reject");
+        let Err(SinkError::Permanent { reason }) = payloads.payload(&part, 10_000).await else {
+            panic!("there is no store for the reject");
         };
         assert!(reason.contains("`SINK_REJECTS` is not set"), "{reason}");
         payloads.rejects = Some(RejectStore::below(directory.path()));
@@ -281,30 +297,30 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_too_large_is_an_object_or_an_error_with_both_numbers() {
+    async fn too_large_content_is_an_object_or_an_error_with_size_and_limit() {
         let s3 = StandIn::start().await;
         let part = part(1, &[&"a".repeat(200), &"b".repeat(300)]);
         let whole = payloads(Format::Body, None)
-            .of(&part, 10_000)
+            .payload(&part, 10_000)
             .await
             .unwrap();
         let size = whole.json.len();
         json(&payloads(Format::Body, None), &part, size).await;
         let Err(SinkError::Permanent { reason }) =
-            payloads(Format::Body, None).of(&part, size - 1).await
+            payloads(Format::Body, None).payload(&part, size - 1).await
         else {
             panic!("a byte too large");
         };
         for words in [
             format!(
-                "part {BATCH}/1 has a payload of {size} bytes, and at most {} can be sent",
+                "part {BATCH}/1: payload too large: got {size} bytes, expected at most {};",
                 size - 1
             ),
-            "`SINK_PAYLOADS` is needed, `s3://bucket/prefix`".to_owned(),
+            "set `SINK_PAYLOADS` to `s3://bucket/prefix`".to_owned(),
         ] {
             assert!(reason.contains(&words), "{words} in {reason}");
         }
-        // Once with content that would fit alone, and once with more.
+        // Once the content alone would fit, and once not even the content.
         for bytes_max in [size - 1, 500] {
             let payload = json(&payloads(Format::Body, Some(&s3)), &part, bytes_max).await;
             let key = format!("parts/{BATCH}/1.txt");
@@ -317,7 +333,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_compressed_is_an_object_however_small() {
+    async fn compressed_content_is_an_object_whatever_its_size() {
         let s3 = StandIn::start().await;
         let mut payloads = payloads(Format::Body, Some(&s3));
         payloads.rendering.compression = Compression::Gzip;
@@ -327,10 +343,10 @@ pub(crate) mod tests {
         assert_eq!(payload["object"], expected);
         assert_eq!(payload["compression"], "gzip");
         payloads.objects = None;
-        let Err(SinkError::Permanent { reason }) = payloads.of(&part(0, &["a"]), 10_000).await
+        let Err(SinkError::Permanent { reason }) = payloads.payload(&part(0, &["a"]), 10_000).await
         else {
-            panic!("nowhere to put it");
+            panic!("there is no store for the object");
         };
-        assert!(reason.contains("`SINK_PAYLOADS` is needed"), "{reason}");
+        assert!(reason.contains("set `SINK_PAYLOADS`"), "{reason}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a URI or an ARN must look like to be the place of a sink.
+//! Checks of the URIs and ARNs that name the destination of a sink.
 
 #[cfg(feature = "http")]
 use http::Uri;
@@ -14,12 +14,12 @@ use crate::arn::{Arn, parse as parse_arn};
 #[cfg(feature = "http")]
 use crate::endpoint::is_loopback;
 
-/// A name has at most 1,024 bytes, and what we put behind the prefix less than 100.
+/// The longest prefix. S3 allows names of 1,024 bytes, and the sink appends fewer than 224 bytes to the prefix.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html> (2026-08).
 #[cfg(feature = "s3")]
 const PREFIX_BYTES_MAX: usize = 800;
 
-/// Bucket and prefix of what follows `s3:`.
+/// Returns the bucket and the prefix of a URI; `rest` is the URI without `s3:`.
 #[cfg(feature = "s3")]
 pub(crate) fn bucket_and_prefix(rest: &str) -> Option<(String, String)> {
     let rest = rest.strip_prefix("//")?;
@@ -32,7 +32,7 @@ pub(crate) fn bucket_and_prefix(rest: &str) -> Option<(String, String)> {
     (bucket_name(bucket).is_some() && steps).then(|| (bucket.to_owned(), prefix.to_owned()))
 }
 
-/// The URL of a sink, if it is one.
+/// Checks the URL of an endpoint; returns it unchanged.
 #[cfg(feature = "http")]
 pub(crate) fn endpoint(text: &str) -> Result<String, String> {
     let wrong = || "expected `https://host/path`, without a user in it".to_owned();
@@ -46,35 +46,35 @@ pub(crate) fn endpoint(text: &str) -> Result<String, String> {
         Some("https") => Ok(text.to_owned()),
         Some("http") if is_loopback(host) => Ok(text.to_owned()),
         Some("http") => Err(
-            "`http://` only to `localhost` and other loopback addresses, expected `https://host/path`"
+            "`http://` is allowed only to `localhost` and other loopback addresses, expected `https://host/path`"
                 .to_owned(),
         ),
         Some(_) | None => Err(wrong()),
     }
 }
 
-/// The URL of a database, if it is one that may be spoken to.
+/// Checks the URL of a database; returns it unchanged.
 #[cfg(feature = "postgres")]
 pub(crate) fn database(text: &str) -> Result<String, String> {
     let wrong = |words: &str| format!("{words}, expected `postgres://user@host/database`");
     let config: tokio_postgres::Config = text
         .parse()
-        .map_err(|error| wrong(&format!("no URL of a database: {}", chain(&error))))?;
+        .map_err(|error| wrong(&format!("not a database URL: {}", chain(&error))))?;
     if config.get_password().is_some() {
         return Err(wrong(
-            "the password belongs where `SINK_SECRET` says, or into `SINK_PASSWORD`",
+            "a URL with a password, which belongs in the secret named by `SINK_SECRET` or in `SINK_PASSWORD`",
         ));
     }
     if config.get_user().is_none() || config.get_dbname().is_none() {
-        return Err(wrong("a user or a database is missing"));
+        return Err(wrong("the user or the database is missing"));
     }
     match config.get_hosts() {
         [Host::Tcp(_)] => Ok(text.to_owned()),
-        _ => Err(wrong("one host, and no socket")),
+        _ => Err(wrong("more than one host, or a socket")),
     }
 }
 
-/// The function of a sink, if `text` is the ARN of one.
+/// Parses the ARN of a Lambda function; returns `None` if `text` is something else.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>, `FunctionName` (2026-11).
 #[cfg(feature = "lambda")]
 pub(crate) fn function(text: &str) -> Option<Arn<'_>> {
@@ -83,11 +83,11 @@ pub(crate) fn function(text: &str) -> Option<Arn<'_>> {
     arn.name.chars().all(fits).then_some(arn)
 }
 
-/// The state machine of a sink, if `text` is the ARN of one.
+/// Parses the ARN of a state machine; returns `None` if `text` is something else.
 #[cfg(feature = "states")]
 pub(crate) fn state_machine(text: &str) -> Option<Arn<'_>> {
     let arn = parse_arn(text, "states", "stateMachine")?;
-    // A slash would lead to the label of a map state, which cannot be started.
+    // An ARN with a slash names a map state inside a state machine, which cannot be started.
     let fits =
         |c: char| !c.is_whitespace() && !c.is_control() && !"<>{}[]?*\"#%\\^|~`$&,;/".contains(c);
     arn.name.chars().all(fits).then_some(arn)

@@ -2,42 +2,43 @@
 
 use protocol::ids::{EventId, Seq};
 
-/// A record that its format cannot carry.
+/// A record of a part that the sink's format, function or database does not take. The other records are delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event `{event_id}` (seq {seq}): {reason}")]
 pub struct Reject {
-    /// Its position in the batch.
+    /// The seq of the record in its batch.
     pub seq: Seq,
-    /// The event.
+    /// The event that the record carries.
     pub event_id: EventId,
-    /// Why.
+    /// Why the record was rejected; written to the reject list.
     #[source]
     pub reason: RejectReason,
 }
 
-/// Why a format cannot carry a record; the same record has the same reason every time.
+/// Why a record was rejected. The same record has the same reason at every attempt, because the reject list is written
+/// once and compared by its hash; for the same reason, changing a message here changes lists that are half delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RejectReason {
-    /// It would be two records.
+    /// In the format `body`, a line break in the body would make two records.
     #[error("body has a line break, which `SINK_FORMAT=body` cannot carry; `envelope` can")]
     LineBreak,
-    /// A column is an expression over JSON.
+    /// A column has an expression over JSON, and the body is not JSON.
     #[error("body is not JSON: {message}")]
     NotJson {
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
-    /// An expression fails on this body.
+    /// A column's expression cannot be evaluated on this body.
     #[error("column `{column}`: `{expression}` cannot be evaluated: {message}")]
     Evaluation {
         /// Name of the column.
         column: String,
-        /// Its expression.
+        /// The column's JMESPath expression.
         expression: String,
-        /// Why.
+        /// The evaluator's message.
         message: String,
     },
-    /// A number that may have lost digits when it was read.
+    /// A number does not fit 64 bits, so reading it may have lost digits.
     #[error(
         "column `{column}`: the number does not fit 64 bits; as a string it would be kept as it is"
     )]
@@ -45,40 +46,40 @@ pub enum RejectReason {
         /// Name of the column.
         column: String,
     },
-    /// More than the column takes.
+    /// The value has more characters than its fixed-width column.
     #[error(
         "column `{column}`: the value has `{length}` characters, the column a width of `{width}`"
     )]
     TooWide {
         /// Name of the column.
         column: String,
-        /// Characters of the value.
+        /// Length of the value, in characters.
         length: usize,
-        /// Characters of the column.
+        /// Width of the column, in characters.
         width: usize,
     },
-    /// The function has its own idea of what is a record.
+    /// The Lambda function of the sink named the record among its `rejects`.
     #[error("the function rejects it: {message}")]
     ByFunction {
-        /// What it says.
+        /// The function's reason.
         message: String,
     },
-    /// The database has its own idea of what is a record.
+    /// The database refused the row, for example because of a constraint.
     #[error("the database refuses it: {message}")]
     Refused {
-        /// What it says.
+        /// The database's error code and message.
         message: String,
     },
-    /// It would be two lines.
+    /// In a fixed-width column, a line break in the value would make two lines.
     #[error(
         "column `{column}`: the value has a line break (`{length}` characters, the column a width of `{width}`)"
     )]
     ColumnLineBreak {
         /// Name of the column.
         column: String,
-        /// Characters of the value.
+        /// Length of the value, in characters.
         length: usize,
-        /// Characters of the column.
+        /// Width of the column, in characters.
         width: usize,
     },
 }

@@ -2,33 +2,32 @@ use std::path::Path;
 
 use shared::aws::Sdk;
 
+use crate::config::SINK_REJECTS;
 use crate::file::Files;
 use crate::format::write_rejects;
 use crate::part::Part;
 use crate::reject::Reject;
 #[cfg(feature = "s3")]
 use crate::s3::Objects;
-use crate::sink::{SinkError, unwritten};
+use crate::sink::{SinkError, render_failed};
 use crate::uri::SinkUri;
 
-/// Where the reject lists of parts go that are delivered elsewhere. No manifest tells of them: a list that is taken away
-/// before its part is delivered comes again with the next attempt.
+/// Stores the reject lists of sinks that have no files or objects of their own: `SINK_REJECTS`. There is no manifest beside
+/// these lists: if a consumer removes a list before its part is delivered, the next attempt writes the list again.
 #[derive(Debug)]
 pub struct RejectStore {
-    place: Place,
+    location: Location,
 }
 
 #[derive(Debug)]
-enum Place {
-    /// Below a directory.
+enum Location {
     Files(Files),
-    /// In a bucket.
     #[cfg(feature = "s3")]
     Objects(Objects),
 }
 
 impl RejectStore {
-    /// The store that `SINK_REJECTS` names, if it can be one.
+    /// Returns the store that `SINK_REJECTS` names, or `None` if the URI is neither a directory nor a bucket.
     #[cfg_attr(
         not(feature = "s3"),
         expect(unused_variables, reason = "a directory needs no client")
@@ -38,24 +37,27 @@ impl RejectStore {
             SinkUri::File(directory) => Some(RejectStore::below(directory)),
             #[cfg(feature = "s3")]
             SinkUri::S3 { bucket, prefix } => Some(RejectStore {
-                place: Place::Objects(Objects::new(sdk, bucket, prefix)),
+                location: Location::Objects(Objects::new(sdk, bucket, prefix)),
             }),
             _ => None,
         }
     }
 
-    /// Files below a directory.
+    /// Returns a store that writes files below a directory.
     pub fn below(directory: &Path) -> RejectStore {
         RejectStore {
-            place: Place::Files(Files {
+            location: Location::Files(Files {
                 directory: directory.to_owned(),
             }),
         }
     }
 }
 
-/// Keeps the reject list of a part, if there is anything on it.
-pub(crate) async fn keep(
+/// Writes the reject list of a part, if any record was rejected.
+///
+/// # Errors
+/// Permanent if records were rejected and there is no store.
+pub(crate) async fn store_rejects(
     store: Option<&RejectStore>,
     part: &Part,
     rejects: &[Reject],
@@ -65,14 +67,18 @@ pub(crate) async fn keep(
     }
     let Some(store) = store else {
         let count = rejects.len();
-        let reason = format!("{count} records are rejected, and `SINK_REJECTS` is not set");
+        let reason = format!(
+            "part {}: {count} records are rejected, and `SINK_REJECTS` is not set: expected {}",
+            part.key(),
+            SINK_REJECTS.value.allowed
+        );
         return Err(SinkError::Permanent { reason });
     };
     let mut list = Vec::new();
-    write_rejects(part, rejects, &mut list).map_err(unwritten)?;
-    match &store.place {
-        Place::Files(files) => files.put_rejects(part, &list),
+    write_rejects(part, rejects, &mut list).map_err(render_failed)?;
+    match &store.location {
+        Location::Files(files) => files.put_rejects(part, &list),
         #[cfg(feature = "s3")]
-        Place::Objects(objects) => objects.put_rejects(part, list).await,
+        Location::Objects(objects) => objects.put_rejects(part, list).await,
     }
 }

@@ -5,48 +5,48 @@ use crate::format::Format;
 use crate::part::Part;
 use crate::reject::Reject;
 
-/// What the bytes of a part are: its format, and how it is compressed.
+/// How a part becomes bytes: its format and its compression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendering {
-    /// What a record looks like.
+    /// The format of the records.
     pub format: Format,
-    /// How the whole is compressed.
+    /// How the formatted part is compressed.
     pub compression: Compression,
 }
 
-/// What was written of a part.
+/// Facts about the written part.
 #[derive(Debug)]
 pub(crate) struct Content {
-    /// Of the bytes before they were compressed: another version of a compressor may make others of the same content.
+    /// Hash of the bytes before compression: another version of the compressor may compress the same content differently.
     pub(crate) hash: blake3::Hash,
-    /// How many there were, before they were compressed.
+    /// Number of bytes before compression.
     pub(crate) bytes: u64,
-    /// What could not be written.
+    /// The records that the format cannot carry.
     pub(crate) rejects: Vec<Reject>,
 }
 
 impl Rendering {
-    /// The name of a part's file or object.
+    /// Returns the name of a part's file or object, `<part>.<ext>`.
     pub(crate) fn name(&self, part: usize) -> String {
         let (format, compression) = (self.format.extension(), self.compression.extension());
         format!("{part}.{format}{compression}")
     }
 
-    /// Returns the hash of what a part is written as, before it is compressed.
+    /// Returns the hash of the formatted part, before compression.
     ///
     /// # Errors
-    /// None in practice: nothing is written anywhere.
+    /// None in practice, because the bytes are discarded.
     pub fn hash(&self, part: &Part) -> io::Result<blake3::Hash> {
         self.write(part, io::sink())
             .map(|(_, content)| content.hash)
     }
 
-    /// Writes a part. The same part is the same bytes, every time.
+    /// Writes a part; returns the writer and facts about the content. The same part gives the same bytes at every attempt.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer failed.
     pub(crate) fn write<W: Write>(&self, part: &Part, to: W) -> io::Result<(W, Content)> {
-        // The buffer comes first: the hash is several times as fast over large pieces.
+        // The buffer is in front of the hash, because blake3 is several times as fast over large pieces.
         let mut to = BufWriter::with_capacity(
             1 << 18,
             Hashing {
@@ -65,6 +65,7 @@ impl Rendering {
     }
 }
 
+/// A writer that also hashes what it writes.
 struct Hashing<W> {
     to: W,
     hasher: blake3::Hasher,
@@ -88,7 +89,7 @@ mod tests {
     use crate::tests_support::part;
 
     #[test]
-    fn the_hash_is_of_the_content_however_it_is_compressed() {
+    fn the_hash_does_not_depend_on_the_compression() {
         let part = part(1, &["a", "b\n"]);
         let hashes = [Compression::None, Compression::Gzip, Compression::Zstd].map(|compression| {
             let rendering = Rendering {
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_says_how_to_read_it() {
+    fn a_name_has_the_extensions_of_format_and_compression() {
         let rendering = Rendering {
             format: Format::Envelope,
             compression: Compression::Zstd,

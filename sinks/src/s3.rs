@@ -1,4 +1,4 @@
-//! Objects of parts, in a bucket. What a consumer may rely on is told in [`manifest`](crate::manifest).
+//! Writes parts as objects in a bucket. [`manifest`](crate::manifest) says what a consumer may rely on.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,24 +20,24 @@ use crate::manifest;
 use crate::part::Part;
 use crate::rendering::Content;
 use crate::rendering::Rendering;
-use crate::service::{Failure, failure, status, told};
-use crate::sink::{Receipt, Sink, SinkError, unwritten};
+use crate::service::{Failure, call_failed, failure, status};
+use crate::sink::{Receipt, Sink, SinkError, render_failed};
 
-/// For one object from its first byte to its last. The part's own time limit usually ends it earlier.
+/// The time limit of one request, including its body. The time limit of the part usually ends a request earlier.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
-/// User metadata in all; what else we put there takes less than 100 bytes.
+/// The most user metadata of an object. Without the batch key, the sink's metadata has less than 100 bytes.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingMetadata.html> (2026-08).
 const USER_METADATA_BYTES_MAX: usize = 2_048;
-/// Room for the batch key, encoded; the manifest has it whole in any case.
+/// The longest encoded batch key that is put into the metadata. The manifest contains every batch key.
 const BATCH_KEY_BYTES_MAX: usize = USER_METADATA_BYTES_MAX - 256;
-/// User metadata: hash of the content, before it was compressed.
+/// The user metadata with the hash of the content before compression.
 const CONTENT_HASH: &str = "content-hash";
-/// User metadata: the batch key, percent-encoded.
+/// The user metadata with the percent-encoded batch key.
 const BATCH_KEY: &str = "batch-key";
 
-/// An object for each part, `<prefix>/<batchId>/<part>.<ext>`; then the list of what could not be written, if there is
-/// any, `<part>.rejects`; and last, when all of it is there, `<part>.manifest.json`. None of them is ever replaced. An
-/// attempt that finds the manifest writes nothing.
+/// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>`, then the reject list `<part>.rejects` if any record
+/// was rejected, and last `<part>.manifest.json`. Objects are never replaced. An attempt that finds the manifest writes
+/// nothing.
 #[derive(Debug)]
 pub struct S3Sink {
     objects: Objects,
@@ -45,26 +45,29 @@ pub struct S3Sink {
 }
 
 impl S3Sink {
-    /// Objects in a bucket.
+    /// Returns a sink that writes to a bucket, below `prefix`, which may be empty.
     pub fn new(sdk: &Sdk, bucket: &str, prefix: &str, rendering: Rendering) -> S3Sink {
         let objects = Objects::new(sdk, bucket, prefix);
         S3Sink { objects, rendering }
     }
 
-    /// Writes all objects of a part; answers its content, and whether it was there already.
+    /// Writes all objects of a part; returns facts about its content, and whether the part's object existed already.
     async fn put_all(&self, part: &Part) -> Result<(Content, bool), SinkError> {
-        let (bytes, content) = self.rendering.write(part, Vec::new()).map_err(unwritten)?;
+        let (bytes, content) = self
+            .rendering
+            .write(part, Vec::new())
+            .map_err(render_failed)?;
         let put = self
             .objects
             .put_content(part, &self.rendering, bytes, &content);
         let (key, repeated) = put.await?;
         if !content.rejects.is_empty() {
             let mut list = Vec::new();
-            write_rejects(part, &content.rejects, &mut list).map_err(unwritten)?;
+            write_rejects(part, &content.rejects, &mut list).map_err(render_failed)?;
             self.objects.put_rejects(part, list).await?;
         }
         let manifest = manifest::render(part, &key, &self.rendering, &content);
-        let manifest = manifest.map_err(unwritten)?;
+        let manifest = manifest.map_err(render_failed)?;
         self.objects.put_manifest(part, manifest, &content).await?;
         Ok((content, repeated))
     }
@@ -75,7 +78,7 @@ impl Sink for S3Sink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let (content, repeated) = match self.objects.manifest(part).await? {
             Some(found) => {
-                let content = manifest::content(part, &self.rendering).map_err(unwritten)?;
+                let content = manifest::content(part, &self.rendering).map_err(render_failed)?;
                 self.objects.compare_manifest(part, &found, &content)?;
                 (content, true)
             }
@@ -87,7 +90,8 @@ impl Sink for S3Sink {
     }
 }
 
-/// Compressed objects are what their names say, not a text in transit: nothing shall unpack them on the way.
+/// Returns the media type of a part's object. A compressed object has no `Content-Encoding`: clients would then decompress it
+/// on download, although its name says that it is compressed.
 fn content_type(rendering: &Rendering) -> &'static str {
     match rendering.compression {
         Compression::None => rendering.format.content_type(),
@@ -126,7 +130,7 @@ impl Objects {
         format!("{}{slash}{directory}/{name}", self.prefix)
     }
 
-    /// Writes the object of a part; answers its key, and whether it was there already.
+    /// Writes the object of a part; returns its key, and whether it existed already.
     pub(crate) async fn put_content(
         &self,
         part: &Part,
@@ -145,7 +149,7 @@ impl Objects {
         Ok((key, repeated))
     }
 
-    /// Keeps the reject list of a part.
+    /// Writes the reject list of a part.
     pub(crate) async fn put_rejects(&self, part: &Part, list: Vec<u8>) -> Result<(), SinkError> {
         let key = self.key(part, &rejects_name(part));
         let object = Object {
@@ -157,7 +161,7 @@ impl Objects {
         self.put(part, object).await.map(|_| ())
     }
 
-    /// The manifest of a part, if it is there.
+    /// Reads the manifest of a part; returns `None` if there is none.
     async fn manifest(&self, part: &Part) -> Result<Option<Vec<u8>>, SinkError> {
         let key = self.key(part, &manifest::name(part));
         let found = read(&self.client, &self.bucket, &key, manifest::BYTES_MAX).await;
@@ -170,8 +174,8 @@ impl Objects {
         found: &[u8],
         content: &Content,
     ) -> Result<(), SinkError> {
-        manifest::compare(found, part, content).map_err(|words| SinkError::Permanent {
-            reason: self.words(&self.key(part, &manifest::name(part)), &words),
+        manifest::compare(found, part, content).map_err(|problem| SinkError::Permanent {
+            reason: self.reason(&self.key(part, &manifest::name(part)), &problem),
         })
     }
 
@@ -191,14 +195,17 @@ impl Objects {
         if self.put_new(part, object).await? {
             return Ok(());
         }
-        // Another attempt was first; its version may write other fields.
+        // Another attempt wrote the manifest first. Its version of the service may write other fields.
         match self.manifest(part).await? {
             Some(found) => self.compare_manifest(part, &found, content),
-            None => Err(self.gone(&key)),
+            None => Err(self.deleted(&key)),
         }
     }
 
-    /// Writes an object if its name is free; answers whether one with the same content had it already.
+    /// Writes an object if its name is free; returns whether an object with the same content existed already.
+    ///
+    /// # Errors
+    /// Permanent if an object of other content has the name.
     async fn put(&self, part: &Part, object: Object<'_>) -> Result<bool, SinkError> {
         let Object { key, hash, .. } = object;
         match self.put_new(part, object).await? {
@@ -207,7 +214,7 @@ impl Objects {
         }
     }
 
-    /// Writes an object if its name is free; answers whether it was.
+    /// Writes an object if its name is free; returns whether it was free.
     async fn put_new(&self, part: &Part, object: Object<'_>) -> Result<bool, SinkError> {
         let Object { key, hash, .. } = object;
         let mut metadata = HashMap::from([(CONTENT_HASH.to_owned(), hash.to_string())]);
@@ -220,7 +227,7 @@ impl Objects {
             .put_object()
             .bucket(&self.bucket)
             .key(key)
-            // A name that is taken is answered with 412, whatever is there.
+            // S3 returns 412 if the name is taken, whatever the content.
             .if_none_match("*")
             .content_type(object.content_type)
             .set_metadata(Some(metadata))
@@ -230,11 +237,11 @@ impl Objects {
         match sent {
             Ok(_) => Ok(true),
             Err(error) if status(&error) == Some(412) => Ok(false),
-            Err(error) => Err(told(&self.uri(key), &error, may_pass)),
+            Err(error) => Err(call_failed(&self.uri(key), &error, may_pass)),
         }
     }
 
-    /// Compares what has the name with what should have it.
+    /// Compares the hash in the metadata of an existing object with `hash`.
     async fn compare(&self, key: &str, hash: blake3::Hash) -> Result<(), SinkError> {
         let head = self
             .client
@@ -244,28 +251,28 @@ impl Objects {
             .send()
             .await;
         let head = head.map_err(|error| match status(&error) {
-            Some(404) => self.gone(key),
-            Some(_) | None => told(&self.uri(key), &error, may_pass),
+            Some(404) => self.deleted(key),
+            Some(_) | None => call_failed(&self.uri(key), &error, may_pass),
         })?;
-        let before = head.metadata().and_then(|data| data.get(CONTENT_HASH));
-        match before {
-            Some(before) if *before == hash.to_string() => Ok(()),
-            Some(before) => Err(SinkError::Permanent {
-                reason: self.words(
-                    key,
-                    &format!("exists with other content: hash {before}, ours is {hash}"),
-                ),
-            }),
-            None => Err(SinkError::Permanent {
-                reason: self.words(key, "exists, and was not written by this service"),
-            }),
-        }
+        let found = head.metadata().and_then(|data| data.get(CONTENT_HASH));
+        let problem = match found {
+            Some(found) if *found == hash.to_string() => return Ok(()),
+            Some(found) => {
+                format!("exists with other content: got hash `{found}`, expected `{hash}`")
+            }
+            None => format!(
+                "exists, but was not written by this service: got no metadata `{CONTENT_HASH}`, expected `{hash}`"
+            ),
+        };
+        Err(SinkError::Permanent {
+            reason: self.reason(key, &problem),
+        })
     }
 
-    /// It was there a moment ago.
-    fn gone(&self, key: &str) -> SinkError {
+    /// Returns the error of an object that was there a moment ago, and is not any more.
+    fn deleted(&self, key: &str) -> SinkError {
         SinkError::Retryable {
-            reason: self.words(key, "it exists, and does not"),
+            reason: self.reason(key, "was deleted while this attempt ran"),
         }
     }
 
@@ -273,12 +280,12 @@ impl Objects {
         uri(&self.bucket, key)
     }
 
-    fn words(&self, key: &str, words: &str) -> String {
-        format!("`{}`: {words}", self.uri(key))
+    fn reason(&self, key: &str, problem: &str) -> String {
+        format!("`{}`: {problem}", self.uri(key))
     }
 }
 
-/// Returns an object of at most so many bytes, or nothing if there is none.
+/// Reads an object of at most `bytes_max` bytes; returns `None` if there is no such object.
 pub(crate) async fn read(
     client: &Client,
     bucket: &str,
@@ -290,7 +297,7 @@ pub(crate) async fn read(
     let object = match got {
         Ok(object) => object,
         Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
-        Err(error) => return Err(unread(&uri, &error)),
+        Err(error) => return Err(read_failure(&uri, &error)),
     };
     let length = object.content_length().unwrap_or_default();
     if u64::try_from(length).is_ok_and(|length| length > bytes_max) {
@@ -307,12 +314,12 @@ pub(crate) async fn read(
     Ok(Some(body.to_vec()))
 }
 
-/// Why an object could not be read.
-fn unread(uri: &str, error: &SdkError<GetObjectError, HttpResponse>) -> Failure {
+/// Returns why an object could not be read.
+fn read_failure(uri: &str, error: &SdkError<GetObjectError, HttpResponse>) -> Failure {
     let mut failure = failure(uri, error, may_pass);
     if status(error) == Some(403) && !failure.may_pass {
         // Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html> (2026-11), "Permissions".
-        failure.reason += "; an object that is not there needs `s3:ListBucket` to be told from one that may not be read";
+        failure.reason += "; without the permission `s3:ListBucket`, S3 returns this status for a missing object as well";
     }
     failure
 }
@@ -321,11 +328,11 @@ fn uri(bucket: &str, key: &str) -> String {
     format!("s3://{bucket}/{key}")
 }
 
-/// Whether a call that S3 answered with an error may succeed later.
+/// Returns whether a retry may succeed after an error of S3.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html> (2026-08).
 fn may_pass(code: Option<&str>, status: Option<u16>) -> bool {
     match code {
-        // Statuses of 400 and 403, but of this connection, this moment or these credentials.
+        // These come with the status 400 or 403, but are caused by the connection, throttling or expired credentials.
         Some(
             "RequestTimeout"
             | "IncompleteBody"
@@ -335,7 +342,7 @@ fn may_pass(code: Option<&str>, status: Option<u16>) -> bool {
             | "KMS.ThrottlingException"
             | "ThrottlingException",
         ) => true,
-        // 409: somebody writes the same name at this moment.
+        // These come with the status 409: another request writes the same name at this moment.
         Some("ConditionalRequestConflict" | "OperationAborted") => true,
         Some(_) | None => matches!(status, Some(307 | 408 | 409 | 429 | 500..)),
     }

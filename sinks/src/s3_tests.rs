@@ -1,4 +1,4 @@
-//! What objects of parts are, and what an attempt makes of those that are there.
+//! Which objects a part has, and what an attempt does if some of them exist already.
 
 use axum::http::Method;
 
@@ -39,14 +39,14 @@ fn reason(error: SinkError, permanent: bool) -> String {
 }
 
 #[tokio::test]
-async fn a_part_is_an_object_then_its_rejects_and_last_a_manifest() {
+async fn a_part_is_written_as_an_object_then_rejects_then_a_manifest() {
     let s3 = StandIn::start().await;
     let mut part = part(1, &["a", "b\n", "c"]);
     part.batch_key = Some("Zoë/1".parse().unwrap());
     let receipt = bodies(&s3, "in/daily").deliver(&part).await.unwrap();
     assert_eq!(receipt.rejected, 1);
     assert_eq!(receipt.text, format!("blake3:{}", blake3::hash(b"a\nc\n")));
-    // As a request's path has it.
+    // Percent-encoded, as in the path of a request.
     let base = format!("/bucket/in/daily/Zo%21C3%21AB%212F1/{BATCH}/1");
     let requests = s3.requests().into_iter();
     let requests: Vec<(Method, String)> = requests.map(|each| (each.method, each.path)).collect();
@@ -78,12 +78,12 @@ async fn a_part_is_an_object_then_its_rejects_and_last_a_manifest() {
 }
 
 #[tokio::test]
-async fn a_part_delivered_again_is_recognised_by_its_hash_and_nothing_is_replaced() {
+async fn a_second_delivery_is_recognised_by_the_hash_and_replaces_nothing() {
     let s3 = StandIn::start().await;
     for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
         let sink = sink(&s3, "", Format::Envelope, compression);
         let first = sink.deliver(&part(0, &["a", "b"])).await.unwrap();
-        // By its manifest, and without one by the hash that it was put there with.
+        // First by the manifest, then, without a manifest, by the hash in the object's metadata.
         for _ in 0..2 {
             let again = sink.deliver(&part(0, &["a", "b"])).await;
             assert_eq!(first, again.unwrap());
@@ -111,7 +111,7 @@ fn bytes(s3: &StandIn) -> [Option<String>; 3] {
 }
 
 #[tokio::test]
-async fn what_a_consumer_took_away_is_not_written_again() {
+async fn objects_that_a_consumer_removed_are_not_written_again() {
     let s3 = StandIn::start().await;
     let part = part(0, &["a", "b\n", "c"]);
     let first = bodies(&s3, "").deliver(&part).await.unwrap();
@@ -126,7 +126,7 @@ async fn what_a_consumer_took_away_is_not_written_again() {
 }
 
 #[tokio::test]
-async fn an_attempt_goes_on_where_a_process_died_and_writes_the_same_objects() {
+async fn an_attempt_after_a_crash_writes_the_missing_objects() {
     let part = part(0, &["a", "b\n", "c"]);
     for written in 0..OBJECTS.len() {
         let s3 = StandIn::start().await;
@@ -142,7 +142,7 @@ async fn an_attempt_goes_on_where_a_process_died_and_writes_the_same_objects() {
 }
 
 #[tokio::test]
-async fn a_manifest_of_other_content_is_an_error_with_both_hashes_and_nothing_is_written() {
+async fn a_manifest_of_other_content_is_an_error_with_both_hashes_and_no_writes() {
     let s3 = StandIn::start().await;
     bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap();
     s3.remove(&path("0.txt")).unwrap();
@@ -156,10 +156,10 @@ async fn a_manifest_of_other_content_is_an_error_with_both_hashes_and_nothing_is
 }
 
 #[tokio::test]
-async fn a_manifest_that_another_attempt_wrote_meanwhile_is_compared() {
+async fn a_manifest_that_another_attempt_wrote_first_is_compared() {
     let s3 = StandIn::start().await;
     bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap();
-    // To the first look there is none.
+    // The first read finds no manifest.
     s3.answer(404, NOT_THERE);
     bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap();
     s3.remove(&path("0.txt")).unwrap();
@@ -169,7 +169,7 @@ async fn a_manifest_that_another_attempt_wrote_meanwhile_is_compared() {
 }
 
 #[tokio::test]
-async fn a_look_that_is_forbidden_names_the_permission_that_it_needs() {
+async fn a_forbidden_read_names_the_missing_permission() {
     let s3 = StandIn::start().await;
     s3.answer(
         403,
@@ -182,7 +182,7 @@ async fn a_look_that_is_forbidden_names_the_permission_that_it_needs() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_put_there_is_not_taken_for_the_part() {
+async fn an_object_without_our_metadata_is_not_taken_for_the_part() {
     let s3 = StandIn::start().await;
     s3.put(&format!("/bucket/{BATCH}/0.txt"), "a\n");
     let error = bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap_err();
@@ -190,7 +190,7 @@ async fn what_somebody_else_put_there_is_not_taken_for_the_part() {
 }
 
 #[tokio::test]
-async fn errors_that_may_pass_are_told_from_those_that_will_not() {
+async fn transient_errors_are_retryable_and_others_permanent() {
     for (status, code, permanent) in [
         (403, "AccessDenied", true),
         (404, "NoSuchBucket", true),
@@ -202,10 +202,10 @@ async fn errors_that_may_pass_are_told_from_those_that_will_not() {
         (500, "InternalError", false),
         (503, "SlowDown", false),
     ] {
-        // Of the look for the manifest, and of the part.
-        for (name, looks) in [("0.manifest.json", 0), ("0.txt", 1)] {
+        // The error of reading the manifest, and the error of writing the part.
+        for (name, reads) in [("0.manifest.json", 0), ("0.txt", 1)] {
             let s3 = StandIn::start().await;
-            (0..looks).for_each(|_| s3.answer(404, NOT_THERE));
+            (0..reads).for_each(|_| s3.answer(404, NOT_THERE));
             s3.answer(
                 status,
                 &format!("<Error><Code>{code}</Code><Message>words</Message></Error>"),
@@ -223,7 +223,7 @@ async fn errors_that_may_pass_are_told_from_those_that_will_not() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_not_there_may_come_back() {
+async fn an_unreachable_endpoint_is_retryable() {
     let s3 = StandIn::start().await;
     let sink = bodies(&s3, "");
     s3.stop().await;
@@ -231,13 +231,13 @@ async fn an_endpoint_that_is_not_there_may_come_back() {
 }
 
 #[tokio::test]
-async fn a_batch_key_that_metadata_has_no_room_for_is_in_the_manifest_alone() {
+async fn a_batch_key_too_long_for_metadata_is_only_in_the_manifest() {
     let s3 = StandIn::start().await;
     let mut part = part(0, &["a"]);
     part.batch_key = Some("ä".repeat(500).parse().unwrap());
     bodies(&s3, "").deliver(&part).await.unwrap();
     let directory = directory_of(part.batch_id, part.batch_key.as_ref());
-    // As a request's path has it.
+    // Percent-encoded, as in the path of a request.
     let directory = directory.replace('!', "%21");
     let object = s3.object(&format!("/bucket/{directory}/0.txt")).unwrap();
     assert!(!object.headers.contains_key("x-amz-meta-batch-key"));

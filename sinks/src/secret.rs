@@ -15,13 +15,13 @@ use crate::directory::percent_encoded;
 use crate::headers::HEADERS;
 use crate::sink::SinkError;
 
-/// The extension answers from its memory, or asks the service.
+/// The time limit of one read. The extension replies from its cache, or calls the service first.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// A name in Systems Manager; those of Secrets Manager are shorter, with an ARN around them.
+/// The longest name of a parameter in Systems Manager. ARNs of Secrets Manager are shorter.
 /// Source: <https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html> (2026-11).
 const NAME_BYTES_MAX: usize = 2_048;
 
-/// A text that is not shown.
+/// A text whose `Debug` output does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -32,12 +32,12 @@ impl From<String> for Secret {
 }
 
 impl Secret {
-    /// The text, for who needs it and shows it to nobody.
+    /// Returns the text. Never log it or put it into an error.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The text without white space around it: files that secrets are made from end with a line break.
+    /// Returns the text without white space at its ends: a secret that was made from a file often ends with a line break.
     pub(crate) fn trimmed(&self) -> &str {
         self.0.trim()
     }
@@ -61,7 +61,7 @@ pub enum SecretName {
 impl FromStr for SecretName {
     type Err = String;
 
-    /// What is wrong is told without the text: it may be a secret that is in the wrong place.
+    /// The error does not quote the text: an operator may have set the secret itself by mistake.
     fn from_str(text: &str) -> Result<SecretName, String> {
         let fits = |name: &str| {
             (1..=NAME_BYTES_MAX).contains(&name.len())
@@ -89,7 +89,7 @@ impl fmt::Display for SecretName {
 }
 
 impl SecretName {
-    /// How the extension is asked for it.
+    /// Returns the path and query of the request to the extension.
     fn path(&self) -> String {
         match self {
             SecretName::SecretsManager(name) => {
@@ -102,7 +102,7 @@ impl SecretName {
         }
     }
 
-    /// Where in the extension's answer it stands.
+    /// Returns the JSON pointer to the secret in the extension's response.
     const fn pointer(&self) -> &'static str {
         match self {
             SecretName::SecretsManager(_) => "/SecretString",
@@ -136,20 +136,20 @@ impl FromStr for SecretHeader {
 }
 
 impl SecretHeader {
-    /// The name.
+    /// Returns the name in lower case.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Everything that is said of a secret.
+/// Where a secret is kept and how it is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretConfig {
-    /// Where it is kept.
+    /// The service that keeps the secret, and its name there.
     pub name: SecretName,
-    /// The header it is sent in, where there are headers.
+    /// The header that carries the secret; used by the sink `https:` only.
     pub header: SecretHeader,
-    /// The port of the extension.
+    /// The port of the AWS Parameters and Secrets Lambda Extension.
     pub port: u16,
 }
 
@@ -159,26 +159,26 @@ impl SecretConfig {
     }
 }
 
-/// Reads a secret when it is needed, through the AWS Parameters and Secrets Lambda Extension, a layer of the function:
-/// that has the clients of both services, and remembers what it read, for 300 s unless it is told otherwise. It answers
-/// during invocations only, not while the environment starts.
+/// Reads a secret at each use through the AWS Parameters and Secrets Lambda Extension, which is a layer of the function. The
+/// extension calls Secrets Manager or Systems Manager and caches the secret, by default for 300 s. It replies only during
+/// invocations, not during a cold start.
 ///
 /// Sources: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/retrieving-secrets_lambda.html>,
 /// <https://docs.aws.amazon.com/systems-manager/latest/userguide/ps-integration-lambda-extensions.html> (2026-11).
 #[derive(Debug)]
 pub struct SecretReader {
     connector: SharedHttpConnector,
-    /// Of the extension, without a path.
+    /// The URL of the extension, without a path.
     url: String,
-    /// The function's session token: the extension wants to see it.
+    /// The function's session token, which the extension requires in a header.
     token: Option<Secret>,
     name: SecretName,
 }
 
 impl SecretReader {
-    /// The secret, by the extension at that port of this machine.
+    /// Returns a reader that calls the extension at `port` of this machine.
     pub fn new(name: &SecretName, port: u16, token: Option<String>) -> SecretReader {
-        // Without TLS: it does not leave the machine.
+        // No TLS: the request does not leave the machine.
         let connector = Connector::builder()
             .pool_idle_timeout(POOL_IDLE_TIMEOUT)
             .build_http();
@@ -193,25 +193,25 @@ impl SecretReader {
     /// Reads the secret.
     ///
     /// # Errors
-    /// Retryable, naming the secret: what is missing can be put there while the batch waits.
+    /// Retryable, with the name of the secret: an operator can create the secret while the batch waits.
     pub async fn read(&self) -> Result<Secret, SinkError> {
-        match tokio::time::timeout(READ_TIMEOUT, self.ask()).await {
-            Ok(answer) => answer.map_err(|words| self.failed(&words)),
+        match tokio::time::timeout(READ_TIMEOUT, self.request()).await {
+            Ok(secret) => secret.map_err(|problem| self.failed(&problem)),
             Err(_) => {
                 let secs = READ_TIMEOUT.as_secs();
-                Err(self.failed(&format!("no answer of the extension within `{secs}` s")))
+                Err(self.failed(&format!("the extension did not respond within `{secs}` s")))
             }
         }
     }
 
-    /// The error of a secret that cannot be used.
-    pub(crate) fn failed(&self, words: &str) -> SinkError {
+    /// Returns the error of a secret that cannot be read or used.
+    pub(crate) fn failed(&self, problem: &str) -> SinkError {
         SinkError::Retryable {
-            reason: format!("secret `{}`: {words}", self.name),
+            reason: format!("secret `{}`: {problem}", self.name),
         }
     }
 
-    async fn ask(&self) -> Result<Secret, String> {
+    async fn request(&self) -> Result<Secret, String> {
         let token = self
             .token
             .as_ref()
@@ -224,25 +224,31 @@ impl SecretReader {
         request
             .headers_mut()
             .try_insert("x-aws-parameters-secrets-token", token.0.clone())
-            .map_err(|_| "`AWS_SESSION_TOKEN` is no value of a header")?;
-        let answer = self.connector.call(request).await;
-        let mut answer = answer.map_err(|error| {
-            let (url, words) = (&self.url, chain(&error));
-            format!("no answer at `{url}`, is the extension's layer there? {words}")
+            .map_err(|_| "`AWS_SESSION_TOKEN` has characters that no header can carry")?;
+        let response = self.connector.call(request).await;
+        let mut response = response.map_err(|error| {
+            let (url, error) = (&self.url, chain(&error));
+            format!(
+                "no response from the extension at `{url}`: {error}; is its layer in the function?"
+            )
         })?;
-        let status = answer.status().as_u16();
+        let status = response.status().as_u16();
         if status != 200 {
-            // Its words stay with it, in its own log: here nobody knows what they would show.
-            return Err(format!("the extension answers HTTP status {status}"));
+            // The body is not quoted, because it might contain the secret. The extension logs the cause.
+            return Err(format!(
+                "the extension returned HTTP status {status}, expected 200; its log has the cause"
+            ));
         }
-        let body = ByteStream::new(answer.take_body()).collect().await;
+        let body = ByteStream::new(response.take_body()).collect().await;
         let body = body.map_err(|error| chain(&error))?.into_bytes();
-        // A parser's error would quote what it found.
-        let answer: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        // The parser's error is dropped, because it may quote the secret.
+        let response: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
         let pointer = self.name.pointer();
-        match answer.pointer(pointer).and_then(Value::as_str) {
+        match response.pointer(pointer).and_then(Value::as_str) {
             Some(text) if !text.is_empty() => Ok(Secret(text.to_owned())),
-            Some(_) | None => Err(format!("the extension's answer has no text at `{pointer}`")),
+            Some(_) | None => Err(format!(
+                "the extension's response has no text at `{pointer}`"
+            )),
         }
     }
 }
@@ -262,7 +268,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_secret_is_named_by_its_service() {
+    fn a_secret_has_a_service_and_a_name() {
         for text in [
             "secretsmanager:a/b",
             "secretsmanager:arn:aws:x:y",
@@ -283,7 +289,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_secret_may_be_sent_in_any_header_of_its_own() {
+    fn a_secret_may_be_in_any_header_that_the_sink_does_not_set() {
         assert_eq!(SecretHeader::default(), "authorization".parse().unwrap());
         assert_eq!(
             "x-api-key".parse::<SecretHeader>().unwrap().as_str(),
@@ -300,7 +306,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn each_service_is_asked_in_its_own_way() {
+    async fn each_service_has_its_own_path_and_response() {
         let extension = StandIn::start().await;
         for (name, answer, path) in [
             (
@@ -324,7 +330,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn a_secret_that_cannot_be_read_may_be_there_later_and_is_not_shown() {
+    async fn an_unreadable_secret_is_retryable_and_in_no_error() {
         let extension = StandIn::start().await;
         for (status, answer, words) in [
             (400, "hush", "HTTP status 400"),
@@ -355,7 +361,7 @@ pub(crate) mod tests {
         reader.token = Some("token".to_owned().into());
         extension.stop().await;
         let error = reader.read().await.unwrap_err().to_string();
-        assert!(error.contains("is the extension's layer there?"), "{error}");
+        assert!(error.contains("is its layer in the function?"), "{error}");
         assert!(!format!("{reader:?}").contains("token\""), "{reader:?}");
     }
 }

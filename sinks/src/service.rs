@@ -4,7 +4,7 @@ use shared::aws::chain;
 
 use crate::sink::SinkError;
 
-/// Only the service's own answer has a status that says something about the call.
+/// Returns the HTTP status if the service itself replied; other errors have none that says something about the call.
 pub(crate) fn status<E>(error: &SdkError<E, HttpResponse>) -> Option<u16> {
     match error {
         SdkError::ServiceError(context) => Some(context.raw().status().as_u16()),
@@ -15,7 +15,7 @@ pub(crate) fn status<E>(error: &SdkError<E, HttpResponse>) -> Option<u16> {
 /// Why a call failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// What was called, and what became of it.
+    /// Names what was called and what went wrong.
     pub(crate) reason: String,
     /// Whether the same call may succeed later.
     pub(crate) may_pass: bool,
@@ -30,8 +30,8 @@ impl From<Failure> for SinkError {
     }
 }
 
-/// What a failed call means for the part, as [`failure`] judges it.
-pub(crate) fn told<E>(
+/// Returns the error of a sink whose call failed; see [`failure`].
+pub(crate) fn call_failed<E>(
     what: &str,
     error: &SdkError<E, HttpResponse>,
     may_pass: fn(Option<&str>, Option<u16>) -> bool,
@@ -42,7 +42,8 @@ where
     failure(what, error, may_pass).into()
 }
 
-/// What a failed call means: `what` was called, and `may_pass` judges the service's own answers by their code and status.
+/// Returns why a call to `what` failed and whether a retry may succeed. `may_pass` decides that from the code and the
+/// status of the service's error.
 pub(crate) fn failure<E>(
     what: &str,
     error: &SdkError<E, HttpResponse>,
@@ -63,21 +64,21 @@ where
         None => format!("`{what}`: {words}"),
     };
     let may_pass = match error {
-        // It never left this process, and would not the next time.
+        // The request could not be built, and a retry would build the same one.
         SdkError::ConstructionFailure(_) => false,
         SdkError::ServiceError(_) => may_pass(code, status),
-        // Everything else, the kinds that the SDK may add included.
+        // Timeouts, connections, unreadable responses, and kinds that a later SDK may add.
         _ => true,
     };
     Failure { reason, may_pass }
 }
 
-/// Whether an answer is of this moment, this load or these credentials, whichever JSON service gave it.
+/// Returns whether an error of an AWS JSON service is transient: throttling, expired credentials, or a server error.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/api/CommonErrors.html> (2026-11).
 #[cfg(any(feature = "lambda", feature = "states"))]
-pub(crate) fn is_of_the_moment(code: Option<&str>, status: Option<u16>) -> bool {
+pub(crate) fn is_transient(code: Option<&str>, status: Option<u16>) -> bool {
     match code {
-        // Statuses of 400 and 403.
+        // These come with the status 400 or 403.
         Some(
             "ThrottlingException"
             | "KMSThrottlingException"

@@ -1,4 +1,4 @@
-//! The trait of every sink, and what a sink answers.
+//! The trait of every sink, and what a delivery returns.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use async_trait::async_trait;
 
 use crate::part::Part;
 
-/// What a sink answers for a part it has.
+/// What a sink returns for a part that it has stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// Its words, kept in the batch record.
+    /// A text of the sink about the part, for example a hash. The batch record keeps it.
     pub text: String,
-    /// How many of the part's records it has only in the reject list.
+    /// How many of the part's records are only in the reject list.
     pub rejected: u64,
 }
 
 impl Receipt {
-    /// For a part of which nothing was rejected.
+    /// Returns the receipt of a part without rejected records.
     pub fn new(text: impl Into<String>) -> Receipt {
         Receipt {
             text: text.into(),
@@ -25,40 +25,41 @@ impl Receipt {
     }
 }
 
-/// Why a sink does not have a part.
+/// Why a part was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
-    /// Not now, or not known: the same part is delivered again, with the same key.
-    #[error("sink failed for now: {reason}")]
+    /// The delivery failed, or its result is unknown. The batch processor delivers the same part again, with the same key.
+    #[error("sink failed, a retry follows: {reason}")]
     Retryable {
-        /// Why.
+        /// What went wrong, for the log and the batch record.
         reason: String,
     },
-    /// Not now, and the sink said for how long: as [`Retryable`](Self::Retryable), but not before that.
-    #[error("sink is busy for `{}` s: {reason}", retry_after.as_secs())]
+    /// As [`Retryable`](Self::Retryable), and the sink said how long to wait before the next attempt.
+    #[error("sink is busy, a retry follows in `{}` s: {reason}", retry_after.as_secs())]
     Busy {
-        /// Why.
+        /// What went wrong, for the log and the batch record.
         reason: String,
-        /// The earliest time for another attempt, from now.
+        /// The shortest wait before the next attempt.
         retry_after: Duration,
     },
-    /// Never: the batch waits for an operator.
-    #[error("sink refused for good: {reason}")]
+    /// No retry can succeed. The batch goes into `error` and waits for an operator.
+    #[error("sink refused the part, no retry follows: {reason}")]
     Permanent {
-        /// Why.
+        /// What went wrong, for the log and the batch record.
         reason: String,
     },
 }
 
-/// Where parts are delivered.
+/// A destination of parts.
 ///
-/// `deliver` may be called again with the same part, after an error, after a crash, or by another process at the same
-/// time; same key means same content. `Ok` means the part is safely there and stays there.
+/// The batch processor may call `deliver` again with the same part: after an error, after a crash, or in another process
+/// at the same time. The same key always means the same content. A sink returns `Ok` only when it has stored the part
+/// durably.
 ///
 /// # Examples
 ///
-/// A sink that writes each part to a file under its key. Another attempt writes the same file again, so no part is
-/// there twice:
+/// A sink that writes each part to a file named after the part's key. A second attempt writes the same file again, so
+/// each part exists once:
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -72,7 +73,7 @@ pub enum SinkError {
 ///     fn write(&self, part: &Part) -> io::Result<()> {
 ///         let name = part.key().replace('/', ".");
 ///         let bodies: String = part.items.iter().map(|item| format!("{}\n", item.body)).collect();
-///         // A reader must never see half of a part: the file gets its name when it is whole.
+///         // A reader must never see half of a part: the file is renamed only when it is complete.
 ///         let unfinished = self.0.join(format!("{name}.unfinished.{}", std::process::id()));
 ///         fs::write(&unfinished, bodies)?;
 ///         fs::rename(&unfinished, self.0.join(name))
@@ -88,7 +89,7 @@ pub enum SinkError {
 ///     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
 ///         match self.write(part) {
 ///             Ok(()) => Ok(Receipt::new(format!("{} records", part.items.len()))),
-///             // A full disk may be mended: the part comes again, and then succeeds.
+///             // An operator can free space on a full disk, so a later attempt may succeed.
 ///             Err(error) => Err(SinkError::Retryable { reason: error.to_string() }),
 ///         }
 ///     }
@@ -114,23 +115,24 @@ pub enum SinkError {
 /// ```
 #[async_trait]
 pub trait Sink: Send + Sync + 'static {
-    /// Returns where parts go and what they look like there, in words, without secrets; at most
-    /// [`FINGERPRINT_BYTES_MAX`](protocol::limits::FINGERPRINT_BYTES_MAX) of it are kept.
+    /// Returns a readable text, without secrets, that says where parts go and in what format. The batch record keeps its
+    /// first [`FINGERPRINT_BYTES_MAX`](protocol::limits::FINGERPRINT_BYTES_MAX) bytes.
     ///
-    /// It is stored with every part before the part is delivered. While a part is undelivered and this differs from what
-    /// was stored, the part is not delivered: an operator decides. A sink whose destination or content can be changed by
-    /// configuration must say so here; one that cannot keeps the default.
+    /// The batch processor stores the fingerprint with each part before it delivers the part. If the stored fingerprint of
+    /// an undelivered part differs from the current one, the part is not delivered, and an operator decides. If
+    /// configuration can change a sink's destination or content, its fingerprint must change too. Other sinks keep the
+    /// default.
     fn fingerprint(&self) -> String {
         "a sink of its own".to_owned()
     }
 
-    /// Delivers a part.
+    /// Delivers a part; returns only when the part is stored, or failed.
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError>;
 }
 
-/// The error of a part or a list that could not be written to memory.
+/// Returns the error of a part or a reject list that could not be rendered in memory.
 #[cfg(any(feature = "http", feature = "s3"))]
-pub(crate) fn unwritten(error: std::io::Error) -> SinkError {
+pub(crate) fn render_failed(error: std::io::Error) -> SinkError {
     SinkError::Retryable {
         reason: error.to_string(),
     }

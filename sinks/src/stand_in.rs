@@ -1,4 +1,5 @@
-//! What a sink speaks HTTP to in its tests: it keeps what was asked, and knows of S3 what the sink needs.
+//! An HTTP server for the tests of sinks. It records requests, returns prepared responses, and otherwise acts as the part of
+//! S3 that the sink uses.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,31 +13,31 @@ use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A request, and an object: what it was put there with.
+/// A recorded request. An object is stored as the request that put it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Bytes,
 }
 
-struct Answer {
+struct Reply {
     status: u16,
     headers: Vec<(&'static str, &'static str)>,
     body: String,
 }
 
 #[derive(Default)]
-struct Seen {
-    requests: Vec<Asked>,
-    objects: BTreeMap<String, Asked>,
-    answers: VecDeque<Answer>,
+struct ServerState {
+    requests: Vec<ReceivedRequest>,
+    objects: BTreeMap<String, ReceivedRequest>,
+    answers: VecDeque<Reply>,
 }
 
-/// A server of its own on a port of its own.
+/// A server on a port of its own; every test starts its own server.
 pub(crate) struct StandIn {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<ServerState>>,
     url: String,
     server: JoinHandle<()>,
 }
@@ -45,13 +46,13 @@ impl StandIn {
     pub(crate) async fn start() -> StandIn {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let seen = Arc::new(Mutex::new(ServerState::default()));
         let router = Router::new().fallback(answer).with_state(seen.clone());
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         StandIn { seen, url, server }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, ServerState> {
         self.seen.lock().unwrap()
     }
 
@@ -59,24 +60,24 @@ impl StandIn {
         &self.url
     }
 
-    /// Everything that was asked, in order.
-    pub(crate) fn requests(&self) -> Vec<Asked> {
+    /// Returns all requests, in order.
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
         self.seen().requests.clone()
     }
 
-    /// Answers the next request so, without doing anything; 0 is not at all.
+    /// Prepares the response to the next request, which then has no other effect. With status 0, there is no response.
     pub(crate) fn answer(&self, status: u16, body: &str) {
         self.answer_with(status, &[], body);
     }
 
-    /// As [`answer`](StandIn::answer), with headers.
+    /// Prepares a response as [`answer`](StandIn::answer) does, with headers.
     pub(crate) fn answer_with(
         &self,
         status: u16,
         headers: &[(&'static str, &'static str)],
         body: &str,
     ) {
-        self.seen().answers.push_back(Answer {
+        self.seen().answers.push_back(Reply {
             status,
             headers: headers.to_vec(),
             body: body.to_owned(),
@@ -93,17 +94,17 @@ impl StandIn {
 
 #[cfg(feature = "s3")]
 impl StandIn {
-    pub(crate) fn object(&self, path: &str) -> Option<Asked> {
+    pub(crate) fn object(&self, path: &str) -> Option<ReceivedRequest> {
         self.seen().objects.get(path).cloned()
     }
 
-    pub(crate) fn remove(&self, path: &str) -> Option<Asked> {
+    pub(crate) fn remove(&self, path: &str) -> Option<ReceivedRequest> {
         self.seen().objects.remove(path)
     }
 
-    /// An object that somebody else put there.
+    /// Puts an object that the sink did not write.
     pub(crate) fn put(&self, path: &str, body: &'static str) {
-        let object = Asked {
+        let object = ReceivedRequest {
             method: Method::PUT,
             path: path.to_owned(),
             headers: BTreeMap::new(),
@@ -128,7 +129,7 @@ impl StandIn {
     }
 }
 
-/// A client of a JSON service, without retries.
+/// Makes a client of an AWS JSON service, without retries.
 #[cfg(any(feature = "lambda", feature = "states"))]
 macro_rules! client {
     ($sdk:ident, $url:expr) => {{
@@ -160,13 +161,13 @@ impl StandIn {
     }
 }
 
-async fn answer(State(seen): State<Arc<Mutex<Seen>>>, request: Request) -> Response {
+async fn answer(State(seen): State<Arc<Mutex<ServerState>>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let headers = parts.headers.iter();
-    // S3's SDK says in the query which operation it means.
+    // The SDK's S3 client names the operation in the query.
     let uri = parts.uri.to_string();
     let (path, operation) = uri.split_once("?x-id=").unwrap_or((&uri, ""));
-    let asked = Asked {
+    let asked = ReceivedRequest {
         method: parts.method,
         path: path.to_owned(),
         headers: headers
@@ -187,7 +188,7 @@ async fn answer(State(seen): State<Arc<Mutex<Seen>>>, request: Request) -> Respo
         seen.answers.pop_front()
     };
     match next {
-        Some(Answer { status: 0, .. }) => {
+        Some(Reply { status: 0, .. }) => {
             tokio::time::sleep(Duration::from_secs(3_600)).await;
             response(500, Body::empty())
         }
@@ -205,8 +206,8 @@ async fn answer(State(seen): State<Arc<Mutex<Seen>>>, request: Request) -> Respo
 }
 
 fn as_s3(
-    seen: &mut Seen,
-    asked: Asked,
+    seen: &mut ServerState,
+    asked: ReceivedRequest,
     operation: &str,
     response: impl Fn(u16, Body) -> Response,
 ) -> Response {

@@ -5,24 +5,24 @@ use tracing::info;
 
 use crate::part::Part;
 use crate::payload::{Payload, Payloads};
-use crate::service::{is_of_the_moment, told};
+use crate::service::{call_failed, is_transient};
 use crate::sink::{Receipt, Sink, SinkError};
 
-/// The input of an execution, in UTF-8.
+/// The longest input of an execution, in bytes of UTF-8.
 /// Source: <https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html> (2026-11).
 const INPUT_BYTES_MAX: usize = 262_144;
-/// The name of an execution.
+/// The longest name of an execution.
 /// Source: same page.
 const EXECUTION_NAME_CHARS_MAX: usize = 80;
 
-// A UUID, a dash, and any number.
+// A name is a UUID, a dash and the number of the part.
 const _: () = assert!(36 + 1 + 20 <= EXECUTION_NAME_CHARS_MAX);
 
-/// An execution of a state machine for each part, `<batchId>-<part>`. The part is delivered when its execution has
-/// started; what becomes of the execution is the state machine's affair.
+/// Starts an execution of a state machine for each part, named `<batchId>-<part>`. A part counts as delivered when its
+/// execution has started; the sink does not look at the result of the execution.
 ///
-/// For STANDARD state machines only: they keep the names of executions, for 90 days after their end, so that every
-/// part has one execution. An EXPRESS one does not; there each attempt is another execution.
+/// Use a STANDARD state machine: it keeps the names of executions for 90 days after they end, so every part has one
+/// execution. An EXPRESS state machine does not keep names, so each attempt would start another execution.
 /// Source: <https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html> (2026-11).
 #[derive(Debug)]
 pub struct StatesSink {
@@ -32,7 +32,8 @@ pub struct StatesSink {
 }
 
 impl StatesSink {
-    /// Parts to a state machine; the client is one of its region, and says how long a start may take.
+    /// Returns a sink that starts executions of the state machine `arn`. The client must be of the state machine's region and
+    /// limit the time of a call.
     pub fn new(client: Client, arn: &str, payloads: Payloads) -> StatesSink {
         StatesSink {
             client,
@@ -41,7 +42,7 @@ impl StatesSink {
         }
     }
 
-    /// Starts an execution; answers whether its name was taken.
+    /// Starts an execution; returns whether an earlier attempt had started it already.
     async fn start(&self, name: &str, input: String) -> Result<bool, SinkError> {
         let sent = self
             .client
@@ -52,11 +53,11 @@ impl StatesSink {
             .send()
             .await;
         match sent {
-            // One that still runs with the same input is answered so, too.
+            // Step Functions returns success as well if the same execution, with the same input, still runs.
             Ok(_) => Ok(false),
-            // It has ended; or its input was another one because the configuration was, which is not known here.
+            // The execution has ended, or an earlier configuration gave it another input; the error does not say which.
             Err(error) if error.code() == Some("ExecutionAlreadyExists") => Ok(true),
-            Err(error) => Err(told(&self.arn, &error, may_pass)),
+            Err(error) => Err(call_failed(&self.arn, &error, may_pass)),
         }
     }
 }
@@ -68,8 +69,8 @@ impl Sink for StatesSink {
             json,
             hash,
             rejects,
-        } = self.payloads.of(part, INPUT_BYTES_MAX).await?;
-        self.payloads.keep(part, &rejects).await?;
+        } = self.payloads.payload(part, INPUT_BYTES_MAX).await?;
+        self.payloads.store_rejects(part, &rejects).await?;
         let input = String::from_utf8(json).map_err(|error| SinkError::Permanent {
             reason: format!("payload of part {}: {error}", part.key()),
         })?;
@@ -84,14 +85,14 @@ impl Sink for StatesSink {
     }
 }
 
-/// Whether a start that Step Functions answered with an error may succeed later.
+/// Returns whether a retry may succeed after an error of Step Functions.
 /// Source: <https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html#API_StartExecution_Errors>
 /// (2026-11).
 fn may_pass(code: Option<&str>, status: Option<u16>) -> bool {
     match code {
-        // Running executions end.
+        // The number of running executions falls as they end.
         Some("ExecutionLimitExceeded") => true,
-        Some(_) | None => is_of_the_moment(code, status),
+        Some(_) | None => is_transient(code, status),
     }
 }
 
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_has_one_execution_however_often_it_is_started() {
+    async fn a_part_has_one_execution_after_several_attempts() {
         let states = StandIn::start().await;
         let sink = sink(&states, Format::Envelope);
         states.answer(503, "");
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_that_no_input_can_carry_is_pointed_at() {
+    async fn a_part_too_large_for_an_input_is_an_object_that_the_input_names() {
         let (states, s3) = (StandIn::start().await, StandIn::start().await);
         let body = "a".repeat(INPUT_BYTES_MAX);
         let error = sink(&states, Format::Envelope)
@@ -180,7 +181,7 @@ mod tests {
         let Err(SinkError::Permanent { reason }) = error else {
             panic!("too large");
         };
-        assert!(reason.contains("at most 262144 can be sent"), "{reason}");
+        assert!(reason.contains("expected at most 262144;"), "{reason}");
         assert!(states.requests().is_empty());
         let payloads = payloads(Format::Envelope, Some(&s3));
         let sink = StatesSink::new(states.states_client(), ARN, payloads);
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rejects_are_kept_before_the_execution_starts() {
+    async fn rejects_are_stored_before_the_execution_starts() {
         let states = StandIn::start().await;
         let directory = tempfile::tempdir().unwrap();
         let mut sink = sink(&states, Format::Body);
@@ -207,11 +208,14 @@ mod tests {
         assert!(directory.path().join(format!("{BATCH}/0.rejects")).exists());
         sink.deliver(&part(0, &["c\n"])).await.unwrap_err();
         let requests = states.requests().len();
-        assert_eq!(requests, 1, "nothing is started under rejects that differ");
+        assert_eq!(
+            requests, 1,
+            "no execution starts if the stored rejects differ"
+        );
     }
 
     #[tokio::test]
-    async fn errors_that_may_pass_are_told_from_those_that_will_not() {
+    async fn transient_errors_are_retryable_and_others_permanent() {
         for (status, code, permanent) in [
             (400, "StateMachineDoesNotExist", true),
             (400, "StateMachineDeleting", true),
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_endpoint_that_is_not_there_may_come_back() {
+    async fn an_unreachable_endpoint_is_retryable() {
         let states = StandIn::start().await;
         let sink = sink(&states, Format::Envelope);
         states.stop().await;

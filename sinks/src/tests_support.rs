@@ -1,4 +1,4 @@
-//! A part for tests.
+//! Makes parts for tests.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What `SINK` may say.
+//! The URIs and ARNs that `SINK`, `SINK_REJECTS` and `SINK_PAYLOADS` take.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,22 +13,22 @@ use std::str::FromStr;
 ))]
 use crate::places;
 
-/// The `SINK` variable, `SINK_REJECTS` and `SINK_PAYLOADS`.
+/// A destination: the value of `SINK`, `SINK_REJECTS` or `SINK_PAYLOADS`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkUri {
-    /// `log:` counts in the log, and delivers nowhere.
+    /// `log:` logs the counts of each part, and stores nothing.
     Log,
     /// `file:///directory`.
     File(PathBuf),
     /// `s3://bucket/prefix`.
     #[cfg(feature = "s3")]
     S3 {
-        /// The bucket.
+        /// The name of the bucket.
         bucket: String,
-        /// What the names of objects begin with, without the slash after it; may be empty.
+        /// The prefix of all object names, without the slash that follows it; may be empty.
         prefix: String,
     },
-    /// `https://host/path`, or `http://` to this machine.
+    /// `https://host/path`, or `http://` with a loopback host.
     #[cfg(feature = "http")]
     Http(String),
     /// `postgres://user@host/database`.
@@ -37,25 +37,25 @@ pub enum SinkUri {
     /// `arn:<partition>:lambda:<region>:<account>:function:<name>[:<qualifier>]`.
     #[cfg(feature = "lambda")]
     Lambda {
-        /// All of it.
+        /// The whole ARN.
         arn: String,
-        /// Its region.
+        /// The region in the ARN.
         region: String,
     },
     /// `arn:<partition>:states:<region>:<account>:stateMachine:<name>[:<qualifier>]`.
     #[cfg(feature = "states")]
     States {
-        /// All of it.
+        /// The whole ARN.
         arn: String,
-        /// Its region.
+        /// The region in the ARN.
         region: String,
     },
 }
 
-/// What a [`SinkUri`] leads to, whatever this executable was built with.
+/// The kind of destination that a [`SinkUri`] names. It has all kinds, whatever features this executable was built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SinkKind {
-    /// Counts in the log.
+    /// The log, which stores nothing.
     Log,
     /// Files in a directory.
     File,
@@ -85,12 +85,12 @@ impl fmt::Display for SinkKind {
     }
 }
 
-/// What a [`SinkUri`] is parsed from.
+/// The forms of a [`SinkUri`], for errors and documentation.
 pub(crate) const SINK_URIS: &str = "`log:`, `file:///directory`, `s3://bucket/prefix`, `https://host/path`, \
                                     `postgres://user@host/database`, or the ARN of a Lambda function or of a state machine";
 
 impl SinkUri {
-    /// What it leads to.
+    /// Returns the kind of the destination.
     pub const fn kind(&self) -> SinkKind {
         match self {
             SinkUri::Log => SinkKind::Log,
@@ -135,7 +135,7 @@ fn s3_uri(rest: &str) -> Result<SinkUri, String> {
         .map(|(bucket, prefix)| SinkUri::S3 { bucket, prefix })
         .ok_or_else(|| {
             "expected `s3://bucket/prefix`: a bucket of 3 to 63 of `a-z 0-9 . -`, and a prefix of at most 800 bytes \
-             without empty steps"
+             in which no two slashes meet"
                 .to_owned()
         })
 }
@@ -173,8 +173,7 @@ fn lambda_uri(text: &str) -> Result<SinkUri, String> {
         region: arn.region.to_owned(),
     });
     uri.ok_or_else(|| {
-        "expected `arn:<partition>:lambda:<region>:<account>:function:<name>`, with `:<version or alias>` behind it \
-         if need be"
+        "expected `arn:<partition>:lambda:<region>:<account>:function:<name>`, optionally followed by `:<version or alias>`"
             .to_owned()
     })
 }
@@ -192,8 +191,7 @@ fn states_uri(text: &str) -> Result<SinkUri, String> {
         region: arn.region.to_owned(),
     });
     uri.ok_or_else(|| {
-        "expected `arn:<partition>:states:<region>:<account>:stateMachine:<name>`, with `:<version or alias>` behind it \
-         if need be"
+        "expected `arn:<partition>:states:<region>:<account>:stateMachine:<name>`, optionally followed by `:<version or alias>`"
             .to_owned()
     })
 }
@@ -242,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sink_uri_reads_back_what_it_shows_and_others_are_refused() {
+    fn a_sink_uri_is_displayed_as_it_was_parsed_and_others_are_refused() {
         for text in ["log:", "file:///data/batches"] {
             assert_eq!(text.parse::<SinkUri>().unwrap().to_string(), text);
         }
@@ -269,7 +267,7 @@ mod tests {
 
     #[cfg(feature = "s3")]
     #[test]
-    fn a_bucket_may_come_with_a_prefix() {
+    fn an_s3_uri_has_a_bucket_and_maybe_a_prefix() {
         for text in ["s3://bucket", "s3://my.bucket-1/a/b c"] {
             assert_eq!(text.parse::<SinkUri>().unwrap().to_string(), text);
         }
@@ -291,7 +289,7 @@ mod tests {
 
     #[cfg(feature = "http")]
     #[test]
-    fn only_this_machine_may_be_spoken_to_in_the_clear() {
+    fn http_without_tls_is_only_for_loopback_hosts() {
         for text in [
             "https://host/path?x=y",
             "https://host",
@@ -309,7 +307,7 @@ mod tests {
         ] {
             let error = wrong.parse::<SinkUri>().unwrap_err();
             assert!(
-                error.contains("`http://` only to `localhost`"),
+                error.contains("`http://` is allowed only to `localhost`"),
                 "{wrong}: {error}"
             );
         }
@@ -341,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_that_was_not_built_names_its_feature() {
+    fn the_error_of_a_sink_that_was_not_built_names_its_feature() {
         for (built, feature, text) in [
             (cfg!(feature = "s3"), "s3", "s3://bucket"),
             (cfg!(feature = "lambda"), "lambda", "arn:aws:lambda:x"),

@@ -1,4 +1,4 @@
-//! The long fuzz runs. `cargo xtask test` needs none of this: a short run of every target is a test of `tests/fuzz`.
+//! Runs the fuzz targets with cargo-fuzz. `cargo xtask test` does not: it runs each target briefly as a test of `tests/fuzz`.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,37 +7,36 @@ use anyhow::Context;
 
 use crate::tools;
 
-/// Every target of tests/fuzz.
+/// The targets of `tests/fuzz`.
 const TARGETS: [&str; 4] = ["event", "event_id", "batch_key", "ticket"];
-/// The version that is installed.
+/// The version of cargo-fuzz to install.
 const CARGO_FUZZ: &str = "0.13.2";
 
-/// What `cargo xtask fuzz` is told.
+/// The arguments of `cargo xtask fuzz`.
 #[derive(clap::Args)]
 pub struct Fuzz {
-    /// How long each target runs
+    /// How long each target runs, in seconds
     #[arg(long, default_value_t = 600, value_name = "N")]
     seconds: u64,
-    /// One target; all of them if left out
+    /// Run only this target [default: all]
     #[arg(value_parser = TARGETS)]
     target: Option<String>,
 }
 
-/// Runs the targets one after the other; the first one that finds something is the last.
+/// Runs the targets one after the other, and stops at the first failure.
 ///
-/// No sanitizer: those need a nightly compiler, and there is no unsafe code of ours to watch. What is found on the way is
-/// kept in the target directory, so that the next run goes on from there; what breaks a promise, in
-/// `tests/fuzz/artifacts`.
+/// The runs use no sanitizer: sanitizers need a nightly compiler, and the workspace has no unsafe code. The corpus is kept in
+/// the target directory for later runs. An input that fails is kept in `tests/fuzz/artifacts`.
 pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
-        .context("xtask is a folder of the workspace")?;
+        .context("find the folder of the workspace above `xtask`")?;
     let target_dir = tools::target_dir();
     let cargo_fuzz = tools::install_tool("cargo-fuzz", CARGO_FUZZ)?;
-    let one = fuzz.target.as_deref();
+    let only = fuzz.target.as_deref();
     for target in TARGETS
         .into_iter()
-        .filter(|target| one.is_none_or(|one| one == *target))
+        .filter(|target| only.is_none_or(|only| only == *target))
     {
         let corpus = target_dir.join("fuzz/corpus").join(target);
         std::fs::create_dir_all(&corpus)?;

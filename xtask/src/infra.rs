@@ -1,7 +1,7 @@
-//! The checks of the templates in `infra`. What they are is in `infra/checks/main.py`; here is what they need.
+//! Runs the checks of the templates in `infra`, which are in `infra/checks/main.py`.
 //!
-//! Python from 3.11 on must be there. Everything else, node included, is installed at the versions pinned in
-//! `infra/checks/requirements.txt` and `infra/cdk/package-lock.json`, into folders that git ignores.
+//! The machine must have Python 3.11 or later. This module installs everything else, including node, into folders that git
+//! ignores, at the versions pinned in `infra/checks/requirements.txt` and `infra/cdk/package-lock.json`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,30 +13,30 @@ use anyhow::{Context, ensure};
 use crate::package;
 use crate::tools::{install_python, path_with_tools_of, root, status};
 
-/// What `cargo xtask infra` is told.
+/// The arguments of `cargo xtask infra`.
 #[derive(clap::Args)]
 pub struct Infra {
-    /// Ask the linters about every wrong template, not only where nothing else catches it; some minutes more
+    /// Run the linters on every wrong template, not only on those that no other check catches; takes some minutes more
     #[arg(long)]
     all: bool,
-    /// Build what deploys, and check the templates against it; some minutes more
+    /// Build the zips, and check the templates against them; takes some minutes more
     #[arg(long)]
     packages: bool,
 }
 
-/// Installs what is missing, and runs the checks.
+/// Installs missing tools, and runs the checks.
 pub fn run(arguments: &Infra) -> anyhow::Result<()> {
     let mut check = checks()?;
     status(check.args(arguments.all.then_some("--all")))?;
     if arguments.packages {
-        // For the processor that the template deploys, whatever this machine has.
+        // For the architecture in the template, which may differ from this machine's.
         package::build(&package::Package::deployed()?)?;
         status(checks()?.arg("--packages"))?;
     }
     Ok(())
 }
 
-/// Runs the checks beside other work: prints what they say at their end.
+/// Runs the checks in the background, and prints their output when they end.
 pub fn run_quietly() -> anyhow::Result<()> {
     let output = checks()?.output().context("run the checks")?;
     eprint!("{}", String::from_utf8_lossy(&output.stdout));
@@ -49,7 +49,7 @@ pub fn run_quietly() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs what is missing; returns the command that checks the templates.
+/// Installs missing tools; returns the command that checks the templates.
 fn checks() -> anyhow::Result<Command> {
     let python = install_python("infra", "requirements.txt")?;
     let path = path_with_tools_of(&python)?;
@@ -62,11 +62,11 @@ fn checks() -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// The packages of the lock file, in `node_modules`.
+/// Installs the packages of the lock file into `node_modules`.
 fn install_node_packages(cdk: &Path, path: &OsStr) -> anyhow::Result<()> {
     let installed = cdk.join("node_modules/.installed-lock.json");
     let locked = fs::read(cdk.join("package-lock.json"))?;
-    if fs::read(&installed).is_ok_and(|there| there == locked) {
+    if fs::read(&installed).is_ok_and(|installed| installed == locked) {
         return Ok(());
     }
     status(

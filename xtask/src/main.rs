@@ -1,6 +1,6 @@
-//! Every task of this workspace. `cargo xtask` alone lists them.
+//! Runs the tasks of this workspace. `cargo xtask` without arguments lists them.
 //!
-//! A fresh machine has cargo, a C compiler and Python: whatever a task needs beyond that, it installs itself.
+//! A machine needs cargo, a C compiler and Python. Each task installs its other tools itself.
 
 mod bench;
 mod fuzz;
@@ -28,37 +28,37 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Format, lints, every test, and the checks of the templates
+    /// Check the format, run the lints and all tests, and check the templates
     Test,
-    /// Format, lints, and the unit tests: two minutes, once it is built
+    /// Check the format, run the lints and the unit tests: two minutes after a first build
     Check,
-    /// Writes docs/configuration.md anew, from the variables that the functions declare
+    /// Generate docs/configuration.md from the variables that the functions declare
     Configuration,
-    /// Seeds of the simulation: 20,000, or what `sim --help` says; a short run is part of `test`
+    /// Run the simulation: 20,000 seeds, or as its flags say; `test` includes a short run
     Sim {
-        /// Flags of the simulation
+        /// Flags of the simulation; `--help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Long fuzz runs; a short one is part of `test`
+    /// Run the fuzz targets for a long time; `test` includes a short run
     Fuzz(fuzz::Fuzz),
-    /// Mutants of the protocol that the tests of its crate, or a short simulation, must catch; an hour and more
+    /// Mutate the protocol, and check that its tests or a short simulation catch the mutants; takes half an hour
     Mutants(mutants::Mutants),
-    /// The templates of `infra`: everything that can be checked without an account
+    /// Check the templates of `infra`, as far as that is possible without an AWS account
     Infra(infra::Infra),
-    /// CPU and memory a message, of the functions as they deploy: the median of some bursts
+    /// Measure CPU and memory per message of the packaged functions: the median of several bursts
     Bench(bench::Bench),
-    /// Both functions as they deploy: zips in target/lambda for this machine's processor or another, checked
+    /// Build and check the zips of both functions in target/lambda
     Package(package::Package),
-    /// A burst through `local`, with the packaged functions
+    /// Run a burst through `local` with the packaged functions
     PackageBurst(package::Burst),
-    /// A burst through ministack, which runs the packaged functions from the template's queues
+    /// Run a burst through ministack, which deploys the template and runs the packaged functions
     Ministack(package::Ministack),
 }
 
 fn main() -> ExitCode {
     let started = Instant::now();
-    let done = match Cli::parse().task {
+    let result = match Cli::parse().task {
         Task::Test => test(),
         Task::Check => check(),
         Task::Configuration => configuration(),
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         Task::PackageBurst(burst) => package::burst(&burst),
         Task::Ministack(ministack) => package::ministack(&ministack),
     };
-    match done {
+    match result {
         Ok(()) => {
             eprintln!("done in {} s", started.elapsed().as_secs());
             ExitCode::SUCCESS
@@ -100,7 +100,7 @@ fn lint() -> anyhow::Result<()> {
     ])
 }
 
-/// Checks the templates while cargo builds and tests: either uses little more than one core at a time.
+/// Runs the checks of the templates at the same time as cargo, because each of them uses little more than one core.
 fn test() -> anyhow::Result<()> {
     thread::scope(|scope| {
         let infra = scope.spawn(infra::run_quietly);
@@ -113,10 +113,10 @@ fn test() -> anyhow::Result<()> {
 }
 
 fn test_workspace() -> anyhow::Result<()> {
-    // The end to end suite runs the executables that deploy, and an example.
+    // The end-to-end suite runs the built executables, among them an example.
     cargo(&["build", "--workspace", "--all-targets"])?;
-    // More threads than cores: most of the time of the longest suite is waits for timeouts. All of them run, so that one
-    // run tells everything that fails.
+    // More threads than cores, because the longest suite mostly waits for timeouts. `--no-fail-fast` reports all failures
+    // of a run.
     let mut tests = Command::new(env!("CARGO"));
     tests.args(["test", "--workspace", "--no-fail-fast"]);
     tests.args(["--", "--test-threads", "6"]);
@@ -124,7 +124,7 @@ fn test_workspace() -> anyhow::Result<()> {
         tests.env("POSTGRES_BIN", programs);
     }
     run_cargo(&mut tests)?;
-    // Once more with its planted bugs, which nothing else is built with.
+    // The simulation's tests run once more with planted bugs compiled in.
     cargo(&[
         "test",
         "--workspace",
@@ -135,7 +135,7 @@ fn test_workspace() -> anyhow::Result<()> {
     ])
 }
 
-/// The test that compares the document writes it instead, when it is told so.
+/// Runs the test that compares the document with the code. With `UPDATE_CONFIGURATION`, that test writes the document instead.
 fn configuration() -> anyhow::Result<()> {
     let mut test = Command::new(env!("CARGO"));
     test.args(["test", "--workspace", "--test", "architecture"]);
@@ -147,7 +147,7 @@ fn configuration() -> anyhow::Result<()> {
 const PLANTED_BUGS: &str = "sim/planted-bugs";
 
 fn sim(arguments: &[String]) -> anyhow::Result<()> {
-    // The whole workspace is selected, so that dependencies are built with the features of every other task.
+    // Selects the whole workspace, so that dependencies have the same features as in other tasks and are not built again.
     cargo(&[
         "build",
         "--workspace",

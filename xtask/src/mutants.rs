@@ -1,7 +1,7 @@
-//! Mutation testing of the protocol, by the rules of cargo-mutants: what no test notices when it is changed.
+//! Mutation testing of the protocol with cargo-mutants: finds changes of the code that no test notices.
 //!
-//! Half an hour on two cores, so it is not part of `cargo xtask test`. What survives, and why, stands in
-//! `docs/simulation.md`.
+//! A run takes half an hour on two cores, so it is not part of `cargo xtask test`. `docs/simulation.md` lists the mutants that
+//! survive, and why.
 
 use std::fs;
 use std::io;
@@ -12,38 +12,38 @@ use anyhow::{Context, ensure};
 
 use crate::tools::{self, root};
 
-/// The version that is installed.
+/// The version of cargo-mutants to install.
 const CARGO_MUTANTS: &str = "27.0.0";
-/// What is mutated, in `protocol/src`.
+/// The mutated files, in `protocol/src`.
 const FILES: [&str; 5] = ["claim", "batch", "allocator", "pace", "retry"];
-/// Least share of the mutants that the tests of the crate must catch, in percent.
+/// The share of the mutants that the tests of the crate must catch at least, in percent.
 const CAUGHT_BY_CRATE_MIN: f64 = 95.0;
-/// Least share that they and a short simulation must catch.
+/// The share of the mutants that those tests or a short simulation must catch at least, in percent.
 const CAUGHT_BY_ALL_MIN: f64 = 98.0;
-/// Mutants that are the program itself: the switch of a planted bug, compiled to `false`, replaced by `false`.
-const NONE_AT_ALL: &str = "replace match guard planted\\(.*\\) with false";
-/// A mutant whose tests take longer than this loops for ever, and counts as caught. In seconds.
+/// Excludes mutants that change nothing: the switch of a planted bug is compiled to `false` anyway.
+const NO_CHANGE: &str = "replace match guard planted\\(.*\\) with false";
+/// The time limit of the tests of a mutant, in seconds. A mutant that exceeds it counts as caught, as an endless loop.
 const TIMEOUT: &str = "300";
 
-/// What `cargo xtask mutants` is told.
+/// The arguments of `cargo xtask mutants`.
 #[derive(clap::Args)]
 pub struct Mutants {
-    /// One file of the protocol; all of them if left out
+    /// Mutate only this file of the protocol [default: all]
     #[arg(value_parser = FILES)]
     file: Option<String>,
-    /// How many mutants are tested at once
+    /// How many mutants to test at once
     #[arg(long, default_value_t = 2, value_name = "N")]
     jobs: usize,
 }
 
-/// Which mutants the tests caught.
+/// The mutants that the tests caught and missed.
 struct Outcome {
     caught: usize,
     missed: Vec<String>,
 }
 
 impl Outcome {
-    /// Reads what cargo-mutants left in a folder.
+    /// Reads the result that cargo-mutants wrote to a folder.
     fn read(folder: &Path) -> anyhow::Result<Outcome> {
         let lines = |name: &str| -> anyhow::Result<Vec<String>> {
             let path = folder.join("mutants.out").join(name);
@@ -58,7 +58,7 @@ impl Outcome {
     }
 }
 
-/// Mutates, has the tests of the crate look at each mutant, and a short simulation at those they miss.
+/// Runs the tests of the crate against each mutant, and a short simulation against the mutants that they miss.
 pub fn run(mutants: &Mutants) -> anyhow::Result<()> {
     let tool = tools::install_tool("cargo-mutants", CARGO_MUTANTS)?;
     let folder = tools::target_dir().join("mutants");
@@ -78,32 +78,32 @@ pub fn run(mutants: &Mutants) -> anyhow::Result<()> {
                 tests_of,
             ])
             .args(["--timeout", TIMEOUT, "--jobs", &jobs.to_string()])
-            .args(["--exclude-re", NONE_AT_ALL])
-            // Optimised as little as keeps the property tests quick: each mutant is compiled anew.
+            .args(["--exclude-re", NO_CHANGE])
+            // Level 1 compiles each mutant quickly and still keeps the property tests fast.
             .arg("--cargo-arg=--config=profile.dev.package.protocol.opt-level=1")
             .args(["--no-shuffle", "--caught", "--output"])
             .arg(&folder);
-        let one = mutants.file.as_deref();
+        let only = mutants.file.as_deref();
         for file in FILES
             .iter()
-            .filter(|file| one.is_none_or(|one| one == **file))
+            .filter(|file| only.is_none_or(|only| only == **file))
         {
             command.args(["--file", &format!("protocol/src/{file}.rs")]);
         }
         command.args(more);
         eprintln!("> {command:?}");
         let status = command.status().context("run cargo-mutants")?;
-        // 2: mutants were missed; 3: the tests of some took too long.
+        // Exit code 2 means missed mutants, 3 means tests that exceeded the time limit.
         let ran = matches!(status.code(), Some(0 | 2 | 3));
         ensure!(ran, "{command:?} failed: {status}");
         Outcome::read(&folder)
     };
     let by_crate = test("protocol", mutants.jobs, &["--", "--lib"])?;
     let all = by_crate.caught + by_crate.missed.len();
-    ensure!(all > 0, "there are no mutants");
+    ensure!(all > 0, "mutants: got none, expected some");
     let of_crate = caught_percent(all, &by_crate.missed);
-    // The simulation is asked only where it is needed: it compiles everything anew for each mutant. What was caught is not
-    // tried again. One at once: it takes all cores.
+    // The simulation runs only if needed, because it compiles much for each mutant; `--iterate` skips mutants that were
+    // caught. It tests one mutant at a time, because it uses all cores.
     let survivors = if of_crate >= CAUGHT_BY_ALL_MIN {
         by_crate.missed.clone()
     } else {
@@ -113,7 +113,8 @@ pub fn run(mutants: &Mutants) -> anyhow::Result<()> {
     report(all, &by_crate.missed, &survivors);
     ensure!(
         of_crate >= CAUGHT_BY_CRATE_MIN && of_all >= CAUGHT_BY_ALL_MIN,
-        "at least {CAUGHT_BY_CRATE_MIN} % and {CAUGHT_BY_ALL_MIN} % must be caught"
+        "caught mutants: too few: got {of_crate:.1} % by the crate and {of_all:.1} % by all, \
+         expected at least {CAUGHT_BY_CRATE_MIN} % and {CAUGHT_BY_ALL_MIN} %"
     );
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! What deploys: both functions as zips, and those run as they deploy, without an account.
+//! Builds both functions as zips, and runs the zips without an AWS account.
 //!
-//! What is demanded of the zips is in `infra/checks/package.py`.
+//! `infra/checks/package.py` checks the zips.
 
 use std::env;
 use std::fs;
@@ -12,22 +12,22 @@ use anyhow::{Context, bail, ensure};
 
 use crate::tools::{self, status};
 
-/// What `cargo xtask package` is told.
+/// The arguments of `cargo xtask package`.
 #[derive(clap::Args, Default)]
 pub struct Package {
-    /// Cargo features of the functions besides the default ones, for example `s3,batch-processor/postgres`
+    /// Cargo features of the functions in addition to the default ones, for example `s3,batch-processor/postgres`
     #[arg(long, value_name = "FEATURES")]
     features: Option<String>,
-    /// Processor that the functions run on, as the template's `Architecture` says [default: this machine's]
+    /// Architecture of the functions, which must be that of the template's `Architecture` [default: this machine's]
     #[arg(long, value_enum, value_name = "ARCH")]
     arch: Option<Architecture>,
 }
 
 impl Package {
-    /// What the template deploys if nothing is chosen.
+    /// Returns the package that the template deploys by default.
     ///
     /// # Errors
-    /// When the template does not say for which processor.
+    /// The template has no default for `Architecture`.
     pub fn deployed() -> anyhow::Result<Package> {
         let template = tools::root()?.join("infra/sam/template.yaml");
         let text = fs::read_to_string(&template)
@@ -43,7 +43,7 @@ impl Package {
     }
 }
 
-/// A processor of Lambda, by its name in the template.
+/// A processor architecture of Lambda, by its name in the template.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
     /// Intel and AMD.
@@ -62,7 +62,7 @@ impl Architecture {
         }
     }
 
-    /// What Rust calls it.
+    /// Returns Rust's name of the target.
     const fn target(self) -> &'static str {
         match self {
             Architecture::X86_64 => "x86_64-unknown-linux-gnu",
@@ -70,7 +70,7 @@ impl Architecture {
         }
     }
 
-    /// What cargo lambda is told.
+    /// Returns the flag of cargo lambda.
     const fn flag(self) -> &'static str {
         match self {
             Architecture::X86_64 => "--x86-64",
@@ -83,12 +83,14 @@ impl Architecture {
             "x86_64" => Ok(Architecture::X86_64),
             "aarch64" => Ok(Architecture::Arm64),
             other => {
-                bail!("`--arch` is not set: got a machine of {other}, expected `x86_64` or `arm64`")
+                bail!(
+                    "`--arch`: not set on an unknown machine: got `{other}`, expected `x86_64` or `arm64`"
+                )
             }
         }
     }
 
-    /// The default of the template's parameter `Architecture`.
+    /// Returns the default of the template's parameter `Architecture`.
     fn default_of(template: &str) -> anyhow::Result<Architecture> {
         let (_, parameter) = template
             .split_once("\n  Architecture:\n")
@@ -101,12 +103,13 @@ impl Architecture {
             Some("x86_64") => Ok(Architecture::X86_64),
             Some("arm64") => Ok(Architecture::Arm64),
             other => bail!(
-                "`Architecture` of the template: got the default {other:?}, expected `x86_64` or `arm64`"
+                "`Architecture` of the template: unknown default: got `{}`, expected `x86_64` or `arm64`",
+                other.unwrap_or("none")
             ),
         }
     }
 
-    /// Whether Rust can build for it.
+    /// Fails if Rust's standard library for this architecture is not installed.
     fn ensure_std(self) -> anyhow::Result<()> {
         let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         let output = Command::new(rustc)
@@ -130,12 +133,12 @@ impl Architecture {
     }
 }
 
-/// What `cargo xtask package-burst` is told.
+/// The arguments of `cargo xtask package-burst`.
 #[derive(clap::Args)]
 pub struct Burst {
     #[command(flatten)]
     package: Package,
-    /// Messages in the burst, duplicates included
+    /// Number of messages in the burst, including duplicates
     #[arg(long, default_value_t = 50_000, value_name = "N")]
     messages: u64,
     /// More flags of `local burst`
@@ -143,32 +146,34 @@ pub struct Burst {
     arguments: Vec<String>,
 }
 
-/// What `cargo xtask ministack` is told.
+/// The arguments of `cargo xtask ministack`.
 #[derive(clap::Args)]
 pub struct Ministack {
-    /// Messages in the burst, duplicates included
+    /// Number of messages in the burst, including duplicates
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     messages: u64,
 }
 
-/// The functions, by the names of their packages and executables.
+/// The functions: names of packages and of executables.
 const FUNCTIONS: [&str; 2] = ["aggregator", "batch-processor"];
 
-/// Where the zips are, whatever `CARGO_TARGET_DIR` says: the template and the CDK app look there.
+/// Returns the folder of the zips. It does not depend on `CARGO_TARGET_DIR`, because the template and the CDK app name it.
 pub fn packaged() -> anyhow::Result<PathBuf> {
     Ok(tools::root()?.join("target/lambda"))
 }
 
-/// Builds the zips, as they deploy. Says nothing unless it fails.
+/// Builds the zips. Prints the output of cargo lambda only if it fails.
 ///
 /// # Errors
-/// When Rust has no standard library for that processor, or the build fails.
+/// Rust's standard library for the architecture is not installed, or the build failed.
 pub fn build(package: &Package) -> anyhow::Result<()> {
     let arch = package.arch()?;
     arch.ensure_std()?;
     let python = tools::install_python("package", "package-requirements.txt")?;
-    let tools = python.parent().context("an interpreter is in a folder")?;
-    // cargo-lambda links with the zig of the first Python in PATH.
+    let tools = python
+        .parent()
+        .context("find the folder of the interpreter")?;
+    // cargo-lambda links with zig, which it finds through the first Python in PATH.
     let path = tools::path_with_tools_of(&python)?;
     let mut command = Command::new(tools.join("cargo-lambda"));
     command
@@ -178,7 +183,7 @@ pub fn build(package: &Package) -> anyhow::Result<()> {
         .current_dir(tools::root()?)
         .env("PATH", path);
     for function in FUNCTIONS {
-        // What an earlier build left must not pass for this one's.
+        // A zip of an earlier build must not be taken for this build's.
         let zip = packaged()?.join(function).join("bootstrap.zip");
         match fs::remove_file(&zip) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -191,7 +196,7 @@ pub fn build(package: &Package) -> anyhow::Result<()> {
     if let Some(features) = &package.features {
         command.args(["--features", features]);
     }
-    // Without a flag it is this machine's, and the build shares its folder with other builds.
+    // Without the flag, cargo lambda builds for this machine, in the same folder as other builds.
     if Some(arch) != Architecture::of_this_machine().ok() {
         command.arg(arch.flag());
     }
@@ -214,13 +219,13 @@ pub fn package(package: &Package) -> anyhow::Result<()> {
         Command::new(tools::install_python("infra", "requirements.txt")?)
             .arg("package.py")
             .args(["--arch", package.arch()?.name()])
-            // Whose size is bounded without them alone.
+            // With extra features, package.py does not check the size.
             .args(&package.features)
             .current_dir(tools::root()?.join("infra/checks")),
     )
 }
 
-/// Builds what sends, hosts and audits: in one go, so that nothing is built twice with other features.
+/// Builds `local` and `loadgen` with one command, so that no dependency is built twice with different features.
 fn build_tools() -> anyhow::Result<PathBuf> {
     tools::cargo(&[
         "build",
@@ -233,7 +238,7 @@ fn build_tools() -> anyhow::Result<PathBuf> {
     Ok(tools::target_dir().join("release"))
 }
 
-/// `local burst`, whose functions are what was packaged.
+/// Returns the command `local burst` with the packaged functions.
 pub fn local_burst(messages: u64) -> anyhow::Result<Command> {
     let bootstrap = |function| Ok::<_, anyhow::Error>(packaged()?.join(function).join("bootstrap"));
     local_burst_of(
@@ -243,7 +248,7 @@ pub fn local_burst(messages: u64) -> anyhow::Result<Command> {
     )
 }
 
-/// `local burst` with these functions.
+/// Returns the command `local burst` with the given functions.
 pub fn local_burst_of(
     messages: u64,
     aggregator: &Path,
@@ -259,12 +264,12 @@ pub fn local_burst_of(
     Ok(command)
 }
 
-/// A burst through `local`, whose functions are what was packaged.
+/// Runs a burst through `local` with the packaged functions.
 pub fn burst(burst: &Burst) -> anyhow::Result<()> {
     let (arch, here) = (burst.package.arch()?, Architecture::of_this_machine()?);
     ensure!(
         arch == here,
-        "`--arch`: the functions run on this machine: got `{}`, expected `{}`",
+        "`--arch`: this machine cannot run the functions: got `{}`, expected `{}`",
         arch.name(),
         here.name()
     );
@@ -272,7 +277,7 @@ pub fn burst(burst: &Burst) -> anyhow::Result<()> {
     status(local_burst(burst.messages)?.args(&burst.arguments))
 }
 
-/// A burst through ministack, which creates the stack of the template and runs what was packaged.
+/// Runs a burst through ministack, which creates the stack of the template and runs the packaged functions.
 pub fn ministack(ministack: &Ministack) -> anyhow::Result<()> {
     package(&Package::default())?;
     let checks = tools::root()?.join("infra/checks");
@@ -292,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_template_deploys_what_is_built_and_tested() {
+    fn the_template_deploys_the_architecture_that_is_tested() {
         assert_eq!(
             Package::deployed().unwrap().arch,
             Some(Architecture::X86_64)
@@ -317,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_standard_library_is_told_with_what_installs_it() {
+    fn the_error_of_a_missing_standard_library_says_how_to_install_it() {
         let nowhere = Path::new(env!("CARGO_MANIFEST_DIR")).join("no such folder");
         let error = Architecture::Arm64.ensure_std_in(&nowhere).unwrap_err();
         assert_eq!(
@@ -325,7 +330,7 @@ mod tests {
             "`--arch arm64`: Rust's standard library for `aarch64-unknown-linux-gnu` is not installed; \
              install it with `rustup target add aarch64-unknown-linux-gnu`"
         );
-        // What runs this was built with it.
+        // This test was built with the standard library of this machine.
         let here = Architecture::of_this_machine().unwrap();
         here.ensure_std().unwrap();
     }

@@ -1,4 +1,4 @@
-//! A PostgreSQL server for the tests of the sink: the machine's own, or Debian's packages in a folder that git ignores.
+//! Finds a PostgreSQL server for the tests of the sink, or unpacks Debian's packages of one into a folder that git ignores.
 
 use std::env;
 use std::fs;
@@ -10,13 +10,13 @@ use anyhow::{Context, ensure};
 
 use crate::tools::{self, status};
 
-/// Where Debian puts the programs, below the version.
+/// Debian's folder of PostgreSQL; its subfolders are versions.
 const DEBIAN: &str = "usr/lib/postgresql";
-/// What a server consists of.
+/// The programs that the tests run.
 const PROGRAMS: [&str; 2] = ["initdb", "postgres"];
 
-/// The directory of `initdb` and `postgres`, where they must be named for others to find them: `None` if the machine has
-/// them in the search path or where Debian's package installs them.
+/// Makes sure that there is a server. Returns the directory of its programs, or `None` if the tests find them by themselves:
+/// in the search path, or where Debian installs them.
 pub fn install() -> anyhow::Result<Option<PathBuf>> {
     let path = env::var_os("PATH").unwrap_or_default();
     if env::split_paths(&path).any(|directory| has_programs(&directory))
@@ -29,11 +29,11 @@ pub fn install() -> anyhow::Result<Option<PathBuf>> {
     if has_programs(&programs) {
         return Ok(Some(programs));
     }
-    // The packages are unpacked, not installed: that takes no rights, and leaves the machine as it was.
+    // The packages are only unpacked: installing them would need root and change the machine.
     let packages = tools.join("packages");
     fs::create_dir_all(&packages)?;
     if let Err(error) = status(Command::new("apt-get").args(["-qq", "update"])) {
-        eprintln!("with the lists of packages that are there: {error:#}");
+        eprintln!("cannot update the package lists, the existing ones are used: {error:#}");
     }
     let names = dependencies("postgresql")?;
     status(
@@ -52,10 +52,11 @@ pub fn install() -> anyhow::Result<Option<PathBuf>> {
                 .arg(&root),
         )?;
     }
-    let unpacked = programs_below(&root).context("Debian's packages have no server")?;
+    let unpacked =
+        programs_below(&root).context("find `initdb` and `postgres` in Debian's packages")?;
     let libraries = libraries_below(&root)?;
     fs::create_dir_all(&programs)?;
-    // The server last: where it is, everything is.
+    // `PROGRAMS` has the server last, so that an interrupted installation is noticed.
     for name in PROGRAMS {
         let script = format!(
             "#!/bin/sh\nLD_LIBRARY_PATH='{}' exec '{}' \"$@\"\n",
@@ -79,21 +80,28 @@ fn programs_below(root: &Path) -> Option<PathBuf> {
     directories.find(|directory| has_programs(directory))
 }
 
-/// A package and what it depends on, less the C library: the machine's own fits its loader.
+/// Returns the names of a package and its dependencies, without the C library: only the machine's own works with its loader.
 fn dependencies(package: &str) -> anyhow::Result<Vec<String>> {
     let output = Command::new("apt-cache")
         .args(["depends", "--recurse", "--no-recommends", "--no-suggests"])
-        .args(["--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"])
+        .args([
+            "--no-conflicts",
+            "--no-breaks",
+            "--no-replaces",
+            "--no-enhances",
+        ])
         .arg(package)
         .output()
-        .context("run apt-cache: without a PostgreSQL server on the machine, the tests need Debian's packages")?;
+        .context(
+            "run apt-cache, because the tests need a PostgreSQL server and this machine has none",
+        )?;
     ensure!(
         output.status.success(),
         "apt-cache: {}",
         String::from_utf8_lossy(&output.stderr)
     );
     let text = String::from_utf8(output.stdout)?;
-    // Packages stand at the beginning of a line, what they depend on is indented; `<...>` is none of its own.
+    // A line that is not indented is the name of a package. `<...>` is a virtual package.
     let names = text
         .lines()
         .filter(|line| line.starts_with(|letter: char| letter.is_ascii_alphanumeric()))

@@ -1,4 +1,4 @@
-//! The tools that tasks run: cargo, and what is installed into folders that git ignores.
+//! Runs cargo and other tools, and installs tools into folders that git ignores.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -8,21 +8,21 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 pub fn root() -> anyhow::Result<&'static Path> {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
-        .context("xtask is a folder of the workspace")
+        .context("find the folder of the workspace above `xtask`")
 }
 
-/// A virtualenv of this name with exactly what a file of `infra/checks` requires; answers its interpreter.
+/// Installs the requirements in a file of `infra/checks` into a virtualenv of this name; returns its interpreter.
 pub fn install_python(name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
     let requirements = &root()?.join("infra/checks").join(requirements);
     let environment = target_dir().join("tools").join(name);
     let python = environment.join("bin/python");
     let installed = environment.join("requirements.txt");
     let required = fs::read(requirements)?;
-    if fs::read(&installed).is_ok_and(|there| there == required) {
+    if fs::read(&installed).is_ok_and(|installed| installed == required) {
         return Ok(python);
     }
     status(
@@ -30,19 +30,19 @@ pub fn install_python(name: &str, requirements: &str) -> anyhow::Result<PathBuf>
             .args(["-m", "venv", "--clear"])
             .arg(&environment),
     )
-    .context("a virtualenv needs Python 3.11 or later, with its module `venv`")?;
+    .context("make a virtualenv, which needs Python 3.11 or later with its module `venv`")?;
     status(
         Command::new(&python)
             .args(["-m", "pip", "install", "--quiet"])
             .args(["--disable-pip-version-check", "--requirement"])
             .arg(requirements),
     )?;
-    // Last, so that an installation that was cut short is made again.
+    // Written last, so that an interrupted installation is repeated.
     fs::write(installed, required)?;
     Ok(python)
 }
 
-/// The search path, with the programs of a virtualenv first: node among them.
+/// Returns the search path with the programs of a virtualenv, such as node, first.
 pub fn path_with_tools_of(python: &Path) -> anyhow::Result<OsString> {
     let tools = python.parent().map(Path::to_owned);
     let others = env::var_os("PATH").unwrap_or_default();
@@ -51,7 +51,7 @@ pub fn path_with_tools_of(python: &Path) -> anyhow::Result<OsString> {
     )?)
 }
 
-/// Runs a tool, which must succeed.
+/// Runs a tool; fails if the tool does.
 pub fn status(command: &mut Command) -> anyhow::Result<()> {
     eprintln!("> {command:?}");
     let status = command
@@ -61,7 +61,7 @@ pub fn status(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A tool of cargo's, in a folder that git ignores; built there once.
+/// Installs a cargo tool into a folder that git ignores, if it is not there yet; returns its path.
 pub fn install_tool(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let tools = target_dir().join("tools");
     let tool = tools.join("bin").join(name);

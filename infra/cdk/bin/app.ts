@@ -1,4 +1,4 @@
-/** Deploys the service with what `-c name=value` chooses; `-c code=DIRECTORY` is where `cargo lambda build` put the zips. */
+/** Deploys the service. `-c name=value` sets a parameter; `-c code=DIRECTORY` is the folder of the zips of `cargo lambda build`. */
 import * as path from 'node:path';
 
 import { App, CfnOutput, Stack, Validations } from 'aws-cdk-lib';
@@ -10,7 +10,7 @@ import { acknowledge } from '../lib/nag';
 
 const app = new App();
 const stack = new Stack(app, app.node.tryGetContext('stack') ?? 'UniqueEventBatchAggregator', {
-  description: 'Unique-event batch aggregator: bursts of events in SQS become few, large batches in which no event comes twice.',
+  description: 'Unique-event batch aggregator: groups bursts of SQS events into few, large batches without duplicate events.',
 });
 const directory = app.node.tryGetContext('code') ?? path.join(__dirname, '../../../../target/lambda');
 const code = (name: string) => lambda.Code.fromAsset(path.join(directory, name, 'bootstrap.zip'));

@@ -1,6 +1,6 @@
 /**
- * For infra/checks: one stack for each of the `worlds` on stdin, sets of parameters by name, `{"name": {"Parameter": "value"}}`;
- * what is said of each set that should be `refused`; and the parameters.
+ * Synthesizes stacks for infra/checks. Reads sets of parameters from stdin, `{"name": {"Parameter": "value"}}`, under `worlds` and
+ * `refused`. Writes a template for each of the `worlds`, the error for each of the `refused`, and the list of parameters.
  */
 import * as fs from 'node:fs';
 import * as os from 'node:os';
@@ -12,7 +12,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { parameters, parse, UniqueEventBatchAggregator } from '../lib';
 
 const [outdir] = process.argv.slice(2);
-if (!outdir) throw new Error('where to?');
+if (!outdir) throw new Error('worlds: no output directory: expected `node worlds.js DIRECTORY`');
 type Worlds = Record<string, Record<string, string>>;
 const { worlds, refused } = JSON.parse(fs.readFileSync(0, 'utf8')) as { worlds: Worlds; refused: Worlds };
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'code-'));

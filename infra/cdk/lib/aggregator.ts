@@ -14,47 +14,47 @@ import { resolve, type Values, variables } from './parameters';
 import { grant, grantsOfColumns, grantsOfPayloads, grantsOfRejects, grantsOfSecret, grantsOfSink } from './sink';
 import { alarms, dashboard, type WatchedService } from './watch';
 
-/** Longest retention of a queue. */
+/** The longest retention that SQS allows. */
 const RETENTION_MAX = Duration.days(14);
-/** Of queues with dead letters: a message keeps its age when it is moved, so it must be shorter. */
+/** The retention of queues with a dead-letter queue. It is shorter, because a message keeps its age when SQS moves it. */
 const RETENTION = Duration.days(7);
 const BATCH_INDEX = 'batchId-index';
 const STATUS_INDEX = 'status-index';
 
 export interface UniqueEventBatchAggregatorProps extends Partial<Values> {
-  /** What `cargo lambda build` made, for the `architecture` chosen. */
+  /** The zips of `cargo lambda build`, built for the chosen `architecture`. */
   readonly code: { readonly aggregator: lambda.Code; readonly batchProcessor: lambda.Code };
 }
 
 /**
- * The service: queues, tables, functions, and what watches them.
+ * The service: queues, tables, functions, alarms and a dashboard.
  *
- * The same stack as infra/sam/template.yaml; infra/checks compares every resource and property.
+ * It makes the same stack as infra/sam/template.yaml; infra/checks compares every resource and property.
  */
 export class UniqueEventBatchAggregator extends Construct implements WatchedService {
-  /** Where events are sent. */
+  /** The queue to send events to. */
   readonly inputQueue: sqs.Queue;
-  /** Where tickets go; an operator sends one for a batch in error. */
+  /** The queue of tickets. An operator sends a ticket to it for a batch in error. */
   readonly batchQueue: sqs.Queue;
-  /** Messages that came back too often. */
+  /** The queue of messages that were received too often. */
   readonly inputDeadLetterQueue: sqs.Queue;
-  /** Tickets that came back too often. */
+  /** The queue of tickets that were received too often. */
   readonly batchDeadLetterQueue: sqs.Queue;
-  /** Messages that cannot be processed. */
+  /** The queue of messages that cannot be processed. */
   readonly quarantineQueue: sqs.Queue;
-  /** Sweeps that could not be called, or failed. */
+  /** The queue of sweeps that could not be invoked, or failed. */
   readonly sweepDeadLetterQueue: sqs.Queue;
-  /** Claims, and what was delivered lately. */
+  /** The table of claims and of recently delivered event ids. */
   readonly lockTable: dynamodb.Table;
-  /** Every batch of the last 14 days. */
+  /** The table of batches, which keeps complete ones for 14 days. */
   readonly batchTable: dynamodb.Table;
   readonly aggregator: lambda.Function;
   readonly batchProcessor: lambda.Function;
-  /** For what a sink of your own needs. */
+  /** The role of the batch processor. Grant it what your own sink needs. */
   readonly batchProcessorRole: iam.Role;
-  /** Where batches go. */
+  /** The parameter `sink`. */
   readonly sink: string;
-  /** `bucket` or `bucket/prefix`, wherever objects go. */
+  /** Every `bucket` or `bucket/prefix` that the service writes objects to. */
   readonly places: readonly string[];
 
   private readonly values: Values;
@@ -72,13 +72,14 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
     this.inputDeadLetterQueue = this.queue('InputDeadLetterQueue', { retentionPeriod: RETENTION_MAX });
     this.batchDeadLetterQueue = this.queue('BatchDeadLetterQueue', { retentionPeriod: RETENTION_MAX });
     this.quarantineQueue = this.queue('QuarantineQueue', { retentionPeriod: RETENTION_MAX });
-    // EventBridge could use the key only if its policy admitted that, and no event of yours comes here.
+    // Always encrypted by SQS: EventBridge could use the key only if its policy allowed that, and the queue never contains
+    // events of the input queue.
     this.sweepDeadLetterQueue = new sqs.Queue(this, 'SweepDeadLetterQueue', {
       retentionPeriod: RETENTION_MAX,
       encryption: sqs.QueueEncryption.SQS_MANAGED,
       removalPolicy: RemovalPolicy.RETAIN,
     });
-    // A duplicate that waits is received once every visibility timeout; 1,000 is the most SQS allows.
+    // A waiting duplicate is received once per visibility timeout. SQS allows at most 1,000 receives.
     const receives = values.onDuplicate === 'requeue' ? 1_000 : values.maxReceiveCount;
     this.inputQueue = this.sourceQueue('InputQueue', values.aggregatorTimeout, values.inputBatchingWindow, {
       queue: this.inputDeadLetterQueue,
@@ -102,7 +103,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       indexName: STATUS_INDEX,
       partitionKey: { name: 'statusShard', type: dynamodb.AttributeType.STRING },
       sortKey: { name: 'dueAt', type: dynamodb.AttributeType.NUMBER },
-      // No more: what is projected is written again whenever it changes, and a projection cannot be changed later.
+      // Only `source` is projected: each projected attribute costs a write when it changes, and a projection cannot be changed later.
       projectionType: dynamodb.ProjectionType.INCLUDE,
       nonKeyAttributes: ['source'],
     });
@@ -110,7 +111,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
     const aggregatorLogs = this.logGroup('AggregatorLogGroup');
     this.aggregator = this.function('Aggregator', {
       code: code.aggregator,
-      description: 'Claims each event once, and collects the claims in batches.',
+      description: 'Claims each event once, and groups the claims into batches.',
       timeout: Duration.seconds(values.aggregatorTimeout),
       logGroup: aggregatorLogs,
       role: this.role('AggregatorRole', 'aggregator', this.grantsOfAggregator(aggregatorLogs)),
@@ -120,7 +121,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
     this.batchProcessorRole = this.role('BatchProcessorRole', 'batch-processor', this.grantsOfBatchProcessor(batchProcessorLogs));
     this.batchProcessor = this.function('BatchProcessor', {
       code: code.batchProcessor,
-      description: 'Delivers batches in parts, remembers what was delivered, and sweeps up what is overdue.',
+      description: 'Delivers batches in parts, remembers delivered events, and sends overdue batches another ticket.',
       timeout: Duration.seconds(values.batchProcessorTimeout),
       logGroup: batchProcessorLogs,
       role: this.batchProcessorRole,
@@ -144,7 +145,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
     });
   }
 
-  /** A queue that a function takes from: its visibility timeout is 6 times the function's and the window. */
+  /** A queue that a function reads: its visibility timeout is 6 times the function's timeout plus the window. */
   private sourceQueue(id: string, timeout: number, window: number, deadLetterQueue: sqs.DeadLetterQueue): sqs.Queue {
     return this.queue(id, {
       visibilityTimeout: Duration.seconds(6 * timeout + window),
@@ -193,7 +194,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       architecture: architecture === 'arm64' ? lambda.Architecture.ARM_64 : lambda.Architecture.X86_64,
       memorySize,
       tracing: tracing === 'Active' ? lambda.Tracing.ACTIVE : lambda.Tracing.PASS_THROUGH,
-      // What it may do is written down below, whole; nothing is added in passing.
+      // The grants are listed below in full; other constructs must not add to them.
       role: role.withoutPolicyUpdates(),
     });
   }
@@ -217,8 +218,8 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       reportBatchItemFailures: true,
       maxConcurrency: values.batchProcessorConcurrency,
     });
-    // A rule, not a Scheduler schedule: the batch processor knows the sweep by the rule's `detail-type`. A sweep that failed, or
-    // did not get as far as Lambda, is not tried again: the next one makes up for it.
+    // A rule and not a Scheduler schedule, because the batch processor recognises a sweep by the rule's `detail-type`. A sweep
+    // that failed, or did not reach Lambda, is not retried: the next scheduled sweep does the same work.
     const once = { retryAttempts: 0, maxEventAge: Duration.seconds(60) };
     new events.Rule(this, 'BatchProcessorSweep', {
       schedule: events.Schedule.rate(Duration.minutes(values.sweepMinutes)),
@@ -231,7 +232,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
     });
   }
 
-  /** The variables of both functions that are resources. */
+  /** The variables of both functions that name resources. */
   private resourceVariables(): Record<string, string> {
     return {
       DDB_LOCK_TABLE: this.lockTable.tableName,
@@ -251,7 +252,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       ...this.resourceVariables(),
       DDB_BATCH_INDEX: BATCH_INDEX,
       ...variables(values, 'batchProcessor'),
-      // A header without a secret is refused.
+      // The function refuses a header without a secret.
       SINK_SECRET_HEADER: values.sinkSecret && values.sinkSecretHeader,
     };
   }
@@ -267,7 +268,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       ),
       grant('SendTickets', ['sqs:SendMessage'], this.batchQueue.queueArn),
       grant('Quarantine', ['sqs:SendMessage'], this.quarantineQueue.queueArn),
-      // PutItem in either mode: it is also how a claim takes the place of another item.
+      // PutItem is needed in both write modes, because a claim replaces another item with it.
       grant(
         'Claim',
         ['dynamodb:BatchGetItem', 'dynamodb:PutItem', ...(byPartiql ? ['dynamodb:PartiQLInsert'] : [])],
@@ -275,7 +276,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       ),
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
       ...this.grantsOfBoth(logGroup, 's3:PutObject'),
-      // A lifecycle that is too short is told when the function starts.
+      // The function checks the lifecycle at a cold start, and logs an error if it removes bodies too soon.
       ...this.grantOfOverflow('SeeLifecycle', 's3:GetLifecycleConfiguration'),
     ];
   }
@@ -289,9 +290,9 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
         this.batchQueue.queueArn,
       ),
       grant('Quarantine', ['sqs:SendMessage'], this.quarantineQueue.queueArn),
-      // Lambda does, with this role, when a sweep failed.
+      // Lambda sends a failed sweep to this queue with the function's role.
       grant('ReportFailedSweeps', ['sqs:SendMessage'], this.sweepDeadLetterQueue.queueArn),
-      // A release writes a tombstone. It would delete with no dedup window, which `dedupWindow` does not allow.
+      // A release writes a tombstone. It would delete the item only without a dedup window, which `dedupWindow` excludes.
       grant(
         'CollectAndRelease',
         ['dynamodb:BatchGetItem', byPartiql ? 'dynamodb:PartiQLUpdate' : 'dynamodb:UpdateItem'],
@@ -301,7 +302,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
       grant('FindOverdueBatches', ['dynamodb:Query'], `${this.batchTable.tableArn}/index/${STATUS_INDEX}`),
       ...this.grantsOfBoth(logGroup, 's3:GetObject'),
-      // Who may not list is told of a missing object that it is forbidden (403), not that it is missing (404).
+      // Without ListBucket, S3 returns 403 for a missing object instead of 404.
       ...this.grantOfOverflow('MissOverflow', 's3:ListBucket'),
       ...grantsOfSink(this, this.values.sink),
       ...grantsOfRejects(this, this.values.sinkRejects),
@@ -311,7 +312,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
     ];
   }
 
-  /** One action on the bucket of bodies, if there is one. */
+  /** Grants one action on the overflow bucket, if there is one. */
   private grantOfOverflow(sid: string, action: string): iam.PolicyStatement[] {
     const { overflowBucket } = this.values;
     return overflowBucket ? [grant(sid, [action], `arn:${Stack.of(this).partition}:s3:::${overflowBucket}`)] : [];
@@ -321,12 +322,13 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
     const { partition, region, urlSuffix } = Stack.of(this);
     const grants = [grant('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], logGroup.logGroupArn)];
     if (this.values.overflowBucket !== '') {
-      // The wildcard is the claim: <batchId>/<seq>. Deleted is what is released, or was put for a claim that another had made.
+      // The wildcard stands for the claim, <batchId>/<seq>. DeleteObject removes the body of a claim that was released, or that
+      // was not made.
       const bodies = `arn:${partition}:s3:::${this.values.overflowBucket}/*`;
       grants.push(grant('Overflow', [onOverflow, 's3:DeleteObject'], bodies));
     }
     if (this.key) {
-      // Through SQS and DynamoDB alone. The wildcards stand for the variants of one action, which the services choose.
+      // Only through SQS and DynamoDB. The wildcards stand for variants of one action, which the services choose.
       const actions = ['kms:Decrypt', 'kms:Encrypt', 'kms:DescribeKey', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'];
       const use = grant('UseKey', actions, this.key.keyArn);
       use.addCondition('StringEquals', {
@@ -334,7 +336,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       });
       grants.push(use);
     }
-    // X-Ray has no resources to name.
+    // X-Ray actions have no resources.
     if (this.values.tracing === 'Active') grants.push(grant('Trace', ['xray:PutTraceSegments', 'xray:PutTelemetryRecords'], '*'));
     return grants;
   }

@@ -2,7 +2,7 @@ import { Validations } from 'aws-cdk-lib';
 
 import type { UniqueEventBatchAggregator } from './aggregator';
 
-/** What cdk-nag objects to, and why it is so all the same. */
+/** Acknowledges the findings of cdk-nag that are intended, with the reasons. */
 export function acknowledge(service: UniqueEventBatchAggregator): void {
   const queues = [
     service.inputQueue,
@@ -16,21 +16,21 @@ export function acknowledge(service: UniqueEventBatchAggregator): void {
     Validations.of(queue).acknowledge({
       id: 'AwsSolutions-SQS4',
       reason:
-        'Only roles of this account may use a queue, and EventBridge the one of failed sweeps; they speak TLS. Who lets other accounts in writes the policy.',
+        'Only roles of this account can use the queues, and EventBridge the queue of failed sweeps; all of them use TLS. Whoever grants another account access must add a policy.',
     });
   }
   for (const queue of [service.quarantineQueue, service.sweepDeadLetterQueue]) {
     Validations.of(queue).acknowledge({
       id: 'AwsSolutions-SQS3',
-      reason: 'Nothing takes from it but people, so nothing can come back too often.',
+      reason: 'Only operators read this queue, so it needs no dead-letter queue.',
     });
   }
   const wildcards = {
-    'Action::kms:GenerateDataKey*': 'Variants of one action on one key, which SQS and DynamoDB choose, and only through them.',
-    'Action::kms:ReEncrypt*': 'Variants of one action on one key, which SQS and DynamoDB choose, and only through them.',
-    'Resource::*': 'X-Ray has no resources to name.',
+    'Action::kms:GenerateDataKey*': 'Variants of one action on one key, which SQS and DynamoDB choose; allowed only through these services.',
+    'Action::kms:ReEncrypt*': 'Variants of one action on one key, which SQS and DynamoDB choose; allowed only through these services.',
+    'Resource::*': 'X-Ray actions have no resources.',
     ...Object.fromEntries(
-      service.places.map((place) => [`Resource::arn:<AWS::Partition>:s3:::${place}/*`, 'Objects are called by their batch.']),
+      service.places.map((place) => [`Resource::arn:<AWS::Partition>:s3:::${place}/*`, 'The names of objects begin with the id of their batch.']),
     ),
   };
   for (const [what, reason] of Object.entries(wildcards)) {

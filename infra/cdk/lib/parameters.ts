@@ -1,4 +1,4 @@
-/** The functions that read a parameter as a variable: `MAX_BATCH_SIZE` is `maxBatchSize`. */
+/** Which functions read a parameter as a variable; `maxBatchSize` sets `MAX_BATCH_SIZE`. */
 export type Readers = 'both' | 'aggregator' | 'batchProcessor';
 
 export interface NumberParameter {
@@ -7,7 +7,7 @@ export interface NumberParameter {
   readonly min?: number;
   readonly max?: number;
   readonly allowed?: readonly number[];
-  /** Of its digits, where bounds do not tell it. */
+  /** A pattern of the digits, if bounds cannot express what is allowed. */
   readonly pattern?: RegExp;
 }
 
@@ -20,8 +20,8 @@ export interface TextParameter {
 }
 
 /**
- * What can be chosen: the same list as the parameters of the SAM template, whose descriptions explain each.
- * infra/checks compares names, defaults and bounds.
+ * The parameters of the stack. They are the same as in the SAM template, which describes each; infra/checks compares names,
+ * defaults and bounds.
  */
 export const parameters = {
   architecture: { default: "x86_64", allowed: ["x86_64", "arm64"] },
@@ -80,15 +80,15 @@ export const parameters = {
 
 export type ParameterName = keyof typeof parameters;
 type ValueOf<P> = P extends { allowed: readonly (infer V)[] } ? V : P extends { default: number } ? number : string;
-/** One value for each parameter. */
+/** A value for each parameter. */
 export type Values = { readonly [N in ParameterName]: ValueOf<(typeof parameters)[N]> };
 
-/** Every parameter with the value chosen or its default; all that is wrong is told at once. */
+/** Returns every parameter with its chosen value or its default. Throws one error with all problems. */
 export function resolve(chosen: Partial<Values>): Values {
   const problems: string[] = [];
   const values: Record<string, number | string> = {};
   for (const name of Object.keys(chosen)) {
-    if (!(name in parameters)) problems.push(`there is no parameter ${name}`);
+    if (!(name in parameters)) problems.push(`there is no parameter ${name}, expected one of the names in parameters.ts`);
   }
   for (const [name, spec] of Object.entries<NumberParameter | TextParameter>(parameters)) {
     const value = chosen[name as ParameterName] ?? spec.default;
@@ -96,25 +96,25 @@ export function resolve(chosen: Partial<Values>): Values {
     const problem = wrong(spec, value);
     if (problem) problems.push(`${name} is ${JSON.stringify(value)}, expected ${problem}`);
   }
-  if (problems.length === 0) problems.push(...together(values as unknown as Values));
+  if (problems.length === 0) problems.push(...combinedProblems(values as unknown as Values));
   if (problems.length > 0) throw new Error(problems.join('; '));
   return values as unknown as Values;
 }
 
-/** The variables of a function that are parameters. */
+/** Returns the variables of a function that parameters set. */
 export function variables(values: Values, reader: Exclude<Readers, 'both'>): Record<string, string> {
   const read = Object.entries<NumberParameter | TextParameter>(parameters).filter(([, { readBy }]) => readBy === 'both' || readBy === reader);
   const variable = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
   return Object.fromEntries(read.map(([name]) => [variable(name), `${values[name as ParameterName]}`]));
 }
 
-/** Parts that a full batch may need; it has 100, of which the others are for what comes late. */
+/** The most parts that a full batch may need. A batch can have 100; the other ten are for claims that are found late. */
 const PARTS_MAX = 90;
-/** What a part counts for an event besides its body. */
+/** How many bytes a part counts for an event in addition to its body. */
 const EVENT_OVERHEAD_BYTES = 256;
 
-/** What is wrong with parameters of which each alone is right. */
-function together(values: Values): string[] {
+/** Returns the problems of parameters that are valid alone, but not together. */
+function combinedProblems(values: Values): string[] {
   const problems: string[] = [];
   const { pollersMin, pollersMax, maxBatchSize, maxBatchBytes, maxPartBytes } = values;
   if (pollersMin > pollersMax) problems.push(`pollersMin is ${pollersMin}, expected at most pollersMax, which is ${pollersMax}`);
@@ -141,7 +141,7 @@ function wrong(spec: NumberParameter | TextParameter, value: number | string): s
   return undefined;
 }
 
-/** Values from texts, as a command line has them. */
+/** Parses parameters from texts, such as the context of the CDK command line. */
 export function parse(texts: (name: ParameterName) => unknown): Partial<Values> {
   const found: Record<string, number | string> = {};
   for (const [name, spec] of Object.entries<NumberParameter | TextParameter>(parameters)) {

@@ -2,12 +2,12 @@ import { Stack } from 'aws-cdk-lib';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import type { Construct } from 'constructs';
 
-/** One statement, by name: what may be done to what. */
+/** Returns a statement that allows some actions on a resource. */
 export function grant(sid: string, actions: string[], resource: string, conditions?: iam.Conditions): iam.PolicyStatement {
   return new iam.PolicyStatement({ sid, actions, resources: [resource], ...(conditions && { conditions }) });
 }
 
-/** What the batch processor may do where `sink` points, and nothing for sinks that need nothing of AWS. */
+/** Returns the grants of the batch processor for its sink; none if the sink is not in AWS. */
 export function grantsOfSink(scope: Construct, sink: string): iam.PolicyStatement[] {
   if (sink.startsWith('s3://')) return grantsOfPlace(scope, 'DeliverToS3', 'MissInS3', sink);
   const service = sink.split(':')[2];
@@ -16,23 +16,23 @@ export function grantsOfSink(scope: Construct, sink: string): iam.PolicyStatemen
   return [];
 }
 
-/** What it may do where `rejects` points. */
+/** Returns its grants for the store of reject lists. */
 export function grantsOfRejects(scope: Construct, rejects: string): iam.PolicyStatement[] {
   return rejects.startsWith('s3://') ? grantsOfPlace(scope, 'KeepRejectsInS3', 'MissRejectsInS3', rejects) : [];
 }
 
-/** What it may do where `payloads` points. */
+/** Returns its grants for the store of payloads. */
 export function grantsOfPayloads(scope: Construct, payloads: string): iam.PolicyStatement[] {
   return payloads.startsWith('s3://') ? grantsOfPlace(scope, 'KeepPayloadsInS3', 'MissPayloadsInS3', payloads) : [];
 }
 
-/** What it may do with the list of columns: read that object, and nothing else. */
+/** Returns its grant to read the list of columns, if that is an object in S3. */
 export function grantsOfColumns(scope: Construct, columns: string): iam.PolicyStatement[] {
   if (!columns.startsWith('s3://')) return [];
   return [grant('ReadColumns', ['s3:GetObject'], `arn:${Stack.of(scope).partition}:s3:::${columns.slice('s3://'.length)}`)];
 }
 
-/** What the extension, which has the function's role, may do with the secret of this ARN. */
+/** Returns the grant to read the secret of this ARN, for the extension, which uses the function's role. */
 export function grantsOfSecret(arn: string): iam.PolicyStatement[] {
   const service = arn.split(':')[2];
   if (service === 'secretsmanager') return [grant('ReadSecret', ['secretsmanager:GetSecretValue'], arn)];
@@ -40,7 +40,7 @@ export function grantsOfSecret(arn: string): iam.PolicyStatement[] {
   return [];
 }
 
-/** Of a version or an alias, IAM sees the state machine and, in a key of its own, what stands behind it. */
+/** For a version or an alias, the resource is the state machine, and a condition key has the version or alias. */
 function grantOfStateMachine(arn: string): iam.PolicyStatement {
   const fields = arn.split(':');
   const qualifier = fields[7];
@@ -49,9 +49,11 @@ function grantOfStateMachine(arn: string): iam.PolicyStatement {
 }
 
 /**
- * The wildcard is the batch: <prefix>/<batchId>/<part>.<ext>, and with BATCH_KEY <prefix>/<key>/<batchId>/<part>.<ext>.
- * GetObject tells whether what is there is this part. Who may not list is told of a missing object that it is forbidden (403),
- * not that it is missing (404): below the prefix alone, where S3 takes the object's name for `s3:prefix`.
+ * Grants writing and comparing objects below a prefix. GetObject is for comparing an existing object with the part. The name of an
+ * object is <prefix>/<batchId>/<part>.<ext>, or with BATCH_KEY <prefix>/<key>/<batchId>/<part>.<ext>; the wildcard stands for
+ * everything after the prefix.
+ * Without ListBucket, S3 returns 403 for a missing object instead of 404; it is granted only below the prefix, because for this
+ * check S3 takes the object's name as `s3:prefix`.
  */
 function grantsOfPlace(scope: Construct, keep: string, miss: string, uri: string): iam.PolicyStatement[] {
   const s3 = `arn:${Stack.of(scope).partition}:s3:::`;

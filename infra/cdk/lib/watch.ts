@@ -6,10 +6,10 @@ import type { Construct } from 'constructs';
 
 import type { Values } from './parameters';
 
-/** Of the functions' own metrics: `shared/src/metrics.rs`. */
+/** The namespace of the functions' own metrics, as in `shared/src/metrics.rs`. */
 const NAMESPACE = 'UniqueEventBatchAggregator';
 
-/** The queues and functions that alarms and the dashboard look at. */
+/** The queues and functions that alarms and the dashboard show. */
 export interface WatchedService extends Construct {
   readonly inputQueue: sqs.Queue;
   readonly batchQueue: sqs.Queue;
@@ -21,7 +21,7 @@ export interface WatchedService extends Construct {
   readonly batchProcessor: lambda.Function;
 }
 
-/** What an alarm looks at, and what about it. */
+/** The metric of an alarm, and the condition. */
 interface Watched {
   readonly namespace: string;
   readonly metricName: string;
@@ -31,11 +31,11 @@ interface Watched {
   readonly period: number;
   readonly evaluationPeriods: number;
   readonly treatMissingData?: string;
-  /** Whether it is told when there is no data any more. */
+  /** Whether the topic is notified when data stops. */
   readonly tellsWithoutData?: boolean;
 }
 
-/** A metric of an expression, by the name it has there. */
+/** Makes a metric for an expression, under a name that the expression uses. */
 type Sum = (id: string, period: number) => cloudwatch.CfnAlarm.MetricDataQueryProperty;
 
 const sum = (namespace: string, metricName: string, dimensions: Record<string, string>): Sum => (id, period) => ({
@@ -61,7 +61,10 @@ interface Calculated {
 const ofQueue = (queue: sqs.Queue) => ({ QueueName: queue.queueName });
 const ofFunction = (of: lambda.Function) => ({ FunctionName: of.functionName });
 
-/** What is in a dead-letter or quarantine queue stays until somebody looks; the other alarms clear by themselves. */
+/**
+ * Makes the alarms. The alarms of dead-letter queues and of the quarantine last until an operator empties the queue; the others
+ * clear by themselves.
+ */
 export function alarms(scope: WatchedService, values: Values): void {
   const actions = values.alarmTopicArn ? { alarmActions: [values.alarmTopicArn], okActions: [values.alarmTopicArn] } : {};
   const alarm = (id: string, alarmDescription: string, { dimensions, tellsWithoutData, ...watched }: Watched) =>
@@ -75,7 +78,7 @@ export function alarms(scope: WatchedService, values: Values): void {
       ...actions,
       ...(tellsWithoutData && values.alarmTopicArn && { insufficientDataActions: [values.alarmTopicArn] }),
     });
-  /** On an expression that is 1 where something is wrong. */
+  /** Makes an alarm on an expression that is 1 when something is wrong. */
   const calculated = (id: string, alarmDescription: string, { name, expression, label, period, evaluationPeriods, of }: Calculated) =>
     new cloudwatch.CfnAlarm(scope, id, {
       alarmDescription,
@@ -95,21 +98,21 @@ export function alarms(scope: WatchedService, values: Values): void {
     period: 60,
     evaluationPeriods: 1,
   });
-  alarm('InputDeadLetterNotEmpty', 'Messages came back too often and were set aside.', notEmpty(scope.inputDeadLetterQueue));
+  alarm('InputDeadLetterNotEmpty', 'Messages reached the maximum number of receives and are in the dead-letter queue.', notEmpty(scope.inputDeadLetterQueue));
   alarm(
     'BatchDeadLetterNotEmpty',
-    'Tickets came back too often; the sweep goes on sending others.',
+    'Tickets reached the maximum number of receives; the sweep sends new tickets for their batches.',
     notEmpty(scope.batchDeadLetterQueue),
   );
   alarm(
     'QuarantineNotEmpty',
-    'Messages that cannot be processed; the attribute reason says why.',
+    'The quarantine has messages that cannot be processed; their attribute reason says why.',
     notEmpty(scope.quarantineQueue),
   );
 
   alarm(
     'SweepDeadLetterNotEmpty',
-    'Sweeps could not be called, or failed; the message says which and why.',
+    'Sweeps could not be invoked, or failed; the messages in the dead-letter queue say why.',
     notEmpty(scope.sweepDeadLetterQueue),
   );
 
@@ -122,10 +125,10 @@ export function alarms(scope: WatchedService, values: Values): void {
     period: 60,
     evaluationPeriods: 3,
   });
-  alarm('InputQueueAge', 'Messages wait for the aggregator.', age(scope.inputQueue, values.oldestMessageSeconds));
-  // Above the visibility timeout, and the delay that a ticket may have had: one that is being worked on is not late.
+  alarm('InputQueueAge', 'The oldest message of the input queue waits too long for the aggregator.', age(scope.inputQueue, values.oldestMessageSeconds));
+  // Above the visibility timeout and the delay of a ticket, because a ticket that is delayed or being processed is not late.
   const late = 6 * values.batchProcessorTimeout + 1_800;
-  alarm('BatchQueueAge', 'Tickets wait for the batch processor; batches are late.', age(scope.batchQueue, late));
+  alarm('BatchQueueAge', 'The oldest ticket waits too long for the batch processor; batches are late.', age(scope.batchQueue, late));
 
   const invocations = (of: lambda.Function, metricName: string, evaluationPeriods: number): Watched => ({
     namespace: 'AWS/Lambda',
@@ -139,26 +142,27 @@ export function alarms(scope: WatchedService, values: Values): void {
     ['Aggregator', 'aggregator', scope.aggregator],
     ['BatchProcessor', 'batch processor', scope.batchProcessor],
   ] as const) {
-    alarm(`${id}Errors`, `The ${name} fails as a whole; its log says why.`, invocations(of, 'Errors', 1));
-    const throttled = `The ${name} is wanted more often than the account allows.`;
+    alarm(`${id}Errors`, `Whole invocations of the ${name} fail; its log says why.`, invocations(of, 'Errors', 1));
+    const throttled = `Lambda throttles the ${name}; the account's concurrency is too low.`;
     alarm(`${id}Throttles`, throttled, invocations(of, 'Throttles', 3));
   }
 
   const swept = { function: scope.batchProcessor.functionName, source: 'all' };
-  const unprocessed = 'Batches stay unprocessed though the sweep sends tickets; without data, there is no sweep any more.';
+  const unprocessed = 'Batches stay unprocessed although the sweep sends tickets; without data, the sweep itself has stopped.';
   alarm('BatchesOverdue', unprocessed, {
     namespace: NAMESPACE,
     metricName: 'BatchesOverdue',
     dimensions: swept,
-    // A batch that was sent a ticket is not overdue for ten minutes; in half an hour every schedule finds it again.
+    // After the sweep has sent a batch a ticket, the batch is not overdue for ten minutes. Within half an hour, every
+    // `sweepMinutes` finds it again.
     statistic: 'Maximum',
     period: 1800,
     evaluationPeriods: 2,
-    // A new alarm is without data and tells nobody; one that loses its data does.
+    // A new alarm has no data and sends nothing; an alarm whose data stops does.
     treatMissingData: 'missing',
     tellsWithoutData: true,
   });
-  alarm('BatchesInError', 'The sink refused batches for good; they wait for an operator.', {
+  alarm('BatchesInError', 'The sink refused batches, which are not retried; they wait for an operator.', {
     namespace: NAMESPACE,
     metricName: 'BatchesInError',
     dimensions: swept,
@@ -172,7 +176,7 @@ export function alarms(scope: WatchedService, values: Values): void {
   const ofBatch = (metricName: string) => sum('AWS/SQS', metricName, ofQueue(scope.batchQueue));
   const ofAggregator = (metricName: string) =>
     sum(NAMESPACE, metricName, { function: scope.aggregator.functionName, source: scope.inputQueue.queueArn });
-  // Duplicates that wait are received and not deleted, as they should.
+  // Waiting duplicates are rightly received and not deleted.
   const requeues = values.onDuplicate === 'requeue';
   const waiting = { duplicates: ofAggregator('Duplicates'), conflicts: ofAggregator('Conflicts') };
   const stuck = {
@@ -182,21 +186,21 @@ export function alarms(scope: WatchedService, values: Values): void {
     period: 300,
     evaluationPeriods: 3,
   };
-  calculated('InputQueueStuck', 'The aggregator receives and finishes nothing; its answers may be malformed.', {
+  calculated('InputQueueStuck', 'The aggregator receives messages but none is deleted; its responses may be malformed.', {
     ...stuck,
-    // A period with any duplicates says nothing.
+    // A period with duplicates does not count.
     ...(requeues && {
       expression: 'IF(FILL(received, 0) > 0 AND FILL(deleted, 0) == 0 AND FILL(duplicates, 0) + FILL(conflicts, 0) == 0, 1, 0)',
     }),
     of: { received: ofInput('NumberOfMessagesReceived'), deleted: ofInput('NumberOfMessagesDeleted'), ...(requeues && waiting) },
   });
-  calculated('BatchQueueStuck', 'The batch processor receives and finishes nothing; the sink may be down, or answers malformed.', {
+  calculated('BatchQueueStuck', 'The batch processor receives tickets but none is deleted; the sink may be down, or its responses malformed.', {
     ...stuck,
     of: { received: ofBatch('NumberOfMessagesReceived'), deleted: ofBatch('NumberOfMessagesDeleted') },
   });
-  // SQS leaves messages that were received three times out of the age. A period is longer than any visibility timeout: what
-  // keeps failing fails in each.
-  const again = 'Messages fail again and again, three receives and more; the age of the queue does not tell of those.';
+  // SQS leaves messages out of the age after three receives. A period is longer than any visibility timeout, so a message that
+  // keeps failing fails in each period.
+  const again = 'Messages fail repeatedly; after three receives, a message is not in the age of the queue.';
   calculated('InputQueueRetries', again, {
     name: 'retries',
     expression: requeues ? 'IF(FILL(failed, 0) > FILL(duplicates, 0) + FILL(conflicts, 0), 1, 0)' : 'IF(FILL(failed, 0) > 0, 1, 0)',
@@ -205,8 +209,8 @@ export function alarms(scope: WatchedService, values: Values): void {
     evaluationPeriods: 3,
     of: { failed: ofAggregator('Failed'), ...(requeues && waiting) },
   });
-  // A ticket that is given back comes again after 5 minutes at most, so three times in an hour.
-  const tickets = 'Tickets are received three times and more for each that is done; the age of the queue does not tell of those.';
+  // A ticket that is given back is received again within 5 minutes, so three times in an hour.
+  const tickets = 'Tickets are received three or more times before they are done; after three receives, a ticket is not in the age of the queue.';
   calculated('BatchQueueRetries', tickets, {
     name: 'retries',
     expression: 'IF(FILL(received, 0) >= 3 AND FILL(received, 0) >= 3 * FILL(deleted, 0), 1, 0)',
@@ -219,7 +223,7 @@ export function alarms(scope: WatchedService, values: Values): void {
 
 type Metric = (string | Record<string, string>)[];
 
-/** A burst at a glance. */
+/** Makes a dashboard that shows the progress of a burst. */
 export function dashboard(scope: WatchedService): void {
   const source = scope.inputQueue.queueArn;
   const own = (of: lambda.Function, from: string) => (name: string, options?: Record<string, string>): Metric =>

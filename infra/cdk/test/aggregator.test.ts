@@ -56,7 +56,7 @@ describe('the stack', () => {
     made.hasResourceProperties('AWS::SQS::Queue', { VisibilityTimeout: 3600 });
   });
 
-  it('scales in one way', () => {
+  it('scales by a maximum concurrency or by pollers, not both', () => {
     const mapping = (chosen: Chosen) => {
       const found = template(chosen).findResources('AWS::Lambda::EventSourceMapping', { Properties: { BatchSize: 10_000 } });
       return Object.values(found)[0]?.Properties;
@@ -68,13 +68,13 @@ describe('the stack', () => {
     expect(provisioned).not.toHaveProperty('ScalingConfig');
   });
 
-  it('can be deployed without the mapping, which is the way back from pollers', () => {
+  it('can be deployed without the mapping, to change back from pollers', () => {
     const stack = new Stack(new App(), 'Stack');
     expect(service(stack, { inputScaling: 'provisioned' }).node.tryRemoveChild('AggregatorInput')).toBe(true);
     Template.fromStack(stack).resourceCountIs('AWS::Lambda::EventSourceMapping', 1);
   });
 
-  it('lets waiting duplicates be received often, and nothing else', () => {
+  it('allows 1,000 receives only for waiting duplicates', () => {
     const receives = (made: Template) =>
       Object.values(made.findResources('AWS::SQS::Queue'))
         .map(({ Properties }) => Properties.RedrivePolicy?.maxReceiveCount)
@@ -84,7 +84,7 @@ describe('the stack', () => {
     expect(receives(template({ onDuplicate: 'requeue', maxReceiveCount: 9 }))).toEqual([1000, 9]);
   });
 
-  it('keeps its data', () => {
+  it('retains queues and tables when the stack is deleted', () => {
     for (const kind of ['AWS::SQS::Queue', 'AWS::DynamoDB::Table']) {
       template().allResources(kind, { DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain' });
     }
@@ -103,7 +103,7 @@ describe('the stack', () => {
     expect(sids('arn:aws:lambda:eu-west-1:123456789012:function:legacy')).toEqual(['DeliverToFunction']);
   });
 
-  it('lists below the prefix alone, and starts the version alone', () => {
+  it('may list only below the prefix, and start only the given version', () => {
     const granted = (chosen: Chosen, sid: string) =>
       Object.values(template(chosen).findResources('AWS::IAM::Role'))
         .flatMap(({ Properties }) => Properties.Policies[0].PolicyDocument.Statement)
@@ -118,14 +118,14 @@ describe('the stack', () => {
     });
   });
 
-  it('reads the columns it is told, and nothing beside them', () => {
+  it('may read only the given object with columns', () => {
     const made = template({ sinkFormat: 'csv', sinkColumns: 's3://columns/legacy/orders.json' });
     const read = Match.objectLike({ Sid: 'ReadColumns', Action: 's3:GetObject' });
     made.hasResourceProperties('AWS::IAM::Role', { Policies: [{ PolicyDocument: { Statement: Match.arrayWith([read]) } }] });
     expect(JSON.stringify(made.toJSON())).toContain(':s3:::columns/legacy/orders.json"');
   });
 
-  it('reads the secret it is told, through the layer it is told', () => {
+  it('may read the given secret, and has the given layer', () => {
     const layer = 'arn:aws:lambda:eu-west-1:015030872274:layer:AWS-Parameters-and-Secrets-Lambda-Extension-Arm64:12';
     const secret = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:key-a1B2c3';
     const made = template({ sink: 'https://legacy.example', sinkSecret: 'secretsmanager:key', sinkSecretArn: secret, secretsLayerArn: layer });
@@ -136,7 +136,7 @@ describe('the stack', () => {
     made.hasResourceProperties('AWS::IAM::Role', {
       Policies: [{ PolicyDocument: { Statement: Match.arrayWith([Match.objectLike({ Action: 'secretsmanager:GetSecretValue', Resource: secret })]) } }],
     });
-    // A header alone would be refused at the cold start.
+    // The function refuses a header without a secret at a cold start.
     template().hasResourceProperties('AWS::Lambda::Function', {
       Layers: Match.absent(),
       Environment: { Variables: Match.objectLike({ SINK: 'log:', SINK_SECRET_HEADER: '' }) },
@@ -158,7 +158,7 @@ describe('the stack', () => {
     made.hasResourceProperties('AWS::IAM::Role', { ManagedPolicyArns: Match.anyValue() });
   });
 
-  it('takes the grants of a sink of your own', () => {
+  it('accepts grants for a custom sink', () => {
     const stack = new Stack(new App(), 'Stack');
     const bucket = new s3.Bucket(stack, 'Bucket');
     bucket.grantPut(service(stack).batchProcessorRole);
@@ -167,31 +167,31 @@ describe('the stack', () => {
     });
   });
 
-  it('can be there twice', () => {
+  it('can be used twice in a stack', () => {
     const stack = new Stack(new App(), 'Stack');
     service(stack, {}, 'One');
     service(stack, { sink: 's3://bucket' }, 'Two');
     const made = Template.fromStack(stack);
     made.resourceCountIs('AWS::Lambda::Function', 4);
-    // A name of its own would be the same one twice.
+    // A fixed name would be used twice.
     made.allResourcesProperties('AWS::CloudWatch::Dashboard', { DashboardName: Match.absent() });
   });
 });
 
 describe('parameters', () => {
-  it('are all checked, and all problems told at once', () => {
+  it('are all checked, with all problems in one error', () => {
     const wrong = { dedupWindow: 60, aggregatorTimeout: 17, sink: 'ftp://x', inputBatchSize: 1.5, nonsense: 1 };
     expect(() => template(wrong as unknown as Chosen)).toThrow(
       /no parameter nonsense.*aggregatorTimeout is 17, expected one of.*inputBatchSize is 1.5.*dedupWindow is 60.*sink is "ftp:\/\/x"/,
     );
   });
 
-  it('fit each other', () => {
+  it('are checked together', () => {
     const pollers: Chosen = { inputScaling: 'provisioned', pollersMin: 20, pollersMax: 19 };
     expect(() => template(pollers)).toThrow('pollersMin is 20, expected at most pollersMax, which is 19');
     template({ ...pollers, pollersMax: 20 });
     const mib = 1 << 20;
-    // 90 parts, each three quarters full, hold 67.5 MiB: with 256 bytes for each event.
+    // 90 parts, each three quarters full, hold 67.5 MiB, of which each event takes 256 bytes in addition to its body.
     const events = 1 << 12;
     template({ maxPartBytes: mib, maxBatchSize: events, maxBatchBytes: 67.5 * mib - 256 * events });
     expect(() => template({ maxPartBytes: mib, maxBatchSize: events, maxBatchBytes: 67.5 * mib - 256 * events + 1 })).toThrow(
@@ -199,7 +199,7 @@ describe('parameters', () => {
     );
   });
 
-  it('come from texts', () => {
+  it('can be parsed from texts', () => {
     const texts: Record<string, unknown> = { maxBatchSize: '100', sink: 'log:' };
     expect(parse((name) => texts[name])).toEqual({ maxBatchSize: 100, sink: 'log:' });
     expect(() => template(parse((name) => (name === 'maxBatchSize' ? 'many' : undefined)))).toThrow(/maxBatchSize is null, expected a whole number/);
@@ -211,7 +211,7 @@ describe('cdk-nag', () => {
     tracing: 'Active',
     kmsKeyArn: 'arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d',
     sink: 's3://bucket/prefix',
-    // No sink reads all of them; here it is about the grants.
+    // No sink uses all of these; this test needs only their grants.
     sinkRejects: 's3://rejects',
     sinkPayloads: 's3://payloads/prefix',
     sinkColumns: 's3://columns/orders.json',
@@ -219,7 +219,7 @@ describe('cdk-nag', () => {
     sinkSecretArn: 'arn:aws:ssm:eu-west-1:123456789012:parameter/key',
   };
 
-  /** Rules that are not answered; a synthesis with any fails. */
+  /** Returns the findings that are not acknowledged. A synthesis with any of them fails. */
   function findings(chosen: Chosen, acknowledged: boolean): string[] {
     const app = new App();
     const one = service(new Stack(app, 'Stack'), chosen);
@@ -235,12 +235,12 @@ describe('cdk-nag', () => {
     }
   }
 
-  it('objects to nothing that is not answered', () => {
+  it('has no findings that are not acknowledged', () => {
     expect(findings({}, true)).toEqual([]);
     expect(findings(everything, true)).toEqual([]);
   });
 
-  it('would object without the answers', () => {
+  it('has these findings without the acknowledgements', () => {
     expect(findings({}, false)).toEqual(['SQS3', 'SQS4']);
     expect(findings(everything, false)).toEqual([
       'IAM5[Action::kms:GenerateDataKey*]',

@@ -1,17 +1,17 @@
-//! What ends an audit.
+//! The error that ends an audit without a report.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why nothing can be said about a directory.
+/// Why a directory could not be audited.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     /// A directory or file cannot be read.
     #[error("read `{}`", path.display())]
     Read {
-        /// What cannot be read.
+        /// The directory or file.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
 }

@@ -1,8 +1,8 @@
-//! Which files of a directory tree are parts: `<batchId>/<part>.<ext>` at any depth, parts numbered from 0; and which are
-//! their reject lists, `<part>.rejects`, and their manifests, `<part>.manifest.json`.
+//! Finds the files of a directory tree: parts, `<batchId>/<part>.<ext>` at any depth, with parts numbered from 0; their
+//! reject lists, `<part>.rejects`; and their manifests, `<part>.manifest.json`.
 //!
-//! Hidden names and names ending in `.tmp` are writes that were not finished, by anyone's
-//! reckoning; they are passed over. Any other file that is not a part is reported as a stray.
+//! Hidden files and files whose names end in `.tmp` are unfinished writes and are ignored. Every other file is a stray,
+//! which the audit reports.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,17 +13,17 @@ use super::error::AuditError;
 
 /// A directory of delivered parts.
 pub(super) struct Batch {
-    /// The directory's name.
+    /// The batch id, which is the name of the directory.
     pub id: String,
-    /// Part numbers and their files, in order.
+    /// The number and the file of each part, sorted by number.
     pub parts: Vec<(u64, PathBuf)>,
-    /// As `parts`, the reject lists.
+    /// The part number and the file of each reject list, sorted by number.
     pub rejects: Vec<(u64, PathBuf)>,
-    /// The manifests, by part.
+    /// The manifests: part number to file.
     pub manifests: BTreeMap<u64, PathBuf>,
 }
 
-/// Names of one directory, sorted, less what was not finished.
+/// Returns the paths in one directory, sorted, without unfinished writes.
 fn entries(dir: &Path) -> Result<Vec<PathBuf>, AuditError> {
     let read = || -> io::Result<Vec<PathBuf>> {
         fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect()
@@ -43,8 +43,8 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, AuditError> {
     Ok(paths)
 }
 
-/// The directories that may hold batches, each before those in it, in order of their names; files
-/// beside the topmost are strays.
+/// Returns all directories below `dir`, sorted by name, each before its own subdirectories. Files
+/// directly in `dir` are strays.
 pub(super) fn batch_dirs(
     dir: &Path,
     strays: &mut Vec<PathBuf>,
@@ -53,21 +53,22 @@ pub(super) fn batch_dirs(
     strays.extend(files);
     let mut found = Vec::new();
     for dir in dirs {
-        add_with_those_in_it(dir, &mut found)?;
+        add_tree(dir, &mut found)?;
     }
     Ok(found)
 }
 
-fn add_with_those_in_it(dir: PathBuf, found: &mut Vec<PathBuf>) -> Result<(), AuditError> {
+/// Adds a directory and all directories below it.
+fn add_tree(dir: PathBuf, found: &mut Vec<PathBuf>) -> Result<(), AuditError> {
     let inside = entries(&dir)?;
     found.push(dir);
     for dir in inside.into_iter().filter(|path| path.is_dir()) {
-        add_with_those_in_it(dir, found)?;
+        add_tree(dir, found)?;
     }
     Ok(())
 }
 
-/// The parts in one directory.
+/// Returns the parts, reject lists and manifests in one directory.
 pub(super) fn batch(dir: &Path, strays: &mut Vec<PathBuf>) -> Result<Batch, AuditError> {
     let id = dir
         .file_name()
@@ -100,7 +101,7 @@ pub(super) fn batch(dir: &Path, strays: &mut Vec<PathBuf>) -> Result<Batch, Audi
     })
 }
 
-/// `3` and `jsonl.gz` of `3.jsonl.gz`.
+/// Splits a file name: `3.jsonl.gz` gives `3` and `jsonl.gz`.
 fn part_number(path: &Path) -> Option<(u64, &str)> {
     let (stem, extension) = path.file_name()?.to_str()?.split_once('.')?;
     let digits = stem.bytes().all(|byte| byte.is_ascii_digit());
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_come_in_numeric_order_and_strays_are_told_apart() {
+    fn parts_are_in_numeric_order_and_other_files_are_strays() {
         let dir = tempfile::tempdir().unwrap();
         let batch_dir = dir.path().join("b1");
         let nested = batch_dir.join("nested");

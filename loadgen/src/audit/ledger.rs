@@ -1,4 +1,4 @@
-//! What is owed, and what has been paid: one entry per event number.
+//! Counts the deliveries that are still due for each event.
 
 use std::collections::HashSet;
 
@@ -6,27 +6,27 @@ use crate::plan::Plan;
 
 use super::rule::DuplicateRule;
 
-/// Deliveries still owed per event, and the batch that saw it last: 8 bytes an event. By the
-/// requeue rule also the SQS message ids seen, some 20 to 40 bytes a delivery.
+/// The deliveries still due for each event, and the last batch that it was delivered in: 8 bytes per event.
+/// With the requeue rule also the SQS message ids so far: 20 to 40 bytes per delivery.
 pub(super) struct Ledger {
-    owed: Vec<u32>,
+    due: Vec<u32>,
     batch_last: Vec<u32>,
     messages_seen: Option<HashSet<u128>>,
 }
 
-/// What the ledger makes of a delivery.
+/// What is wrong with a delivery, if anything.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Why the delivery is one too many.
+    /// Why the delivery is one too many, if it is.
     pub surplus: Option<Surplus>,
-    /// The batch had the event already.
+    /// Whether the event's previous delivery was in the same batch.
     pub mixed: bool,
 }
 
 /// Why a delivery is one too many.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Surplus {
-    #[error("delivered more often than owed")]
+    #[error("delivered more often than expected")]
     Event,
     #[error("its SQS message was delivered before")]
     Message,
@@ -34,7 +34,7 @@ pub(super) enum Surplus {
 
 impl Ledger {
     pub fn new(plan: &Plan, rule: DuplicateRule) -> Self {
-        let owed = match rule {
+        let due = match rule {
             DuplicateRule::Drop => {
                 let unique = usize::try_from(plan.unique());
                 vec![1; unique.expect("an event count fits the address space")]
@@ -42,17 +42,17 @@ impl Ledger {
             DuplicateRule::Requeue => plan.copies(),
         };
         Self {
-            batch_last: vec![0; owed.len()],
-            owed,
+            batch_last: vec![0; due.len()],
+            due,
             messages_seen: (rule == DuplicateRule::Requeue).then(HashSet::new),
         }
     }
 
-    /// Books a delivery of event `number` to the batch `batch`, counted from 1.
+    /// Records a delivery of event `number` in the batch `batch`; batches count from 1.
     ///
-    /// A message delivered twice pays only once, so that the delivery another message owes is
-    /// still found missing.
-    pub fn book(&mut self, number: u64, batch: u32, sqs_message_id: Option<&str>) -> Entry {
+    /// If one SQS message is delivered twice, only the first delivery counts. Otherwise the second
+    /// one would hide the missing delivery of another message of the same event.
+    pub fn record(&mut self, number: u64, batch: u32, sqs_message_id: Option<&str>) -> Entry {
         let number = number as usize;
         let mixed = self.batch_last[number] == batch;
         self.batch_last[number] = batch;
@@ -62,24 +62,24 @@ impl Ledger {
         };
         let surplus = if seen_before {
             Some(Surplus::Message)
-        } else if self.owed[number] == 0 {
+        } else if self.due[number] == 0 {
             Some(Surplus::Event)
         } else {
-            self.owed[number] -= 1;
+            self.due[number] -= 1;
             None
         };
         Entry { surplus, mixed }
     }
 
-    /// Events with deliveries outstanding, and how many.
-    pub fn outstanding(&self) -> impl Iterator<Item = (u64, u32)> {
+    /// Returns the events with missing deliveries, and how many are missing.
+    pub fn missing(&self) -> impl Iterator<Item = (u64, u32)> {
         (0..)
-            .zip(self.owed.iter().copied())
-            .filter(|(_, owed)| *owed > 0)
+            .zip(self.due.iter().copied())
+            .filter(|(_, due)| *due > 0)
     }
 }
 
-/// 128 bits of FNV-1a: of a billion ids, two alike are less likely than a disk that lies.
+/// Returns a 128-bit FNV-1a hash. Among a billion ids, two equal hashes are less likely than a disk error.
 fn fingerprint(text: &str) -> u128 {
     text.bytes()
         .fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
@@ -93,10 +93,10 @@ mod tests {
     use crate::plan::PlanConfig;
 
     #[test]
-    fn by_the_drop_rule_one_delivery_is_owed() {
+    fn with_the_drop_rule_each_event_is_due_once() {
         let mut ledger = ledger(DuplicateRule::Drop);
-        assert_eq!(ledger.book(3, 1, Some("m1")), Entry::default());
-        let entry = ledger.book(3, 2, Some("m1"));
+        assert_eq!(ledger.record(3, 1, Some("m1")), Entry::default());
+        let entry = ledger.record(3, 2, Some("m1"));
         assert_eq!(
             entry,
             Entry {
@@ -104,15 +104,15 @@ mod tests {
                 mixed: false
             }
         );
-        assert_eq!(ledger.outstanding().map(|(_, owed)| owed).sum::<u32>(), 49);
+        assert_eq!(ledger.missing().map(|(_, due)| due).sum::<u32>(), 49);
     }
 
     #[test]
-    fn by_the_requeue_rule_every_copy_is_owed_and_pays_once() {
+    fn with_the_requeue_rule_each_message_is_due_once() {
         let mut ledger = ledger(DuplicateRule::Requeue);
-        let (number, owed) = ledger.outstanding().find(|(_, owed)| *owed > 1).unwrap();
-        assert_eq!(ledger.book(number, 1, Some("m1")), Entry::default());
-        let again = ledger.book(number, 2, Some("m1"));
+        let (number, due) = ledger.missing().find(|(_, due)| *due > 1).unwrap();
+        assert_eq!(ledger.record(number, 1, Some("m1")), Entry::default());
+        let again = ledger.record(number, 2, Some("m1"));
         assert_eq!(
             again,
             Entry {
@@ -120,21 +120,24 @@ mod tests {
                 mixed: false
             }
         );
-        for copy in 1..owed {
+        for copy in 1..due {
             assert_eq!(
-                ledger.book(number, 2 + copy, Some(&format!("m{copy}x"))),
+                ledger.record(number, 2 + copy, Some(&format!("m{copy}x"))),
                 Entry::default()
             );
         }
-        assert_eq!(ledger.book(number, 99, None).surplus, Some(Surplus::Event));
+        assert_eq!(
+            ledger.record(number, 99, None).surplus,
+            Some(Surplus::Event)
+        );
     }
 
     #[test]
     fn an_event_twice_in_one_batch_is_mixed() {
         let mut ledger = ledger(DuplicateRule::Requeue);
-        assert!(!ledger.book(0, 1, None).mixed);
-        assert!(ledger.book(0, 1, None).mixed);
-        assert!(!ledger.book(0, 2, None).mixed);
+        assert!(!ledger.record(0, 1, None).mixed);
+        assert!(ledger.record(0, 1, None).mixed);
+        assert!(!ledger.record(0, 2, None).mixed);
     }
 
     fn ledger(rule: DuplicateRule) -> Ledger {

@@ -1,22 +1,22 @@
-//! What one line of a part says.
+//! Parses one line of a part.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-/// How the lines of a part are written.
+/// The format of the lines of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// One JSON object a line, the body in it as a string.
+    /// One JSON object per line, with the body as a string.
     Envelope,
-    /// The bodies alone.
+    /// One body per line.
     Body,
 }
 
 impl Format {
-    /// Recognises the format by a line; `None` if it is neither.
+    /// Recognises the format of a line; returns `None` if it has neither.
     pub fn of(line: &[u8]) -> Option<Self> {
-        // Quotes inside a string are escaped, so a body within an envelope cannot look like one.
+        // Quotes inside a JSON string are escaped, so a body cannot be mistaken for an envelope.
         if contains(line, br#""batchId":"#) && contains(line, br#""body":"#) {
             Some(Self::Envelope)
         } else if line.starts_with(BODY_START.as_bytes()) {
@@ -31,7 +31,7 @@ fn contains(line: &[u8], needle: &[u8]) -> bool {
     line.windows(needle.len()).any(|window| window == needle)
 }
 
-/// An envelope, as far as it can be checked.
+/// The fields of an envelope that the audit checks.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Envelope<'a> {
@@ -45,33 +45,33 @@ pub(super) struct Envelope<'a> {
     pub sqs_message_id: Cow<'a, str>,
     #[serde(borrow)]
     pub body: Cow<'a, str>,
-    /// In a reject list alone.
+    /// Present only in reject lists.
     #[serde(borrow, default)]
     pub reason: Option<Cow<'a, str>>,
 }
 
-/// Why a line is not sound.
+/// Why a line is corrupt.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Corruption {
-    #[error("neither an envelope nor a body")]
+    #[error("the line is neither an envelope nor a body")]
     Unrecognised,
-    #[error("unreadable as an envelope: {0}")]
+    #[error("not a valid envelope: {0}")]
     Envelope(String),
     #[error("the body has no id")]
     NoId,
     #[error("the body differs from the plan at byte {0}")]
     Body(usize),
-    #[error("the envelope says batch `{0}`")]
+    #[error("the batch id of the envelope is `{0}`, expected the name of the directory")]
     Batch(String),
-    #[error("the envelope says part `{0}`")]
+    #[error("the part of the envelope is `{0}`, expected the number in the file's name")]
     Part(u64),
-    #[error("rejected without a reason")]
+    #[error("the rejected record has no reason")]
     NoReason,
-    #[error("cannot be decompressed from here on: {0}")]
+    #[error("the file cannot be decompressed from this line on: {0}")]
     Compression(String),
-    #[error("seq `{seq}` follows seq `{last}`")]
+    #[error("seqs do not ascend: seq `{seq}` follows seq `{last}`")]
     Seq { last: u64, seq: u64 },
-    #[error("the envelope says event `{0}`")]
+    #[error("the event id of the envelope is `{0}`, expected one that ends in the id of the body")]
     EventId(String),
 }
 
@@ -83,21 +83,21 @@ struct BodyId<'a> {
     id: Cow<'a, str>,
 }
 
-/// The id a body names: at once where it stands at its place, by reading the JSON where not.
+/// Returns the id in a body. It is read directly if the body begins with it, and otherwise by parsing the JSON.
 pub(super) fn id_of(body: &str) -> Option<Cow<'_, str>> {
-    let at_its_place = body
+    let id_at_start = body
         .strip_prefix(BODY_START)
         .and_then(|rest| rest.split_once('"'))
         .map(|(id, _)| Cow::Borrowed(id))
         .filter(|id| !id.contains('\\'));
-    at_its_place.or_else(|| {
+    id_at_start.or_else(|| {
         serde_json::from_str::<BodyId<'_>>(body)
             .ok()
             .map(|body| body.id)
     })
 }
 
-/// Where two texts part company; `None` if they are the same.
+/// Returns the position of the first differing byte; `None` if the texts are equal.
 pub(super) fn difference(found: &[u8], planned: &[u8]) -> Option<usize> {
     if found == planned {
         return None;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_found_wherever_it_stands() {
+    fn an_id_is_found_anywhere_in_the_body() {
         assert_eq!(id_of(r#"{"id":"1-0","n":0}"#).as_deref(), Some("1-0"));
         assert_eq!(id_of(r#"{ "n": 0, "id": "1-0" }"#).as_deref(), Some("1-0"));
         assert_eq!(id_of(r#"{"id":"a\"b"}"#).as_deref(), Some("a\"b"));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_the_first_one() {
+    fn the_first_difference_is_returned() {
         assert_eq!(difference(b"abc", b"abc"), None);
         assert_eq!(difference(b"abd", b"abc"), Some(2));
         assert_eq!(difference(b"ab", b"abc"), Some(2));

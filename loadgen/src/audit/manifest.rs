@@ -1,20 +1,20 @@
-//! What a part's manifest says, `<part>.manifest.json`, held against the part as it was read.
+//! Compares a manifest, `<part>.manifest.json`, with the part that was read.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-/// What was read of a part.
+/// The facts about a part that its manifest must match.
 pub(super) struct Content<'a> {
-    /// The name of its file.
+    /// The name of the part's file.
     pub name: &'a str,
-    /// Its lines.
+    /// The number of lines of the part.
     pub lines: u64,
-    /// Lines of its reject list.
+    /// The number of lines of the part's reject list.
     pub rejected: u64,
-    /// Length, decompressed.
+    /// The length of the decompressed part.
     pub bytes: u64,
-    /// As `bytes`, the hash.
+    /// The blake3 hash of the decompressed part.
     pub hash: blake3::Hash,
 }
 
@@ -23,14 +23,14 @@ pub(super) struct Content<'a> {
 pub(super) enum Fault {
     #[error("no manifest: expected `{0}.manifest.json` beside the part")]
     Missing(u64),
-    #[error("manifest of a part that is not there")]
+    #[error("the manifest has no part beside it")]
     NoPart,
-    #[error("unreadable as a manifest: {0}")]
+    #[error("not a valid manifest: {0}")]
     Unreadable(String),
-    #[error("the manifest says {field} `{says}`, expected `{expected}`")]
+    #[error("wrong `{field}` in the manifest: got `{found}`, expected `{expected}`")]
     Differs {
         field: &'static str,
-        says: String,
+        found: String,
         expected: String,
     },
 }
@@ -50,36 +50,38 @@ struct Manifest<'a> {
     hash: Cow<'a, str>,
 }
 
-/// Returns the first of what a manifest says otherwise than its part.
+/// Returns the first difference between a manifest and its part.
 pub(super) fn difference(
     manifest: &[u8],
     batch_id: &str,
     part: u64,
     content: &Content<'_>,
 ) -> Option<Fault> {
-    let says: Manifest<'_> = match serde_json::from_slice(manifest) {
-        Ok(says) => says,
+    let found: Manifest<'_> = match serde_json::from_slice(manifest) {
+        Ok(found) => found,
         Err(error) => return Some(Fault::Unreadable(error.to_string())),
     };
-    let name = says.key.rsplit('/').next().unwrap_or_default();
+    let name = found.key.rsplit('/').next().unwrap_or_default();
     let count = content.lines + content.rejected;
     let fields = [
-        ("batch", says.batch_id.to_string(), batch_id.to_owned()),
-        ("part", says.part.to_string(), part.to_string()),
+        ("batch", found.batch_id.to_string(), batch_id.to_owned()),
+        ("part", found.part.to_string(), part.to_string()),
         ("key", name.to_owned(), content.name.to_owned()),
-        ("count", says.count.to_string(), count.to_string()),
+        ("count", found.count.to_string(), count.to_string()),
         (
             "rejected",
-            says.rejected.to_string(),
+            found.rejected.to_string(),
             content.rejected.to_string(),
         ),
-        ("bytes", says.bytes.to_string(), content.bytes.to_string()),
-        ("hash", says.hash.to_string(), content.hash.to_string()),
+        ("bytes", found.bytes.to_string(), content.bytes.to_string()),
+        ("hash", found.hash.to_string(), content.hash.to_string()),
     ];
-    let differing = fields.into_iter().find(|(_, says, is)| says != is);
-    differing.map(|(field, says, expected)| Fault::Differs {
+    let differing = fields
+        .into_iter()
+        .find(|(_, found, expected)| found != expected);
+    differing.map(|(field, found, expected)| Fault::Differs {
         field,
-        says,
+        found,
         expected,
     })
 }
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_a_manifest_says_otherwise_is_named() {
+    fn each_field_of_a_manifest_is_compared() {
         let content = Content {
             name: "1.jsonl.gz",
             lines: 2,

@@ -1,53 +1,52 @@
-//! What an audit found, as it is printed.
+//! The printed result of an audit.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Examples kept of each trouble: enough to start looking, few enough to read.
+/// How many examples of each problem are kept.
 pub(super) const EXAMPLES_MAX: usize = 20;
 
 /// The result of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditReport {
     pub(super) ok: bool,
-    /// Messages of the plan.
+    /// The number of messages in the plan.
     pub sent: u64,
-    /// Distinct events of the plan.
+    /// The number of distinct events in the plan.
     pub unique: u64,
-    /// Lines of all parts, whatever they hold.
+    /// The number of lines in all parts, corrupt and foreign ones included.
     pub lines: u64,
-    /// Lines that carry an event of the plan, sound or not: `sent` or `unique`, less `lost` and
-    /// `rejected`, plus `repeated`.
+    /// The number of lines in parts that carry an event of the plan, corrupt ones included. Equal to the expected
+    /// deliveries (`unique` with the drop rule, `sent` with the requeue rule) − `lost` − `rejected` + `repeated`.
     pub delivered: u64,
-    /// As `delivered`, in the reject lists beside the parts.
+    /// The number of lines in reject lists that carry an event of the plan.
     pub rejected: u64,
-    /// Deliveries that are owed and missing.
+    /// The number of missing deliveries.
     pub lost: u64,
-    /// How many of those the caller puts up with.
+    /// How many missing deliveries the caller accepts.
     pub allowed_missing: u64,
-    /// Deliveries beyond those owed.
+    /// The number of deliveries beyond the expected ones.
     pub repeated: u64,
-    /// Lines with the id of an event that is not of the plan.
+    /// The number of lines with an event id that is not of the plan.
     pub foreign: u64,
-    /// Lines that are not what they should be, files that are not where they should be, and manifests that are missing or
-    /// say otherwise than their parts.
+    /// The number of corrupt lines, of files that are not parts, and of manifests that are missing or do not match their parts.
     pub corrupt: u64,
-    /// Deliveries of an event to a batch that had it already.
+    /// The number of deliveries of an event in a batch that contains the event already.
     pub mixed: u64,
-    /// What the batches look like.
+    /// The number and the sizes of the batches.
     pub batches: Batches,
-    /// The first of each trouble.
+    /// The first problems of each kind.
     pub examples: Examples,
 }
 
 impl AuditReport {
-    /// Tells whether every event arrived as often as it should, whole, and nothing else did.
+    /// Returns whether every event was delivered as often as it should be, unchanged, and nothing else was delivered.
     pub fn ok(&self) -> bool {
         self.ok
     }
 
-    /// Judges again, putting up with some missing deliveries.
+    /// Accepts some missing deliveries, and computes [`ok`](Self::ok) again.
     #[must_use]
     pub fn allow_missing(mut self, deliveries: u64) -> Self {
         self.allowed_missing = deliveries;
@@ -56,25 +55,25 @@ impl AuditReport {
     }
 
     pub(super) fn judge(&mut self) {
-        let troubles = self.repeated + self.foreign + self.corrupt + self.mixed;
-        self.ok = troubles == 0 && self.lost <= self.allowed_missing;
+        let problems = self.repeated + self.foreign + self.corrupt + self.mixed;
+        self.ok = problems == 0 && self.lost <= self.allowed_missing;
     }
 }
 
-/// Delivered batches and their sizes, in lines over all parts.
+/// The delivered batches. The size of a batch is the number of lines in all its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Batches {
-    /// Batches with at least one part.
+    /// The number of batches with at least one part or reject list.
     pub count: u64,
-    /// Parts of all batches.
+    /// The number of parts of all batches.
     pub parts: u64,
-    /// The smallest batch.
+    /// The size of the smallest batch.
     pub min: u64,
-    /// The batch in the middle, the smaller of two.
+    /// The median size; of two middle sizes, the smaller one.
     pub median: u64,
-    /// The largest batch.
+    /// The size of the largest batch.
     pub max: u64,
-    /// How many batches have which size.
+    /// Size to number of batches.
     pub sizes: BTreeMap<u64, u64>,
 }
 
@@ -101,38 +100,38 @@ impl Batches {
     }
 }
 
-/// At most 20 examples of each trouble.
+/// At most 20 examples of each kind of problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Examples {
     /// Events with missing deliveries.
     pub lost: Vec<Example>,
-    /// Surplus deliveries.
+    /// Deliveries beyond the expected ones.
     pub repeated: Vec<Example>,
-    /// Lines of other plans.
+    /// Lines with events of other plans.
     pub foreign: Vec<Example>,
-    /// Lines and files that are not sound.
+    /// Corrupt lines and files.
     pub corrupt: Vec<Example>,
-    /// Second deliveries to one batch.
+    /// Events that are in one batch several times.
     pub mixed: Vec<Example>,
 }
 
-/// Where a trouble is, as far as it is anywhere.
+/// One problem, and where it was found. A missing delivery has neither file nor line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Example {
-    /// The event's id, where one could be read.
+    /// The event's id, if one could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The file, from the audited directory on.
+    /// The path of the file, relative to the audited directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The line in the file, from 1.
+    /// The number of the line in the file, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// What is wrong.
+    /// A message that says what is wrong.
     pub why: String,
 }
 
-/// Counts a trouble and keeps the example if there is room; it is made only then.
+/// Counts a problem. Makes and keeps an example only if there are fewer than the limit.
 pub(super) fn note(count: &mut u64, examples: &mut Vec<Example>, make: impl FnOnce() -> Example) {
     *count += 1;
     if examples.len() < EXAMPLES_MAX {
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_batch_in_the_middle() {
+    fn the_median_is_the_middle_size_and_the_smaller_of_two() {
         let median = |sizes: &[u64]| {
             let mut batches = Batches::default();
             sizes.iter().for_each(|size| batches.add(1, *size));
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_missing_deliveries_can_be_put_up_with() {
+    fn only_missing_deliveries_can_be_accepted() {
         let mut report = AuditReport {
             lost: 2,
             ..AuditReport::default()

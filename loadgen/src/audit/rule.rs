@@ -1,11 +1,11 @@
-//! What a burst with duplicates owes.
+//! How often a burst with duplicates must be delivered.
 
-/// What the service does with a duplicate, and hence what it owes.
+/// What the service does with duplicates, and so how often it must deliver each event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DuplicateRule {
-    /// Every event is delivered exactly once, however often it was sent.
+    /// `ON_DUPLICATE=drop`: every event must be delivered exactly once.
     Drop,
-    /// Every message is delivered exactly once: an event as often as it was sent, never twice in
-    /// one batch. One SQS message never counts for two.
+    /// `ON_DUPLICATE=requeue`: every message must be delivered exactly once, so an event as often as
+    /// it was sent, but never twice in one batch.
     Requeue,
 }

@@ -1,7 +1,7 @@
-//! What to do about a request or an entry that did not succeed.
+//! Decides what to do about a request or an entry that failed.
 //!
-//! Pure: which failures are worth another attempt, how long to wait for it, and whether the
-//! messages may be in the queue although nobody said so.
+//! These functions do no I/O. They say which failures are worth a retry, how long to wait before it,
+//! and whether the messages may be in the queue without an acknowledgement.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use aws_sdk_sqs::types::BatchResultErrorEntry;
 
 use crate::body::mix;
 
-/// Attempts at one message before the burst is given up: with the waits below, some 25 seconds.
+/// The number of attempts to send a message before the burst fails. With the waits below, they take some 25 seconds.
 pub(super) const ATTEMPTS_MAX: u32 = 12;
 
 const WAIT_MIN: Duration = Duration::from_millis(50);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// What a failure says.
+/// What a failure means for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendFailure {
-    /// Not in the queue; another attempt may succeed.
+    /// The message is not in the queue, and a retry may succeed.
     Retry,
-    /// Perhaps in the queue: the reply is missing. Another attempt may put it there twice.
+    /// The reply was lost, so the message may be in the queue. A retry may put it there twice.
     RetryUnsure,
-    /// Not in the queue, and no attempt will change that.
+    /// The message is not in the queue, and no retry can succeed.
     GiveUp,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn of_request(error: &SdkError<SendMessageBatchError>) -> SendFailure
                 _ => SendFailure::GiveUp,
             }
         }
-        // Timed out, broken connection, unreadable reply; and whatever the SDK may add.
+        // Timeouts, broken connections, unreadable replies, and kinds that a later SDK may add.
         _ => SendFailure::RetryUnsure,
     }
 }
@@ -53,7 +53,7 @@ pub(super) fn of_entry(entry: &BatchResultErrorEntry) -> SendFailure {
     }
 }
 
-/// `ThrottlingException`, `RequestThrottled`, `KmsThrottled`, `AWS.SimpleQueueService.…` and kin.
+/// Returns whether an error code means throttling: `ThrottlingException`, `RequestThrottled`, `KmsThrottled` and others.
 fn is_throttle(code: &str) -> bool {
     [
         "Throttl",
@@ -65,8 +65,8 @@ fn is_throttle(code: &str) -> bool {
     .any(|part| code.contains(part))
 }
 
-/// The wait after the given number of failed attempts: doubling, capped, and between half and all
-/// of that, so that tasks which failed together do not come back together.
+/// Returns how long to wait after a number of failed attempts. The wait doubles up to a cap, and is between
+/// half and all of that, so that tasks which failed together do not retry together.
 pub(super) fn wait(failed_attempts: u32, message: u64) -> Duration {
     let doublings = failed_attempts.saturating_sub(1).min(16);
     let full = (WAIT_MIN * 2u32.pow(doublings)).min(WAIT_MAX);
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_the_queue_blames_on_us_is_final_unless_it_is_throttled() {
+    fn a_sender_fault_is_final_unless_it_is_throttling() {
         let entry = |code: &str, sender_fault| {
             BatchResultErrorEntry::builder()
                 .id("0")
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_leaves_us_unsure() {
+    fn after_a_timeout_the_message_may_be_in_the_queue() {
         assert_eq!(
             of_request(&SdkError::timeout_error("late")),
             SendFailure::RetryUnsure

@@ -1,4 +1,4 @@
-//! `loadgen audit`: what it counts, and what it exits with.
+//! Tests of `loadgen audit`: its counts and its exit codes.
 
 use std::fs;
 use std::io::Write;
@@ -63,9 +63,9 @@ fn a_repeated_line_of_an_envelope_is_repeated_and_nothing_else() {
     lines.push(again);
     let (code, report) = delivery.audit(&[]);
     assert_eq!(code, 1);
-    let told =
+    let counts =
         ["lost", "repeated", "mixed", "corrupt", "foreign"].map(|name| report[name].as_u64());
-    assert_eq!(told, [1, 1, 0, 0, 0].map(Some), "{report}");
+    assert_eq!(counts, [1, 1, 0, 0, 0].map(Some), "{report}");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_repeat_in_another_batch_is_repeated_but_not_mixed() {
     delivery.lines(2, 1).push(line.to_string());
     let (code, report) = delivery.audit(&[]);
     assert_eq!(code, 1);
-    assert_eq!(troubles(&report), [0, 1, 0, 0, 0], "{report}");
+    assert_eq!(problems(&report), [0, 1, 0, 0, 0], "{report}");
 }
 
 #[test]
@@ -89,20 +89,23 @@ fn a_changed_byte_and_a_broken_line_are_corrupt() {
     delivery.lines(1, 1)[4].truncate(150);
     let (code, report) = delivery.audit(&[]);
     assert_eq!(code, 1);
-    assert_eq!(troubles(&report), [1, 0, 0, 2, 0], "{report}");
+    assert_eq!(problems(&report), [1, 0, 0, 2, 0], "{report}");
     let corrupt = &report["examples"]["corrupt"];
     assert_eq!(
         corrupt[0]["why"],
         "the body differs from the plan at byte 297"
     );
     assert!(
-        corrupt[1]["why"].as_str().unwrap().contains("unreadable"),
+        corrupt[1]["why"]
+            .as_str()
+            .unwrap()
+            .contains("not a valid envelope"),
         "{corrupt}"
     );
 }
 
 #[test]
-fn an_envelope_in_the_wrong_place_is_corrupt() {
+fn an_envelope_of_another_batch_part_event_or_order_is_corrupt() {
     for (field, value) in [
         ("batchId", json!("batch-1")),
         ("part", json!(1)),
@@ -111,24 +114,24 @@ fn an_envelope_in_the_wrong_place_is_corrupt() {
         let mut delivery = Delivery::unique();
         delivery.change(0, 0, 5, field, value);
         let (_, report) = delivery.audit(&[]);
-        assert_eq!(troubles(&report), [0, 0, 0, 1, 0], "{field}: {report}");
+        assert_eq!(problems(&report), [0, 0, 0, 1, 0], "{field}: {report}");
     }
     let mut delivery = Delivery::unique();
     delivery.lines(0, 0).swap(5, 6);
     let (_, report) = delivery.audit(&[]);
-    assert_eq!(troubles(&report), [0, 0, 0, 1, 0], "{report}");
+    assert_eq!(problems(&report), [0, 0, 0, 1, 0], "{report}");
     assert_eq!(
         report["examples"]["corrupt"][0]["why"],
-        "seq `5` follows seq `6`"
+        "seqs do not ascend: seq `5` follows seq `6`"
     );
 }
 
 #[test]
-fn event_ids_may_be_prefixed_or_something_else_but_not_another_events() {
+fn event_ids_may_have_a_prefix_or_be_unrelated_but_not_be_of_another_event() {
     let with_ids = |make: &dyn Fn(&Value) -> Value| {
         let mut delivery = Delivery::unique();
         delivery.change_all("eventId", make);
-        troubles(&delivery.audit(&[]).1)
+        problems(&delivery.audit(&[]).1)
     };
     let prefixed = |line: &Value| json!(format!("tenant:{}", line["eventId"].as_str().unwrap()));
     assert_eq!(with_ids(&prefixed), [0; 5]);
@@ -145,7 +148,7 @@ fn another_bursts_events_are_foreign() {
     let delivery = Delivery::unique();
     let (code, report) = delivery.audit(&["--seed", "2"]);
     assert_eq!(code, 1);
-    assert_eq!(troubles(&report), [300, 0, 300, 0, 0]);
+    assert_eq!(problems(&report), [300, 0, 300, 0, 0]);
     assert_eq!(report["examples"]["foreign"].as_array().unwrap().len(), 20);
 }
 
@@ -159,29 +162,29 @@ fn missing_deliveries_can_be_allowed() {
 }
 
 #[test]
-fn by_the_requeue_rule_every_message_is_owed() {
+fn with_the_requeue_rule_every_message_must_be_delivered() {
     let requeue = ["--on-duplicate", "requeue"];
     let (code, report) = Delivery::all().audit(&requeue);
-    assert_eq!((code, troubles(&report)), (0, [0; 5]), "{report}");
+    assert_eq!((code, problems(&report)), (0, [0; 5]), "{report}");
     assert_eq!(report["delivered"], 400);
 
     let (code, report) = Delivery::unique().audit(&requeue);
     assert_eq!(
-        (code, troubles(&report)),
+        (code, problems(&report)),
         (1, [100, 0, 0, 0, 0]),
         "{report}"
     );
 
     let (code, report) = Delivery::all().audit(&[]);
     assert_eq!(
-        (code, troubles(&report)),
+        (code, problems(&report)),
         (1, [0, 100, 0, 0, 0]),
         "{report}"
     );
 }
 
 #[test]
-fn one_sqs_message_delivered_twice_does_not_pay_for_another() {
+fn one_sqs_message_delivered_twice_does_not_count_for_another() {
     let mut delivery = Delivery::all();
     let find = |delivery: &mut Delivery, batch| {
         delivery
@@ -190,7 +193,7 @@ fn one_sqs_message_delivered_twice_does_not_pay_for_another() {
             .position(|line| line.contains(r#"\"id\":\"1-"#))
             .unwrap()
     };
-    // The last batch holds repeats alone: give one of them its original's message id.
+    // The last batch holds only repeats. Give one of them the message id of its original.
     let last = delivery.files.len() - 1;
     let at = find(&mut delivery, last);
     let repeat: Value = serde_json::from_str(&delivery.lines(last, 0)[at]).unwrap();
@@ -206,11 +209,11 @@ fn one_sqs_message_delivered_twice_does_not_pay_for_another() {
         original["sqsMessageId"].clone(),
     );
     let (code, report) = delivery.audit(&["--on-duplicate", "requeue"]);
-    assert_eq!((code, troubles(&report)), (1, [1, 1, 0, 0, 0]), "{report}");
+    assert_eq!((code, problems(&report)), (1, [1, 1, 0, 0, 0]), "{report}");
 }
 
 #[test]
-fn unfinished_files_are_passed_over_and_strays_are_not() {
+fn unfinished_files_are_ignored_and_strays_are_reported() {
     let delivery = Delivery::unique();
     let dir = delivery.write();
     fs::write(dir.path().join("batch-0/.2.jsonl"), "half a li").unwrap();
@@ -221,7 +224,7 @@ fn unfinished_files_are_passed_over_and_strays_are_not() {
     assert_eq!(report["batches"]["count"], 3);
     fs::write(dir.path().join("batch-0/readme"), "").unwrap();
     let (code, report) = audit(dir.path(), &[]);
-    assert_eq!((code, troubles(&report)), (1, [0, 0, 0, 1, 0]));
+    assert_eq!((code, problems(&report)), (1, [0, 0, 0, 1, 0]));
     assert_eq!(report["examples"]["corrupt"][0]["file"], "batch-0/readme");
 }
 
@@ -240,12 +243,12 @@ fn rejected_events_are_neither_lost_nor_repeated_unless_they_are_delivered_too()
         audit(dir.path(), &[])
     };
     let (_, report) = list(&rejected);
-    assert_eq!(troubles(&report), [0, 0, 0, 2, 0], "no reasons: {report}");
+    assert_eq!(problems(&report), [0, 0, 0, 2, 0], "no reasons: {report}");
     for line in &mut rejected {
         line["reason"] = json!("too wide");
     }
     let (code, report) = list(&rejected);
-    assert_eq!((code, troubles(&report)), (0, [0; 5]), "{report}");
+    assert_eq!((code, problems(&report)), (0, [0; 5]), "{report}");
     assert_eq!(report["delivered"], 298);
     assert_eq!(report["rejected"], 2);
     assert_eq!(report["batches"]["sizes"], json!({"98": 1, "100": 2}));
@@ -254,7 +257,7 @@ fn rejected_events_are_neither_lost_nor_repeated_unless_they_are_delivered_too()
     both["reason"] = json!("too wide");
     rejected.push(both);
     let (code, report) = list(&rejected);
-    assert_eq!((code, troubles(&report)), (1, [0, 1, 0, 0, 0]), "{report}");
+    assert_eq!((code, problems(&report)), (1, [0, 1, 0, 0, 0]), "{report}");
     assert_eq!(
         report["examples"]["repeated"][0]["file"],
         "batch-1/0.rejects"
@@ -278,16 +281,16 @@ fn compressed_parts_are_read_and_broken_ones_are_corrupt() {
     fs::remove_file(batch.join("0.jsonl")).unwrap();
     fs::remove_file(batch.join("1.jsonl")).unwrap();
     let (code, report) = audit(dir.path(), &[]);
-    assert_eq!((code, troubles(&report)), (0, [0; 5]), "{report}");
+    assert_eq!((code, problems(&report)), (0, [0; 5]), "{report}");
     fs::write(batch.join("1.jsonl.gz"), &gzip[..gzip.len() / 2]).unwrap();
     let (code, report) = audit(dir.path(), &[]);
     assert_eq!((code, &report["corrupt"]), (1, &json!(1)), "{report}");
     let why = report["examples"]["corrupt"][0]["why"].as_str().unwrap();
-    assert!(why.starts_with("cannot be decompressed"), "{why}");
+    assert!(why.starts_with("the file cannot be decompressed"), "{why}");
 }
 
 #[test]
-fn a_manifest_must_say_what_is_in_its_part_and_be_there_where_it_must() {
+fn a_manifest_must_match_its_part_and_exist_if_required() {
     let dir = Delivery::unique().write();
     let batch = dir.path().join("batch-0");
     let part = fs::read(batch.join("0.jsonl")).unwrap();
@@ -300,10 +303,10 @@ fn a_manifest_must_say_what_is_in_its_part_and_be_there_where_it_must() {
     };
     write(&manifest);
     let (code, report) = audit(dir.path(), &[]);
-    assert_eq!((code, troubles(&report)), (0, [0; 5]), "{report}");
-    // Of six parts one has a manifest.
+    assert_eq!((code, problems(&report)), (0, [0; 5]), "{report}");
+    // Only one of the six parts has a manifest.
     let (code, report) = audit(dir.path(), &["--manifests"]);
-    assert_eq!((code, troubles(&report)), (1, [0, 0, 0, 5, 0]), "{report}");
+    assert_eq!((code, problems(&report)), (1, [0, 0, 0, 5, 0]), "{report}");
     let missing = &report["examples"]["corrupt"][0];
     assert_eq!(missing["file"], "batch-0/1.jsonl");
     assert_eq!(
@@ -316,18 +319,21 @@ fn a_manifest_must_say_what_is_in_its_part_and_be_there_where_it_must() {
     assert_eq!((code, &report["corrupt"]), (1, &json!(1)), "{report}");
     assert_eq!(
         report["examples"]["corrupt"][0]["why"],
-        format!("the manifest says bytes `1`, expected `{}`", part.len())
+        format!(
+            "wrong `bytes` in the manifest: got `1`, expected `{}`",
+            part.len()
+        )
     );
     fs::remove_file(batch.join("0.jsonl")).unwrap();
     let (_, report) = audit(dir.path(), &["--allow-missing", "50"]);
     assert_eq!(
         report["examples"]["corrupt"][0]["why"],
-        "manifest of a part that is not there"
+        "the manifest has no part beside it"
     );
 }
 
 #[test]
-fn what_cannot_be_audited_is_a_usage_error() {
+fn unreadable_directories_and_wrong_options_are_usage_errors() {
     let missing = loadgen(&["audit", "--dir", "/nonexistent/deliveries"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(stderr(&missing).contains("failed to read `/nonexistent/deliveries`"));
@@ -340,13 +346,13 @@ fn what_cannot_be_audited_is_a_usage_error() {
     }
 }
 
-/// Delivered lines by batch and part, two parts a batch.
+/// Delivered lines by batch and part. Each batch has two parts.
 struct Delivery {
     files: Vec<[Vec<String>; 2]>,
 }
 
 impl Delivery {
-    /// What a service that drops duplicates delivers.
+    /// Returns what a service delivers that drops duplicates.
     fn unique() -> Self {
         let plan = plan();
         let originals = (0..plan.len()).filter(|index| !plan.is_duplicate(*index));
@@ -359,12 +365,12 @@ impl Delivery {
         )
     }
 
-    /// What a service that requeues them delivers: repeats in batches of their own.
+    /// Returns what a service delivers that requeues duplicates: repeats are in other batches than their originals.
     fn all() -> Self {
         let plan = plan();
-        let (mut rounds, mut rounds_of) = (Vec::<Vec<u64>>::new(), vec![0; 300]);
+        let (mut rounds, mut rounds_by_event) = (Vec::<Vec<u64>>::new(), vec![0; 300]);
         for index in 0..plan.len() {
-            let round = &mut rounds_of[plan.event_number(index) as usize];
+            let round = &mut rounds_by_event[plan.event_number(index) as usize];
             if rounds.len() == *round {
                 rounds.push(Vec::new());
             }
@@ -470,8 +476,8 @@ fn audit(dir: &Path, options: &[&str]) -> (i32, Value) {
     (output.status.code().unwrap(), super::json(&output))
 }
 
-/// Lost, repeated, foreign, corrupt, mixed.
-fn troubles(report: &Value) -> [u64; 5] {
+/// Returns the counts of problems: lost, repeated, foreign, corrupt and mixed.
+fn problems(report: &Value) -> [u64; 5] {
     ["lost", "repeated", "foreign", "corrupt", "mixed"].map(|name| report[name].as_u64().unwrap())
 }
 

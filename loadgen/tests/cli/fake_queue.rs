@@ -1,4 +1,4 @@
-//! A queue that takes batches over plain HTTP and fails on command.
+//! A queue over plain HTTP with chosen faults.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -15,11 +15,11 @@ pub enum Fault {
     None,
     /// Every third entry of a request fails inside a 200, once per body.
     SomeEntries,
-    /// Every fourth request is taken and then answered with a 500.
+    /// The queue takes the messages of every fourth request, and then returns 500.
     LostReplies,
-    /// One body is refused for good.
+    /// The queue refuses one body at every attempt.
     Refusal,
-    /// There is no such queue.
+    /// The queue does not exist.
     NoQueue,
 }
 
@@ -37,7 +37,7 @@ pub struct FakeQueue {
 }
 
 impl FakeQueue {
-    /// Serves until the runtime ends.
+    /// Starts a queue that serves until the runtime ends.
     pub async fn start(fault: Fault) -> (Self, SocketAddr) {
         let queue = Self {
             fault,

@@ -1,6 +1,6 @@
-//! The built binary: exit codes, standard output, and a burst through a real connection.
+//! Tests of the built binary: exit codes, standard output, and a burst over a real connection.
 
-// Marked as tests for the lints' sake: helpers may unwrap, too.
+// `cfg(test)` allows helpers to unwrap; clippy allows that in tests only.
 #[cfg(test)]
 mod audit;
 #[cfg(test)]
@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Runs the binary with an environment of its own.
+/// Runs the binary with no environment variables except credentials.
 fn loadgen(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_loadgen"))
         .args(args)
@@ -23,7 +23,7 @@ fn loadgen(args: &[&str]) -> Output {
         .expect("the binary was built for this test")
 }
 
-/// The one JSON object on standard output.
+/// Parses the JSON object on standard output.
 fn json(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in `{text}` of {output:?}"))

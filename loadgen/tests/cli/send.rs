@@ -1,4 +1,4 @@
-//! `loadgen send`, against a queue without TLS.
+//! Tests of `loadgen send` with a queue without TLS.
 
 use std::collections::BTreeMap;
 use std::process::Output;
@@ -9,7 +9,7 @@ use super::fake_queue::{FakeQueue, Fault};
 use super::{json, loadgen, stderr};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_burst_arrives_message_for_message() {
+async fn a_burst_puts_exactly_the_planned_messages_into_the_queue() {
     let (queue, output) = send(Fault::None, &["--duplicates", "25", "--seed", "9"]).await;
     assert!(output.status.success(), "{}", stderr(&output));
     let report = json(&output);
@@ -23,7 +23,7 @@ async fn a_burst_arrives_message_for_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entries_that_fail_inside_a_success_are_sent_again_alone() {
+async fn only_the_failed_entries_of_a_request_are_retried() {
     let (queue, output) = send(Fault::SomeEntries, &[]).await;
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(counts(queue.bodies()), counts(planned(0.0, 1)));
@@ -33,7 +33,7 @@ async fn entries_that_fail_inside_a_success_are_sent_again_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_reply_loses_nothing_and_is_owned_up_to() {
+async fn after_lost_replies_all_messages_arrive_and_surplus_ones_are_counted() {
     let (queue, output) = send(Fault::LostReplies, &[]).await;
     assert!(output.status.success(), "{}", stderr(&output));
     let counts = counts(queue.bodies());
@@ -44,7 +44,7 @@ async fn a_lost_reply_loses_nothing_and_is_owned_up_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_message_fails_the_burst_and_is_named() {
+async fn a_refused_message_fails_the_burst_and_is_in_the_error() {
     let (_, output) = send(Fault::Refusal, &["--concurrency", "1"]).await;
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty());
@@ -61,7 +61,7 @@ async fn a_refused_message_fails_the_burst_and_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_does_not_exist_is_not_asked_twice() {
+async fn a_missing_queue_is_not_retried() {
     let (queue, output) = send(Fault::NoQueue, &["--concurrency", "1"]).await;
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(queue.requests(), 1);
@@ -80,14 +80,14 @@ async fn a_rate_is_kept() {
 }
 
 #[test]
-fn impossible_options_are_usage_errors_that_name_what_is_allowed() {
+fn wrong_options_are_usage_errors_with_the_allowed_range() {
     for (options, expected) in [
         (
             ["--duplicates", "100"],
-            "`100` % duplicates: allowed are 0 to below 100",
+            "share of duplicates: got `100` %, expected 0 to below 100",
         ),
-        (["--size", "12"], "`12` bytes: allowed are 76 to 1048576"),
-        (["--concurrency", "0"], "allowed are 1 to 1000"),
+        (["--size", "12"], "got `12` bytes, expected 76 to 1048576"),
+        (["--concurrency", "0"], "expected 1 to 1000"),
     ] {
         let output = loadgen(
             &[

@@ -1,4 +1,4 @@
-//! What a sink's other end asks for: a secret, and where in a database parts go.
+//! Variables for access to an endpoint or a database: secrets, tables and passwords.
 
 #[cfg(feature = "http")]
 use shared::config::Reader;
@@ -13,7 +13,7 @@ use crate::secret::{SecretConfig, SecretHeader, SecretName};
 #[cfg(feature = "http")]
 use crate::uri::{SinkKind, SinkUri};
 
-/// Where the secret is kept that an endpoint or a database wants to see.
+/// Where the secret for an endpoint or a database is kept.
 pub const SINK_SECRET: Variable<Text> = Variable {
     name: "SINK_SECRET",
     topic: Topic::SinkAccess,
@@ -23,7 +23,7 @@ pub const SINK_SECRET: Variable<Text> = Variable {
     },
     meaning: "Where a secret is kept: with `https:` the text that goes into `SINK_SECRET_HEADER`, with `postgres:` the password.",
 };
-/// The header it is sent in to an endpoint.
+/// The header in which an endpoint gets the secret.
 pub const SINK_SECRET_HEADER: Variable<Text> = Variable {
     name: "SINK_SECRET_HEADER",
     topic: Topic::SinkAccess,
@@ -33,7 +33,7 @@ pub const SINK_SECRET_HEADER: Variable<Text> = Variable {
     },
     meaning: "With `https:`, the header that the secret is sent in.",
 };
-/// The port of the AWS Parameters and Secrets Lambda Extension, which has the name from there.
+/// The port of the AWS Parameters and Secrets Lambda Extension; the extension defines the name of this variable.
 pub(super) const SECRETS_PORT: Variable<Text> = Variable {
     name: "PARAMETERS_SECRETS_EXTENSION_HTTP_PORT",
     topic: Topic::SinkAccess,
@@ -41,9 +41,9 @@ pub(super) const SECRETS_PORT: Variable<Text> = Variable {
         unset: Unset::Default("2773"),
         allowed: "a port from 1 to 65535",
     },
-    meaning: "The port of the AWS Parameters and Secrets Lambda Extension, by the extension's own variable.",
+    meaning: "The port of the AWS Parameters and Secrets Lambda Extension, which defines this variable.",
 };
-/// The table of a database.
+/// The table that the sink `postgres:` writes to.
 pub const SINK_TABLE: Variable<Text> = Variable {
     name: "SINK_TABLE",
     topic: Topic::SinkAccess,
@@ -53,7 +53,7 @@ pub const SINK_TABLE: Variable<Text> = Variable {
     },
     meaning: "With `postgres:`, the table that events are written to.",
 };
-/// The password of a database's user.
+/// The password of the database user, if it is not kept as a secret.
 pub const SINK_PASSWORD: Variable<Text> = Variable {
     name: "SINK_PASSWORD",
     topic: Topic::SinkAccess,
@@ -61,9 +61,9 @@ pub const SINK_PASSWORD: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: "a password",
     },
-    meaning: "With `postgres:`, the user's password, if it is not a secret.",
+    meaning: "With `postgres:`, the user's password, for databases whose password is not in `SINK_SECRET`.",
 };
-/// How many records of one part a database may reject.
+/// How many records of one part may be rejected before the whole part is refused.
 pub(super) const SINK_REJECTS_MAX: Variable<Number<u64>> = Variable {
     name: "SINK_REJECTS_MAX",
     topic: Topic::SinkAccess,
@@ -73,11 +73,11 @@ pub(super) const SINK_REJECTS_MAX: Variable<Number<u64>> = Variable {
         min: 0,
         max: 1_000_000,
     },
-    meaning: "With `postgres:`, how many records of one part may be rejected. With more, nothing of the part is kept, and \
-              the batch is in error.",
+    meaning: "With `postgres:`, how many records of one part may be rejected. If there are more, the sink writes \
+              nothing of the part, and the batch goes into `error`.",
 };
 
-/// Reads what an endpoint or a database wants to see. A wrong value is not shown: it may be the secret itself.
+/// Reads where the secret is kept. Errors do not quote a wrong `SINK_SECRET`: it may be the secret itself.
 #[cfg(feature = "http")]
 pub(super) fn secret(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<SecretConfig> {
     let name = reader.text(&SINK_SECRET, |text| Some(text.parse::<SecretName>()));
@@ -105,13 +105,15 @@ pub(super) fn secret(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<SecretCo
             port: port?,
         }),
         Err(words) => {
-            reader.problem(format!("`{SINK_SECRET}` is not shown here: {words}"));
+            reader.problem(format!(
+                "`{SINK_SECRET}` is malformed (its value is not shown): {words}"
+            ));
             None
         }
     }
 }
 
-/// What is said of a database beside its URI.
+/// The variables of a database besides its URI.
 #[cfg(feature = "postgres")]
 pub(super) struct DatabaseAccess {
     pub(super) table: TableName,
@@ -119,7 +121,7 @@ pub(super) struct DatabaseAccess {
     pub(super) rejects_max: u64,
 }
 
-/// Reads the table of a database, and what its user may do there.
+/// Reads the table, the password and the limit of rejects of a database.
 #[cfg(feature = "postgres")]
 pub(super) fn database(reader: &mut Reader<'_>, sink: &SinkUri) -> DatabaseAccess {
     let table = reader.text_with(&SINK_TABLE, str::parse);

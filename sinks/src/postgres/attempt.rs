@@ -1,4 +1,4 @@
-//! An attempt at a part: its transactions, and what the ledger has.
+//! One attempt to deliver a part: its transactions, and the part's row in the ledger.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::connection::{limits, rows_of};
-use super::errors::told;
+use super::errors::sink_error;
 use super::names::TableName;
 use crate::columns::Column;
 use crate::part::{Part, content_hash};
 use crate::sink::SinkError;
 
-/// Where the rows of all parts go.
+/// The table that all parts go to, and the limit of rejects.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) table: TableName,
@@ -24,35 +24,35 @@ pub(super) struct Target {
     pub(super) rejects_max: u64,
 }
 
-/// One attempt at a part.
+/// One attempt to deliver a part.
 pub(super) struct Attempt<'a> {
     pub(super) target: &'a Target,
     pub(super) part: &'a Part,
-    /// The part's key, as its rows have it.
+    /// Batch id and number of the part, as in the columns `batch_id` and `part`.
     pub(super) key: (Uuid, i32),
     pub(super) hash: Hash,
     ends_at: Instant,
 }
 
-/// What the ledger has of a part.
+/// A part's row in the ledger.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) hash: String,
     pub(super) rejected: u64,
 }
 
-/// When a transaction counts as committed.
+/// When `COMMIT` returns.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Durability {
-    /// What is acknowledged must be on disk.
+    /// When the transaction is on disk: needed before the part is acknowledged.
     OnDisk,
-    /// What is lost is sent again: nobody waits for the disk.
-    Soon,
+    /// Before the transaction is on disk: enough for staged rows, because lost rows are sent again.
+    InMemory,
 }
 
 impl Entry {
-    /// Reads the answer to [`Attempt::entry`].
-    pub(super) fn of(rows: &[tokio_postgres::SimpleQueryRow]) -> Option<Entry> {
+    /// Reads the result of [`Attempt::entry_statement`].
+    pub(super) fn from_rows(rows: &[tokio_postgres::SimpleQueryRow]) -> Option<Entry> {
         let row = rows.first()?;
         Some(Entry {
             hash: row.get(0)?.to_owned(),
@@ -69,7 +69,7 @@ impl Attempt<'_> {
             part,
             key: (
                 id.parse().expect("a batch id is a UUID"),
-                // A batch has at most some hundred parts.
+                // A batch has at most a few hundred parts.
                 i32::try_from(part.number).unwrap_or(i32::MAX),
             ),
             hash: Hash::from_bytes(content_hash(&part.items)),
@@ -77,11 +77,12 @@ impl Attempt<'_> {
         }
     }
 
-    /// Begins a transaction that nobody else has for this part; returns what the ledger has of it.
+    /// Begins a transaction that holds the lock of this part; returns the part's row in the ledger, if there is one.
     ///
-    /// The lock is the part's, whatever the table is called: who stages rows of a part, and who relies on them, come one
-    /// after the other. Whoever has waited for it must see what was committed meanwhile, hence the isolation level. That a
-    /// part is there only once is the ledger's affair, and needs no lock.
+    /// The lock depends on the part's key alone, not on the table. Transactions that stage rows of a part and transactions that
+    /// rely on staged rows therefore run one after the other. A transaction that waited for the lock must see what the others
+    /// committed, hence the isolation level `READ COMMITTED`. The lock does not keep a part from being written twice; the
+    /// primary key of the ledger does.
     pub(super) async fn begin(
         &self,
         client: &Client,
@@ -94,39 +95,39 @@ impl Attempt<'_> {
             .expect("32 bytes are more than 8");
         let synchronous = match durability {
             Durability::OnDisk => "on",
-            Durability::Soon => "off",
+            Durability::InMemory => "off",
         };
         let statements = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; {} SET LOCAL synchronous_commit = {synchronous}; \
              SELECT pg_advisory_xact_lock({}); {}",
-            limits(self.left()),
+            limits(self.time_left()),
             i64::from_be_bytes(*lock),
-            self.entry()
+            self.entry_statement()
         );
-        let answers = rows_of(client, &statements).await?;
-        Ok(answers.last().and_then(|rows| Entry::of(rows)))
+        let results = rows_of(client, &statements).await?;
+        Ok(results.last().and_then(|rows| Entry::from_rows(rows)))
     }
 
-    /// The statement that asks for what [`Entry::of`] reads.
-    pub(super) fn entry(&self) -> String {
+    /// Returns the statement that selects the part's row in the ledger, for [`Entry::from_rows`].
+    pub(super) fn entry_statement(&self) -> String {
         format!(
             "SELECT content_hash, rejected FROM {} WHERE {}",
             self.target.table.ledger(),
-            self.of_part()
+            self.part_condition()
         )
     }
 
     pub(super) async fn commit(&self, client: &Client) -> Result<(), SinkError> {
-        client.batch_execute("COMMIT").await.map_err(told)
+        client.batch_execute("COMMIT").await.map_err(sink_error)
     }
 
-    /// What the attempt has left of its time.
-    pub(super) fn left(&self) -> Duration {
+    /// Returns how much time the attempt has until its deadline.
+    pub(super) fn time_left(&self) -> Duration {
         self.ends_at.saturating_duration_since(Instant::now())
     }
 
-    /// The condition that a row is of this part, in all tables.
-    pub(super) fn of_part(&self) -> String {
+    /// Returns the condition, for all four tables, that a row is of this part.
+    pub(super) fn part_condition(&self) -> String {
         format!("batch_id = '{}' AND part = {}", self.key.0, self.key.1)
     }
 }

@@ -1,4 +1,4 @@
-//! Connections to the database, and what holds for each of their transactions.
+//! Connections to the database, and the limits of their transactions.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,23 +13,23 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::warn;
 
 use super::database::Database;
-use super::errors::told;
+use super::errors::sink_error;
 use crate::endpoint::is_loopback;
 use crate::secret::{Secret, SecretReader};
 use crate::sink::SinkError;
 
-/// After so long without a sign of the other side, either side asks for one, so often and so many times: a connection to
-/// an environment that is frozen, or to a server that is gone, ends within half a minute, and with it what it has locked.
+/// TCP keepalives of both sides. A connection to a frozen environment, or to a server that is gone, ends within half a
+/// minute, and its locks with it.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_COUNT: u32 = 3;
-/// What was sent and not acknowledged for so long breaks a connection: one that was kept while the environment was frozen
-/// may lead nowhere, and there must be time left for another.
+/// How long sent data may stay unacknowledged before the connection counts as broken. A connection that stayed idle while the
+/// environment was frozen may be dead, and the attempt must have time to make another.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
-/// How long a transaction may wait for its next statement: nothing is rendered in one but the reject list.
+/// How long a transaction may wait for its next statement. Little is computed inside a transaction: only the reject list.
 const IDLE_IN_TRANSACTION_MAX: Duration = Duration::from_secs(10);
 
-/// The connections of a sink.
+/// Makes connections to the database of a sink, and keeps idle ones for later attempts.
 #[derive(Debug)]
 pub(super) struct Connections {
     config: tokio_postgres::Config,
@@ -47,10 +47,10 @@ impl fmt::Debug for MakeTls {
 }
 
 impl Connections {
-    /// Connections to the database at `url`, each made within `timeout`.
+    /// Prepares connections to the database at `url`; makes none yet. Connecting takes at most `timeout`.
     ///
     /// # Errors
-    /// A URL that is none, or no certificates to trust where the host is another machine.
+    /// The URL is malformed, or the host is another machine and no trusted certificates were found.
     pub(super) fn new(
         url: &str,
         database: &Database,
@@ -89,7 +89,7 @@ impl Connections {
         })
     }
 
-    /// The same with a password that is kept elsewhere, read anew for each connection.
+    /// Takes the password from a secret, which is read again for each new connection.
     pub(super) fn with_secret(self, reader: SecretReader) -> Connections {
         Connections {
             secret: Some(reader),
@@ -97,20 +97,20 @@ impl Connections {
         }
     }
 
-    /// Returns a connection that was kept, if there is one. It may be broken by now.
-    pub(super) fn kept(&self) -> Option<Client> {
+    /// Takes an idle connection, if there is one. It may be broken.
+    pub(super) fn take_idle(&self) -> Option<Client> {
         self.idle().pop()
     }
 
-    /// Keeps a connection whose last transaction has ended.
-    pub(super) fn keep(&self, client: Client) {
+    /// Keeps a connection for a later attempt. Its last transaction must have ended.
+    pub(super) fn keep_idle(&self, client: Client) {
         self.idle().push(client);
     }
 
     /// Makes a connection.
     ///
     /// # Errors
-    /// Whatever keeps it from being made, the password among it.
+    /// The secret could not be read, or the database refused or did not accept the connection.
     pub(super) async fn connect(&self) -> Result<Client, SinkError> {
         let mut config = Cow::Borrowed(&self.config);
         if let Some(reader) = &self.secret {
@@ -119,13 +119,13 @@ impl Connections {
         }
         Ok(match &self.tls {
             None => {
-                let (client, connection) = config.connect(NoTls).await.map_err(told)?;
+                let (client, connection) = config.connect(NoTls).await.map_err(sink_error)?;
                 drive(connection);
                 client
             }
             Some(MakeTls(tls)) => {
                 let connected = config.connect(tls.clone()).await;
-                let (client, connection) = connected.map_err(told)?;
+                let (client, connection) = connected.map_err(sink_error)?;
                 drive(connection);
                 client
             }
@@ -137,13 +137,14 @@ impl Connections {
     }
 }
 
-/// The statements that limit a transaction of an attempt that has so long left.
+/// Returns the statements that limit a transaction to the time that its attempt has left.
 ///
-/// An environment may be frozen at any moment: then nothing of it waits, or keeps others waiting, for longer than its
-/// attempt would have lasted. They hold for the transaction alone, so that a pooler may hand the connection to others.
+/// An environment may be frozen at any moment. With these limits, its transaction and the locks it holds end no later than
+/// the attempt would have ended. The limits are local to the transaction, so that a connection pooler may reuse the
+/// connection.
 /// Source: <https://www.postgresql.org/docs/current/runtime-config-client.html#RUNTIME-CONFIG-CLIENT-STATEMENT> (2026-11).
 pub(super) fn limits(left: Duration) -> String {
-    // Zero would be no limit.
+    // PostgreSQL takes zero for no limit.
     let left_ms = left.as_millis().max(1);
     let idle_ms = left_ms.min(IDLE_IN_TRANSACTION_MAX.as_millis());
     format!(
@@ -156,25 +157,25 @@ pub(super) fn limits(left: Duration) -> String {
     )
 }
 
-/// Sends statements in one request; returns the rows of each of them.
+/// Sends several statements in one request; returns the rows of each statement.
 pub(super) async fn rows_of(
     client: &Client,
     statements: &str,
 ) -> Result<Vec<Vec<SimpleQueryRow>>, SinkError> {
-    let mut answers = Vec::new();
+    let mut results = Vec::new();
     let mut rows = Vec::new();
-    for message in client.simple_query(statements).await.map_err(told)? {
+    for message in client.simple_query(statements).await.map_err(sink_error)? {
         match message {
             SimpleQueryMessage::Row(row) => rows.push(row),
-            SimpleQueryMessage::CommandComplete(_) => answers.push(std::mem::take(&mut rows)),
-            // What the columns are called.
+            SimpleQueryMessage::CommandComplete(_) => results.push(std::mem::take(&mut rows)),
+            // The names of the columns, which are known.
             _ => {}
         }
     }
-    Ok(answers)
+    Ok(results)
 }
 
-/// Lets a connection do its work, until its client is gone.
+/// Runs a connection in the background until its client is dropped.
 fn drive(connection: impl Future<Output = Result<(), Error>> + Send + 'static) {
     tokio::spawn(async move {
         if let Err(error) = connection.await {
@@ -183,7 +184,8 @@ fn drive(connection: impl Future<Output = Result<(), Error>> + Send + 'static) {
     });
 }
 
-/// The password in a secret: `password` of a JSON object, as services keep what belongs to a database, or all of it.
+/// Returns the password in a secret: the field `password` if the secret is a JSON object, as AWS stores database secrets, and
+/// otherwise the whole text.
 /// Source: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_secret_json_structure.html> (2026-11).
 fn password(secret: &Secret) -> Cow<'_, str> {
     let text = secret.trimmed();
@@ -194,13 +196,16 @@ fn password(secret: &Secret) -> Cow<'_, str> {
     }
 }
 
-/// What the machine trusts, or what `SSL_CERT_FILE` names.
+/// Returns TLS that trusts the certificates of the machine, or those in `SSL_CERT_FILE`.
 fn tls() -> Result<MakeRustlsConnect, String> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = rustls::RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
-        return Err(format!("no certificates to trust: {:?}", found.errors));
+        return Err(format!(
+            "no trusted certificates on this machine: got errors {:?}; set `SSL_CERT_FILE`",
+            found.errors
+        ));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -216,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_all_of_a_secret_or_its_password_and_is_not_shown() {
+    fn a_password_is_a_whole_secret_or_its_field_and_is_never_debugged() {
         for (text, expected) in [
             ("word\n", "word"),
             ("{word", "{word"),
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_asks_whether_the_other_side_is_still_there() {
+    fn a_connection_has_keepalives_and_a_limit_of_unacknowledged_data() {
         let database = Database {
             table: crate::postgres::TableName::events(),
             columns: None,
@@ -249,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_without_time_has_limits_and_a_long_one_waits_no_longer_for_its_statements() {
+    fn limits_are_never_zero_and_idle_time_is_capped() {
         assert!(limits(Duration::ZERO).contains("statement_timeout = 1;"));
         let long = limits(Duration::from_secs(900));
         assert!(long.contains("lock_timeout = 900000;"), "{long}");

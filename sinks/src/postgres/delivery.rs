@@ -1,4 +1,4 @@
-//! One attempt at a part: what is missing in the staging table is sent, and then everything happens in one transaction.
+//! One attempt to deliver a part: it sends the rows that are not staged yet, and then writes everything in one transaction.
 
 use protocol::ids::Seq;
 use tokio_postgres::Client;
@@ -7,59 +7,60 @@ use tracing::info;
 
 use super::attempt::{Attempt, Durability, Entry};
 use super::connection::{Connections, limits, rows_of};
-use super::errors::told;
+use super::errors::sink_error;
 use super::insertion::Insertion;
-use super::rejects::{self, Refused, held};
+use super::rejects::{self, Refused, storable};
 use super::rows::{Chunk, Mark, Rows};
-use super::staging::Look;
+use super::staging::Snapshot;
 use crate::sink::{Receipt, SinkError};
 
 impl Attempt<'_> {
-    /// Delivers the part on a connection that was kept, or on a new one.
+    /// Delivers the part on an idle connection, or on a new one.
     pub(super) async fn run(&self, connections: &Connections) -> Result<Receipt, SinkError> {
-        let (client, look) = self.connected(connections).await?;
-        let answer = self.deliver(&client, look).await;
-        // Dropped after an error, the connection takes its transaction with it.
-        if answer.is_ok() {
-            connections.keep(client);
+        let (client, snapshot) = self.connected(connections).await?;
+        let result = self.deliver(&client, snapshot).await;
+        // After an error the connection is dropped, which rolls its transaction back.
+        if result.is_ok() {
+            connections.keep_idle(client);
         }
-        answer
+        result
     }
 
-    async fn connected(&self, connections: &Connections) -> Result<(Client, Look), SinkError> {
-        while let Some(client) = connections.kept() {
-            if let Ok(look) = self.look(&client).await {
-                return Ok((client, look));
+    /// Returns a working connection with a snapshot; skips idle connections that are broken.
+    async fn connected(&self, connections: &Connections) -> Result<(Client, Snapshot), SinkError> {
+        while let Some(client) = connections.take_idle() {
+            if let Ok(snapshot) = self.read_snapshot(&client).await {
+                return Ok((client, snapshot));
             }
         }
         let client = connections.connect().await?;
-        let look = self.look(&client).await?;
-        Ok((client, look))
+        let snapshot = self.read_snapshot(&client).await?;
+        Ok((client, snapshot))
     }
 
-    async fn deliver(&self, client: &Client, look: Look) -> Result<Receipt, SinkError> {
-        if let Some(entry) = &look.entry {
-            let receipt = self.repeated(entry)?;
-            if !look.staged.is_empty() {
-                self.begin(client, Durability::Soon).await?;
+    async fn deliver(&self, client: &Client, snapshot: Snapshot) -> Result<Receipt, SinkError> {
+        if let Some(entry) = &snapshot.entry {
+            let receipt = self.earlier_receipt(entry)?;
+            if !snapshot.staged.is_empty() {
+                self.begin(client, Durability::InMemory).await?;
                 self.clear(client).await?;
             }
             return Ok(receipt);
         }
-        let columns = look.typed(&self.target.table, &self.target.columns)?;
-        let mut rows = Rows::of(self.part, self.key, &self.target.columns);
+        let columns = snapshot.typed(&self.target.table, &self.target.columns)?;
+        let mut rows = Rows::new(self.part, self.key, &self.target.columns);
         let mut marks = Vec::new();
         let mut last = None;
         let mut found = 0_u64;
         while let Some(chunk) = rows.next_chunk() {
             marks.push(chunk.mark);
-            if look.has(&chunk.mark) {
+            if snapshot.has(&chunk.mark) {
                 found += 1;
             } else if rows.is_done() {
-                // Of its own transaction nobody would have anything.
+                // The last chunk goes into the final transaction, which saves one transaction.
                 last = Some(chunk);
             } else if let Some(entry) = self.stage(client, chunk).await? {
-                return self.end_repeated(client, &entry).await;
+                return self.end_with_earlier(client, &entry).await;
             }
         }
         info!(
@@ -71,10 +72,10 @@ impl Attempt<'_> {
         let rejects = rows.into_rejects();
 
         if let Some(entry) = self.begin(client, Durability::OnDisk).await? {
-            return self.end_repeated(client, &entry).await;
+            return self.end_with_earlier(client, &entry).await;
         }
-        if let Some(entry) = self.enter(client, &look).await? {
-            return self.end_repeated(client, &entry).await;
+        if let Some(entry) = self.enter(client, &snapshot).await? {
+            return self.end_with_earlier(client, &entry).await;
         }
         let refused = self.insert(client, &columns, &marks, last).await?;
         let rejects = match rejects::within_limit(self, rejects, refused) {
@@ -84,24 +85,32 @@ impl Attempt<'_> {
                 return Err(error);
             }
         };
-        rejects::keep(self, client, &look, &rejects).await?;
+        rejects::store(self, client, &snapshot, &rejects).await?;
         self.clear(client).await?;
         let (items, rejected) = (self.part.items.len(), rejects.len() as u64);
         info!(part_key = self.part.key(), items_count = items, rejected_count = rejected, content_hash = %self.hash, repeated = false, "part written");
         Ok(self.receipt(rejected))
     }
 
-    /// Enters the part into the ledger; returns what is there already. Where an attempt of an earlier version, which knows
-    /// no lock, is under way, the database waits for its end.
-    async fn enter(&self, client: &Client, look: &Look) -> Result<Option<Entry>, SinkError> {
+    /// Inserts the part into the ledger; returns the part's row if another attempt inserted it first. Earlier versions of the
+    /// service take no lock: the insert waits until the transaction of such an attempt ends.
+    async fn enter(
+        &self,
+        client: &Client,
+        snapshot: &Snapshot,
+    ) -> Result<Option<Entry>, SinkError> {
         let statement = format!(
             "INSERT INTO {} (batch_id, part, source, batch_key, content_hash, count, rejected) \
              VALUES ($1::text::uuid, $2, $3, $4, $5, $6, 0) ON CONFLICT (batch_id, part) DO NOTHING",
             self.target.table.ledger()
         );
-        let held = |text| held(text, look.utf8);
-        let source = held(self.part.source.as_str());
-        let batch_key = self.part.batch_key.as_ref().map(|key| held(key.as_str()));
+        let storable = |text| storable(text, snapshot.utf8);
+        let source = storable(self.part.source.as_str());
+        let batch_key = self
+            .part
+            .batch_key
+            .as_ref()
+            .map(|key| storable(key.as_str()));
         let entered = client
             .execute_typed(
                 &statement,
@@ -115,20 +124,24 @@ impl Attempt<'_> {
                 ],
             )
             .await
-            .map_err(told)?;
+            .map_err(sink_error)?;
         if entered == 1 {
             return Ok(None);
         }
-        let answers = rows_of(client, &self.entry()).await?;
-        match answers.last().and_then(|rows| Entry::of(rows)) {
+        let results = rows_of(client, &self.entry_statement()).await?;
+        match results.last().and_then(|rows| Entry::from_rows(rows)) {
             Some(entry) => Ok(Some(entry)),
             None => Err(SinkError::Retryable {
-                reason: format!("part {} was taken from the ledger", self.part.key()),
+                reason: format!(
+                    "part {}: its row was deleted from {} while this attempt ran",
+                    self.part.key(),
+                    self.target.table.ledger()
+                ),
             }),
         }
     }
 
-    /// Has the database insert the staged rows; returns those that it refuses.
+    /// Inserts the staged rows into the table; returns the rows that the database refuses.
     async fn insert(
         &self,
         client: &Client,
@@ -146,66 +159,70 @@ impl Attempt<'_> {
         let insertion = Insertion {
             table: &self.target.table,
             columns,
-            of_part: &self.of_part(),
+            part_condition: &self.part_condition(),
             first: first.first,
             last: last.last,
         };
         let statements = format!(
             "{} {}; SELECT seq, refused, count(*) OVER () FROM {} WHERE {} AND refused IS NOT NULL ORDER BY seq LIMIT {}",
-            // The transaction is older by now.
-            limits(self.left()),
+            // Some of the time that the transaction began with is spent.
+            limits(self.time_left()),
             insertion.statements(),
             self.target.table.staging(),
-            self.of_part(),
-            // The first of them is told even where none is allowed.
+            self.part_condition(),
+            // The error for too many rejects quotes the first one, even if none is allowed.
             self.target.rejects_max.max(1),
         );
-        let answers = rows_of(client, &statements).await?;
-        let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
+        let results = rows_of(client, &statements).await?;
+        let rows = results.last().map(Vec::as_slice).unwrap_or_default();
         let mut refused = Refused::default();
         for row in rows {
             let number = |column| row.get(column).and_then(|text| text.parse::<u64>().ok());
             let seq = number(0).and_then(|seq| Seq::try_from(seq).ok());
-            let (Some(seq), Some(words), Some(count)) = (seq, row.get(1), number(2)) else {
+            let (Some(seq), Some(message), Some(count)) = (seq, row.get(1), number(2)) else {
                 continue;
             };
             refused.count = count;
-            refused.rows.push((seq, words.to_owned()));
+            refused.rows.push((seq, message.to_owned()));
         }
         Ok(refused)
     }
 
-    /// Removes what is staged of the part, and commits.
+    /// Deletes the staged rows of the part, and commits.
     async fn clear(&self, client: &Client) -> Result<(), SinkError> {
         let delete = format!(
             "DELETE FROM {} WHERE {}",
             self.target.table.staging(),
-            self.of_part()
+            self.part_condition()
         );
-        client.batch_execute(&delete).await.map_err(told)?;
+        client.batch_execute(&delete).await.map_err(sink_error)?;
         self.commit(client).await
     }
 
-    /// Keeps nothing of the part.
+    /// Rolls back, and deletes the staged rows, so that nothing of the part is left.
     async fn dispose(&self, client: &Client) -> Result<(), SinkError> {
-        client.batch_execute("ROLLBACK").await.map_err(told)?;
-        self.begin(client, Durability::Soon).await?;
+        client.batch_execute("ROLLBACK").await.map_err(sink_error)?;
+        self.begin(client, Durability::InMemory).await?;
         self.clear(client).await
     }
 
-    /// Ends the transaction in which the ledger turned out to have the part: another attempt was faster.
-    async fn end_repeated(&self, client: &Client, entry: &Entry) -> Result<Receipt, SinkError> {
-        let receipt = self.repeated(entry)?;
+    /// Ends the transaction when the ledger has the part already, because another attempt was faster.
+    async fn end_with_earlier(&self, client: &Client, entry: &Entry) -> Result<Receipt, SinkError> {
+        let receipt = self.earlier_receipt(entry)?;
         self.clear(client).await?;
         Ok(receipt)
     }
 
-    fn repeated(&self, entry: &Entry) -> Result<Receipt, SinkError> {
+    /// Returns the receipt of a part that an earlier attempt wrote.
+    ///
+    /// # Errors
+    /// Permanent if that part has other content.
+    fn earlier_receipt(&self, entry: &Entry) -> Result<Receipt, SinkError> {
         let hash = self.hash;
         if entry.hash != hash.to_string() {
             return Err(SinkError::Permanent {
                 reason: format!(
-                    "part {} is in {} with other content: hash {}, ours is {hash}",
+                    "part {}: is in {} with other content: got hash `{}`, expected `{hash}`",
                     self.part.key(),
                     self.target.table.ledger(),
                     entry.hash,

@@ -1,4 +1,4 @@
-//! What an error of the database means for a part.
+//! Turns errors of the database into errors of the sink.
 
 use shared::aws::chain;
 use tokio_postgres::Error;
@@ -6,19 +6,19 @@ use tokio_postgres::error::{DbError, SqlState};
 
 use crate::sink::SinkError;
 
-/// Where an operator finds the tables, and their columns.
+/// The file that defines the tables, for an operator.
 const TABLES: &str = "infra/postgres.sql";
 
-/// What an error means for the part.
-pub(super) fn told(error: Error) -> SinkError {
-    let Some(answered) = error.as_db_error() else {
-        // A connection that broke, or could not be made. What became of a commit is in the ledger.
+/// Returns the error of the sink for an error of the client or the database.
+pub(super) fn sink_error(error: Error) -> SinkError {
+    let Some(database_error) = error.as_db_error() else {
+        // The connection broke, or could not be made. The next attempt learns from the ledger whether a commit succeeded.
         return SinkError::Retryable {
             reason: chain(&error),
         };
     };
-    let reason = words(answered);
-    let code = answered.code();
+    let reason = describe(database_error);
+    let code = database_error.code();
     if may_pass(code) {
         SinkError::Retryable { reason }
     } else if [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN].contains(code) {
@@ -30,17 +30,17 @@ pub(super) fn told(error: Error) -> SinkError {
     }
 }
 
-fn words(error: &DbError) -> String {
+fn describe(error: &DbError) -> String {
     let detail = error.detail().map(|detail| format!(" ({detail})"));
     let (code, message) = (error.code().code(), error.message());
     format!("{code} {message}{}", detail.unwrap_or_default())
 }
 
-/// Whether the same statements may succeed later.
+/// Returns whether the same statements may succeed later.
 /// Source: <https://www.postgresql.org/docs/current/errcodes-appendix.html> (2026-08).
 fn may_pass(code: &SqlState) -> bool {
-    // Connections, transactions that collide, passwords that are being changed, resources, locks and states that change,
-    // operators, the system itself.
+    // In order: connection, transaction state, authorization (a password may be rotating), transaction rollback, resources,
+    // object state and locks, operator intervention, system error, internal error.
     let classes = ["08", "25", "28", "40", "53", "55", "57", "58", "XX"];
     code.code()
         .get(..2)

@@ -1,9 +1,10 @@
-//! Rows in a table of PostgreSQL: the sink `postgres:`.
+//! The sink `postgres:`, which writes events as rows of a PostgreSQL table.
 //!
-//! A part is there once, whole, or not at all: its rows, its row in the ledger and its rejects are of one transaction, and
-//! the ledger has a part once. Before that, its rows are sent to a staging table in chunks that are committed one by one,
-//! so that an attempt that ends in the middle is continued by the next. What of them the database refuses is found by the
-//! database itself, from the staging table. Tables are not made here: `infra/postgres.sql` defines them.
+//! Each part is written once and completely, or not at all: one transaction writes its rows, its row in the ledger and its
+//! rejects, and the primary key of the ledger allows each part once. Before that transaction, the sink sends the rows to a
+//! staging table in chunks and commits each chunk, so that the next attempt continues an interrupted one. The database moves
+//! the rows from the staging table to the table and marks those that it refuses. The sink creates no tables:
+//! `infra/postgres.sql` defines them.
 
 mod attempt;
 mod connection;
@@ -30,7 +31,7 @@ use connection::Connections;
 pub use database::Database;
 pub use names::TableName;
 
-/// The columns of a table without `SINK_COLUMNS`: the envelope.
+/// The columns that rows have if `SINK_COLUMNS` is not set: those of the envelope.
 const ENVELOPE: &str = r#"[
     {"name": "batch_id", "field": "batchId"},
     {"name": "part", "field": "part"},
@@ -42,7 +43,7 @@ const ENVELOPE: &str = r#"[
     {"name": "body", "field": "body"}
 ]"#;
 
-/// The sink `postgres:`.
+/// Writes the records of parts as rows of a PostgreSQL table.
 #[derive(Debug)]
 pub struct PostgresSink {
     connections: Connections,
@@ -51,10 +52,11 @@ pub struct PostgresSink {
 }
 
 impl PostgresSink {
-    /// Rows in a table of the database at `url`; `timeout` is for one attempt at a part.
+    /// Returns a sink that writes to the database at `url`; connects only when it delivers. `timeout` limits one attempt to
+    /// deliver a part.
     ///
     /// # Errors
-    /// A URL that is none, or no certificates to trust where the host is another machine.
+    /// The URL is malformed, or the host is another machine and no trusted certificates were found.
     pub fn new(url: &str, database: &Database, timeout: Duration) -> Result<PostgresSink, String> {
         let columns = match &database.columns {
             Some(columns) => columns.clone(),
@@ -73,7 +75,7 @@ impl PostgresSink {
         })
     }
 
-    /// With a password that is kept elsewhere, read anew for each connection.
+    /// Takes the password from a secret, which is read again for each new connection.
     pub fn with_secret(self, reader: SecretReader) -> PostgresSink {
         PostgresSink {
             connections: self.connections.with_secret(reader),
@@ -88,11 +90,12 @@ impl Sink for PostgresSink {
         let ends_at = Instant::now() + self.timeout;
         let attempt = Attempt::new(&self.target, part, ends_at);
         match timeout_at(ends_at, attempt.run(&self.connections)).await {
-            Ok(answer) => answer,
+            Ok(result) => result,
             Err(_) => Err(SinkError::Retryable {
                 reason: format!(
-                    "not written within `{}` s; the next attempt goes on with the rows that are staged",
-                    self.timeout.as_secs()
+                    "part {key}: not written within `{}` s; the next attempt continues with the rows that are staged",
+                    self.timeout.as_secs(),
+                    key = part.key()
                 ),
             }),
         }
@@ -104,7 +107,7 @@ mod tests {
     use crate::places::database as parse;
 
     #[test]
-    fn a_url_names_a_user_a_host_and_a_database_and_no_password() {
+    fn a_url_has_a_user_a_host_and_a_database_and_no_password() {
         for url in [
             "postgres://user@db.example/legacy",
             "postgresql://user@127.0.0.1:5433/legacy?connect_timeout=3",
@@ -112,14 +115,23 @@ mod tests {
             assert_eq!(parse(url), Ok(url.to_owned()));
         }
         for (url, words) in [
-            ("postgres://user:word@db/legacy", "where `SINK_SECRET` says"),
-            ("postgres://db/legacy", "a user or a database is missing"),
-            ("postgres://user@db", "a user or a database is missing"),
-            ("postgres://user@a,b/legacy", "one host, and no socket"),
-            ("postgres://user@%2Frun/legacy", "one host, and no socket"),
+            ("postgres://user:word@db/legacy", "a URL with a password"),
+            (
+                "postgres://db/legacy",
+                "the user or the database is missing",
+            ),
+            ("postgres://user@db", "the user or the database is missing"),
+            (
+                "postgres://user@a,b/legacy",
+                "more than one host, or a socket",
+            ),
+            (
+                "postgres://user@%2Frun/legacy",
+                "more than one host, or a socket",
+            ),
             (
                 "postgres://user@db/legacy?colour=blue",
-                "no URL of a database",
+                "not a database URL",
             ),
         ] {
             let error = parse(url).unwrap_err();

@@ -1,19 +1,19 @@
-//! How tables, columns and texts are written in a statement.
+//! Quotes the names of tables and columns, and texts, for SQL statements.
 
 use std::str::FromStr;
 
-/// What a name in PostgreSQL holds at most.
+/// The longest name in PostgreSQL.
 /// Source: <https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-IDENTIFIERS> (2026-08).
 const NAME_BYTES_MAX: usize = 63;
-/// What follows the name of the table in the names of those beside it.
+/// The suffixes of the other tables of the sink, which follow the name of the table.
 const LEDGER: &str = "_parts";
 const REJECTS: &str = "_rejects";
 const STAGING: &str = "_staging";
-/// The longest of them.
+/// The length of the longest suffix.
 const SUFFIX_BYTES_MAX: usize = REJECTS.len();
 const _: () = assert!(LEDGER.len() <= SUFFIX_BYTES_MAX && STAGING.len() <= SUFFIX_BYTES_MAX);
 
-/// A table, maybe with its schema: `SINK_TABLE`.
+/// The name of a table, optionally with a schema: `SINK_TABLE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableName(Vec<String>);
 
@@ -35,44 +35,45 @@ impl FromStr for TableName {
 }
 
 impl TableName {
-    /// `events`, where nothing else is said.
+    /// Returns the default table, `events`.
     pub fn events() -> TableName {
         TableName(vec!["events".to_owned()])
     }
 
-    /// The table itself, as a statement names it.
+    /// Returns the quoted name of the table that events are written to.
     pub(super) fn table(&self) -> String {
         self.quoted("")
     }
 
-    /// The table with a row for each part.
+    /// Returns the quoted name of the ledger, which has a row for each part.
     pub(super) fn ledger(&self) -> String {
         self.quoted(LEDGER)
     }
 
-    /// The table of records that could not be rows.
+    /// Returns the quoted name of the table of rejected records.
     pub(super) fn rejects(&self) -> String {
         self.quoted(REJECTS)
     }
 
-    /// The table of rows on their way.
+    /// Returns the quoted name of the staging table.
     pub(super) fn staging(&self) -> String {
         self.quoted(STAGING)
     }
 
-    fn quoted(&self, behind: &str) -> String {
-        let (last, before) = self.0.split_last().expect("a name has a last step");
+    fn quoted(&self, suffix: &str) -> String {
+        let (last, before) = self.0.split_last().expect("a name has at least one part");
         let schema: String = before.iter().map(|name| format!("\"{name}\".")).collect();
-        format!("{schema}\"{last}{behind}\"")
+        format!("{schema}\"{last}{suffix}\"")
     }
 }
 
-/// A name that may hold anything but NUL, as a statement names it.
+/// Returns a quoted name. `name` may contain any character except NUL.
 pub(super) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A text without NUL, as a constant of a statement, however the server reads backslashes.
+/// Returns a text as a string constant that means the same whatever `standard_conforming_strings` is. `text` must not contain
+/// NUL.
 /// Source: <https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-STRINGS-ESCAPE> (2026-11).
 pub(super) fn literal(text: &str) -> String {
     let quoted = text.replace('\'', "''");
@@ -82,7 +83,7 @@ pub(super) fn literal(text: &str) -> String {
     }
 }
 
-/// A block of PL/pgSQL as a statement, whatever is in it.
+/// Returns a `DO` statement with a PL/pgSQL block, quoted by a tag that the block does not contain.
 pub(super) fn block(body: &str) -> String {
     let mut tag = "block".to_owned();
     while body.contains(&format!("${tag}$")) {

@@ -1,4 +1,4 @@
-//! Records that are no rows: how many there may be, and where they are kept.
+//! Rejected records: checks their number and writes them to the table of rejects.
 
 use std::borrow::Cow;
 use std::io;
@@ -6,37 +6,37 @@ use std::io;
 use tokio_postgres::Client;
 
 use super::attempt::Attempt;
-use super::errors::told;
-use super::staging::Look;
+use super::errors::sink_error;
+use super::staging::Snapshot;
 use super::tuples::Tuples;
 use crate::format::reject_line;
 use crate::reject::{Reject, RejectReason};
 use crate::sink::SinkError;
 
-/// What is held of a list at once.
+/// How much of a reject list is in memory at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// The rows that the database refuses.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
-    /// How many.
+    /// The number of refused rows.
     pub(super) count: u64,
-    /// The first of them, no more than are allowed: their seqs, and the database's words.
+    /// The first refused rows, up to the limit of rejects: their seqs, and the database's messages.
     pub(super) rows: Vec<(u32, String)>,
 }
 
-/// All rejects of a part, in order: those that have no columns, and those that the database refuses.
+/// Returns all rejects of a part in seq order: records whose columns could not be made, and rows that the database refused.
 ///
 /// # Errors
-/// More than are allowed.
+/// Permanent if there are more than `SINK_REJECTS_MAX`.
 pub(super) fn within_limit(
     attempt: &Attempt<'_>,
     mut rejects: Vec<Reject>,
     refused: Refused,
 ) -> Result<Vec<Reject>, SinkError> {
     let items = &attempt.part.items;
-    let all = rejects.len() as u64 + refused.count;
-    let of_database = refused.rows.into_iter().filter_map(|(seq, message)| {
+    let rejected = rejects.len() as u64 + refused.count;
+    let refused_rows = refused.rows.into_iter().filter_map(|(seq, message)| {
         let index = items.binary_search_by_key(&seq, |item| item.seq).ok()?;
         Some(Reject {
             seq,
@@ -44,13 +44,13 @@ pub(super) fn within_limit(
             reason: RejectReason::Refused { message },
         })
     });
-    rejects.extend(of_database);
+    rejects.extend(refused_rows);
     rejects.sort_by_key(|reject| reject.seq);
     match rejects.first() {
-        Some(first) if all > attempt.target.rejects_max => Err(SinkError::Permanent {
+        Some(first) if rejected > attempt.target.rejects_max => Err(SinkError::Permanent {
             reason: format!(
-                "part {}: too many rejects: got `{all}` of `{}` records, expected at most `{}` (`SINK_REJECTS_MAX`); \
-                 nothing of the part is kept; the first: {first}",
+                "part {}: too many rejects: got `{rejected}` of `{}` records, expected at most `{}` (`SINK_REJECTS_MAX`); \
+                 nothing of the part is written; the first reject: {first}",
                 attempt.part.key(),
                 items.len(),
                 attempt.target.rejects_max
@@ -60,11 +60,11 @@ pub(super) fn within_limit(
     }
 }
 
-/// Keeps the reject list, and says in the ledger how many there are.
-pub(super) async fn keep(
+/// Writes the rejects to their table, and their number to the ledger.
+pub(super) async fn store(
     attempt: &Attempt<'_>,
     client: &Client,
-    look: &Look,
+    snapshot: &Snapshot,
     rejects: &[Reject],
 ) -> Result<(), SinkError> {
     if rejects.is_empty() {
@@ -90,38 +90,38 @@ pub(super) async fn keep(
             tuples.uuid(attempt.key.0);
             tuples.integer(attempt.key.1);
             tuples.bigint(i64::from(reject.seq));
-            tuples.bytes(held(&reason, look.utf8).as_bytes());
-            tuples.bytes(held(&record, look.utf8).as_bytes());
+            tuples.bytes(storable(&reason, snapshot.utf8).as_bytes());
+            tuples.bytes(storable(&record, snapshot.utf8).as_bytes());
         }
-        tuples.copy(client, &copy).await.map_err(told)?;
+        tuples.copy(client, &copy).await.map_err(sink_error)?;
     }
     let update = format!(
         "UPDATE {} SET rejected = {} WHERE {}",
         attempt.target.table.ledger(),
         rejects.len(),
-        attempt.of_part()
+        attempt.part_condition()
     );
-    client.batch_execute(&update).await.map_err(told)
+    client.batch_execute(&update).await.map_err(sink_error)
 }
 
-/// A text as every database holds it: NUL, which none does, and where not all characters have a place those that are not
-/// ASCII, are written as JSON would: `\u0000`.
-pub(super) fn held(text: &str, utf8: bool) -> Cow<'_, str> {
+/// Returns a text that the database can store. NUL is escaped as in JSON, `\u0000`; so are all characters beyond ASCII if the
+/// database's encoding is not UTF-8.
+pub(super) fn storable(text: &str, utf8: bool) -> Cow<'_, str> {
     let escaped = |letter: char| letter == '\0' || !(utf8 || letter.is_ascii());
     if !text.contains(escaped) {
         return Cow::Borrowed(text);
     }
-    let mut held = String::with_capacity(text.len() + 16);
+    let mut storable = String::with_capacity(text.len() + 16);
     for letter in text.chars() {
         if escaped(letter) {
             for unit in letter.encode_utf16(&mut [0; 2]) {
-                held.push_str(&format!("\\u{unit:04x}"));
+                storable.push_str(&format!("\\u{unit:04x}"));
             }
         } else {
-            held.push(letter);
+            storable.push(letter);
         }
     }
-    Cow::Owned(held)
+    Cow::Owned(storable)
 }
 
 #[cfg(test)]
@@ -129,10 +129,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_database_holds_what_is_kept_of_a_text() {
-        assert_eq!(held("Zoë \u{1f980}", true), "Zoë \u{1f980}");
-        assert_eq!(held("a\0b", true), r"a\u0000b");
-        assert_eq!(held("Zoë \u{1f980}", false), r"Zo\u00eb \ud83e\udd80");
-        assert!(matches!(held("plain", false), Cow::Borrowed("plain")));
+    fn escaped_texts_can_be_stored_in_any_encoding() {
+        assert_eq!(storable("Zoë \u{1f980}", true), "Zoë \u{1f980}");
+        assert_eq!(storable("a\0b", true), r"a\u0000b");
+        assert_eq!(storable("Zoë \u{1f980}", false), r"Zo\u00eb \ud83e\udd80");
+        assert!(matches!(storable("plain", false), Cow::Borrowed("plain")));
     }
 }

@@ -1,4 +1,4 @@
-//! A part as rows, chunk by chunk, on their way to the staging table.
+//! Renders a part as rows for the staging table, chunk by chunk.
 
 use blake3::Hash;
 use protocol::ids::Seq;
@@ -9,33 +9,33 @@ use crate::columns::{Body, Column};
 use crate::part::Part;
 use crate::reject::{Reject, RejectReason};
 
-/// What is sent and committed at once, and so what an attempt that ends in the middle may lose: the chunk is full with the
-/// first row that fills one of both.
+/// The size of a chunk, which is sent and committed at once. An interrupted attempt loses at most one chunk. A chunk is full
+/// as soon as it reaches either limit.
 const CHUNK_BYTES: usize = 1 << 20;
 const CHUNK_ROWS: u64 = 4_096;
-/// The columns of the staging table that a chunk has.
+/// The columns of the staging table that the sink fills.
 pub(super) const COLUMNS: &str = "batch_id, part, seq, chunk, fields";
 const COLUMN_COUNT: i16 = 5;
 
-/// Rows that are sent and committed together. The same part with the same columns has the same chunks at every attempt.
+/// Rows that are sent and committed together. The same part with the same columns gives the same chunks at every attempt.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    /// As [`COLUMNS`] has them.
+    /// The rows, with the columns [`COLUMNS`].
     pub(super) tuples: Tuples,
     pub(super) mark: Mark,
 }
 
-/// What is known of a chunk.
+/// Identifies a chunk: its range of seqs, the number of its rows, and their hash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pub(super) first: Seq,
     pub(super) last: Seq,
     pub(super) rows: u64,
-    /// Of its seqs and fields: it names the chunk in the staging table.
+    /// The hash of the seqs and fields, which is the column `chunk` of the staging table.
     pub(super) hash: Hash,
 }
 
-/// Makes the chunks of a part. Only one is held at a time.
+/// Makes the chunks of a part one by one, so that only one is in memory.
 #[derive(Debug)]
 pub(super) struct Rows<'a> {
     part: &'a Part,
@@ -46,7 +46,7 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn of(part: &'a Part, key: (Uuid, i32), columns: &'a [Column]) -> Rows<'a> {
+    pub(super) fn new(part: &'a Part, key: (Uuid, i32), columns: &'a [Column]) -> Rows<'a> {
         Rows {
             part,
             key,
@@ -56,12 +56,12 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Whether every record is in a chunk, or rejected.
+    /// Returns whether every record is in a chunk, or rejected.
     pub(super) fn is_done(&self) -> bool {
         self.next == self.part.items.len()
     }
 
-    /// The records that have no row, because their columns cannot be made.
+    /// Returns the records that have no row, because their columns cannot be made.
     pub(super) fn into_rejects(self) -> Vec<Reject> {
         self.rejects
     }
@@ -69,9 +69,9 @@ impl<'a> Rows<'a> {
     pub(super) fn next_chunk(&mut self) -> Option<Chunk> {
         let mut tuples = Tuples::new();
         let mut hasher = blake3::Hasher::new();
-        let mut places = Vec::new();
+        let mut hash_fields = Vec::new();
         let mut seqs = None;
-        while tuples.len() < CHUNK_BYTES && (places.len() as u64) < CHUNK_ROWS {
+        while tuples.len() < CHUNK_BYTES && (hash_fields.len() as u64) < CHUNK_ROWS {
             let Some(item) = self.part.items.get(self.next) else {
                 break;
             };
@@ -81,7 +81,7 @@ impl<'a> Rows<'a> {
             tuples.uuid(self.key.0);
             tuples.integer(self.key.1);
             tuples.bigint(i64::from(item.seq));
-            let place = tuples.place(blake3::OUT_LEN);
+            let hash_field = tuples.reserve(blake3::OUT_LEN);
             let mut body = Body::of(item);
             let fields = tuples.array(self.columns.len(), |elements| {
                 self.columns.iter().try_for_each(|column| {
@@ -94,7 +94,7 @@ impl<'a> Rows<'a> {
                 Ok(fields) => {
                     hasher.update(&item.seq.to_be_bytes());
                     hasher.update(fields);
-                    places.push(place);
+                    hash_fields.push(hash_field);
                     let (first, _) = seqs.unwrap_or((item.seq, item.seq));
                     seqs = Some((first, item.seq));
                 }
@@ -110,15 +110,15 @@ impl<'a> Rows<'a> {
         }
         let (first, last) = seqs?;
         let hash = hasher.finalize();
-        for place in &places {
-            tuples.fill(*place, hash.as_bytes());
+        for hash_field in &hash_fields {
+            tuples.fill(*hash_field, hash.as_bytes());
         }
         Some(Chunk {
             tuples,
             mark: Mark {
                 first,
                 last,
-                rows: places.len() as u64,
+                rows: hash_fields.len() as u64,
                 hash,
             },
         })
@@ -133,7 +133,7 @@ mod tests {
 
     fn marks(part: &Part, columns: &str) -> (Vec<Mark>, Vec<Reject>) {
         let columns = columns.parse::<Columns>().unwrap().csv();
-        let mut rows = Rows::of(part, (Uuid::nil(), 0), &columns);
+        let mut rows = Rows::new(part, (Uuid::nil(), 0), &columns);
         let marks = std::iter::from_fn(|| rows.next_chunk().map(|chunk| chunk.mark)).collect();
         assert!(rows.is_done());
         (marks, rows.into_rejects())
@@ -142,7 +142,7 @@ mod tests {
     const BODY: &str = r#"[{"name":"a","json":"a"}]"#;
 
     #[test]
-    fn every_row_is_in_one_chunk_and_chunks_are_the_same_every_time() {
+    fn every_row_is_in_one_chunk_and_attempts_make_the_same_chunks() {
         let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(CHUNK_BYTES / 3));
         let mut bodies = vec![r#"{"a":1}"#; 10_000];
         bodies[9_000..9_010].fill(&long);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_of_a_chunk_sees_every_field_and_its_place() {
+    fn the_hash_of_a_chunk_depends_on_every_field_and_its_position() {
         let hash = |bodies: &[&str], columns: &str| marks(&part(0, bodies), columns).0[0].hash;
         let both = r#"[{"name":"a","json":"a"},{"name":"b","json":"b"}]"#;
         let one = hash(&[r#"{"a":"x"}"#], both);

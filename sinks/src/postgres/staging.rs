@@ -1,4 +1,4 @@
-//! The staging table: what is there of a part, and what is sent to it.
+//! Reads and writes the staging table.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +6,35 @@ use tokio_postgres::{Client, SimpleQueryRow};
 
 use super::attempt::{Attempt, Durability, Entry};
 use super::connection::{limits, rows_of};
-use super::errors::told;
+use super::errors::sink_error;
 use super::names::{TableName, literal};
 use super::rows::{COLUMNS, Chunk, Mark};
 use crate::columns::Column;
 use crate::sink::SinkError;
 
-/// What the database has, as an attempt begins.
+/// The state of the database when an attempt begins.
 #[derive(Debug)]
-pub(super) struct Look {
-    /// What the ledger has of the part.
+pub(super) struct Snapshot {
+    /// The part's row in the ledger.
     pub(super) entry: Option<Entry>,
-    /// The chunks of the part that are staged: by hash, how many rows.
+    /// The staged chunks of the part: hash to number of rows.
     pub(super) staged: BTreeMap<String, u64>,
-    /// Whether the database holds every character but NUL.
+    /// Whether the encoding is UTF-8, which can store every character except NUL.
     pub(super) utf8: bool,
-    /// The columns of the table: by name, the type.
+    /// The columns of the table: name to type.
     types: BTreeMap<String, String>,
 }
 
-impl Look {
-    /// Whether all of a chunk is staged.
+impl Snapshot {
+    /// Returns whether all rows of a chunk are staged.
     pub(super) fn has(&self, mark: &Mark) -> bool {
         self.staged.get(mark.hash.to_hex().as_str()) == Some(&mark.rows)
     }
 
-    /// The columns that rows have, each with its type in the table.
+    /// Returns name and type of each column that rows have.
+    ///
+    /// # Errors
+    /// Permanent if the table has no such column.
     pub(super) fn typed(
         &self,
         table: &TableName,
@@ -56,10 +59,10 @@ impl Look {
 }
 
 impl Attempt<'_> {
-    /// Looks at what the database has, in one request.
-    pub(super) async fn look(&self, client: &Client) -> Result<Look, SinkError> {
-        // A domain's type is the type below it: a value gets the domain as it is assigned, and a length that is too much is
-        // refused then; a cast would cut. For the same reason types are written without their lengths.
+    /// Reads the state of the database in one request.
+    pub(super) async fn read_snapshot(&self, client: &Client) -> Result<Snapshot, SinkError> {
+        // For a domain, this returns its base type, and for any type the name without its length. A cast to `varchar(3)` would
+        // cut a longer value, while assigning the value to the column refuses it.
         let types = format!(
             "WITH RECURSIVE columns AS (\
                SELECT a.attname, t.oid, t.typtype, t.typbasetype \
@@ -73,19 +76,22 @@ impl Attempt<'_> {
         );
         let statements = format!(
             "START TRANSACTION READ ONLY; {} SHOW server_encoding; {types}; {}; {}; COMMIT",
-            limits(self.left()),
-            self.entry(),
-            self.staged()
+            limits(self.time_left()),
+            self.entry_statement(),
+            self.staged_statement()
         );
-        let answers = rows_of(client, &statements).await?;
-        let [.., encoding, types, entry, staged, _commit] = answers.as_slice() else {
+        let results = rows_of(client, &statements).await?;
+        let [.., encoding, types, entry, staged, _commit] = results.as_slice() else {
             return Err(SinkError::Retryable {
-                reason: format!("the database gave `{}` answers", answers.len()),
+                reason: format!(
+                    "the database returned `{}` results, expected at least 5",
+                    results.len()
+                ),
             });
         };
         let text = |row: &SimpleQueryRow, column| row.get(column).unwrap_or_default().to_owned();
-        Ok(Look {
-            entry: Entry::of(entry),
+        Ok(Snapshot {
+            entry: Entry::from_rows(entry),
             staged: chunks(staged),
             utf8: encoding
                 .first()
@@ -97,14 +103,13 @@ impl Attempt<'_> {
         })
     }
 
-    /// Sends a chunk and commits it, unless the ledger has the part by now: then the transaction is open, and its entry is
-    /// returned.
+    /// Sends a chunk and commits it. If the ledger has the part by now, returns its row instead and leaves the transaction open.
     pub(super) async fn stage(
         &self,
         client: &Client,
         chunk: Chunk,
     ) -> Result<Option<Entry>, SinkError> {
-        if let Some(entry) = self.begin(client, Durability::Soon).await? {
+        if let Some(entry) = self.begin(client, Durability::InMemory).await? {
             return Ok(Some(entry));
         }
         self.send(client, chunk).await?;
@@ -112,38 +117,41 @@ impl Attempt<'_> {
         Ok(None)
     }
 
-    /// Sends a chunk, in the place of whatever is staged there.
+    /// Sends a chunk, which replaces all staged rows in its range of seqs.
     pub(super) async fn send(&self, client: &Client, chunk: Chunk) -> Result<(), SinkError> {
         let staging = self.target.table.staging();
         let Mark { first, last, .. } = chunk.mark;
         let delete = format!(
             "DELETE FROM {staging} WHERE {} AND seq BETWEEN {first} AND {last}",
-            self.of_part()
+            self.part_condition()
         );
-        client.batch_execute(&delete).await.map_err(told)?;
+        client.batch_execute(&delete).await.map_err(sink_error)?;
         let copy = format!("COPY {staging} ({COLUMNS}) FROM STDIN (FORMAT binary)");
-        chunk.tuples.copy(client, &copy).await.map_err(told)
+        chunk.tuples.copy(client, &copy).await.map_err(sink_error)
     }
 
-    /// Makes sure that exactly these chunks are staged: what else there is of the part is deleted. From here to the end of
-    /// the transaction nobody changes that, for they would need its lock.
+    /// Makes sure that exactly these chunks are staged, and deletes other staged rows of the part. The staged rows then stay as
+    /// they are until the transaction ends, because changing them takes the part's lock.
+    ///
+    /// # Errors
+    /// Retryable if staged rows are missing.
     pub(super) async fn check(&self, client: &Client, marks: &[Mark]) -> Result<(), SinkError> {
         let staging = self.target.table.staging();
         let expected: BTreeMap<String, u64> = marks
             .iter()
             .map(|mark| (mark.hash.to_hex().to_string(), mark.rows))
             .collect();
-        let answers = rows_of(client, &self.staged()).await?;
-        let mut staged = answers.last().map(|rows| chunks(rows)).unwrap_or_default();
-        // Such chunks are there only if columns have changed since, or somebody wrote to the table.
-        let strange = staged.extract_if(.., |hash, _| !expected.contains_key(hash));
-        let strange = Vec::from_iter(strange.map(|(hash, _)| hash)).join(",");
-        if !strange.is_empty() {
+        let results = rows_of(client, &self.staged_statement()).await?;
+        let mut staged = results.last().map(|rows| chunks(rows)).unwrap_or_default();
+        // Other chunks exist only if the columns were changed since, or something else wrote to the table.
+        let others = staged.extract_if(.., |hash, _| !expected.contains_key(hash));
+        let others = Vec::from_iter(others.map(|(hash, _)| hash)).join(",");
+        if !others.is_empty() {
             let delete = format!(
-                "DELETE FROM {staging} WHERE {} AND encode(chunk, 'hex') = ANY ('{{{strange}}}'::text[])",
-                self.of_part()
+                "DELETE FROM {staging} WHERE {} AND encode(chunk, 'hex') = ANY ('{{{others}}}'::text[])",
+                self.part_condition()
             );
-            client.batch_execute(&delete).await.map_err(told)?;
+            client.batch_execute(&delete).await.map_err(sink_error)?;
         }
         if staged == expected {
             return Ok(());
@@ -151,7 +159,7 @@ impl Attempt<'_> {
         let rows = |chunks: &BTreeMap<String, u64>| chunks.values().sum::<u64>();
         Err(SinkError::Retryable {
             reason: format!(
-                "part {}: rows were taken from {staging}: got `{}`, expected `{}`; they are sent again",
+                "part {}: rows are missing in {staging}: got `{}`, expected `{}`; the next attempt sends them again",
                 self.part.key(),
                 rows(&staged),
                 rows(&expected)
@@ -159,16 +167,17 @@ impl Attempt<'_> {
         })
     }
 
-    /// The statement that asks for what [`chunks`] reads.
-    fn staged(&self) -> String {
+    /// Returns the statement that selects the staged chunks of the part, for [`chunks`].
+    fn staged_statement(&self) -> String {
         format!(
             "SELECT encode(chunk, 'hex'), count(*) FROM {} WHERE {} GROUP BY chunk",
             self.target.table.staging(),
-            self.of_part()
+            self.part_condition()
         )
     }
 }
 
+/// Reads the hash and the number of rows of each chunk.
 fn chunks(rows: &[SimpleQueryRow]) -> BTreeMap<String, u64> {
     let chunk = |row: &SimpleQueryRow| {
         let count = row.get(1)?.parse().ok()?;

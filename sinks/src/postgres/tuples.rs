@@ -1,4 +1,4 @@
-//! The binary format of `COPY`: nothing in it is escaped, so that bytes are what they are.
+//! Writes the binary format of `COPY`, in which no byte needs to be escaped.
 //! Source: <https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.4> (2026-11).
 
 use std::pin::pin;
@@ -8,31 +8,31 @@ use futures::SinkExt;
 use tokio_postgres::{Client, Error};
 use uuid::Uuid;
 
-/// Bytes that are handed to the connection at once.
+/// How many bytes the connection gets at a time.
 const PIECE_BYTES: usize = 64 << 10;
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
-/// The length of a value that is null.
+/// The length that marks a null value.
 const NULL: i32 = -1;
-/// The type `bytea`.
+/// The object id of the type `bytea`.
 const BYTEA_OID: i32 = 17;
 
-/// Tuples of a `COPY`, each of them so many columns: the columns follow one by one.
+/// The tuples of a `COPY`. Call `begin` for each tuple, and then push its columns one by one.
 #[derive(Debug)]
 pub(super) struct Tuples(Vec<u8>);
 
-/// Where values are that are known later.
+/// The position of reserved bytes, to be filled later.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place(usize);
+pub(super) struct Reserved(usize);
 
 impl Tuples {
     pub(super) fn new() -> Tuples {
         let mut bytes = SIGNATURE.to_vec();
-        // No flags, and no extension of the header.
+        // The header has no flags and no extension.
         bytes.extend_from_slice(&[0; 8]);
         Tuples(bytes)
     }
 
-    /// Begins a tuple.
+    /// Begins a tuple with a number of columns.
     pub(super) fn begin(&mut self, columns: i16) {
         self.0.extend_from_slice(&columns.to_be_bytes());
     }
@@ -49,31 +49,31 @@ impl Tuples {
         self.bytes(&number.to_be_bytes());
     }
 
-    /// A text, or bytes.
+    /// Pushes a text or bytes.
     pub(super) fn bytes(&mut self, value: &[u8]) {
         self.0.extend_from_slice(&length(value.len()).to_be_bytes());
         self.0.extend_from_slice(value);
     }
 
-    /// Bytes that are filled in later.
-    pub(super) fn place(&mut self, bytes: usize) -> Place {
+    /// Pushes a value of `bytes` zero bytes, for [`fill`](Tuples::fill) to overwrite.
+    pub(super) fn reserve(&mut self, bytes: usize) -> Reserved {
         self.bytes(&vec![0; bytes]);
-        Place(self.0.len() - bytes)
+        Reserved(self.0.len() - bytes)
     }
 
-    pub(super) fn fill(&mut self, place: Place, value: &[u8]) {
-        self.0[place.0..][..value.len()].copy_from_slice(value);
+    pub(super) fn fill(&mut self, reserved: Reserved, value: &[u8]) {
+        self.0[reserved.0..][..value.len()].copy_from_slice(value);
     }
 
-    /// A value of the type `bytea[]`, of so many elements, pushed by `push`. Returns its bytes.
+    /// Pushes a value of the type `bytea[]` with a number of elements, which `push` pushes. Returns the bytes of the value.
     pub(super) fn array<E>(
         &mut self,
         elements: usize,
         push: impl FnOnce(&mut Elements<'_>) -> Result<(), E>,
     ) -> Result<&[u8], E> {
         let start = self.0.len();
-        // Its length; one dimension; whether it has nulls, which nobody needs to know; the type of its elements; how many
-        // there are, from 1 on.
+        // The length of the value, filled in below; one dimension; a flag for nulls, which the server ignores; the type of the
+        // elements; their number; the index of the first one.
         let head = [0, 1, 1, BYTEA_OID, length(elements), 1];
         self.0.extend(head.into_iter().flat_map(i32::to_be_bytes));
         push(&mut Elements(self))?;
@@ -83,24 +83,24 @@ impl Tuples {
         Ok(&self.0[value..])
     }
 
-    /// Where the next tuple begins.
+    /// Returns the length so far, for [`truncate`](Tuples::truncate).
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Takes back what was pushed since.
+    /// Removes everything that was pushed since the length was `len`.
     pub(super) fn truncate(&mut self, len: usize) {
         self.0.truncate(len);
     }
 
-    /// Copies the tuples by this `COPY ... FROM STDIN (FORMAT binary)`.
+    /// Sends the tuples. `statement` must be a `COPY ... FROM STDIN (FORMAT binary)`.
     pub(super) async fn copy(mut self, client: &Client, statement: &str) -> Result<(), Error> {
         self.0.extend_from_slice(&(-1_i16).to_be_bytes());
         let mut bytes = Bytes::from(self.0);
         let mut sink = pin!(client.copy_in::<_, Bytes>(statement).await?);
         while !bytes.is_empty() {
             let piece = bytes.split_to(bytes.len().min(PIECE_BYTES));
-            // The database's own words come with the end.
+            // `finish` returns the error of the database, which says more than this one.
             if sink.send(piece).await.is_err() {
                 break;
             }
@@ -109,7 +109,7 @@ impl Tuples {
     }
 }
 
-/// The elements of an array.
+/// Pushes the elements of an array.
 pub(super) struct Elements<'a>(&'a mut Tuples);
 
 impl Elements<'_> {
@@ -121,7 +121,7 @@ impl Elements<'_> {
     }
 }
 
-/// A part holds 1 GiB at most, and so does a value.
+/// Returns a length as the format has it. A value is never longer than `i32::MAX`, because a part holds at most 1 GiB.
 fn length(bytes: usize) -> i32 {
     i32::try_from(bytes).unwrap_or(i32::MAX)
 }

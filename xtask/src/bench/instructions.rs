@@ -1,8 +1,8 @@
-//! Instructions a message, as callgrind counts them: the same on a noisy machine as on a quiet one.
+//! Counts instructions per message with callgrind. Unlike CPU time, the counts do not depend on how busy the machine is.
 //!
-//! Two bursts of different length, each function in one environment; the difference leaves out what starting takes.
-//! Instructions that valgrind does not know (SHA's) are done by others, so these are more than the processor sees: the
-//! figures are for comparing with earlier ones.
+//! Two bursts of different length run, with one environment per function; the difference of their counts leaves out the cold
+//! starts. Valgrind replaces instructions that it does not know, such as those for SHA, by several others, so the counts are
+//! higher than the processor's. Compare them only with earlier counts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,10 +16,10 @@ use anyhow::{Context, bail, ensure};
 use super::summary::{burst, figure, summarised};
 use crate::{package, tools};
 
-/// What `cargo xtask bench instructions` is told.
+/// The arguments of `cargo xtask bench instructions`.
 #[derive(clap::Args)]
 pub struct Instructions {
-    /// Write the figures down, for later runs to compare with
+    /// Store the counts in tests/benches/instructions.txt, for later runs to compare with
     #[arg(long)]
     write: bool,
 }
@@ -30,9 +30,9 @@ const FUNCTIONS: [(&str, &str); 2] = [
     ("aggregator", "/aggregator/cold_starts"),
     ("batch-processor", "/batch_processor/cold_starts"),
 ];
-/// More than this above what was written down is a regression. Two runs of one executable differed by less than 1 %.
+/// A count above the stored one times this is a regression. Two runs of one executable differed by less than 1 %.
 const TOLERANCE: f64 = 1.05;
-/// Flags of `local burst` for functions that take some fifty times as long as they do alone, each in one environment.
+/// Flags of `local burst` for functions under valgrind, which run some fifty times as slowly, each in one environment.
 const SLOW: &[&str] = &[
     "--aggregators=2",
     "--batch-processors=2",
@@ -40,27 +40,27 @@ const SLOW: &[&str] = &[
     "--aggregator-timeout=120",
     "--batch-processor-timeout=240",
     "--sweep-every=0",
-    // The window begins after a timeout as long as this one.
+    // Otherwise each batch would wait for its window, which ends later the longer the aggregator's timeout is.
     "--env=SEAL_WHEN_DRAINED=on",
 ];
-/// Valgrind writes its count when the function has ended, which is after the burst.
+/// How long to wait for the counts. Valgrind writes them when the functions end, after the burst.
 const COUNT_WITHIN: Duration = Duration::from_secs(60);
 
-/// Counts, and compares.
+/// Counts the instructions per message and compares them with the stored counts.
 pub fn run(instructions: &Instructions) -> anyhow::Result<()> {
-    let there = Command::new("valgrind")
+    let found = Command::new("valgrind")
         .arg("--version")
         .stdout(Stdio::null())
         .status();
     ensure!(
-        there.is_ok_and(|status| status.success()),
-        "valgrind is not there; install the package of that name"
+        found.is_ok_and(|status| status.success()),
+        "valgrind: not found: expected it in PATH; install the package `valgrind`"
     );
     package::package(&package::Package::default())?;
     let short = count(SHORT_MESSAGES)?;
     let long = count(LONG_MESSAGES)?;
-    let written = tools::root()?.join("tests/benches/instructions.txt");
-    let before = read(&written)?;
+    let stored = tools::root()?.join("tests/benches/instructions.txt");
+    let before = read(&stored)?;
     let mut text = String::new();
     let mut worse = Vec::new();
     for (function, _) in FUNCTIONS {
@@ -71,24 +71,28 @@ pub fn run(instructions: &Instructions) -> anyhow::Result<()> {
             Some(before) => {
                 let percent = (now / before - 1.0) * 100.0;
                 println!(
-                    "{function:16} {now:8.0} instructions a message, {percent:+.1} % of {before:.0}"
+                    "{function:16} {now:8.0} instructions per message, {percent:+.1} % of {before:.0}"
                 );
                 if now > before * TOLERANCE {
                     worse.push(function);
                 }
             }
-            None => println!("{function:16} {now:8.0} instructions a message"),
+            None => println!("{function:16} {now:8.0} instructions per message"),
         }
     }
     if instructions.write {
-        fs::write(&written, text).with_context(|| format!("write {}", written.display()))?;
+        fs::write(&stored, text).with_context(|| format!("write {}", stored.display()))?;
     } else if !worse.is_empty() {
-        bail!("more instructions than written down: {}", worse.join(", "));
+        bail!(
+            "instructions per message: more than {TOLERANCE} times the stored counts: {}; \
+             `--write` stores the new counts",
+            worse.join(", ")
+        );
     }
     Ok(())
 }
 
-/// One burst under valgrind; answers the instructions of each function.
+/// Runs a burst under valgrind; returns the instructions of each function.
 fn count(messages: u64) -> anyhow::Result<BTreeMap<&'static str, u64>> {
     let directory = tools::target_dir().join(format!("instructions/{messages}"));
     if directory.exists() {
@@ -109,11 +113,11 @@ fn count(messages: u64) -> anyhow::Result<BTreeMap<&'static str, u64>> {
     Ok(counts)
 }
 
-/// A program that runs the packaged function under valgrind.
+/// Writes a script that runs the packaged function under valgrind; returns its path.
 fn wrapper(directory: &Path, function: &str) -> anyhow::Result<PathBuf> {
     let bootstrap = package::packaged()?.join(function).join("bootstrap");
     let path = directory.join(function);
-    // Not `exec`: the host ends this shell, and valgrind lives on to write its count.
+    // No `exec`: the host kills this shell, and valgrind goes on and writes its count.
     let script = format!(
         "#!/bin/sh\nvalgrind --quiet --tool=callgrind --callgrind-out-file='{}/{function}.%p' '{}'\n",
         directory.display(),
@@ -124,7 +128,7 @@ fn wrapper(directory: &Path, function: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// The sum over the counts of so many environments, once they are written.
+/// Waits until a number of environments have written their counts; returns the sum.
 fn counted(directory: &Path, function: &str, environments: usize) -> anyhow::Result<u64> {
     let started = Instant::now();
     loop {
@@ -134,7 +138,7 @@ fn counted(directory: &Path, function: &str, environments: usize) -> anyhow::Res
         }
         ensure!(
             started.elapsed() < COUNT_WITHIN,
-            "{function}: `{}` of {environments} environments have written their count",
+            "{function}: counts are missing: got {}, expected {environments}, one per environment",
             counts.len()
         );
         std::thread::sleep(Duration::from_millis(200));
@@ -149,11 +153,11 @@ fn totals(directory: &Path, function: &str) -> anyhow::Result<Vec<u64>> {
         if !entry.file_name().to_string_lossy().starts_with(&prefix) {
             continue;
         }
-        // The last line but for its names; a file that is being written has none.
+        // A file that valgrind has not finished has no line `totals`.
         let text = String::from_utf8_lossy(&fs::read(entry.path())?).into_owned();
         let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
         if let Some(total) = total {
-            totals.push(total.trim().parse().context("a count of callgrind")?);
+            totals.push(total.trim().parse().context("read a count of callgrind")?);
         }
     }
     Ok(totals)
@@ -167,7 +171,9 @@ fn read(path: &Path) -> anyhow::Result<BTreeMap<String, f64>> {
     };
     text.lines()
         .map(|line| {
-            let (function, count) = line.split_once(' ').context("`function count`")?;
+            let (function, count) = line
+                .split_once(' ')
+                .context("expected a line `<function> <count>`")?;
             Ok((function.to_owned(), count.parse()?))
         })
         .collect::<anyhow::Result<_>>()

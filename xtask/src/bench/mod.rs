@@ -1,7 +1,7 @@
-//! What a message costs, measured on the executables that deploy.
+//! Measures the cost of a message with the packaged functions.
 //!
-//! CPU and peak memory as the kernel accounts for each function's processes, start-up included. Wall times say more about the
-//! machine than about the code, and stand beside them only where waiting is what is measured.
+//! CPU time and peak memory are the kernel's figures for the processes of each function, including their start. Wall times
+//! depend more on the machine than on the code, so they are shown only where waiting is measured.
 
 mod instructions;
 mod summary;
@@ -12,15 +12,15 @@ use summary::{burst, figure, summarised};
 
 use crate::{package, tools};
 
-/// What `cargo xtask bench` is told.
+/// The arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub struct Bench {
     #[command(subcommand)]
     what: Option<What>,
-    /// Messages in each burst, duplicates included
+    /// Number of messages in each burst, including duplicates
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     messages: u64,
-    /// Bursts, of which the median is taken
+    /// Number of bursts; the median is reported
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// More flags of `local burst`
@@ -30,15 +30,15 @@ pub struct Bench {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// The pure parts of a message's way, each by itself
+    /// Measure single steps that a message goes through, without I/O
     Parts {
         /// Flags of the benchmarks; `--help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Instructions a message of both functions, against those that were written down; needs valgrind
+    /// Count instructions per message of both functions, and compare with the stored counts; needs valgrind
     Instructions(instructions::Instructions),
-    /// Bursts of many kinds, one after the other, as the rows of a table
+    /// Run bursts of many kinds, one after the other, and print a table
     Table(table::Table),
 }
 
@@ -46,7 +46,7 @@ enum What {
 struct Figure {
     name: &'static str,
     place: &'static str,
-    /// What the median may be at most; none for what depends on the disk.
+    /// The largest allowed median. Figures that depend on the disk have none.
     limit: Option<f64>,
 }
 
@@ -62,14 +62,14 @@ const fn unlimited(name: &'static str, place: &'static str) -> Figure {
 
 const FIGURES: [Figure; 6] = [
     limited(
-        "aggregator, CPU us a message",
+        "aggregator, CPU us per message",
         "/aggregator/cpu_micros_per_message",
         28.0,
     ),
     limited("aggregator, peak MB", "/aggregator/peak_mb", 64.0),
     unlimited("aggregator, cold start ms", "/aggregator/cold_start_ms"),
     limited(
-        "batch-processor, CPU us a message",
+        "batch-processor, CPU us per message",
         "/batch_processor/cpu_micros_per_message",
         30.0,
     ),
@@ -80,7 +80,7 @@ const FIGURES: [Figure; 6] = [
     ),
 ];
 
-/// Measures what is asked for; the bursts if nothing is.
+/// Runs the chosen benchmark, by default the bursts.
 pub fn run(bench: &Bench) -> anyhow::Result<()> {
     match &bench.what {
         None => bursts(bench),
@@ -90,10 +90,10 @@ pub fn run(bench: &Bench) -> anyhow::Result<()> {
     }
 }
 
-/// Runs bursts one after the other, and prints a table of what each function took.
+/// Runs bursts one after the other, and prints a table of the figures of each function.
 ///
 /// # Errors
-/// When a median is above its limit.
+/// A median is above its limit.
 fn bursts(bench: &Bench) -> anyhow::Result<()> {
     package::package(&package::Package::default())?;
     let mut command = summarised(package::local_burst(bench.messages)?, &bench.arguments);

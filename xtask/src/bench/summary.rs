@@ -1,4 +1,4 @@
-//! A burst that is measured, and the figures of its summary.
+//! Runs a measured burst and reads the figures in its summary.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -6,25 +6,29 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-/// The command of a burst, made to answer its summary alone.
+/// Makes the command of a burst print only its summary, as JSON.
 pub(super) fn summarised(mut command: Command, arguments: &[impl AsRef<OsStr>]) -> Command {
     command.arg("--json").args(arguments).stderr(Stdio::null());
     command
 }
 
-/// Runs a burst; one that lost or repeated anything is an error.
+/// Runs a burst; returns its summary.
+///
+/// # Errors
+/// The burst lost or repeated an event, or did not end.
 pub(super) fn burst(command: &mut Command) -> anyhow::Result<Value> {
     let output = command.output().context("run local")?;
     ensure!(
         output.status.success(),
-        "{command:?} lost or repeated something, or did not end: {}\n{}",
+        "{command:?}: an event was lost or repeated, or the burst did not end: {}\n{}",
         output.status,
         String::from_utf8_lossy(&output.stdout)
     );
-    serde_json::from_slice(&output.stdout).context("the summary of a burst is one JSON object")
+    serde_json::from_slice(&output.stdout)
+        .context("read the summary of a burst, expected one JSON object")
 }
 
-/// A number of a burst's summary.
+/// Returns a number in a burst's summary.
 pub(super) fn figure(summary: &Value, place: &str) -> anyhow::Result<f64> {
     summary
         .pointer(place)

@@ -1,19 +1,19 @@
-//! Bursts of many kinds: what changes against the first row is what the row is named for.
+//! Runs bursts of many kinds. The name of a row says how its burst differs from that of the first row.
 
 use serde_json::Value;
 
 use super::summary::{burst, figure, summarised};
 use crate::package;
 
-/// What `cargo xtask bench table` is told.
+/// The arguments of `cargo xtask bench table`.
 #[derive(clap::Args)]
 pub struct Table {
-    /// Rows whose name contains this text; all of them if not given
+    /// Run only the rows whose name contains this text [default: all]
     #[arg(long, value_name = "TEXT", default_value = "")]
     row: String,
 }
 
-/// A kind of burst: messages, and flags of `local burst`.
+/// A kind of burst: the number of messages, and flags of `local burst`.
 struct Row {
     name: &'static str,
     messages: u64,
@@ -78,7 +78,7 @@ const ROWS: [Row; 15] = [
     ),
 ];
 
-/// Columns: a heading, where it stands in a burst's summary, and its decimals.
+/// The columns: heading, JSON pointer into a burst's summary, and number of decimals.
 const COLUMNS: [(&str, &str, usize); 9] = [
     ("aggregator, µs", "/aggregator/cpu_micros_per_message", 1),
     ("MB", "/aggregator/peak_mb", 0),
@@ -95,7 +95,7 @@ const COLUMNS: [(&str, &str, usize); 9] = [
     ("drained, s", "/time/drained_secs", 1),
 ];
 
-/// Runs the rows and prints them as they end.
+/// Runs the bursts of the rows, and prints each row when its burst ends.
 pub fn run(table: &Table) -> anyhow::Result<()> {
     package::package(&package::Package::default())?;
     let headings: Vec<&str> = COLUMNS.iter().map(|(heading, ..)| *heading).collect();
