@@ -35,6 +35,16 @@ impl BuiltInSink {
     ///
     /// # Errors
     /// The sink `postgres:` has a malformed URL, or found no trusted certificates on this machine.
+    #[cfg_attr(
+        not(any(
+            feature = "s3",
+            feature = "http",
+            feature = "lambda",
+            feature = "states",
+            feature = "postgres"
+        )),
+        expect(unused_variables, reason = "`log:` and `file:` need no SDK")
+    )]
     pub fn new(config: &SinkConfig, sdk: &Sdk) -> Result<BuiltInSink, String> {
         let rendering = config.rendering.clone();
         let sink: Box<dyn Sink> = match &config.uri {

@@ -30,11 +30,7 @@ pub fn directory_of(batch_id: BatchId, batch_key: Option<&BatchKey>) -> String {
     format!("{name}/{batch_id}")
 }
 
-/// Returns a batch key, percent-encoded, for a header or metadata.
-pub(crate) fn encoded(key: &BatchKey) -> String {
-    percent_encoded(key.as_str())
-}
-
+/// Returns a text, percent-encoded, for a name, a header or a query.
 pub(crate) fn percent_encoded(text: &str) -> String {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
     const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
@@ -53,7 +49,7 @@ mod tests {
     #[test]
     fn a_batch_key_is_encoded_to_letters_digits_and_a_few_signs() {
         let key: BatchKey = "Zoë/2026-11|%".parse().unwrap();
-        assert_eq!(encoded(&key), "Zo%C3%AB%2F2026-11%7C%25");
+        assert_eq!(percent_encoded(key.as_str()), "Zo%C3%AB%2F2026-11%7C%25");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use shared::aws::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, chain};
 use tracing::info;
 
 use crate::compression::Compression;
-use crate::directory::encoded;
+use crate::directory::percent_encoded;
 use crate::endpoint::{EXCERPT_BYTES_MAX, excerpt};
 use crate::part::Part;
 use crate::rejects::{RejectStore, store_rejects};
@@ -111,7 +111,7 @@ impl HttpSink {
         headers.extend(
             part.batch_key
                 .as_ref()
-                .map(|key| ("batch-key", encoded(key))),
+                .map(|key| ("batch-key", percent_encoded(key.as_str()))),
         );
         for (name, value) in headers {
             let set = request.headers_mut().try_insert(name, value);
