@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::batch::{EmptyIndex, NO_ERROR, OperatorWord, PartRecord, empty_index, proven};
+use protocol::batch::{EmptyIndex, NO_ERROR, OperatorDecision, PartRecord, empty_index, proven};
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::PARTS_FOR_STRAGGLERS;
 use protocol::planted::{Bug, planted};
@@ -103,7 +103,7 @@ impl TicketProcessor {
     ) -> Result<Done, RetryTicket> {
         let batch = ticket.batch_id;
         let mut operator = ticket.operator();
-        if operator == Some(OperatorWord::Quarantine) && !self.quarantine.exists() {
+        if operator == Some(OperatorDecision::Quarantine) && !self.quarantine.exists() {
             error!(batch_id = %batch, "batch cannot be set aside: `QUARANTINE_SQS_URL` is not set");
             return Ok(Done::InError);
         }
@@ -124,7 +124,7 @@ impl TicketProcessor {
             released: SeqSet::new(),
             metrics: &mut report.metrics,
         };
-        if operator == Some(OperatorWord::AcceptSink)
+        if operator == Some(OperatorDecision::AcceptSink)
             && let Some((index, _)) = run.batch.record().frozen_part()
         {
             let sink = self.delivery.fingerprint();

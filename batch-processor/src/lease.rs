@@ -1,7 +1,7 @@
 //! The lease on a batch, and every write to the record of a leased batch.
 
 use protocol::batch::{
-    BatchRecord, BatchWrite, Lease, LeaseVerdict, OperatorWord, PartRecord, may_lease,
+    BatchRecord, BatchWrite, Lease, LeaseVerdict, OperatorDecision, PartRecord, may_lease,
 };
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{DUE_GRACE, RECEIPT_BYTES_MAX, RECORD_TEXT_BYTES_MAX};
@@ -40,7 +40,7 @@ pub(crate) async fn lease<'a>(
     batch_store: &'a dyn BatchStore,
     batch: BatchId,
     owner: &LeaseOwner,
-    operator: Option<OperatorWord>,
+    operator: Option<OperatorDecision>,
     budgets: &'a Budgets<'a>,
 ) -> Result<LeaseReply<'a>, RetryTicket> {
     let now = budgets.work.clock.now();
@@ -74,7 +74,7 @@ pub(crate) async fn lease<'a>(
 fn refused<'a>(
     record: &BatchRecord,
     owner: &LeaseOwner,
-    operator: Option<OperatorWord>,
+    operator: Option<OperatorDecision>,
     now: Timestamp,
 ) -> Result<LeaseReply<'a>, RetryTicket> {
     let batch = record.batch_id;
@@ -84,7 +84,7 @@ fn refused<'a>(
         // The invocation that got the operator's ticket first has died. A new sink that it did not note as accepted is
         // not accepted: then the batch is in error again.
         LeaseVerdict::NotInError
-            if record.quarantine.is_some() || operator == Some(OperatorWord::AcceptSink) =>
+            if record.quarantine.is_some() || operator == Some(OperatorDecision::AcceptSink) =>
         {
             Ok(LeaseReply::OrderInForce)
         }

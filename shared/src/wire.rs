@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use protocol::batch::OperatorWord;
+use protocol::batch::OperatorDecision;
 use protocol::ids::{BatchId, SourceArn};
 
 /// Why a ticket was sent. A hint for people and for one decision: only an operator's word reopens a batch in error.
@@ -77,13 +77,13 @@ impl Ticket {
     }
 
     /// Returns what an operator says with it, if one sent it.
-    pub fn operator(&self) -> Option<OperatorWord> {
+    pub fn operator(&self) -> Option<OperatorDecision> {
         match self.reason? {
             TicketReason::Operator => Some(match self.accept {
-                Some(Accepted::NewSink) => OperatorWord::AcceptSink,
-                None => OperatorWord::Retry,
+                Some(Accepted::NewSink) => OperatorDecision::AcceptSink,
+                None => OperatorDecision::Retry,
             }),
-            TicketReason::Quarantine => Some(OperatorWord::Quarantine),
+            TicketReason::Quarantine => Some(OperatorDecision::Quarantine),
             TicketReason::Window
             | TicketReason::Sealed
             | TicketReason::Verify

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use protocol::batch::{
-    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorWord, PartRecord, PartState, apply,
+    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorDecision, PartRecord, PartState, apply,
 };
 use protocol::ids::{LeaseOwner, Seq};
 use protocol::invariants::record_is_sound;
@@ -170,9 +170,9 @@ impl Draw {
             },
             at: self.edge(),
             operator: match self.below(5) {
-                0 => Some(OperatorWord::Retry),
-                1 => Some(OperatorWord::Quarantine),
-                2 => Some(OperatorWord::AcceptSink),
+                0 => Some(OperatorDecision::Retry),
+                1 => Some(OperatorDecision::Quarantine),
+                2 => Some(OperatorDecision::AcceptSink),
                 _ => None,
             },
         }

@@ -1,7 +1,7 @@
 //! What the batch table promises, beside the meaning of each write (see `batch_equivalence`).
 
 use protocol::batch::{
-    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorWord, PartRecord, PartState, Status,
+    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorDecision, PartRecord, PartState, Status,
 };
 use protocol::ids::LeaseOwner;
 use protocol::time::Timestamp;
@@ -101,7 +101,7 @@ fn processing() -> Vec<BatchWrite> {
         BatchWrite::Lease {
             lease: lease(ms(1)),
             at: ms(0),
-            operator: Some(OperatorWord::Retry),
+            operator: Some(OperatorDecision::Retry),
         },
         BatchWrite::Freeze {
             owner: owner(),

@@ -96,7 +96,7 @@ async fn whoever_takes_over_goes_on_setting_aside_and_delivers_nothing() {
         owner: "dead".parse().unwrap(),
         until: START.saturating_sub(Duration::from_secs(5)),
     };
-    let operator = Some(protocol::batch::OperatorWord::Quarantine);
+    let operator = Some(protocol::batch::OperatorDecision::Quarantine);
     let take = BatchWrite::Lease {
         lease,
         at: START,

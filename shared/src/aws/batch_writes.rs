@@ -2,7 +2,9 @@
 //! [`apply`](protocol::batch::apply), which the contract tests hold it against.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::batch::{BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorWord, PartRecord, Status};
+use protocol::batch::{
+    BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorDecision, PartRecord, Status,
+};
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE};
 use protocol::seqs::SeqSet;
@@ -125,21 +127,23 @@ fn take_lease(
     batch: BatchId,
     lease: &Lease,
     at: Timestamp,
-    operator: Option<OperatorWord>,
+    operator: Option<OperatorDecision>,
 ) -> Update {
     // What is at work, or about to be, is not set aside.
     let of_an_error = matches!(
         operator,
-        Some(OperatorWord::Quarantine | OperatorWord::AcceptSink)
+        Some(OperatorDecision::Quarantine | OperatorDecision::AcceptSink)
     );
     let condition = match operator {
-        Some(OperatorWord::Quarantine | OperatorWord::AcceptSink) => "#status = :error".to_owned(),
-        Some(OperatorWord::Retry) => format!("{FREE} OR #status = :error"),
+        Some(OperatorDecision::Quarantine | OperatorDecision::AcceptSink) => {
+            "#status = :error".to_owned()
+        }
+        Some(OperatorDecision::Retry) => format!("{FREE} OR #status = :error"),
         None => FREE.to_owned(),
     };
     let quarantine = match operator {
-        Some(OperatorWord::Quarantine) => ", #quarantine = if_not_exists(#error, :noError)",
-        Some(OperatorWord::Retry | OperatorWord::AcceptSink) | None => "",
+        Some(OperatorDecision::Quarantine) => ", #quarantine = if_not_exists(#error, :noError)",
+        Some(OperatorDecision::Retry | OperatorDecision::AcceptSink) | None => "",
     };
     let set = format!(
         "SET #status = :processing, #statusShard = :shard, #lockedBy = :owner, #lockedUntil = :until, \

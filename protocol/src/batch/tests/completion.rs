@@ -1,4 +1,4 @@
-//! What must be found and delivered before a batch is complete.
+//! The conditions of completing a batch.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn a_witnessed_claim_must_be_found_before_anything_is_delivered() {
 }
 
 #[test]
-fn completion_waits_for_accounts_and_witnesses_that_came_meanwhile() {
+fn completion_is_refused_after_new_counts_or_witnesses() {
     let leased = must(&opened(), &lease("p", 30, 60));
     let complete = BatchWrite::Complete {
         owner: owner("p"),
