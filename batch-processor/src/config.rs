@@ -27,7 +27,7 @@ const VERIFY_DELAY: Variable<Number<u64>> = Variable {
         min: 1,
         max: SQS_DELAY_MAX.as_secs(),
     },
-    meaning: "How long after an empty look a batch is looked at once more, if its count does not prove that it is complete.",
+    meaning: "How long after an empty look a batch is looked at again, if its counts do not prove that it is complete.",
 };
 
 /// Everything the batch processor is told.

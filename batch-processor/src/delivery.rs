@@ -45,7 +45,7 @@ impl Delivery {
             )
         };
         budget
-            .call_as_told(RetryPolicy::SINK, deliver, retry_after)
+            .call_with_retry_after(RetryPolicy::SINK, deliver, retry_after)
             .await
     }
 

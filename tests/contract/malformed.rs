@@ -110,7 +110,7 @@ async fn an_item_that_is_neither_live_nor_a_tombstone_is_refused() {
     )
     .await;
     let error = store.read(&[event("the-event")]).await.unwrap_err();
-    assert_names(&error, &["the-event", "`expiresAt` is missing"]);
+    assert_names(&error, &["the-event", "`expiresAt`: missing"]);
     assert!(
         store
             .read_events(&[event("the-event")])

@@ -39,7 +39,7 @@ fn every_kind() -> Vec<Bad> {
         bad(r#"{"id":"","key":"k"}"#, "`EVENT_ID`: `id`", None),
         bad("not json", "body is not JSON, which `EVENT_ID` needs", None),
         bad(r#"{"id":"cut"#, "body is not JSON", None),
-        bad(long_id, "event id has `2049` bytes", None),
+        bad(long_id, "event id: too long: got 2049 bytes", None),
         bad(too_large, "message needs an item of", Some("large")),
         bad(
             r#"{"id":"keyless"}"#,

@@ -16,7 +16,7 @@ pub struct Closing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "batching window: no room for one: got an invocation that ends in {remaining_secs} s, \
-         expected function timeout + window + clock skew within {max_secs} s, the longest delay of an SQS message"
+     expected function timeout + window + clock skew within {max_secs} s, the longest delay of an SQS message"
 )]
 pub struct NoWindow {
     pub remaining_secs: u64,
