@@ -1,6 +1,6 @@
-//! One ticket: from the lease on its batch to the proof that nothing of the batch is left.
+//! Processes one ticket, from the lease to the completion of the batch.
 //!
-//! Every step starts from the batch record as it stands, so that whoever comes after a crash goes on from there.
+//! Every step starts from the present batch record, so that the next invocation can continue after a crash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::overflow_bodies::{BodyProblem, OverflowBodies};
 use crate::quarantine::{Quarantine, QuarantineError};
 use crate::release::Releaser;
 
-/// Processes tickets. One per environment.
+/// Processes the tickets of one environment.
 pub(crate) struct TicketProcessor {
     batch_store: Arc<dyn BatchStore>,
     batch_queue: Arc<dyn BatchQueue>,
@@ -44,19 +44,19 @@ pub(crate) struct TicketProcessor {
     parts_max: usize,
 }
 
-/// What reading a batch, and delivering what was found, came to.
+/// The result of reading the batch once and delivering the claims that were found.
 enum Step {
-    /// Something was delivered: the rest is for another reading of the index.
+    /// Events were delivered. Read the index again for others.
     ReadIndexAgain,
-    /// The table does not confirm every claim that must exist; what is missing, for the log.
+    /// The table does not confirm every claim that must exist. Carries a description of the missing ones for the log.
     Lagging(String),
-    /// There was nothing to deliver.
+    /// There was no event to deliver.
     NothingNew,
     /// The ticket is done.
     Done(Done),
 }
 
-/// A leased batch, and what this invocation has done for it.
+/// A leased batch, with the releases and metrics of this run.
 struct BatchRun<'a> {
     processor: &'a TicketProcessor,
     budgets: &'a Budgets<'a>,
@@ -93,7 +93,7 @@ impl TicketProcessor {
     /// Processes one ticket.
     ///
     /// # Errors
-    /// [`RetryTicket`]: why the ticket must be retried.
+    /// [`RetryTicket`] when the ticket must come back.
     pub(crate) async fn process(
         &self,
         ticket: &Ticket,
@@ -111,7 +111,7 @@ impl TicketProcessor {
             match lease(&*self.batch_store, batch, &owner, operator, budgets).await? {
                 LeaseReply::Leased(leased) => break leased,
                 LeaseReply::Done(done) => return Ok(done),
-                LeaseReply::OrderInForce => operator = None,
+                LeaseReply::DecisionInForce => operator = None,
             }
         };
         let record = leased.record();
@@ -130,7 +130,7 @@ impl TicketProcessor {
             let sink = self.delivery.fingerprint();
             run.batch.accept_sink(index, sink).await?;
         }
-        let done = run.carry_on().await;
+        let done = run.run_to_end().await;
         if let Err(reason) = &done {
             run.batch.give_up(reason).await;
         }
@@ -145,7 +145,7 @@ impl TicketProcessor {
     }
 }
 
-/// For a part whose members are fixed.
+/// Reads all members of a frozen part.
 const WHOLE_PART: ReadLimits = ReadLimits {
     bytes_max: u64::MAX,
     items_min: 1,
@@ -153,7 +153,7 @@ const WHOLE_PART: ReadLimits = ReadLimits {
 
 impl BatchRun<'_> {
     /// Reads the index and delivers what it shows, until the batch is complete or must wait.
-    async fn carry_on(&mut self) -> Result<Done, RetryTicket> {
+    async fn run_to_end(&mut self) -> Result<Done, RetryTicket> {
         let mut lags = 0;
         loop {
             if !self.budgets.work.has_time() {
@@ -190,7 +190,7 @@ impl BatchRun<'_> {
         }
     }
 
-    /// Does what the batch record asks for with what the index shows.
+    /// Releases the leftovers, and delivers or quarantines the other entries, as the batch record demands.
     async fn deliver_snapshot(&mut self, snapshot: IndexSnapshot) -> Result<Step, RetryTicket> {
         let IndexSnapshot {
             new,
@@ -218,7 +218,7 @@ impl BatchRun<'_> {
         Ok(())
     }
 
-    /// Delivers the part that is frozen: exactly its members.
+    /// Delivers exactly the members of the frozen part.
     async fn deliver_frozen(
         &mut self,
         index: usize,
@@ -235,13 +235,13 @@ impl BatchRun<'_> {
         self.deliver(index, events).await
     }
 
-    /// Delivers what is in no part yet, part by part.
+    /// Delivers the entries that are in no part yet, part by part.
     async fn deliver_new(&mut self, mut new: IndexEntries) -> Result<Step, RetryTicket> {
         let mut step = Step::NothingNew;
         loop {
             let limits = self.processor.limits(self.items_min(new.len()));
             let events = self.read(&mut new, limits).await?;
-            // Only the last part can tell whether anything is missing.
+            // Whether a claim is missing is known only after the last entry was read.
             if new.is_empty()
                 && let Some(missing) = missing(self.batch.record(), &seqs(&events))
             {
@@ -265,30 +265,31 @@ impl BatchRun<'_> {
         }
     }
 
-    /// Returns how many of `left` items the next part must have at least, so that no more parts are needed than allowed.
+    /// Returns how many of `left` items the next part must have at least, so that the batch needs no more parts than
+    /// allowed.
     fn items_min(&self, left: usize) -> usize {
         if planted(Bug::PartsNotGrown) {
             return 1;
         }
-        let for_all = self.processor.parts_max - PARTS_FOR_STRAGGLERS;
+        let parts_available = self.processor.parts_max - PARTS_FOR_STRAGGLERS;
         let parts = self.batch.record().parts.len();
-        left.div_ceil(for_all.saturating_sub(parts).max(1))
+        left.div_ceil(parts_available.saturating_sub(parts).max(1))
     }
 
-    /// Returns what is wrong, for the operator, if part `index` was frozen for another sink or rendering.
+    /// Returns an error for the operator if part `index` was frozen with another sink fingerprint than the present one.
     fn other_sink(&self, index: usize) -> Option<String> {
         let was = self.batch.record().parts.get(index)?.sink.as_deref()?;
         let is = self.processor.delivery.fingerprint();
         (was != is && !planted(Bug::SinkFingerprintIgnored)).then(|| {
             format!(
-                "part {index}: frozen for the sink `{was}`, but the sink is `{is}` now; restore the former, or \
-                 accept the new one by a ticket with `\"accept\":\"new-sink\"`, or set the batch aside"
+                "part {index}: frozen for another sink: got the sink `{is}`, expected `{was}`; restore the former sink, \
+                 or accept the new one by a ticket with `\"accept\":\"new-sink\"`, or set the batch aside"
             )
         })
     }
 
-    /// Fixes the content of the next part before the sink sees any of it. Returns the part's index; `None` when the batch
-    /// may have no further part, and is in error now.
+    /// Freezes the next part before the sink sees any of it. Returns the part's index; `None` when the batch may have
+    /// no further part and was put in error.
     async fn freeze(&mut self, events: &[StoredEvent]) -> Result<Option<usize>, RetryTicket> {
         let record = self.batch.record();
         let index = match record.frozen_part() {
@@ -298,8 +299,8 @@ impl BatchRun<'_> {
         let parts_max = self.processor.parts_max;
         if index >= parts_max {
             let error = format!(
-                "parts: got a further one after `{index}`, expected at most {parts_max}: claims kept showing after all \
-                 others; only setting the batch aside ends it"
+                "parts: too many: got a further part after {index}, expected at most {parts_max}: new claims kept \
+                 becoming visible; set the batch aside"
             );
             return self.batch.fail(error).await.map(|_| None);
         }
@@ -310,7 +311,7 @@ impl BatchRun<'_> {
         Ok(Some(index))
     }
 
-    /// Delivers a frozen part, notes that in the record, and releases its claims.
+    /// Delivers a frozen part, writes the receipt to the record, and releases its claims.
     async fn deliver(
         &mut self,
         index: usize,
@@ -367,7 +368,7 @@ impl BatchRun<'_> {
         }
     }
 
-    /// Does what only a planted bug does before the sink has the part.
+    /// Does the steps that planted bugs do too early, before the sink has the part.
     async fn plant_early_steps(&mut self, part: &Part) -> Result<(), RetryTicket> {
         if planted(Bug::DeliveredBeforeAnswer) {
             let receipt = "none yet".to_owned();
@@ -396,7 +397,7 @@ impl BatchRun<'_> {
             .milliseconds("DeliverTime", elapsed.as_millis());
     }
 
-    /// Sends the part that is frozen to the quarantine: exactly its members.
+    /// Sends exactly the members of the frozen part to the quarantine.
     async fn quarantine_frozen(
         &mut self,
         index: usize,
@@ -409,7 +410,7 @@ impl BatchRun<'_> {
         self.quarantine(events, Some(index)).await
     }
 
-    /// Sends what is in no part yet to the quarantine.
+    /// Sends the entries that are in no part yet to the quarantine.
     async fn quarantine_new(&mut self, mut new: IndexEntries) -> Result<Step, RetryTicket> {
         let mut step = Step::NothingNew;
         loop {
@@ -432,7 +433,7 @@ impl BatchRun<'_> {
         }
     }
 
-    /// Sends events of `part`, or of no part, to the quarantine, notes that in the record, and releases their claims.
+    /// Sends events of `part`, or of no part, to the quarantine, writes that to the record, and releases their claims.
     async fn quarantine(
         &mut self,
         events: Vec<StoredEvent>,
@@ -450,7 +451,8 @@ impl BatchRun<'_> {
                 return self.batch.fail(error).await.map(Step::Done);
             }
         };
-        // A part is noted as a whole. Of events that are in no part, those that were sent need not be sent again.
+        // A part is recorded only when all its events were sent. Of events in no part, those that were sent are
+        // recorded, so that they are not sent again.
         if sent.unsent_count == 0 || part.is_none() && !sent.events.is_empty() {
             warn!(batch_id = %batch, items_count = sent.events.len(), "events set aside");
             self.metrics.count("Quarantined", sent.events.len() as u64);
@@ -499,7 +501,7 @@ impl BatchRun<'_> {
         }
     }
 
-    /// Waits for the index, then reads the record again: claims may have been counted meanwhile.
+    /// Waits for the index, then reads the record again, because claims may have been counted since.
     async fn wait_for_index(&mut self, lags: u32, missing: String) -> Result<(), RetryTicket> {
         debug!(batch_id = %self.id(), lags, missing, "index lags");
         self.metrics.count("IndexLagRetries", 1);
@@ -512,7 +514,7 @@ impl BatchRun<'_> {
         self.batch.refresh().await
     }
 
-    /// Ends the batch, or sees to it that the index is read once more: it showed nothing new, and nothing is missing.
+    /// Completes the batch or sends a verify ticket, after a look that found nothing new and nothing missing.
     async fn nothing_new(&mut self) -> Result<Option<Done>, RetryTicket> {
         let now = self.budgets.work.clock.now();
         let delay = self.processor.verify_delay;
@@ -539,7 +541,8 @@ impl BatchRun<'_> {
         Ok(())
     }
 
-    /// Completes the batch; returns `false` when a claim was counted or witnessed meanwhile, and must be looked for.
+    /// Completes the batch. Returns `false` when a claim was counted or witnessed since the record was read; then the
+    /// batch must be looked at again.
     async fn complete(&mut self) -> Result<bool, RetryTicket> {
         let at = self.budgets.work.clock.now();
         if !self.batch.complete(at).await? {

@@ -1,4 +1,4 @@
-//! Delivering a part: the sink is called until it has the part, refuses it for good, or the time is over.
+//! Delivers a part: calls the sink until it has the part, refuses it permanently, or the time is over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl Delivery {
         Delivery { sink }
     }
 
-    /// Returns which sink and rendering a part is frozen for.
+    /// Returns the sink fingerprint, cut to the length that a batch record keeps.
     pub(crate) fn fingerprint(&self) -> String {
         cut(self.sink.fingerprint(), FINGERPRINT_BYTES_MAX)
     }
@@ -51,12 +51,12 @@ impl Delivery {
 
     async fn attempt(&self, part: &Part, budget: &Budget<'_>) -> Result<Receipt, SinkError> {
         let deliver = std::pin::pin!(self.sink.deliver(part));
-        let rest = budget.clock.now().until(budget.stop_at);
-        let timeout = std::pin::pin!(budget.clock.sleep(rest));
+        let time_left = budget.clock.now().until(budget.stop_at);
+        let timeout = std::pin::pin!(budget.clock.sleep(time_left));
         match select(deliver, timeout).await {
             Either::Left((delivered, _)) => delivered,
             Either::Right(_) => Err(SinkError::Retryable {
-                reason: format!("no reply within `{}` s", rest.as_secs()),
+                reason: format!("no reply within `{}` s", time_left.as_secs()),
             }),
         }
     }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_sealed_batch_is_delivered_in_order_released_and_complete_in_one_go() {
+async fn a_sealed_batch_is_delivered_in_order_released_and_completed_by_one_ticket() {
     let processor = a_processor();
     let seqs: Vec<u32> = (0..40).collect();
     opened(&processor, &seqs, 0).await;
@@ -29,7 +29,7 @@ async fn a_sealed_batch_is_delivered_in_order_released_and_complete_in_one_go() 
 }
 
 #[tokio::test]
-async fn an_unsealed_batch_is_looked_at_again_and_stragglers_make_another_part() {
+async fn an_unsealed_batch_is_verified_and_late_claims_make_another_part() {
     let processor = a_processor();
     opened(&processor, &[0, 1], 2).await;
     assert!(!ticket(&processor).await);
@@ -61,7 +61,7 @@ async fn an_unsealed_batch_is_looked_at_again_and_stragglers_make_another_part()
 }
 
 #[tokio::test]
-async fn nothing_is_delivered_short_of_what_was_counted() {
+async fn nothing_is_delivered_while_a_counted_claim_is_missing() {
     let processor = a_processor();
     opened(&processor, &[0, 1], 2).await;
     write(
@@ -88,7 +88,7 @@ async fn nothing_is_delivered_short_of_what_was_counted() {
 }
 
 #[tokio::test]
-async fn a_part_is_the_same_at_every_attempt_whatever_came_since() {
+async fn a_part_is_the_same_at_every_attempt_although_claims_were_added() {
     let processor = a_processor();
     opened(&processor, &[0, 1], 2).await;
     processor.sink.fail(1_000);
@@ -112,7 +112,7 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
     let processor = a_processor();
     opened(&processor, &[0, 1, 2], 0).await;
     seal(&processor, 3).await;
-    // A run before this one delivered everything and died in the middle of the release.
+    // An earlier run delivered everything and died during the release.
     let owner: LeaseOwner = "dead".parse().unwrap();
     let part = PartRecord::frozen((0..3).collect(), [0; 32], None);
     let lease = Lease {
@@ -174,8 +174,8 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
 }
 
 #[tokio::test]
-async fn a_batch_larger_than_a_part_is_delivered_in_several_and_each_event_once() {
-    // Four events of 256 bytes and some fill a part.
+async fn a_large_batch_is_delivered_in_several_parts_and_each_event_once() {
+    // Four events of a little more than 256 bytes fill a part.
     let processor = processor_with_parts_of(1_024);
     let seqs: Vec<u32> = (0..23).collect();
     opened(&processor, &seqs, 23).await;
@@ -193,7 +193,7 @@ async fn a_batch_larger_than_a_part_is_delivered_in_several_and_each_event_once(
 }
 
 #[tokio::test]
-async fn nothing_of_a_large_batch_is_delivered_while_the_index_lacks_some_of_it() {
+async fn nothing_of_a_large_batch_is_delivered_while_the_index_lags() {
     let processor = processor_with_parts_of(1_024);
     opened(&processor, &(0..23).collect::<Vec<_>>(), 23).await;
     seal(&processor, 24).await;
@@ -203,7 +203,7 @@ async fn nothing_of_a_large_batch_is_delivered_while_the_index_lacks_some_of_it(
 
 #[tokio::test]
 async fn repro_a_batch_of_more_bytes_than_its_parts_may_hold_was_stranded() {
-    // Two parts for all of it, whatever a part may hold: one event of 256 bytes and some.
+    // The batch may have two parts, although a part may hold only one event of a little more than 256 bytes.
     let config = Config {
         part_bytes_max: 256,
         parts_max: PARTS_FOR_STRAGGLERS + 2,
@@ -225,7 +225,7 @@ async fn repro_a_batch_of_more_bytes_than_its_parts_may_hold_was_stranded() {
 }
 
 #[tokio::test]
-async fn more_parts_than_there_may_be_put_the_batch_in_error_which_setting_it_aside_ends() {
+async fn too_many_parts_put_the_batch_in_error_and_it_can_be_set_aside() {
     let config = Config {
         parts_max: PARTS_FOR_STRAGGLERS + 1,
         ..config()
@@ -281,7 +281,7 @@ async fn repro_a_record_that_takes_no_further_write_was_tried_for_ever() {
     let processor = processor_of(config(), batches);
     opened(&processor, &[0, 1, 2], 3).await;
     seal(&processor, 3).await;
-    // Frozen, its members make the record larger than the item may be; its error still fits.
+    // The members of a frozen part would make the record larger than an item may be; the error still fits.
     assert!(ticket(&processor).await, "given back once");
     assert_eq!(delivered(&processor), []);
     let failed = record(&processor);

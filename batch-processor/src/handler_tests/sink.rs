@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test]
-async fn what_the_sink_refuses_for_good_waits_for_an_operator() {
+async fn a_part_that_the_sink_refuses_permanently_waits_for_an_operator() {
     let processor = a_processor();
     opened(&processor, &[0], 1).await;
     let failure = SinkError::Permanent {
@@ -80,7 +80,7 @@ async fn repro_a_part_that_was_frozen_for_one_sink_went_to_another() {
         Some(Status::Error),
         "the same again"
     );
-    // The operator accepts the new one in so many words.
+    // The operator accepts the new sink.
     let accept = Ticket {
         accept: Some(shared::wire::Accepted::NewSink),
         ..retry
@@ -94,7 +94,7 @@ async fn repro_a_part_that_was_frozen_for_one_sink_went_to_another() {
 }
 
 #[tokio::test]
-async fn a_sink_that_says_when_is_not_asked_before_and_its_ticket_stays_away_so_long() {
+async fn a_busy_sink_is_not_called_and_its_ticket_stays_away_until_the_time_it_named() {
     let processor = a_processor();
     opened(&processor, &[0], 1).await;
     let busy = |secs| SinkError::Busy {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test]
-async fn tickets_that_cannot_be_worked_on_are_given_back() {
+async fn tickets_that_cannot_be_processed_are_given_back() {
     let processor = a_processor();
     assert!(ticket(&processor).await, "no such batch");
     assert!(given_back(&processor, "not a ticket").await);
@@ -37,7 +37,7 @@ async fn tickets_that_cannot_be_worked_on_are_given_back() {
 }
 
 #[tokio::test]
-async fn two_tickets_in_one_event_are_judged_one_by_one() {
+async fn two_tickets_in_one_event_have_separate_results() {
     let processor = a_processor();
     opened(&processor, &[0], 0).await;
     seal(&processor, 1).await;
@@ -58,7 +58,7 @@ async fn two_tickets_in_one_event_are_judged_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_ticket_that_is_given_back_comes_after_a_backoff_that_grows() {
+async fn a_given_back_ticket_comes_back_after_a_growing_backoff() {
     let processor = a_processor();
     let later = START + Duration::from_secs(10);
     for (receives, most) in [(1, 5), (3, 20), (40, TICKET_BACKOFF_MAX.as_secs())] {

@@ -38,7 +38,7 @@ impl World {
         if self.rng.f64() < self.plan.sets_aside {
             return quarantine;
         }
-        match error.contains("frozen for the sink") {
+        match error.contains("frozen for another sink") {
             true => Ticket {
                 accept: Some(Accepted::NewSink),
                 ..retry

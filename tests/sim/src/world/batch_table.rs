@@ -121,7 +121,7 @@ impl World {
         let moved =
             |one: &Redeploy| matches!(one.change, Change::Place(_) | Change::BodiesAlone(_));
         if self.plan.redeploys.iter().any(moved) {
-            reasons.push("frozen for the sink");
+            reasons.push("frozen for another sink");
         }
         if self.plan.faults.edit > 0.0 {
             reasons.extend(["is not what was frozen", "is not what was claimed"]);
