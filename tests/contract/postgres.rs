@@ -1,4 +1,4 @@
-//! The sink `postgres:` on a real server.
+//! The sink `postgres:` with a real server.
 
 mod freezing;
 mod progress;
@@ -23,7 +23,7 @@ use tokio_postgres::{Client, NoTls};
 const TIMEOUT: Duration = Duration::from_secs(60);
 const REJECTS_MAX: u64 = 10_000;
 
-/// A server with the tables of the sink.
+/// A PostgreSQL server with the tables of the sink.
 struct Rig {
     server: Server,
     client: Client,
@@ -47,12 +47,12 @@ impl Rig {
         self.sink_at(&self.server.url(), columns, REJECTS_MAX)
     }
 
-    /// A sink at a URL of this server, or of what is in front of it.
+    /// Returns a sink at the URL of this server, or of a proxy in front of it.
     fn sink_at(&self, url: &str, columns: Option<&str>, rejects_max: u64) -> PostgresSink {
         PostgresSink::new(url, &database(columns, rejects_max), TIMEOUT).expect("it is a database")
     }
 
-    /// A proxy in front of the server, without faults of its own.
+    /// Starts a proxy in front of the server, without faults.
     async fn proxy(&self) -> Proxy {
         let errors = Arc::new(SinkErrors::new(&FaultOptions::default()));
         Proxy::start(self.server.port(), errors)
@@ -129,7 +129,7 @@ const LEDGER: &str =
     "SELECT concat_ws(' ', batch_id, part, source, batch_key, count, rejected) FROM events_parts";
 
 #[tokio::test]
-async fn a_part_is_there_once_however_often_and_by_whom_it_is_delivered() {
+async fn a_part_is_stored_once_however_often_it_is_delivered() {
     let rig = Rig::start(TABLES).await;
     let part = part(&["a", "tab\t back\\ line\n\r \u{1f980} \\N", ""]);
     let (one, other) = (rig.sink(None), rig.sink(None));
@@ -151,7 +151,7 @@ async fn a_part_is_there_once_however_often_and_by_whom_it_is_delivered() {
 }
 
 #[tokio::test]
-async fn other_content_under_the_key_of_a_part_is_refused_for_good() {
+async fn other_content_under_the_key_of_a_part_is_refused_permanently() {
     let rig = Rig::start(TABLES).await;
     let sink = rig.sink(None);
     delivered(&sink, &part(&["a"])).await;
@@ -169,7 +169,7 @@ const COLUMNS: &str =
     r#"[{"name":"id","json":"id"},{"name":"note","json":"note"},{"name":"paid","json":"paid"}]"#;
 
 #[tokio::test]
-async fn rows_that_the_database_refuses_are_kept_apart_and_take_no_others_with_them() {
+async fn rows_that_the_database_refuses_are_rejected_and_the_others_are_stored() {
     let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
     let sink = rig.sink(Some(COLUMNS));
     let part = part(&[
@@ -220,7 +220,7 @@ async fn rows_that_the_database_refuses_are_kept_apart_and_take_no_others_with_t
 }
 
 #[tokio::test]
-async fn what_may_pass_is_told_from_what_will_not() {
+async fn temporary_errors_are_retryable_and_others_are_permanent() {
     let rig = Rig::start("").await;
     let sink = rig.sink(None);
     let error = sink.deliver(&part(&["a"])).await.unwrap_err();
@@ -233,7 +233,7 @@ async fn what_may_pass_is_told_from_what_will_not() {
         .await
         .expect("it takes the tables");
     delivered(&sink, &part(&["a"])).await;
-    // The connection that was kept is broken, and the part is delivered by another.
+    // The kept connection is broken, so the part is delivered over a new one.
     rig.client
         .batch_execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'batch-processor'")
         .await
@@ -247,7 +247,7 @@ async fn what_may_pass_is_told_from_what_will_not() {
     );
 }
 
-/// What the extension of the function does for it: answers a secret, the one that is there now.
+/// Stands in for the Lambda extension: returns the present secret.
 async fn extension(secret: Arc<Mutex<&'static str>>) -> SecretReader {
     let listener = TcpListener::bind("localhost:0")
         .await
@@ -264,9 +264,9 @@ async fn extension(secret: Arc<Mutex<&'static str>>) -> SecretReader {
 }
 
 #[tokio::test]
-async fn a_password_is_read_for_each_connection_and_a_wrong_one_may_be_right_later() {
+async fn the_password_is_read_again_for_each_connection() {
     let rig = Rig::start(TABLES).await;
-    // From here on whoever connects as `legacy` is asked for a password.
+    // From now on, the server demands a password from `legacy`.
     rig.client
         .batch_execute(
             "CREATE USER legacy PASSWORD 'word'; GRANT ALL ON ALL TABLES IN SCHEMA public TO legacy",
@@ -293,7 +293,7 @@ async fn a_password_is_read_for_each_connection_and_a_wrong_one_may_be_right_lat
     };
     let part = part(&["a"]);
     for password in [None, Some("other")] {
-        // The rules are read again a moment after the server was told to.
+        // The server reads the rules again a moment after the signal.
         let attempts = async {
             loop {
                 match sink(password).deliver(&part).await {

@@ -1,4 +1,4 @@
-//! Connections of environments that nobody invokes any more: they must not hold what others wait for.
+//! Connections of frozen environments: they must not keep locks that other environments wait for.
 
 use std::time::Duration;
 
