@@ -1,4 +1,4 @@
-//! Wrong configuration: refused at cold start, with everything that is wrong at once.
+//! A wrong configuration is refused at the cold start, with all problems at once.
 
 use std::net::TcpListener;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use crate::events::init_failure;
 use crate::executables::executable;
 use crate::rig::Setup;
 
-/// An executable, wrong variables, and what is said about each.
+/// An executable, its wrong variables, and the error for each.
 type Case = (
     &'static str,
     &'static [(&'static str, &'static str, &'static str)],
@@ -115,7 +115,7 @@ async fn a_function_with_wrong_variables_fails_its_init_and_the_log_says_why() {
         for (_, _, words) in variables {
             rig.until(words, async || rig.has_logged(words)).await;
         }
-        // Lambda starts one more process for the invocation; the sweep may start others.
+        // Lambda starts one more process for the invocation, and the sweep may start others.
         assert!(function.stats().init_failures >= 2);
         rig.stack.stop().await;
     }

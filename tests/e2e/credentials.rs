@@ -1,4 +1,4 @@
-//! Credentials that expire before their environment is gone.
+//! Credentials that expire before their environment ends.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn started(percent: &str) -> Rig {
 }
 
 #[tokio::test]
-async fn what_an_environment_signs_with_credentials_that_have_expired_is_refused() {
+async fn requests_with_expired_credentials_are_refused() {
     let rig = started("100").await;
     let expired = || {
         let report = rig.stack.faults.report().expect("it is on");
@@ -28,7 +28,7 @@ async fn what_an_environment_signs_with_credentials_that_have_expired_is_refused
     };
     let sent = Cell::new(0);
     rig.until("the aggregator is refused requests", async || {
-        // There is always something left to do, whenever they expire.
+        // There is still work to do when the credentials expire.
         sent.set(sent.get() + 1);
         rig.send(body(&format!("e{}", sent.get())));
         expired().requests_refused > 10

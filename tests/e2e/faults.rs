@@ -1,6 +1,6 @@
-//! Each fault of the services and the machines, on its own: it really strikes, and nothing is lost or repeated.
+//! Each fault of the services and the machines, one at a time: it really occurs, and nothing is lost or repeated.
 //!
-//! `local burst` has the same faults as flags, for longer runs.
+//! `local burst` has the same faults as options, for longer runs.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 
 use crate::rig::{Rig, Setup, plan};
 
-/// A stack whose redeliveries are quick and many: faults cause some.
+/// Returns a set-up with quick and many redeliveries, because faults cause some.
 fn setup() -> Setup {
     let mut setup = Setup::new()
         .var("MAX_BATCH_SIZE", 500)
@@ -24,7 +24,7 @@ fn percent(percent: u32) -> Percent {
     percent.to_string().parse().expect("it is a percentage")
 }
 
-/// Sends a burst through, audits it, and answers how often the faults struck.
+/// Sends a burst, audits the output, and returns how often the faults occurred.
 async fn burst_through(rig: &Rig, messages: u64) -> FaultReport {
     let plan = plan(11, messages, 10.0);
     rig.burst(&plan).await;
@@ -98,7 +98,7 @@ async fn a_hot_index_key_only_slows_single_puts_down() {
     a_hot_index_key("put").await;
 }
 
-async fn a_table_that_takes_so_much_and_no_more(write_mode: &str) {
+async fn a_table_with_a_write_limit(write_mode: &str) {
     let mut setup = setup().var("WRITE_MODE", write_mode);
     setup.options.faults.table_limit = Some(300);
     let rig = setup.start().await;
@@ -110,7 +110,7 @@ async fn a_table_that_takes_so_much_and_no_more(write_mode: &str) {
         "{report}"
     );
     let used = limit.used_percent.expect("claims were throttled");
-    // No more than there is, but for what one write may overdraw.
+    // No more units than the limit, except for one write, which may exceed it.
     assert!(used > 0.0 && used < 110.0, "{report}");
     let refused = limit.refused_percent.expect("claims were throttled");
     assert!(refused > 0.0 && refused < 100.0, "{report}");
@@ -119,17 +119,18 @@ async fn a_table_that_takes_so_much_and_no_more(write_mode: &str) {
 
 #[tokio::test]
 async fn a_table_without_units_left_only_slows_batch_writes_down() {
-    a_table_that_takes_so_much_and_no_more("batch").await;
+    a_table_with_a_write_limit("batch").await;
 }
 
 #[tokio::test]
 async fn a_table_without_units_left_only_slows_single_puts_down() {
-    a_table_that_takes_so_much_and_no_more("put").await;
+    a_table_with_a_write_limit("put").await;
 }
 
 #[tokio::test]
 async fn a_hot_key_of_the_batch_tables_index_only_slows_batches_down() {
-    // Some six units a batch, over a few keys: it takes very small batches and a very small limit to make one hot.
+    // A batch takes about six units, over a few keys. So only very small batches and a very small limit make a key
+    // hot.
     let mut setup = setup().var("MAX_BATCH_SIZE", 4);
     setup.options.faults.partition_limit = Some(5);
     let rig = setup.start().await;

@@ -1,4 +1,4 @@
-//! A sink that is down for a while: nothing is lost or repeated, and the summary tells how fast deliveries resume.
+//! A sink that is down for a while: nothing is lost or repeated, and the summary says how soon deliveries resume.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::command_line::{SHORT, local};
 use crate::rig::{Setup, plan};
 
-/// Sends a burst whose batches are due while the sink is down; returns the report of the outage.
+/// Sends a burst whose batches start while the sink is down; returns the report of the outage.
 async fn outage_of(kind: SinkKind) -> OutageReport {
     let mut setup = Setup::new()
         .var("MAX_BATCH_SIZE", 100)
@@ -35,7 +35,7 @@ async fn outage_of(kind: SinkKind) -> OutageReport {
     assert_eq!((outage.at_secs, outage.for_secs), (0.0, 4.0));
     assert!(outage.batches_due > 0, "{outage:?}");
     let (first, all) = (outage.first_delivery_secs, outage.all_delivered_secs);
-    // A second more than tickets take to come back, and that on a busy machine.
+    // One second more than tickets take to come back on a busy machine.
     assert!(first >= Some(0.0) && first <= Some(20.0), "{outage:?}");
     assert!(all >= first && all <= Some(40.0), "{outage:?}");
     outage.clone()
@@ -59,7 +59,7 @@ async fn requests_are_made_once_when_the_receiver_is_back() {
 }
 
 #[tokio::test]
-async fn the_summary_tells_of_each_outage_and_of_the_tickets_that_were_given_back() {
+async fn the_summary_lists_each_outage_and_the_tickets_that_were_given_back() {
     let mut arguments = vec!["burst", "--messages", "600", "--json", "--sink", "http"];
     arguments.extend(["--sink-outage", "0:2", "--sink-outage", "3600:1"]);
     arguments.extend(["--env", "MAX_BATCH_SIZE=100"]);
@@ -78,7 +78,7 @@ async fn the_summary_tells_of_each_outage_and_of_the_tickets_that_were_given_bac
 }
 
 #[tokio::test]
-async fn outages_that_make_no_sense_are_refused() {
+async fn wrong_outage_options_are_refused() {
     for (arguments, words) in [
         (&["--sink-outage", "5"][..], "AT:FOR"),
         (&["--sink-outage", "5:0"], "AT:FOR"),

@@ -1,4 +1,4 @@
-//! The functions' configuration is updated in the middle of a run.
+//! Updates of the functions' configuration during a run.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::output::sorted;
 use crate::rig::Setup;
 
 #[tokio::test]
-async fn environments_of_before_end_and_new_ones_have_the_changed_variables() {
+async fn old_environments_end_and_new_ones_have_the_changed_variables() {
     let ids = |range: std::ops::Range<usize>| {
         let ids = range.map(|number| format!("e{number}"));
         Vec::from_iter(ids)

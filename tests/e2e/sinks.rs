@@ -1,4 +1,4 @@
-//! Sinks other than files: bursts through each, with kills and with deliveries that fail.
+//! Bursts through the sinks other than `file:`, with kills and failing deliveries.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::command_line::{SHORT, local};
 use crate::rig::{Setup, plan};
 
-/// So many that a tenth of the deliveries is some of each kind, whatever the draws.
+/// The number of messages, large enough that a tenth of the deliveries includes each kind of failure.
 const BATCH_SIZE: u64 = 50;
 const MESSAGES: u64 = 3_000;
 
@@ -22,8 +22,8 @@ fn percent(percent: u32) -> Percent {
     percent.to_string().parse().expect("it is a percentage")
 }
 
-/// Sends a burst through a sink of this kind while it fails one delivery in ten and one invocation in twenty is killed;
-/// audits what came out, and answers what was attempted and what struck.
+/// Sends a burst through a sink of this kind, which fails one delivery in ten, while one invocation in twenty is
+/// killed. Audits the output, and returns the attempts and the faults.
 async fn burst_through(
     kind: SinkKind,
     change: impl FnOnce(&mut Setup),
@@ -62,7 +62,8 @@ async fn burst_through(
 async fn failing_deliveries_and_kills_lose_and_repeat_nothing(kind: SinkKind) {
     let pointed_at = |setup: &mut Setup| {
         if kind == SinkKind::States {
-            // So that executions are pointed at objects; functions have the parts in their payloads.
+            // Compressed parts are stored as objects, of which executions get a reference. Functions get
+            // parts in their payloads.
             let zstd = ("SINK_COMPRESSION".to_owned(), "zstd".to_owned());
             setup.options.variables.extend([zstd]);
         }
@@ -126,7 +127,7 @@ async fn a_receiver_whose_replies_get_lost_gets_everything_once() {
 }
 
 #[tokio::test]
-async fn two_hundred_batch_keys_are_two_hundred_directories_and_none_is_mixed() {
+async fn two_hundred_batch_keys_make_two_hundred_directories_without_mixed_keys() {
     const KEYS: u32 = 200;
     for kind in [SinkKind::File, SinkKind::S3] {
         let mut setup = Setup::new().var("BATCH_KEY", "source");
@@ -162,7 +163,7 @@ async fn two_hundred_batch_keys_are_two_hundred_directories_and_none_is_mixed() 
 }
 
 #[tokio::test]
-async fn the_summary_of_a_burst_tells_where_the_parts_are_and_what_was_attempted() {
+async fn the_summary_of_a_burst_has_the_place_of_the_parts_and_the_attempts() {
     for kind in ["s3", "http"] {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let out = directory.path().to_str().expect("paths here are text");
