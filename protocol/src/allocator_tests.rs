@@ -105,7 +105,7 @@ fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
             seq: 4,
             shards: 10
         }],
-        "the place is given again, the seq is not"
+        "the place is given out again, and the seq is not"
     );
     allocator.settle(second[0], 1, SeatEnd::Claimed);
     let sealable = allocator.take_sealable();
@@ -140,7 +140,7 @@ fn bytes_fill_a_batch_and_one_body_always_fits() {
     assert_eq!(
         allocator.take_sealable().len(),
         1,
-        "what no further body fits into is sealed"
+        "a batch into which no further body fits is sealed"
     );
 }
 
@@ -153,7 +153,7 @@ fn an_invocation_that_outlives_the_window_opens_its_own_batch() {
     allocator.retire_past(CLOSES);
     assert!(
         allocator.take_sealable().is_empty(),
-        "an attempt is still under way"
+        "an attempt is still in flight"
     );
     assert!(matches!(
         allocator.seat(&slot, &[1], CLOSES),
@@ -166,7 +166,7 @@ fn an_invocation_that_outlives_the_window_opens_its_own_batch() {
     assert_eq!(
         allocator.counts(id),
         None,
-        "whoever took it owns its last counts"
+        "the batch was removed with its final counts"
     );
 }
 

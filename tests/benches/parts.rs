@@ -31,7 +31,7 @@ fn read_event(bencher: Bencher<'_, '_>, rule: &str) {
     let payload = payload();
     let config = config(rule);
     bencher.counter(ItemsCount::new(MESSAGES)).bench_local(|| {
-        let event = Event::parse(&payload).expect("it is an event");
+        let event = Event::parse(&payload).expect("the value is an event");
         records::read(event, &config, Timestamp::EPOCH).expect("all have ids")
     });
 }
@@ -114,7 +114,7 @@ fn batch() -> BatchId {
 
 fn slot() -> Slot {
     Slot {
-        source: SOURCE.parse().expect("it is an ARN"),
+        source: SOURCE.parse().expect("the value is an ARN"),
         key: None,
     }
 }
@@ -148,8 +148,8 @@ fn candidates() -> Vec<Candidate> {
         .map(|index| {
             let body = body(index);
             Candidate {
-                event_id: event_id(index).parse().expect("it is an id"),
-                sqs_message_id: message_id(index).parse().expect("it is an id"),
+                event_id: event_id(index).parse().expect("the value is an id"),
+                sqs_message_id: message_id(index).parse().expect("the value is an id"),
                 body_hash: BodyHash::of(body.as_bytes()),
                 body: body.into(),
                 compressed: None,

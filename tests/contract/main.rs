@@ -3,7 +3,7 @@
 
 #![expect(
     clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has nobody to tell but the test"
+    reason = "a failure of a helper must fail its test"
 )]
 
 mod batch_equivalence;

@@ -76,7 +76,10 @@ async fn a_burst_prints_one_json_object_and_succeeds_when_nothing_is_lost() {
         let figure = share.pointer(figure).and_then(Value::as_f64);
         assert!(figure > Some(least), "{share}");
     }
-    for (_, count) in summary["set_aside"].as_object().expect("it is an object") {
+    for (_, count) in summary["set_aside"]
+        .as_object()
+        .expect("the value is an object")
+    {
         assert_eq!(*count, 0, "{summary}");
     }
 }

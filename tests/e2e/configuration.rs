@@ -58,8 +58,12 @@ const CASES: [Case; 2] = [
 async fn wrong_variables_end_the_process_before_it_polls_and_are_all_named_in_one_message() {
     for (name, variables) in CASES {
         let runtime_api = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        runtime_api.set_nonblocking(true).expect("it can be");
-        let address = runtime_api.local_addr().expect("it has an address");
+        runtime_api
+            .set_nonblocking(true)
+            .expect("a socket can be non-blocking");
+        let address = runtime_api
+            .local_addr()
+            .expect("the listener has an address");
         let child = Command::new(executable(name))
             .env_clear()
             .env("AWS_LAMBDA_RUNTIME_API", address.to_string())

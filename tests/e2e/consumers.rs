@@ -24,7 +24,8 @@ async fn take(rig: &Rig, kind: SinkKind, s3: &aws_sdk_s3::Client) -> Vec<Line> {
     let mut taken = Vec::new();
     for manifest in manifests(out) {
         let manifest = fs::read(manifest).expect("a manifest stays where it is");
-        let manifest: Value = serde_json::from_slice(&manifest).expect("it is whole");
+        let manifest: Value =
+            serde_json::from_slice(&manifest).expect("a manifest is complete JSON");
         let key = manifest["key"].as_str().expect("it names the part");
         // In a bucket, the key begins with the prefix, which is the name of the directory.
         let below = if kind == SinkKind::S3 {
@@ -70,7 +71,7 @@ async fn every_part_is_taken_once(kind: SinkKind) {
     // The sink has the part, and the batch record does not say so yet.
     setup.options.faults.kill_at = vec![KillAt {
         text: "part written".to_owned(),
-        percent: "100".parse().expect("it is a percentage"),
+        percent: "100".parse().expect("the value is a percentage"),
         kills_max: Some(20),
     }];
     let rig = setup.start().await;

@@ -139,7 +139,7 @@ async fn throttled_requests_are_not_charged() {
     rig.until_drained().await;
     rig.audit(&plan, DuplicateRule::Drop);
     let report = rig.stack.faults.report().expect("a fault is on");
-    let limit = report.partition_limit.expect("it is on");
+    let limit = report.partition_limit.expect("the fault is on");
     assert!(limit.by_index_key > 0, "{report}");
     let ledger = rig.stack.ledger(plan.len(), plan.unique());
     assert_every_claim_was_written_and_released_once(&ledger, 500);

@@ -89,7 +89,8 @@ async fn a_program_that_wants_a_part_again_gets_the_same_part() {
     let script = "#!/bin/sh\ncat >>\"$(dirname \"$0\")/$(echo \"$1\" | tr / -)\"\n\
                   test -e \"$0.again\" || { touch \"$0.again\"; exit 75; }\n";
     fs::write(&program, script).expect("it can be written");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+        .expect("the test owns the file");
     let mut setup = Setup::new()
         .var("IMPORT_PROGRAM", program.display())
         .var("MAX_BATCH_SIZE", 2)
@@ -114,7 +115,7 @@ async fn a_program_that_wants_a_part_again_gets_the_same_part() {
     let [part] = &parts[..] else {
         panic!("{parts:?}");
     };
-    let text = fs::read_to_string(part).expect("it was written");
+    let text = fs::read_to_string(part).expect("the part was written");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "given twice: {text}");
     assert_eq!(lines[..2], lines[2..], "given as before");

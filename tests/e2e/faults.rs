@@ -21,7 +21,10 @@ fn setup() -> Setup {
 }
 
 fn percent(percent: u32) -> Percent {
-    percent.to_string().parse().expect("it is a percentage")
+    percent
+        .to_string()
+        .parse()
+        .expect("the value is a percentage")
 }
 
 /// Sends a burst, audits the output, and returns how often the faults occurred.
@@ -41,7 +44,7 @@ async fn lost_replies_lose_and_repeat_nothing() {
     setup.options.faults.lost_replies = percent(5);
     let rig = setup.start().await;
     let report = burst_through(&rig, 3_000).await;
-    let lost = report.lost_replies.expect("it is on");
+    let lost = report.lost_replies.expect("the fault is on");
     assert!(lost.cut > 0, "{report}");
     assert!(lost.stalled + lost.applied_late > 0, "{report}");
     rig.end().await;
@@ -53,7 +56,7 @@ async fn errors_and_throttles_lose_and_repeat_nothing() {
     setup.options.faults.error_rate = percent(10);
     let rig = setup.start().await;
     let report = burst_through(&rig, 3_000).await;
-    let errors = report.request_errors.expect("it is on");
+    let errors = report.request_errors.expect("the fault is on");
     assert!(errors.server_errors > 0 && errors.throttled > 0, "{report}");
     rig.end().await;
 }
@@ -63,7 +66,7 @@ async fn an_index_that_lags(write_mode: &str) {
     setup.options.faults.index_lag = Some(Duration::from_millis(1_500));
     let rig = setup.start().await;
     let report = burst_through(&rig, 3_000).await;
-    let lag = report.index_lag.expect("it is on");
+    let lag = report.index_lag.expect("the fault is on");
     assert!(lag.hidden > 0 && lag.gone > 0, "{report}");
     rig.end().await;
 }
@@ -83,7 +86,7 @@ async fn a_hot_index_key(write_mode: &str) {
     setup.options.faults.partition_limit = Some(150);
     let rig = setup.start().await;
     let report = burst_through(&rig, 2_000).await;
-    let limit = report.partition_limit.expect("it is on");
+    let limit = report.partition_limit.expect("the fault is on");
     assert!(limit.by_index_key > 0, "{report}");
     rig.end().await;
 }
@@ -103,7 +106,7 @@ async fn a_table_with_a_write_limit(write_mode: &str) {
     setup.options.faults.table_limit = Some(300);
     let rig = setup.start().await;
     let report = burst_through(&rig, 1_500).await;
-    let limit = report.table_limit.expect("it is on");
+    let limit = report.table_limit.expect("the fault is on");
     assert!(limit.throttled_by_items > 0, "{report}");
     assert!(
         limit.writes > 2 * 1_350 + limit.throttled_by_items,
@@ -135,7 +138,7 @@ async fn a_hot_key_of_the_batch_tables_index_only_slows_batches_down() {
     setup.options.faults.partition_limit = Some(5);
     let rig = setup.start().await;
     let report = burst_through(&rig, 600).await;
-    let limit = report.partition_limit.expect("it is on");
+    let limit = report.partition_limit.expect("the fault is on");
     assert!(limit.by_batch_index_key > 0, "{report}");
     rig.end().await;
 }
@@ -178,7 +181,7 @@ async fn an_aggregator_killed_as_it_opens_a_batch_loses_and_repeats_nothing() {
 #[tokio::test]
 async fn a_sink_that_is_down_for_the_whole_burst_gets_everything_once_when_it_is_back() {
     let mut setup = setup();
-    setup.options.faults.sink_outages = vec!["0:6".parse().expect("it is an outage")];
+    setup.options.faults.sink_outages = vec!["0:6".parse().expect("the value is an outage")];
     let rig = setup.start().await;
     let report = burst_through(&rig, 3_000).await;
     assert!(report.tickets_refused_by_sink > Some(0), "{report}");

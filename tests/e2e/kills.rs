@@ -135,7 +135,7 @@ async fn processors_are_killed_at_every_log_point(
             };
             KillAt {
                 text: text.to_owned(),
-                percent: percent.parse().expect("it is a percentage"),
+                percent: percent.parse().expect("the value is a percentage"),
                 kills_max,
             }
         })

@@ -19,7 +19,7 @@ async fn outage_of(kind: SinkKind) -> OutageReport {
         .redeliver(BATCH_QUEUE, Duration::from_secs(3), 1_000);
     setup.options.sink = kind;
     setup.options.faults.sink_outages = ["0:4", "3600:1"]
-        .map(|outage| outage.parse().expect("it is an outage"))
+        .map(|outage| outage.parse().expect("the value is an outage"))
         .into();
     let rig = setup.start().await;
     let plan = plan(21, 600, 10.0);
@@ -67,12 +67,16 @@ async fn the_summary_lists_each_outage_and_the_tickets_that_were_given_back() {
     let (code, out, err) = local(&arguments).await;
     assert_eq!(code, Some(0), "{out}\n{err}");
     let summary: Value = serde_json::from_str(&out).expect("standard output is one JSON object");
-    let outages = summary["sink_outages"].as_array().expect("it is a list");
+    let outages = summary["sink_outages"]
+        .as_array()
+        .expect("the value is a list");
     assert_eq!(outages.len(), 1, "{summary}");
     assert!(outages[0]["batches_due"].as_u64() > Some(0), "{summary}");
     assert!(outages[0]["all_delivered_secs"].is_number(), "{summary}");
     let tickets = &summary["tickets_given_back"];
-    let by_reason = tickets["by_reason"].as_object().expect("it is an object");
+    let by_reason = tickets["by_reason"]
+        .as_object()
+        .expect("the value is an object");
     let counted: Option<u64> = by_reason.values().map(Value::as_u64).sum();
     assert_eq!(tickets["count"].as_u64(), counted, "{summary}");
 }

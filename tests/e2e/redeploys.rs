@@ -20,11 +20,21 @@ async fn old_environments_end_and_new_ones_have_the_changed_variables() {
     let mut setup = Setup::new()
         .var("MAX_BATCH_SIZE", before.len())
         .one_aggregator_environment();
-    setup.options.faults.redeploys = vec!["3:MAX_BATCH_SIZE=10".parse().expect("it is a redeploy")];
+    setup.options.faults.redeploys = vec![
+        "3:MAX_BATCH_SIZE=10"
+            .parse()
+            .expect("the value is a redeploy"),
+    ];
     let rig = setup.start().await;
     before.iter().for_each(|id| rig.send(body(id)));
     rig.until_metric("Claimed", before.len() as u64).await;
-    let redeploys = || rig.stack.faults.report().expect("it is on").redeploys;
+    let redeploys = || {
+        rig.stack
+            .faults
+            .report()
+            .expect("the fault is on")
+            .redeploys
+    };
     assert!(redeploys().is_empty(), "the first half came too late");
     rig.until("the redeploy", async || !redeploys().is_empty())
         .await;

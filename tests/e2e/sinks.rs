@@ -19,7 +19,10 @@ const BATCH_SIZE: u64 = 50;
 const MESSAGES: u64 = 3_000;
 
 fn percent(percent: u32) -> Percent {
-    percent.to_string().parse().expect("it is a percentage")
+    percent
+        .to_string()
+        .parse()
+        .expect("the value is a percentage")
 }
 
 /// Sends a burst through a sink of this kind, which fails one delivery in ten, while one invocation in twenty is
@@ -69,7 +72,7 @@ async fn failing_deliveries_and_kills_lose_and_repeat_nothing(kind: SinkKind) {
         }
     };
     let (sink, faults) = burst_through(kind, pointed_at).await;
-    let errors = faults.sink_errors.expect("they are on");
+    let errors = faults.sink_errors.expect("the faults are on");
     assert!(errors.before > 0 && errors.after > 0, "{faults}");
     if kind == SinkKind::Postgres {
         return;
@@ -140,7 +143,7 @@ async fn two_hundred_batch_keys_make_two_hundred_directories_without_mixed_keys(
             size_bytes: 200,
             sources: KEYS,
         })
-        .expect("it is a burst");
+        .expect("the plan is valid");
         rig.burst(&plan).await;
         rig.until_drained().await;
         rig.audit(&plan, DuplicateRule::Drop);
@@ -180,7 +183,7 @@ async fn the_summary_of_a_burst_has_the_place_of_the_parts_and_the_attempts() {
         assert_eq!(sink["deliveries"]["parts"], *parts, "{summary}");
         assert_eq!(sink["deliveries"]["differing"], 0, "{summary}");
         assert!(summary["faults"]["sink_errors"].is_object(), "{summary}");
-        let place = sink["out"].as_str().expect("it is a path");
+        let place = sink["out"].as_str().expect("the value is a path");
         assert_eq!(
             crate::output::delivered(place.as_ref()).len(),
             475,

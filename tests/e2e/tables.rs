@@ -119,9 +119,9 @@ async fn messages_sent_before_the_tables_exist_are_delivered_once_they_do() {
     })
     .await;
     assert_eq!(rig.depth(INPUT_QUEUE), IDS.len());
-    let template = Template::deployed().expect("it can be read");
+    let template = Template::deployed().expect("the template can be read");
     let resources = template.resolve(&BTreeMap::new(), &str::to_owned);
-    for (name, table) in &resources.expect("it can be worked out").tables {
+    for (name, table) in &resources.expect("the template has every parameter").tables {
         let created = create_table(&client, name, table).await;
         created.expect("the table is gone");
     }
@@ -159,7 +159,8 @@ async fn cannot_be_reached(address: SocketAddr, kind: &str) {
 #[tokio::test]
 async fn a_dynamodb_that_cannot_be_reached_fails_every_message_before_the_deadline() {
     let listen = || TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let address = |listener: &TcpListener| listener.local_addr().expect("it has an address");
+    let address =
+        |listener: &TcpListener| listener.local_addr().expect("the listener has an address");
     // The listener is dropped at the end of the statement.
     let closed = address(&listen());
     // The operating system accepts connections, and no process reads them.

@@ -24,7 +24,7 @@ async fn a_sealed_batch_is_delivered_in_order_released_and_completed_by_one_tick
             .all(|(_, item)| item.expires_at() == Some(window))
     );
     assert!(processor.fakes.batch_queue.take().is_empty());
-    assert!(!ticket(&processor).await, "a repeated ticket is harmless");
+    assert!(!ticket(&processor).await, "a second ticket has no effect");
     assert!(delivered(&processor).is_empty());
 }
 
@@ -52,7 +52,7 @@ async fn an_unsealed_batch_is_verified_and_late_claims_make_another_part() {
     assert_eq!(
         record(&processor).status,
         Some(Status::Processing),
-        "what was found starts the wait anew"
+        "a late claim restarts the wait"
     );
     processor.fakes.clock.advance(Duration::from_secs(60));
     assert!(!ticket(&processor).await);
@@ -74,7 +74,7 @@ async fn nothing_is_delivered_while_a_counted_claim_is_missing() {
     .await;
     assert!(
         ticket(&processor).await,
-        "seq 5 is known to exist and is not seen"
+        "the claim with seq 5 must exist and is missing"
     );
     assert!(delivered(&processor).is_empty());
     let record = record(&processor);
@@ -98,7 +98,10 @@ async fn a_part_is_the_same_at_every_attempt_although_claims_were_added() {
     assert!(!ticket(&processor).await);
     let mut attempts = delivered(&processor);
     let straggler = attempts.pop().unwrap();
-    assert!(attempts.len() > 2, "again and again while there was time");
+    assert!(
+        attempts.len() > 2,
+        "the delivery is retried while there is time"
+    );
     let first = (format!("{}/0", batch()), ids(&[0, 1]));
     assert!(
         attempts.iter().all(|attempt| *attempt == first),
@@ -166,7 +169,7 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
     assert_eq!(
         record(&processor).status,
         Some(Status::Processing),
-        "one release was not seen by this run"
+        "this run did not see one of the releases"
     );
     processor.fakes.clock.advance(Duration::from_secs(60));
     assert!(!ticket(&processor).await);
@@ -184,7 +187,7 @@ async fn a_large_batch_is_delivered_in_several_parts_and_each_event_once() {
     let parts = delivered(&processor);
     assert!(parts.len() > 1, "{parts:?}");
     let events: Vec<String> = parts.iter().flat_map(|(_, ids)| ids.clone()).collect();
-    assert_eq!(events, ids(&seqs), "in seq order over all parts");
+    assert_eq!(events, ids(&seqs), "events are in seq order over all parts");
     for (number, (key, _)) in parts.iter().enumerate() {
         assert_eq!(*key, format!("{}/{number}", batch()));
     }
@@ -251,7 +254,7 @@ async fn too_many_parts_put_the_batch_in_error_and_it_can_be_set_aside() {
     assert_eq!(
         record(&processor).status,
         Some(Status::Error),
-        "the same again"
+        "the batch goes into error again"
     );
     assert!(
         !given_back(
@@ -282,10 +285,13 @@ async fn repro_a_record_that_takes_no_further_write_was_tried_for_ever() {
     opened(&processor, &[0, 1, 2], 3).await;
     seal(&processor, 3).await;
     // The members of a frozen part would make the record larger than an item may be; the error still fits.
-    assert!(ticket(&processor).await, "given back once");
+    assert!(ticket(&processor).await, "the ticket is given back once");
     assert_eq!(delivered(&processor), []);
     let failed = record(&processor);
     assert_eq!(failed.status, Some(Status::Error), "{failed:?}");
     assert!(failed.error.unwrap().contains("batch record: refused"));
-    assert!(!ticket(&processor).await, "and not tried again");
+    assert!(
+        !ticket(&processor).await,
+        "the batch is in error and not tried again"
+    );
 }

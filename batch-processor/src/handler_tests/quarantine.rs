@@ -7,7 +7,7 @@ async fn only_an_operators_ticket_sets_a_batch_in_error_aside() {
     seal(&processor, 2).await;
     assert!(
         !given_back(&processor, &quarantine()).await,
-        "it is not in error"
+        "the batch is not in error"
     );
     assert!(processor.fakes.quarantine_queue.take().is_empty() && delivered(&processor).is_empty());
     assert_eq!(record(&processor).status, Some(Status::Sealed));
@@ -27,7 +27,7 @@ async fn only_an_operators_ticket_sets_a_batch_in_error_aside() {
     };
     let sent: Vec<_> = quarantined.iter().map(of).collect();
     let expected = [0, 1, 2].map(|seq| (format!("e{seq}"), format!("body {seq}")));
-    assert_eq!(sent, expected, "the frozen part, and what came since");
+    assert_eq!(sent, expected, "the frozen part and later claims are sent");
     assert!(
         quarantined
             .iter()
@@ -40,7 +40,7 @@ async fn only_an_operators_ticket_sets_a_batch_in_error_aside() {
     assert_eq!(
         delivered(&processor).len(),
         1,
-        "the sink was not asked again"
+        "the sink was not called again"
     );
 }
 

@@ -17,7 +17,7 @@ async fn a_part_that_the_sink_refuses_permanently_waits_for_an_operator() {
     assert_eq!(live(&processor).len(), 1);
     assert!(
         !ticket(&processor).await,
-        "acknowledged, but not tried again"
+        "the ticket is acknowledged without another attempt"
     );
     assert_eq!(delivered(&processor).len(), 1);
     let operator = Ticket::new(batch(), TicketReason::Operator).to_body();
@@ -50,7 +50,11 @@ async fn repro_a_ticket_that_came_back_accepted_a_third_sink() {
     set("file:///third");
     assert!(!given_back(&processor, &accept.to_body()).await);
     assert_eq!(record(&processor).status, Some(Status::Error));
-    assert_eq!(delivered(&processor), [], "nobody has accepted that one");
+    assert_eq!(
+        delivered(&processor),
+        [],
+        "no operator has accepted the third sink"
+    );
 }
 
 #[tokio::test]
@@ -78,7 +82,7 @@ async fn repro_a_part_that_was_frozen_for_one_sink_went_to_another() {
     assert_eq!(
         record(&processor).status,
         Some(Status::Error),
-        "the same again"
+        "the batch goes into error again"
     );
     // The operator accepts the new sink.
     let accept = Ticket {
@@ -90,7 +94,11 @@ async fn repro_a_part_that_was_frozen_for_one_sink_went_to_another() {
         delivered(&processor),
         [(format!("{}/0", batch()), ids(&[0]))]
     );
-    assert_eq!(record(&processor).parts[0].sink, None, "told no longer");
+    assert_eq!(
+        record(&processor).parts[0].sink,
+        None,
+        "the fingerprint is removed after the delivery"
+    );
 }
 
 #[tokio::test]
@@ -107,7 +115,7 @@ async fn a_busy_sink_is_not_called_and_its_ticket_stays_away_until_the_time_it_n
     assert_eq!(
         delivered(&processor).len(),
         2,
-        "once more after 20 s, not after 400"
+        "one retry after 20 s, and none after 400 s"
     );
     assert!(processor.fakes.clock.now() >= began + Duration::from_secs(20));
     let retried = processor.fakes.batch_queue.take_retried();

@@ -44,7 +44,7 @@ async fn the_sweep_counts_a_batch_in_error_and_sends_it_no_ticket() {
     processor.sink.failures.lock().unwrap().push(refusal);
     assert!(
         !ticket(&processor).await,
-        "a refusal for good ends the ticket"
+        "a permanent refusal acknowledges the ticket"
     );
     processor.fakes.clock.advance(DUE_GRACE * 1_000);
     let swept = sweep(&processor).await;
@@ -92,7 +92,11 @@ async fn the_sweep_sends_no_second_ticket_while_the_first_may_still_wait() {
     processor.fakes.clock.advance(REMINDED_FOR / 2);
     assert_eq!(sweep(&processor).await.tickets_sent, 0);
     processor.fakes.clock.advance(REMINDED_FOR);
-    assert_eq!(sweep(&processor).await.tickets_sent, 1, "it was lost");
+    assert_eq!(
+        sweep(&processor).await.tickets_sent,
+        1,
+        "the first ticket was lost"
+    );
 }
 
 /// The alarm on overdue batches uses the maximum of all sweeps within half an hour.

@@ -25,13 +25,13 @@ async fn tickets_that_cannot_be_processed_are_given_back() {
     .await;
     assert!(
         !ticket(&processor).await,
-        "somebody works on it, and goes on"
+        "another invocation has the lease"
     );
     assert_eq!(record(&processor).attempts, 1);
     processor.fakes.clock.advance(Duration::from_secs(12));
     assert!(
         !ticket(&processor).await,
-        "taken over after its owner's end"
+        "the lease is taken after the owner's deadline"
     );
     assert!(record(&processor).due_at >= later + DUE_GRACE);
 }
@@ -80,6 +80,6 @@ async fn a_given_back_ticket_comes_back_after_a_growing_backoff() {
     assert_eq!(
         retried[0].1,
         Duration::from_secs(12),
-        "the window and the skew"
+        "the ticket comes back after the window and the clock skew"
     );
 }

@@ -125,8 +125,8 @@ async fn two_processors_with_one_part_deliver_it_once() {
         killed.deliver(&part)
     );
     let (first, second) = (
-        first.expect("one delivers it"),
-        second.expect("the other too, or finds it"),
+        first.expect("the first processor delivers the part"),
+        second.expect("the second processor delivers or finds the part"),
     );
     assert_eq!(first, second);
     if let Ok(third) = third {
@@ -185,7 +185,7 @@ async fn the_error_of_a_missing_staging_table_names_its_definition() {
             .split_at(
                 TABLES
                     .find("CREATE TABLE events_staging")
-                    .expect("it is there"),
+                    .expect("the file defines the staging table"),
             )
             .1,
     )

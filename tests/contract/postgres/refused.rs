@@ -102,8 +102,8 @@ async fn a_character_that_the_database_cannot_store_rejects_its_record_only() {
     let rig = Rig::start(TABLES).await;
     let sink = rig.sink(None);
     let mut part = part(&["a", "nul \0 in the body", "c", "d"]);
-    part.batch_key = Some("k\0ey".parse().expect("it is a key"));
-    part.items[2].event_id = "e\0".parse().expect("it is an id");
+    part.batch_key = Some("k\0ey".parse().expect("the value is a key"));
+    part.items[2].event_id = "e\0".parse().expect("the value is an id");
     let receipt = delivered(&sink, &part).await;
     assert_eq!(receipt.rejected, 2);
     assert_eq!(rig.texts("SELECT body FROM events").await, ["a", "d"]);
@@ -135,15 +135,15 @@ async fn a_database_with_another_encoding_rejects_characters_that_it_cannot_stor
     let url = format!("postgres://postgres@127.0.0.1:{}/latin", rig.server.port());
     let (latin, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
         .await
-        .expect("it takes connections");
+        .expect("the server takes connections");
     tokio::spawn(connection);
     latin
         .batch_execute(TABLES)
         .await
-        .expect("it takes the tables");
+        .expect("the server makes the tables");
     let sink = rig.sink_at(&url, None, REJECTS_MAX);
     let mut part = part(&["Zo\u{eb}", "\u{1f980}", "plain"]);
-    part.batch_key = Some("\u{1f980}".parse().expect("it is a key"));
+    part.batch_key = Some("\u{1f980}".parse().expect("the value is a key"));
     let receipt = delivered(&sink, &part).await;
     assert_eq!(receipt.rejected, 1);
     let text = async |query: &str| -> Vec<String> {

@@ -41,7 +41,7 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
     assert_eq!(
         may_lease(&leased, at(22), None),
         LeaseVerdict::Free,
-        "after the end and the clock skew"
+        "the lease is free after its end and the clock skew"
     );
     assert!(already_applied(&leased, &lease("p", 1, 20)));
     assert!(!already_applied(&leased, &lease("q", 1, 20)));

@@ -18,7 +18,7 @@ fn the_ticket_comes_after_the_window_and_within_what_sqs_can_delay() {
     assert_eq!(
         closing.ticket_delay(Timestamp::from_ms(1)),
         317 * SECOND,
-        "rounded up, skew included"
+        "the delay is rounded up and includes the clock skew"
     );
     let cut = Closing::plan(at(0), at(800), 300 * SECOND).unwrap();
     assert_eq!(cut.closes_at, at(897));

@@ -117,12 +117,15 @@ fn a_seal_is_recognised_by_its_counts_and_its_seal() {
         at: at(10),
     };
     let counted = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
-    assert!(!already_applied(&counted, &seal(1)), "never sealed");
+    assert!(
+        !already_applied(&counted, &seal(1)),
+        "the batch was not sealed"
+    );
     let sealed = must(&opened(), &seal(1));
     assert!(already_applied(&sealed, &seal(1)));
     assert!(
         !already_applied(&sealed, &seal(2)),
-        "sealed with other counts"
+        "the batch was sealed with other counts"
     );
     let counts = |version| BatchWrite::Count(counts(version, 5, 0, 5));
     assert!(already_applied(&sealed, &counts(1)));

@@ -47,7 +47,7 @@ impl Run {
                 .map(|message| record(&world, message.body))
                 .collect();
             let event = serde_json::to_string(&event).expect("texts make JSON");
-            serde_json::from_str(&event).expect("it is an event")
+            serde_json::from_str(&event).expect("the value is an event")
         };
         let timeout_ms = self.plan.aggregator_timeout_ms;
         let invocation = aggregator::Invocation {
