@@ -49,7 +49,7 @@ fn a_bad_message_is_named_and_leaves_its_neighbours_alone() {
     assert_eq!(bad.event_id, "e4".parse().ok());
     assert_eq!(
         reason(&records[5]),
-        "event id has `2049` bytes, at most 2048 are allowed"
+        "event id: too long: got 2049 bytes, expected at most 2048"
     );
 }
 

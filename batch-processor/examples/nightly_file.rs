@@ -1,8 +1,9 @@
-//! Files as a mainframe job reads them in its night: records of a fixed width between a header and a trailer, in a
-//! directory for each day.
+//! A sink that writes files for a nightly mainframe job: records of a fixed width between a header and a trailer, in
+//! one directory for each day.
 //!
-//! `<NIGHTLY_DIRECTORY>/<yyyymmdd>/<batchId>.<part>.dat`, where the day, in UTC, is that on which the first event of the
-//! part was sent: the same whenever the part comes again. `.rej` beside it has the records that do not fit, and why.
+//! A file is `<NIGHTLY_DIRECTORY>/<yyyymmdd>/<batchId>.<part>.dat`. The day is the day, in UTC, on which the first
+//! event of the part was sent, so that it is the same at every attempt. The `.rej` file beside it has the records that
+//! do not fit, with the reasons.
 //!
 //! ```text
 //! H20261122 0190163d-8694-739b-aea5-966c26f8ad91 00000
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use batch_processor::{Error, Part, Receipt, Sink, SinkError, async_trait, run_with};
 use sinks::{Columns, Format, write_rejects};
 
-/// The layout: what is in each record of type `D`, and where.
+/// The columns of a record of type `D`.
 const LAYOUT: &str = r#"[
     {"name": "type",     "json": "'D'",      "width": 1},
     {"name": "customer", "json": "customer", "width": 10, "align": "right", "pad": "0"},
@@ -49,13 +50,13 @@ impl NightlyFile {
             write_rejects(part, &rejects, &mut list)?;
             put(&directory.join(format!("{name}.rej")), &list)?;
         }
-        // Last: the job that finds it may start.
+        // The data file is written last, because the job may start as soon as it finds the file.
         put(&directory.join(format!("{name}.dat")), &records)?;
         Ok(rejects.len() as u64)
     }
 }
 
-/// A file that is there whole or not at all. The same part is the same bytes, so nothing is lost if it was there.
+/// Writes a file that is either complete or absent. A retry writes the same bytes, so replacing a file loses nothing.
 fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let unfinished = path.with_extension(format!("{}.unfinished", std::process::id()));
     fs::write(&unfinished, bytes)?;
@@ -80,8 +81,8 @@ impl Sink for NightlyFile {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let directory =
-        std::env::var_os("NIGHTLY_DIRECTORY").ok_or("`NIGHTLY_DIRECTORY` is not set")?;
+    let directory = std::env::var_os("NIGHTLY_DIRECTORY")
+        .ok_or("`NIGHTLY_DIRECTORY`: not set: expected a directory")?;
     run_with(NightlyFile {
         directory: directory.into(),
         format: Format::FixedWidth(LAYOUT.parse::<Columns>()?.fixed_width()?),

@@ -1,7 +1,8 @@
-//! A sink of your own: the bodies of each part, a line each, on the standard input of a program.
+//! A sink that starts a program for each part and writes the bodies to its standard input, one a line.
 //!
-//! `IMPORT_PROGRAM` is given the part's key as its argument, which is the same whenever the part comes again. It exits
-//! with 0 when it has the part, with 75 (`EX_TEMPFAIL`) to be given it again; anything else is a refusal.
+//! `IMPORT_PROGRAM` gets the idempotency key of the part as its argument, which is the same at every attempt. It exits
+//! with 0 when it has the part, and with 75 (`EX_TEMPFAIL`) when it wants the part again. Any other code refuses the
+//! part.
 
 use std::process::Stdio;
 
@@ -50,6 +51,7 @@ impl Sink for Program {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let program = std::env::var("IMPORT_PROGRAM").map_err(|_| "`IMPORT_PROGRAM` is not set")?;
+    let program = std::env::var("IMPORT_PROGRAM")
+        .map_err(|_| "`IMPORT_PROGRAM`: not set: expected the path of a program")?;
     run_with(Program(program)).await
 }

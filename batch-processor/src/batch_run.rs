@@ -1,6 +1,6 @@
 //! A leased batch: from reading its index to the proof that nothing of it is left.
 //!
-//! Every step starts from the batch record as it stands, so that whoever comes after a crash goes on from there.
+//! Every step starts from the present batch record, so that the next invocation can continue after a crash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use protocol::time::Timestamp;
 use shared::metrics::Metrics;
 use shared::ports::{BatchQueue, PortError, StoredEvent};
 use shared::wire::{Ticket, TicketReason};
-use sinks::{Part, Receipt, SinkError, content_hash};
+use sinks::{Part, SinkError, content_hash};
 use tracing::{debug, error, info, warn};
 
 use crate::collector::{Collector, ReadLimits};
-use crate::delivery::{Delivery, PrepareError};
+use crate::delivery::{Delivery, PrepareError, report_delivered};
 use crate::index_snapshot::{IndexEntries, IndexRead, IndexSnapshot, missing, seqs};
 use crate::invocation::Budgets;
 use crate::lease::LeasedBatch;
@@ -49,19 +49,19 @@ impl Components {
     }
 }
 
-/// What reading a batch, and delivering what was found, came to.
+/// The result of reading the batch once and delivering the claims that were found.
 enum Step {
-    /// Something was delivered: the rest is for another reading of the index.
+    /// Events were delivered. Read the index again for others.
     ReadIndexAgain,
-    /// The table does not confirm every claim that must exist; what is missing, for the log.
+    /// The table does not confirm every claim that must exist. Carries a description of the missing ones for the log.
     Lagging(String),
-    /// There was nothing to deliver.
+    /// There was no event to deliver.
     NothingNew,
     /// The ticket is done.
     Done(Done),
 }
 
-/// A leased batch, and what this invocation has done for it.
+/// A leased batch, with the releases and metrics of this run.
 pub(crate) struct BatchRun<'a> {
     components: &'a Components,
     budgets: &'a Budgets<'a>,
@@ -71,7 +71,7 @@ pub(crate) struct BatchRun<'a> {
     metrics: &'a mut Metrics,
 }
 
-/// For a part whose members are fixed.
+/// Reads all members of a frozen part.
 const WHOLE_PART: ReadLimits = ReadLimits {
     bytes_max: u64::MAX,
     items_min: 1,
@@ -104,7 +104,7 @@ impl<'a> BatchRun<'a> {
 
     /// Goes on with the batch; gives up its lease where the ticket must be retried.
     pub(crate) async fn run(mut self) -> Result<Done, RetryTicket> {
-        let done = self.carry_on().await;
+        let done = self.run_to_end().await;
         if let Err(reason) = &done {
             self.batch.give_up(reason).await;
         }
@@ -112,7 +112,7 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Reads the index and delivers what it shows, until the batch is complete or must wait.
-    async fn carry_on(&mut self) -> Result<Done, RetryTicket> {
+    async fn run_to_end(&mut self) -> Result<Done, RetryTicket> {
         let mut lags = 0;
         loop {
             if !self.budgets.work.has_time() {
@@ -149,7 +149,7 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Does what the batch record asks for with what the index shows.
+    /// Releases the leftovers, and delivers or quarantines the other entries, as the batch record demands.
     async fn deliver_snapshot(&mut self, snapshot: IndexSnapshot) -> Result<Step, RetryTicket> {
         let IndexSnapshot {
             new,
@@ -177,7 +177,7 @@ impl<'a> BatchRun<'a> {
         Ok(())
     }
 
-    /// Delivers the part that is frozen: exactly its members.
+    /// Delivers exactly the members of the frozen part.
     async fn deliver_frozen(
         &mut self,
         index: usize,
@@ -194,13 +194,13 @@ impl<'a> BatchRun<'a> {
         self.deliver(index, events).await
     }
 
-    /// Delivers what is in no part yet, part by part.
+    /// Delivers the entries that are in no part yet, part by part.
     async fn deliver_new(&mut self, mut new: IndexEntries) -> Result<Step, RetryTicket> {
         let mut step = Step::NothingNew;
         loop {
             let limits = self.components.limits(self.items_min(new.len()));
             let events = self.read(&mut new, limits).await?;
-            // Only the last part can tell whether anything is missing.
+            // Whether a claim is missing is known only after the last entry was read.
             if new.is_empty()
                 && let Some(missing) = missing(self.batch.record(), &seqs(&events))
             {
@@ -224,30 +224,31 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Returns how many of `left` items the next part must have at least, so that no more parts are needed than allowed.
+    /// Returns how many of `left` items the next part must have at least, so that the batch needs no more parts than
+    /// allowed.
     fn items_min(&self, left: usize) -> usize {
         if planted(Bug::PartsNotGrown) {
             return 1;
         }
-        let for_all = self.components.parts_max - PARTS_FOR_STRAGGLERS;
+        let parts_available = self.components.parts_max - PARTS_FOR_STRAGGLERS;
         let parts = self.batch.record().parts.len();
-        left.div_ceil(for_all.saturating_sub(parts).max(1))
+        left.div_ceil(parts_available.saturating_sub(parts).max(1))
     }
 
-    /// Returns what is wrong, for the operator, if part `index` was frozen for another sink or rendering.
+    /// Returns an error for the operator if part `index` was frozen with another sink fingerprint than the present one.
     fn other_sink(&self, index: usize) -> Option<String> {
         let was = self.batch.record().parts.get(index)?.sink.as_deref()?;
         let is = self.components.delivery.fingerprint();
         (was != is && !planted(Bug::SinkFingerprintIgnored)).then(|| {
             format!(
-                "part {index}: frozen for the sink `{was}`, but the sink is `{is}` now; restore the former, or \
-                 accept the new one by a ticket with `\"accept\":\"new-sink\"`, or set the batch aside"
+                "part {index}: frozen for another sink: got the sink `{is}`, expected `{was}`; restore the former sink, \
+                 or accept the new one by a ticket with `\"accept\":\"new-sink\"`, or set the batch aside"
             )
         })
     }
 
-    /// Fixes the content of the next part before the sink sees any of it. Returns the part's index; `None` when the batch
-    /// may have no further part, and is in error now.
+    /// Freezes the next part before the sink sees any of it. Returns the part's index; `None` when the batch may have
+    /// no further part and was put in error.
     async fn freeze(&mut self, events: &[StoredEvent]) -> Result<Option<usize>, RetryTicket> {
         let record = self.batch.record();
         let index = match record.frozen_part() {
@@ -257,8 +258,8 @@ impl<'a> BatchRun<'a> {
         let parts_max = self.components.parts_max;
         if index >= parts_max {
             let error = format!(
-                "parts: got a further one after `{index}`, expected at most {parts_max}: claims kept showing after all \
-                 others; only setting the batch aside ends it"
+                "parts: too many: got a further part after {index}, expected at most {parts_max}: new claims kept \
+                 becoming visible; set the batch aside"
             );
             return self.batch.fail(error).await.map(|_| None);
         }
@@ -269,7 +270,7 @@ impl<'a> BatchRun<'a> {
         Ok(Some(index))
     }
 
-    /// Delivers a frozen part, notes that in the record, and releases its claims.
+    /// Delivers a frozen part, writes the receipt to the record, and releases its claims.
     async fn deliver(
         &mut self,
         index: usize,
@@ -277,7 +278,7 @@ impl<'a> BatchRun<'a> {
     ) -> Result<Step, RetryTicket> {
         let batch = self.id();
         let delivery = &self.components.delivery;
-        let mut part = self.part(index, events);
+        let mut part = self.batch.part(index, events);
         let frozen = self.batch.record().parts.get(index).map(|part| part.hash);
         match delivery
             .prepare(&mut part, frozen, &self.budgets.work)
@@ -303,25 +304,14 @@ impl<'a> BatchRun<'a> {
             }
             Err(source) => return Err(RetryTicket::Sink { batch, source }),
         };
-        self.count_delivered(&part, &receipt, elapsed);
+        report_delivered(&part, &receipt, elapsed, self.metrics);
         let wrap_up = self.budgets.wrap_up;
         self.batch.delivered(index, receipt.text, wrap_up).await?;
         self.release(&part.items).await?;
         Ok(Step::ReadIndexAgain)
     }
 
-    fn part(&self, index: usize, items: Vec<StoredEvent>) -> Part {
-        let record = self.batch.record();
-        Part {
-            batch_id: record.batch_id,
-            number: index,
-            source: record.source.clone(),
-            batch_key: record.batch_key.clone(),
-            items,
-        }
-    }
-
-    /// Does what only a planted bug does before the sink has the part.
+    /// Does the steps that planted bugs do too early, before the sink has the part.
     async fn plant_early_steps(&mut self, part: &Part) -> Result<(), RetryTicket> {
         if planted(Bug::DeliveredBeforeAnswer) {
             let receipt = "none yet".to_owned();
@@ -334,23 +324,7 @@ impl<'a> BatchRun<'a> {
         Ok(())
     }
 
-    fn count_delivered(&mut self, part: &Part, receipt: &Receipt, elapsed: Duration) {
-        info!(batch_id = %part.batch_id, part = part.number, items_count = part.items.len(), elapsed_ms = elapsed.as_millis() as u64, "part delivered");
-        self.metrics.count("PartsDelivered", 1);
-        self.metrics.count("BatchItems", part.items.len() as u64);
-        if receipt.rejected > 0 {
-            let rejected_count = receipt.rejected;
-            warn!(
-                part_key = part.key(),
-                rejected_count, "records of a part were rejected"
-            );
-            self.metrics.count("Rejected", rejected_count);
-        }
-        self.metrics
-            .milliseconds("DeliverTime", elapsed.as_millis());
-    }
-
-    /// Sends the part that is frozen to the quarantine: exactly its members.
+    /// Sends exactly the members of the frozen part to the quarantine.
     async fn quarantine_frozen(
         &mut self,
         index: usize,
@@ -363,7 +337,7 @@ impl<'a> BatchRun<'a> {
         self.quarantine(events, Some(index)).await
     }
 
-    /// Sends what is in no part yet to the quarantine.
+    /// Sends the entries that are in no part yet to the quarantine.
     async fn quarantine_new(&mut self, mut new: IndexEntries) -> Result<Step, RetryTicket> {
         let mut step = Step::NothingNew;
         loop {
@@ -386,7 +360,7 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Sends events of `part`, or of no part, to the quarantine, notes that in the record, and releases their claims.
+    /// Sends events of `part`, or of no part, to the quarantine, writes that to the record, and releases their claims.
     async fn quarantine(
         &mut self,
         events: Vec<StoredEvent>,
@@ -404,7 +378,8 @@ impl<'a> BatchRun<'a> {
                 return self.batch.fail(error).await.map(Step::Done);
             }
         };
-        // A part is noted as a whole. Of events that are in no part, those that were sent need not be sent again.
+        // A part is recorded only when all its events were sent. Of events in no part, those that were sent are
+        // recorded, so that they are not sent again.
         if sent.unsent_count == 0 || part.is_none() && !sent.events.is_empty() {
             warn!(batch_id = %batch, items_count = sent.events.len(), "events set aside");
             self.metrics.count("Quarantined", sent.events.len() as u64);
@@ -450,7 +425,7 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Waits for the index, then reads the record again: claims may have been counted meanwhile.
+    /// Waits for the index, then reads the record again, because claims may have been counted since.
     async fn wait_for_index(&mut self, lags: u32, missing: String) -> Result<(), RetryTicket> {
         debug!(batch_id = %self.id(), lags, missing, "index lags");
         self.metrics.count("IndexLagRetries", 1);
@@ -463,7 +438,7 @@ impl<'a> BatchRun<'a> {
         self.batch.refresh().await
     }
 
-    /// Ends the batch, or sees to it that the index is read once more: it showed nothing new, and nothing is missing.
+    /// Completes the batch or sends a verify ticket, after a look that found nothing new and nothing missing.
     async fn nothing_new(&mut self) -> Result<Option<Done>, RetryTicket> {
         let now = self.budgets.work.clock.now();
         let delay = self.components.verify_delay;
@@ -490,7 +465,8 @@ impl<'a> BatchRun<'a> {
         Ok(())
     }
 
-    /// Completes the batch; returns `false` when a claim was counted or witnessed meanwhile, and must be looked for.
+    /// Completes the batch. Returns `false` when a claim was counted or witnessed since the record was read; then the
+    /// batch must be looked at again.
     async fn complete(&mut self) -> Result<bool, RetryTicket> {
         let at = self.budgets.work.clock.now();
         if !self.batch.complete(at).await? {

@@ -1,5 +1,5 @@
-//! Collecting the claims of a batch: the index shows which there may be, and strongly consistent reads of the table
-//! confirm them. Bodies are read for one part after the other.
+//! Collects the claims of a batch: the index lists possible claims, and strongly consistent reads of the table confirm
+//! them. Bodies are read for one part after the other.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,20 +14,20 @@ use shared::retry::{Budget, RequestPermits, bounded, joined, read_events};
 
 use crate::index_snapshot::{IndexEntries, IndexRead, Piece, UnsortedEntries};
 
-/// Requests for bodies in flight: each brings up to [`PIECE_BYTES`], and an environment has 625 Mbit/s.
+/// Requests for bodies in flight. Each returns up to [`PIECE_BYTES`], and an environment has 625 Mbit/s.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-10).
 const BODY_READS_MAX: usize = 8;
-/// What one request should bring, once it is known how large the events are.
+/// Bytes that one request should return, once the mean size of the events is known.
 const PIECE_BYTES: u64 = 4 << 20;
-/// Events of a request while that is not known; the largest are 400 KB.
+/// Events of a request while the mean size is not known. The largest event has 400 KB.
 const FIRST_PIECE: usize = 10;
 
 /// How much one call of [`Collector::read`] reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadLimits {
-    /// About so many bytes at most.
+    /// The maximum of bytes, approximately.
     pub(crate) bytes_max: u64,
-    /// But so many entries at least, if there are as many.
+    /// The minimum of entries, even beyond `bytes_max`, if there are as many.
     pub(crate) items_min: usize,
 }
 
@@ -51,7 +51,7 @@ impl Collector {
         }
     }
 
-    /// Reads what the index shows of a batch, but for seqs that are known to be `released`.
+    /// Reads the index of a batch; leaves out the seqs in `released`, which the index may still show.
     pub(crate) async fn read_index(
         &self,
         record: &BatchRecord,
@@ -103,8 +103,8 @@ impl Collector {
         }
     }
 
-    /// Reads those of the next `entries` that are live claims of `batch`; returns them in seq order. A claim that the table
-    /// has under another seat than the index is left out: the index will show it there.
+    /// Reads the next `entries` from the table; returns those that are live claims of `batch`, in seq order. Leaves out
+    /// a claim that has another seat in the table than in the index; the index will show the other seat.
     pub(crate) async fn read(
         &self,
         batch: BatchId,
@@ -114,8 +114,8 @@ impl Collector {
     ) -> Result<Vec<StoredEvent>, PortError> {
         let bytes_max = limits.bytes_max;
         let progress = Mutex::new(Progress {
-            // The entries of a large batch take memory as well, so its parts are smaller; by a quarter at most, because
-            // the largest batches that are allowed have two thirds of the parts that a batch may have.
+            // The entries of a large batch take memory too, so its parts are smaller, by a quarter at most:
+            // with parts three quarters full, the largest batch still fits its parts.
             bytes_max: bytes_max
                 .saturating_sub(entries.bytes())
                 .max(bytes_max / 4 * 3),
@@ -125,8 +125,8 @@ impl Collector {
             read: 0,
             bytes: 0,
         });
-        // Readers that take one piece after another, not a future for each piece: a future that waits for its turn has
-        // the size of one that runs, and there may be thousands.
+        // A few readers take one piece after another. A future for each piece would take more memory, because a future
+        // that waits has the size of one that runs, and there may be thousands of pieces.
         let readers = (0..BODY_READS_MAX.min(self.concurrency))
             .map(|_| self.read_pieces(batch, &progress, budget))
             .collect();
@@ -163,21 +163,21 @@ impl Collector {
     }
 }
 
-/// How far the reading of a part has come.
+/// The progress of reading one part.
 struct Progress<'a> {
     entries: &'a mut IndexEntries,
-    /// Entries that were asked for and have not arrived.
+    /// Entries that were requested and have not arrived.
     in_flight: u64,
     /// Entries that have arrived.
     read: u64,
-    /// The size of the events that have arrived.
+    /// The bytes of the events that have arrived.
     bytes: u64,
     bytes_max: u64,
     items_min: u64,
 }
 
 impl Progress<'_> {
-    /// Returns the next piece, unless what has arrived and what is in flight fill the part.
+    /// Returns the next piece, unless the entries that arrived or are in flight fill the part.
     fn next(&mut self) -> Option<Piece> {
         let size = match self.mean_bytes() {
             None => FIRST_PIECE,
@@ -197,19 +197,19 @@ impl Progress<'_> {
         Some(piece)
     }
 
-    /// Returns how many bytes an entry has brought on average.
+    /// Returns the mean size of the entries that arrived.
     fn mean_bytes(&self) -> Option<u64> {
         (self.read > 0).then(|| (self.bytes / self.read).max(1))
     }
 
-    fn arrived(&mut self, asked: u64, events: &[StoredEvent]) {
-        self.in_flight -= asked;
-        self.read += asked;
+    fn arrived(&mut self, requested: u64, events: &[StoredEvent]) {
+        self.in_flight -= requested;
+        self.read += requested;
         self.bytes += events.iter().map(memory_bytes).sum::<u64>();
     }
 }
 
-/// Returns about how much memory an event takes once its body is fetched.
+/// Returns the approximate memory of an event once its body is fetched, in bytes.
 fn memory_bytes(event: &StoredEvent) -> u64 {
     let overflow = event.overflow.as_ref().map_or(0, |place| place.bytes);
     (event.body.len() + CLAIM_OVERHEAD_BYTES) as u64 + overflow

@@ -1,4 +1,4 @@
-//! The batch processor's configuration.
+//! The configuration of the batch-processor.
 
 use std::time::Duration;
 
@@ -27,25 +27,25 @@ const VERIFY_DELAY: Variable<Number<u64>> = Variable {
         min: 1,
         max: SQS_DELAY_MAX.as_secs(),
     },
-    meaning: "How long after an empty look a batch is looked at once more, if its count does not prove that it is complete.",
+    meaning: "How long after an empty look a batch is looked at again, if its counts do not prove that it is complete.",
 };
 
-/// Everything the batch processor is told.
+/// The configuration of the batch-processor, as read from its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// What both functions are told.
+    /// The variables that both functions read.
     pub common: Common,
-    /// The index of the lock table by batch.
+    /// `DDB_BATCH_INDEX`: the name of the lock table's index by batch.
     pub index: String,
-    /// How long after an empty look a batch is looked at once more.
+    /// `VERIFY_DELAY`: how long after an empty look a batch is looked at again, if it is not proven.
     pub verify_delay: Duration,
-    /// What a part holds, unless the parts of a batch would run out.
+    /// `MAX_PART_BYTES`: bytes of a part. Parts are larger if the batch would need more than `parts_max`.
     pub part_bytes_max: u64,
-    /// Parts that a batch may have.
+    /// The maximum number of parts of a batch; not configurable, but lower in tests.
     pub parts_max: usize,
-    /// Where events go that an operator sets aside.
+    /// `QUARANTINE_SQS_URL`: the queue for events that an operator sets aside.
     pub quarantine_url: Option<String>,
-    /// Where batches go; a sink of your own leaves it unread.
+    /// The settings of the built-in sinks. A sink of your own need not use them.
     pub sink: SinkConfig,
 }
 
@@ -60,7 +60,7 @@ impl Config {
         reader.finish(config)
     }
 
-    /// Returns every variable that is read, and what they must be together.
+    /// Returns the declarations of all variables, and the rules between them.
     pub fn declarations() -> Declarations {
         Declarations::of(Config::read_with)
     }

@@ -1,4 +1,4 @@
-//! What the configuration takes, and what it says about the rest.
+//! Defaults and errors of the configuration.
 
 use sinks::{Compression, Format, SinkUri};
 

@@ -1,4 +1,4 @@
-//! Delivering a part: the sink is called until it has the part, refuses it for good, or the time is over.
+//! Delivers a part: calls the sink until it has the part, refuses it permanently, or the time is over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,11 @@ use futures::future::{Either, select};
 use protocol::limits::FINGERPRINT_BYTES_MAX;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
+use shared::metrics::Metrics;
 use shared::ports::PortError;
 use shared::retry::Budget;
 use sinks::{Part, Receipt, Sink, SinkError, content_hash};
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::lease::cut;
 use crate::overflow_bodies::{BodyProblem, OverflowBodies};
@@ -35,7 +36,7 @@ impl Delivery {
         Delivery { sink, bodies }
     }
 
-    /// Returns which sink and rendering a part is frozen for.
+    /// Returns the sink fingerprint, cut to the length that a batch record keeps.
     pub(crate) fn fingerprint(&self) -> String {
         cut(self.sink.fingerprint(), FINGERPRINT_BYTES_MAX)
     }
@@ -77,19 +78,40 @@ impl Delivery {
             )
         };
         budget
-            .call_as_told(RetryPolicy::SINK, deliver, retry_after)
+            .call_with_retry_after(RetryPolicy::SINK, deliver, retry_after)
             .await
     }
 
     async fn attempt(&self, part: &Part, budget: &Budget<'_>) -> Result<Receipt, SinkError> {
         let deliver = std::pin::pin!(self.sink.deliver(part));
-        let rest = budget.clock.now().until(budget.stop_at);
-        let timeout = std::pin::pin!(budget.clock.sleep(rest));
+        let time_left = budget.clock.now().until(budget.stop_at);
+        let timeout = std::pin::pin!(budget.clock.sleep(time_left));
         match select(deliver, timeout).await {
             Either::Left((delivered, _)) => delivered,
             Either::Right(_) => Err(SinkError::Retryable {
-                reason: format!("no reply within `{}` s", rest.as_secs()),
+                reason: format!("no reply within `{}` s", time_left.as_secs()),
             }),
         }
     }
+}
+
+/// Logs and measures a part that the sink has taken.
+pub(crate) fn report_delivered(
+    part: &Part,
+    receipt: &Receipt,
+    elapsed: Duration,
+    metrics: &mut Metrics,
+) {
+    info!(batch_id = %part.batch_id, part = part.number, items_count = part.items.len(), elapsed_ms = elapsed.as_millis() as u64, "part delivered");
+    metrics.count("PartsDelivered", 1);
+    metrics.count("BatchItems", part.items.len() as u64);
+    if receipt.rejected > 0 {
+        let rejected_count = receipt.rejected;
+        warn!(
+            part_key = part.key(),
+            rejected_count, "records of a part were rejected"
+        );
+        metrics.count("Rejected", rejected_count);
+    }
+    metrics.milliseconds("DeliverTime", elapsed.as_millis());
 }

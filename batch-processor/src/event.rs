@@ -1,4 +1,4 @@
-//! What the function is invoked with, and what it answers.
+//! The events with which the function is invoked, and its responses.
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -6,26 +6,26 @@ use serde_json::Value;
 
 use crate::sweep::Swept;
 
-/// `detail-type` of a rule's schedule.
+/// The `detail-type` of the events of a schedule.
 /// Source: <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-rule-schedule.html> (2026-08).
 const SCHEDULED_EVENT: &str = "Scheduled Event";
 
-/// An event of one of the two kinds the function is wired to.
+/// An event with which the function is invoked.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// Messages of the batch queue.
     Tickets(SqsEvent),
-    /// The schedule struck.
+    /// An event of the schedule.
     Sweep,
 }
 
-/// What is answered to it.
+/// The response to an event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Response {
     /// The tickets that must come back.
     Tickets(SqsBatchResponse),
-    /// What the sweep found; nobody reads it but people.
+    /// The result of the sweep, for people who invoke the function by hand.
     Swept(Swept),
 }
 
@@ -35,10 +35,10 @@ impl From<SqsEvent> for Event {
     }
 }
 
-/// An event of neither kind.
+/// An event that is neither from SQS nor from a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "event with {found} is neither an SQS event (`Records`) nor a schedule (`detail-type` `Scheduled Event`)"
+    "event: unknown: got {found}, expected an SQS event with `Records`, or a schedule's with `detail-type` `Scheduled Event`"
 )]
 pub struct UnknownEvent {
     found: String,
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_event_is_named_with_what_is_allowed() {
+    fn the_error_of_an_unknown_event_says_what_is_expected() {
         for (event, found) in [
             ("{}", "no `detail-type`"),
             ("7", "no `detail-type`"),

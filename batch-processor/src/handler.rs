@@ -1,4 +1,4 @@
-//! One invocation: tickets in, the tickets that must be retried out; or the sweep.
+//! One invocation: processes tickets and returns those that must come back, or runs the sweep.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,19 +19,19 @@ use crate::outcome::{Done, RetryTicket};
 use crate::sweep::Sweep;
 use crate::ticket_processor::TicketProcessor;
 
-/// Why a whole event fails.
+/// Why a whole event fails and comes back.
 #[derive(Debug, thiserror::Error)]
 pub enum HandlerError {
-    /// A message that cannot be named in the response.
+    /// A message without an id, which the response cannot name.
     #[error(
         "record {index} of the event: got no message id, expected one: the event fails as a whole, because nothing else can \
          be reported"
     )]
     NoMessageId {
-        /// Its position in the event, from 0.
+        /// The position of the message in the event, from 0.
         index: usize,
     },
-    /// The sweep could not read the batch table.
+    /// The sweep could not read the batch table in time.
     #[error("sweep: {0}")]
     Sweep(#[from] PortError),
 }
@@ -60,7 +60,7 @@ enum Failure {
     Retry(#[from] RetryTicket),
 }
 
-/// The batch processor. One per environment; any number of invocations at once.
+/// Handles all invocations of one environment, several at once if necessary.
 pub struct Handler {
     config: Config,
     ports: Ports,
@@ -69,7 +69,7 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// A handler that delivers to `sink`.
+    /// Returns a handler that delivers to `sink`.
     pub fn new(config: Config, ports: Ports, sink: Arc<dyn Sink>) -> Handler {
         Handler {
             tickets: TicketProcessor::new(&config, &ports, sink),
@@ -79,10 +79,10 @@ impl Handler {
         }
     }
 
-    /// Handles one event: tickets, as a rule one, or the sweep.
+    /// Handles one event: tickets (one, as a rule), or the sweep.
     ///
     /// # Errors
-    /// [`HandlerError`] before anything was done: an error brings the whole event back.
+    /// [`HandlerError`]. SQS then delivers all messages of the event again.
     pub async fn handle(
         &self,
         event: Event,
@@ -120,7 +120,7 @@ impl Handler {
         Ok(response)
     }
 
-    /// Handles one message of the batch queue; returns whether it is done.
+    /// Handles one message of the batch queue; returns whether it may be acknowledged.
     async fn message(&self, id: &str, message: &SqsMessage, invocation: &Invocation) -> bool {
         let mut report = Report::default();
         let budgets = self.budgets(invocation, receive_count(message));
@@ -157,7 +157,7 @@ impl Handler {
         report: &mut Report,
     ) -> Result<Done, Failure> {
         let ticket = Ticket::from_body(body)?;
-        // The message id tells two tickets of one invocation apart, should they name one batch.
+        // The message id tells two tickets of one invocation apart, in case they name the same batch.
         let owner = format!(
             "{}/{}/{message_id}",
             invocation.function, invocation.request_id
@@ -167,8 +167,8 @@ impl Handler {
         Ok(processed.await?)
     }
 
-    /// Has a ticket come back after `away_for` instead of the queue's visibility timeout, which is for invocations that
-    /// died. If this fails, the sweep is earlier than the ticket.
+    /// Makes a ticket come back after `away_for` instead of after the queue's visibility timeout, which is longer than
+    /// an invocation. If the request fails, the sweep sends another ticket before the visibility timeout is over.
     async fn retry_after(
         &self,
         id: &str,
@@ -207,7 +207,7 @@ impl Handler {
     }
 }
 
-/// Returns how often SQS has handed a message out, this time included.
+/// Returns how often SQS has delivered a message, this time included.
 fn receive_count(message: &SqsMessage) -> u32 {
     let count = message.attributes.get("ApproximateReceiveCount");
     count.and_then(|count| count.parse().ok()).unwrap_or(1)

@@ -1,4 +1,4 @@
-//! What the index shows of a batch. A batch may be larger than memory, so only ids and seqs are held here.
+//! The entries of the index for one batch. Only ids and seqs are kept, because a batch may be larger than memory.
 
 use std::sync::Arc;
 
@@ -8,51 +8,51 @@ use protocol::planted::{Bug, planted};
 use protocol::seqs::SeqSet;
 use shared::ports::StoredEvent;
 
-/// What one reading of the index came to.
+/// The result of one reading of the index.
 #[derive(Debug)]
 pub(crate) enum IndexRead {
     /// The index shows every claim that must exist.
     Complete(IndexSnapshot),
-    /// It does not yet.
+    /// The index does not show every claim that must exist yet.
     Lagging {
-        /// What is missing, for the log.
+        /// The missing claims, described for the log.
         missing: String,
     },
 }
 
-/// The entries of the index, by what the batch record says of their seqs.
+/// The entries of the index, grouped by the role of their seqs.
 #[derive(Debug, Default)]
 pub(crate) struct IndexSnapshot {
-    /// In no part yet.
+    /// Entries in no part yet.
     pub(crate) new: IndexEntries,
-    /// In the part that is frozen and not yet delivered.
+    /// Entries in the frozen part.
     pub(crate) frozen: IndexEntries,
-    /// In a delivered part: their claims may still have to be released.
+    /// Entries in a delivered part, or set aside. Their claims may not be released yet.
     pub(crate) leftovers: IndexEntries,
 }
 
-/// Index entries that are yet to be read from the table, in seq order.
+/// Index entries that must still be read from the table, in seq order.
 #[derive(Debug, Default)]
 pub(crate) struct IndexEntries {
     list: Vec<Entry>,
-    /// The ids of the whole snapshot.
+    /// The event ids of the whole snapshot, one after the other.
     ids: Arc<String>,
-    /// How many were handed out.
+    /// How many entries were taken.
     taken: usize,
 }
 
-/// Entries in the order in which the pages of the index come.
+/// Entries in the order in which the pages of the index arrive.
 #[derive(Debug, Default)]
 pub(crate) struct UnsortedEntries {
     list: Vec<Entry>,
-    /// All ids as one text: there may be half a million.
+    /// All event ids in one text, because half a million small texts would take more memory.
     ids: String,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     seq: Seq,
-    /// Where its id starts in the text of all.
+    /// Where the id starts in the text of all ids.
     start: u32,
     len: u16,
 }
@@ -61,7 +61,7 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) ids: Vec<EventId>,
-    /// Under which the index shows them.
+    /// The seqs of the entries in the index.
     pub(crate) seqs: SeqSet,
 }
 
@@ -75,24 +75,25 @@ impl UnsortedEntries {
         self.ids.push_str(id);
     }
 
-    /// Sorts the entries by what `record` says of them.
+    /// Groups the entries by their role in `record`.
     pub(crate) fn sorted(self, record: &BatchRecord) -> IndexRead {
         let UnsortedEntries { mut list, ids } = self;
         list.sort_unstable_by_key(|entry| (entry.seq, entry.start));
-        // The table confirms no more than the index shows: what is missing here need not be looked for there.
+        // The table is read only for entries of the index. If a claim is missing in the index, do not read the table
+        // yet.
         let shown = list.iter().map(|entry| entry.seq).collect();
         if let Some(missing) = missing(record, &shown) {
             return IndexRead::Lagging { missing };
         }
-        // As a rule all of them are new, and stay where they are.
-        let mut of = |wanted: Role| -> Vec<Entry> {
+        // As a rule all entries are new, so they stay in `list`.
+        let mut extract = |wanted: Role| -> Vec<Entry> {
             let is_wanted = |entry: &mut Entry| role(record, entry.seq) == wanted;
             list.extract_if(.., is_wanted).collect()
         };
-        let leftovers = of(Role::Leftover);
+        let leftovers = extract(Role::Leftover);
         let frozen = match planted(Bug::PartRefrozen) {
             true => Vec::new(),
-            false => of(Role::Frozen),
+            false => extract(Role::Frozen),
         };
         let ids = Arc::new(ids);
         let entries = |list| IndexEntries {
@@ -109,22 +110,22 @@ impl UnsortedEntries {
 }
 
 impl IndexEntries {
-    /// Returns what they take in memory.
+    /// Returns the memory of the entries in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (self.list.len() * size_of::<Entry>() + self.ids.len()) as u64
     }
 
-    /// Returns whether all were handed out.
+    /// Returns whether all entries were taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken == self.list.len()
     }
 
-    /// Returns how many are yet to be handed out.
+    /// Returns how many entries are left to be taken.
     pub(crate) fn len(&self) -> usize {
         self.list.len() - self.taken
     }
 
-    /// Hands out the next `count`, or as many as there are.
+    /// Takes the next `count` entries, or fewer if there are fewer.
     pub(crate) fn take(&mut self, count: usize) -> Piece {
         let end = self.list.len().min(self.taken + count);
         let entries = &self.list[self.taken..end];
@@ -132,7 +133,7 @@ impl IndexEntries {
             EventId::try_from(self.id(*entry)).expect("it was an event id when it was pushed")
         });
         let mut ids: Vec<EventId> = ids.collect();
-        // The index may show one event twice, under a seat it has left and one it has taken.
+        // The index may show one event twice, with its former seat and its present one.
         ids.sort_unstable();
         ids.dedup();
         let piece = Piece {
@@ -154,7 +155,7 @@ pub(crate) fn seqs(events: &[StoredEvent]) -> SeqSet {
     events.iter().map(|event| event.seq).collect()
 }
 
-/// Returns, for the log, what must exist and is not among `seen`; `None` when nothing is missing.
+/// Describes for the log the claims that must exist and are not in `seen`; `None` when nothing is missing.
 pub(crate) fn missing(record: &BatchRecord, seen: &SeqSet) -> Option<String> {
     if let Some((index, part)) = record.frozen_part() {
         let missing_count = part.members.difference_len(seen);

@@ -1,4 +1,4 @@
-//! What belongs to one invocation: its limits of time, and what is measured during it.
+//! The time limits and the metrics of one invocation.
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ use shared::metrics::Metrics;
 use shared::ports::Ports;
 use shared::retry::Budget;
 
-/// What Lambda says about an invocation.
+/// The invocation, as described by Lambda.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// Name of the function.
+    /// The name of the function, a dimension of its metrics.
     pub function: String,
-    /// Unique to the invocation.
+    /// The request id of Lambda, unique to the invocation.
     pub request_id: String,
-    /// When Lambda kills the process.
+    /// When Lambda stops the invocation.
     pub deadline: Timestamp,
 }
 
 /// Time limits of an invocation, for one ticket.
 pub(crate) struct Budgets<'a> {
-    /// When Lambda kills the process.
+    /// When Lambda stops the invocation.
     pub(crate) deadline: Timestamp,
-    /// For everything that another invocation can resume.
+    /// The budget for work that another invocation can continue.
     pub(crate) work: Budget<'a>,
-    /// For what should still be written: that the sink has a part, that the lease is given up.
+    /// The later budget for writes that end the work, such as the receipt of a part and giving up the lease.
     pub(crate) wrap_up: Budget<'a>,
-    /// How long the ticket stays away if it must be retried and no error says otherwise.
+    /// How long a given-back ticket stays away, unless its error names a longer time.
     pub(crate) backoff: Duration,
 }
 
 impl<'a> Budgets<'a> {
-    /// Work starts until `margin` before the deadline, and what wraps it up somewhat later. `receives` is how often the
-    /// ticket was received, this time included.
+    /// Returns budgets that end `margin` before the deadline for work, and later for writes that end it. `receives` is
+    /// how often the ticket was received, this time included.
     pub(crate) fn new(
         deadline: Timestamp,
         margin: Duration,
@@ -55,11 +55,10 @@ impl<'a> Budgets<'a> {
     }
 }
 
-/// What is measured while a ticket is processed.
+/// The metrics of one ticket.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Where the batch's events came from, once the batch record was read.
+    /// The source of the batch, once its record was read.
     pub(crate) source: Option<SourceArn>,
-    /// The figures.
     pub(crate) metrics: Metrics,
 }

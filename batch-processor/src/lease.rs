@@ -1,30 +1,31 @@
 //! The lease on a batch, and every write to the record of a leased batch.
 
 use protocol::batch::{
-    BatchRecord, BatchWrite, Lease, LeaseVerdict, OperatorWord, PartRecord, may_lease,
+    BatchRecord, BatchWrite, Lease, LeaseVerdict, OperatorDecision, PartRecord, may_lease,
 };
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{DUE_GRACE, RECEIPT_BYTES_MAX, RECORD_TEXT_BYTES_MAX};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::ports::{BatchStore, PortError};
+use shared::ports::{BatchStore, PortError, StoredEvent};
 use shared::retry::{Budget, Written};
+use sinks::Part;
 use tracing::{error, info, warn};
 
 use crate::invocation::Budgets;
 use crate::outcome::{Done, RetryTicket};
 
-/// What came of asking for a lease.
+/// The result of an attempt to take a lease.
 pub(crate) enum LeaseReply<'a> {
     Leased(Box<LeasedBatch<'a>>),
     /// There is nothing to do for this ticket.
     Done(Done),
-    /// An earlier delivery of the operator's ticket has taken effect: the lease is to be asked for without its order.
-    OrderInForce,
+    /// An earlier delivery of the operator's ticket took effect. Take the lease without the operator's decision.
+    DecisionInForce,
 }
 
-/// A batch that this invocation has the lease of.
+/// A batch whose lease this invocation has.
 pub(crate) struct LeasedBatch<'a> {
     batch_store: &'a dyn BatchStore,
     budgets: &'a Budgets<'a>,
@@ -32,7 +33,7 @@ pub(crate) struct LeasedBatch<'a> {
     record: BatchRecord,
 }
 
-/// Asks for the lease of a batch, with what an operator's ticket orders.
+/// Takes the lease of a batch, with the decision of an operator's ticket, if there is one.
 ///
 /// # Errors
 /// [`RetryTicket`]: the batch cannot be leased now.
@@ -40,7 +41,7 @@ pub(crate) async fn lease<'a>(
     batch_store: &'a dyn BatchStore,
     batch: BatchId,
     owner: &LeaseOwner,
-    operator: Option<OperatorWord>,
+    operator: Option<OperatorDecision>,
     budgets: &'a Budgets<'a>,
 ) -> Result<LeaseReply<'a>, RetryTicket> {
     let now = budgets.work.clock.now();
@@ -62,7 +63,7 @@ pub(crate) async fn lease<'a>(
         Ok(Written::Refused(None)) => Err(RetryTicket::UnknownBatch { batch }),
         Ok(Written::Refused(Some(record))) => refused(&record, owner, operator, now),
         Err(source) => {
-            // The write may have taken effect: then nobody should have to wait for the end of this lease.
+            // The write may have been applied. Give the lease up, so that the next ticket need not wait for its end.
             let reason = RetryTicket::Service { batch, source };
             give_up(batch_store, batch, owner.clone(), budgets, &reason).await;
             Err(reason)
@@ -70,29 +71,29 @@ pub(crate) async fn lease<'a>(
     }
 }
 
-/// Returns what a record means that refused the lease.
+/// Returns the result for a record that refused the lease.
 fn refused<'a>(
     record: &BatchRecord,
     owner: &LeaseOwner,
-    operator: Option<OperatorWord>,
+    operator: Option<OperatorDecision>,
     now: Timestamp,
 ) -> Result<LeaseReply<'a>, RetryTicket> {
     let batch = record.batch_id;
     match may_lease(record, now, operator) {
         LeaseVerdict::Complete => Ok(LeaseReply::Done(Done::Complete)),
         LeaseVerdict::InError => Ok(LeaseReply::Done(Done::InError)),
-        // The invocation that got the operator's ticket first has died. A new sink that it did not note as accepted is
-        // not accepted: then the batch is in error again.
+        // The invocation that received the operator's ticket first has died. If it did not write the new sink to the
+        // record, the new sink is not accepted, and the batch goes into error again.
         LeaseVerdict::NotInError
-            if record.quarantine.is_some() || operator == Some(OperatorWord::AcceptSink) =>
+            if record.quarantine.is_some() || operator == Some(OperatorDecision::AcceptSink) =>
         {
-            Ok(LeaseReply::OrderInForce)
+            Ok(LeaseReply::DecisionInForce)
         }
         LeaseVerdict::NotInError => {
             warn!(batch_id = %batch, status = ?record.status, "batch is not in error, and is not set aside");
             Ok(LeaseReply::Done(Done::NotInError))
         }
-        // The invocation of the earlier delivery may have died, and no other ticket may be on its way.
+        // The invocation that received this ticket before may have died, and no other ticket may be on its way.
         LeaseVerdict::Held { until } if is_same_ticket(record, owner) => {
             Err(RetryTicket::Held { batch, until })
         }
@@ -101,19 +102,20 @@ fn refused<'a>(
             Ok(LeaseReply::Done(Done::Held))
         }
         LeaseVerdict::TooEarly { closes_at } => Err(RetryTicket::TooEarly { batch, closes_at }),
-        // It became free between the write and its reply.
+        // The lease became free between the write and its reply.
         LeaseVerdict::Free => Err(RetryTicket::LeaseLost { batch }),
     }
 }
 
-/// Returns whether a batch is leased by another delivery of the same ticket: owners end with the ticket's message id.
+/// Returns whether an invocation that received the same ticket has the lease: owners end with the ticket's message id.
 fn is_same_ticket(record: &BatchRecord, owner: &LeaseOwner) -> bool {
     let ticket = |owner: &LeaseOwner| owner.as_str().rsplit('/').next().map(str::to_owned);
     let held_by = record.lease.as_ref().map(|lease| &lease.owner);
     held_by.is_some_and(|holder| ticket(holder) == ticket(owner))
 }
 
-/// Ends a lease, so that the retried ticket need not wait for it. If the write fails, the batch only starts later.
+/// Gives a lease up, so that the given-back ticket need not wait for its end. If the write fails, the batch only starts
+/// later.
 async fn give_up(
     batch_store: &dyn BatchStore,
     batch: BatchId,
@@ -122,7 +124,7 @@ async fn give_up(
     reason: &RetryTicket,
 ) {
     let now = budgets.work.clock.now();
-    // Later than the ticket, so that the sweep sends no second one beside it.
+    // The batch is due after the ticket comes back, so that the sweep sends no second ticket.
     let due_at = now + reason.away_for(budgets.backoff, now) + DUE_GRACE;
     let write = BatchWrite::GiveUp {
         owner,
@@ -139,9 +141,20 @@ impl LeasedBatch<'_> {
         self.record.batch_id
     }
 
-    /// Returns the record as it was after the last write or read.
+    /// Returns the record after the last write or read of this invocation.
     pub(crate) fn record(&self) -> &BatchRecord {
         &self.record
+    }
+
+    /// Returns part `index` of the batch with these events.
+    pub(crate) fn part(&self, index: usize, items: Vec<StoredEvent>) -> Part {
+        Part {
+            batch_id: self.record.batch_id,
+            number: index,
+            source: self.record.source.clone(),
+            batch_key: self.record.batch_key.clone(),
+            items,
+        }
     }
 
     pub(crate) async fn give_up(&self, reason: &RetryTicket) {
@@ -149,7 +162,7 @@ impl LeasedBatch<'_> {
         give_up(self.batch_store, self.id(), owner, self.budgets, reason).await;
     }
 
-    /// Reads the record again: claims may have been counted meanwhile.
+    /// Reads the record again, because claims may have been counted since.
     pub(crate) async fn refresh(&mut self) -> Result<(), RetryTicket> {
         let batch = self.id();
         let read = || self.batch_store.read(batch);
@@ -167,7 +180,7 @@ impl LeasedBatch<'_> {
         }
     }
 
-    /// Freezes a part: its members and their content are fixed from now on.
+    /// Freezes a part: its members and its content are fixed from now on.
     pub(crate) async fn freeze(
         &mut self,
         index: usize,
@@ -181,7 +194,7 @@ impl LeasedBatch<'_> {
         self.write(&write, self.budgets.work).await
     }
 
-    /// Has the frozen part go to another sink than it was frozen for: an operator ordered it.
+    /// Changes the fingerprint of the frozen part to the present sink, as an operator decided.
     pub(crate) async fn accept_sink(
         &mut self,
         index: usize,
@@ -196,7 +209,7 @@ impl LeasedBatch<'_> {
         self.write(&write, self.budgets.work).await
     }
 
-    /// Notes that the sink has a part.
+    /// Writes to the record that the sink has a part.
     pub(crate) async fn delivered(
         &mut self,
         index: usize,
@@ -212,7 +225,7 @@ impl LeasedBatch<'_> {
         self.write(&write, budget).await
     }
 
-    /// Notes that events are in the quarantine: those of the frozen `part`, or of no part.
+    /// Writes to the record that events are in the quarantine: those of the frozen `part`, or events in no part.
     pub(crate) async fn quarantined(
         &mut self,
         seqs: &SeqSet,
@@ -229,7 +242,7 @@ impl LeasedBatch<'_> {
         self.write(&write, self.budgets.wrap_up).await
     }
 
-    /// Ends the lease until the batch is verified at `at`.
+    /// Gives the lease up until the batch is verified at `at`.
     pub(crate) async fn verify_at(&mut self, at: Timestamp) -> Result<(), RetryTicket> {
         let write = BatchWrite::GiveUp {
             owner: self.owner.clone(),
@@ -239,7 +252,8 @@ impl LeasedBatch<'_> {
         self.write(&write, self.budgets.wrap_up).await
     }
 
-    /// Completes the batch at `at`. Returns `false` when a claim was counted or witnessed meanwhile: it must be looked for.
+    /// Completes the batch at `at`. Returns `false` when a claim was counted or witnessed since the record was read;
+    /// then the batch must be looked at again.
     pub(crate) async fn complete(&mut self, at: Timestamp) -> Result<bool, RetryTicket> {
         let write = BatchWrite::Complete {
             owner: self.owner.clone(),
@@ -259,7 +273,7 @@ impl LeasedBatch<'_> {
         }
     }
 
-    /// Puts the batch in error: it waits for an operator from now on.
+    /// Puts the batch in error. It waits for an operator from now on.
     pub(crate) async fn fail(&mut self, error: String) -> Result<Done, RetryTicket> {
         let write = self.failure(error);
         self.write(&write, self.budgets.wrap_up).await?;
@@ -278,8 +292,8 @@ impl LeasedBatch<'_> {
         }
     }
 
-    /// Returns why the ticket is retried after a write failed. A write that was refused would be refused every time: it
-    /// puts the batch in error.
+    /// Returns why the ticket comes back after a write failed. A write that was refused would be refused again, so the
+    /// batch goes into error.
     async fn unwritten(&self, source: PortError) -> RetryTicket {
         let batch = self.id();
         if let PortError::Refused { .. } = source {
@@ -301,7 +315,7 @@ impl LeasedBatch<'_> {
     }
 }
 
-/// Cuts a text that the sink or a service wrote to what a batch record has room for.
+/// Cuts a text of the sink or a service to `bytes_max` bytes, because a batch record has limited space.
 pub(crate) fn cut(mut text: String, bytes_max: usize) -> String {
     text.truncate(text.floor_char_boundary(bytes_max));
     text

@@ -1,21 +1,21 @@
-//! The batch processor: woken by a ticket, it finds the batch, delivers it, and releases its claims.
+//! The batch-processor: a Lambda function that gets a ticket, delivers the batch to a sink, and releases its claims.
 //!
-//! A sink of your own: implement [`Sink`], call [`run_with`], and everything else is as in the shipped executable. Two
-//! are in `examples`: `program`, and `nightly_file`.
+//! To use a sink of your own, implement [`Sink`] and call [`run_with`]. There are two examples in `examples`: `program`
+//! and `nightly_file`.
 //!
-//! One ticket, in order:
+//! The steps of one ticket:
 //!
-//! 1. `ticket_processor` takes the lease of the batch (`lease`), through which every later step writes to its record, and
-//!    starts a `batch_run`.
-//! 2. `collector` reads the index (`index_snapshot`), and from the table the claims that the index shows.
-//! 3. `batch_run` freezes them as a part, fetches bodies that do not fit their items (`overflow_bodies`), and has the sink
-//!    take the part (`delivery`); of a batch that an operator sets aside, `quarantine` takes the events instead.
+//! 1. `ticket_processor` takes the lease of the batch (`lease`) and starts a `batch_run`. Every later write to the record is
+//!    conditional on the lease.
+//! 2. `collector` reads the index (`index_snapshot`), then reads the claims in the index from the table.
+//! 3. `batch_run` freezes the claims as a part. `delivery` fetches the bodies that are in S3 (`overflow_bodies`) and gives
+//!    the part to the sink. If an operator set the batch aside, `quarantine` gets the events instead of the sink.
 //! 4. `release` turns the delivered claims into tombstones.
-//! 5. `batch_run` completes the batch, once it is proven that nothing of it is left.
-//! 6. [`Handler`] acknowledges the ticket, or has it retried (`outcome`).
+//! 5. `batch_run` completes the batch, once it is proven or verified that every claim was delivered.
+//! 6. [`Handler`] acknowledges the ticket, or gives it back (`outcome`).
 //!
-//! After a crash, the next ticket goes on from what the batch record says; where there is no next ticket, the scheduled
-//! `sweep` sends one.
+//! After a crash, the next ticket continues from the batch record. If there is no next ticket, the scheduled `sweep`
+//! sends one.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! What becomes of a ticket: it is acknowledged, or it is retried, and when.
+//! Whether a ticket is acknowledged or comes back, and when.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use sinks::SinkError;
 pub(crate) enum Done {
     /// The batch is complete.
     Complete,
-    /// The index will be read once more; another ticket is on its way.
+    /// The batch must be verified; another ticket was sent for it.
     Verifying,
-    /// The batch is in error; an operator decides.
+    /// The batch is in error and waits for an operator.
     InError,
-    /// The ticket orders what only a batch in error allows, and the batch is in none.
+    /// An operator's ticket is about a batch in error, and the batch is not in error.
     NotInError,
-    /// Another processor has the lease. It goes on, or the sweep replaces it.
+    /// Another invocation has the lease. If it dies, the sweep sends another ticket.
     Held,
 }
 
 /// Why a ticket is retried.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RetryTicket {
-    /// A typing error, or a table that was restored.
+    /// A wrong id in an operator's ticket, or a batch table that was restored from a backup.
     #[error("batch {batch}: got no record, expected one in the batch table")]
     UnknownBatch { batch: BatchId },
-    /// The earlier delivery may be dead, and then no other processor would go on.
+    /// The invocation of the earlier delivery may have died, and no other ticket may be on its way.
     #[error("batch {batch}: leased by an earlier delivery of this ticket until {until}")]
     Held { batch: BatchId, until: Timestamp },
     #[error("batch {batch}: open until {closes_at}")]
@@ -37,7 +37,7 @@ pub(crate) enum RetryTicket {
         batch: BatchId,
         closes_at: Timestamp,
     },
-    /// Another processor has taken it, or the record changed at every attempt.
+    /// Another invocation has taken the lease, or the record changed at every attempt.
     #[error("batch {batch}: the lease was lost")]
     LeaseLost { batch: BatchId },
     #[error("batch {batch}: the index does not show every claim yet: {missing}")]
@@ -63,9 +63,9 @@ pub(crate) enum RetryTicket {
 }
 
 impl RetryTicket {
-    /// Returns how long the ticket should stay away: until the time that the error names, but at least `backoff`.
+    /// Returns how long the ticket stays away: until the time that the error names, but at least `backoff`.
     pub(crate) fn away_for(&self, backoff: Duration, now: Timestamp) -> Duration {
-        let told = match self {
+        let named = match self {
             RetryTicket::Held { until, .. } => now.until(*until + CLOCK_SKEW_MAX),
             RetryTicket::TooEarly { closes_at, .. } => now.until(*closes_at + CLOCK_SKEW_MAX),
             RetryTicket::Sink {
@@ -81,7 +81,7 @@ impl RetryTicket {
             | RetryTicket::NotReleased { .. }
             | RetryTicket::DeadlineReached { .. } => Duration::ZERO,
         };
-        told.max(backoff).min(TICKET_AWAY_MAX)
+        named.max(backoff).min(TICKET_AWAY_MAX)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Bodies that do not fit their items, in the overflow store.
+//! Reads and removes the bodies that do not fit their lock items.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use shared::ports::{OverflowStore, PortError, Ports, StoredEvent};
 use shared::retry::{Budget, RequestPermits, bounded};
 use tracing::warn;
 
-/// Why the body of an event that does not fit its item cannot be delivered.
+/// Why a body from the overflow store cannot be delivered.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyProblem {
     #[error(
-        "body of event `{event_id}`: nothing at `{place}`; restore the object, or set the batch aside"
+        "body of event `{event_id}`: missing: got no object at `{place}`; restore the object, or set the batch aside"
     )]
     Missing { event_id: EventId, place: String },
-    /// No permission, or no text: another attempt would end the same.
+    /// The store refused the request, or the object is not text. A retry would fail too.
     #[error(
         "body of event `{event_id}`: {source}; make the object readable, or remove it and set the batch aside"
     )]
@@ -31,7 +31,7 @@ pub(crate) enum BodyProblem {
         "body of event `{event_id}`: `{place}` is not what was claimed; restore the object, or set the batch aside"
     )]
     Replaced { event_id: EventId, place: String },
-    /// Another attempt may succeed.
+    /// A retry may succeed.
     #[error(transparent)]
     Unread(PortError),
 }
@@ -50,21 +50,23 @@ impl OverflowBodies {
         }
     }
 
-    /// Fetches the bodies of those events whose bodies are not in their items.
+    /// Fetches the bodies of all events whose bodies are in the overflow store.
     pub(crate) async fn fetch_all(
         &self,
         events: &mut [StoredEvent],
         budget: &Budget<'_>,
     ) -> Result<(), BodyProblem> {
-        let overflown = events.iter_mut().filter(|event| event.overflow.is_some());
-        let fetches = overflown.map(|event| self.fetch(event, budget)).collect();
+        let stored_apart = events.iter_mut().filter(|event| event.overflow.is_some());
+        let fetches = stored_apart
+            .map(|event| self.fetch(event, budget))
+            .collect();
         bounded(fetches, OVERFLOW_CALLS_MAX)
             .await
             .into_iter()
             .collect()
     }
 
-    /// Fetches the body of an event, if it is not in its item.
+    /// Fetches the body of an event, if it is in the overflow store.
     pub(crate) async fn fetch(
         &self,
         event: &mut StoredEvent,
@@ -93,7 +95,8 @@ impl OverflowBodies {
         }
     }
 
-    /// Removes the bodies of released events. What cannot be removed is left to the bucket's lifecycle rule.
+    /// Removes the bodies of released events. A body that cannot be removed stays until the bucket's lifecycle rule
+    /// removes it.
     pub(crate) async fn remove(
         &self,
         events: &[StoredEvent],

@@ -1,7 +1,8 @@
-//! Sending events to the quarantine, because an operator sets their batch aside.
+//! Sends events to the quarantine, when an operator set their batch aside.
 //!
-//! The order is in the batch record from the lease on, so whoever comes after a crash goes on with it. Events that were
-//! sent and not yet noted in the record are sent again: in the quarantine an event is better twice than not at all.
+//! The lease writes the operator's decision to the batch record, so that the next invocation continues after a crash.
+//! Events that were sent and are not in the record yet are sent again: an event that is in the quarantine twice is
+//! better than a lost one.
 
 use std::sync::Arc;
 
@@ -18,21 +19,21 @@ pub(crate) struct Quarantine {
     concurrency: usize,
 }
 
-/// What came of sending events.
+/// The result of sending events.
 #[derive(Debug)]
 pub(crate) struct Sent {
     /// The events that are in the quarantine.
     pub(crate) events: Vec<StoredEvent>,
-    /// How many are not known to be there.
+    /// How many events may not be in the quarantine.
     pub(crate) unsent_count: usize,
-    /// Why one of those never will be.
+    /// Why the queue refused one of them for good.
     pub(crate) refused: Option<String>,
 }
 
-/// Why nothing was sent.
+/// Why no event was sent.
 #[derive(Debug)]
 pub(crate) enum QuarantineError {
-    /// Another attempt would end the same.
+    /// A retry would fail too.
     Permanent(String),
     /// A service could not be reached in time.
     Service(PortError),
@@ -64,7 +65,7 @@ impl Quarantine {
         budget: &Budget<'_>,
     ) -> Result<Sent, QuarantineError> {
         let Some(queue) = self.queue.as_deref() else {
-            let error = "quarantine: `QUARANTINE_SQS_URL` is not set any more; set it, and send a ticket again";
+            let error = "quarantine: no queue: `QUARANTINE_SQS_URL` is no longer set; set it, and send a ticket again";
             return Err(QuarantineError::Permanent(error.to_owned()));
         };
         let mut messages = Vec::with_capacity(events.len());
@@ -96,11 +97,12 @@ impl Quarantine {
         Ok(sent)
     }
 
-    /// Returns what the quarantine gets of an event. A body in the overflow store that is gone, which may be why the batch
-    /// is in error, is replaced by a text that says so.
+    /// Returns the quarantine message of an event. If the body is missing from the overflow store or was changed, which
+    /// may be why the batch is in error, the message has the error text instead of the body.
     ///
     /// # Errors
-    /// [`BodyProblem`] where the body may be there: it is removed with the claim, so the text alone would lose it.
+    /// [`BodyProblem`] if the body may exist but could not be read. Sending a text instead would lose the body, because it
+    /// is removed with the claim.
     async fn message(
         &self,
         event: &mut StoredEvent,

@@ -1,4 +1,4 @@
-//! Releasing delivered claims: as tombstones for the dedup window, or by deleting them.
+//! Releases the claims of delivered events: turns them into tombstones, or deletes them if there is no dedup window.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,9 +37,11 @@ impl Releaser {
         }
     }
 
-    /// Releases `events`; returns the seqs whose release was acknowledged. The index shows the others again.
+    /// Releases the claims of `events`; returns the seqs whose release was acknowledged. The index shows the other
+    /// claims again.
     ///
-    /// What is in `set_aside` was not delivered, and its tombstones say so: another message may claim the event.
+    /// The seqs in `set_aside` were not delivered. Their tombstones are marked, so that another message may claim the
+    /// event.
     pub(crate) async fn release(
         &self,
         events: &[StoredEvent],
@@ -50,19 +52,19 @@ impl Releaser {
         let (aside, delivered): (Vec<_>, Vec<_>) = events
             .iter()
             .partition(|event| set_aside.contains(event.seq));
-        let (remembered, aside_as) = match self.dedup_window {
+        let (remembered, set_aside_as) = match self.dedup_window {
             window if window.is_zero() => (Release::Deleted, Release::Deleted),
             window => (
                 Release::Remembered(now + window),
                 Release::SetAside(now + window),
             ),
         };
-        let aside_as = match planted(Bug::SetAsideRemembered) {
+        let set_aside_as = match planted(Bug::SetAsideRemembered) {
             true => remembered,
-            false => aside_as,
+            false => set_aside_as,
         };
         let mut released = self.release_as(delivered, remembered, budget).await;
-        released.extend_from(&self.release_as(aside, aside_as, budget).await);
+        released.extend_from(&self.release_as(aside, set_aside_as, budget).await);
         self.bodies.remove(events, &released, budget).await;
         released
     }
@@ -115,7 +117,7 @@ impl<'a> Writer for ReleaseWriter<'a> {
         }
     }
 
-    /// A refused release is not retried; the index is read once more as long as it shows the claim.
+    /// A refused release is not retried here. The batch is not complete while the index shows the claim.
     fn settle(
         &self,
         event: Delivered<'a>,
@@ -133,7 +135,7 @@ impl<'a> Writer for ReleaseWriter<'a> {
     }
 }
 
-/// An event whose claim is to be released.
+/// An event whose claim must be released.
 #[derive(Debug)]
 struct Delivered<'a>(&'a StoredEvent);
 

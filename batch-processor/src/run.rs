@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::handler::Handler;
 use crate::invocation::Invocation;
 
-/// What only the sinks that ship are told.
+/// The variables that only the built-in sinks read.
 const BUILT_IN: [&str; 7] = [
     SINK.name,
     SINK_REJECTS.name,
@@ -30,7 +30,7 @@ const BUILT_IN: [&str; 7] = [
 /// Runs the function with the sink that `SINK` names, until Lambda ends the process.
 ///
 /// # Errors
-/// A wrong configuration, with all its problems; or the Runtime API failing.
+/// A wrong configuration, with all its problems; or a failure of the Runtime API.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = start(&|name| std::env::var(name).ok()).await?;
     let sdk = sdk(&config);
@@ -38,8 +38,8 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     serve(config, &sdk, sink).await
 }
 
-/// Runs the function with a sink of your own; `SINK`, `SINK_REJECTS`, `SINK_PAYLOADS`, `SINK_SECRET`,
-/// `SINK_SECRET_HEADER`, `SINK_TABLE` and `SINK_PASSWORD` are then not read.
+/// Runs the function with a sink of your own, until Lambda ends the process. It does not read `SINK`, `SINK_REJECTS`,
+/// `SINK_PAYLOADS`, `SINK_SECRET`, `SINK_SECRET_HEADER`, `SINK_TABLE` and `SINK_PASSWORD`.
 ///
 /// # Errors
 /// As [`run`].

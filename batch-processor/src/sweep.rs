@@ -1,7 +1,7 @@
-//! The sweep: batches for which something should have happened by now get another ticket.
+//! The sweep: sends another ticket for each batch that is past its due time.
 //!
-//! It is what makes tickets hints: each may be lost, and the batch is still found by its record. A batch that the
-//! sink refused for good is counted, never swept: it waits for an operator.
+//! Because of the sweep, a ticket may be lost: the batch is still found by its record. A batch in error is counted and
+//! gets no ticket, because it waits for an operator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,26 +20,25 @@ use tracing::{info, warn};
 
 use crate::invocation::{Budgets, Invocation};
 
-/// The metrics' source dimension: a sweep looks at the batches of every source.
+/// The `source` dimension of the sweep's metrics, which are about the batches of all sources.
 const ALL_SOURCES: &str = "all";
 
-/// What a sweep found. Of each status, at most [`SWEEP_BATCHES_MAX`] batches are counted.
+/// The result of a sweep. For each status, at most [`SWEEP_BATCHES_MAX`] batches are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Swept {
-    /// Past their `dueAt`, those in error apart.
+    /// Batches past their `dueAt` that are not in error.
     pub overdue: usize,
-    /// How many of those were sent a ticket.
+    /// Overdue batches that got a ticket.
     pub tickets_sent: usize,
-    /// Being processed, or given up by a processor.
+    /// Batches with status `processing`, leased or given up.
     pub processing: usize,
-    /// Waiting for an operator.
+    /// Batches with status `error`, which wait for an operator.
     pub in_error: usize,
-    /// How long ago the oldest overdue one was due.
+    /// Milliseconds since the oldest overdue batch was due; 0 if there is none.
     pub oldest_overdue_age_ms: u64,
 }
 
-/// Finds overdue batches.
 pub(crate) struct Sweep {
     batch_store: Arc<dyn BatchStore>,
     batch_queue: Arc<dyn BatchQueue>,
@@ -57,7 +56,7 @@ impl Sweep {
         }
     }
 
-    /// Sends each overdue batch a ticket, the oldest first.
+    /// Sends a ticket for each overdue batch, the oldest first.
     ///
     /// # Errors
     /// [`PortError`] when the batch table could not be read in time; the next sweep reads it again.
@@ -95,7 +94,7 @@ impl Sweep {
         Ok(swept)
     }
 
-    /// Returns how many batches are being processed or in error, and the overdue ones.
+    /// Returns the numbers of batches in processing and in error, and the overdue batches.
     async fn find(
         &self,
         now: Timestamp,
@@ -104,7 +103,7 @@ impl Sweep {
         let mut swept = Swept::default();
         let mut overdue: Vec<Overdue> = Vec::new();
         for status in Status::ALL {
-            // Of those that are counted, all are asked for: the overdue ones come first.
+            // Batches in processing and in error are counted, so query all of them; the overdue ones come first.
             let until = match status {
                 Status::Open | Status::Sealed => now,
                 Status::Processing | Status::Error => Timestamp::FAR_FUTURE,
@@ -124,8 +123,8 @@ impl Sweep {
         Ok((swept, overdue))
     }
 
-    /// Sends an overdue batch a ticket; returns whether it is in the queue. While it may wait there, the batch is not due:
-    /// the next sweep sends it no second one.
+    /// Sends a ticket for an overdue batch; returns whether the ticket was sent. Moves the due time of the batch, so
+    /// that the next sweep sends no second ticket while the first may wait in the queue.
     async fn remind(&self, overdue: &Overdue, budget: &Budget<'_>) -> bool {
         let batch = overdue.batch_id;
         let ticket = Ticket {
@@ -154,7 +153,7 @@ impl Sweep {
         metrics.count("BatchesProcessing", swept.processing as u64);
         metrics.count("BatchesInError", swept.in_error as u64);
         metrics.milliseconds("OldestOverdueAge", swept.oldest_overdue_age_ms.into());
-        // Zeros too: an alarm on overdue batches must see them to recover.
+        // Zeros are written too, because the alarm on overdue batches recovers only when it sees them.
         let line = metrics.line(&invocation.function, ALL_SOURCES, now);
         self.metric_log.write(&line);
     }

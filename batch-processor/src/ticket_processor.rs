@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::batch::OperatorWord;
+use protocol::batch::OperatorDecision;
 use protocol::ids::LeaseOwner;
 use shared::ports::{BatchStore, Ports};
 use shared::retry::{BulkWriter, RequestPermits};
@@ -21,7 +21,7 @@ use crate::overflow_bodies::OverflowBodies;
 use crate::quarantine::Quarantine;
 use crate::release::Releaser;
 
-/// Processes tickets. One per environment.
+/// Processes the tickets of one environment.
 pub(crate) struct TicketProcessor {
     batch_store: Arc<dyn BatchStore>,
     components: Components,
@@ -57,7 +57,7 @@ impl TicketProcessor {
     /// Processes one ticket.
     ///
     /// # Errors
-    /// [`RetryTicket`]: why the ticket must be retried.
+    /// [`RetryTicket`] when the ticket must come back.
     pub(crate) async fn process(
         &self,
         ticket: &Ticket,
@@ -67,7 +67,7 @@ impl TicketProcessor {
     ) -> Result<Done, RetryTicket> {
         let batch = ticket.batch_id;
         let mut operator = ticket.operator();
-        if operator == Some(OperatorWord::Quarantine) && !self.components.quarantine.exists() {
+        if operator == Some(OperatorDecision::Quarantine) && !self.components.quarantine.exists() {
             error!(batch_id = %batch, "batch cannot be set aside: `QUARANTINE_SQS_URL` is not set");
             return Ok(Done::InError);
         }
@@ -75,14 +75,14 @@ impl TicketProcessor {
             match lease(&*self.batch_store, batch, &owner, operator, budgets).await? {
                 LeaseReply::Leased(leased) => break *leased,
                 LeaseReply::Done(done) => return Ok(done),
-                LeaseReply::OrderInForce => operator = None,
+                LeaseReply::DecisionInForce => operator = None,
             }
         };
         let record = leased.record();
         info!(batch_id = %batch, source = %record.source, attempt = record.attempts, confirmed_count = record.confirmed, reason = ?ticket.reason, "batch leased");
         report.source = Some(record.source.clone());
         let mut run = BatchRun::new(&self.components, budgets, leased, &mut report.metrics);
-        if operator == Some(OperatorWord::AcceptSink) {
+        if operator == Some(OperatorDecision::AcceptSink) {
             run.accept_sink().await?;
         }
         run.run().await

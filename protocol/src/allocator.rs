@@ -1,16 +1,17 @@
-//! The current batches of one environment: who may sit where, and when a batch is full.
+//! The current batches of one environment: gives out their seats, and decides when a batch is full.
 //!
-//! A batch enters this state only as an [`Opened`], which exists only after its record *and* its ticket were
-//! acknowledged; seats come only from here. So no claim can name a batch that nobody was told about.
+//! A batch enters the allocator only as an [`Opened`], which exists only after the record *and* the ticket of the batch
+//! were acknowledged, and only the allocator gives out seats. So every claim names a batch that has a record and a
+//! ticket.
 //!
-//! Seats are not claims: a seat whose attempt met a duplicate gives its place back, so that a full batch holds
-//! exactly as many events as it may. Seqs are never reused.
+//! Seats are not claims: when an attempt meets a duplicate, its place in the batch is free again, so that a full batch
+//! holds exactly as many events as it may. Seqs are never reused.
 //!
-//! Claims of an open batch are remembered, so that their duplicates and redeliveries cost no write: a conditional write
-//! that fails is charged like one that succeeds.
+//! The allocator remembers claims of open batches, so that their duplicates and redeliveries cost no write. DynamoDB
+//! charges a conditional write that fails like one that succeeds.
 //!
-//! The state is shared by all invocations of an environment (several at once under `AWS_LAMBDA_MAX_CONCURRENCY`).
-//! It holds nothing of an invocation: an invocation that dies takes the whole environment, and this state, with it.
+//! All invocations of an environment share the allocator (several at once with `AWS_LAMBDA_MAX_CONCURRENCY`). An
+//! invocation that dies ends the whole environment, so the allocator needs no clean-up after single invocations.
 
 use std::collections::BTreeMap;
 
@@ -28,41 +29,40 @@ pub use open_batch::{BatchLimits, OpenBatch};
 use open_batch::{Digest, Known};
 pub use opening::{Opened, Opening, Recorded, Slot};
 
-/// How a seat ended.
+/// How the claim attempt of a seat ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeatEnd {
-    /// Its claim is in the table.
+    /// The claim is in the table.
     Claimed,
-    /// Its claim is not in the table and never will be.
+    /// The claim is not in the table and never will be.
     Free,
-    /// Its claim may be in the table, or may still arrive there.
+    /// The claim may be in the table, or may still arrive there.
     Uncertain,
 }
 
-/// The answer to a wish for seats.
+/// The result of a request for seats.
 #[derive(Debug)]
 pub enum Seating {
-    /// Seats for the first so many of those who asked; at least one.
+    /// Seats for the first bodies of the request; at least one.
     Seats(Vec<Seat>),
-    /// There is no batch: open this one, then ask again.
+    /// There is no batch: open this one, then request seats again.
     Open(Opening),
-    /// A batch is being opened, or its last places depend on attempts under way: ask again when something changed.
+    /// Another caller opens a batch, or attempts in flight hold its last places: request seats again after a change.
     Wait,
-    /// As many keyed batches are open as may be.
+    /// The maximum number of keyed batches is open.
     TooManyKeys {
         /// `BATCH_KEYS_MAX`.
         keys_max: usize,
     },
 }
 
-/// What became of a slot.
+/// The current batch of a slot.
 #[derive(Debug)]
 enum Current {
     Opening,
     Batch(BatchId),
 }
 
-/// The current batches of an environment.
 #[derive(Debug)]
 pub struct Allocator {
     limits: BatchLimits,
@@ -72,7 +72,6 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    /// No batch yet.
     pub fn new(limits: BatchLimits) -> Allocator {
         Allocator {
             limits,
@@ -82,10 +81,10 @@ impl Allocator {
         }
     }
 
-    /// Seats for as many of `sizes` (body bytes, in order) as there is room for.
+    /// Returns seats for the first bodies of `sizes` (in bytes) that fit the current batch of `slot`.
     ///
-    /// A batch serves an invocation only if that ends before the batch's window does: whatever the invocation
-    /// writes is then written before a processor may look.
+    /// An invocation gets seats only of a batch whose window ends after `deadline`, so that it makes all its writes
+    /// before a processor may take the batch.
     pub fn seat(&mut self, slot: &Slot, sizes: &[u64], deadline: Timestamp) -> Seating {
         match self.current.get(slot) {
             Some(Current::Opening) => Seating::Wait,
@@ -133,7 +132,7 @@ impl Allocator {
             .count()
     }
 
-    /// A batch may now be claimed into.
+    /// Adds a batch, which gives out seats from now on.
     pub fn opened(&mut self, opened: Opened) {
         self.current
             .insert(opened.slot.clone(), Current::Batch(opened.id));
@@ -141,14 +140,14 @@ impl Allocator {
             .insert(opened.id, OpenBatch::new(opened, self.limits));
     }
 
-    /// An opening came to nothing; the next one who asks may try again.
+    /// Ends an opening that failed; the next caller of [`seat`](Self::seat) may try again.
     pub fn opening_failed(&mut self, slot: &Slot) {
         if matches!(self.current.get(slot), Some(Current::Opening)) {
             self.current.remove(slot);
         }
     }
 
-    /// The attempt of `seat`, whose body has `bytes`, ended.
+    /// Records how the attempt of `seat`, whose body has `bytes`, ended.
     pub fn settle(&mut self, seat: Seat, bytes: u64, end: SeatEnd) {
         let Some(batch) = self.batches.get_mut(&seat.batch) else {
             return;
@@ -173,7 +172,7 @@ impl Allocator {
         debug_assert_eq!(invariants::every_seat_is_accounted_for(batch), Ok(()));
     }
 
-    /// Remembers that `seat`, which was settled as claimed, holds the event of `candidate`.
+    /// Remembers that `seat`, which was settled as [`SeatEnd::Claimed`], holds the event of `candidate`.
     pub fn remember(&mut self, seat: Seat, candidate: &Candidate) {
         if self.known_count >= self.limits.known_claims_max {
             return;
@@ -192,11 +191,11 @@ impl Allocator {
         }
     }
 
-    /// What `candidate` is to a claim of its slot's batch that an invocation with this deadline may rely on; `None`
-    /// where the table has to say.
+    /// Returns how `candidate` relates to a remembered claim of the slot's batch, if an invocation with this deadline
+    /// may rely on that claim; `None` if only the lock table can tell.
     ///
-    /// Such a claim is in the table, is counted in its batch's record, and stays both until the batch closes. A batch
-    /// cannot complete without what is counted, so nothing needs to be asked or witnessed.
+    /// The claim is in the table and counted in its batch's record, and both stay so until the window ends. A batch
+    /// cannot complete without its counted claims, so the caller need not read the record or write a witness.
     pub fn known(
         &self,
         slot: &Slot,
@@ -220,19 +219,19 @@ impl Allocator {
         } else if known.body == candidate.body_hash {
             Some(ExistingClaim::Duplicate)
         } else {
-            // Who follows it in the same event is judged by what the table holds.
+            // The item in the table decides about a conflict, and about later messages of the same event.
             None
         }
     }
 
-    /// The counts of this version are in the batch's record.
+    /// Notes that the counts of this version are in the batch's record.
     pub fn counted(&mut self, batch: BatchId, version: u64) {
         if let Some(batch) = self.batches.get_mut(&batch) {
             batch.counted = batch.counted.max(version);
         }
     }
 
-    /// Retires every batch no invocation with this or a later deadline can use.
+    /// Retires every batch that no invocation with this or a later deadline can use.
     pub fn retire_past(&mut self, deadline: Timestamp) {
         let batches = &mut self.batches;
         self.current.retain(|_, current| match current {
@@ -247,7 +246,7 @@ impl Allocator {
         });
     }
 
-    /// Retires the batch of a slot as it is: its last places are not worth the wait.
+    /// Retires the current batch of a slot, although it has places.
     pub fn retire(&mut self, slot: &Slot) {
         if let Some(Current::Batch(id)) = self.current.get(slot) {
             if let Some(batch) = self.batches.get_mut(id) {
@@ -257,7 +256,7 @@ impl Allocator {
         }
     }
 
-    /// The slots of a source whose batch holds something and has no attempt under way.
+    /// Returns the slots of a source whose batch has claims and no attempt in flight.
     pub fn idle(&self, source: &SourceArn) -> Vec<Slot> {
         let is_idle = |current: &Current| match current {
             Current::Opening => false,
@@ -273,9 +272,10 @@ impl Allocator {
             .collect()
     }
 
-    /// Takes out the batches that get no further claims and have no attempt under way: seal them with these counts.
+    /// Removes and returns the batches that get no further claims and have no attempt in flight. The caller must seal
+    /// them.
     ///
-    /// Whoever calls this owns the seal; no other invocation is handed the same batch.
+    /// No other invocation gets the same batch.
     pub fn take_sealable(&mut self) -> Vec<Sealable> {
         let done = |batch: &OpenBatch| (batch.retired || batch.is_full()) && batch.in_flight == 0;
         let ids: Vec<BatchId> = self
@@ -296,20 +296,18 @@ impl Allocator {
             .collect()
     }
 
-    /// The counts of a batch as of now; `None` when it was taken for sealing.
+    /// Returns the present counts of a batch with a new version; `None` if [`take_sealable`](Self::take_sealable)
+    /// removed it.
     pub fn counts(&mut self, batch: BatchId) -> Option<BatchCounts> {
         self.batches.get_mut(&batch).map(OpenBatch::counts)
     }
 }
 
-/// A batch to be sealed, with its final counts.
+/// A batch that its receiver must seal, with its final counts.
 #[derive(Debug, PartialEq)]
 pub struct Sealable {
-    /// The batch.
     pub id: BatchId,
-    /// Whose batch it was.
     pub slot: Slot,
-    /// The final counts.
     pub counts: BatchCounts,
 }
 

@@ -1,5 +1,4 @@
-//! Compares every result of the allocator, after any history, with a model that keeps each seat and computes everything
-//! anew.
+//! Compares every result of the allocator with a model that keeps each seat and computes every number anew.
 
 use proptest::prelude::*;
 
@@ -15,7 +14,7 @@ const LIMITS: BatchLimits = BatchLimits {
     known_claims_max: 3,
 };
 
-/// What happens to an allocator. A number chooses among what is there.
+/// A call of the allocator. A number selects one of the slots, batches, attempts or claims that exist.
 #[derive(Clone, Debug)]
 enum Step {
     Seat(usize, Vec<u64>, Timestamp),
@@ -23,7 +22,7 @@ enum Step {
     OpeningFailed(usize),
     Settle(usize, SeatEnd),
     Remember(usize, Candidate),
-    Ask(usize, Candidate, Timestamp),
+    Known(usize, Candidate, Timestamp),
     Count(usize),
     Counted(usize, u64),
     Retire(usize),
@@ -31,7 +30,7 @@ enum Step {
     TakeSealable,
 }
 
-/// A batch of the model: each seat with its bytes, and its end once it has one.
+/// A batch of the model: each seat with its bytes, and how its attempt ended, if it has.
 #[derive(Clone, Debug)]
 struct ModelBatch {
     slot: Slot,
@@ -48,7 +47,7 @@ impl ModelBatch {
         self.seats.iter().filter(|(_, is)| *is == end).count() as u64
     }
 
-    /// Places and bytes of everything that did not end as free.
+    /// Returns the number and bytes of the seats whose attempt did not end as [`SeatEnd::Free`].
     fn taken(&self) -> (u64, u64) {
         let taken = self
             .seats
@@ -81,14 +80,14 @@ impl ModelBatch {
     }
 }
 
-/// Slots with what they have: nothing yet where a batch is being opened.
+/// The current batch of each slot, `None` while it is being opened, and all batches.
 #[derive(Debug, Default)]
 struct Model {
     current: BTreeMap<Slot, Option<BatchId>>,
     batches: BTreeMap<BatchId, ModelBatch>,
 }
 
-/// What a wish for seats comes to.
+/// A [`Seating`] that can be compared.
 #[derive(Debug, PartialEq)]
 enum Reply {
     Seats(Vec<Seat>),
@@ -223,7 +222,7 @@ impl Model {
     }
 }
 
-/// An allocator and its model, with the attempts that are under way and the claims that may be remembered.
+/// An allocator and its model, with the attempts in flight and the claims that may be remembered.
 struct Both {
     allocator: Allocator,
     model: Model,
@@ -266,7 +265,7 @@ impl Both {
             }
             Step::Settle(number, end) => self.settle(number, end),
             Step::Remember(number, candidate) => self.remember(number, candidate),
-            Step::Ask(slot, candidate, deadline) => prop_assert_eq!(
+            Step::Known(slot, candidate, deadline) => prop_assert_eq!(
                 self.allocator.known(&slots[slot], &candidate, deadline),
                 self.model.known(&slots[slot], &candidate, deadline)
             ),
@@ -347,7 +346,7 @@ impl Both {
         }
     }
 
-    /// What can be read without changing anything.
+    /// Compares everything that can be read without a change.
     fn compare(&self) -> Result<(), TestCaseError> {
         for slot in slots() {
             prop_assert_eq!(
@@ -403,7 +402,7 @@ fn candidate(event: u8, message: u8, body: u8) -> Candidate {
 }
 
 fn steps() -> impl Strategy<Value = Step> {
-    // Few times, so that deadlines are often exactly those of batches.
+    // Only four times, so that a deadline often equals the end of a batch's window.
     let time = || (0..4_u64).prop_map(Timestamp::from_ms);
     let slot = || 0..slots().len();
     let candidates = || (0..2_u8, 0..2_u8, 0..2_u8).prop_map(|(e, m, b)| candidate(e, m, b));
@@ -419,7 +418,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => slot().prop_map(Step::OpeningFailed),
         12 => (any::<usize>(), ends).prop_map(|(number, end)| Step::Settle(number, end)),
         4 => (any::<usize>(), candidates()).prop_map(|(number, c)| Step::Remember(number, c)),
-        4 => (slot(), candidates(), time()).prop_map(|(slot, c, by)| Step::Ask(slot, c, by)),
+        4 => (slot(), candidates(), time()).prop_map(|(slot, c, by)| Step::Known(slot, c, by)),
         3 => any::<usize>().prop_map(Step::Count),
         3 => (any::<usize>(), 0..5_u64).prop_map(|(number, v)| Step::Counted(number, v)),
         1 => slot().prop_map(Step::Retire),
@@ -432,7 +431,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
     #[test]
-    fn the_allocator_answers_as_a_model_that_keeps_every_seat(
+    fn the_allocator_returns_what_a_model_of_every_seat_returns(
         steps in prop::collection::vec(steps(), 1..120),
     ) {
         let mut both = Both::new();

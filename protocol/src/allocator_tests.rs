@@ -43,7 +43,7 @@ fn seats(seating: Seating) -> Vec<Seat> {
 }
 
 #[test]
-fn others_wait_for_the_one_who_opens() {
+fn other_invocations_wait_while_one_opens_a_batch() {
     let mut allocator = Allocator::new(limits(10, 1_000));
     let slot = slot("q", None);
     let Seating::Open(opening) = allocator.seat(&slot, &[1], DEADLINE) else {
@@ -61,7 +61,7 @@ fn others_wait_for_the_one_who_opens() {
 }
 
 #[test]
-fn a_batch_hands_out_exactly_as_many_seats_as_it_has() {
+fn a_batch_gives_out_exactly_as_many_seats_as_it_has() {
     let few_seats = BatchLimits {
         seats_max: 3,
         ..limits(10, 1_000)
@@ -74,7 +74,7 @@ fn a_batch_hands_out_exactly_as_many_seats_as_it_has() {
     for seat in seats {
         allocator.settle(seat, 1, SeatEnd::Free);
     }
-    // All are free again, and none is handed out a second time.
+    // All places are free again, and no seq is given out a second time.
     assert!(!matches!(
         allocator.seat(&slot, &[1], DEADLINE),
         Seating::Seats(_)
@@ -105,7 +105,7 @@ fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
             seq: 4,
             shards: 10
         }],
-        "the place is given again, the seq is not"
+        "the place is given out again, and the seq is not"
     );
     allocator.settle(second[0], 1, SeatEnd::Claimed);
     let sealable = allocator.take_sealable();
@@ -122,7 +122,7 @@ fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
 }
 
 #[test]
-fn bytes_fill_a_batch_too_but_one_body_always_fits() {
+fn bytes_fill_a_batch_and_one_body_always_fits() {
     let mut allocator = Allocator::new(limits(10, 100));
     let slot = slot("q", None);
     open(&mut allocator, &slot, 1);
@@ -140,7 +140,7 @@ fn bytes_fill_a_batch_too_but_one_body_always_fits() {
     assert_eq!(
         allocator.take_sealable().len(),
         1,
-        "what no further body fits into is sealed"
+        "a batch into which no further body fits is sealed"
     );
 }
 
@@ -153,7 +153,7 @@ fn an_invocation_that_outlives_the_window_opens_its_own_batch() {
     allocator.retire_past(CLOSES);
     assert!(
         allocator.take_sealable().is_empty(),
-        "an attempt is still under way"
+        "an attempt is still in flight"
     );
     assert!(matches!(
         allocator.seat(&slot, &[1], CLOSES),
@@ -166,12 +166,12 @@ fn an_invocation_that_outlives_the_window_opens_its_own_batch() {
     assert_eq!(
         allocator.counts(id),
         None,
-        "whoever took it owns its last counts"
+        "the batch was removed with its final counts"
     );
 }
 
 #[test]
-fn what_is_uncertain_keeps_its_place_and_is_not_settled() {
+fn an_uncertain_seat_keeps_its_place_and_is_not_settled() {
     let mut allocator = Allocator::new(limits(2, 1_000));
     let slot = slot("q", None);
     let id = open(&mut allocator, &slot, 1);
@@ -196,7 +196,7 @@ fn what_is_uncertain_keeps_its_place_and_is_not_settled() {
 }
 
 #[test]
-fn a_retired_batch_is_sealed_as_it_is_and_another_one_opened() {
+fn a_retired_batch_is_sealed_and_another_batch_is_opened() {
     let mut allocator = Allocator::new(limits(10, 1_000));
     let slot = slot("q", None);
     open(&mut allocator, &slot, 1);
@@ -212,7 +212,7 @@ fn a_retired_batch_is_sealed_as_it_is_and_another_one_opened() {
 }
 
 #[test]
-fn keyed_batches_are_capped_and_others_are_not() {
+fn only_keyed_batches_are_limited_in_number() {
     let mut allocator = Allocator::new(limits(10, 1_000));
     open(&mut allocator, &slot("q", Some("a")), 1);
     open(&mut allocator, &slot("q", Some("b")), 2);
@@ -269,7 +269,7 @@ fn a_claim_is_known_once_it_is_counted_and_until_its_batch_closes() {
 }
 
 #[test]
-fn idle_is_what_holds_something_and_has_no_attempt_under_way() {
+fn a_batch_with_claims_and_no_attempt_in_flight_is_idle() {
     let mut allocator = Allocator::new(limits(10, 1_000));
     let slots = [slot("q", None), slot("q", Some("a")), slot("r", None)];
     for (n, slot) in (1..).zip(&slots) {

@@ -1,17 +1,18 @@
-//! The batch record: what it says, what may be written to it and when, and what follows from it.
+//! The batch record: its fields, the writes that change it and their conditions, and what the record proves.
 //!
-//! docs/protocol.md ("The life of a batch", "When a batch is complete") tells the same in words.
+//! docs/protocol.md describes it ("The life of a batch", "When a batch is complete").
 //!
-//! Every change of a record is one [`BatchWrite`]; [`apply`] is its meaning. The DynamoDB adapter expresses the same
-//! in update expressions, and the contract tests hold the two against each other.
+//! Every change of a record is one [`BatchWrite`], and [`apply`] defines its effect. The DynamoDB adapter makes the
+//! same change by an update expression, and the contract tests compare the two.
 //!
-//! A record is one item of the batch table, and an item has a limit. So everything in it that grows is bounded: seqs are
-//! below `SEATS_MAX`, sets of them are bitmaps, and a part that has ended keeps its own set only while that is small; a
-//! large one goes into `delivered` or `set_aside`, which all parts share. [`BatchRecord::bytes`] is what a record comes to.
+//! A record is one item of the batch table, and the size of an item is limited. So every field that grows is bounded:
+//! seqs are below `SEATS_MAX`, sets of seqs are bitmaps, and a delivered part keeps its own set only if that is small;
+//! a large set goes into `delivered`, which all parts share, as `set_aside` is. [`BatchRecord::bytes`] returns the
+//! size.
 //!
-//! The proof that a batch is whole rests on seqs, not on counts alone: `confirmed` counts the claims among the
-//! `settled` seqs, so a claim nobody accounted for can never stand in for one that somebody acknowledged. Claims met
-//! again by a redelivery are `witnessed` one by one before that message is acknowledged.
+//! The proof that a batch is complete compares seqs, not only counts: `confirmed` counts the claims among the `settled`
+//! seqs, so an uncounted claim never stands in for a counted one. A claim that another delivery relies on is recorded
+//! in `witnessed` before that delivery is acknowledged.
 
 mod closing;
 mod lease;
@@ -20,7 +21,7 @@ mod record;
 mod write;
 
 pub use closing::{Closing, NoWindow};
-pub use lease::{LeaseVerdict, OperatorWord, may_lease};
+pub use lease::{LeaseVerdict, OperatorDecision, may_lease};
 pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, proven, role};
 pub use record::{BatchRecord, Lease, PartRecord, PartState, Status};
 pub use write::{BatchCounts, BatchWrite, NO_ERROR, already_applied, apply};

@@ -1,13 +1,15 @@
-//! What a claim that meets a lock item means: the tables of docs/protocol.md, "What a claim meets", as pure functions.
+//! Judges a claim attempt that finds a lock item: the tables of docs/protocol.md, "What a claim meets", as pure
+//! functions.
 //!
-//! Two of its rows are there because without them a crash could lose or repeat an event:
+//! Two of the rules are there because a crash could lose or repeat an event without them:
 //!
-//! * **A live claim is only as good as its batch.** A claim that surfaces in the index after its batch completed
-//!   would never be processed. So whoever meets a live claim asks for its batch's [`BatchFate`] first: alive, the
-//!   claim stands; ended without delivering this seat, it is an orphan and is replaced; ended after delivering it,
-//!   it is the leftover of a release and counts as the tombstone it should have become.
-//! * **`requeue` replaces tombstones, and with them the memory of who was delivered.** The replacing claim carries
-//!   the past deliveries that are still inside the dedup window, so that a redelivery of an older message is known.
+//! * **A live claim is worth nothing once its batch is complete.** A claim that becomes visible in the index after its
+//!   batch completed would never be processed. So an attempt that finds a live claim first reads the [`BatchFate`] of
+//!   the claim's batch. While the batch is alive, the claim stands. If the batch ended without delivering the seat, the
+//!   claim is an orphan and is replaced. If the batch delivered the seat, the claim is a leftover and is judged as the
+//!   tombstone that its release would have made.
+//! * **`requeue` replaces tombstones, which hold the ids of delivered messages.** The replacing claim carries the past
+//!   deliveries that are still within the dedup window, so that a redelivery of an older message is recognised.
 
 use std::time::Duration;
 
@@ -21,23 +23,22 @@ mod candidate;
 
 pub use candidate::{Candidate, Claim, Overflow, PastDeliveries};
 
-/// What to do with a message whose event id is already claimed or was delivered within the dedup window.
+/// What to do with a message whose event id is claimed already, or was delivered within the dedup window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DuplicateRule {
-    /// It is dropped.
+    /// Acknowledge the message without delivering it.
     Drop,
-    /// It waits in the queue and is processed after the first.
+    /// Leave the message in the queue, so that its event is delivered after the first one.
     Requeue,
 }
 
-/// How what a claim meets is judged.
+/// The configuration by which an existing lock item is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimRules {
-    /// What happens to a duplicate.
+    /// `ON_DUPLICATE`.
     pub on_duplicate: DuplicateRule,
-    /// How long a delivered event is remembered.
+    /// `DEDUP_WINDOW`.
     pub dedup_window: Duration,
-    /// Past deliveries that one lock item remembers.
     pub past_deliveries_max: usize,
 }
 
@@ -46,23 +47,20 @@ pub struct ClaimRules {
 pub struct LockItem {
     /// The message that made the claim.
     pub sqs_message_id: SqsMessageId,
-    /// Content hash of its body.
     pub body_hash: BodyHash,
-    /// Earlier deliveries of the event.
     pub past: PastDeliveries,
-    /// Live, or a tombstone.
     pub state: LockState,
-    /// Whether it is the tombstone of an event that an operator set aside: nothing was delivered.
+    /// Whether the item is the tombstone of an event that an operator set aside. Then the event was not delivered.
     pub set_aside: bool,
 }
 
 impl LockItem {
-    /// Whether the item is still in the state `expected` was read in: the condition of a replacement.
+    /// Returns whether the item is still in the state of `expected`: the condition of a replacement.
     pub fn is_same_state(&self, expected: &LockItem) -> bool {
         self.sqs_message_id == expected.sqs_message_id && self.state == expected.state
     }
 
-    /// The end of a tombstone's window, `None` for a live claim.
+    /// Returns the end of a tombstone's window, `None` for a live claim.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match self.state {
             LockState::Live { .. } if planted(Bug::TtlOnLiveClaim) => Some(Timestamp::EPOCH),
@@ -72,24 +70,22 @@ impl LockItem {
     }
 }
 
-/// What a lock item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockState {
-    /// A claim not yet released.
+    /// A claim that is not released yet.
     Live {
-        /// The batch of the claim.
+        /// The index key of the claim: its batch and shard.
         shard: crate::ids::BatchShard,
-        /// Position in the batch.
         seq: Seq,
     },
-    /// Delivered and released; remembered until `expires_at`.
+    /// The event was delivered and its claim released.
     Tombstone {
         /// End of the dedup window.
         expires_at: Timestamp,
     },
 }
 
-/// How a live claim relates to the candidate that met it.
+/// How a live claim relates to the candidate that found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExistingClaim {
     /// The same message: SQS delivered it again.
@@ -101,7 +97,7 @@ pub enum ExistingClaim {
 }
 
 impl ExistingClaim {
-    /// What it comes to while the claim's batch is alive.
+    /// Returns the outcome while the batch of the claim is alive.
     pub fn outcome(self) -> Outcome {
         match self {
             ExistingClaim::Redelivered => Outcome::Redelivered,
@@ -110,7 +106,8 @@ impl ExistingClaim {
         }
     }
 
-    /// Whether a message is acknowledged because this claim exists: then its batch must know of it first.
+    /// Returns whether the candidate is acknowledged because this claim exists. Then the claim's batch must know the
+    /// claim before the acknowledgement.
     pub fn relies_on_it(self, rule: DuplicateRule) -> bool {
         match (self, rule) {
             (ExistingClaim::Redelivered, _) | (ExistingClaim::Duplicate, DuplicateRule::Drop) => {
@@ -123,21 +120,19 @@ impl ExistingClaim {
     }
 }
 
-/// What became of the batch a live claim names.
+/// What became of the batch that a live claim names.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchFate {
-    /// It is not complete: it will process the claim, or has done so and is about to release it.
+    /// The batch is not complete: it will process the claim, or has done so and is about to release it.
     Alive,
-    /// It is complete.
+    /// The batch is complete.
     Ended {
-        /// The seats it delivered.
         delivered: SeqSet,
-        /// The seats whose events an operator sent to the quarantine.
+        /// Seats whose events an operator sent to the quarantine.
         set_aside: SeqSet,
-        /// When it completed.
         completed_at: Timestamp,
     },
-    /// There is no record of it; records outlive every dedup window.
+    /// The batch has no record. Every record outlasts the dedup window.
     Unknown,
 }
 
@@ -159,38 +154,38 @@ impl From<Option<&BatchRecord>> for BatchFate {
     }
 }
 
-/// What a candidate's attempt came to.
+/// The result of a claim attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// This message now holds the claim.
     Claimed,
-    /// SQS delivered the same message again; its event is claimed or was delivered.
+    /// SQS delivered the same message again, and its event is claimed or was delivered.
     Redelivered,
-    /// The same message once more, after its event was forgotten: harmless itself, but no reason to drop another.
+    /// SQS delivered the same message again, after the dedup window of its event. It is acknowledged, but it is no
+    /// reason to drop another message of the event.
     RedeliveredLate,
-    /// Another message carries the same event with the same content (or any content, under `requeue`).
+    /// Another message carries the same event with the same content (with `requeue`, with any content).
     Duplicate,
     /// Another message carries the same event id with other content.
     Conflict,
-    /// The table refused the item for good (too large for it).
+    /// The table refused the item for good, because it is too large.
     Unstorable,
-    /// Throttled, unknown or out of time.
+    /// The attempt was throttled until its time was over, or its result is unknown.
     Failed,
 }
 
-/// What the aggregator answers for a message.
+/// What the aggregator returns for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// SQS may delete it.
+    /// SQS deletes the message.
     Success,
-    /// SQS shall deliver it again.
+    /// SQS delivers the message again.
     Failure,
-    /// To the quarantine, then success; failure where that is impossible.
+    /// The aggregator sends the message to the quarantine, then returns success, or failure if that was impossible.
     Quarantine,
 }
 
 impl Outcome {
-    /// What to answer for a message with this outcome.
+    /// Returns the response for a message with this outcome.
     pub fn response(self, rule: DuplicateRule) -> Response {
         match (self, rule) {
             (Outcome::Claimed | Outcome::Redelivered | Outcome::RedeliveredLate, _) => {
@@ -208,21 +203,20 @@ impl Outcome {
     }
 }
 
-/// What the item in the table means for a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Settled.
+    /// The outcome is known.
     Done(Outcome),
-    /// Depends on the fate of the batch that the live claim names; ask, then call [`settle_live`].
+    /// The outcome depends on the fate of the batch that the live claim names. Read it, then call [`settle_live`].
     Live(ExistingClaim),
-    /// The item may be replaced, on condition that it is still exactly what was read.
+    /// The candidate may replace the item, on condition that the item is still exactly what was read.
     Replace {
-        /// The past deliveries the new claim must carry.
+        /// The past deliveries that the new claim must carry.
         past: PastDeliveries,
     },
 }
 
-/// Judges the item a conditional write met. `own` is the seat the write tried to claim.
+/// Judges the item that refused a conditional write. `own` is the seat with which the write tried to claim.
 pub fn classify(
     candidate: &Candidate,
     own: Option<Seat>,
@@ -235,8 +229,8 @@ pub fn classify(
             && rules.on_duplicate == DuplicateRule::Requeue);
     match item.state {
         LockState::Live { shard, seq } => {
-            let here = |seat: Seat| seat.shard() == shard && seat.seq == seq;
-            if same_message && own.is_some_and(here) {
+            let is_at = |seat: Seat| seat.shard() == shard && seat.seq == seq;
+            if same_message && own.is_some_and(is_at) {
                 return Verdict::Done(Outcome::Claimed);
             }
             if remembers(&item.past, &candidate.sqs_message_id, now) {
@@ -276,7 +270,7 @@ pub fn settle_live(
     };
     match fate {
         BatchFate::Alive => Verdict::Done(existing.outcome()),
-        // Its event is in the quarantine, which ends the message; another message may claim the event.
+        // The event is in the quarantine. Its message is done, and another message may claim the event.
         BatchFate::Ended {
             set_aside,
             completed_at,
@@ -292,14 +286,14 @@ pub fn settle_live(
             completed_at,
             ..
         } if delivered.contains(seq) => {
-            // Its release never reached the table: it counts as the tombstone it should have become.
+            // The release of this claim never reached the table, so the claim is judged as a tombstone.
             let expires_at = *completed_at + rules.dedup_window;
             if existing == ExistingClaim::Redelivered {
                 return Verdict::Done(redelivered(expires_at, now));
             }
             against_tombstone(candidate, item, expires_at, rules, now)
         }
-        // Never delivered, and nobody is going to: the claim is free for whoever comes.
+        // The claim was not delivered and never will be, so any candidate may replace it.
         BatchFate::Unknown if planted(Bug::UnknownFateTakenForAlive) => {
             Verdict::Done(existing.outcome())
         }
@@ -351,7 +345,8 @@ fn against_tombstone(
             Verdict::Done(Outcome::Duplicate)
         }
         DuplicateRule::Drop => Verdict::Done(Outcome::Conflict),
-        // It waits until an older delivery is forgotten: the memory of the others must not be cut short for it.
+        // The candidate waits until an older delivery is past its window. No delivery is forgotten earlier to make
+        // room.
         DuplicateRule::Requeue if past.len() >= rules.past_deliveries_max => {
             if planted(Bug::OldestPastDropped) {
                 let oldest = past.iter().min_by_key(|(_, until)| **until);
@@ -371,8 +366,8 @@ fn against_tombstone(
     }
 }
 
-/// Judges another message that meets an event which an operator set aside: it may claim the event. The message that was
-/// set aside may not, so it is remembered like one that was delivered.
+/// Judges another message of an event that an operator set aside. It may claim the event. The message that was set
+/// aside may not, so the new claim remembers it as a past delivery.
 fn after_set_aside(
     item: &LockItem,
     expires_at: Timestamp,
@@ -384,7 +379,7 @@ fn after_set_aside(
         return Verdict::Replace { past };
     }
     if past.len() >= rules.past_deliveries_max {
-        // It comes back, and claims the event once an older delivery is forgotten.
+        // SQS delivers the message again, and it claims the event once an older delivery is past its window.
         return Verdict::Done(Outcome::Failed);
     }
     past.insert(item.sqs_message_id.clone(), expires_at);
@@ -402,9 +397,10 @@ fn still_remembered(past: &PastDeliveries, now: Timestamp) -> PastDeliveries {
         .collect()
 }
 
-/// What a later message of the same invocation is to the first one of its event id, once that one is settled.
+/// Returns the outcome of a later message (the follower) with the same event id and in the same invocation as `leader`,
+/// once the leader's outcome is known.
 ///
-/// `winner` is the item that holds the event: the leader's own claim, or the item it met.
+/// `winner` is the item that holds the event: the leader's own claim, or the item that the leader found.
 pub fn classify_follower(
     follower: &Candidate,
     leader: &Candidate,
@@ -412,18 +408,18 @@ pub fn classify_follower(
     winner: Option<&LockItem>,
 ) -> Outcome {
     if leader_outcome == Outcome::Failed {
-        // The leader may come back with either result; nothing is known that would make acknowledging safe.
+        // The leader may or may not claim the event later, so acknowledging the follower would not be safe.
         return Outcome::Failed;
     }
     if follower.sqs_message_id == leader.sqs_message_id {
         return leader_outcome;
     }
     if leader_outcome == Outcome::RedeliveredLate {
-        // What the leader repeats is forgotten: the follower may claim the event for itself next time.
+        // The leader's event is past its window: the follower may claim the event at its next delivery.
         return Outcome::Failed;
     }
     let (message, hash) = match (leader_outcome, winner) {
-        // The message that holds the event is judged by its own delivery, which will find itself in the table.
+        // The follower itself holds the event. Its next delivery finds its own item and is judged by that.
         (_, Some(item)) if item.sqs_message_id == follower.sqs_message_id => {
             return Outcome::Failed;
         }
@@ -434,7 +430,7 @@ pub fn classify_follower(
     };
     debug_assert_ne!(*message, follower.sqs_message_id);
     if leader_outcome == Outcome::Unstorable {
-        // The first one does not hold the event; a smaller one may still claim it next time.
+        // The leader does not hold the event; a smaller follower may claim it at its next delivery.
         return Outcome::Failed;
     }
     if hash == follower.body_hash {

@@ -1,4 +1,4 @@
-//! The names of things. Each is its own type, so that an event id never stands where a message id should.
+//! The types of ids. Each id has a type of its own, so that an event id cannot be passed as a message id.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,33 +9,22 @@ use uuid::Uuid;
 
 use crate::limits::DYNAMODB_KEY_BYTES_MAX;
 
-/// A string that cannot be the id it was given for.
+/// A text or byte string that is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// Nothing between the quotes.
-    #[error("{what} is empty")]
-    Empty {
-        /// Which id.
-        what: &'static str,
-    },
-    /// Longer than a DynamoDB key may be.
-    #[error("{what} has `{bytes}` bytes, at most {max} are allowed")]
+    #[error("{what}: empty: expected at least 1 byte")]
+    Empty { what: &'static str },
+    #[error("{what}: too long: got {bytes} bytes, expected at most {max}")]
     TooLong {
-        /// Which id.
         what: &'static str,
-        /// How long it is.
         bytes: usize,
-        /// How long it may be.
         max: usize,
     },
-    /// Not of the form the id has.
-    #[error("{what} `{value}` is not of the form {form}")]
+    #[error("{what}: malformed: got `{value}`, expected {form}")]
     Malformed {
-        /// Which id.
         what: &'static str,
-        /// What was given.
+        /// The value, cut to 100 characters.
         value: String,
-        /// What is allowed.
         form: &'static str,
     },
 }
@@ -48,7 +37,6 @@ macro_rules! text_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The text itself.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -109,38 +97,37 @@ fn check(what: &'static str, text: &str, max: usize) -> Result<(), IdError> {
 }
 
 text_id!(
-    /// What makes an event the same event: the partition key of the lock table.
+    /// The id by which events are deduplicated: the partition key of the lock table.
     EventId, "event id", DYNAMODB_KEY_BYTES_MAX
 );
 text_id!(
-    /// The id SQS gave a message; two messages may carry the same event.
+    /// The id that SQS gave to a message. Two messages may carry the same event.
     SqsMessageId, "SQS message id", 256
 );
 text_id!(
-    /// The event source: the ARN of the queue a record came from.
+    /// The ARN of the queue that a message came from.
     SourceArn, "source ARN", 1_024
 );
 text_id!(
-    /// The value of `BATCH_KEY` for an event: one batch holds one key.
+    /// The value that `BATCH_KEY` finds in a body. A batch holds events of one batch key only.
     BatchKey, "batch key", 1_024
 );
 text_id!(
-    /// Who holds a batch's lease: function and request id, one invocation.
+    /// The invocation that holds a batch's lease: function and request id.
     LeaseOwner, "lease owner", 512
 );
 
-/// A batch: a UUIDv7, so that ids sort by the time the batch was opened.
+/// A UUIDv7, so that batch ids sort by the time at which the batches were opened.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BatchId(Uuid);
 
 impl BatchId {
-    /// Wraps a UUID.
     pub const fn new(uuid: Uuid) -> BatchId {
         BatchId(uuid)
     }
 
-    /// Returns a byte of its random part: what spreads batches evenly.
+    /// Returns a byte of the random part of the id. It spreads batches evenly over shards.
     pub const fn random_byte(self) -> u8 {
         self.0.as_bytes()[15]
     }
@@ -172,24 +159,22 @@ impl fmt::Debug for BatchId {
     }
 }
 
-/// A position in a batch.
+/// The number of a seat in its batch, from 0.
 pub type Seq = u32;
 
-/// One seat of a batch: the position an attempt to claim holds, and the index shard it falls in.
+/// One seat of a batch, given to one claim attempt.
 ///
-/// A seat names one attempt for ever: seqs are not reused, so "live with this seat" means "written by this attempt".
+/// Seqs are never reused, so a live claim with this seat was written by this attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat {
-    /// The batch.
     pub batch: BatchId,
-    /// Position in the batch, from 0.
     pub seq: Seq,
-    /// How many shards the batch's index entries are spread over.
+    /// Number of index shards of the batch.
     pub shards: u16,
 }
 
 impl Seat {
-    /// The index key this seat's claim is found under.
+    /// Returns the key of `batchId-index` under which the seat's claim is listed.
     pub fn shard(self) -> BatchShard {
         BatchShard {
             batch: self.batch,
@@ -197,7 +182,7 @@ impl Seat {
         }
     }
 
-    /// The same seat as the lock table names it.
+    /// Returns the seat as the lock table stores it.
     pub fn place(self) -> Place {
         Place {
             shard: self.shard(),
@@ -206,21 +191,17 @@ impl Seat {
     }
 }
 
-/// A seat as the lock table names it: what a live claim is conditional on.
+/// A seat as the lock table stores it. Writes to a live claim are conditional on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The index key.
     pub shard: BatchShard,
-    /// Position in the batch.
     pub seq: Seq,
 }
 
 /// The key of `batchId-index`, and the `batchId` attribute of a live claim: `<batch uuid>#<shard>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchShard {
-    /// The batch.
     pub batch: BatchId,
-    /// Which of the batch's shards.
     pub shard: u16,
 }
 
@@ -247,22 +228,20 @@ impl FromStr for BatchShard {
     }
 }
 
-/// The content hash of a body: the first 16 bytes of its BLAKE3.
+/// The body hash: the first 16 bytes of the BLAKE3 hash of a body.
 ///
-/// BLAKE3 and not a faster checksum: producers do not trust each other, and two bodies made to collide would let
-/// one event pass for another.
+/// A faster checksum would not do: producers do not trust each other, and with two bodies made to collide, one event
+/// would be taken for another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BodyHash([u8; 16]);
 
 impl BodyHash {
-    /// Hashes a body.
     pub fn of(body: &[u8]) -> BodyHash {
         let mut short = [0; 16];
         short.copy_from_slice(&blake3::hash(body).as_bytes()[..16]);
         BodyHash(short)
     }
 
-    /// The bytes, as stored.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -302,7 +281,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ids_read_back_as_what_they_are_written_as(
+        fn an_id_reads_back_as_it_was_written(
             batch in any::<u128>(), seq in any::<Seq>(), shards in any::<u16>(), text in "\\PC{1,60}",
         ) {
             let batch = BatchId::new(Uuid::from_u128(batch));
@@ -320,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_id_is_bounded_by_what_a_key_may_hold() {
+    fn an_event_id_has_1_to_2048_bytes() {
         assert_eq!(
             EventId::try_from(""),
             Err(IdError::Empty { what: "event id" })
@@ -330,12 +309,12 @@ mod tests {
             EventId::try_from("x".repeat(2_049))
                 .unwrap_err()
                 .to_string(),
-            "event id has `2049` bytes, at most 2048 are allowed"
+            "event id: too long: got 2049 bytes, expected at most 2048"
         );
     }
 
     #[test]
-    fn a_batch_shard_reads_back_what_it_wrote() {
+    fn a_batch_shard_reads_back_as_it_was_written() {
         let batch: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
         let seat = Seat {
             batch,

@@ -1,6 +1,6 @@
-//! What must hold of every state, as named functions: unit tests, `debug_assert!`s and the simulation call these.
+//! The invariants of every state, as named functions. Unit tests, `debug_assert!`s and the simulation call them.
 //!
-//! Each answers `Ok(())` or a sentence that says what is broken.
+//! Each function returns `Ok(())`, or [`Broken`] with a sentence that says what is wrong.
 
 use crate::allocator::open_batch::OpenBatch;
 use crate::batch::{BatchRecord, BatchWrite, PartState, Status, lag};
@@ -8,13 +8,13 @@ use crate::limits::RECORD_BYTES_MAX;
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
-/// A broken invariant: its name and what was found.
+/// A broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {found}")]
 pub struct Broken {
-    /// Name of the invariant, as ARCHITECTURE.md lists it.
+    /// The name of the invariant, as in ARCHITECTURE.md.
     pub name: &'static str,
-    /// What was found instead.
+    /// What is wrong, in words.
     pub found: String,
 }
 
@@ -30,13 +30,13 @@ pub const ASSERTED: [&str; 8] = [
     "INV-19 a_record_fits_its_item",
 ];
 
-/// What a check answers.
+/// The result of a check.
 pub type Check = Result<(), Broken>;
 
-/// `Ok` if `holds`, else the name and what was found.
+/// Returns `Ok` if `holds`.
 ///
 /// # Errors
-/// [`Broken`] when it does not hold.
+/// [`Broken`] with `name` and `found()` if not.
 pub fn hold(name: &'static str, holds: bool, found: impl FnOnce() -> String) -> Check {
     if holds {
         Ok(())
@@ -133,7 +133,7 @@ pub fn complete_means_no_status(record: &BatchRecord) -> Check {
     )
 }
 
-/// INV-19: a record fits its item, whatever else is written to it.
+/// INV-19: a record never exceeds [`RECORD_BYTES_MAX`], so that every write of it fits its item.
 pub fn a_record_fits_its_item(record: &BatchRecord) -> Check {
     let bytes = record.bytes();
     hold(
@@ -143,7 +143,7 @@ pub fn a_record_fits_its_item(record: &BatchRecord) -> Check {
     )
 }
 
-/// INV-1 to INV-5 and INV-19 of one record.
+/// Checks INV-1 to INV-5 and INV-19 of one record.
 pub fn record_is_sound(record: &BatchRecord) -> Check {
     a_record_fits_its_item(record)?;
     parts_are_disjoint(record)?;
@@ -153,12 +153,13 @@ pub fn record_is_sound(record: &BatchRecord) -> Check {
     complete_means_no_status(record)
 }
 
-/// INV-8: once frozen, a part's members, count and hash never change, and once it has ended it stays as it ended.
+/// INV-8: the members, count and hash of a frozen part never change, and a part that is delivered or set aside stays
+/// so.
 pub fn parts_never_change(before: &BatchRecord, after: &BatchRecord) -> Check {
     let members = after.members();
     let changed = before.parts.iter().enumerate().find(|(index, was)| {
         after.parts.get(*index).is_none_or(|is| {
-            // The set of a part that ends may go into one that parts share.
+            // When a part is delivered or set aside, its members may move into the set that all parts share.
             let moved = is.members.is_empty()
                 && is.state != PartState::Frozen
                 && was.members.is_subset(&members);
@@ -177,7 +178,8 @@ pub fn parts_never_change(before: &BatchRecord, after: &BatchRecord) -> Check {
     })
 }
 
-/// INV-9: a lease changes hands only when it was given up or is over. `now` is the earliest time any clock shows.
+/// INV-9: a processor takes the lease of another only after that one gave it up or its lease ended. `now` is the
+/// earliest time that any clock shows.
 pub fn a_lease_is_taken_only_when_free(
     before: &BatchRecord,
     write: &BatchWrite,
@@ -202,7 +204,7 @@ pub fn a_lease_is_taken_only_when_free(
     )
 }
 
-/// INV-10: parts, failure and completion are written only by whoever holds the lease.
+/// INV-10: only the holder of the lease writes parts, failure and completion.
 pub fn only_the_holder_writes(before: &BatchRecord, write: &BatchWrite) -> Check {
     let (BatchWrite::Freeze { owner, .. }
     | BatchWrite::AcceptSink { owner, .. }
@@ -227,8 +229,8 @@ pub fn only_the_holder_writes(before: &BatchRecord, write: &BatchWrite) -> Check
     )
 }
 
-/// INV-11: a batch is complete only when its count is proven, or after a second look at the time set by an empty one.
-/// `now` is the latest time any clock shows.
+/// INV-11: a batch completes only when it is proven, or after a second look at or after `verify_at`. `now` is the
+/// latest time that any clock shows.
 pub fn completion_is_proven_or_verified(
     before: &BatchRecord,
     after: &BatchRecord,
@@ -253,7 +255,7 @@ pub fn completion_is_proven_or_verified(
     )
 }
 
-/// INV-12: what is counted, witnessed, in a part or set aside only grows.
+/// INV-12: the sets of counted, witnessed, delivered and set-aside seats only grow.
 pub fn counts_never_go_back(before: &BatchRecord, after: &BatchRecord) -> Check {
     let grows = before.counts_version <= after.counts_version
         && before.witnesses <= after.witnesses
@@ -267,7 +269,7 @@ pub fn counts_never_go_back(before: &BatchRecord, after: &BatchRecord) -> Check 
     })
 }
 
-/// INV-18: whoever completes a batch has seen every count, every witness and every part of it.
+/// INV-18: the processor that completes a batch has read every count, every witness and every part of it.
 pub fn completion_saw_everything(before: &BatchRecord, write: &BatchWrite) -> Check {
     let BatchWrite::Complete {
         counts_version,
@@ -292,8 +294,8 @@ pub fn completion_saw_everything(before: &BatchRecord, write: &BatchWrite) -> Ch
     )
 }
 
-/// INV-1 to INV-5 of the record, INV-8 to INV-12 and INV-18 of the step, for a write that was applied somewhen between
-/// `earliest` and `latest`, as the clocks of this world may show it.
+/// Checks INV-1 to INV-5 and INV-19 of the record, and INV-8 to INV-12 and INV-18 of the step. `earliest` and `latest`
+/// are the lowest and highest time that any clock showed when the write was applied.
 pub fn step_is_sound(
     before: &BatchRecord,
     write: &BatchWrite,
@@ -310,7 +312,7 @@ pub fn step_is_sound(
     record_is_sound(after)
 }
 
-/// INV-6: an open batch never holds more claims, certain, uncertain and under way, than it may.
+/// INV-6: an open batch never holds more claims than it may, counting confirmed, uncertain and in-flight claims.
 pub fn batch_is_within_its_limits(batch: &OpenBatch) -> Check {
     hold(
         "INV-6 batch_is_within_its_limits",
@@ -326,7 +328,7 @@ pub fn batch_is_within_its_limits(batch: &OpenBatch) -> Check {
     )
 }
 
-/// INV-7: every seat handed out is settled, uncertain or under way; none is forgotten.
+/// INV-7: every seat that was given out is settled, uncertain or in flight.
 pub fn every_seat_is_accounted_for(batch: &OpenBatch) -> Check {
     let seats = batch.settled_len() + batch.uncertain() + batch.in_flight();
     hold(

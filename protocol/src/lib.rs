@@ -1,8 +1,8 @@
 //! The decisions of the service, as values in and values out.
 //!
 //! Nothing here reads a clock, an environment variable or a network, sleeps, or spawns: `now`, ids and jitter are
-//! arguments. What may happen in which order is a matter of types: a claim needs a [`Seat`](ids::Seat), a
-//! seat comes only from an open batch, and a batch is open only after its record and its ticket were acknowledged.
+//! arguments. Types enforce the order of steps: a claim needs a [`Seat`](ids::Seat), a seat comes only from an open
+//! batch, and a batch is open only after its record and its ticket were acknowledged.
 
 pub mod allocator;
 pub mod batch;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Clocks of two machines differ by less than this: an assumption (docs/protocol.md, "Assumptions"), not a measurement.
+/// Clocks of two machines differ by less than this. It is an assumption (docs/protocol.md, "Assumptions"), not a
+/// measurement.
 pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(2);
 
 /// Largest delay of an SQS message.
@@ -31,97 +32,105 @@ pub const BATCH_GET_KEYS_MAX: usize = 100;
 /// Write units a second that one key of an index takes.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput-scenarios.html> (2026-08).
 pub const INDEX_KEY_UNITS_PER_SECOND: f64 = 1_000.0;
-/// An index key that throttles is written this slowly at worst: two requests a second.
+/// The lowest rate at which an index key that throttles is written: two requests a second.
 pub const PACE_UNITS_PER_SECOND_MIN: f64 = 50.0;
-/// Keys that throttle within [`PACE_CUT_EVERY`] before it is taken for the table that does.
+/// When this many keys throttle within [`PACE_CUT_EVERY`], the whole table counts as throttled.
 pub const TABLE_KEYS_MIN: usize = 3;
-/// A table that throttles is written this slowly at worst by one environment: a thousand of them still fit a new table.
+/// The lowest rate at which one environment writes a table that throttles. A thousand environments at this rate stay
+/// within the capacity of a new table.
 pub const TABLE_PACE_UNITS_PER_SECOND_MIN: f64 = 4.0;
-/// A rate of the table above this is none: half of what a table takes unless its quota was raised.
+/// Above this rate, writes to the table are not paced any more. It is half of the default quota of a table.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html> (2026-08).
 pub const TABLE_PACE_UNITS_PER_SECOND_MAX: f64 = 20_000.0;
-/// Throttles within this time are one reason to write a key more slowly: their requests were under way together.
+/// Throttled replies within this time lower a rate only once, because their requests were in flight together.
 pub const PACE_CUT_EVERY: Duration = Duration::from_millis(250);
-/// A worker that would wait longer than this for a key's turn leaves it to the others.
+/// A worker that would have to wait longer than this before it may write to a key does not wait, and leaves the write
+/// to other workers.
 pub const PACE_WAIT_MAX: Duration = Duration::from_millis(100);
 /// How long a key's pace is remembered after its last write.
 pub const PACE_FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
-/// What a write unit carries.
+/// Bytes that one write unit pays for.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html> (2026-08).
 pub const WRITE_UNIT_BYTES: usize = 1_024;
 
-/// What a claim takes besides its texts: attribute names, numbers, the hash, and the batch shard.
+/// Bytes of a claim's lock item besides its texts: attribute names, numbers, the hash, and the batch shard.
 pub const CLAIM_OVERHEAD_BYTES: usize = 256;
-/// Bodies on their way to or from S3 at once, of up to 1 MiB each.
+/// Bodies that are written to or read from S3 at once, of up to 1 MiB each.
 pub const OVERFLOW_CALLS_MAX: usize = 8;
-/// Days for which a bucket must keep bodies: longer than an operator may take to notice a batch in error and to mend it.
+/// Days for which a bucket must keep bodies: more than an operator may need to notice and repair a batch in error.
 pub const OVERFLOW_DAYS_MIN: u32 = 30;
-/// What an item says besides names about a body that is elsewhere.
+/// Bytes of a lock item's reference to a body in S3, besides the names of bucket and object.
 pub const OVERFLOW_BYTES: usize = 64;
-/// Past deliveries one lock item remembers under `ON_DUPLICATE=requeue`; the next duplicate waits until one expires.
+/// Past deliveries that one lock item remembers with `ON_DUPLICATE=requeue`; the next duplicate waits until one
+/// expires.
 pub const PAST_DELIVERIES_MAX: usize = 32;
-/// Parts of one batch. What is left is spread over those that are left, so that a batch never needs more for its size.
+/// Parts of one batch. As a batch uses up its parts, the remaining parts get larger, so that its size alone never needs
+/// more parts than this.
 pub const PARTS_MAX: usize = 100;
-/// Parts of these that are kept for claims which only show after all others: each look that finds some makes one.
+/// How many of those parts are kept for claims that become visible in the index last. Each look that finds such claims
+/// makes one part.
 pub const PARTS_FOR_STRAGGLERS: usize = 10;
-/// The largest set of seqs that a part keeps for itself once it has ended; a larger one joins those that parts share.
+/// Bytes of the largest set of seqs that a delivered part keeps for itself. A larger set goes into the set that all
+/// parts share.
 pub const PART_MEMBERS_BYTES_MAX: usize = 256;
-/// What a part takes in its record besides its set and texts: attribute names, count, hash.
+/// Bytes of a part in the batch record besides its set and texts: attribute names, count, hash.
 pub const PART_OVERHEAD_BYTES: usize = 128;
-/// What a record takes besides sets, texts and parts: attribute names, numbers, times, ids.
+/// Bytes of a batch record besides sets, texts and parts: attribute names, numbers, times, ids.
 pub const RECORD_OVERHEAD_BYTES: usize = 1_024;
-/// Seats one batch hands out at most: the bitmaps of its record (8 KB for every 65,536 seqs, five of them) must fit an item.
+/// Seats of one batch. The five bitmaps of its record (8 KB for every 65,536 seqs, each) must fit an item.
 pub const SEATS_MAX: u32 = 524_288;
 /// Items of the largest batch that can be configured.
 pub const BATCH_ITEMS_MAX: u64 = 500_000;
-/// Claims of open batches that an environment remembers, some 80 bytes each; duplicates of others are for the table to
-/// tell.
+/// Claims of open batches that an environment remembers, some 80 bytes each. Duplicates of other claims are recognised
+/// only by a write to the lock table.
 pub const KNOWN_CLAIMS_MAX: usize = 200_000;
-/// An error that a batch record keeps.
+/// Bytes of an error text in a batch record.
 pub const RECORD_TEXT_BYTES_MAX: usize = 1_024;
-/// A receipt that a batch record keeps, one for each part.
+/// Bytes of a receipt in a batch record, one for each part.
 pub const RECEIPT_BYTES_MAX: usize = 256;
-/// What a part says of the sink it was frozen for.
+/// Bytes of the sink fingerprint of a part.
 pub const FINGERPRINT_BYTES_MAX: usize = 256;
-/// Rounds of an invocation that fill a batch only a little, before the batch is taken for full.
+/// After this many claim rounds of one invocation that each add few claims to a batch, the batch counts as full.
 pub const SHORT_ROUNDS_MAX: u32 = 16;
-/// Longest an invocation waits for the last places of a batch, which depend on attempts of other invocations.
+/// Longest an invocation waits for the last places of a batch, while attempts of other invocations hold them.
 pub const SEAT_WAIT_MAX: Duration = Duration::from_secs(1);
-/// Longest an invocation seals what earlier ones left behind, before it claims anything itself.
+/// Longest an invocation spends on sealing batches of earlier invocations, before it makes its own claims.
 pub const OLD_SEALS_TIME_MAX: Duration = Duration::from_secs(1);
-/// How often a claim may find the item changed between reading and replacing it before it is given up as failed.
+/// How often an attempt may find that the item changed between reading and replacing it. Then its outcome is `Failed`.
 pub const REPLACE_ROUNDS_MAX: usize = 4;
-/// Between two looks at a queue that is empty while others hold messages of it: whoever polls a queue that still gets
-/// messages receives some within this time.
+/// Time between two looks at a queue that is empty while other consumers hold messages of it. A consumer that polls a
+/// queue which still gets messages receives some within this time.
 pub const DRAINED_LOOKS_APART: Duration = Duration::from_secs(1);
 
-/// How long a batch record is kept after its end, for audit and for claims that surface late.
+/// How long the record of a complete batch is kept, for audits and for claims that become visible late.
 pub const BATCH_RECORD_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);
-/// Longest dedup window: a late claim is judged by its batch's record, which must outlive the window.
+/// Longest dedup window. A late claim is judged by the record of its batch, so the record must outlast the window.
 pub const DEDUP_WINDOW_MAX: Duration = Duration::from_secs(13 * 24 * 3_600);
 /// How long past its due time a batch is left alone before the sweep sends another ticket.
 pub const DUE_GRACE: Duration = Duration::from_secs(60);
-/// Longest a ticket that is given back stays away by our own schedule.
+/// Longest delay of a given-back ticket by our own backoff.
 pub const TICKET_BACKOFF_MAX: Duration = Duration::from_secs(300);
-/// Longest it stays away because somebody said so: a sink, or the end of a window.
+/// Longest delay of a given-back ticket when a sink named a time, or when the batch is still open.
 pub const TICKET_AWAY_MAX: Duration = Duration::from_secs(3_600);
-/// How long a batch is left alone after the sweep has sent it a ticket, which may wait behind others.
+/// How long the sweep leaves a batch alone after it sent a ticket, because the ticket may wait behind others.
 pub const REMINDED_FOR: Duration = Duration::from_secs(600);
-/// Keys of `status-index` that the batches of one status are spread over: one takes 1,000 write units a second.
+/// Keys of `status-index` that the batches of one status are spread over. One key takes 1,000 write units a second.
 pub const STATUS_SHARDS: u8 = 4;
-/// Batches of one status that one sweep looks at, oldest first; the next one goes on where their records have moved.
+/// Batches of one status that one sweep reads, oldest first. A ticket moves the due time of its batch, so the next
+/// sweep reads others.
 pub const SWEEP_BATCHES_MAX: usize = 500;
 
 /// Longest one call to DynamoDB or SQS may take before its reply counts as lost.
 pub const ATTEMPT_TIMEOUT_MAX: Duration = Duration::from_millis(1_500);
 
 const _: () = assert!(BATCH_RECORD_RETENTION.as_secs() > DEDUP_WINDOW_MAX.as_secs());
-/// A set of any seqs below [`SEATS_MAX`]: a container of 8 KB for every 65,536 of them, and what describes it.
+/// Bytes of a set of any seqs below [`SEATS_MAX`]: a container of 8 KB for every 65,536 of them, and its header.
 /// Source: <https://github.com/RoaringBitmap/RoaringFormatSpec> (2026-08).
 pub const SEATS_BYTES_MAX: usize = (SEATS_MAX as usize).div_ceil(65_536) * (8_192 + 8) + 64;
-/// The largest batch record: settled, witnessed, delivered, set aside and the members of a frozen part, each any seqs at
-/// all; every part with a set of its own, a fingerprint and a receipt; errors, a key, a source and an owner.
+/// Bytes of the largest batch record: five sets of any seqs (settled, witnessed, delivered, set aside, and the members
+/// of a frozen part); every part with a set and a receipt of its own; a fingerprint, errors, a key, a source and an
+/// owner.
 pub const RECORD_BYTES_MAX: usize = RECORD_OVERHEAD_BYTES
     + 5 * SEATS_BYTES_MAX
     + PARTS_MAX * (PART_OVERHEAD_BYTES + PART_MEMBERS_BYTES_MAX + RECEIPT_BYTES_MAX)

@@ -1,10 +1,12 @@
-//! How fast the lock table is written: as fast as it goes until it throttles, from then on at a rate.
+//! Limits the rate of writes to the lock table, once the table or a key of its index throttles.
 //!
-//! Two things throttle. A key of the index takes [`INDEX_KEY_UNITS_PER_SECOND`], and a key that has none left throttles
-//! the write to the table: such a key gets a rate of its own, and the other keys are left alone. And the table as a whole
-//! takes so much, a new one 4,000 units a second of all environments together: when several keys throttle at once it is
-//! not the keys, and the environment gets one rate for all of them. A rate falls with each further throttle and rises with
-//! each write, and so stays near what there is; what is refused costs a request and brings nothing.
+//! Two limits throttle writes. One key of the index takes [`INDEX_KEY_UNITS_PER_SECOND`]; when it is used up, DynamoDB
+//! throttles the write to the table. Such a key gets a rate of its own, and writes to other keys are not slowed down.
+//! The table as a whole has a limit too (a new table takes 4,000 units a second, of all environments together). When
+//! several keys throttle at once, the table is the limit, and the environment writes all keys at one rate.
+//!
+//! A rate falls when writes are throttled and rises with every other write, so it stays near the limit. A throttled
+//! write costs a request and achieves nothing.
 
 use std::collections::BTreeMap;
 
@@ -15,43 +17,42 @@ use crate::limits::{
 };
 use crate::time::Timestamp;
 
-/// A rate that throttles falls to the share of its writes that was let through, and by this factor below that.
+/// A throttled rate is multiplied by the share of its writes that passed, and by this factor.
 const CUT: f64 = 0.85;
-/// One cut leaves at least this share of a rate.
+/// One cut multiplies a rate by at least this.
 const CUT_MIN: f64 = 0.1;
-/// Units a second that each write adds to a rate: a fifth of it within a second.
+/// Units a second that each passed write adds to a rate. A rate that is fully used rises by a fifth within a second.
 const RISE: f64 = 0.2;
 
 /// The rates of an environment.
 #[derive(Debug, Default)]
 pub struct Paces {
-    /// Of the keys that have throttled.
+    /// The rates of the keys that have throttled.
     keys: BTreeMap<BatchShard, Pace>,
-    /// Of the whole table, if that has throttled.
+    /// The rate of the whole table, if it has throttled.
     table: Option<Pace>,
 }
 
 #[derive(Debug)]
 struct Pace {
     units_per_second: f64,
-    /// When the next write may start, in epoch milliseconds: a unit takes less than one.
+    /// When the next write may start, in epoch milliseconds. A fraction is kept, because one unit takes less than 1 ms.
     free_at_ms: f64,
     throttled_at: Timestamp,
     cut_at: Timestamp,
-    /// Writes since the last cut.
+    /// Writes that passed since the last cut.
     passed: u32,
+    /// Writes that were throttled since the last cut.
     throttled: u32,
 }
 
-/// What a reply says of one key: how many of its writes it let through, or refused for another reason, and how many it
-/// throttled.
+/// The results of one request's writes to one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyReply {
-    /// The key.
     pub key: BatchShard,
-    /// Let through.
+    /// Writes that were applied, or refused for another reason than throttling.
     pub passed: u32,
-    /// Throttled.
+    /// Writes that were throttled.
     pub throttled: u32,
 }
 
@@ -76,18 +77,18 @@ impl Pace {
         self.free_at_ms = start + units as f64 / self.units_per_second * 1_000.0;
     }
 
-    /// All of a reply was let through.
+    /// Raises the rate after a reply without a throttled write.
     fn passed(&mut self, passed: u32) {
         self.units_per_second += RISE * f64::from(passed);
         self.passed = self.passed.saturating_add(passed);
     }
 
-    /// Some of a reply was throttled.
+    /// Cuts the rate after a reply with throttled writes, unless it was cut within [`PACE_CUT_EVERY`].
     fn throttled(&mut self, passed: u32, throttled: u32, least: f64, now: Timestamp) {
         self.throttled_at = now;
         self.passed = self.passed.saturating_add(passed);
         self.throttled = self.throttled.saturating_add(throttled);
-        // What was under way at the same time is one reason to slow down, not several.
+        // Requests that were in flight together cut the rate only once.
         if self.cut_at + PACE_CUT_EVERY <= now {
             self.units_per_second =
                 (self.units_per_second * cut(self.passed, self.throttled)).max(least);
@@ -101,9 +102,9 @@ impl Pace {
     }
 }
 
-/// What is left of a rate at which so many writes were let through and so many throttled. A rate that is many times
-/// what there is falls to it at once, and one that is a little above it loses little. With no writes since the last cut,
-/// that cut has said it all.
+/// Returns the factor by which a rate is cut after `passed` and `throttled` writes. A rate that is many times the limit
+/// falls to the limit at once, and a rate that is slightly above the limit falls slightly. Without any write since the
+/// last cut, the rate stays.
 fn cut(passed: u32, throttled: u32) -> f64 {
     if passed == 0 && throttled == 0 {
         return 1.0;
@@ -113,45 +114,47 @@ fn cut(passed: u32, throttled: u32) -> f64 {
 }
 
 impl Paces {
-    /// When the next write to a key may start, as far as the key is concerned; `None` when it has not throttled.
+    /// Returns when the rate of `key` allows the next write; `None` when the key has no rate.
     pub fn free_at(&self, key: BatchShard) -> Option<Timestamp> {
         self.keys.get(&key).map(Pace::free_at)
     }
 
-    /// When the next write to any key may start, as far as the table is concerned; `None` when it has not throttled.
+    /// Returns when the rate of the table allows the next write; `None` when the table has no rate.
     pub fn table_free_at(&self) -> Option<Timestamp> {
         self.table.as_ref().map(Pace::free_at)
     }
 
-    /// Takes the time of so many writes of one unit to a key, which start as [`free_at`](Self::free_at) said.
+    /// Reserves the time of `units` writes of one unit to a key, which start when [`free_at`](Self::free_at) allowed
+    /// it.
     pub fn take(&mut self, key: BatchShard, units: usize, now: Timestamp) {
         if let Some(pace) = self.keys.get_mut(&key) {
             pace.take(units, now);
         }
     }
 
-    /// Takes the time of so many writes of one unit, which start as [`table_free_at`](Self::table_free_at) said.
+    /// Reserves the time of `units` writes of one unit, which start when [`table_free_at`](Self::table_free_at) allowed
+    /// it.
     pub fn take_of_table(&mut self, units: usize, now: Timestamp) {
         if let Some(pace) = &mut self.table {
             pace.take(units, now);
         }
     }
 
-    /// Takes in a reply to one request.
+    /// Adjusts the rates to the reply of one request.
     pub fn replied(&mut self, replies: &[KeyReply], now: Timestamp) {
         let passed: u32 = replies.iter().map(|reply| reply.passed).sum();
         let throttled: u32 = replies.iter().map(|reply| reply.throttled).sum();
         let keys_throttled = replies.iter().filter(|reply| reply.throttled > 0).count();
         let keys_passed = replies.iter().filter(|reply| reply.throttled == 0).count();
         if let Some(table) = &mut self.table {
-            // One key alone, and others of the same request went through: it is the key.
-            let of_one_key = keys_throttled == 1 && keys_passed > 0;
+            // Only one key throttled, and other keys of the same request passed: the key is the limit, not the table.
+            let only_one_key = keys_throttled == 1 && keys_passed > 0;
             if throttled == 0 {
                 table.passed(passed);
                 if table.units_per_second > TABLE_PACE_UNITS_PER_SECOND_MAX {
                     self.table = None;
                 }
-            } else if !of_one_key {
+            } else if !only_one_key {
                 let least = TABLE_PACE_UNITS_PER_SECOND_MIN;
                 table.throttled(passed, throttled, least, now);
                 return;
@@ -179,7 +182,7 @@ impl Paces {
         pace.throttled(reply.passed, reply.throttled, least, now);
     }
 
-    /// Several keys that throttle within the same time: it is the table, which has one rate from then on.
+    /// Gives the table one rate, if so many keys throttled at about the same time that the table must be the limit.
     fn notice_the_table(&mut self, now: Timestamp) {
         let lately = |pace: &&Pace| pace.throttled_at + PACE_CUT_EVERY > now;
         let count = self.keys.values().filter(lately).count();
@@ -193,7 +196,7 @@ impl Paces {
         self.keys.clear();
     }
 
-    /// Forgets the keys that have not been written for long, whose batches are done, and a table that has not.
+    /// Forgets the rates of keys and of the table that were not used for [`PACE_FORGOTTEN_AFTER`].
     pub fn forget_old(&mut self, now: Timestamp) {
         self.keys.retain(|_, pace| !pace.is_old(now));
         self.table.take_if(|pace| pace.is_old(now));

@@ -17,7 +17,7 @@ fn replied(paces: &mut Paces, shard: u16, (passed, throttled): (u32, u32), now: 
     paces.replied(&[reply], now);
 }
 
-/// A key that takes so many units a second and saves up one second of them.
+/// A key that takes `limit` units a second and saves up at most one second of unused units.
 struct Key {
     limit: f64,
     left: f64,
@@ -35,8 +35,8 @@ impl Key {
     }
 }
 
-/// Writes 25 at a time for 30 s as the pace allows; answers the share of the limit that was reached, and the share
-/// of the writes that was refused.
+/// Writes 25 units a request for 30 s, when the pace allows it. Returns the used share of the limit, and the refused
+/// share of the writes.
 fn run(limit: f64) -> (f64, f64) {
     let mut paces = Paces::default();
     let mut at = Key {
@@ -77,7 +77,7 @@ fn the_rate_stays_near_what_the_key_takes() {
 }
 
 #[test]
-fn only_keys_that_throttled_wait_and_only_until_long_after() {
+fn only_a_key_that_throttled_waits_until_its_rate_is_forgotten() {
     let mut paces = Paces::default();
     let now = Timestamp::from_ms(1_000);
     replied(&mut paces, 1, (20, 5), now);
@@ -91,7 +91,7 @@ fn only_keys_that_throttled_wait_and_only_until_long_after() {
 }
 
 #[test]
-fn a_key_that_takes_everything_is_let_go() {
+fn a_key_that_stops_throttling_loses_its_rate() {
     let mut paces = Paces::default();
     replied(&mut paces, 1, (20, 5), Timestamp::EPOCH);
     assert!(paces.free_at(key(1)).is_some());
@@ -101,9 +101,8 @@ fn a_key_that_takes_everything_is_let_go() {
     assert_eq!(paces.free_at(key(1)), None);
 }
 
-/// Environments that write to ten keys each of a table which takes so many units a second of all of them together,
-/// 25 writes a request, for 30 s; returns the share of the limit that is used, and the share of the writes that is
-/// refused.
+/// Lets several environments write to ten keys each of one table for 30 s, 25 writes a request; the table takes `limit`
+/// units a second in all. Returns the used share of the limit, and the refused share of the writes.
 fn share_a_table(limit: f64, environments: usize) -> (f64, f64) {
     let mut table = Key {
         limit,
@@ -113,16 +112,16 @@ fn share_a_table(limit: f64, environments: usize) -> (f64, f64) {
     let mut all: Vec<Paces> = std::iter::repeat_with(Paces::default)
         .take(environments)
         .collect();
-    // Without a pace, a request of each every 5 ms.
-    let mut asks_at_ms: Vec<u64> = (0..environments as u64).map(|n| n % 5).collect();
+    // Each environment sends a request every 5 ms while no pace holds it back.
+    let mut next_at_ms: Vec<u64> = (0..environments as u64).map(|n| n % 5).collect();
     let (mut written, mut refused) = (0, 0);
     for ms in 0..30_000 {
         let now = Timestamp::from_ms(ms);
-        for (paces, asks_at_ms) in all.iter_mut().zip(&mut asks_at_ms) {
-            if ms < *asks_at_ms || paces.table_free_at().is_some_and(|free| free > now) {
+        for (paces, next_at_ms) in all.iter_mut().zip(&mut next_at_ms) {
+            if ms < *next_at_ms || paces.table_free_at().is_some_and(|free| free > now) {
                 continue;
             }
-            *asks_at_ms = ms + 5;
+            *next_at_ms = ms + 5;
             paces.take_of_table(25, now);
             let mut replies: Vec<KeyReply> = (0..10)
                 .map(|shard| KeyReply {
@@ -148,7 +147,7 @@ fn share_a_table(limit: f64, environments: usize) -> (f64, f64) {
 }
 
 #[test]
-fn environments_that_share_a_table_use_it_and_are_seldom_refused() {
+fn environments_that_share_a_table_use_it_and_few_writes_are_refused() {
     for (limit, environments) in [(4_000.0, 1), (4_000.0, 10), (4_000.0, 50), (1_000.0, 10)] {
         let (used, refused) = share_a_table(limit, environments);
         assert!(
@@ -163,7 +162,7 @@ fn environments_that_share_a_table_use_it_and_are_seldom_refused() {
 }
 
 #[test]
-fn one_key_that_throttles_beside_others_is_not_the_table() {
+fn one_throttled_key_among_others_gives_the_table_no_rate() {
     let mut paces = Paces::default();
     let reply = |shard, throttled| KeyReply {
         key: key(shard),
@@ -182,9 +181,9 @@ fn one_key_that_throttles_beside_others_is_not_the_table() {
     assert_eq!(
         paces.free_at(key(0)),
         None,
-        "the table's rate is for all of them"
+        "the table's rate replaces the rates of keys"
     );
-    // A key that is hot besides still gets a rate of its own.
+    // A key that throttles alone still gets a rate of its own.
     paces.replied(&[reply(7, 2), reply(1, 0)], now);
     assert!(paces.free_at(key(7)).is_some());
     assert_eq!(paces.free_at(key(1)), None);
@@ -210,7 +209,7 @@ fn to_a_tenth(units_per_second: f64) -> f64 {
     (units_per_second * 10.0).round() / 10.0
 }
 
-/// Units a second of a key.
+/// Returns the rate of a key in units a second.
 fn rate(paces: &Paces, shard: u16) -> Option<f64> {
     paces
         .keys
@@ -218,13 +217,13 @@ fn rate(paces: &Paces, shard: u16) -> Option<f64> {
         .map(|pace| to_a_tenth(pace.units_per_second))
 }
 
-/// Units a second of the table.
+/// Returns the rate of the table in units a second.
 fn table_rate(paces: &Paces) -> Option<f64> {
     let table = paces.table.as_ref();
     table.map(|pace| to_a_tenth(pace.units_per_second))
 }
 
-/// The rates of so many keys that throttled at once.
+/// Returns the rates after `keys` keys throttled at once.
 fn throttled_at_once(keys: u16, now: Timestamp) -> Paces {
     let mut paces = Paces::default();
     let replies: Vec<KeyReply> = (0..keys).map(|shard| reply(shard, 3, 2)).collect();
@@ -233,15 +232,15 @@ fn throttled_at_once(keys: u16, now: Timestamp) -> Paces {
 }
 
 #[test]
-fn a_rate_is_cut_once_in_a_while_by_the_share_that_was_throttled_and_never_to_nothing() {
+fn a_rate_is_cut_every_250_ms_by_the_throttled_share_and_stays_above_its_minimum() {
     let mut paces = Paces::default();
     for (at_ms, passed, throttled, expected) in [
         (0, 20, 5, 1_000.0),
         (249, 20, 5, 1_000.0),
-        // 60 of 75 since the start, and 15 % less than that.
+        // 60 of 75 writes passed since the start: 80 %, less 15 %.
         (250, 20, 5, 680.0),
         (499, 20, 5, 680.0),
-        // 30 of 50 since the last cut.
+        // 30 of 50 writes passed since the last cut.
         (500, 10, 15, 346.8),
         (750, 0, 25, 50.0),
         (1_000, 0, 1, 50.0),
@@ -252,7 +251,7 @@ fn a_rate_is_cut_once_in_a_while_by_the_share_that_was_throttled_and_never_to_no
 }
 
 #[test]
-fn a_rate_rises_with_what_passes_up_to_twice_what_a_key_takes() {
+fn a_rate_rises_with_passed_writes_up_to_twice_the_limit_of_a_key() {
     let mut paces = Paces::default();
     paces.replied(&[reply(0, 20, 5)], START);
     paces.replied(&[reply(0, 25, 0)], START);
@@ -264,7 +263,7 @@ fn a_rate_rises_with_what_passes_up_to_twice_what_a_key_takes() {
 }
 
 #[test]
-fn writes_take_their_time_one_after_the_other() {
+fn writes_are_spaced_by_the_rate() {
     let mut paces = Paces::default();
     paces.replied(&[reply(0, 20, 5)], START);
     paces.replied(&[reply(0, 20, 5)], after(250));
@@ -272,7 +271,7 @@ fn writes_take_their_time_one_after_the_other() {
         paces.take(key(0), units, now);
         paces.free_at(key(0))
     };
-    // 680 a second.
+    // The rate is 680 a second.
     assert_eq!(take(1, after(0)), Some(after(2)));
     assert_eq!(take(16, after(0)), Some(after(25)));
     assert_eq!(take(17, after(0)), Some(after(50)));
@@ -280,7 +279,7 @@ fn writes_take_their_time_one_after_the_other() {
 }
 
 #[test]
-fn a_rate_is_forgotten_a_while_after_the_last_cut_and_the_last_write() {
+fn a_rate_is_forgotten_60_s_after_its_last_cut_and_last_write() {
     let mut paces = Paces::default();
     paces.replied(&[reply(0, 20, 5)], START);
     paces.forget_old(after(59_999));
@@ -301,7 +300,7 @@ fn a_rate_is_forgotten_a_while_after_the_last_cut_and_the_last_write() {
 }
 
 #[test]
-fn keys_that_throttle_within_a_while_are_the_table_at_what_is_left_of_their_rates() {
+fn keys_that_throttle_together_give_the_table_the_sum_of_their_cut_rates() {
     let two = throttled_at_once(2, START);
     assert_eq!((table_rate(&two), rate(&two, 0)), (None, Some(1_000.0)));
     let three = throttled_at_once(3, START);
@@ -322,12 +321,12 @@ fn keys_whose_rates_were_cut_by_the_same_reply_are_not_cut_again_for_the_table()
     let all: Vec<KeyReply> = (0..3).map(|shard| reply(shard, 5, 20)).collect();
     assert_eq!(table_rate(&paces), None);
     paces.replied(&all, after(900));
-    // Each has had 25 of 50 writes let through since it began: 425 units a second.
+    // 25 of 50 writes of each key passed since its rate began: 425 units a second each.
     assert_eq!((table_rate(&paces), rate(&paces, 0)), (Some(1_275.0), None));
 }
 
 #[test]
-fn the_rate_of_a_table_falls_and_rises_and_is_let_go() {
+fn the_rate_of_a_table_falls_rises_and_ends() {
     let mut paces = throttled_at_once(3, START);
     paces.take_of_table(15, START);
     assert_eq!(paces.table_free_at(), Some(after(10)));
@@ -335,16 +334,16 @@ fn the_rate_of_a_table_falls_and_rises_and_is_let_go() {
     assert_eq!((table_rate(&paces), rate(&paces, 0)), (Some(1_170.4), None));
     paces.replied(&[reply(0, 1, 0)], after(500));
     assert_eq!(table_rate(&paces), Some(1_170.6));
-    // All of a request that has one key: nothing says that it is the key.
+    // All writes of the request were to one key, so the key or the table may be the limit.
     paces.replied(&[reply(0, 1, 2)], after(500));
     assert_eq!((table_rate(&paces), rate(&paces, 0)), (Some(497.5), None));
-    // One key of several: it is the key, and the table keeps its rate.
+    // One key of several throttled: the key is the limit, and the table keeps its rate.
     paces.replied(&[reply(0, 1, 2), reply(1, 9, 0)], after(750));
     assert_eq!(
         (table_rate(&paces), rate(&paces, 0)),
         (Some(497.5), Some(1_000.0))
     );
-    // Two keys of three are not one key.
+    // Two keys of three throttled: the table is the limit.
     paces.replied(
         &[reply(0, 0, 1), reply(1, 1, 1), reply(2, 2, 0)],
         after(999),
@@ -362,12 +361,12 @@ fn the_rate_of_a_table_falls_and_rises_and_is_let_go() {
 }
 
 #[test]
-fn a_table_that_has_a_rate_keeps_it_whatever_keys_do_by_themselves() {
+fn single_keys_that_throttle_do_not_change_the_rate_of_the_table() {
     let mut paces = throttled_at_once(3, START);
     for shard in 0..4 {
         paces.replied(&[reply(shard, 1, 2), reply(9, 9, 0)], START);
     }
-    // Four times 9 writes passed beside what throttled; those of such replies do not raise it.
+    // Four times, 9 writes passed in a reply that throttled a key. Such replies do not raise the table's rate.
     assert_eq!(table_rate(&paces), Some(1_530.0));
     assert_eq!(rate(&paces, 3), Some(1_000.0));
 }

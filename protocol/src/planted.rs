@@ -1,30 +1,30 @@
-//! Bugs planted on purpose, so that the simulation can be shown to catch them.
+//! Bugs that the simulation switches on to show that it catches them.
 //!
-//! Without the feature `planted-bugs`, which nothing that deploys enables, [`planted`] is a constant `false` and every
-//! bug is compiled away. With it, a thread switches on at most one.
+//! No deployed binary enables the feature `planted-bugs`. Without the feature, [`planted`] is a constant `false` and
+//! every bug is compiled away. With the feature, a thread switches on at most one bug.
 
-/// A mistake that somebody could make here.
+/// A mistake that a change of this code could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bug {
-    /// A batch may be claimed into before its ticket is acknowledged.
+    /// A batch gives out seats before its ticket is acknowledged.
     CacheBeforeTicket,
     /// The ticket is sent after the first claims, with the seal.
     TicketAfterFirstClaim,
-    /// A release does not care who holds the claim by now.
+    /// A release is not conditional on the seat.
     UnconditionalRelease,
-    /// What the index proposes is delivered though the table says otherwise.
+    /// An entry of the index is delivered although the item in the table no longer has this seat.
     IndexBelieved,
     /// Seats that met a duplicate are counted as claims.
     AttemptsCountedAsClaims,
-    /// A sealed batch is delivered although counted claims are not seen yet.
+    /// A sealed batch is delivered although counted claims are missing.
     SealedDeliveredShort,
-    /// One empty look completes a batch whose count is not proven.
+    /// One empty look completes a batch that is not proven.
     CompletionWithoutVerify,
-    /// Completion does not care about counts and witnesses that came meanwhile.
+    /// A batch completes although counts or witnesses were written since its record was read.
     CompletionUnconditional,
     /// A message whose outcome is unknown is acknowledged.
     FailedAcknowledged,
-    /// Under `requeue`, a redelivery is taken for a duplicate.
+    /// With `requeue`, a redelivery is taken for a duplicate.
     RedeliveryTakenForDuplicate,
     /// Live claims carry the TTL of tombstones.
     TtlOnLiveClaim,
@@ -34,84 +34,83 @@ pub enum Bug {
     WritesWithoutLease,
     /// A frozen part is frozen anew at the next attempt.
     PartRefrozen,
-    /// A part is marked as delivered before the sink answered.
+    /// A part is marked as delivered before the sink replied.
     DeliveredBeforeAnswer,
-    /// Claims are released before the sink has them.
+    /// Claims are released before the sink has their events.
     ReleasedBeforeDelivery,
-    /// Nobody looks at the deadline.
+    /// An invocation ignores its deadline.
     DeadlineIgnored,
-    /// A message is acknowledged though its quarantine failed.
+    /// A message is acknowledged although it could not be sent to the quarantine.
     QuarantineNotAwaited,
-    /// A message that cannot be read is acknowledged and nothing else.
+    /// A message that cannot be read is acknowledged without being sent to the quarantine.
     BadMessageDropped,
-    /// A replaced tombstone takes the memory of earlier deliveries with it.
+    /// A claim that replaces a tombstone loses the past deliveries.
     PastForgotten,
-    /// A live claim is relied on though its batch is complete.
+    /// A message relies on a live claim whose batch is complete.
     OrphanTakenForAlive,
-    /// A claim is relied on without its batch knowing of it.
+    /// A message relies on a claim that its batch does not know.
     WitnessSkipped,
-    /// An attempt without an answer counts as not written.
+    /// An attempt without a reply counts as not written.
     UncertainTakenForFree,
     /// Messages are acknowledged before their claims are counted.
     AcknowledgedUncounted,
-    /// A tombstone past its window still makes duplicates.
+    /// A tombstone past its window still makes another message a duplicate.
     ExpiredTombstoneBelieved,
     /// Claims of a delivered part that are still live are delivered again.
     LeftoversDeliveredAgain,
-    /// A full batch waits for its window.
+    /// A full batch is sealed, but no immediate ticket is sent.
     SealWithoutTicket,
-    /// Nobody hears that a source is drained.
+    /// Batches of a drained source are not sealed.
     DrainedUnnoticed,
     /// A claim is written although its body was not stored.
     OverflowLost,
-    /// The parts of a batch do not grow as they run out.
+    /// Parts stay small although few parts are left.
     PartsNotGrown,
-    /// A frozen part goes to whatever the sink is now.
+    /// A frozen part is delivered although the sink's fingerprint changed.
     SinkFingerprintIgnored,
-    /// Nobody compares what is delivered with what was frozen.
+    /// The content hash of a frozen part is not compared.
     ContentHashNotCompared,
     /// A release that was refused counts as released.
     RefusedReleaseCounted,
-    /// The oldest past delivery makes room for the newest.
+    /// The oldest past delivery is dropped to make room for the newest.
     OldestPastDropped,
-    /// A claim whose batch has no record is relied on.
+    /// A message relies on a claim whose batch has no record.
     UnknownFateTakenForAlive,
-    /// A claim that takes an orphan's place forgets its past deliveries.
+    /// A claim that replaces an orphan loses the past deliveries.
     OrphansPastDropped,
-    /// What this environment claimed is relied on before it is counted.
+    /// A message relies on a remembered claim of this environment before the claim is counted.
     KnownUncounted,
-    /// Claims that another invocation takes along in its seal count without a look at the record.
+    /// An invocation takes its claims for counted by another invocation's seal, without reading the record.
     CountedByAnotherUnread,
     /// The counts of a seal that was refused are taken for written.
     RefusedSealCounted,
     /// The body of a claim that may have been written is removed.
     UncertainBodyRemoved,
-    /// A leftover's dedup window begins when its batch was opened.
+    /// The dedup window of a leftover begins when its batch was opened.
     LeftoversWindowFromOpening,
-    /// A ticket is not delayed for clocks that differ.
+    /// The delay of a ticket does not include the clock skew.
     TicketWithoutSkew,
-    /// The hash of a part leaves out what the bodies are.
+    /// The content hash of a part leaves out the body hashes.
     BodyHashLeftOut,
-    /// A claim takes the place of whatever is there.
+    /// A claim replaces any existing item.
     ClaimUnconditional,
-    /// The counts of a batch that is complete are taken for told.
+    /// The aggregator takes its counts for written although the batch is complete.
     CompleteBatchCounted,
-    /// A witness overwrites those that others told of meanwhile.
+    /// A witness write overwrites witnesses that others wrote since the record was read.
     WitnessOverwrites,
-    /// Claims that nobody counted stand in for counted ones.
+    /// Claims that were not counted stand in for counted claims.
     CountsAlone,
-    /// What was set aside is remembered as if it had been delivered.
+    /// An event that was set aside is remembered as if it had been delivered.
     SetAsideRemembered,
-    /// That a batch is being set aside is known to the operator's ticket alone.
+    /// The record does not keep the operator's decision to set the batch aside.
     SetAsideForgotten,
-    /// A message whose event was set aside is forgotten once another claims the event.
+    /// A message whose event was set aside is forgotten once another message claims the event.
     SetAsideMessageForgotten,
     /// The sweep finds nothing.
     SweepBlind,
 }
 
 impl Bug {
-    /// All of them.
     pub const ALL: &[Bug] = &[
         Bug::CacheBeforeTicket,
         Bug::TicketAfterFirstClaim,
@@ -167,7 +166,7 @@ impl Bug {
     ];
 }
 
-/// Whether this thread runs with `bug`.
+/// Returns whether this thread runs with `bug`.
 #[cfg(not(feature = "planted-bugs"))]
 #[inline(always)]
 pub const fn planted(_bug: Bug) -> bool {
@@ -184,12 +183,12 @@ mod switch {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
     }
 
-    /// Whether this thread runs with `bug`.
+    /// Returns whether this thread runs with `bug`.
     pub fn planted(bug: Bug) -> bool {
         PLANTED.get() == Some(bug)
     }
 
-    /// Plants a bug for this thread, or none.
+    /// Switches on a bug for this thread, or none.
     pub fn plant(bug: Option<Bug>) {
         PLANTED.set(bug);
     }

@@ -1,37 +1,37 @@
-//! Whether a bucket keeps the bodies that overflowed to it for as long as their batches may need them.
+//! Judges whether a bucket keeps the bodies stored in it for as long as their batches may need them.
 //!
-//! A body is an object under `<batchId>/<seq>`, and is removed once its claim is released; until then nothing else may remove it.
-//! What a bucket's lifecycle says is read elsewhere; here it is judged.
+//! A body is an object under `<batchId>/<seq>`. The batch-processor removes it once its claim is released; until then,
+//! no lifecycle rule of the bucket may remove it. `shared` reads the rules, and this module judges them.
 
 use crate::limits::{OVERFLOW_DAYS_MIN, SQS_MESSAGE_BYTES_MAX};
 
 /// A rule of a bucket's lifecycle that removes objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpirationRule {
-    /// What it is called; S3 gives a name to what has none.
+    /// S3 gives an id to a rule that has none.
     pub id: String,
-    /// Whether S3 follows it.
+    /// Whether S3 applies the rule.
     pub enabled: bool,
-    /// What the keys begin with that it covers; all keys begin with nothing.
+    /// The rule covers keys that begin with this; the empty prefix covers all keys.
     pub prefix: String,
-    /// Whether it covers only objects that have tags.
+    /// Whether the rule covers only objects that have tags.
     pub tagged: bool,
-    /// It covers only objects of more bytes than these.
+    /// The rule covers only objects of more bytes than this.
     pub larger_than_bytes: Option<u64>,
-    /// How many days after they were put there it removes objects. None at all for a rule with a date: from then on S3
-    /// removes objects as they come.
+    /// Days after which the rule removes an object. 0 for a rule with a date, because S3 removes every object from that
+    /// date on.
     /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html> (2026-11).
     pub days: u32,
 }
 
 impl ExpirationRule {
-    /// Whether it removes bodies that a batch may still need.
+    /// Returns whether the rule removes bodies that a batch may still need.
     pub fn is_too_soon(&self) -> bool {
-        // Bodies have no tags. How small one may be depends on what else its item holds, so that a largest size
-        // excludes none for sure.
+        // Bodies have no tags. A body of any size may be in the bucket, because the rest of its item may be large; so a
+        // rule for small objects covers bodies too.
         let covers_bodies = self.enabled
             && !self.tagged
-            && is_of_bodies(&self.prefix)
+            && covers_keys_of_bodies(&self.prefix)
             && self
                 .larger_than_bytes
                 .is_none_or(|bytes| bytes < SQS_MESSAGE_BYTES_MAX as u64);
@@ -39,8 +39,8 @@ impl ExpirationRule {
     }
 }
 
-/// Whether the key of a body can begin so: a UUID in lower case, a slash, and digits.
-fn is_of_bodies(prefix: &str) -> bool {
+/// Returns whether the key of a body (a UUID in lower case, a slash, and digits) can begin with `prefix`.
+fn covers_keys_of_bodies(prefix: &str) -> bool {
     const UUID_CHARS: usize = 36;
     prefix
         .bytes()
@@ -101,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn every_beginning_of_a_bodys_key_covers_it() {
+    fn every_prefix_of_a_bodys_key_covers_it() {
         let key = "0190163d-8694-739b-aea5-966c26f8ad91/1234";
         for end in 0..=key.len() {
-            assert!(is_of_bodies(&key[..end]), "{}", &key[..end]);
+            assert!(covers_keys_of_bodies(&key[..end]), "{}", &key[..end]);
         }
         for other in [
             "/",
@@ -116,7 +116,7 @@ mod tests {
             "logs/",
             "0190163d/",
         ] {
-            assert!(!is_of_bodies(other), "{other}");
+            assert!(!covers_keys_of_bodies(other), "{other}");
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Retry schedules: exponential backoff with full jitter.
 //!
-//! The SDK's own retries are switched off. Its token bucket is shared by the whole process and ends after about a
-//! hundred concurrent retries, and it cannot see a throttled member of a batch that came back with HTTP 200.
+//! The SDK's own retries are switched off. The SDK has one token bucket for the whole process, which is empty after
+//! about a hundred concurrent retries, and it does not see a throttled item in a batch reply with HTTP 200.
 //! Source: <https://github.com/smithy-lang/smithy-rs/pull/3964> (2026-08).
 
 use std::time::Duration;
 
 use crate::limits::TICKET_BACKOFF_MAX;
 
-/// How one kind of call is repeated.
+/// How one kind of call is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Upper bound of the first pause.
@@ -18,7 +18,7 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Claims and releases: throttles of a partition pass within a second, and every pause delays a whole burst.
+    /// Claims and releases. A partition stops throttling within a second, and every pause delays a whole burst.
     pub const ITEMS: RetryPolicy = RetryPolicy {
         base: Duration::from_millis(25),
         cap: Duration::from_millis(1_000),
@@ -28,27 +28,29 @@ impl RetryPolicy {
         base: Duration::from_millis(50),
         cap: Duration::from_millis(1_000),
     };
-    /// Asking the index again: it lags by a fraction of a second as a rule, and each question costs read units.
+    /// Queries of an index that lags. It lags by a fraction of a second as a rule, and each query costs read units.
     pub const INDEX: RetryPolicy = RetryPolicy {
         base: Duration::from_millis(200),
         cap: Duration::from_millis(5_000),
     };
 
-    /// A sink, within one invocation: it may be somebody's only server, and is back within seconds or after an hour.
+    /// Deliveries to a sink, within one invocation. A sink may be a single server, which is back within seconds or only
+    /// after an hour.
     pub const SINK: RetryPolicy = RetryPolicy {
         base: Duration::from_millis(500),
         cap: Duration::from_secs(15),
     };
-    /// A ticket that is given back, by how often it was received: whatever stands in its way was there for a whole
-    /// invocation.
+    /// Delays of a given-back ticket, by how often it was received. They start at 5 s because the obstacle already
+    /// lasted a whole invocation.
     pub const TICKET: RetryPolicy = RetryPolicy {
         base: Duration::from_secs(5),
         cap: TICKET_BACKOFF_MAX,
     };
 
-    /// The pause before attempt `attempt` (1 is the first repetition); `jitter` is uniform in `0.0..1.0`.
+    /// Returns the pause before retry `attempt` (1 is the first retry); `jitter` is uniform in `0.0..1.0`.
     ///
-    /// At least a tenth of the bound, so that a run of small draws does not hammer a throttled partition.
+    /// The pause is at least a tenth of its upper bound, so that several small draws in a row do not overload a
+    /// throttled partition.
     pub fn pause(&self, attempt: u32, jitter: f64) -> Duration {
         let bound = self
             .base

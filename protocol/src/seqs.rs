@@ -1,4 +1,4 @@
-//! Sets of positions in a batch, as compressed bitmaps.
+//! Sets of seqs, as compressed bitmaps.
 
 use std::fmt;
 
@@ -6,77 +6,68 @@ use roaring::RoaringBitmap;
 
 use crate::ids::Seq;
 
-/// A stored set that could not be read back.
+/// A stored set that cannot be decoded.
 #[derive(Debug, thiserror::Error)]
-#[error("seq set of `{bytes}` bytes is not a roaring bitmap")]
+#[error("seq set: not a roaring bitmap: got {bytes} bytes")]
 pub struct SeqSetError {
-    /// Length of what was stored.
+    /// Length of the stored value.
     pub bytes: usize,
     #[source]
     source: std::io::Error,
 }
 
-/// A set of seqs. Consecutive ones cost next to nothing; 50,000 arbitrary ones at most 8 KB.
+/// A set of seqs. Consecutive seqs take almost no bytes; 50,000 arbitrary seqs take at most 8 KB.
 #[derive(Clone, Default, PartialEq)]
 pub struct SeqSet(RoaringBitmap);
 
 impl SeqSet {
-    /// The empty set.
     pub fn new() -> SeqSet {
         SeqSet::default()
     }
 
-    /// Adds one.
     pub fn insert(&mut self, seq: Seq) {
         self.0.insert(seq);
     }
 
-    /// Whether `seq` is in the set.
     pub fn contains(&self, seq: Seq) -> bool {
         self.0.contains(seq)
     }
 
-    /// How many there are.
     pub fn len(&self) -> u64 {
         self.0.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Ascending.
+    /// Returns the seqs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Seq> + '_ {
         self.0.iter()
     }
 
-    /// Adds all of `other`.
     pub fn extend_from(&mut self, other: &SeqSet) {
         self.0 |= &other.0;
     }
 
-    /// How many are in both.
     pub fn intersection_len(&self, other: &SeqSet) -> u64 {
         self.0.intersection_len(&other.0)
     }
 
-    /// Whether every member is also in `other`.
     pub fn is_subset(&self, other: &SeqSet) -> bool {
         self.0.is_subset(&other.0)
     }
 
-    /// Whether no member is in `other`.
     pub fn is_disjoint(&self, other: &SeqSet) -> bool {
         self.0.is_disjoint(&other.0)
     }
 
-    /// How many of `self` are not in `other`.
+    /// Returns how many seqs of `self` are not in `other`.
     pub fn difference_len(&self, other: &SeqSet) -> u64 {
         self.0.difference_len(&other.0)
     }
 
-    /// The portable roaring form, runs compressed.
+    /// Returns the set in the portable roaring format, with runs compressed.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bitmap = self.0.clone();
         bitmap.optimize();
@@ -142,7 +133,7 @@ mod tests {
         );
     }
 
-    /// Runs, gaps, and seqs on both sides of where a bitmap begins anew.
+    /// Draws runs, gaps, and seqs around 65,536, where a second container of the bitmap begins.
     fn seqs() -> impl Strategy<Value = BTreeSet<Seq>> {
         let some = prop_oneof![0..200_u32, 65_500..65_600_u32, any::<Seq>()];
         let run = (0..70_000_u32, 0..300_u32).prop_map(|(from, len)| (from..from + len).collect());
@@ -151,13 +142,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_read_back_as_the_set_they_came_from(seqs in prop::collection::vec(any::<u32>(), 0..500)) {
+        fn a_set_reads_back_from_its_bytes(seqs in prop::collection::vec(any::<u32>(), 0..500)) {
             let set: SeqSet = seqs.into_iter().collect();
             prop_assert_eq!(SeqSet::try_from(set.to_bytes().as_slice()).unwrap(), set);
         }
 
         #[test]
-        fn a_set_is_what_a_plain_set_would_be(left in seqs(), right in seqs(), probe in any::<Seq>()) {
+        fn a_set_equals_a_plain_set_after_the_same_operations(left in seqs(), right in seqs(), probe in any::<Seq>()) {
             let set = |plain: &BTreeSet<Seq>| plain.iter().copied().collect::<SeqSet>();
             let (a, b) = (set(&left), set(&right));
             prop_assert_eq!(a.iter().collect::<BTreeSet<Seq>>(), left.clone());
@@ -172,15 +163,15 @@ mod tests {
             prop_assert_eq!(a.is_subset(&b), left.is_subset(&right));
             prop_assert_eq!(a.is_disjoint(&b), left.is_disjoint(&right));
             let both = set(&left.union(&right).copied().collect());
-            let (mut whole, mut one_by_one, mut extended) = (a.clone(), a.clone(), a);
-            whole.extend_from(&b);
+            let (mut united, mut one_by_one, mut extended) = (a.clone(), a.clone(), a);
+            united.extend_from(&b);
             b.iter().for_each(|seq| one_by_one.insert(seq));
             extended.extend(right);
-            prop_assert_eq!([&whole, &one_by_one, &extended], [&both; 3]);
+            prop_assert_eq!([&united, &one_by_one, &extended], [&both; 3]);
         }
 
         #[test]
-        fn bytes_that_were_damaged_are_refused_or_are_a_set_like_any_other(
+        fn damaged_bytes_are_refused_or_read_as_a_sound_set(
             seqs in seqs(), at in any::<prop::sample::Index>(), byte in any::<u8>(),
         ) {
             let mut bytes = seqs.into_iter().collect::<SeqSet>().to_bytes();
@@ -196,7 +187,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes_are_refused_or_read_but_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_never_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = SeqSet::try_from(bytes.as_slice());
         }
     }

@@ -14,30 +14,29 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The epoch itself.
     pub const EPOCH: Timestamp = Timestamp(0);
 
     /// Later than anything this program writes.
     pub const FAR_FUTURE: Timestamp = Timestamp(u32::MAX as u64 * 1_000);
 
-    /// From milliseconds since the epoch.
+    /// Makes a timestamp from milliseconds since the epoch.
     pub const fn from_ms(ms: u64) -> Timestamp {
         Timestamp(ms)
     }
 
-    /// Milliseconds since the epoch.
+    /// Returns milliseconds since the epoch.
     pub const fn as_ms(self) -> u64 {
         self.0
     }
 
-    /// Whole seconds since the epoch, rounded up, as DynamoDB's TTL wants them: never earlier than `self`.
+    /// Returns whole seconds since the epoch, the unit of DynamoDB's TTL, rounded up: never earlier than `self`.
     pub const fn as_secs_ceil(self) -> u64 {
         self.0.div_ceil(1_000)
     }
 
-    /// Year, month and day, in UTC.
+    /// Returns year, month and day, in UTC.
     pub const fn date(self) -> (u64, u64, u64) {
-        // Years that begin in March end with the leap day. Source: Howard Hinnant, `civil_from_days`,
+        // Counts years from March, so that the leap day is the last day of a year. Source: Howard Hinnant, `civil_from_days`,
         // <https://howardhinnant.github.io/date_algorithms.html>.
         let days = self.0 / 86_400_000 + 719_468;
         let (era, day_of_era) = (days / 146_097, days % 146_097);
@@ -55,12 +54,12 @@ impl Timestamp {
         (year, month, day)
     }
 
-    /// How long until `later`; zero when it has passed.
+    /// Returns the time from `self` to `later`; zero when `later` is not later.
     pub const fn until(self, later: Timestamp) -> Duration {
         Duration::from_millis(later.0.saturating_sub(self.0))
     }
 
-    /// `self` less `duration`, but not before the epoch.
+    /// Returns the time `duration` before `self`, but not before the epoch.
     #[must_use]
     pub const fn saturating_sub(self, duration: Duration) -> Timestamp {
         Timestamp(self.0.saturating_sub(millis(duration)))
@@ -69,7 +68,7 @@ impl Timestamp {
 
 const fn millis(duration: Duration) -> u64 {
     let millis = duration.as_millis();
-    // Durations of this program are at most days, those that others tell it perhaps not.
+    // Our own durations are at most days, but a sink may name a longer one.
     if millis > u64::MAX as u128 {
         u64::MAX
     } else {
@@ -88,7 +87,7 @@ impl Add<Duration> for Timestamp {
 impl Sub<Timestamp> for Timestamp {
     type Output = Duration;
 
-    /// The time from `earlier` to `self`; zero when `earlier` is the later one.
+    /// Returns the time from `earlier` to `self`; zero when `earlier` is not earlier.
     fn sub(self, earlier: Timestamp) -> Duration {
         earlier.until(self)
     }
@@ -111,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ttl_seconds_are_never_earlier_than_the_millisecond_asked_for() {
+    fn ttl_seconds_are_never_earlier_than_the_timestamp() {
         assert_eq!(Timestamp::from_ms(1_001).as_secs_ceil(), 2);
         assert_eq!(Timestamp::from_ms(1_000).as_secs_ceil(), 1);
     }
 
     #[test]
-    fn a_past_point_is_zero_away() {
+    fn the_time_until_a_past_timestamp_is_zero() {
         assert_eq!(
             Timestamp::from_ms(5).until(Timestamp::from_ms(3)),
             Duration::ZERO

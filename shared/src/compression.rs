@@ -1,4 +1,4 @@
-//! Bodies as they are stored where they would otherwise take more write units: zstd, at its fastest.
+//! Compression of bodies that would otherwise take more write units: zstd at its fastest level.
 
 use std::cell::RefCell;
 
@@ -7,30 +7,30 @@ use zstd::zstd_safe::get_frame_content_size;
 
 use protocol::limits::SQS_MESSAGE_BYTES_MAX;
 
-/// Stored bytes that are no compressed body.
+/// Stored bytes that are not a valid compressed body.
 #[derive(Debug, thiserror::Error)]
 pub enum DecompressError {
-    /// They do not say how long the body is, or too much.
-    #[error("is no body that was compressed: `{bytes}` bytes, at most {SQS_MESSAGE_BYTES_MAX} are")]
+    /// The frame header has no length, or one that is too large.
+    #[error(
+        "not a valid compressed body: got a length of {bytes} bytes, expected 1 to {SQS_MESSAGE_BYTES_MAX}"
+    )]
     Length {
-        /// What they say.
+        /// The length in the header, 0 if there is none.
         bytes: u64,
     },
-    /// They are something else.
-    #[error("is no zstd frame: {0}")]
+    #[error("not a valid compressed body: {0}")]
     Frame(std::io::Error),
-    /// They are not text.
-    #[error("is no text: {0}")]
+    #[error("not a valid compressed body: {0}")]
     Text(#[from] std::string::FromUtf8Error),
 }
 
-// A context takes longer to set up than most bodies take to be compressed.
+// Contexts are kept, because setting one up takes longer than compressing most bodies.
 thread_local! {
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// A body, compressed; `None` when that makes it no shorter.
+/// Returns the compressed body; `None` when it is not shorter.
 pub fn compress(body: &str) -> Option<Vec<u8>> {
     COMPRESSOR.with_borrow_mut(|compressor| {
         let compressor = match compressor {
@@ -42,7 +42,7 @@ pub fn compress(body: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// The body that was compressed.
+/// Returns the body that was compressed.
 ///
 /// # Errors
 /// [`DecompressError`]; the same bytes fail every time.
@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_compressed_comes_back(piece in "\\\\PC{1,40}", times in 1..2_000_usize) {
+        fn a_compressed_body_decompresses_to_the_same_text(piece in "\\\\PC{1,40}", times in 1..2_000_usize) {
             let body = piece.repeat(times);
             if let Some(bytes) = compress(&body) {
                 prop_assert!(bytes.len() < body.len());
@@ -81,16 +81,16 @@ mod tests {
         }
 
         #[test]
-        fn any_other_bytes_are_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            // Four bytes in four thousand million are a frame's start.
+        fn bytes_that_are_not_a_compressed_body_are_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            // Random bytes begin like a frame in one of 4 billion cases only.
             prop_assert!(decompress(&bytes).is_err());
         }
     }
 
     #[test]
-    fn a_frame_that_says_it_is_longer_than_any_message_is_refused_unread() {
+    fn a_frame_with_a_length_above_the_limit_is_refused() {
         let long = "x".repeat(SQS_MESSAGE_BYTES_MAX + 1);
         let error = decompress(&compress(&long).unwrap()).unwrap_err();
-        assert!(error.to_string().contains("`1048577` bytes"), "{error}");
+        assert!(error.to_string().contains("1048577 bytes"), "{error}");
     }
 }

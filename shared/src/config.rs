@@ -1,7 +1,8 @@
-//! The configuration that both functions share; and how any of it is declared, and read once from the environment.
+//! The configuration that both functions share, and the reader of declared variables.
 //!
-//! A variable is declared beside the `Config` that it becomes part of: here, in `aggregator/src/config.rs`, in
-//! `batch-processor/src/config.rs`, and in `sinks/src/config.rs`. `docs/configuration.md` is generated from the declarations.
+//! A variable is declared beside the `Config` that it belongs to: here, in `aggregator/src/config.rs`, in
+//! `batch-processor/src/config.rs`, and in `sinks/src/config.rs`. `docs/configuration.md` is generated from the
+//! declarations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +45,7 @@ const BATCH_QUEUE_URL: Variable<Text> = Variable {
     },
     meaning: "The batch queue, which carries the tickets.",
 };
-/// Each function reads it for messages or events of its own.
+/// Both functions read it: the aggregator for messages, the batch-processor for events.
 pub const QUARANTINE_SQS_URL: Variable<Text> = Variable {
     name: "QUARANTINE_SQS_URL",
     topic: Topic::Events,
@@ -64,7 +65,7 @@ const DEDUP_WINDOW: Variable<Number<u64>> = Variable {
         min: 0,
         max: DEDUP_WINDOW_MAX.as_secs(),
     },
-    meaning: "How long a delivered event id is remembered. 0 is not at all, and voids the promises about redelivery.",
+    meaning: "How long a delivered event id is remembered. With 0 it is not remembered, and the promises about redelivery do not hold.",
 };
 const MAX_BATCH_SIZE: Variable<Number<u64>> = Variable {
     name: "MAX_BATCH_SIZE",
@@ -75,21 +76,21 @@ const MAX_BATCH_SIZE: Variable<Number<u64>> = Variable {
         min: 1,
         max: BATCH_ITEMS_MAX,
     },
-    meaning: "Events of a batch. A batch that has so many is full, and starts at once.",
+    meaning: "Events of a batch. A batch with this many events is full, and starts at once.",
 };
 const MAX_BATCH_BYTES: Variable<Number<u64>> = Variable {
     name: "MAX_BATCH_BYTES",
     topic: Topic::Batches,
-    // At least one item of the largest kind; at most what the parts of one batch hold as they are by default.
+    // At least the largest item; at most what the parts of one batch hold by default.
     value: Number {
         unit: "bytes",
         default: 128 << 20,
         min: DYNAMODB_ITEM_BYTES_MAX as u64,
         max: 4 << 30,
     },
-    meaning: "Sum of the bodies of a batch. A batch that has so many bytes is full, and starts at once.",
+    meaning: "Sum of the bodies of a batch. A batch with this many bytes is full, and starts at once.",
 };
-/// How much a part holds; an error of a sink names it too.
+/// Public because an error of a sink names it too.
 pub const MAX_PART_BYTES: Variable<Number<u64>> = Variable {
     name: "MAX_PART_BYTES",
     topic: Topic::Batches,
@@ -99,9 +100,9 @@ pub const MAX_PART_BYTES: Variable<Number<u64>> = Variable {
         min: 1_024,
         max: 1 << 30,
     },
-    meaning: "How much of a batch is held in memory at once, and delivered as one part: bodies, 256 bytes for each event \
-              besides, and up to a quarter of it for index data of the whole batch. A batch has at most 100 parts, \
-              which grow beyond this rather than run out.",
+    meaning: "How much of a batch is held in memory at once and delivered as one part: bodies, 256 bytes more for each \
+              event, and index data of the whole batch, which takes a quarter of this at most. A batch has at most 100 \
+              parts; they get larger than this if the batch needs more than 100.",
 };
 const WRITE_MODE: Variable<Word<WriteMode>> = Variable {
     name: "WRITE_MODE",
@@ -110,8 +111,8 @@ const WRITE_MODE: Variable<Word<WriteMode>> = Variable {
         default: WriteMode::Batch,
         words: &[("batch", WriteMode::Batch), ("put", WriteMode::Put)],
     },
-    meaning: "How claims and releases are written: `batch` is PartiQL, 25 items a request; `put` is one conditional call \
-              an item, also for stores without PartiQL.",
+    meaning: "How claims and releases are written: `batch` is PartiQL, 25 items a request; `put` is one conditional \
+              request an item, which also works for stores without PartiQL.",
 };
 const WRITE_CONCURRENCY: Variable<Number<usize>> = Variable {
     name: "WRITE_CONCURRENCY",
@@ -134,22 +135,22 @@ const DEADLINE_MARGIN_MS: Variable<Number<u64>> = Variable {
         min: 100,
         max: 60_000,
     },
-    meaning: "How long before its deadline an invocation starts nothing new.",
+    meaning: "An invocation starts no new request within this time before its deadline.",
 };
 
-/// Whether `url` may be the URL of a queue.
+/// Returns `url` if it may be the URL of a queue.
 pub fn queue_url(url: &str) -> Option<String> {
     (url.starts_with("https://") || url.starts_with("http://")).then(|| url.to_owned())
 }
 
-/// Whether `name` may be the name or ARN of a table or index.
+/// Returns `name` if it may be the name or ARN of a table or index.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html>.
 pub fn table_name(name: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
     (name.len() >= 3 && name.chars().all(fits)).then(|| name.to_owned())
 }
 
-/// Whether `name` may be the name of a bucket.
+/// Returns `name` if it may be the name of a bucket.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>.
 pub fn bucket_name(name: &str) -> Option<Arc<str>> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
@@ -166,32 +167,33 @@ pub const QUEUE_URL: &str = "the URL of an SQS queue";
 /// How claims and releases are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
-    /// PartiQL, 25 statements a request: fewest requests, connections and signatures.
+    /// PartiQL with 25 statements a request: the fewest requests.
     Batch,
-    /// One conditional call an item, which tells at once what it met; also for stores without PartiQL.
+    /// One conditional request an item. A refused request returns the existing item. Works for stores without PartiQL.
     Put,
 }
 
-/// What [`BatchBytes::part_bytes_min`] calculates.
+/// The rule behind [`BatchBytes::part_bytes_min`].
 const PARTS_FIT: &str = "The largest batch fits 90 parts, each three quarters full: `MAX_BATCH_BYTES` + 256 × `MAX_BATCH_SIZE` \
-                         ≤ 90 × ¾ × `MAX_PART_BYTES`. Another 10 parts are kept for claims that show late.";
+                         ≤ 90 × ¾ × `MAX_PART_BYTES`. Another 10 parts are kept for claims that become visible late.";
 const _: () =
     assert!(PARTS_MAX == 100 && PARTS_FOR_STRAGGLERS == 10 && CLAIM_OVERHEAD_BYTES == 256);
 
-/// How large a batch and its parts may be. The aggregator fills batches and the batch processor delivers parts, but each
-/// reads all three: a batch that takes more parts than there may be would be delivered in larger ones than anybody wanted.
+/// How large a batch and its parts may be. The aggregator fills batches and the batch-processor delivers parts, but
+/// both read all three variables and check them together: a batch that needed too many parts would get larger parts
+/// than configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchBytes {
     /// Items of a batch.
     pub items_max: u64,
     /// Sum of the bodies of a batch.
     pub bytes_max: u64,
-    /// What a part holds.
+    /// Bytes of a part.
     pub part_bytes_max: u64,
 }
 
 impl BatchBytes {
-    /// Reads the three variables, and whether they go together.
+    /// Reads the three variables, and checks the rule between them.
     pub fn read(reader: &mut Reader<'_>) -> BatchBytes {
         let read = BatchBytes {
             items_max: reader.number(&MAX_BATCH_SIZE),
@@ -210,8 +212,8 @@ impl BatchBytes {
         read
     }
 
-    /// Returns the least a part must hold so that the largest batch comes to no more parts than there may be. Three
-    /// quarters of a part are for events, each with what it takes besides its body.
+    /// Returns the smallest part size with which the largest batch fits its parts. Three quarters of a part are for
+    /// events, each with its body and its overhead.
     fn part_bytes_min(&self) -> u64 {
         let parts = (PARTS_MAX - PARTS_FOR_STRAGGLERS) as u64;
         let bytes = self.bytes_max + self.items_max * CLAIM_OVERHEAD_BYTES as u64;
@@ -219,27 +221,23 @@ impl BatchBytes {
     }
 }
 
-/// What both functions read.
+/// The variables that both functions read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Common {
-    /// The lock table.
     pub lock_table: String,
-    /// The batch table.
     pub batch_table: String,
-    /// The batch queue.
     pub batch_queue_url: String,
-    /// How long a released id is remembered; zero is not at all.
+    /// How long a delivered event id is remembered; with zero, it is not remembered.
     pub dedup_window: Duration,
-    /// How claims and releases are written.
     pub write_mode: WriteMode,
-    /// Requests in flight.
+    /// Requests in flight of one environment.
     pub write_concurrency: usize,
-    /// How long before its deadline an invocation starts nothing new.
+    /// An invocation starts no new request within this time before its deadline.
     pub deadline_margin: Duration,
 }
 
 impl Common {
-    /// Reads what both functions read.
+    /// Reads the variables; returns `None` if a required one is missing or wrong.
     pub fn read(reader: &mut Reader<'_>) -> Option<Common> {
         let lock_table = reader.text(&DDB_LOCK_TABLE, table_name);
         let batch_table = reader.text(&DDB_BATCH_TABLE, table_name);
@@ -277,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_reported_at_once_with_name_value_and_what_is_allowed() {
+    fn all_problems_are_reported_at_once_with_name_value_and_what_is_expected() {
         let error = read(&[
             ("DDB_LOCK_TABLE", "x"),
             ("BATCH_QUEUE_URL", "queue"),
@@ -301,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_would_need_too_many_parts_is_refused_with_what_would_do() {
+    fn a_configuration_that_needs_too_many_parts_is_refused_with_the_smallest_allowed_value() {
         let read = |variables: &[(&str, &str)]| {
             let lookup = |name: &str| {
                 let found = variables.iter().find(|(key, _)| *key == name);

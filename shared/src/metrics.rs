@@ -1,4 +1,4 @@
-//! Metrics as CloudWatch embedded metric format: one log line, no call.
+//! Metrics in the CloudWatch embedded metric format: a log line instead of a request.
 //! Source: <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>.
 
 use std::collections::BTreeMap;
@@ -10,12 +10,9 @@ use protocol::time::Timestamp;
 /// The CloudWatch namespace of every metric.
 pub const NAMESPACE: &str = "UniqueEventBatchAggregator";
 
-/// Unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// How many.
     Count,
-    /// How long.
     Milliseconds,
 }
 
@@ -35,12 +32,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Nothing measured yet.
     pub fn new() -> Metrics {
         Metrics::default()
     }
 
-    /// Adds to a count.
     pub fn count(&mut self, name: &'static str, by: u64) {
         self.values.entry(name).or_insert((Unit::Count, 0.0)).1 += by as f64;
     }
@@ -50,17 +45,17 @@ impl Metrics {
         self.values.insert(name, (Unit::Milliseconds, value as f64));
     }
 
-    /// The value of a metric, 0 when it was never set.
+    /// Returns the value of a metric, 0 when it was never set.
     pub fn get(&self, name: &str) -> f64 {
         self.values.get(name).map_or(0.0, |(_, value)| *value)
     }
 
-    /// Whether anything but zeros was measured.
+    /// Returns whether all values are zero.
     pub fn is_empty(&self) -> bool {
         self.values.values().all(|(_, value)| *value == 0.0)
     }
 
-    /// The log line, with the dimensions function and source.
+    /// Returns the log line, with the dimensions `function` and `source`.
     pub fn line(&self, function: &str, source: &str, now: Timestamp) -> String {
         let definitions: Vec<Value> = self
             .values

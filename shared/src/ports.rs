@@ -1,7 +1,8 @@
 //! The services that the functions use, as traits: tables, queues, a bucket, time and randomness.
 //!
-//! Every method sends one request. Adapters do not retry: the schedule, the budget and the meaning of a lost reply are
-//! decided in [`retry`](crate::retry), which the simulation runs as it is. Losing a race is an outcome, not an error.
+//! Every method sends one request. Adapters do not retry: [`retry`](crate::retry) decides on the schedule, the budget
+//! and the meaning of a lost reply, and the simulation runs the same code. A refused condition is an outcome, not an
+//! error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,38 +18,34 @@ use crate::wire::Ticket;
 /// Why a request has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// The service throttled the request, or was not available: nothing was written, and a retry may succeed.
+    /// The service throttled the request, or was not available. Nothing was written, and a retry may succeed.
     #[error("throttled by {service}: {message}")]
     Throttled {
-        /// Which service.
         service: &'static str,
-        /// What it said.
+        /// The code and message of the service.
         message: String,
     },
-    /// No reply, or one that cannot be understood: a write may have been applied, or may still be.
+    /// There was no reply, or one that cannot be read. A write may have been applied, or may still be.
     #[error("no reply from {service}: {message}")]
     Unknown {
-        /// Which service.
         service: &'static str,
-        /// What was seen instead.
         message: String,
     },
     /// The service refused the request: no such table or queue, no permission, an invalid request. Nothing was written,
-    /// and a retry would be refused as well.
+    /// and a retry would be refused too.
     #[error("refused by {service}: {message}")]
     Refused {
-        /// Which service.
         service: &'static str,
-        /// What it said.
+        /// The code and message of the service.
         message: String,
     },
-    /// There was no time left to send the request; nothing was written.
+    /// There was no time left to send the request. Nothing was written.
     #[error("deadline reached before the request was sent")]
     DeadlineReached,
 }
 
 impl PortError {
-    /// Whether the same call may succeed later.
+    /// Returns whether the same request may succeed later.
     pub fn retryable(&self) -> bool {
         match self {
             PortError::Throttled { .. } | PortError::Unknown { .. } => true,
@@ -57,83 +54,75 @@ impl PortError {
     }
 }
 
-/// What one attempt to write one lock item came to.
+/// The result of one attempt to write one lock item.
 #[derive(Debug)]
 pub enum ClaimReply {
     /// The claim is in the table.
     Written,
-    /// The condition did not hold. The item that is there, where the store tells; else read it.
+    /// The condition did not hold. Carries the existing item if the store returned it; otherwise it must be read.
     Exists(Option<LockItem>),
-    /// No result for this item; see [`PortError`] for whether it may have been written.
+    /// There is no result for this item. The [`PortError`] says whether the item may have been written.
     Error(PortError),
-    /// The store takes every other item, but never this one (too large for it).
+    /// The store refuses this item for good, because it is too large.
     Unstorable(String),
 }
 
-/// What a release makes of a claim.
+/// What a release turns a claim into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// Nothing: there is no dedup window.
+    /// The item is deleted, because there is no dedup window.
     Deleted,
-    /// The tombstone of what was delivered, until then.
+    /// The tombstone of a delivered event, until this time.
     Remembered(Timestamp),
-    /// The tombstone of what an operator set aside, until then: another message may claim its event at once. It stays in
-    /// the table so long for what it remembers of deliveries before.
+    /// The tombstone of an event that an operator set aside, until this time. Another message may claim the event at
+    /// once. The tombstone is kept because it remembers past deliveries.
     SetAside(Timestamp),
 }
 
-/// What one attempt to release one claim came to.
+/// The result of one attempt to release one claim.
 #[derive(Debug)]
 pub enum ReleaseReply {
-    /// It is released, or was not this claim any more.
+    /// The claim is released, or the item was no longer this claim.
     Released,
-    /// No result for this item.
+    /// There is no result for this item.
     Error(PortError),
 }
 
-/// A claim's entry in the index: a proposal, not the truth.
+/// A claim's entry in the index. It may be out of date: only the table says whether the claim exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// The event.
     pub event_id: EventId,
-    /// Position in the batch.
     pub seq: Seq,
 }
 
 /// One page of a shard's index entries.
 #[derive(Clone, Debug, Default)]
 pub struct IndexPage {
-    /// In seq order.
+    /// The entries in seq order.
     pub entries: Vec<IndexEntry>,
     /// Where the next page starts; `None` at the end.
     pub next: Option<IndexEntry>,
 }
 
-/// An event as it stands in the lock table: what is delivered.
+/// A live claim with its body, as the lock table holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// The event.
     pub event_id: EventId,
-    /// The message that claimed it.
     pub sqs_message_id: SqsMessageId,
-    /// Content hash of the body.
     pub body_hash: BodyHash,
-    /// Where it sits.
     pub shard: BatchShard,
-    /// Position in the batch.
     pub seq: Seq,
-    /// The body; nothing while it is elsewhere.
+    /// The body; empty while the body is in S3 only.
     pub body: Arc<str>,
-    /// Where the body is, if it did not fit the item.
+    /// The S3 object with the body, if it did not fit the lock item.
     pub overflow: Option<Box<Overflow>>,
-    /// Where it came from.
     pub source: SourceArn,
-    /// When it was sent.
+    /// When SQS received the message.
     pub sent_at: Timestamp,
 }
 
 impl StoredEvent {
-    /// Where it sits: what its release is conditional on.
+    /// Returns the seat, on which the release is conditional.
     pub fn place(&self) -> Place {
         Place {
             shard: self.shard,
@@ -145,32 +134,33 @@ impl StoredEvent {
 /// The lock table.
 #[async_trait]
 pub trait LockStore: Send + Sync {
-    /// How many claims or releases one request carries at most.
+    /// Returns how many claims or releases one request carries at most.
     fn items_per_request(&self) -> usize;
 
-    /// Writes claims for event ids that have no item. At most [`items_per_request`](Self::items_per_request), no two
-    /// with one event id. Returns a reply for each claim, in order.
+    /// Writes claims for event ids that have no item. Takes at most [`items_per_request`](Self::items_per_request)
+    /// claims, with different event ids. Returns a reply for each claim, in order.
     async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply>;
 
-    /// Replaces `expected`, on condition that it is still exactly that state of that message.
+    /// Replaces `expected`, on condition that the item still has that message and state.
     async fn replace(&self, claim: &Claim, expected: &LockItem) -> ClaimReply;
 
-    /// Reads items, strongly consistent, in order; `None` where there is no item. At most 100.
-    /// May return fewer items than asked for; those at the end of `ids` were then not read.
+    /// Reads at most 100 items with strong consistency. Returns them in order, `None` where there is no item. May
+    /// return fewer items than `ids`; then the last of `ids` were not read.
     async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError>;
 
-    /// Reads those of `ids` that are live claims, strongly consistent, of any batch; the others are left out.
-    /// At most 100. The second list holds the ids that were not read.
+    /// Reads at most 100 items with strong consistency. Returns those that are live claims, of any batch, and the ids
+    /// that were not read.
     async fn read_events(
         &self,
         ids: &[EventId],
     ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError>;
 
-    /// Releases claims on condition that they still hold this place. At most
-    /// [`items_per_request`](Self::items_per_request). Returns a reply for each item, in order.
+    /// Releases claims, on condition that they still have their seat. Takes at most
+    /// [`items_per_request`](Self::items_per_request) claims. Returns a reply for each, in order.
     async fn release(&self, items: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply>;
 
-    /// One page of the index, eventually consistent: entries may be missing, and may be of claims long released.
+    /// Returns one page of the index. It is eventually consistent: entries may be missing, or be of claims that were
+    /// released long ago.
     async fn index(
         &self,
         shard: BatchShard,
@@ -178,39 +168,36 @@ pub trait LockStore: Send + Sync {
     ) -> Result<IndexPage, PortError>;
 }
 
-/// What a conditional write to the batch table came to.
+/// The result of a conditional write to the batch table.
 #[derive(Debug)]
 pub enum BatchReply {
-    /// Applied; the record as it stands now.
+    /// The write was applied; carries the record after it.
     Applied(Box<BatchRecord>),
-    /// The condition did not hold; the record as it stands, `None` when there is none.
+    /// The condition did not hold; carries the record, `None` when there is none.
     Refused(Option<Box<BatchRecord>>),
 }
 
-/// A batch for which something should have happened, as `status-index` shows it: it may have moved on since.
+/// A batch that is past its due time, as `status-index` shows it. It may have made progress since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overdue {
-    /// The batch.
     pub batch_id: BatchId,
-    /// Where its events come from.
     pub source: SourceArn,
-    /// When something should have happened.
     pub due_at: Timestamp,
 }
 
 /// The batch table.
 #[async_trait]
 pub trait BatchStore: Send + Sync {
-    /// Writes a new record. Its id is new; finding it there means an earlier attempt was applied, which is success.
+    /// Writes a new record. Its id is new, so an existing record means that an earlier attempt was applied: success.
     async fn create(&self, record: &BatchRecord) -> Result<(), PortError>;
 
-    /// Reads a record, strongly consistent.
+    /// Reads a record with strong consistency.
     async fn read(&self, batch: BatchId) -> Result<Option<BatchRecord>, PortError>;
 
-    /// Applies `write` as [`apply`](protocol::batch::apply) says, atomically.
+    /// Applies `write` atomically, with the effect of [`apply`](protocol::batch::apply).
     async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError>;
 
-    /// Up to `max` batches with this status whose `dueAt` is before `now`, oldest first, eventually consistent.
+    /// Returns up to `max` batches with this status whose `dueAt` is before `now`, oldest first. Eventually consistent.
     async fn overdue(
         &self,
         status: Status,
@@ -222,26 +209,25 @@ pub trait BatchStore: Send + Sync {
 /// The batch queue.
 #[async_trait]
 pub trait BatchQueue: Send + Sync {
-    /// Sends a ticket that becomes visible after `delay` (whole seconds, at most 900). A lost reply may mean that it
-    /// was sent; sending it again is harmless.
+    /// Sends a ticket that becomes visible after `delay` (whole seconds, at most 900). After a lost reply, the ticket
+    /// may have been sent; sending it again is harmless.
     async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError>;
 
-    /// Lets a ticket that was received and will not be acknowledged be received again after `delay` (whole seconds, at
-    /// most 12 hours from its receive), and not after the queue's visibility timeout. `receipt` is what came with it. A
-    /// receipt that is no longer good is [`PortError::Refused`]; then the ticket comes when the queue says.
+    /// Makes a ticket that was received and not acknowledged visible again after `delay` (whole seconds, at most 12
+    /// hours from its receive) instead of after the queue's visibility timeout. `receipt` is the ticket's receipt
+    /// handle. If it has expired, the result is [`PortError::Refused`], and the queue's visibility timeout holds.
     async fn retry_after(&self, receipt: &str, delay: Duration) -> Result<(), PortError>;
 }
 
-/// A message that cannot be processed, on its way to where people look.
+/// A message for the quarantine queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// The message.
+    /// The message, by its id in the input queue.
     pub sqs_message_id: SqsMessageId,
-    /// Its event id, where it has one.
+    /// The event id, if the message has one.
     pub event_id: Option<EventId>,
-    /// Where it came from.
     pub source: SourceArn,
-    /// What is wrong with it.
+    /// Why the message cannot be processed.
     pub reason: String,
     /// The body as received.
     pub body: Arc<str>,
@@ -250,24 +236,24 @@ pub struct Quarantined {
 /// The quarantine queue.
 #[async_trait]
 pub trait QuarantineQueue: Send + Sync {
-    /// Sends up to 10 messages; returns a result for each, in order. After a lost reply a message may be in the queue;
-    /// sending it again shows it twice, which is better than not at all.
+    /// Sends up to 10 messages; returns a result for each, in order. After a lost reply, a message may be in the queue.
+    /// Callers send it again: a message that is in the quarantine twice is better than a lost one.
     async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>>;
 }
 
-/// How many messages of a queue are where.
+/// The numbers of messages in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueDepth {
-    /// Can be received now.
+    /// Messages that can be received now.
     pub visible: u64,
-    /// Received, and neither deleted nor visible again.
+    /// Messages that were received, and are neither deleted nor visible again.
     pub in_flight: u64,
-    /// Sent, and not visible yet.
+    /// Messages that were sent with a delay and are not visible yet.
     pub delayed: u64,
 }
 
 impl QueueDepth {
-    /// Whether nothing is left to be received.
+    /// Returns whether no message can be received now or later, apart from those in flight.
     pub fn is_empty(&self) -> bool {
         self.visible == 0 && self.delayed == 0
     }
@@ -276,66 +262,58 @@ impl QueueDepth {
 /// The queues that events come from.
 #[async_trait]
 pub trait SourceQueues: Send + Sync {
-    /// How many messages a source holds. A hint, never the truth: the figures are approximate, and as AWS has it they
-    /// may be a minute old. A source that is no queue is [`PortError::Refused`].
+    /// Returns how many messages a source holds. The numbers are approximate and may be a minute old, so only use them
+    /// as a hint. A source that is not a queue is [`PortError::Refused`].
     async fn depth(&self, source: &SourceArn) -> Result<QueueDepth, PortError>;
 }
 
-/// Where bodies are that do not fit their items.
+/// The store of bodies that do not fit their lock items.
 #[async_trait]
 pub trait OverflowStore: Send + Sync {
-    /// Stores a body. A place is one claim's alone, so that storing again what may have been stored is harmless.
+    /// Stores a body. Each place belongs to one claim, so storing a body twice is harmless.
     async fn put(&self, place: &Overflow, body: &Arc<str>) -> Result<(), PortError>;
 
-    /// Reads a body; `None` where there is none.
+    /// Reads a body; returns `None` when there is none.
     async fn get(&self, place: &Overflow) -> Result<Option<Arc<str>>, PortError>;
 
-    /// Removes a body; one that is not there is removed already.
+    /// Removes a body. Succeeds when there is none.
     async fn remove(&self, place: &Overflow) -> Result<(), PortError>;
 }
 
-/// Time, and waiting for it.
+/// The time, and pauses.
 #[async_trait]
 pub trait Clock: Send + Sync {
-    /// Now.
     fn now(&self) -> Timestamp;
 
-    /// Resolves after `duration`.
+    /// Waits for `duration`.
     async fn sleep(&self, duration: Duration);
 }
 
-/// New batch ids and jitter: the randomness of the protocol.
+/// The randomness of the protocol: new batch ids and jitter.
 pub trait Entropy: Send + Sync {
-    /// A batch id never given before.
+    /// Returns a new batch id.
     fn batch_id(&self, now: Timestamp) -> BatchId;
 
-    /// Uniform in `0.0..1.0`.
+    /// Returns a number that is uniform in `0.0..1.0`.
     fn jitter(&self) -> f64;
 }
 
-/// Where lines of metrics go.
+/// The log to which metrics are written.
 pub trait MetricLog: Send + Sync {
-    /// Writes one line of the embedded metric format.
+    /// Writes one line in the embedded metric format.
     fn write(&self, line: &str);
 }
 
 /// The ports that both functions use.
 #[derive(Clone)]
 pub struct Ports {
-    /// The lock table.
     pub lock_store: Arc<dyn LockStore>,
-    /// The batch table.
     pub batch_store: Arc<dyn BatchStore>,
-    /// The batch queue.
     pub batch_queue: Arc<dyn BatchQueue>,
-    /// The quarantine queue, if there is one.
+    /// Absent without `QUARANTINE_SQS_URL`.
     pub quarantine_queue: Option<Arc<dyn QuarantineQueue>>,
-    /// Where bodies are that do not fit their items.
     pub overflow_store: Arc<dyn OverflowStore>,
-    /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// Metrics.
     pub metric_log: Arc<dyn MetricLog>,
 }

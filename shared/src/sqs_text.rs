@@ -1,8 +1,8 @@
-//! What SQS takes as text.
+//! The characters that SQS accepts in texts.
 
 use std::borrow::Cow;
 
-/// A text with what SQS refuses in texts replaced.
+/// Returns the text with every character that SQS refuses replaced by U+FFFD.
 ///
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html> (2026-08).
 pub fn sqs_text(text: &str) -> Cow<'_, str> {

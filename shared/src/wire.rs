@@ -2,70 +2,66 @@
 
 use serde::{Deserialize, Serialize};
 
-use protocol::batch::OperatorWord;
+use protocol::batch::OperatorDecision;
 use protocol::ids::{BatchId, SourceArn};
 
-/// Why a ticket was sent. A hint for people and for one decision: only an operator's word reopens a batch in error.
+/// Why a ticket was sent. It informs people, and only an operator's ticket takes the lease of a batch in error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TicketReason {
-    /// Sent when the batch was opened, delayed until its window closes.
+    /// The ticket was sent when the batch was opened, delayed until its window ends.
     Window,
-    /// The batch gets no further claims.
+    /// The batch is sealed.
     Sealed,
-    /// Look once more for stragglers before calling it complete.
+    /// The batch must be looked at a second time before it completes.
     Verify,
-    /// Something should have happened by now.
+    /// The batch is past its due time.
     Sweep,
-    /// An operator wants a batch in error tried again.
+    /// An operator wants a batch in error to be tried again.
     Operator,
-    /// An operator wants what is undelivered of a batch in error sent to the quarantine, and the batch ended.
+    /// An operator wants the undelivered events of a batch in error to go to the quarantine.
     Quarantine,
 }
 
-/// What an operator accepts, who wants a batch in error tried again.
+/// What an operator accepts when a batch in error is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accepted {
-    /// That a part which was frozen for another sink, and may have reached it, goes to the sink of now.
+    /// The frozen part goes to the present sink, although the sink it was frozen for may have it.
     NewSink,
 }
 
-/// "Process batch B": `{"batchId":"<uuid>"}`, and what may help the reader. The batch table is the truth.
+/// "Process batch B": `{"batchId":"<uuid>"}` and hints. The state of the batch is in the batch table only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ticket {
-    /// The batch.
     pub batch_id: BatchId,
-    /// Where its events came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceArn>,
-    /// How many shards its index entries have.
+    /// Number of index shards of the batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shards: Option<u16>,
-    /// Why it was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<TicketReason>,
-    /// What an operator accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept: Option<Accepted>,
 }
 
-/// A message on the batch queue that is no ticket.
+/// A message on the batch queue that is not a ticket.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "ticket `{body}` is malformed, expected `{{\"batchId\":\"<uuid>\"}}` with optional source, shards, \
+    "ticket: malformed: got `{body}`, expected `{{\"batchId\":\"<uuid>\"}}` with optional source, shards, \
      reason (window, sealed, verify, sweep, operator or quarantine) and accept (new-sink)"
 )]
 pub struct TicketError {
-    /// The beginning of what was received.
+    /// The first 200 characters of the message.
     pub body: String,
     #[source]
     source: serde_json::Error,
 }
 
 impl Ticket {
-    /// A ticket with a reason and no hints.
+    /// Returns a ticket with a reason and no hints.
     pub fn new(batch_id: BatchId, reason: TicketReason) -> Ticket {
         Ticket {
             batch_id,
@@ -76,14 +72,14 @@ impl Ticket {
         }
     }
 
-    /// Returns what an operator says with it, if one sent it.
-    pub fn operator(&self) -> Option<OperatorWord> {
+    /// Returns the operator's decision, if an operator sent the ticket.
+    pub fn operator(&self) -> Option<OperatorDecision> {
         match self.reason? {
             TicketReason::Operator => Some(match self.accept {
-                Some(Accepted::NewSink) => OperatorWord::AcceptSink,
-                None => OperatorWord::Retry,
+                Some(Accepted::NewSink) => OperatorDecision::AcceptSink,
+                None => OperatorDecision::Retry,
             }),
-            TicketReason::Quarantine => Some(OperatorWord::Quarantine),
+            TicketReason::Quarantine => Some(OperatorDecision::Quarantine),
             TicketReason::Window
             | TicketReason::Sealed
             | TicketReason::Verify
@@ -91,7 +87,7 @@ impl Ticket {
         }
     }
 
-    /// The message body.
+    /// Returns the message body.
     pub fn to_body(&self) -> String {
         serde_json::to_string(self).expect("a ticket has only strings and numbers")
     }
@@ -99,7 +95,7 @@ impl Ticket {
     /// Reads a message body.
     ///
     /// # Errors
-    /// [`TicketError`] when it is no ticket; trying again cannot help.
+    /// [`TicketError`] when the body is not a ticket; a retry cannot succeed.
     pub fn from_body(body: &str) -> Result<Ticket, TicketError> {
         serde_json::from_str(body).map_err(|source| TicketError {
             body: body.chars().take(200).collect(),
@@ -125,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_reads_back_what_it_wrote() {
+    fn a_ticket_reads_back_as_it_was_written() {
         let ticket = Ticket {
             batch_id: BATCH.parse().unwrap(),
             source: Some("arn:aws:sqs:eu-west-1:1:q".parse().unwrap()),
@@ -166,12 +162,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_ticket_reads_back_as_what_was_written(ticket in tickets()) {
+        fn any_ticket_reads_back_as_it_was_written(ticket in tickets()) {
             prop_assert_eq!(Ticket::from_body(&ticket.to_body()).unwrap(), ticket);
         }
 
         #[test]
-        fn a_ticket_with_any_one_byte_wrong_is_read_or_refused_but_never_a_panic(
+        fn a_ticket_with_one_wrong_byte_never_causes_a_panic(
             ticket in tickets(), at in any::<prop::sample::Index>(), byte in 0..128_u8,
         ) {
             let mut body = ticket.to_body().into_bytes();
@@ -183,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_ticket_is_named_with_what_is_allowed() {
+    fn the_error_of_a_malformed_ticket_has_its_text_and_what_is_expected() {
         for body in [
             "",
             "null",

@@ -13,7 +13,7 @@ use shared::aws::{Sdk, chain};
 use tracing::info;
 
 use crate::compression::Compression;
-use crate::directory::{directory_of, encoded};
+use crate::directory::{directory_of, percent_encoded};
 use crate::file::rejects_name;
 use crate::format::write_rejects;
 use crate::manifest;
@@ -28,11 +28,11 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 /// The most user metadata of an object. Without the batch key, the sink's metadata has less than 100 bytes.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingMetadata.html> (2026-08).
 const USER_METADATA_BYTES_MAX: usize = 2_048;
-/// The longest encoded batch key that is put into the metadata. The manifest contains every batch key.
+/// The longest percent_encoded batch key that is put into the metadata. The manifest contains every batch key.
 const BATCH_KEY_BYTES_MAX: usize = USER_METADATA_BYTES_MAX - 256;
 /// The user metadata with the hash of the content before compression.
 const CONTENT_HASH: &str = "content-hash";
-/// The user metadata with the percent-encoded batch key.
+/// The user metadata with the percent-percent_encoded batch key.
 const BATCH_KEY: &str = "batch-key";
 
 /// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>`, then the reject list `<part>.rejects` if any record
@@ -218,7 +218,10 @@ impl Objects {
     async fn put_new(&self, part: &Part, object: Object<'_>) -> Result<bool, SinkError> {
         let Object { key, hash, .. } = object;
         let mut metadata = HashMap::from([(CONTENT_HASH.to_owned(), hash.to_string())]);
-        let batch_key = part.batch_key.as_ref().map(encoded);
+        let batch_key = part
+            .batch_key
+            .as_ref()
+            .map(|key| percent_encoded(key.as_str()));
         if let Some(key) = batch_key.filter(|key| key.len() <= BATCH_KEY_BYTES_MAX) {
             metadata.insert(BATCH_KEY.to_owned(), key);
         }

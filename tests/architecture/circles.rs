@@ -1,4 +1,4 @@
-//! Within a crate no two files import each other, directly or through others.
+//! Checks that no two files of a crate import each other, directly or through other files.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::Manifests;
 use crate::imports::{self, Imports};
 
-/// Crates whose circles are not cut yet.
+/// Crates that may still have circles.
 const EXEMPT: [&str; 0] = [];
 
 /// Returns the shortest circle of imports: each of its files imports the next one, and the last one the first.
@@ -16,7 +16,7 @@ fn circle(imports: &Imports) -> Option<Vec<&Path>> {
     circles.min_by_key(Vec::len)
 }
 
-/// The shortest way from a file back to it.
+/// Returns the shortest circle through a file.
 fn way_back<'i>(imports: &'i Imports, start: &'i Path) -> Option<Vec<&'i Path>> {
     let mut came_from: BTreeMap<&Path, &Path> = BTreeMap::new();
     let mut reached = VecDeque::from([start]);
@@ -39,8 +39,8 @@ fn way_back<'i>(imports: &'i Imports, start: &'i Path) -> Option<Vec<&'i Path>> 
     None
 }
 
-/// The files of a circle in order, as they are called in their crate.
-fn told(circle: &[&Path], root: &Path) -> String {
+/// Describes a circle by the paths of its files.
+fn description(circle: &[&Path], root: &Path) -> String {
     let folder = root.parent().unwrap_or(root);
     let name = |file: &&Path| {
         file.strip_prefix(folder)
@@ -60,14 +60,14 @@ fn no_files_of_a_crate_import_each_other() {
         for root in manifests.roots(package) {
             let imports = imports::of_crate(&root);
             if let Some(circle) = circle(&imports).filter(|_| !EXEMPT.contains(&package)) {
-                circles.push(format!("{package}: {}", told(&circle, &root)));
+                circles.push(format!("{package}: {}", description(&circle, &root)));
             }
         }
     }
     assert!(circles.is_empty(), "{}", circles.join("\n"));
 }
 
-/// Writes a crate of these files, and says which circle it has.
+/// Writes a crate with these files; returns its circle, if it has one.
 fn circle_of(files: &[(&str, &str)]) -> Option<String> {
     let folder = tempfile::tempdir().expect("make a folder");
     for (name, text) in files {
@@ -77,11 +77,11 @@ fn circle_of(files: &[(&str, &str)]) -> Option<String> {
     }
     let root = folder.path().join("lib.rs");
     let imports = imports::of_crate(&root);
-    circle(&imports).map(|circle| told(&circle, &root))
+    circle(&imports).map(|circle| description(&circle, &root))
 }
 
 #[test]
-fn a_circle_is_named_with_its_files_in_order() {
+fn the_description_of_a_circle_has_its_files_in_order() {
     let found = circle_of(&[
         ("lib.rs", "mod a; mod b; mod c;"),
         ("a.rs", "use crate::b::B; pub struct A(B);"),
@@ -101,7 +101,7 @@ fn a_circle_is_named_with_its_files_in_order() {
 }
 
 #[test]
-fn a_parent_and_its_child_are_a_circle_once_the_child_imports_what_the_parent_has() {
+fn a_parent_and_its_child_are_a_circle_if_the_child_imports_an_item_of_the_parent() {
     let parent = |text: &str| {
         circle_of(&[
             ("lib.rs", "mod a;"),
@@ -119,7 +119,7 @@ fn a_parent_and_its_child_are_a_circle_once_the_child_imports_what_the_parent_ha
 }
 
 #[test]
-fn who_imports_by_a_re_export_imports_the_file_that_has_the_item() {
+fn an_import_of_a_re_export_is_an_import_of_the_file_with_the_item() {
     let files = |of_c: &'static str| {
         circle_of(&[
             ("lib.rs", "mod a; pub use a::{B, c}; pub use a::c::*;"),
@@ -139,7 +139,7 @@ fn who_imports_by_a_re_export_imports_the_file_that_has_the_item() {
 }
 
 #[test]
-fn what_is_for_tests_alone_makes_no_circle() {
+fn imports_of_tests_make_no_circle() {
     let files = |of_b: &'static str| {
         circle_of(&[
             ("lib.rs", "mod a; mod b;"),

@@ -1,5 +1,5 @@
-//! `docs/configuration.md` is what the declarations of the variables generate: held against them here, written by
-//! `cargo xtask configuration`. The checks of the templates read that file.
+//! Checks that `docs/configuration.md` is what the declarations of the variables generate. `cargo xtask configuration`
+//! writes the file. The checks of the templates read it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use shared::config::{Declarations, Description, Topic};
 
-/// Set by `cargo xtask configuration`: the document is written, and not compared.
+/// If this variable is set (by `cargo xtask configuration`), the test writes the document instead of comparing it.
 const UPDATE: &str = "UPDATE_CONFIGURATION";
 
 const HEAD: &str = "\
@@ -25,7 +25,7 @@ The SAM template and the CDK construct set every variable from a parameter of it
 SAM, `maxBatchSize` in CDK), whose bounds may be narrower: see [infra/README.md](../infra/README.md).
 ";
 
-/// The chapters: who reads the variables in them.
+/// The chapters, each with whether the aggregator and the batch-processor read its variables.
 const READERS: [(&str, bool, bool); 3] = [
     ("Both functions", true, true),
     ("Aggregator", true, false),
@@ -33,7 +33,7 @@ const READERS: [(&str, bool, bool); 3] = [
 ];
 
 #[test]
-fn the_document_of_the_configuration_says_what_the_functions_read() {
+fn the_configuration_document_lists_exactly_what_the_functions_read() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
     let generated = document(
         &aggregator::config::Config::declarations(),
@@ -88,12 +88,13 @@ fn document(aggregator: &Declarations, batch_processor: &Declarations) -> String
                 topics.entry(each.topic).or_default().push(each);
             }
         }
-        write!(text, "\n## {title}\n").expect("a text takes all");
+        write!(text, "\n## {title}\n").expect("writing to a string cannot fail");
         for (topic, variables) in topics {
             let head = "| variable | default | allowed | meaning |\n|---|---|---|---|";
-            write!(text, "\n### {}\n\n{head}\n", topic.title()).expect("a text takes all");
+            write!(text, "\n### {}\n\n{head}\n", topic.title())
+                .expect("writing to a string cannot fail");
             for each in variables {
-                writeln!(text, "{}", row(each)).expect("a text takes all");
+                writeln!(text, "{}", row(each)).expect("writing to a string cannot fail");
             }
         }
         let rules: Vec<&str> = rules
@@ -104,7 +105,7 @@ fn document(aggregator: &Declarations, batch_processor: &Declarations) -> String
         if !rules.is_empty() {
             text += "\n### What must hold together\n\n";
             for rule in rules {
-                writeln!(text, "- {rule}").expect("a text takes all");
+                writeln!(text, "- {rule}").expect("writing to a string cannot fail");
             }
         }
     }

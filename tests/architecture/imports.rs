@@ -1,16 +1,17 @@
-//! Which files of a crate import which, as their text says.
+//! Finds out which files of a crate import which, from their source text.
 //!
-//! Every path in a file is followed to the file that has the item: through modules, `use` and re-exports. What counts:
+//! Every path in a file is followed to the file with the item: through modules, `use` and re-exports. Imports are:
 //!
 //! - a path to an item of another file, in a `use`, a type, a pattern, an expression or the arguments of a macro;
-//! - a re-export, by the file that has it, of the file that has the item. Who imports by way of a re-export imports the
-//!   file that has the item, and not the one that only passes it on.
+//! - a re-export: the file with the re-export imports the file with the item. A file that uses the re-export imports
+//!   the
+//!   file with the item too, and not the file with the re-export.
 //!
-//! A declaration (`mod x;`) imports nothing. So a parent may declare and re-export its children, and call them, as long as
-//! none of them imports, directly or through others, an item that is in the parent's own file. Methods are no paths:
-//! an `impl` block may be cut over several files.
+//! A declaration (`mod x;`) is not an import. So a parent may declare, re-export and call its children, as long as none
+//! of them imports, directly or through others, an item in the parent's own file. Methods are not paths, so an `impl`
+//! block may be spread over several files.
 //!
-//! What is compiled for tests alone is left out, and so are macros by example and whatever they expand to.
+//! Code that is compiled only for tests is left out, and so are macros by example and their expansions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,27 +24,27 @@ use syn::{Attribute, Expr, Item, ItemMod, Meta, Token, UseTree};
 /// For each file of a crate, the other files of the crate that it imports.
 pub type Imports = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
 
-/// More re-exports of re-exports than anybody writes: a chain that is longer goes round.
+/// The limit on re-exports of re-exports. A longer chain is a circle.
 const REEXPORTS_MAX: usize = 16;
 
-/// A path or a module: its names, from the root of the crate on.
+/// The names of a path or module, from the root of the crate.
 type Names = Vec<String>;
 
-/// What a name in a module is.
+/// What a name in a module stands for.
 enum Meaning {
     Module,
     Item,
-    /// Imported, by this path as it is written.
+    /// An import, with its path as it is written.
     Import(Names),
 }
 
-/// One module, which may be inline in another's file.
+/// One module, which may be inline in the file of another.
 struct Module {
     file: PathBuf,
     names: BTreeMap<String, Meaning>,
-    /// Modules of which it imports everything.
+    /// Paths of the glob imports.
     globs: Vec<Names>,
-    /// Every path in it, as it is written.
+    /// Every path in the module, as it is written.
     paths: BTreeSet<Names>,
 }
 
@@ -51,10 +52,10 @@ struct Module {
 #[derive(Default)]
 struct Crate(BTreeMap<Names, Module>);
 
-/// Returns what the files of the crate with this root (`lib.rs` or `main.rs`) import of one another.
+/// Returns the imports between the files of the crate with this root file (`lib.rs` or `main.rs`).
 ///
 /// # Panics
-/// When a file is missing or is not Rust.
+/// If a file is missing or cannot be parsed.
 pub fn of_crate(root: &Path) -> Imports {
     let mut all = Crate::default();
     let directory = root.parent().expect("a file is in a folder");
@@ -132,7 +133,7 @@ impl Crate {
         self.read_file(at, &child, &directory);
     }
 
-    /// The file that has what a path means in a module; `None` for what is of another crate, or is no item.
+    /// Returns the file with the item of a path; `None` if the item is in another crate, or the path is not an item.
     fn file_of(&self, at: &Names, path: &[String], reexports: usize) -> Option<&PathBuf> {
         let (mut at, path) = self.start(at, path)?;
         let mut module = self.0.get(&at)?;
@@ -160,7 +161,7 @@ impl Crate {
         Some(&module.file)
     }
 
-    /// The module in which the first name of a path is looked up that is not `crate`, `self` or `super`.
+    /// Returns the module in which a path starts, and the path without `crate`, `self` or `super`.
     fn start<'p>(&self, at: &Names, path: &'p [String]) -> Option<(Names, &'p [String])> {
         match path.first()?.as_str() {
             "crate" => Some((Names::new(), &path[1..])),
@@ -176,7 +177,7 @@ impl Crate {
 }
 
 impl Module {
-    /// Takes in a `use`: what it names here, and that it is a path.
+    /// Records the names and the paths of a `use`.
     fn import(&mut self, prefix: &Names, tree: &UseTree) {
         match tree {
             UseTree::Path(path) => self.import(&below(prefix, &path.ident.to_string()), &path.tree),
@@ -206,14 +207,14 @@ impl Module {
         };
         let name = alias.or_else(|| path.last().cloned()).unwrap_or_default();
         self.paths.insert(path.clone());
-        // `use name;` says nothing that its name does not say.
+        // `use name;` does not change the meaning of the name.
         if path != [name.clone()] {
             self.names.insert(name, Meaning::Import(path));
         }
     }
 }
 
-/// Collects paths of more than one name: a single one is of the file itself, or imported by it.
+/// Collects paths of more than one name. A single name is in the file itself, or imported by a `use`.
 struct Paths<'m>(&'m mut BTreeSet<Names>);
 
 impl<'ast> Visit<'ast> for Paths<'_> {
@@ -230,7 +231,7 @@ impl<'ast> Visit<'ast> for Paths<'_> {
     }
 
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
-        // The arguments of most macros are expressions.
+        // Macro arguments are read as expressions, which is correct for most macros.
         if let Ok(arguments) = call.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated)
         {
             let mut inner = Paths(self.0);
@@ -250,7 +251,7 @@ fn below(parent: &Names, name: &str) -> Names {
     [parent.as_slice(), &[name.to_owned()]].concat()
 }
 
-/// Whether an item is compiled for tests alone.
+/// Returns whether an item is compiled only for tests.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let condition = attribute
@@ -268,7 +269,7 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The file that `#[path = ".."]` names.
+/// Returns the file in `#[path = ".."]`.
 fn path_attribute(attributes: &[Attribute]) -> Option<String> {
     attributes
         .iter()
@@ -301,7 +302,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// The name of what a path can mean.
+/// Returns the name of an item that a path can name.
 fn name_of(item: &Item) -> Option<String> {
     let name = match item {
         Item::Const(item) => &item.ident,

@@ -1,10 +1,10 @@
-//! The documents: every link within the repository leads somewhere.
+//! Checks that every link between documents of the repository leads to an existing file and heading.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders that hold no documents of this repository.
+/// Folders without documents of this repository.
 const NOT_OURS: [&str; 4] = ["target", "node_modules", ".tools", ".local"];
 
 /// Returns every Markdown file below a directory.
@@ -23,7 +23,7 @@ fn documents(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the text without its code blocks, whose brackets are no links.
+/// Returns the text without its code blocks, whose brackets are not links.
 fn without_code(text: &str) -> String {
     let blocks = text.split("```").step_by(2);
     blocks.collect::<Vec<_>>().join("\n")
@@ -43,7 +43,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns what the links of a document lead to.
+/// Returns the targets of the links of a document.
 fn links(text: &str) -> Vec<String> {
     let targets = text.split("](").skip(1);
     targets

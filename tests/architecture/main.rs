@@ -1,4 +1,4 @@
-//! Which crate may import which, and that no two files of a crate import each other.
+//! Checks which crate imports which, and that no two files of a crate import each other in a circle.
 
 mod circles;
 mod imports;
@@ -13,8 +13,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-/// Every crate of the workspace with the crates of the workspace that it may depend on; tests of a crate are held to it
-/// as well.
+/// Every crate of the workspace, with the crates of the workspace that it may depend on. The rule holds for the tests
+/// of a crate too.
 const MAY_IMPORT: [(&str, &[&str]); 12] = [
     ("protocol", &[]),
     ("emulators", &[]),
@@ -62,10 +62,10 @@ const MAY_IMPORT: [(&str, &[&str]); 12] = [
     ("xtask", &[]),
 ];
 
-/// What would make the protocol more than decisions: runtimes, SDKs, clocks, compression, logs.
+/// Crates with which `protocol` could do more than decide: runtimes, SDKs, clocks, compression, logs.
 const PROTOCOL_DEPENDS_ON: [&str; 5] = ["blake3", "roaring", "serde", "thiserror", "uuid"];
 
-/// What each crate of the workspace depends on, with and without its tests.
+/// The manifests of the workspace.
 struct Manifests(Value);
 
 impl Manifests {
@@ -89,7 +89,7 @@ impl Manifests {
         self.packages().map(name).collect()
     }
 
-    /// The first files of a crate's library and of its programs.
+    /// Returns the root files of a crate's library and programs.
     fn roots(&self, package: &str) -> Vec<PathBuf> {
         let package = self.packages().find(|each| name(each) == package);
         let targets = package.expect("a crate")["targets"].as_array();
@@ -100,7 +100,7 @@ impl Manifests {
         targets.filter(ships).map(root).collect()
     }
 
-    /// The names of the dependencies of a kind: `None` for what the crate itself needs.
+    /// Returns the dependencies of a crate by name, each with its kind: `None` for a dependency of the crate itself.
     fn dependencies(&self, package: &str) -> BTreeMap<&str, Option<&str>> {
         let package = self.packages().find(|each| name(each) == package);
         let dependencies = package.expect("a crate")["dependencies"].as_array();
@@ -116,7 +116,7 @@ fn name(value: &Value) -> &str {
 }
 
 #[test]
-fn crates_import_only_what_they_may() {
+fn crates_import_only_allowed_crates() {
     let manifests = Manifests::read();
     let crates = manifests.crates();
     let listed: BTreeSet<&str> = MAY_IMPORT.iter().map(|(name, _)| *name).collect();
@@ -127,7 +127,7 @@ fn crates_import_only_what_they_may() {
     for (name, may_import) in MAY_IMPORT {
         let imports: BTreeSet<&str> = manifests.dependencies(name).into_keys().collect();
         let mut imports: BTreeSet<&str> = imports.intersection(&crates).copied().collect();
-        // The tests of a crate may switch its own features on.
+        // A crate may be its own dev-dependency, to switch on features for its tests.
         imports.remove(name);
         let may_import = BTreeSet::from_iter(may_import.iter().copied());
         assert_eq!(imports, may_import, "the crates that `{name}` imports");
@@ -135,7 +135,7 @@ fn crates_import_only_what_they_may() {
 }
 
 #[test]
-fn the_protocol_is_made_of_decisions_alone() {
+fn the_protocol_depends_on_no_crate_with_io_clocks_or_logs() {
     let manifests = Manifests::read();
     let dependencies = manifests.dependencies("protocol").into_iter();
     let of_itself = dependencies.filter(|(_, kind)| kind.is_none());

@@ -1,10 +1,10 @@
-//! The update expressions of the batch table mean what `protocol::batch::apply` says: the same random writes, applied
-//! to the table in memory (which is `apply`) and to DynamoDB, get the same replies and leave the same records.
+//! Checks that the update expressions of the batch table have the effect of `protocol::batch::apply`: random writes to
+//! the table in memory (which calls `apply`) and to DynamoDB get the same replies and leave the same records.
 
 use std::collections::BTreeMap;
 
 use protocol::batch::{
-    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorWord, PartRecord, PartState, apply,
+    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorDecision, PartRecord, PartState, apply,
 };
 use protocol::ids::{LeaseOwner, Seq};
 use protocol::invariants::record_is_sound;
@@ -21,7 +21,7 @@ const WRITES_PER_SEED: usize = 60;
 const SEQS: u32 = 12;
 const OWNERS: [&str; 3] = ["processor/1", "processor/2", "processor/3"];
 
-/// Draws writes that hold about as often as they do not.
+/// Draws writes of which about half are applied.
 struct Draw(SeededEntropy);
 
 impl Draw {
@@ -33,12 +33,12 @@ impl Draw {
         self.below(100) < percent
     }
 
-    /// Around the end of the window and of leases, where conditions turn; in halves of the clock skew.
+    /// Draws a time around the end of the window and of leases, in steps of half the clock skew.
     fn time(&self) -> Timestamp {
         ms(self.below(24) * 1_000)
     }
 
-    /// As [`Self::time`], or one millisecond beside it.
+    /// Draws a time like [`Self::time`], or one millisecond earlier or later.
     fn edge(&self) -> Timestamp {
         Timestamp::from_ms(self.time().as_ms() + self.below(3) - 1)
     }
@@ -55,7 +55,7 @@ impl Draw {
         }
     }
 
-    /// `value`, or a neighbour of it.
+    /// Draws `value`, or one more or less.
     fn near(&self, value: u64) -> u64 {
         if self.chance(80) {
             value
@@ -74,7 +74,7 @@ impl Draw {
         }
     }
 
-    /// Mostly what is in no part yet, all of it or some.
+    /// Draws a part, mostly of seqs that are in no part yet.
     fn part(&self, record: &BatchRecord) -> PartRecord {
         let taken = record.members();
         let all = self.chance(50);
@@ -85,7 +85,7 @@ impl Draw {
         PartRecord::frozen(members, [self.below(256) as u8; 32], sink)
     }
 
-    /// What was in no part yet, all of it or some, beside what is set aside; or the frozen part's members.
+    /// Draws seqs to be set aside, in addition to those that are: seqs in no part yet, or the frozen part's members.
     fn set_aside(&self, record: &BatchRecord) -> (Option<usize>, SeqSet) {
         let frozen = record.parts.iter().enumerate().next_back();
         let frozen = frozen.filter(|(_, part)| part.state == PartState::Frozen);
@@ -170,9 +170,9 @@ impl Draw {
             },
             at: self.edge(),
             operator: match self.below(5) {
-                0 => Some(OperatorWord::Retry),
-                1 => Some(OperatorWord::Quarantine),
-                2 => Some(OperatorWord::AcceptSink),
+                0 => Some(OperatorDecision::Retry),
+                1 => Some(OperatorDecision::Quarantine),
+                2 => Some(OperatorDecision::AcceptSink),
                 _ => None,
             },
         }
@@ -200,12 +200,12 @@ impl Draw {
             counts_version: self.near(record.counts_version),
             witnesses: self.near(record.witnesses),
             parts: self.near(record.parts.len() as u64) as usize,
-            // Whole seconds, as the table keeps `expiresAt`.
+            // Whole seconds, because the table stores `expiresAt` in seconds.
             at: self.time(),
         }
     }
 
-    /// A write that leaves a sound record where it applies: the others are bugs of whoever sends them.
+    /// Draws a write that leaves a sound record if it applies. A sender of any other write would have a bug.
     fn sound_write(&self, record: &BatchRecord) -> BatchWrite {
         loop {
             let write = self.write(record);
@@ -236,7 +236,7 @@ fn kind(write: &BatchWrite) -> &'static str {
     }
 }
 
-/// Whether it applied, and the record.
+/// Returns whether the write was applied, and the record.
 fn outcome(reply: BatchReply) -> (bool, BatchRecord) {
     match reply {
         BatchReply::Applied(record) => (true, *record),
@@ -246,7 +246,7 @@ fn outcome(reply: BatchReply) -> (bool, BatchRecord) {
 }
 
 #[tokio::test]
-async fn every_write_means_on_dynamodb_what_the_protocol_says() {
+async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
     let (memory, dynamo) = (MemoryBatchStore::new(), dynamo::batch_store().await);
     let mut seen: BTreeMap<(&str, bool), usize> = BTreeMap::new();
     for seed in 0..SEEDS {

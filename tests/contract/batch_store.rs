@@ -1,7 +1,7 @@
-//! What the batch table promises, beside the meaning of each write (see `batch_equivalence`).
+//! The contract of the batch table, apart from the effect of each write (see `batch_equivalence`).
 
 use protocol::batch::{
-    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorWord, PartRecord, PartState, Status,
+    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorDecision, PartRecord, PartState, Status,
 };
 use protocol::ids::LeaseOwner;
 use protocol::time::Timestamp;
@@ -26,11 +26,11 @@ macro_rules! batch_store_contract {
 
 batch_store_contract! {
     a_record_is_created_once_and_creating_it_again_is_success
-    a_write_to_no_record_is_refused_with_nothing_and_makes_none
-    a_refused_write_answers_the_record_as_it_stands
-    witnesses_of_a_sealed_batch_are_united_and_counted
+    a_write_without_a_record_is_refused_and_creates_no_record
+    a_refused_write_returns_the_present_record
+    witnesses_of_a_sealed_batch_are_merged_and_counted
     a_batch_lives_from_open_to_complete
-    what_is_overdue_is_answered_oldest_first_and_no_more_than_asked_for
+    overdue_batches_are_returned_oldest_first_up_to_the_maximum
     large_records_do_not_hide_later_ones_from_the_sweep
     a_complete_batch_is_never_overdue
 }
@@ -101,7 +101,7 @@ fn processing() -> Vec<BatchWrite> {
         BatchWrite::Lease {
             lease: lease(ms(1)),
             at: ms(0),
-            operator: Some(OperatorWord::Retry),
+            operator: Some(OperatorDecision::Retry),
         },
         BatchWrite::Freeze {
             owner: owner(),
@@ -133,7 +133,7 @@ fn processing() -> Vec<BatchWrite> {
     ]
 }
 
-async fn a_write_to_no_record_is_refused_with_nothing_and_makes_none<S: BatchStore>(store: &S) {
+async fn a_write_without_a_record_is_refused_and_creates_no_record<S: BatchStore>(store: &S) {
     for write in [counts(), processing()].concat() {
         let reply = store.write(batch(1), &write).await.unwrap();
         assert!(
@@ -144,7 +144,7 @@ async fn a_write_to_no_record_is_refused_with_nothing_and_makes_none<S: BatchSto
     }
 }
 
-async fn a_refused_write_answers_the_record_as_it_stands<S: BatchStore>(store: &S) {
+async fn a_refused_write_returns_the_present_record<S: BatchStore>(store: &S) {
     store.create(&record(batch(1))).await.unwrap();
     let early = BatchWrite::Lease {
         lease: lease(ms(20_000)),
@@ -175,7 +175,7 @@ fn witness(seqs: &[u32], witnesses: u64) -> BatchWrite {
     }
 }
 
-async fn witnesses_of_a_sealed_batch_are_united_and_counted<S: BatchStore>(store: &S) {
+async fn witnesses_of_a_sealed_batch_are_merged_and_counted<S: BatchStore>(store: &S) {
     seal(store).await;
     applied(store, witness(&[2], 0)).await;
     let late = store.write(batch(1), &witness(&[0], 0)).await.unwrap();
@@ -235,9 +235,7 @@ async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
     assert_eq!(store.read(batch(1)).await.unwrap(), Some(complete));
 }
 
-async fn what_is_overdue_is_answered_oldest_first_and_no_more_than_asked_for<S: BatchStore>(
-    store: &S,
-) {
+async fn overdue_batches_are_returned_oldest_first_up_to_the_maximum<S: BatchStore>(store: &S) {
     for number in 0..20 {
         let mut record = record(batch(number));
         record.due_at = ms(u64::try_from(number * 7 % 20).unwrap());

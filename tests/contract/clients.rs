@@ -1,4 +1,4 @@
-//! The clients as a Lambda process makes them, in a process of their own: they read its environment.
+//! The SDK clients of a Lambda process. They read the environment, so they are tested in a child process.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ async fn the_child_calls_both_services() {
     assert_eq!(read_one(&locks, "e").await, Some(item(&there)));
     assert_eq!(locks.items_per_request(), 25);
 
-    // What listens there reads one byte and hangs up.
+    // The listeners read one byte and close the connection.
     let url = format!(
         "{}/000000000000/batch-queue",
         std::env::var("AWS_ENDPOINT_URL").unwrap()
@@ -84,7 +84,7 @@ async fn the_child_calls_both_services() {
 }
 
 #[tokio::test]
-async fn what_the_environment_lacks_is_named_by_the_first_call() {
+async fn the_first_request_fails_with_the_name_of_a_missing_variable() {
     let complete = config_of("http://localhost:1", Duration::from_secs(60)).build();
     let mut keyless = complete.to_builder();
     keyless.set_credentials_provider(None);

@@ -19,8 +19,8 @@ use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use tokio::net::TcpListener;
 
-/// Where the database of this process listens. It has a thread of its own, as its work blocks, and lives as long as
-/// the process.
+/// The address of the database of this process. The database has its own thread, because it blocks, and lives as long
+/// as the process.
 pub fn endpoint() -> &'static str {
     static ENDPOINT: OnceLock<String> = OnceLock::new();
     ENDPOINT.get_or_init(|| {
@@ -43,7 +43,7 @@ pub fn endpoint() -> &'static str {
     })
 }
 
-/// What [`shared::aws::Sdk`] has of DynamoDB, at any endpoint: no retries.
+/// Returns a configuration without retries, like that of [`shared::aws::Sdk`], for an endpoint.
 pub fn config_of(endpoint: &str, attempt_timeout: Duration) -> aws_types::sdk_config::Builder {
     let credentials = Credentials::new("key", "secret", None, None, "test");
     SdkConfig::builder()
@@ -60,12 +60,12 @@ pub fn config_of(endpoint: &str, attempt_timeout: Duration) -> aws_types::sdk_co
         .endpoint_url(endpoint)
 }
 
-/// DynamoDB at any endpoint.
+/// Returns a client of DynamoDB at an endpoint.
 pub fn dynamodb_of(endpoint: &str, attempt_timeout: Duration) -> Client {
     Client::new(&config_of(endpoint, attempt_timeout).build())
 }
 
-/// The embedded database. Its timeout is longer than any machine is slow.
+/// Returns a client of the embedded database, with a timeout that is long enough for a slow machine.
 pub fn dynamodb() -> Client {
     dynamodb_of(endpoint(), Duration::from_secs(60))
 }
@@ -75,7 +75,7 @@ fn new_table(kind: &str) -> String {
     format!("{kind}-{}", TABLES.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A fresh table, as the template defines it that is deployed.
+/// Makes a new table with the definition in the deployed template.
 async fn table(client: &Client, kind: &str) -> String {
     static DEPLOYED: LazyLock<Resources> = LazyLock::new(|| {
         let template = Template::deployed().unwrap();
@@ -88,24 +88,24 @@ async fn table(client: &Client, kind: &str) -> String {
     name
 }
 
-/// A fresh lock table.
+/// Makes a new lock table.
 pub async fn lock_table(client: &Client) -> String {
     table(client, LOCK_TABLE).await
 }
 
-/// A fresh batch table.
+/// Makes a new batch table.
 pub async fn batch_table(client: &Client) -> String {
     table(client, BATCH_TABLE).await
 }
 
-/// A lock store on a fresh table.
+/// Returns a lock store on a new table.
 pub async fn lock_store(mode: WriteMode) -> DynamoLockStore {
     let dynamodb = dynamodb();
     let table = lock_table(&dynamodb).await;
     DynamoLockStore::new(dynamodb, table, BATCH_INDEX, mode)
 }
 
-/// A batch store on a fresh table.
+/// Returns a batch store on a new table.
 pub async fn batch_store() -> DynamoBatchStore {
     let client = dynamodb();
     let table = batch_table(&client).await;

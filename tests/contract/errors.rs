@@ -1,4 +1,4 @@
-//! What failures become: throttled, unknown or refused, per item, with the service's words.
+//! The errors of the adapters: throttled, unknown or refused, for each item, with the message of the service.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ fn release_error(reply: ReleaseReply) -> PortError {
     }
 }
 
-/// The error of every method of both stores.
+/// Returns the error of every method of both stores.
 async fn every_error(dynamodb: Client, table: &str) -> Vec<PortError> {
     let mut errors = Vec::new();
     for mode in [WriteMode::Batch, WriteMode::Put] {
@@ -110,8 +110,8 @@ async fn a_missing_table_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn an_endpoint_where_nobody_listens_leaves_everything_unknown() {
-    // Bound and dropped: nobody has this port now.
+async fn without_a_listener_every_result_is_unknown() {
+    // The listener is dropped, so the port is free.
     let free = TcpListener::bind("127.0.0.1:0")
         .await
         .unwrap()
@@ -125,7 +125,7 @@ async fn an_endpoint_where_nobody_listens_leaves_everything_unknown() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_never_answers_is_unknown_once_the_attempt_ends() {
+async fn without_a_reply_the_result_is_unknown_when_the_attempt_ends() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let dynamodb = dynamodb_of(
         &format!("http://{}", silent.local_addr().unwrap()),
@@ -135,7 +135,7 @@ async fn an_endpoint_that_never_answers_is_unknown_once_the_attempt_ends() {
     for error in every_error(dynamodb, "lock-table").await {
         assert!(matches!(error, PortError::Unknown { .. }), "{error:?}");
     }
-    // 22 errors of 20 calls or fewer, one after the other; without the timeout it would be for ever.
+    // 22 errors of at most 20 requests, one after the other. Without the timeout, the test would never end.
     assert!(
         start.elapsed() < Duration::from_secs(20),
         "{:?}",
@@ -144,7 +144,7 @@ async fn an_endpoint_that_never_answers_is_unknown_once_the_attempt_ends() {
 }
 
 #[tokio::test]
-async fn a_throttle_is_throttled_whatever_it_is_called() {
+async fn every_code_of_a_throttle_is_throttled() {
     for body in [
         r#"{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow"}"#,
         r#"{"__type":"com.amazon.coral.availability#ThrottlingException","message":"slow"}"#,
@@ -158,7 +158,7 @@ async fn a_throttle_is_throttled_whatever_it_is_called() {
 }
 
 #[tokio::test]
-async fn a_server_error_leaves_everything_unknown() {
+async fn after_a_server_error_every_result_is_unknown() {
     for (status, body) in [
         (
             500,
@@ -190,7 +190,7 @@ async fn a_missing_permission_is_refused_with_its_reason() {
 }
 
 #[tokio::test]
-async fn members_of_a_batch_are_judged_one_by_one_and_the_missing_ones_are_unknown() {
+async fn claims_of_a_request_have_separate_results_and_missing_ones_are_unknown() {
     let body = r#"{"Responses":[
         {"TableName":"t"},
         {"Error":{"Code":"DuplicateItem","Message":"Duplicate primary key exists in table"}},
@@ -237,7 +237,7 @@ async fn members_of_a_batch_are_judged_one_by_one_and_the_missing_ones_are_unkno
 }
 
 #[tokio::test]
-async fn a_claim_too_large_to_send_does_not_shift_the_answers_of_the_others() {
+async fn a_claim_that_is_not_sent_does_not_shift_the_replies_of_the_others() {
     let body = r#"{"Responses":[{"TableName":"t"},{"Error":{"Code":"ThrottlingError","Message":"slow"}}]}"#;
     let store = store(scripted::dynamodb(200, body).await, "t", WriteMode::Batch);
     let large = "x".repeat(500_000);
@@ -263,7 +263,7 @@ async fn a_claim_too_large_to_send_does_not_shift_the_answers_of_the_others() {
 }
 
 #[tokio::test]
-async fn releases_of_a_batch_are_judged_one_by_one() {
+async fn releases_of_a_request_have_separate_results() {
     let body = r#"{"Responses":[
         {"TableName":"t"},
         {"Error":{"Code":"ConditionalCheckFailed","Message":"The conditional request failed"}},
@@ -287,7 +287,7 @@ async fn releases_of_a_batch_are_judged_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_read_answers_the_longest_prefix_that_was_read() {
+async fn a_read_returns_the_longest_prefix_that_was_read() {
     let body = r#"{"Responses":{"t":[
         {"messageId":{"S":"d"},"sqsMessageId":{"S":"m"},"bodyHash":{"B":"AAAAAAAAAAAAAAAAAAAAAA=="},
          "expiresAt":{"N":"1700000001"}}
@@ -300,14 +300,14 @@ async fn a_read_answers_the_longest_prefix_that_was_read() {
     assert_eq!(items[1].as_ref().unwrap().expires_at(), Some(ms(1_000)));
     let error = store.read(&["c", "a"].map(event)).await.unwrap_err();
     assert!(matches!(error, PortError::Throttled { .. }), "{error:?}");
-    // The tombstone is no event; the unread one is to be asked for again.
+    // The tombstone is not an event, and the unread id must be requested again.
     let (events, unread) = store.read_events(&ids).await.unwrap();
     assert!(events.is_empty());
     assert_eq!(unread, [event("c")]);
 }
 
 #[tokio::test]
-async fn a_read_of_which_nothing_was_read_is_throttled() {
+async fn a_read_that_returns_nothing_is_throttled() {
     let body = r#"{"Responses":{},"UnprocessedKeys":{"t":{"Keys":[{"messageId":{"S":"a"}},{"messageId":{"S":"b"}}]}}}"#;
     let store = store(scripted::dynamodb(200, body).await, "t", WriteMode::Put);
     let ids = ["a", "b"].map(event);

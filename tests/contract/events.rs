@@ -1,4 +1,4 @@
-//! Events, claims and what became of them, for every contract.
+//! Events, claims and records for all contracts.
 
 use protocol::batch::BatchRecord;
 use protocol::claim::{Candidate, Claim, LockItem, LockState, PastDeliveries};
@@ -7,10 +7,10 @@ use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore};
 use uuid::Uuid;
 
-/// Shards of every batch here.
+/// Number of index shards of every batch in these tests.
 pub const SHARDS: u16 = 3;
 
-/// The `number`th batch.
+/// Returns the id of batch `number`.
 pub fn batch(number: u128) -> BatchId {
     BatchId::new(Uuid::from_u128(
         0x0190_163d_8694_7000_8000_0000_0000_0000 + number,
@@ -31,7 +31,7 @@ pub fn ms(ms: u64) -> Timestamp {
     Timestamp::from_ms(1_700_000_000_000 + ms)
 }
 
-/// A message with an event, from the other names made of its own.
+/// Returns a candidate; its message id and other fields follow from the event id.
 pub fn candidate(id: &str, body: &str) -> Candidate {
     Candidate {
         event_id: event(id),
@@ -47,7 +47,7 @@ pub fn candidate(id: &str, body: &str) -> Candidate {
     }
 }
 
-/// A claim of `seq` in batch 1.
+/// Returns a claim with seq `seq` in batch 1.
 pub fn claim(id: &str, body: &str, seq: Seq) -> Claim {
     claim_in(batch(1), id, body, seq)
 }
@@ -65,7 +65,7 @@ pub fn claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
     }
 }
 
-/// The item a claim becomes.
+/// Returns the lock item of a claim.
 pub fn item(claim: &Claim) -> LockItem {
     LockItem {
         sqs_message_id: claim.candidate.sqs_message_id.clone(),
@@ -79,7 +79,7 @@ pub fn item(claim: &Claim) -> LockItem {
     }
 }
 
-/// The tombstone a claim becomes.
+/// Returns the tombstone of a claim.
 pub fn tombstone(claim: &Claim, expires_at: Timestamp) -> LockItem {
     LockItem {
         state: LockState::Tombstone { expires_at },
@@ -87,7 +87,7 @@ pub fn tombstone(claim: &Claim, expires_at: Timestamp) -> LockItem {
     }
 }
 
-/// Claims as many as there are, in requests of the size the store takes.
+/// Writes all claims, in requests of the size that the store takes.
 pub async fn claim_all<S: LockStore>(store: &S, claims: &[Claim]) -> Vec<ClaimReply> {
     let mut replies = Vec::new();
     for request in claims.chunks(store.items_per_request()) {
@@ -96,7 +96,7 @@ pub async fn claim_all<S: LockStore>(store: &S, claims: &[Claim]) -> Vec<ClaimRe
     replies
 }
 
-/// Claims what must be free.
+/// Writes claims of event ids that must have no item.
 pub async fn claim_free<S: LockStore>(store: &S, claims: &[Claim]) {
     for (claim, reply) in claims.iter().zip(claim_all(store, claims).await) {
         assert!(
@@ -112,7 +112,7 @@ pub async fn read_one<S: LockStore>(store: &S, id: &str) -> Option<LockItem> {
     store.read(&[event(id)]).await.unwrap().remove(0)
 }
 
-/// A batch as it is opened at 0, with its window closing at 10 s.
+/// Returns the record of a batch that was opened at 0 and whose window ends at 10 s.
 pub fn record(id: BatchId) -> BatchRecord {
     BatchRecord::open(id, source(), None, SHARDS, ms(0), ms(10_000))
 }

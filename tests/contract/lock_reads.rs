@@ -1,4 +1,4 @@
-//! What the lock table promises about reading.
+//! The contract of the lock table: reads.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::events::{batch, claim, claim_free, claim_in, event, item, ms};
 use crate::lock_store::lock_store_contract;
 
 lock_store_contract! {
-    items_are_read_in_the_order_asked_for
-    an_id_asked_for_twice_is_answered_both_times
-    nothing_asked_for_is_nothing_read
+    items_are_returned_in_the_order_of_the_ids
+    an_id_that_is_requested_twice_is_returned_twice
+    a_read_of_no_ids_returns_nothing
     events_are_read_as_they_were_claimed
-    what_is_no_live_claim_is_left_out_of_the_events
-    what_one_request_cannot_carry_is_read_by_asking_again
-    the_index_proposes_every_live_claim_of_its_shard_in_order_and_no_other
-    a_page_of_the_index_starts_after_the_entry_given
+    items_that_are_not_live_claims_are_not_read_as_events
+    items_that_one_request_cannot_carry_are_read_by_further_requests
+    the_index_lists_exactly_the_live_claims_of_a_shard_in_order
+    a_page_of_the_index_starts_after_the_given_entry
 }
 
-async fn items_are_read_in_the_order_asked_for<S: LockStore>(store: &S) {
+async fn items_are_returned_in_the_order_of_the_ids<S: LockStore>(store: &S) {
     let claims: Vec<Claim> = (0..50)
         .map(|seq| claim(&format!("e{seq}"), "body", seq))
         .collect();
@@ -34,7 +34,7 @@ async fn items_are_read_in_the_order_asked_for<S: LockStore>(store: &S) {
     }
 }
 
-async fn an_id_asked_for_twice_is_answered_both_times<S: LockStore>(store: &S) {
+async fn an_id_that_is_requested_twice_is_returned_twice<S: LockStore>(store: &S) {
     let there = claim("e", "body", 0);
     claim_free(store, std::slice::from_ref(&there)).await;
     let items = store
@@ -50,7 +50,7 @@ async fn an_id_asked_for_twice_is_answered_both_times<S: LockStore>(store: &S) {
     assert!(events.iter().all(|found| found.event_id == event("e")));
 }
 
-async fn nothing_asked_for_is_nothing_read<S: LockStore>(store: &S) {
+async fn a_read_of_no_ids_returns_nothing<S: LockStore>(store: &S) {
     assert!(store.read(&[]).await.unwrap().is_empty());
     let (events, unread) = store.read_events(&[]).await.unwrap();
     assert!(events.is_empty() && unread.is_empty());
@@ -91,7 +91,7 @@ async fn events_are_read_as_they_were_claimed<S: LockStore>(store: &S) {
     assert_eq!(events, claims.iter().map(stored).collect::<Vec<_>>());
 }
 
-async fn what_is_no_live_claim_is_left_out_of_the_events<S: LockStore>(store: &S) {
+async fn items_that_are_not_live_claims_are_not_read_as_events<S: LockStore>(store: &S) {
     let claims = [
         claim("live", "body", 0),
         claim_in(batch(2), "of another", "body", 0),
@@ -108,13 +108,13 @@ async fn what_is_no_live_claim_is_left_out_of_the_events<S: LockStore>(store: &S
     let (events, unread) = store.read_events(&ids).await.unwrap();
     let mut found: Vec<&str> = events.iter().map(|event| event.event_id.as_str()).collect();
     found.sort_unstable();
-    // Any batch: whose it is, is in the answer.
+    // Claims of any batch are returned; the event says its batch.
     assert_eq!(found, ["live", "of another"]);
     assert!(unread.is_empty());
 }
 
-async fn what_one_request_cannot_carry_is_read_by_asking_again<S: LockStore>(store: &S) {
-    // 21 MB: DynamoDB answers 16 MB at once.
+async fn items_that_one_request_cannot_carry_are_read_by_further_requests<S: LockStore>(store: &S) {
+    // 21 MB: DynamoDB returns at most 16 MB in one reply.
     let body = "x".repeat(350_000);
     let claims: Vec<Claim> = (0..60)
         .map(|seq| claim(&format!("e{seq}"), &body, seq))
@@ -154,7 +154,7 @@ async fn what_one_request_cannot_carry_is_read_by_asking_again<S: LockStore>(sto
     );
 }
 
-/// Every entry of a shard, and how many pages there were.
+/// Returns every entry of a shard, and the number of pages.
 async fn walk<S: LockStore>(store: &S, claim: &Claim) -> (Vec<IndexEntry>, usize) {
     let (mut entries, mut pages, mut after) = (Vec::new(), 0, None);
     loop {
@@ -171,10 +171,8 @@ async fn walk<S: LockStore>(store: &S, claim: &Claim) -> (Vec<IndexEntry>, usize
     }
 }
 
-async fn the_index_proposes_every_live_claim_of_its_shard_in_order_and_no_other<S: LockStore>(
-    store: &S,
-) {
-    // Ids as long as a key may be, so that 600 entries of a shard do not fit into a page of 1 MB.
+async fn the_index_lists_exactly_the_live_claims_of_a_shard_in_order<S: LockStore>(store: &S) {
+    // The ids have the maximum length, so that 600 entries of a shard do not fit a page of 1 MB.
     let id = |seq: u32| format!("{:0>2000}", (seq * 7_919) % 2_000);
     let claims: Vec<Claim> = (0..1_800).map(|seq| claim(&id(seq), "", seq)).collect();
     claim_free(store, &claims).await;
@@ -195,13 +193,13 @@ async fn the_index_proposes_every_live_claim_of_its_shard_in_order_and_no_other<
     }
 }
 
-async fn a_page_of_the_index_starts_after_the_entry_given<S: LockStore>(store: &S) {
+async fn a_page_of_the_index_starts_after_the_given_entry<S: LockStore>(store: &S) {
     let claims: Vec<Claim> = (0..10)
         .map(|seq| claim(&format!("e{seq}"), "", seq * 3))
         .collect();
     claim_free(store, &claims).await;
     let shard = claims[0].seat.shard();
-    // Also after one that was released since: it is a position, not an item.
+    // A page may also start after an entry that was released since, because the entry is only a position.
     store
         .release(&[(event("e6"), claims[6].seat.place())], Release::Deleted)
         .await;

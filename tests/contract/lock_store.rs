@@ -1,4 +1,4 @@
-//! What the lock table promises about writing.
+//! The contract of the lock table: writes.
 
 use protocol::claim::{Claim, LockItem, LockState};
 use protocol::ids::Place;
@@ -12,7 +12,7 @@ use crate::events::{
     batch, claim, claim_all, claim_free, claim_in, event, item, ms, read_one, tombstone,
 };
 
-/// Every claim of the contract as a test per implementation.
+/// Makes every check of the contract a test of each implementation.
 macro_rules! lock_store_contract {
     ($($claim:ident)*) => {
         mod memory {
@@ -36,25 +36,25 @@ pub(crate) use lock_store_contract;
 
 lock_store_contract! {
     a_claim_is_written_once_and_the_first_one_stays
-    a_claim_met_twice_in_one_request_is_written_once
+    an_event_that_is_claimed_twice_in_one_request_is_written_once
     a_claim_of_a_tombstone_finds_it
-    what_the_store_cannot_take_is_said_so_and_its_neighbours_are_written
+    a_claim_that_is_too_large_is_unstorable_and_the_others_are_written
     attributes_and_past_deliveries_of_a_claim_are_kept
-    a_live_claim_is_replaced_only_in_the_state_expected
-    a_tombstone_is_replaced_only_in_the_state_expected
-    what_is_gone_is_not_replaced
-    a_replacement_the_store_cannot_take_leaves_what_is_there
+    a_live_claim_is_replaced_only_in_the_expected_state
+    a_tombstone_is_replaced_only_in_the_expected_state
+    an_item_that_is_gone_is_not_replaced
+    a_replacement_that_is_too_large_leaves_the_existing_item
     a_release_leaves_a_tombstone_that_remembers_the_message
     a_release_without_a_window_leaves_nothing
     a_release_of_another_seats_claim_changes_nothing
-    a_release_is_answered_per_item_and_may_be_repeated
-    a_tombstone_never_ends_before_it_should
-    a_tombstone_of_what_was_set_aside_says_so_and_keeps_what_it_remembers_until_it_is_replaced
+    every_release_has_a_reply_and_may_be_repeated
+    a_tombstone_never_ends_too_early
+    a_tombstone_of_a_set_aside_event_is_marked_and_keeps_past_deliveries_until_it_is_replaced
 }
 
 fn assert_exists(reply: &ClaimReply, there: &LockItem) {
     match reply {
-        // The store may leave it to be read.
+        // A store need not return the existing item.
         ClaimReply::Exists(None) => {}
         ClaimReply::Exists(Some(item)) => assert_eq!(item, there),
         other => panic!("{other:?}"),
@@ -72,7 +72,7 @@ async fn a_claim_is_written_once_and_the_first_one_stays<S: LockStore>(store: &S
         .map(|seq| claim(&format!("e{seq}"), "body", seq))
         .collect();
     claim_free(store, &first).await;
-    // Every other one is new.
+    // Every second claim is new.
     let second: Vec<Claim> = (0..60)
         .step_by(2)
         .map(|n| claim_in(batch(2), &format!("e{n}"), "other", n))
@@ -91,7 +91,7 @@ async fn a_claim_is_written_once_and_the_first_one_stays<S: LockStore>(store: &S
     }
 }
 
-async fn a_claim_met_twice_in_one_request_is_written_once<S: LockStore>(store: &S) {
+async fn an_event_that_is_claimed_twice_in_one_request_is_written_once<S: LockStore>(store: &S) {
     let (first, second) = (claim("e", "one", 0), claim("e", "two", 1));
     let replies = claim_all(store, &[first.clone(), second, claim("f", "three", 2)]).await;
     assert!(
@@ -124,7 +124,7 @@ async fn a_claim_of_a_tombstone_finds_it<S: LockStore>(store: &S) {
     assert_eq!(read_one(store, "e").await, Some(tombstone(&old, ms(5_000))));
 }
 
-async fn what_the_store_cannot_take_is_said_so_and_its_neighbours_are_written<S: LockStore>(
+async fn a_claim_that_is_too_large_is_unstorable_and_the_others_are_written<S: LockStore>(
     store: &S,
 ) {
     let large = "x".repeat(DYNAMODB_ITEM_BYTES_MAX);
@@ -150,7 +150,7 @@ async fn what_the_store_cannot_take_is_said_so_and_its_neighbours_are_written<S:
         replies[2]
     );
     assert_eq!(read_one(store, "e1").await, None);
-    // The largest that is not refused out of hand is really taken.
+    // The largest claim that the adapter sends is accepted by the table.
     let mut fits = claim("fits", "", 3);
     let room = DYNAMODB_ITEM_BYTES_MAX - fits.candidate.item_bytes();
     fits.candidate.body = "x".repeat(room).into();
@@ -192,8 +192,8 @@ async fn attributes_and_past_deliveries_of_a_claim_are_kept<S: LockStore>(store:
     }
 }
 
-/// Tries to replace `there` while expecting every near miss of it, then what it is.
-async fn only_exactly_this_is_replaced<S: LockStore>(
+/// Tries to replace `there` with several similar expected items, then with the correct one.
+async fn only_the_expected_item_is_replaced<S: LockStore>(
     store: &S,
     there: &LockItem,
     near_misses: &[LockItem],
@@ -214,11 +214,11 @@ async fn only_exactly_this_is_replaced<S: LockStore>(
     assert_eq!(read_one(store, "e").await, Some(item(&new)));
     let (events, _) = store.read_events(&[event("e")]).await.unwrap();
     assert_eq!(&*events[0].body, "new");
-    // Its own repetition finds what the first one wrote.
+    // A retry of the replacement finds the item that the first attempt wrote.
     assert_exists(&store.replace(&new, there).await, &item(&new));
 }
 
-async fn a_live_claim_is_replaced_only_in_the_state_expected<S: LockStore>(store: &S) {
+async fn a_live_claim_is_replaced_only_in_the_expected_state<S: LockStore>(store: &S) {
     let old = claim("e", "body", 4);
     claim_free(store, std::slice::from_ref(&old)).await;
     let there = item(&old);
@@ -242,10 +242,10 @@ async fn a_live_claim_is_replaced_only_in_the_state_expected<S: LockStore>(store
         },
         tombstone(&old, ms(0)),
     ];
-    only_exactly_this_is_replaced(store, &there, &near_misses).await;
+    only_the_expected_item_is_replaced(store, &there, &near_misses).await;
 }
 
-async fn a_tombstone_is_replaced_only_in_the_state_expected<S: LockStore>(store: &S) {
+async fn a_tombstone_is_replaced_only_in_the_expected_state<S: LockStore>(store: &S) {
     let old = claim("e", "body", 4);
     claim_free(store, std::slice::from_ref(&old)).await;
     assert_released(
@@ -266,10 +266,10 @@ async fn a_tombstone_is_replaced_only_in_the_state_expected<S: LockStore>(store:
         tombstone(&old, ms(6_000)),
         item(&old),
     ];
-    only_exactly_this_is_replaced(store, &there, &near_misses).await;
+    only_the_expected_item_is_replaced(store, &there, &near_misses).await;
 }
 
-async fn what_is_gone_is_not_replaced<S: LockStore>(store: &S) {
+async fn an_item_that_is_gone_is_not_replaced<S: LockStore>(store: &S) {
     let old = claim("e", "body", 0);
     for expected in [item(&old), tombstone(&old, ms(0))] {
         let reply = store
@@ -280,7 +280,7 @@ async fn what_is_gone_is_not_replaced<S: LockStore>(store: &S) {
     }
 }
 
-async fn a_replacement_the_store_cannot_take_leaves_what_is_there<S: LockStore>(store: &S) {
+async fn a_replacement_that_is_too_large_leaves_the_existing_item<S: LockStore>(store: &S) {
     let old = claim("e", "body", 0);
     claim_free(store, std::slice::from_ref(&old)).await;
     let large = claim_in(batch(2), "e", &"x".repeat(DYNAMODB_ITEM_BYTES_MAX), 0);
@@ -360,14 +360,14 @@ async fn a_release_of_another_seats_claim_changes_nothing<S: LockStore>(store: &
         ] {
             assert_released(&store.release(&[(event("e"), place)], release).await);
             assert_eq!(read_one(store, "e").await, Some(item(&held)));
-            // Nor does it make an item where there is none.
+            // It does not create an item either.
             assert_released(&store.release(&[(event("nothing"), place)], release).await);
             assert_eq!(read_one(store, "nothing").await, None);
         }
     }
 }
 
-async fn a_release_is_answered_per_item_and_may_be_repeated<S: LockStore>(store: &S) {
+async fn every_release_has_a_reply_and_may_be_repeated<S: LockStore>(store: &S) {
     let claims: Vec<Claim> = (0..25)
         .map(|seq| claim(&format!("e{seq}"), "body", seq))
         .collect();
@@ -386,7 +386,7 @@ async fn a_release_is_answered_per_item_and_may_be_repeated<S: LockStore>(store:
             assert_eq!(replies.len(), request.len());
             assert_released(&replies);
         }
-        // Only the first one meets a claim of this batch.
+        // Only the first release finds a live claim with its seat.
         for claim in &claims {
             let there = read_one(store, claim.candidate.event_id.as_str()).await;
             assert_eq!(there, Some(tombstone(claim, ms(5_000))));
@@ -394,7 +394,7 @@ async fn a_release_is_answered_per_item_and_may_be_repeated<S: LockStore>(store:
     }
 }
 
-async fn a_tombstone_never_ends_before_it_should<S: LockStore>(store: &S) {
+async fn a_tombstone_never_ends_too_early<S: LockStore>(store: &S) {
     let old = claim("e", "body", 0);
     claim_free(store, std::slice::from_ref(&old)).await;
     assert_released(
@@ -406,13 +406,13 @@ async fn a_tombstone_never_ends_before_it_should<S: LockStore>(store: &S) {
             .await,
     );
     let there = read_one(store, "e").await.unwrap();
-    // The table's TTL counts in seconds.
+    // The TTL of the table is in seconds.
     let expires_at = there.expires_at().unwrap();
     assert!(
         expires_at >= ms(5_001) && expires_at <= ms(6_000),
         "{expires_at}"
     );
-    // What was read is what a replacement may expect.
+    // A replacement may expect the item as it was read.
     let reply = store
         .replace(&claim_in(batch(2), "e", "new", 0), &there)
         .await;
@@ -435,7 +435,7 @@ async fn a_request_carries_25_items_in_batches_and_1_otherwise() {
 }
 
 #[tokio::test]
-async fn a_put_tells_at_once_what_it_met() {
+async fn a_refused_put_returns_the_existing_item() {
     let store = dynamo::lock_store(WriteMode::Put).await;
     let there = claim("e", "body", 0);
     claim_free(&store, std::slice::from_ref(&there)).await;
@@ -449,7 +449,7 @@ async fn a_put_tells_at_once_what_it_met() {
     );
 }
 
-async fn a_tombstone_of_what_was_set_aside_says_so_and_keeps_what_it_remembers_until_it_is_replaced<
+async fn a_tombstone_of_a_set_aside_event_is_marked_and_keeps_past_deliveries_until_it_is_replaced<
     S: LockStore,
 >(
     store: &S,

@@ -1,9 +1,9 @@
-//! The contracts of the ports: every claim here holds for the fakes in memory and for the adapters to AWS alike, the
-//! latter over HTTP against an embedded DynamoDB and SQS. The fakes are thereby what the simulation may take them for.
+//! The contracts of the ports. Every test runs on the fakes in memory and on the adapters to AWS, which talk over HTTP
+//! to an embedded DynamoDB and SQS. So the simulation may use the fakes in place of the adapters.
 
 #![expect(
     clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has nobody to tell but the test"
+    reason = "a failure of a helper must fail its test"
 )]
 
 mod batch_equivalence;

@@ -1,4 +1,4 @@
-//! Items that somebody edited by hand are refused by name; they never end the process.
+//! Items that were edited by hand: the error names the item, and the process does not end.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -70,7 +70,7 @@ async fn an_edited_lock_item_is_refused_with_its_id_and_attribute() {
         .await;
         let words = ["the-event", &format!("`{attribute}`"), &table];
         if ["message", "source", "sentAt"].contains(&attribute) {
-            // Of the delivered event only: the lock itself is still good.
+            // Only the event needs this attribute; the lock item can still be read.
             assert!(store.read(&[event("the-event")]).await.unwrap()[0].is_some());
         } else {
             assert_names(
@@ -110,7 +110,7 @@ async fn an_item_that_is_neither_live_nor_a_tombstone_is_refused() {
     )
     .await;
     let error = store.read(&[event("the-event")]).await.unwrap_err();
-    assert_names(&error, &["the-event", "`expiresAt` is missing"]);
+    assert_names(&error, &["the-event", "`expiresAt`: missing"]);
     assert!(
         store
             .read_events(&[event("the-event")])
@@ -122,7 +122,7 @@ async fn an_item_that_is_neither_live_nor_a_tombstone_is_refused() {
 }
 
 #[tokio::test]
-async fn an_edited_batch_record_is_refused_but_hides_no_other_from_the_sweep() {
+async fn an_edited_batch_record_is_refused_and_the_sweep_still_finds_the_others() {
     let dynamodb = dynamo::dynamodb();
     let table = dynamo::batch_table(&dynamodb).await;
     let store = DynamoBatchStore::new(dynamodb.clone(), &table);
@@ -150,7 +150,7 @@ async fn an_edited_batch_record_is_refused_but_hides_no_other_from_the_sweep() {
         error: String::new(),
     };
     assert_names(&store.write(batch(1), &refused).await.unwrap_err(), &words);
-    // The sweep sees little of a record: whoever gets its ticket is told what is wrong with it.
+    // The sweep reads few attributes, so it may send a ticket; its processor then gets the error.
     assert_eq!(due(&store).await, [batch(0), batch(1), batch(2)]);
     let source = Some(AttributeValue::N("7".to_owned()));
     edit(&dynamodb, &table, ("batchId", &key), "source", source).await;

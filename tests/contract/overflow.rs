@@ -1,4 +1,4 @@
-//! Bodies that do not fit their items.
+//! The contract of the overflow store.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn place(bucket: &str, key: &str) -> Overflow {
     }
 }
 
-async fn a_body_is_there_from_its_storing_to_its_removal<S: OverflowStore>(store: &S) {
+async fn a_body_can_be_read_until_it_is_removed<S: OverflowStore>(store: &S) {
     let (one, other) = (place(BUCKET, "batch/1"), place(BUCKET, "batch/2"));
     assert_eq!(store.get(&one).await.unwrap(), None);
     let body: Arc<str> = format!("{}\u{1f980}\r\n", noise(600_000)).into();
@@ -36,12 +36,12 @@ async fn a_body_is_there_from_its_storing_to_its_removal<S: OverflowStore>(store
 }
 
 #[tokio::test]
-async fn a_body_is_there_from_its_storing_to_its_removal_in_memory() {
-    a_body_is_there_from_its_storing_to_its_removal(&MemoryOverflowStore::new()).await;
+async fn a_body_can_be_read_until_it_is_removed_in_memory() {
+    a_body_can_be_read_until_it_is_removed(&MemoryOverflowStore::new()).await;
 }
 
 #[tokio::test]
-async fn a_body_is_there_from_its_storing_to_its_removal_on_s3() {
+async fn a_body_can_be_read_until_it_is_removed_on_s3() {
     let directory = tempfile::tempdir().unwrap();
     let s3 = S3::start(directory.path().to_owned()).await.unwrap();
     s3.create_bucket(BUCKET);
@@ -54,7 +54,7 @@ async fn a_body_is_there_from_its_storing_to_its_removal_on_s3() {
         .retry_config(RetryConfig::disabled())
         .http_client(aws_smithy_http_client::Builder::new().build_http());
     let store = AwsOverflowStore::of(aws_sdk_s3::Client::from_conf(config.build()));
-    a_body_is_there_from_its_storing_to_its_removal(&store).await;
+    a_body_can_be_read_until_it_is_removed(&store).await;
     let body = "body".into();
     let error = store.put(&place("nowhere", "b/1"), &body).await;
     let error = error.unwrap_err();

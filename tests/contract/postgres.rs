@@ -1,4 +1,4 @@
-//! The sink `postgres:` on a real server.
+//! The sink `postgres:` with a real server.
 
 mod freezing;
 mod progress;
@@ -23,7 +23,7 @@ use tokio_postgres::{Client, NoTls};
 const TIMEOUT: Duration = Duration::from_secs(60);
 const REJECTS_MAX: u64 = 10_000;
 
-/// A server with the tables of the sink.
+/// A PostgreSQL server with the tables of the sink.
 struct Rig {
     server: Server,
     client: Client,
@@ -34,12 +34,12 @@ impl Rig {
         let server = Server::start().await.expect("a server is installed");
         let (client, connection) = tokio_postgres::connect(&server.url(), NoTls)
             .await
-            .expect("it takes connections");
+            .expect("the server takes connections");
         tokio::spawn(connection);
         client
             .batch_execute(tables)
             .await
-            .expect("it takes the tables");
+            .expect("the server makes the tables");
         Rig { server, client }
     }
 
@@ -47,12 +47,13 @@ impl Rig {
         self.sink_at(&self.server.url(), columns, REJECTS_MAX)
     }
 
-    /// A sink at a URL of this server, or of what is in front of it.
+    /// Returns a sink at the URL of this server, or of a proxy in front of it.
     fn sink_at(&self, url: &str, columns: Option<&str>, rejects_max: u64) -> PostgresSink {
-        PostgresSink::new(url, &database(columns, rejects_max), TIMEOUT).expect("it is a database")
+        PostgresSink::new(url, &database(columns, rejects_max), TIMEOUT)
+            .expect("the URL names a database")
     }
 
-    /// A proxy in front of the server, without faults of its own.
+    /// Starts a proxy in front of the server, without faults.
     async fn proxy(&self) -> Proxy {
         let errors = Arc::new(SinkErrors::new(&FaultOptions::default()));
         Proxy::start(self.server.port(), errors)
@@ -70,7 +71,7 @@ impl Rig {
     async fn count(&self, table: &str) -> u64 {
         let query = format!("SELECT count(*)::text FROM {table}");
         let number = self.texts(&query).await.remove(0);
-        number.parse().expect("it is a number")
+        number.parse().expect("the value is a number")
     }
 
     async fn texts(&self, query: &str) -> Vec<String> {
@@ -81,7 +82,7 @@ impl Rig {
 
 fn database(columns: Option<&str>, rejects_max: u64) -> Database {
     Database {
-        table: "events".parse().expect("it is a name"),
+        table: "events".parse().expect("the value is a name"),
         columns: columns.map(|text| text.parse().expect("they are columns")),
         password: None,
         rejects_max,
@@ -91,7 +92,7 @@ fn database(columns: Option<&str>, rejects_max: u64) -> Database {
 fn part<B: AsRef<str>>(bodies: &[B]) -> Part {
     let batch_id: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91"
         .parse()
-        .expect("it is an id");
+        .expect("the value is an id");
     let item = |(index, body): (usize, &B)| {
         let body = body.as_ref();
         let seq = u32::try_from(index).expect("they are few");
@@ -101,22 +102,22 @@ fn part<B: AsRef<str>>(bodies: &[B]) -> Part {
             shards: 10,
         };
         StoredEvent {
-            event_id: format!("e{seq}").parse().expect("it is an id"),
-            sqs_message_id: format!("m{seq}").parse().expect("it is an id"),
+            event_id: format!("e{seq}").parse().expect("the value is an id"),
+            sqs_message_id: format!("m{seq}").parse().expect("the value is an id"),
             body_hash: BodyHash::of(body.as_bytes()),
             shard: seat.shard(),
             seq,
             body: body.into(),
             overflow: None,
-            source: "arn:q".parse().expect("it is a source"),
+            source: "arn:q".parse().expect("the value is a source"),
             sent_at: Timestamp::from_ms(7),
         }
     };
     Part {
         batch_id,
         number: 0,
-        source: "arn:q".parse().expect("it is a source"),
-        batch_key: Some("Zo\u{eb}".parse().expect("it is a key")),
+        source: "arn:q".parse().expect("the value is a source"),
+        batch_key: Some("Zo\u{eb}".parse().expect("the value is a key")),
         items: bodies.iter().enumerate().map(item).collect(),
     }
 }
@@ -129,12 +130,15 @@ const LEDGER: &str =
     "SELECT concat_ws(' ', batch_id, part, source, batch_key, count, rejected) FROM events_parts";
 
 #[tokio::test]
-async fn a_part_is_there_once_however_often_and_by_whom_it_is_delivered() {
+async fn a_part_is_stored_once_however_often_it_is_delivered() {
     let rig = Rig::start(TABLES).await;
     let part = part(&["a", "tab\t back\\ line\n\r \u{1f980} \\N", ""]);
     let (one, other) = (rig.sink(None), rig.sink(None));
     let (first, second) = tokio::join!(one.deliver(&part), other.deliver(&part));
-    let (first, second) = (first.expect("one is first"), second.expect("one waits"));
+    let (first, second) = (
+        first.expect("the first sink delivers the part"),
+        second.expect("the second sink waits and finds the part"),
+    );
     assert_eq!(first, second);
     assert_eq!(first, delivered(&one, &part).await);
     let bodies = rig.texts("SELECT body FROM events ORDER BY seq").await;
@@ -151,7 +155,7 @@ async fn a_part_is_there_once_however_often_and_by_whom_it_is_delivered() {
 }
 
 #[tokio::test]
-async fn other_content_under_the_key_of_a_part_is_refused_for_good() {
+async fn other_content_under_the_key_of_a_part_is_refused_permanently() {
     let rig = Rig::start(TABLES).await;
     let sink = rig.sink(None);
     delivered(&sink, &part(&["a"])).await;
@@ -169,7 +173,7 @@ const COLUMNS: &str =
     r#"[{"name":"id","json":"id"},{"name":"note","json":"note"},{"name":"paid","json":"paid"}]"#;
 
 #[tokio::test]
-async fn rows_that_the_database_refuses_are_kept_apart_and_take_no_others_with_them() {
+async fn rows_that_the_database_refuses_are_rejected_and_the_others_are_stored() {
     let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
     let sink = rig.sink(Some(COLUMNS));
     let part = part(&[
@@ -220,7 +224,7 @@ async fn rows_that_the_database_refuses_are_kept_apart_and_take_no_others_with_t
 }
 
 #[tokio::test]
-async fn what_may_pass_is_told_from_what_will_not() {
+async fn temporary_errors_are_retryable_and_others_are_permanent() {
     let rig = Rig::start("").await;
     let sink = rig.sink(None);
     let error = sink.deliver(&part(&["a"])).await.unwrap_err();
@@ -231,13 +235,13 @@ async fn what_may_pass_is_told_from_what_will_not() {
     rig.client
         .batch_execute(TABLES)
         .await
-        .expect("it takes the tables");
+        .expect("the server makes the tables");
     delivered(&sink, &part(&["a"])).await;
-    // The connection that was kept is broken, and the part is delivered by another.
+    // The kept connection is broken, so the part is delivered over a new one.
     rig.client
         .batch_execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'batch-processor'")
         .await
-        .expect("it may do that");
+        .expect("the user may end connections");
     delivered(&sink, &part(&["a"])).await;
     drop(rig);
     let error = sink.deliver(&part(&["a"])).await.unwrap_err();
@@ -247,32 +251,37 @@ async fn what_may_pass_is_told_from_what_will_not() {
     );
 }
 
-/// What the extension of the function does for it: answers a secret, the one that is there now.
+/// Stands in for the Lambda extension: returns the present secret.
 async fn extension(secret: Arc<Mutex<&'static str>>) -> SecretReader {
     let listener = TcpListener::bind("localhost:0")
         .await
         .expect("there is a port");
-    let port = listener.local_addr().expect("it has an address").port();
+    let port = listener
+        .local_addr()
+        .expect("the listener has an address")
+        .port();
     let answer = move || async move {
-        let secret = *secret.lock().expect("nobody panicked");
+        let secret = *secret.lock().expect("the mutex is not poisoned");
         serde_json::json!({ "SecretString": secret }).to_string()
     };
     let router = Router::new().route("/secretsmanager/get", get(answer));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    let name = "secretsmanager:legacy".parse().expect("it is a name");
+    let name = "secretsmanager:legacy"
+        .parse()
+        .expect("the value is a name");
     SecretReader::new(&name, port, Some("token".to_owned()))
 }
 
 #[tokio::test]
-async fn a_password_is_read_for_each_connection_and_a_wrong_one_may_be_right_later() {
+async fn the_password_is_read_again_for_each_connection() {
     let rig = Rig::start(TABLES).await;
-    // From here on whoever connects as `legacy` is asked for a password.
+    // From now on, the server demands a password from `legacy`.
     rig.client
         .batch_execute(
             "CREATE USER legacy PASSWORD 'word'; GRANT ALL ON ALL TABLES IN SCHEMA public TO legacy",
         )
         .await
-        .expect("it takes a user");
+        .expect("the server makes the user");
     let file = rig.texts("SHOW hba_file").await.remove(0);
     let rules = format!(
         "COPY (VALUES ('host all legacy all scram-sha-256'), ('host all all all trust')) TO '{file}'"
@@ -281,7 +290,7 @@ async fn a_password_is_read_for_each_connection_and_a_wrong_one_may_be_right_lat
         rig.client
             .batch_execute(statement)
             .await
-            .expect("it takes rules");
+            .expect("the server accepts the statement");
     }
     let url = rig.server.url().replace("postgres@", "legacy@");
     let sink = |password: Option<&str>| {
@@ -289,11 +298,11 @@ async fn a_password_is_read_for_each_connection_and_a_wrong_one_may_be_right_lat
             password: password.map(|text| text.to_owned().into()),
             ..database(None, REJECTS_MAX)
         };
-        PostgresSink::new(&url, &database, TIMEOUT).expect("it is a database")
+        PostgresSink::new(&url, &database, TIMEOUT).expect("the URL names a database")
     };
     let part = part(&["a"]);
     for password in [None, Some("other")] {
-        // The rules are read again a moment after the server was told to.
+        // The server reads the rules again a moment after the signal.
         let attempts = async {
             loop {
                 match sink(password).deliver(&part).await {
@@ -316,7 +325,8 @@ async fn a_password_is_read_for_each_connection_and_a_wrong_one_may_be_right_lat
     let kept = sink(None).with_secret(extension(Arc::clone(&secret)).await);
     let refused = kept.deliver(&part).await.unwrap_err().to_string();
     assert!(refused.contains("28P01"), "{refused}");
-    *secret.lock().expect("nobody panicked") = r#"{"username":"legacy","password":"word"}"#;
+    *secret.lock().expect("the mutex is not poisoned") =
+        r#"{"username":"legacy","password":"word"}"#;
     delivered(&kept, &part).await;
     assert_eq!(rig.texts("SELECT body FROM events").await, ["a"]);
 }

@@ -1,4 +1,4 @@
-//! What the batch queue and the quarantine promise.
+//! The contracts of the batch queue, the quarantine queue and the source queues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn client_of(endpoint: &str) -> Client {
     Client::from_conf(config)
 }
 
-/// A queue on an embedded SQS of its own, with a client over HTTP.
+/// A queue on its own embedded SQS, with a client over HTTP.
 struct Queue {
     sqs: Sqs,
     client: Client,
@@ -59,7 +59,7 @@ async fn queue() -> Queue {
 }
 
 impl Queue {
-    /// Takes what is visible.
+    /// Receives and deletes the visible messages.
     async fn take(&self) -> Vec<Message> {
         let mut messages = Vec::new();
         loop {
@@ -90,7 +90,7 @@ fn tickets() -> Vec<Ticket> {
     vec![Ticket::new(batch(1), TicketReason::Window), hinted, bare]
 }
 
-/// Every ticket arrives as it was sent; `received` takes what is visible.
+/// Checks that every ticket arrives as it was sent; `received` returns the visible tickets.
 async fn tickets_arrive_as_they_were_sent<Q: BatchQueue>(
     queue: &Q,
     received: impl AsyncFn() -> Vec<Ticket>,
@@ -127,7 +127,7 @@ async fn tickets_arrive_as_they_were_sent_on_sqs() {
 async fn a_delayed_ticket_is_not_visible_yet_however_short_the_delay() {
     let queue = queue().await;
     let sender = SqsBatchQueue::new(queue.client.clone(), &queue.url);
-    // Less than a second is rounded up to one; as long as SQS allows is accepted.
+    // A delay of less than a second is rounded up to one second; the longest delay of SQS is accepted.
     for delay in [Duration::from_millis(1), Duration::from_secs(900)] {
         sender.send(&tickets()[0], delay).await.unwrap();
     }
@@ -147,7 +147,7 @@ fn quarantined(number: usize, body: impl Into<Arc<str>>) -> Quarantined {
     }
 }
 
-/// What can be seen of a quarantined message.
+/// Body and attributes of a quarantined message.
 type Seen = (String, Option<String>, String, Arc<str>);
 
 fn seen(message: &Quarantined) -> Seen {
@@ -178,7 +178,7 @@ async fn everything_is_quarantined<Q: QuarantineQueue>(
     let small: Vec<Quarantined> = (0..10)
         .map(|n| quarantined(n, format!("body {n}")))
         .collect();
-    // 4 MB: more than one request carries.
+    // 4 MB, which is more than one request carries.
     let large: Vec<Quarantined> = (0..10)
         .map(|n| quarantined(n, "x".repeat(400_000 + n)))
         .collect();
@@ -221,7 +221,7 @@ async fn everything_is_quarantined_on_sqs() {
 }
 
 #[tokio::test]
-async fn a_message_as_large_as_sqs_takes_is_quarantined_with_as_much_about_it_as_fits() {
+async fn a_message_of_the_largest_size_is_quarantined_with_the_attributes_that_fit() {
     let queue = queue().await;
     let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
     let messages: Vec<Quarantined> = [0, 40, 1_000]
@@ -244,7 +244,7 @@ async fn a_message_as_large_as_sqs_takes_is_quarantined_with_as_much_about_it_as
 }
 
 #[tokio::test]
-async fn a_reason_sqs_would_refuse_is_made_acceptable() {
+async fn characters_that_sqs_refuses_are_replaced_in_the_reason() {
     let queue = queue().await;
     let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
     let mut odd = quarantined(1, "body");
@@ -265,7 +265,7 @@ async fn a_reason_sqs_would_refuse_is_made_acceptable() {
 }
 
 #[tokio::test]
-async fn what_sqs_refuses_fails_alone() {
+async fn only_the_message_that_sqs_refuses_fails() {
     let queue = queue().await;
     let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
     let bodies = ["fine", "not \0 allowed", "fine too"];
@@ -302,7 +302,7 @@ async fn a_missing_queue_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn entries_of_a_batch_are_judged_one_by_one() {
+async fn entries_of_a_request_have_separate_results() {
     let body = r#"{"Successful":[{"Id":"0","MessageId":"m","MD5OfMessageBody":"d"}],"Failed":[
         {"Id":"1","SenderFault":false,"Code":"InternalError","Message":"oh"},
         {"Id":"2","SenderFault":true,"Code":"InvalidMessageContents","Message":"no"},
@@ -331,13 +331,14 @@ async fn entries_of_a_batch_are_judged_one_by_one() {
     );
 }
 
-/// A source tells what it holds; what is no queue is refused by name. `arrange` brings it to a depth, which only grows.
-async fn a_source_tells_its_depth<Q: SourceQueues>(
+/// Checks that a source returns its depth, and that the error of a missing queue has its name. `arrange` changes the
+/// depth of the source, which only grows.
+async fn a_source_returns_its_depth<Q: SourceQueues>(
     queues: &Q,
     source: &SourceArn,
     arrange: impl AsyncFn(QueueDepth),
 ) {
-    // In this order: whoever takes messages into flight takes all that are visible.
+    // The order matters: receiving takes all visible messages into flight.
     for (visible, in_flight, delayed) in [(0, 0, 0), (0, 12, 0), (3, 12, 0), (3, 12, 2)] {
         let depth = QueueDepth {
             visible,
@@ -358,20 +359,20 @@ async fn a_source_tells_its_depth<Q: SourceQueues>(
 }
 
 #[tokio::test]
-async fn a_source_tells_its_depth_in_memory() {
+async fn a_source_returns_its_depth_in_memory() {
     let (queues, source) = (MemorySourceQueues::new(), source());
-    a_source_tells_its_depth(&queues, &source, async |depth| {
+    a_source_returns_its_depth(&queues, &source, async |depth| {
         queues.set(source.clone(), [depth])
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_source_tells_its_depth_on_sqs() {
+async fn a_source_returns_its_depth_on_sqs() {
     let queue = queue().await;
     let queues = SqsSourceQueues::new(queue.client.clone());
     let source = queue.sqs.arn(QUEUE).parse().unwrap();
-    a_source_tells_its_depth(&queues, &source, async |wanted| {
+    a_source_returns_its_depth(&queues, &source, async |wanted| {
         let there = queue.sqs.depth(QUEUE).unwrap();
         let send = |count: u64, delay_secs: i32| {
             let client = &queue.client;
@@ -394,7 +395,7 @@ async fn a_source_tells_its_depth_on_sqs() {
 }
 
 #[tokio::test]
-async fn figures_that_are_missing_are_not_taken_for_none() {
+async fn missing_numbers_are_not_taken_for_zero() {
     let body = r#"{"QueueUrl":"http://localhost/1/queue","Attributes":{
         "ApproximateNumberOfMessages":"0","ApproximateNumberOfMessagesDelayed":"0"}}"#;
     let endpoint = scripted::endpoint(200, body).await;

@@ -1,4 +1,4 @@
-//! A service that answers what it is told to: errors that the embedded ones do not produce.
+//! A service that returns a fixed response, for errors that the embedded services do not produce.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::dynamo::dynamodb_of;
 
-/// An endpoint that answers every request with this.
+/// Starts an endpoint that returns this response to every request.
 pub async fn endpoint(status: u16, body: &'static str) -> String {
     let answer = (
         StatusCode::from_u16(status).unwrap(),
@@ -23,7 +23,7 @@ pub async fn endpoint(status: u16, body: &'static str) -> String {
     format!("http://{address}")
 }
 
-/// DynamoDB at such an endpoint.
+/// Returns a client of DynamoDB at such an endpoint.
 pub async fn dynamodb(status: u16, body: &'static str) -> Client {
     dynamodb_of(&endpoint(status, body).await, Duration::from_secs(60))
 }

@@ -1,4 +1,4 @@
-//! Messages that can never be processed: set aside with a reason, and their neighbours delivered.
+//! Messages that can never be processed: they are quarantined with a reason, and the other messages are delivered.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::rig::Setup;
 
 const GOOD: [&str; 4] = ["g1", "g2", "g3", "g4"];
 
-/// A bad body, what its reason begins with, and its event id where one can be read.
+/// A bad body, the beginning of its reason, and its event id if one can be read.
 struct Bad {
     body: String,
     reason: &'static str,
@@ -39,7 +39,7 @@ fn every_kind() -> Vec<Bad> {
         bad(r#"{"id":"","key":"k"}"#, "`EVENT_ID`: `id`", None),
         bad("not json", "body is not JSON, which `EVENT_ID` needs", None),
         bad(r#"{"id":"cut"#, "body is not JSON", None),
-        bad(long_id, "event id has `2049` bytes", None),
+        bad(long_id, "event id: too long: got 2049 bytes", None),
         bad(too_large, "message needs an item of", Some("large")),
         bad(
             r#"{"id":"keyless"}"#,
@@ -106,13 +106,13 @@ async fn every_kind_of_bad_message_is_quarantined_with_its_reason_and_its_neighb
 }
 
 #[tokio::test]
-async fn a_bad_message_of_the_largest_size_is_quarantined_whole() {
+async fn a_bad_message_of_the_largest_size_is_quarantined_uncut() {
     let rig = Setup::new()
         .var("MAX_BATCH_SIZE", GOOD.len())
         .one_aggregator_environment()
         .start()
         .await;
-    // There is no room for any attribute beside it.
+    // The message leaves no space for attributes.
     let largest = "x".repeat(1_048_576);
     rig.send(largest.as_str());
     GOOD.iter().for_each(|id| rig.send(body(id)));
@@ -173,7 +173,7 @@ async fn without_a_quarantine_exactly_the_bad_messages_are_reported_as_failed() 
 
 #[tokio::test]
 async fn a_quarantine_that_does_not_exist_gives_the_bad_messages_back() {
-    // Which host is asked is for `AWS_ENDPOINT_URL_SQS` to say; of the URL, only the queue's name counts.
+    // Only the queue's name in the URL matters, because `AWS_ENDPOINT_URL_SQS` sets the host.
     let rig = Setup::new()
         .var(
             "QUARANTINE_SQS_URL",
@@ -196,7 +196,7 @@ async fn a_quarantine_that_does_not_exist_gives_the_bad_messages_back() {
 }
 
 #[tokio::test]
-async fn a_payload_that_is_no_event_is_refused_with_the_place_of_what_is_wrong() {
+async fn a_payload_that_is_not_an_event_is_refused_with_the_position_of_the_error() {
     let rig = Setup::new().start().await;
     let payload = Bytes::from_static(br#"{"Records":[{"messageId":"m1","body":5}]}"#);
     let (error_type, message) = match rig.stack.aggregator.invoke(payload).await {

@@ -1,4 +1,4 @@
-//! Unusual, but good: it comes out as it went in.
+//! Unusual but valid messages: they are delivered as they were sent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn a_message_that_fits_an_item_once_it_is_compressed_is_delivered_whole() 
         .one_aggregator_environment()
         .start()
         .await;
-    // The longest message that SQS takes, and two that fit an item by little: 400 KB.
+    // The longest message that SQS takes, and two messages that only just fit an item of 400 KB.
     let bodies = ["x".repeat(1_048_576), noise(480_000), noise(470_000)];
     bodies.iter().for_each(|body| rig.send(body.as_str()));
     rig.until_drained().await;
@@ -30,26 +30,26 @@ async fn a_message_that_fits_an_item_once_it_is_compressed_is_delivered_whole() 
 }
 
 #[tokio::test]
-async fn messages_larger_than_an_item_come_out_whole_among_small_ones() {
-    large_messages_come_out_whole(10, 1_000).await;
+async fn messages_larger_than_an_item_are_delivered_among_small_ones() {
+    large_messages_are_delivered(10, 1_000).await;
 }
 
 /// `cargo test --workspace --test e2e a_hundred -- --ignored`
 #[tokio::test]
 #[ignore = "takes the machine for itself"]
-async fn a_hundred_messages_larger_than_an_item_come_out_whole_among_ten_thousand_small_ones() {
-    large_messages_come_out_whole(100, 10_000).await;
+async fn a_hundred_messages_larger_than_an_item_are_delivered_among_ten_thousand_small_ones() {
+    large_messages_are_delivered(100, 10_000).await;
 }
 
-async fn large_messages_come_out_whole(large_count: usize, small_count: usize) {
+async fn large_messages_are_delivered(large_count: usize, small_count: usize) {
     let mut setup = Setup::new()
         .var("OVERFLOW_BUCKET", "overflow")
         .var("MAX_BATCH_SIZE", small_count / 2);
-    // As much as a deployment has: an event of such bodies takes seconds where other tests run beside it.
+    // The timeout of a deployment: an event with such bodies takes seconds while other tests run.
     setup.options.aggregator_timeout = Duration::from_secs(30);
     setup.options.batch_processor_timeout = Duration::from_secs(30);
     let rig = setup.start().await;
-    // From 0.5 to 1 MiB, of what compression does not make fit an item.
+    // Bodies of 0.5 to 1 MiB that do not fit an item even when compressed.
     let noise = noise(1_048_000);
     let large: BTreeMap<String, String> = (0..large_count)
         .map(|number| {
@@ -80,13 +80,13 @@ async fn large_messages_come_out_whole(large_count: usize, small_count: usize) {
         }
     }
     assert_eq!(found, large_count);
-    // Buckets have no lifecycle here; that it was looked up is what counts.
+    // The bucket has no lifecycle here; the test checks only that the function looked it up.
     assert!(rig.has_logged("lifecycle of the overflow bucket not read"));
     rig.end().await;
 }
 
 #[tokio::test]
-async fn any_text_that_a_queue_takes_comes_out_as_it_went_in() {
+async fn any_text_that_a_queue_takes_is_delivered_unchanged() {
     let bodies = [
         "line\nbreak\r\n",
         "\ttab",
@@ -117,8 +117,7 @@ async fn any_text_that_a_queue_takes_comes_out_as_it_went_in() {
 }
 
 #[tokio::test]
-async fn messages_with_attributes_of_every_type_are_delivered_under_the_attribute_that_is_their_id()
-{
+async fn messages_with_attributes_of_every_type_are_delivered_with_an_attribute_as_the_id() {
     let rig = Setup::new()
         .var("EVENT_ID", "attribute:order")
         .var("EVENT_ID_PREFIX", "shop-")

@@ -1,4 +1,4 @@
-//! Bursts: once each, and in full batches.
+//! Bursts: every event is delivered once, in full batches.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::events::body;
 use crate::output::sorted;
 use crate::rig::{Rig, Setup, plan};
 
-async fn comes_out_once_each(write_mode: &str) {
-    // On a machine under load not all of it fits one invocation; the rest shall not take half a minute to come back.
+async fn is_delivered_once_each(write_mode: &str) {
+    // On a machine under load, the burst does not fit one invocation. The messages that are left come back soon.
     let rig = Setup::new()
         .var("WRITE_MODE", write_mode)
         .redeliver(INPUT_QUEUE, Duration::from_secs(6), 100)
@@ -25,18 +25,18 @@ async fn comes_out_once_each(write_mode: &str) {
 }
 
 #[tokio::test]
-async fn a_burst_with_duplicates_comes_out_once_each_by_batch_writes() {
-    comes_out_once_each("batch").await;
+async fn a_burst_with_duplicates_is_delivered_once_each_by_batch_writes() {
+    is_delivered_once_each("batch").await;
 }
 
 #[tokio::test]
-async fn a_burst_with_duplicates_comes_out_once_each_by_single_puts() {
-    comes_out_once_each("put").await;
+async fn a_burst_with_duplicates_is_delivered_once_each_by_single_puts() {
+    is_delivered_once_each("put").await;
 }
 
 #[tokio::test]
 async fn all_batches_but_the_last_of_each_environment_are_exactly_full() {
-    // The window is longer than the burst takes, so that no batch ends for another reason than being full.
+    // The window is longer than the burst, so that batches end only when they are full.
     let mut setup = Setup::new()
         .var("MAX_BATCH_SIZE", 500)
         .var("MAX_SECONDARY_BATCHING_WINDOW", 10);
@@ -58,7 +58,7 @@ async fn all_batches_but_the_last_of_each_environment_are_exactly_full() {
     rig.end().await;
 }
 
-/// Of every batch sealed: its claims, and the places held for claims whose reply was lost.
+/// Returns, for every sealed batch, the number of its claims and of its uncertain seats.
 fn sealed(rig: &Rig) -> Vec<(u64, u64)> {
     let field = |line: &str, name: &str| {
         let (_, rest) = line.split_once(name)?;
@@ -84,7 +84,7 @@ async fn concurrent_invocations_of_one_environment_share_its_batches_and_fill_th
     setup.options.concurrency_per_environment = 4;
     setup.options.batch_size = 100;
     let rig = setup.start().await;
-    // No duplicates: one that is found while its batch is full frees its place after another batch was opened.
+    // There are no duplicates, because a duplicate could free its place only after another batch was opened.
     let plan = plan(3, 2_700, 0.0);
     rig.burst(&plan).await;
     rig.until_drained().await;
@@ -95,7 +95,8 @@ async fn concurrent_invocations_of_one_environment_share_its_batches_and_fill_th
         stats.concurrency_max > 1,
         "nothing ran at the same time: {stats:?}"
     );
-    // On a machine under load a claim's reply can be lost; its place then stays empty, for the write may yet come.
+    // On a machine under load, the reply of a claim may be lost. The seat stays uncertain, because the write may
+    // come late.
     let sealed = sealed(&rig);
     let sizes = &report.batches.sizes;
     assert!(
@@ -133,8 +134,8 @@ async fn a_full_batch_does_not_wait_for_its_window() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_burst_does_not_wait_for_the_window_when_told_so() {
-    // The window ends long after any wait here is given up.
+async fn with_seal_when_drained_the_end_of_a_burst_does_not_wait_for_the_window() {
+    // The window is longer than any wait in this test.
     let rig = Setup::new()
         .var("SEAL_WHEN_DRAINED", "on")
         .var("MAX_SECONDARY_BATCHING_WINDOW", 880)
@@ -146,7 +147,8 @@ async fn the_end_of_a_burst_does_not_wait_for_the_window_when_told_so() {
     others.iter().for_each(|id| rig.send(body(id)));
     rig.until("all but the last are taken", async || rig.all_taken())
         .await;
-    // Alone, because two invocations that end together may each take the other's messages for more to come.
+    // The last message is sent alone, because two invocations that end together may each take the other's messages
+    // for remaining ones, and then seal nothing.
     rig.send(body(last));
     rig.until_drained().await;
     assert_eq!(rig.delivered_ids(), sorted(ids));
@@ -154,8 +156,8 @@ async fn the_end_of_a_burst_does_not_wait_for_the_window_when_told_so() {
 }
 
 #[tokio::test]
-async fn work_that_does_not_fit_an_invocation_is_given_back_in_time_and_done_later() {
-    // A second for the work, and writes for several: all of them change the index under one key.
+async fn work_that_does_not_fit_an_invocation_is_given_back_and_done_later() {
+    // The invocation has one second, and the writes take several, because all of them are to one key of the index.
     let mut setup = Setup::new()
         .var("INDEX_SHARDS", 1)
         .redeliver(INPUT_QUEUE, Duration::from_secs(4), 1_000)

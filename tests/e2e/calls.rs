@@ -1,5 +1,5 @@
-//! What the functions ask of AWS is what the templates grant: each request is noted in front of the services, and must be in
-//! `infra/checks/calls.txt`, which `infra/checks/iam.py` holds against the roles.
+//! Checks that `infra/checks/calls.txt` lists every request that the functions send to AWS. Proxies in front of the
+//! services record the requests, and `infra/checks/iam.py` compares the file with the permissions in the templates.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,13 +17,13 @@ use shared::memory::noise;
 use crate::events::{body, event, failures, ticket};
 use crate::rig::{Rig, Setup};
 
-/// Where this is set, the file is written, and not compared.
+/// If this variable is set, the test writes the file instead of comparing it.
 const UPDATE: &str = "UPDATE_CALLS";
 const HEAD: &str = "\
 # What the functions called: function, action, resource, and the values of variables with which alone it is called. Written by
 # UPDATE_CALLS=1 cargo test --workspace --test e2e calls
 ";
-/// The variables that lead to a bucket, a function or a state machine.
+/// The variables that name a bucket, a function or a state machine.
 const PLACES: [&str; 5] = [
     "SINK_COLUMNS",
     "SINK_REJECTS",
@@ -33,7 +33,7 @@ const PLACES: [&str; 5] = [
 ];
 
 #[tokio::test]
-async fn the_functions_call_what_the_templates_are_held_against() {
+async fn the_functions_send_exactly_the_requests_that_the_templates_are_checked_against() {
     let mut lines = BTreeSet::new();
     lines.extend(to_a_bucket("batch", "off").await);
     lines.extend(to_a_bucket("put", "on").await);
@@ -63,12 +63,12 @@ async fn the_functions_call_what_the_templates_are_held_against() {
     );
 }
 
-/// A body that fits no item.
+/// Returns a body that does not fit an item.
 fn large(id: &str) -> String {
     json!({ "id": id, "noise": noise(600_000) }).to_string()
 }
 
-/// Everything that claims, duplicates, bodies in the overflow bucket and an operator can lead to.
+/// Returns the requests for claims, duplicates, bodies in the overflow bucket and setting aside, with the sink `s3:`.
 async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<String> {
     let mut setup = Setup::new()
         .var("WRITE_MODE", write_mode)
@@ -87,7 +87,8 @@ async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<Stri
         rig.send(message);
     }
     rig.until_metric("BatchesCompleted", 1).await;
-    // Within the window they are duplicates, for which a body is stored and removed; after it, claims over tombstones.
+    // Within the dedup window, the messages are duplicates, whose bodies are stored and removed again. After the
+    // window, they replace tombstones.
     rig.send(large("large"));
     rig.until_metric("Duplicates", 1).await;
     rig.until("a tombstone is replaced", async || {
@@ -104,7 +105,7 @@ async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<Stri
     ended(&rig).await
 }
 
-/// A batch that is asked for too early, then fails because a body is gone, and is set aside by an operator.
+/// Sends a ticket for an open batch, removes a body so that the batch goes into error, and sets the batch aside.
 async fn set_aside(rig: &Rig) {
     let before: BTreeSet<String> = rig.batch_ids().await.into_iter().collect();
     let claimed = rig.stack.function_logs.sum("Claimed");
@@ -136,7 +137,7 @@ async fn set_aside(rig: &Rig) {
     rig.until_drained().await;
 }
 
-/// Parts that no call carries, records that no column holds, and columns that are in a bucket.
+/// Returns the requests for parts that no call carries, for rejects, and for columns in a bucket.
 async fn to_a_called_service(kind: SinkKind) -> BTreeSet<String> {
     let mut setup = Setup::new()
         .without_sweep()
@@ -175,14 +176,14 @@ fn s3(rig: &Rig) -> aws_sdk_s3::Client {
     aws_sdk_s3::Client::from_conf(config)
 }
 
-/// Ends the run; returns a line for each action of a function.
+/// Ends the run; returns a line for each action that a function called.
 async fn ended(rig: &Rig) -> BTreeSet<String> {
     rig.stack.stop().await;
     let actions = rig.stack.actions();
     actions.iter().map(|action| line(rig, action)).collect()
 }
 
-/// As `infra/checks/iam.py` reads it.
+/// Returns an action as a line of `calls.txt`.
 fn line(rig: &Rig, action: &Action) -> String {
     let function = camel(&action.function);
     let resource = place(rig, &action.resource).unwrap_or_else(|| {
@@ -205,7 +206,7 @@ fn line(rig: &Rig, action: &Action) -> String {
     format!("{function} {} {resource}{condition}", action.action)
 }
 
-/// Returns the variable that leads to a resource, with what is below it.
+/// Returns the variable that names a resource, followed by the path below it.
 fn place(rig: &Rig, resource: &str) -> Option<String> {
     PLACES.iter().find_map(|name| {
         let value = rig.stack.variable(name)?;
@@ -215,7 +216,7 @@ fn place(rig: &Rig, resource: &str) -> Option<String> {
     })
 }
 
-/// Returns a name as the templates write it: `lock-table` is `LockTable`.
+/// Returns a name in the form of the templates: `lock-table` becomes `LockTable`.
 fn camel(name: &str) -> String {
     let words = name.split('-').map(|word| {
         let (first, rest) = word.split_at(word.len().min(1));

@@ -1,10 +1,10 @@
-//! Functions that cannot start: `local` says why and ends, whatever it was to do.
+//! Functions that cannot start: every command of `local` prints the reason and ends.
 
 use crate::command_line::local;
 
 const EXIT_NOTHING_TO_SAY: i32 = 2;
 
-/// Exits with 3, and says why on standard error; the number in its words differs from process to process.
+/// A bootstrap that prints a reason to standard error and exits with 3. The number in the reason differs by process.
 const NO_SUCH_LUCK: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/e2e/bootstraps/no_such_luck.sh"
@@ -12,7 +12,7 @@ const NO_SUCH_LUCK: &str = concat!(
 const LAST_WORDS: &str =
     "its cold start failed twice in the same way: exit status: 3: no such luck at port";
 
-/// Runs a command that must end without having started anything; returns what it says.
+/// Runs a command that must end before it starts anything; returns its standard error.
 async fn refused(arguments: &[&str]) -> String {
     let (code, out, err) = local(arguments).await;
     assert_eq!(
@@ -30,7 +30,7 @@ async fn wrong_variables_of_either_function_end_the_command_before_anything_star
         "--env=MAX_BATCH_SIZE=abc",
         "--env=VERIFY_DELAY=soon",
         "--env=DEDUP_WINDOW=-1",
-        // Whatever runs: another executable reads the same variables.
+        // With another executable too, because it reads the same variables.
         "--batch-processor",
         NO_SUCH_LUCK,
     ];
@@ -47,7 +47,7 @@ async fn wrong_variables_of_either_function_end_the_command_before_anything_star
         for words in named {
             assert!(err.contains(words), "{words} is not in {err}");
         }
-        // The problems and a line before them, and nothing of a stack or a process.
+        // The output has the problems and one line before them, and no line of a stack or a process.
         assert_eq!(err.lines().count(), 1 + named.len(), "{err}");
     }
 }
@@ -67,7 +67,7 @@ async fn wrong_variables_of_a_redeploy_end_the_command_before_anything_starts() 
 }
 
 #[tokio::test]
-async fn a_function_that_cannot_start_ends_a_burst_with_its_last_words() {
+async fn a_function_that_cannot_start_ends_a_burst_with_its_last_log_lines() {
     for function in ["aggregator", "batch-processor"] {
         let flag = format!("--{function}");
         let mut arguments = vec!["burst", "--messages", "300", "--sweep-every", "1"];

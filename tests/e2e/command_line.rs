@@ -1,4 +1,4 @@
-//! `local`, the command line: what it prints and how it exits.
+//! The command line of `local`: its output and exit codes.
 
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::executables::executable;
 
 const EXIT_NOTHING_TO_SAY: i32 = 2;
 
-/// Flags that make a burst end in seconds.
+/// Options with which a burst ends in seconds.
 pub const SHORT: [&str; 9] = [
     "--aggregator-timeout",
     "4",
@@ -24,7 +24,7 @@ pub const SHORT: [&str; 9] = [
     "60",
 ];
 
-/// Runs `local`; answers its exit code and what it printed.
+/// Runs `local`; returns its exit code, standard output and standard error.
 pub async fn local(arguments: &[&str]) -> (Option<i32>, String, String) {
     let child = Command::new(executable("local"))
         .args(arguments)
@@ -76,7 +76,10 @@ async fn a_burst_prints_one_json_object_and_succeeds_when_nothing_is_lost() {
         let figure = share.pointer(figure).and_then(Value::as_f64);
         assert!(figure > Some(least), "{share}");
     }
-    for (_, count) in summary["set_aside"].as_object().expect("it is an object") {
+    for (_, count) in summary["set_aside"]
+        .as_object()
+        .expect("the value is an object")
+    {
         assert_eq!(*count, 0, "{summary}");
     }
 }
@@ -107,7 +110,7 @@ async fn a_burst_is_the_default_and_ends_with_a_verdict_for_people() {
 }
 
 #[tokio::test]
-async fn a_burst_of_which_nothing_is_delivered_ends_with_a_summary_too() {
+async fn a_burst_without_any_delivery_ends_with_a_summary_too() {
     let mut arguments = vec!["burst", "--messages", "50", "--duplicates", "0", "--json"];
     arguments.extend(["--env", "EVENT_ID=json:no.such.field"]);
     arguments.extend(SHORT);
@@ -119,7 +122,7 @@ async fn a_burst_of_which_nothing_is_delivered_ends_with_a_summary_too() {
 }
 
 #[tokio::test]
-async fn a_template_of_ones_own_makes_the_queues_and_tells_the_functions_what_it_says() {
+async fn a_custom_template_defines_the_queues_and_the_variables_of_the_functions() {
     let deployed = include_str!("../../infra/sam/template.yaml");
     let changed = deployed.replace(
         "Default: 50000\n    MinValue: 1\n    MaxValue: 500000",
@@ -141,7 +144,7 @@ async fn a_template_of_ones_own_makes_the_queues_and_tells_the_functions_what_it
 }
 
 #[tokio::test]
-async fn a_command_line_that_makes_no_sense_is_refused_with_its_reason() {
+async fn a_wrong_command_line_is_refused_with_a_reason() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     std::fs::write(directory.path().join("file"), "of another burst").expect("it can be written");
     let taken = directory.path().to_str().expect("paths here are text");

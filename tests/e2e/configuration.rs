@@ -1,4 +1,4 @@
-//! Wrong configuration: refused at cold start, with everything that is wrong at once.
+//! A wrong configuration is refused at the cold start, with all problems at once.
 
 use std::net::TcpListener;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use crate::events::init_failure;
 use crate::executables::executable;
 use crate::rig::Setup;
 
-/// An executable, wrong variables, and what is said about each.
+/// An executable, its wrong variables, and the error for each.
 type Case = (
     &'static str,
     &'static [(&'static str, &'static str, &'static str)],
@@ -58,8 +58,12 @@ const CASES: [Case; 2] = [
 async fn wrong_variables_end_the_process_before_it_polls_and_are_all_named_in_one_message() {
     for (name, variables) in CASES {
         let runtime_api = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        runtime_api.set_nonblocking(true).expect("it can be");
-        let address = runtime_api.local_addr().expect("it has an address");
+        runtime_api
+            .set_nonblocking(true)
+            .expect("a socket can be non-blocking");
+        let address = runtime_api
+            .local_addr()
+            .expect("the listener has an address");
         let child = Command::new(executable(name))
             .env_clear()
             .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
@@ -115,7 +119,7 @@ async fn a_function_with_wrong_variables_fails_its_init_and_the_log_says_why() {
         for (_, _, words) in variables {
             rig.until(words, async || rig.has_logged(words)).await;
         }
-        // Lambda starts one more process for the invocation; the sweep may start others.
+        // Lambda starts one more process for the invocation, and the sweep may start others.
         assert!(function.stats().init_failures >= 2);
         rig.stack.stop().await;
     }

@@ -1,4 +1,4 @@
-//! One event id, different content: never dropped as a duplicate.
+//! Messages with one event id and different content: none is dropped as a duplicate.
 
 use emulators::sqs::Message;
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
@@ -11,7 +11,7 @@ fn version(id: &str, version: u32) -> String {
     format!(r#"{{"id":"{id}","version":{version}}}"#)
 }
 
-/// A message in the quarantine has its reason, its source and its event id.
+/// Checks that a message in the quarantine has its reason, its source and its event id.
 fn assert_says_why(message: &Message, source: &str) {
     let attribute = |name| {
         let value = message.message_attributes.get(name)?;
@@ -37,12 +37,12 @@ async fn conflicting_content_is_quarantined_whether_the_first_is_claimed_deliver
     rig.until_metric("BatchesCompleted", 1).await;
     rig.send(version("delivered", 2));
     rig.until_metric("Quarantined", 1).await;
-    // Claimed: it waits alone in an open batch.
+    // Claimed: the event waits alone in an open batch.
     rig.send(version("claimed", 1));
     rig.until_metric("Claimed", 3).await;
     rig.send(version("claimed", 2));
     rig.until_metric("Quarantined", 2).await;
-    // A neighbour in the same event; which of the two is first is for the queue to say.
+    // Two messages in one event of the function; the queue decides which one is first.
     rig.send(version("neighbour", 1));
     rig.send(version("neighbour", 2));
 
@@ -65,7 +65,7 @@ async fn conflicting_content_is_quarantined_whether_the_first_is_claimed_deliver
             "the first one is delivered"
         );
     }
-    // No version is lost: each is delivered or set aside.
+    // No version is lost: each is delivered or in the quarantine.
     let mut all: Vec<&str> = delivered
         .iter()
         .map(|line| line.body.as_str())

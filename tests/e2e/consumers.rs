@@ -1,4 +1,4 @@
-//! A consumer that keeps its side of the contract: it takes a part once its manifest is there, and leaves the manifest.
+//! A consumer that keeps its side of the contract: it takes a part once its manifest exists, and leaves the manifest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,18 +15,19 @@ use serde_json::Value;
 use crate::output::{Line, lines};
 use crate::rig::{Rig, Setup, plan};
 
-/// Between two looks for manifests.
+/// Time between two looks for manifests.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Takes every part away that has a manifest; answers the events in them.
+/// Takes away every part that has a manifest; returns the events in the parts.
 async fn take(rig: &Rig, kind: SinkKind, s3: &aws_sdk_s3::Client) -> Vec<Line> {
     let out = &rig.stack.out;
     let mut taken = Vec::new();
     for manifest in manifests(out) {
         let manifest = fs::read(manifest).expect("a manifest stays where it is");
-        let manifest: Value = serde_json::from_slice(&manifest).expect("it is whole");
+        let manifest: Value =
+            serde_json::from_slice(&manifest).expect("a manifest is complete JSON");
         let key = manifest["key"].as_str().expect("it names the part");
-        // In a bucket the key begins with the prefix, which the directory is named after.
+        // In a bucket, the key begins with the prefix, which is the name of the directory.
         let below = if kind == SinkKind::S3 {
             out.parent()
         } else {
@@ -67,10 +68,10 @@ async fn every_part_is_taken_once(kind: SinkKind) {
         .redeliver(INPUT_QUEUE, Duration::from_secs(6), 1_000)
         .redeliver(BATCH_QUEUE, Duration::from_secs(2), 1_000);
     setup.options.sink = kind;
-    // The part is there, and its batch does not know yet.
+    // The sink has the part, and the batch record does not say so yet.
     setup.options.faults.kill_at = vec![KillAt {
         text: "part written".to_owned(),
-        percent: "100".parse().expect("it is a percentage"),
+        percent: "100".parse().expect("the value is a percentage"),
         kills_max: Some(20),
     }];
     let rig = setup.start().await;

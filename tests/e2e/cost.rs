@@ -1,4 +1,4 @@
-//! What a burst costs, against the arithmetic: units by what DynamoDB says, requests, and how long batches took.
+//! Compares the cost of a burst with the calculated cost: the units that DynamoDB reports, requests, and latencies.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use local::ledger::{Ledger, Units};
 
 use crate::rig::{Rig, Setup, plan};
 
-/// Units of one part of one table; none if it is not in the ledger.
+/// Returns the units of one part of one table; zero if the ledger does not have it.
 fn units(ledger: &Ledger, table: &str, part: &str) -> Units {
     let of = |one: &&local::ledger::UnitsOf| one.table == table && one.part == part;
     let found = ledger.units.iter().find(of);
     found.map(|one| one.units).unwrap_or_default()
 }
 
-/// How often an operation was called.
+/// Returns how often each operation was called.
 fn calls(ledger: &Ledger) -> BTreeMap<&str, u64> {
     let requests = ledger.requests.iter();
     requests
@@ -24,8 +24,9 @@ fn calls(ledger: &Ledger) -> BTreeMap<&str, u64> {
         .collect()
 }
 
-/// A claim is an item and its index entry, a release rewrites the one and removes the other: of bodies this small, a
-/// unit each. A repetition of a write whose reply was late changes nothing, and counts as a failed condition.
+/// Checks the write units. A claim writes an item and its index entry; a release changes the item and removes the
+/// entry. With bodies this small, each is one unit. A retry of a write whose reply was late counts as a failed
+/// condition.
 fn assert_every_claim_was_written_and_released_once(ledger: &Ledger, unique: u64) {
     let twice = 2.0 * unique as f64;
     let items = units(ledger, LOCK_TABLE, "items");
@@ -48,8 +49,8 @@ async fn a_unique_message_costs_four_write_units_and_a_read_and_a_batch_little()
     let ledger = rig.stack.ledger(plan.len(), plan.unique());
     assert_every_claim_was_written_and_released_once(&ledger, 1_000);
 
-    // Every body is read once to be delivered, strongly consistent. On a machine under load, a few reads and writes are
-    // repeated, and an invocation more counts its claims.
+    // Every body is read once with strong consistency. On a machine under load, a few requests are retried, and one
+    // more invocation may count its claims.
     let about = |units: f64, expected: f64| (expected..expected * 1.5).contains(&units);
     assert!(
         about(units(&ledger, LOCK_TABLE, "items").reads, 1_000.0),
@@ -78,7 +79,7 @@ async fn a_unique_message_costs_four_write_units_and_a_read_and_a_batch_little()
     for of_the_mapping in ["ReceiveMessage", "DeleteMessageBatch"] {
         assert!(calls[of_the_mapping] >= 100, "{ledger}");
     }
-    // Its ticket, and if it was full another that is not delayed.
+    // Each batch has one ticket, and a full batch has a second one without delay.
     assert!(calls["SendMessage"] >= report.batches.count, "{ledger}");
     assert!(
         ledger.functions.iter().all(|one| one.gb_seconds > 0.0),
@@ -112,7 +113,7 @@ async fn events_that_come_again(write_mode: &str) {
     let failed = |ledger| units(ledger, LOCK_TABLE, "failed conditions").writes;
     let added = failed(&after) - failed(&before);
     assert!((100.0..200.0).contains(&added), "{write_mode}: {after}");
-    // Requests of which nothing succeeds say nothing of what they cost.
+    // DynamoDB reports no units for a request of which no item succeeds.
     assert!(
         after.unreported_write_units >= 100.0,
         "{write_mode}: {after}"
@@ -129,7 +130,7 @@ async fn an_event_that_comes_again_costs_the_write_unit_of_its_failed_condition(
 }
 
 #[tokio::test]
-async fn what_is_throttled_is_not_charged() {
+async fn throttled_requests_are_not_charged() {
     let mut setup = Setup::new().var("INDEX_SHARDS", 1);
     setup.options.faults.partition_limit = Some(150);
     let rig = setup.start().await;
@@ -138,7 +139,7 @@ async fn what_is_throttled_is_not_charged() {
     rig.until_drained().await;
     rig.audit(&plan, DuplicateRule::Drop);
     let report = rig.stack.faults.report().expect("a fault is on");
-    let limit = report.partition_limit.expect("it is on");
+    let limit = report.partition_limit.expect("the fault is on");
     assert!(limit.by_index_key > 0, "{report}");
     let ledger = rig.stack.ledger(plan.len(), plan.unique());
     assert_every_claim_was_written_and_released_once(&ledger, 500);

@@ -1,4 +1,4 @@
-//! Credentials that expire before their environment is gone.
+//! Credentials that expire before their environment ends.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -15,20 +15,20 @@ async fn started(percent: &str) -> Rig {
         .redeliver(INPUT_QUEUE, Duration::from_secs(5), 1_000)
         .redeliver(BATCH_QUEUE, Duration::from_secs(5), 1_000);
     setup.options.batch_size = 100;
-    setup.options.faults.expired_credentials = percent.parse().expect("it is a percentage");
+    setup.options.faults.expired_credentials = percent.parse().expect("the value is a percentage");
     setup.start().await
 }
 
 #[tokio::test]
-async fn what_an_environment_signs_with_credentials_that_have_expired_is_refused() {
+async fn requests_with_expired_credentials_are_refused() {
     let rig = started("100").await;
     let expired = || {
-        let report = rig.stack.faults.report().expect("it is on");
-        report.expired_credentials.expect("it is on")
+        let report = rig.stack.faults.report().expect("the fault is on");
+        report.expired_credentials.expect("the fault is on")
     };
     let sent = Cell::new(0);
     rig.until("the aggregator is refused requests", async || {
-        // There is always something left to do, whenever they expire.
+        // There is still work to do when the credentials expire.
         sent.set(sent.get() + 1);
         rig.send(body(&format!("e{}", sent.get())));
         expired().requests_refused > 10
@@ -47,9 +47,9 @@ async fn environments_whose_credentials_expire_end_themselves_and_nothing_is_los
     rig.burst(&plan).await;
     rig.until_drained().await;
     rig.audit(&plan, DuplicateRule::Drop);
-    let report = rig.stack.faults.report().expect("it is on");
+    let report = rig.stack.faults.report().expect("the fault is on");
     eprintln!("{report}");
-    let expired = report.expired_credentials.expect("it is on");
+    let expired = report.expired_credentials.expect("the fault is on");
     assert!(expired.environments > 0, "{report}");
     assert_eq!(expired.ended_themselves, expired.environments, "{report}");
     rig.stack.stop().await;

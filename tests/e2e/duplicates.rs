@@ -1,4 +1,4 @@
-//! Duplicates: requeued ones come later, and a batch of nothing else ends without a delivery.
+//! Duplicates: with `requeue` they are delivered later, and a batch of duplicates only completes without a delivery.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::output::sorted;
 use crate::rig::{Setup, plan};
 
 #[tokio::test]
-async fn a_requeued_duplicate_comes_out_in_a_later_batch() {
+async fn a_requeued_duplicate_is_delivered_in_a_later_batch() {
     let rig = Setup::new()
         .var("ON_DUPLICATE", "requeue")
         .var("MAX_BATCH_SIZE", 60)
@@ -55,7 +55,7 @@ async fn in_one_event(rule: &str, given_back: &[&str]) {
     let function = &rig.stack.aggregator;
     let failed = failures(&rig, function, event(&source, &messages)).await;
     assert_eq!(failed, given_back, "{rule}");
-    // A redelivery of the very same messages: what was claimed is not claimed again.
+    // A redelivery of the same messages: an event that was claimed is not claimed again.
     let failed = failures(&rig, function, event(&source, &messages)).await;
     assert_eq!(failed, given_back, "{rule}, redelivered");
     rig.until_drained().await;
@@ -77,7 +77,7 @@ async fn duplicates_in_one_event_are_dropped_or_given_back_as_the_rule_says() {
 }
 
 #[tokio::test]
-async fn a_batch_opened_by_nothing_but_duplicates_completes_and_delivers_no_file() {
+async fn a_batch_of_duplicates_only_completes_and_delivers_no_file() {
     let ids: Vec<String> = (0..20).map(|number| format!("e{number}")).collect();
     let rig = Setup::new()
         .var("MAX_BATCH_SIZE", ids.len())
@@ -86,7 +86,7 @@ async fn a_batch_opened_by_nothing_but_duplicates_completes_and_delivers_no_file
         .await;
     ids.iter().for_each(|id| rig.send(body(id)));
     rig.until_metric("BatchesCompleted", 1).await;
-    // Everything is delivered; the same events again, in other messages.
+    // All events are delivered. Now other messages carry the same events.
     ids.iter().for_each(|id| rig.send(body(id)));
     rig.until_metric("Duplicates", ids.len() as u64).await;
     assert!(

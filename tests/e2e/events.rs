@@ -1,4 +1,4 @@
-//! Hand-made events for direct invocations, and the exact answers to them.
+//! Direct invocations with events made by hand, and their exact responses.
 
 use bytes::Bytes;
 use emulators::lambda::{Function, InvokeError, InvokeResponse};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::rig::Rig;
 
-/// An event of the queue with the ARN `source`: message ids and bodies.
+/// Returns an event of the queue with the ARN `source`, with these message ids and bodies.
 pub fn event(source: &str, messages: &[(&str, &str)]) -> Bytes {
     let records: Vec<Value> = messages
         .iter()
@@ -26,20 +26,20 @@ pub fn event(source: &str, messages: &[(&str, &str)]) -> Bytes {
     json!({ "Records": records }).to_string().into()
 }
 
-/// A body with this event id.
+/// Returns a body with this event id.
 pub fn body(id: &str) -> String {
     json!({ "id": id, "value": format!("value of {id}") }).to_string()
 }
 
-/// A ticket for this batch.
+/// Returns a ticket for this batch.
 pub fn ticket(batch: &str) -> String {
     json!({ "batchId": batch }).to_string()
 }
 
-/// Invokes a function; the message ids it reports as failed, in its order.
+/// Invokes a function; returns the message ids that it reports as failed, in its order.
 ///
 /// # Panics
-/// When it answers anything but the one documented shape.
+/// If the response does not have the documented form.
 pub async fn failures(rig: &Rig, function: &Function, event: Bytes) -> Vec<String> {
     let answer = match function.invoke(event).await {
         Ok(InvokeResponse::Ok(answer)) => answer,
@@ -70,7 +70,7 @@ pub async fn failures(rig: &Rig, function: &Function, event: Bytes) -> Vec<Strin
     ids
 }
 
-/// Why a function could not be initialised.
+/// Returns the error type and message of a function that could not be initialised.
 pub async fn init_failure(function: &Function) -> (String, String) {
     match function.invoke(Bytes::from_static(b"{}")).await {
         Err(InvokeError::InitFailed {

@@ -1,4 +1,4 @@
-//! Sinks of other people's: the examples of the library, as the executables that would deploy.
+//! The example sinks of the `batch-processor` library, as executables of their own.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ fn example(name: &str) -> Bootstrap {
     }
 }
 
-/// Every file below a directory.
+/// Returns every file below a directory.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("the directory can be read");
     let mut found = Vec::new();
@@ -83,13 +83,14 @@ async fn the_nightly_file_has_a_record_of_one_length_for_each_event_between_head
 }
 
 #[tokio::test]
-async fn a_program_may_ask_for_a_part_again_and_gets_the_same() {
+async fn a_program_that_wants_a_part_again_gets_the_same_part() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let program = directory.path().join("import");
     let script = "#!/bin/sh\ncat >>\"$(dirname \"$0\")/$(echo \"$1\" | tr / -)\"\n\
                   test -e \"$0.again\" || { touch \"$0.again\"; exit 75; }\n";
     fs::write(&program, script).expect("it can be written");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+        .expect("the test owns the file");
     let mut setup = Setup::new()
         .var("IMPORT_PROGRAM", program.display())
         .var("MAX_BATCH_SIZE", 2)
@@ -114,7 +115,7 @@ async fn a_program_may_ask_for_a_part_again_and_gets_the_same() {
     let [part] = &parts[..] else {
         panic!("{parts:?}");
     };
-    let text = fs::read_to_string(part).expect("it was written");
+    let text = fs::read_to_string(part).expect("the part was written");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "given twice: {text}");
     assert_eq!(lines[..2], lines[2..], "given as before");

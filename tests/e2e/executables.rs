@@ -1,16 +1,16 @@
-//! The executables under test: those of this workspace, from the build this test is part of.
+//! The executables under test, from the same build as the test.
 
 use std::path::PathBuf;
 
 use emulators::lambda::Bootstrap;
 
-/// The executable `name` of this build.
+/// Returns the path of the executable `name` of this build.
 ///
 /// # Panics
-/// When it was not built.
+/// If the executable was not built.
 pub fn executable(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
-    // The test is `<profile>/deps/e2e-<hash>`, the executables are `<profile>/<name>`.
+    // The path of the test is `<profile>/deps/e2e-<hash>`, and those of the executables are `<profile>/<name>`.
     let profile = test
         .ancestors()
         .nth(2)
@@ -24,7 +24,7 @@ pub fn executable(name: &str) -> PathBuf {
     path
 }
 
-/// The executable `name` as a Lambda bootstrap.
+/// Returns the executable `name` as a Lambda bootstrap.
 pub fn bootstrap(name: &str) -> Bootstrap {
     Bootstrap {
         program: executable(name),

@@ -1,6 +1,6 @@
-//! Each fault of the services and the machines, on its own: it really strikes, and nothing is lost or repeated.
+//! Each fault of the services and the machines, one at a time: it really occurs, and nothing is lost or repeated.
 //!
-//! `local burst` has the same faults as flags, for longer runs.
+//! `local burst` has the same faults as options, for longer runs.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 
 use crate::rig::{Rig, Setup, plan};
 
-/// A stack whose redeliveries are quick and many: faults cause some.
+/// Returns a set-up with quick and many redeliveries, because faults cause some.
 fn setup() -> Setup {
     let mut setup = Setup::new()
         .var("MAX_BATCH_SIZE", 500)
@@ -21,10 +21,13 @@ fn setup() -> Setup {
 }
 
 fn percent(percent: u32) -> Percent {
-    percent.to_string().parse().expect("it is a percentage")
+    percent
+        .to_string()
+        .parse()
+        .expect("the value is a percentage")
 }
 
-/// Sends a burst through, audits it, and answers how often the faults struck.
+/// Sends a burst, audits the output, and returns how often the faults occurred.
 async fn burst_through(rig: &Rig, messages: u64) -> FaultReport {
     let plan = plan(11, messages, 10.0);
     rig.burst(&plan).await;
@@ -41,7 +44,7 @@ async fn lost_replies_lose_and_repeat_nothing() {
     setup.options.faults.lost_replies = percent(5);
     let rig = setup.start().await;
     let report = burst_through(&rig, 3_000).await;
-    let lost = report.lost_replies.expect("it is on");
+    let lost = report.lost_replies.expect("the fault is on");
     assert!(lost.cut > 0, "{report}");
     assert!(lost.stalled + lost.applied_late > 0, "{report}");
     rig.end().await;
@@ -53,7 +56,7 @@ async fn errors_and_throttles_lose_and_repeat_nothing() {
     setup.options.faults.error_rate = percent(10);
     let rig = setup.start().await;
     let report = burst_through(&rig, 3_000).await;
-    let errors = report.request_errors.expect("it is on");
+    let errors = report.request_errors.expect("the fault is on");
     assert!(errors.server_errors > 0 && errors.throttled > 0, "{report}");
     rig.end().await;
 }
@@ -63,7 +66,7 @@ async fn an_index_that_lags(write_mode: &str) {
     setup.options.faults.index_lag = Some(Duration::from_millis(1_500));
     let rig = setup.start().await;
     let report = burst_through(&rig, 3_000).await;
-    let lag = report.index_lag.expect("it is on");
+    let lag = report.index_lag.expect("the fault is on");
     assert!(lag.hidden > 0 && lag.gone > 0, "{report}");
     rig.end().await;
 }
@@ -83,7 +86,7 @@ async fn a_hot_index_key(write_mode: &str) {
     setup.options.faults.partition_limit = Some(150);
     let rig = setup.start().await;
     let report = burst_through(&rig, 2_000).await;
-    let limit = report.partition_limit.expect("it is on");
+    let limit = report.partition_limit.expect("the fault is on");
     assert!(limit.by_index_key > 0, "{report}");
     rig.end().await;
 }
@@ -98,19 +101,19 @@ async fn a_hot_index_key_only_slows_single_puts_down() {
     a_hot_index_key("put").await;
 }
 
-async fn a_table_that_takes_so_much_and_no_more(write_mode: &str) {
+async fn a_table_with_a_write_limit(write_mode: &str) {
     let mut setup = setup().var("WRITE_MODE", write_mode);
     setup.options.faults.table_limit = Some(300);
     let rig = setup.start().await;
     let report = burst_through(&rig, 1_500).await;
-    let limit = report.table_limit.expect("it is on");
+    let limit = report.table_limit.expect("the fault is on");
     assert!(limit.throttled_by_items > 0, "{report}");
     assert!(
         limit.writes > 2 * 1_350 + limit.throttled_by_items,
         "{report}"
     );
     let used = limit.used_percent.expect("claims were throttled");
-    // No more than there is, but for what one write may overdraw.
+    // No more units than the limit, except for one write, which may exceed it.
     assert!(used > 0.0 && used < 110.0, "{report}");
     let refused = limit.refused_percent.expect("claims were throttled");
     assert!(refused > 0.0 && refused < 100.0, "{report}");
@@ -119,22 +122,23 @@ async fn a_table_that_takes_so_much_and_no_more(write_mode: &str) {
 
 #[tokio::test]
 async fn a_table_without_units_left_only_slows_batch_writes_down() {
-    a_table_that_takes_so_much_and_no_more("batch").await;
+    a_table_with_a_write_limit("batch").await;
 }
 
 #[tokio::test]
 async fn a_table_without_units_left_only_slows_single_puts_down() {
-    a_table_that_takes_so_much_and_no_more("put").await;
+    a_table_with_a_write_limit("put").await;
 }
 
 #[tokio::test]
 async fn a_hot_key_of_the_batch_tables_index_only_slows_batches_down() {
-    // Some six units a batch, over a few keys: it takes very small batches and a very small limit to make one hot.
+    // A batch takes about six units, over a few keys. So only very small batches and a very small limit make a key
+    // hot.
     let mut setup = setup().var("MAX_BATCH_SIZE", 4);
     setup.options.faults.partition_limit = Some(5);
     let rig = setup.start().await;
     let report = burst_through(&rig, 600).await;
-    let limit = report.partition_limit.expect("it is on");
+    let limit = report.partition_limit.expect("the fault is on");
     assert!(limit.by_batch_index_key > 0, "{report}");
     rig.end().await;
 }
@@ -177,7 +181,7 @@ async fn an_aggregator_killed_as_it_opens_a_batch_loses_and_repeats_nothing() {
 #[tokio::test]
 async fn a_sink_that_is_down_for_the_whole_burst_gets_everything_once_when_it_is_back() {
     let mut setup = setup();
-    setup.options.faults.sink_outages = vec!["0:6".parse().expect("it is an outage")];
+    setup.options.faults.sink_outages = vec!["0:6".parse().expect("the value is an outage")];
     let rig = setup.start().await;
     let report = burst_through(&rig, 3_000).await;
     assert!(report.tickets_refused_by_sink > Some(0), "{report}");

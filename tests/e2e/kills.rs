@@ -1,4 +1,4 @@
-//! SIGKILL in the middle of the work: nothing is lost, nothing comes twice.
+//! Environments that are killed while they work: nothing is lost, and nothing is delivered twice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use protocol::batch::Status;
 
 use crate::rig::{Rig, Setup, busy_environment, has_ended, plan};
 
-/// Kills the environment that is at work, and waits until it is gone.
+/// Kills the environment that runs an invocation, and waits until it is gone.
 async fn kill(rig: &Rig, function: &Function) {
     let number = busy_environment(function).expect("an environment is at work");
     assert!(function.kill_environment(number));
@@ -46,12 +46,12 @@ async fn an_aggregator_killed_between_two_claims_loses_and_repeats_nothing() {
     rig.end_with_set_aside(0, 1).await;
 }
 
-/// What to wait for before the kill.
+/// The stage at which the processor is killed.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// The batch is leased, its items are being collected.
+    /// The batch is leased, and its claims are being collected.
     Leased,
-    /// The sink has the part, its claims are being released.
+    /// The sink has the part, and its claims are being released.
     Delivered,
 }
 
@@ -90,7 +90,7 @@ async fn a_processor_killed_while_it_releases_loses_and_repeats_nothing() {
     a_processor_is_killed(Stage::Delivered).await;
 }
 
-/// What the batch processor logs in the life of a batch, in this order.
+/// The log messages of the batch-processor for a batch, in this order.
 const LOG_POINTS: [&str; 9] = [
     "batch leased",
     "part frozen",
@@ -103,18 +103,18 @@ const LOG_POINTS: [&str; 9] = [
     "ticket done",
 ];
 
-/// Which of the processors that reach a point of their log are killed there.
+/// Which of the processors that reach a log message are killed there.
 #[derive(Clone, Copy, Debug)]
 enum Killed {
-    /// So many, before any comes past it.
+    /// This number, before any other processor gets past it.
     First(u64),
     /// This percentage.
     Share(&'static str),
 }
 
-/// Kills processors at each point of their log, and checks what came out: every event once, and every attempt at a
-/// part with the same content. Answers how many were killed at each point, and how many attempts came after a first one:
-/// none, where the kills come late, for a process goes on until the host has read its log.
+/// Kills processors at each log message, and checks the output: every event once, and the same content at every attempt
+/// at a part. Returns how many processors were killed at each log message, and how many attempts followed a first one.
+/// There may be none, because a process runs on until the host has read its log.
 async fn processors_are_killed_at_every_log_point(
     events: u64,
     batch_size: u64,
@@ -129,13 +129,13 @@ async fn processors_are_killed_at_every_log_point(
         .map(|text| {
             let (percent, kills_max) = match killed {
                 Killed::First(kills_max) => ("100", Some(kills_max)),
-                // Few batches come by this one: only those that were not proven at once.
+                // Few batches reach this message: only those that were not proven at once.
                 Killed::Share(_) if text == "verify ticket sent" => ("70", None),
                 Killed::Share(percent) => (percent, None),
             };
             KillAt {
                 text: text.to_owned(),
-                percent: percent.parse().expect("it is a percentage"),
+                percent: percent.parse().expect("the value is a percentage"),
                 kills_max,
             }
         })
@@ -183,7 +183,7 @@ async fn a_processor_killed_at_any_log_point_delivers_the_same_parts_again() {
         Duration::from_secs(180),
     )
     .await;
-    // How many batches have to be verified depends on the machine, and may be none.
+    // The number of batches that must be verified depends on the machine, and may be 0.
     let missed = |(text, count): (&String, &u64)| *count < 2 && text != "verify ticket sent";
     assert!(!killed.iter().any(missed), "{killed:?}");
 }

@@ -1,9 +1,10 @@
-//! End to end: the executables that deploy, as child processes behind the Runtime API; real SDK calls over HTTP; the
-//! mapping's batches, judgements and redeliveries. Only AWS itself is replaced, by `local::stack::Stack`.
+//! End-to-end tests: the deployed executables run as child processes behind the Runtime API, call the services over
+//! HTTP with the SDK, and get their events from an event source mapping. Only AWS itself is replaced, by
+//! `local::stack::Stack`.
 //!
-//! Nothing here waits for a time to pass: every wait is for a condition and has a hard cap, and what the functions
-//! logged is shown when a test fails. Each test has a stack of its own. The executables must have been built:
-//! `cargo xtask test` does so, `cargo test -p tests` alone does not.
+//! No test waits for a fixed time: every wait is for a condition and has a limit. When a test fails, it prints the log
+//! of the functions. Each test has its own stack. The executables must have been built: `cargo xtask test` builds them,
+//! `cargo test -p tests` alone does not.
 
 mod bad_input;
 mod bodies;

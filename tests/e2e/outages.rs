@@ -1,4 +1,4 @@
-//! A sink that is down for a while: nothing is lost or repeated, and the summary tells how fast deliveries resume.
+//! A sink that is down for a while: nothing is lost or repeated, and the summary says how soon deliveries resume.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::command_line::{SHORT, local};
 use crate::rig::{Setup, plan};
 
-/// Sends a burst whose batches are due while the sink is down; returns the report of the outage.
+/// Sends a burst whose batches start while the sink is down; returns the report of the outage.
 async fn outage_of(kind: SinkKind) -> OutageReport {
     let mut setup = Setup::new()
         .var("MAX_BATCH_SIZE", 100)
@@ -19,7 +19,7 @@ async fn outage_of(kind: SinkKind) -> OutageReport {
         .redeliver(BATCH_QUEUE, Duration::from_secs(3), 1_000);
     setup.options.sink = kind;
     setup.options.faults.sink_outages = ["0:4", "3600:1"]
-        .map(|outage| outage.parse().expect("it is an outage"))
+        .map(|outage| outage.parse().expect("the value is an outage"))
         .into();
     let rig = setup.start().await;
     let plan = plan(21, 600, 10.0);
@@ -35,7 +35,7 @@ async fn outage_of(kind: SinkKind) -> OutageReport {
     assert_eq!((outage.at_secs, outage.for_secs), (0.0, 4.0));
     assert!(outage.batches_due > 0, "{outage:?}");
     let (first, all) = (outage.first_delivery_secs, outage.all_delivered_secs);
-    // A second more than tickets take to come back, and that on a busy machine.
+    // One second more than tickets take to come back on a busy machine.
     assert!(first >= Some(0.0) && first <= Some(20.0), "{outage:?}");
     assert!(all >= first && all <= Some(40.0), "{outage:?}");
     outage.clone()
@@ -59,7 +59,7 @@ async fn requests_are_made_once_when_the_receiver_is_back() {
 }
 
 #[tokio::test]
-async fn the_summary_tells_of_each_outage_and_of_the_tickets_that_were_given_back() {
+async fn the_summary_lists_each_outage_and_the_tickets_that_were_given_back() {
     let mut arguments = vec!["burst", "--messages", "600", "--json", "--sink", "http"];
     arguments.extend(["--sink-outage", "0:2", "--sink-outage", "3600:1"]);
     arguments.extend(["--env", "MAX_BATCH_SIZE=100"]);
@@ -67,18 +67,22 @@ async fn the_summary_tells_of_each_outage_and_of_the_tickets_that_were_given_bac
     let (code, out, err) = local(&arguments).await;
     assert_eq!(code, Some(0), "{out}\n{err}");
     let summary: Value = serde_json::from_str(&out).expect("standard output is one JSON object");
-    let outages = summary["sink_outages"].as_array().expect("it is a list");
+    let outages = summary["sink_outages"]
+        .as_array()
+        .expect("the value is a list");
     assert_eq!(outages.len(), 1, "{summary}");
     assert!(outages[0]["batches_due"].as_u64() > Some(0), "{summary}");
     assert!(outages[0]["all_delivered_secs"].is_number(), "{summary}");
     let tickets = &summary["tickets_given_back"];
-    let by_reason = tickets["by_reason"].as_object().expect("it is an object");
+    let by_reason = tickets["by_reason"]
+        .as_object()
+        .expect("the value is an object");
     let counted: Option<u64> = by_reason.values().map(Value::as_u64).sum();
     assert_eq!(tickets["count"].as_u64(), counted, "{summary}");
 }
 
 #[tokio::test]
-async fn outages_that_make_no_sense_are_refused() {
+async fn wrong_outage_options_are_refused() {
     for (arguments, words) in [
         (&["--sink-outage", "5"][..], "AT:FOR"),
         (&["--sink-outage", "5:0"], "AT:FOR"),

@@ -1,4 +1,4 @@
-//! What came out: the files of the sink.
+//! The output of a run: the files of the sink.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,23 +13,19 @@ use crate::rig::Rig;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
-    /// Its event id.
     pub event_id: String,
-    /// Its batch.
     pub batch_id: String,
-    /// The message that carried it.
     pub sqs_message_id: String,
-    /// Its body.
     pub body: String,
 }
 
 impl Rig {
-    /// Everything that was delivered, by event id.
+    /// Returns every delivered event, sorted by event id.
     pub fn delivered(&self) -> Vec<Line> {
         delivered(&self.stack.out)
     }
 
-    /// The event ids that were delivered, with repetitions.
+    /// Returns the delivered event ids, with repetitions.
     pub fn delivered_ids(&self) -> Vec<String> {
         self.delivered()
             .into_iter()
@@ -37,7 +33,7 @@ impl Rig {
             .collect()
     }
 
-    /// The batches that have a part at the sink.
+    /// Returns the batches of which the sink has a part.
     pub fn delivered_batches(&self) -> BTreeSet<String> {
         self.delivered()
             .into_iter()
@@ -45,10 +41,10 @@ impl Rig {
             .collect()
     }
 
-    /// Audits what was delivered.
+    /// Audits the delivered events.
     ///
     /// # Panics
-    /// With the report, unless every event came out as often as the rule says.
+    /// With the report, unless every event was delivered as often as the rule demands.
     pub fn audit(&self, plan: &Plan, rule: DuplicateRule) -> AuditReport {
         let manifests = self.stack.sink_report().kind.manifests();
         let report = loadgen::audit(&self.stack.out, plan, rule, manifests);
@@ -58,16 +54,16 @@ impl Rig {
     }
 }
 
-/// Everything below `out`, by event id. A directory that is not there holds nothing.
+/// Returns every event below `out`, sorted by event id; nothing if the directory does not exist.
 pub fn delivered(out: &Path) -> Vec<Line> {
     let mut lines = Vec::new();
     for below in entries(out) {
-        // With a batch key there is a step more.
+        // With a batch key, there is one more level of directories.
         if below.is_dir() {
             lines.extend(delivered(&below));
         } else {
             let part = below;
-            // What a killed process left half-written is hidden, and nobody's business.
+            // A hidden file is unfinished: the process that wrote it was killed.
             if part
                 .extension()
                 .is_some_and(|extension| extension == "jsonl")
@@ -81,7 +77,7 @@ pub fn delivered(out: &Path) -> Vec<Line> {
     lines
 }
 
-/// The events of a part.
+/// Returns the events of a part.
 pub fn lines(text: &str) -> impl Iterator<Item = Line> {
     let line = |line| serde_json::from_str(line).expect("every line is an envelope");
     text.lines().map(line)
@@ -96,7 +92,7 @@ fn entries(directory: &Path) -> Vec<std::path::PathBuf> {
     }
 }
 
-/// Event ids in the order in which [`Rig::delivered_ids`] answers them.
+/// Returns event ids in the order of [`Rig::delivered_ids`].
 pub fn sorted<T: Into<String>>(ids: impl IntoIterator<Item = T>) -> Vec<String> {
     let mut ids: Vec<String> = ids.into_iter().map(Into::into).collect();
     ids.sort();

@@ -1,4 +1,4 @@
-//! The functions' configuration is updated in the middle of a run.
+//! Updates of the functions' configuration during a run.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::output::sorted;
 use crate::rig::Setup;
 
 #[tokio::test]
-async fn environments_of_before_end_and_new_ones_have_the_changed_variables() {
+async fn old_environments_end_and_new_ones_have_the_changed_variables() {
     let ids = |range: std::ops::Range<usize>| {
         let ids = range.map(|number| format!("e{number}"));
         Vec::from_iter(ids)
@@ -20,11 +20,21 @@ async fn environments_of_before_end_and_new_ones_have_the_changed_variables() {
     let mut setup = Setup::new()
         .var("MAX_BATCH_SIZE", before.len())
         .one_aggregator_environment();
-    setup.options.faults.redeploys = vec!["3:MAX_BATCH_SIZE=10".parse().expect("it is a redeploy")];
+    setup.options.faults.redeploys = vec![
+        "3:MAX_BATCH_SIZE=10"
+            .parse()
+            .expect("the value is a redeploy"),
+    ];
     let rig = setup.start().await;
     before.iter().for_each(|id| rig.send(body(id)));
     rig.until_metric("Claimed", before.len() as u64).await;
-    let redeploys = || rig.stack.faults.report().expect("it is on").redeploys;
+    let redeploys = || {
+        rig.stack
+            .faults
+            .report()
+            .expect("the fault is on")
+            .redeploys
+    };
     assert!(redeploys().is_empty(), "the first half came too late");
     rig.until("the redeploy", async || !redeploys().is_empty())
         .await;

@@ -1,4 +1,4 @@
-//! A stack for one test: how it is set up, what can be waited for, and how its output is judged.
+//! A stack for one test: its set-up, the conditions to wait for, and the checks at the end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,26 +21,26 @@ use tokio::time::{sleep, timeout};
 
 use crate::executables::bootstrap;
 
-/// No condition takes longer than this, on any machine that can run the suite at all.
+/// The limit of every wait, long enough for a slow machine.
 const CAP: Duration = Duration::from_secs(90);
-/// Between two looks at a condition.
+/// Time between two checks of a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Where this is set, log lines are shown as they come; for `--nocapture`.
+/// If this variable is set, log lines are printed at once; for use with `--nocapture`.
 const SHOW_LOGS: &str = "E2E_LOGS";
-/// Log lines kept for a test that fails.
+/// Number of log lines that are kept.
 const LOG_LINES_MAX: usize = 50_000;
-/// Log lines shown when a test fails.
+/// Number of log lines that are printed when a test fails.
 const LOG_LINES_SHOWN: usize = 200;
 
-/// What a stack is to be.
+/// The set-up of a stack.
 pub struct Setup {
-    /// Options of the stack, to be changed at will.
+    /// The options of the stack, which tests may change.
     pub options: StackOptions,
     redeliver: Vec<(&'static str, Duration, u32)>,
 }
 
 impl Setup {
-    /// Short windows and timeouts; the event id is the `id` of the body.
+    /// Returns a set-up with short windows and timeouts. The event id is the `id` of the body.
     pub fn new() -> Setup {
         let variables = [
             ("EVENT_ID", "json:id"),
@@ -73,7 +73,7 @@ impl Setup {
         }
     }
 
-    /// No sweep: where a table is missing, it fails, as it should.
+    /// Disables the sweep, which would fail without a table.
     pub fn without_sweep(mut self) -> Setup {
         self.options.sweep_every = None;
         self
@@ -87,14 +87,14 @@ impl Setup {
         self
     }
 
-    /// All invocations of the aggregator in one environment, so that a batch's fate is in one pair of hands.
+    /// Runs all invocations of the aggregator in one environment, so that they share their batches.
     pub fn one_aggregator_environment(mut self) -> Setup {
         self.options.concurrency_per_environment = self.options.aggregators;
         self
     }
 
-    /// What is not deleted from `queue` comes back after `visibility`, and is a dead letter after `receives_max`
-    /// receives. The stack's own figures suit a deployment; here they would be half a minute.
+    /// Sets the visibility timeout of `queue`, and the number of receives after which a message is a dead letter.
+    /// With the stack's default, which suits a deployment, messages would come back after half a minute.
     pub fn redeliver(
         mut self,
         queue: &'static str,
@@ -129,7 +129,7 @@ impl Setup {
     }
 }
 
-/// A running stack and what its functions have said so far.
+/// A running stack and the log of its functions.
 pub struct Rig {
     /// The stack.
     pub stack: Stack,
@@ -165,10 +165,10 @@ impl Rig {
             .expect("the queue takes valid attributes");
     }
 
-    /// Waits until `holds`, looking at it often.
+    /// Waits until `holds` returns true.
     ///
     /// # Panics
-    /// When it takes too long, with the state of the stack.
+    /// If it takes too long, with the state of the stack.
     pub async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
         self.until_within(CAP, what, holds).await;
     }
@@ -189,7 +189,7 @@ impl Rig {
         self.until_drained_within(CAP).await;
     }
 
-    /// As [`until_drained`](Self::until_drained), for what takes longer than any test of every day.
+    /// As [`until_drained`](Self::until_drained), with another limit, for long runs.
     pub async fn until_drained_within(&self, cap: Duration) {
         self.until_within(cap, "the stack is drained", async || {
             self.all_taken() && self.under_way().await == 0
@@ -197,25 +197,25 @@ impl Rig {
         .await;
     }
 
-    /// Waits until a queue holds `count` messages, in whatever state.
+    /// Waits until a queue holds `count` messages, in any state.
     pub async fn until_depth(&self, queue: &str, count: usize) {
         let what = format!("{count} messages in `{queue}`");
         self.until(&what, async || self.depth(queue) == count).await;
     }
 
-    /// Waits until a metric adds up to at least `sum`.
+    /// Waits until the sum of a metric is at least `sum`.
     pub async fn until_metric(&self, name: &str, sum: u64) {
         let what = format!("{name} is {sum}");
         self.until(&what, async || self.stack.function_logs.sum(name) >= sum)
             .await;
     }
 
-    /// Whether the aggregator has answered for every message.
+    /// Returns whether the input queue is empty and no invocation of the aggregator runs.
     pub fn all_taken(&self) -> bool {
         self.depth(INPUT_QUEUE) == 0 && self.stack.input_mapping.idle()
     }
 
-    /// Messages in a queue: visible, in flight and delayed.
+    /// Returns the number of messages in a queue: visible, in flight and delayed.
     pub fn depth(&self, queue: &str) -> usize {
         let Depth {
             visible,
@@ -229,7 +229,7 @@ impl Rig {
         visible + in_flight + delayed
     }
 
-    /// How many batches have each status; complete ones have none.
+    /// Returns how many batches have each status; complete batches are not counted.
     pub async fn statuses(&self) -> BTreeMap<Status, usize> {
         self.stack
             .batches_by_status()
@@ -237,7 +237,7 @@ impl Rig {
             .expect("the batch table can be read")
     }
 
-    /// Batches that are neither complete nor in error.
+    /// Returns the number of batches that are neither complete nor in error.
     pub async fn under_way(&self) -> usize {
         let statuses = self.statuses().await;
         statuses
@@ -252,7 +252,7 @@ impl Rig {
         self.send_to(INPUT_QUEUE, body);
     }
 
-    /// Sends one message; answers its id.
+    /// Sends one message; returns its id.
     pub fn send_to(&self, queue: &str, body: impl Into<String>) -> String {
         self.stack
             .sqs
@@ -271,7 +271,7 @@ impl Rig {
         assert_eq!(sent.expect("the queue takes the burst").sent, plan.len());
     }
 
-    /// Receives `count` messages of a queue that nothing else reads.
+    /// Receives `count` messages of a queue that no other consumer reads.
     pub async fn take(&self, queue: &str, count: usize) -> Vec<Message> {
         self.until_depth(queue, count).await;
         let mut messages = Vec::new();
@@ -282,12 +282,12 @@ impl Rig {
         messages
     }
 
-    /// Whether any function has logged a line that contains `words`.
+    /// Returns whether a function has logged a line that contains `words`.
     pub fn has_logged(&self, words: &str) -> bool {
         !self.logged(words).is_empty()
     }
 
-    /// The lines that contain `words`.
+    /// Returns the log lines that contain `words`.
     pub fn logged(&self, words: &str) -> Vec<String> {
         let log = lock(&self.log);
         log.iter()
@@ -296,14 +296,14 @@ impl Rig {
             .collect()
     }
 
-    /// Whether any function has logged such a line as a warning or an error: the configuration, which is logged at
-    /// every start, names everything there is.
+    /// Returns whether a function has logged a warning or an error that contains `words`. Other lines do not count,
+    /// because the configuration, which is logged at every start, may contain the same words.
     pub fn has_complained(&self, words: &str) -> bool {
         let complaint = |line: &String| line.contains(" WARN ") || line.contains("ERROR ");
         self.logged(words).iter().any(complaint)
     }
 
-    /// Everything a failed wait could be explained by.
+    /// Describes the state of the stack, to explain a wait that failed.
     pub async fn state(&self) -> String {
         let depths = [
             INPUT_QUEUE,
@@ -324,13 +324,14 @@ impl Rig {
         )
     }
 
-    /// Ends the test of a stack in which nothing was set aside and every invocation answered.
+    /// Ends a test. Checks that no message is in the quarantine or a dead-letter queue, that no invocation failed,
+    /// and that no process was killed.
     pub async fn end(&self) {
         self.end_with_set_aside(0, 0).await;
     }
 
-    /// As [`end`](Self::end), with so many messages in the quarantine or the dead-letter queues, and so many
-    /// processes killed.
+    /// As [`end`](Self::end), but expects this number of messages in the quarantine and dead-letter queues, and
+    /// this number of killed processes.
     pub async fn end_with_set_aside(&self, set_aside: usize, killed: u64) {
         self.stack.stop().await;
         let queues = [
@@ -352,12 +353,12 @@ impl Rig {
             assert_eq!(unanswered, 0, "{stats:?}");
             crashes += stats.crashes;
         }
-        // One process may take several invocations with it.
+        // A killed process may end several invocations.
         assert_eq!(crashes > 0, killed > 0, "{}", self.state().await);
     }
 }
 
-/// The number of an environment that is at work.
+/// Returns the number of an environment that runs an invocation.
 pub fn busy_environment(function: &Function) -> Option<u32> {
     let environments = function.environments();
     let busy = environments
@@ -366,7 +367,7 @@ pub fn busy_environment(function: &Function) -> Option<u32> {
     busy.map(|one| one.number)
 }
 
-/// Whether an environment is gone.
+/// Returns whether an environment is gone.
 pub fn has_ended(function: &Function, number: u32) -> bool {
     let environments = function.environments();
     let ended = |state| matches!(state, EnvironmentState::Ended { .. });
@@ -375,7 +376,7 @@ pub fn has_ended(function: &Function, number: u32) -> bool {
         .any(|one| one.number == number && ended(one.state))
 }
 
-/// A burst of small messages.
+/// Returns a burst of small messages.
 pub fn plan(seed: u64, messages: u64, duplicates_percent: f64) -> Plan {
     let config = PlanConfig {
         seed,

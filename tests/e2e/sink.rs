@@ -1,4 +1,4 @@
-//! A sink that cannot be written to.
+//! A directory sink that cannot be written.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::output::{delivered, sorted};
 use crate::rig::{Rig, Setup};
 
 impl Rig {
-    /// Whether the sink has anything, whole.
+    /// Returns whether the sink has a finished part.
     pub fn has_parts(&self) -> bool {
         !self.delivered().is_empty()
     }
@@ -23,7 +23,7 @@ async fn a_batch_waits_for_a_sink_that_cannot_be_written_and_is_then_delivered_o
     let obstacle = directory.path().join("obstacle");
     fs::write(&obstacle, "a file, where a directory should be").expect("it can be written");
     let out = obstacle.join("out");
-    // The tickets come back late enough for the new one to be the first.
+    // The tickets come back late enough that the new ticket is the first.
     let rig = Setup::new()
         .var("SINK", format!("file://{}", out.display()))
         .var("MAX_BATCH_SIZE", ids.len())
@@ -55,7 +55,7 @@ async fn a_batch_waits_for_a_sink_that_cannot_be_written_and_is_then_delivered_o
     rig.until_drained().await;
     let first = delivered(&out);
     assert_eq!(sorted(first.iter().map(|line| line.event_id.clone())), ids);
-    // The tickets of before come back too, and change nothing.
+    // The earlier tickets come back too, and change nothing.
     rig.until_depth(BATCH_QUEUE, 0).await;
     assert_eq!(delivered(&out), first);
     rig.end().await;

@@ -1,4 +1,4 @@
-//! Sinks other than files: bursts through each, with kills and with deliveries that fail.
+//! Bursts through the sinks other than `file:`, with kills and failing deliveries.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,16 +14,19 @@ use serde_json::Value;
 use crate::command_line::{SHORT, local};
 use crate::rig::{Setup, plan};
 
-/// So many that a tenth of the deliveries is some of each kind, whatever the draws.
+/// The number of messages, large enough that a tenth of the deliveries includes each kind of failure.
 const BATCH_SIZE: u64 = 50;
 const MESSAGES: u64 = 3_000;
 
 fn percent(percent: u32) -> Percent {
-    percent.to_string().parse().expect("it is a percentage")
+    percent
+        .to_string()
+        .parse()
+        .expect("the value is a percentage")
 }
 
-/// Sends a burst through a sink of this kind while it fails one delivery in ten and one invocation in twenty is killed;
-/// audits what came out, and answers what was attempted and what struck.
+/// Sends a burst through a sink of this kind, which fails one delivery in ten, while one invocation in twenty is
+/// killed. Audits the output, and returns the attempts and the faults.
 async fn burst_through(
     kind: SinkKind,
     change: impl FnOnce(&mut Setup),
@@ -62,13 +65,14 @@ async fn burst_through(
 async fn failing_deliveries_and_kills_lose_and_repeat_nothing(kind: SinkKind) {
     let pointed_at = |setup: &mut Setup| {
         if kind == SinkKind::States {
-            // So that executions are pointed at objects; functions have the parts in their payloads.
+            // Compressed parts are stored as objects, of which executions get a reference. Functions get
+            // parts in their payloads.
             let zstd = ("SINK_COMPRESSION".to_owned(), "zstd".to_owned());
             setup.options.variables.extend([zstd]);
         }
     };
     let (sink, faults) = burst_through(kind, pointed_at).await;
-    let errors = faults.sink_errors.expect("they are on");
+    let errors = faults.sink_errors.expect("the faults are on");
     assert!(errors.before > 0 && errors.after > 0, "{faults}");
     if kind == SinkKind::Postgres {
         return;
@@ -126,7 +130,7 @@ async fn a_receiver_whose_replies_get_lost_gets_everything_once() {
 }
 
 #[tokio::test]
-async fn two_hundred_batch_keys_are_two_hundred_directories_and_none_is_mixed() {
+async fn two_hundred_batch_keys_make_two_hundred_directories_without_mixed_keys() {
     const KEYS: u32 = 200;
     for kind in [SinkKind::File, SinkKind::S3] {
         let mut setup = Setup::new().var("BATCH_KEY", "source");
@@ -139,7 +143,7 @@ async fn two_hundred_batch_keys_are_two_hundred_directories_and_none_is_mixed() 
             size_bytes: 200,
             sources: KEYS,
         })
-        .expect("it is a burst");
+        .expect("the plan is valid");
         rig.burst(&plan).await;
         rig.until_drained().await;
         rig.audit(&plan, DuplicateRule::Drop);
@@ -162,7 +166,7 @@ async fn two_hundred_batch_keys_are_two_hundred_directories_and_none_is_mixed() 
 }
 
 #[tokio::test]
-async fn the_summary_of_a_burst_tells_where_the_parts_are_and_what_was_attempted() {
+async fn the_summary_of_a_burst_has_the_place_of_the_parts_and_the_attempts() {
     for kind in ["s3", "http"] {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let out = directory.path().to_str().expect("paths here are text");
@@ -179,7 +183,7 @@ async fn the_summary_of_a_burst_tells_where_the_parts_are_and_what_was_attempted
         assert_eq!(sink["deliveries"]["parts"], *parts, "{summary}");
         assert_eq!(sink["deliveries"]["differing"], 0, "{summary}");
         assert!(summary["faults"]["sink_errors"].is_object(), "{summary}");
-        let place = sink["out"].as_str().expect("it is a path");
+        let place = sink["out"].as_str().expect("the value is a path");
         assert_eq!(
             crate::output::delivered(place.as_ref()).len(),
             475,

@@ -1,4 +1,4 @@
-//! Tables that are missing, and a DynamoDB that does not answer.
+//! Missing tables, and a DynamoDB that does not reply.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -18,7 +18,7 @@ use crate::rig::{Rig, Setup};
 const IDS: [&str; 3] = ["e1", "e2", "e3"];
 
 impl Rig {
-    /// A client for the tables.
+    /// Returns a client of the tables.
     pub fn dynamodb(&self) -> Client {
         let endpoint = self.stack.variable("AWS_ENDPOINT_URL_DYNAMODB");
         let config = aws_sdk_dynamodb::Config::builder()
@@ -31,7 +31,7 @@ impl Rig {
         Client::from_conf(config)
     }
 
-    /// How many items the lock table has.
+    /// Returns the number of items in the lock table.
     pub async fn lock_items(&self) -> u64 {
         let mut count = 0;
         let scan = self.dynamodb().scan();
@@ -46,7 +46,7 @@ impl Rig {
         count
     }
 
-    /// The ids of all batches.
+    /// Returns the ids of all batches.
     pub async fn batch_ids(&self) -> Vec<String> {
         let scan = self.dynamodb().scan().table_name(BATCH_TABLE).send().await;
         let items = scan
@@ -84,7 +84,7 @@ async fn is_missing(variable: &str) {
     assert_eq!(letters, sorted(bodies), "{variable}");
     assert_eq!(rig.stack.aggregator.stats().cold_starts, 1, "{variable}");
     if variable == "DDB_LOCK_TABLE" {
-        // The batches could be opened; whether they have claims cannot be found out.
+        // The batches were opened. Their tickets are given back, because their claims cannot be read.
         rig.until("the ticket is given back", async || {
             rig.stack.batch_mapping.stats().returned >= 1
         })
@@ -119,9 +119,9 @@ async fn messages_sent_before_the_tables_exist_are_delivered_once_they_do() {
     })
     .await;
     assert_eq!(rig.depth(INPUT_QUEUE), IDS.len());
-    let template = Template::deployed().expect("it can be read");
+    let template = Template::deployed().expect("the template can be read");
     let resources = template.resolve(&BTreeMap::new(), &str::to_owned);
-    for (name, table) in &resources.expect("it can be worked out").tables {
+    for (name, table) in &resources.expect("the template has every parameter").tables {
         let created = create_table(&client, name, table).await;
         created.expect("the table is gone");
     }
@@ -159,10 +159,11 @@ async fn cannot_be_reached(address: SocketAddr, kind: &str) {
 #[tokio::test]
 async fn a_dynamodb_that_cannot_be_reached_fails_every_message_before_the_deadline() {
     let listen = || TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let address = |listener: &TcpListener| listener.local_addr().expect("it has an address");
-    // Gone again by the end of the statement.
+    let address =
+        |listener: &TcpListener| listener.local_addr().expect("the listener has an address");
+    // The listener is dropped at the end of the statement.
     let closed = address(&listen());
-    // Connections are taken by the system, and nobody ever reads them.
+    // The operating system accepts connections, and no process reads them.
     let silent = listen();
     tokio::join!(
         cannot_be_reached(closed, "closed"),

@@ -1,4 +1,4 @@
-//! Tickets that name nothing, come twice, come early or come late.
+//! Tickets for unknown batches, and tickets that come twice, early or late.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn ids(count: usize) -> Vec<String> {
     sorted((0..count).map(|number| format!("e{number}")))
 }
 
-/// A ticket for a batch that never was.
+/// Returns a ticket for a batch that does not exist.
 fn unknown_ticket() -> String {
     ticket(&uuid::Uuid::now_v7().to_string())
 }
@@ -72,7 +72,7 @@ async fn a_ticket_for_a_completed_batch_is_acknowledged_however_often_it_comes()
         ("t4", "{}"),
     ];
     assert_eq!(ticket_failures(&rig, &tickets).await, ["t2", "t4"]);
-    // The window's ticket is still to come, for a batch that was sealed long before.
+    // The ticket of the window still comes, although the batch was sealed long before.
     rig.until_depth(BATCH_QUEUE, 0).await;
     assert_eq!(rig.delivered(), delivered);
     rig.end().await;
@@ -94,7 +94,7 @@ async fn an_early_ticket_is_given_back_and_repeated_ones_deliver_once() {
         let early = ticket(batch);
         assert_eq!(ticket_failures(&rig, &[("t1", &early)]).await, ["t1"]);
         assert!(!rig.has_parts(), "nothing is delivered early");
-        // Ten more, which come back until the window has closed, and then all at once.
+        // Ten more tickets, which come back until the window has ended, and then all at once.
         for _ in 0..10 {
             rig.send_to(BATCH_QUEUE, &early);
         }

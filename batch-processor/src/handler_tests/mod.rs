@@ -24,7 +24,7 @@ mod tickets;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000_000);
 
-/// What the sink was given: key and event ids, and bodies; and what it answers next.
+/// A sink that keeps the parts it got, and returns the failures that a test sets.
 #[derive(Default)]
 struct TestSink {
     seen: Mutex<Vec<(String, Vec<String>)>>,
@@ -34,7 +34,7 @@ struct TestSink {
 }
 
 impl TestSink {
-    /// Fails so often, for now.
+    /// Makes the next `times` deliveries fail with a retryable error.
     fn fail(&self, times: usize) {
         let down = || SinkError::Retryable {
             reason: "down".to_owned(),
@@ -65,7 +65,7 @@ impl Sink for TestSink {
     }
 }
 
-/// A batch processor over fakes.
+/// A batch-processor with fakes.
 struct Processor {
     handler: Handler,
     fakes: Fakes,
@@ -80,7 +80,7 @@ fn a_processor() -> Processor {
     processor_of(config(), MemoryBatchStore::new())
 }
 
-/// A processor whose parts are of so many bytes.
+/// Returns a processor with parts of `part_bytes_max` bytes.
 fn processor_with_parts_of(part_bytes_max: u64) -> Processor {
     let config = Config {
         part_bytes_max,
@@ -118,7 +118,7 @@ fn processor_of(config: Config, batch_store: MemoryBatchStore) -> Processor {
     }
 }
 
-/// An open batch, past its window, with live claims of these seqs; `confirmed` of them are counted.
+/// Opens a batch that is past its window, with live claims of `seqs`, of which `confirmed` are counted.
 async fn opened(processor: &Processor, seqs: &[u32], confirmed: u64) {
     let at = START.saturating_sub(Duration::from_secs(60));
     let world = &processor.fakes;
@@ -191,7 +191,7 @@ async fn seal(processor: &Processor, seqs: u32) {
     write(processor, BatchWrite::Seal { counts, at: START }).await;
 }
 
-/// Invokes with messages of the batch queue; answers the ids of those given back.
+/// Invokes the function with messages of the batch queue; returns the ids of those that were given back.
 async fn invoke(
     processor: &Processor,
     event: serde_json::Value,
@@ -208,12 +208,12 @@ async fn invoke(
     }
 }
 
-/// Invokes with one message; whether it was given back.
+/// Invokes the function with one message; returns whether it was given back.
 async fn given_back(processor: &Processor, body: &str) -> bool {
     received(processor, body, 1).await
 }
 
-/// Invokes with one message that was received so often; whether it was given back.
+/// Invokes the function with one message that was received `receives` times; returns whether it was given back.
 async fn received(processor: &Processor, body: &str, receives: u32) -> bool {
     static REQUESTS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let request = REQUESTS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

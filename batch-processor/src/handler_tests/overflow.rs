@@ -1,7 +1,7 @@
 use super::*;
 
-/// Puts a claim of this seq, whose body is elsewhere, into the batch; answers where that is.
-async fn claim_elsewhere(processor: &Processor, seq: u32) -> Overflow {
+/// Adds a claim with seq `seq` to the batch, with its body in the overflow store; returns the place of the body.
+async fn claim_with_stored_body(processor: &Processor, seq: u32) -> Overflow {
     let place = Overflow {
         bucket: "bodies".into(),
         key: format!("{}/{seq}", batch()),
@@ -16,11 +16,11 @@ async fn claim_elsewhere(processor: &Processor, seq: u32) -> Overflow {
 }
 
 #[tokio::test]
-async fn a_body_that_is_elsewhere_is_delivered_with_the_others_and_removed_once_released() {
+async fn a_body_in_the_overflow_store_is_delivered_and_removed_after_the_release() {
     let processor = a_processor();
     opened(&processor, &[0, 1], 2).await;
     seal(&processor, 3).await;
-    let place = claim_elsewhere(&processor, 2).await;
+    let place = claim_with_stored_body(&processor, 2).await;
     let body: Arc<str> = "body 2".into();
     processor
         .fakes
@@ -36,12 +36,12 @@ async fn a_body_that_is_elsewhere_is_delivered_with_the_others_and_removed_once_
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_where_its_claim_says_puts_the_batch_in_error_with_its_name() {
+async fn a_missing_body_puts_the_batch_in_error_with_the_place_of_the_body() {
     for other in [None, Some("other!")] {
         let processor = a_processor();
         opened(&processor, &[0, 1], 2).await;
         seal(&processor, 3).await;
-        let place = claim_elsewhere(&processor, 2).await;
+        let place = claim_with_stored_body(&processor, 2).await;
         if let Some(other) = other {
             let body: Arc<str> = other.into();
             processor
@@ -61,7 +61,8 @@ async fn a_body_that_is_not_where_its_claim_says_puts_the_batch_in_error_with_it
         );
         assert_eq!(delivered(&processor), []);
         assert_eq!(live(&processor).len(), 3);
-        // Restored, it is delivered; or what there is goes to the quarantine, with what is wrong.
+        // When the body is restored, the batch is delivered; or the batch is set aside, with the error text as the
+        // body.
         let body: Arc<str> = "body 2".into();
         let word = match other {
             Some(_) => TicketReason::Operator,

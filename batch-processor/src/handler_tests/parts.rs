@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_sealed_batch_is_delivered_in_order_released_and_complete_in_one_go() {
+async fn a_sealed_batch_is_delivered_in_order_released_and_completed_by_one_ticket() {
     let processor = a_processor();
     let seqs: Vec<u32> = (0..40).collect();
     opened(&processor, &seqs, 0).await;
@@ -24,12 +24,12 @@ async fn a_sealed_batch_is_delivered_in_order_released_and_complete_in_one_go() 
             .all(|(_, item)| item.expires_at() == Some(window))
     );
     assert!(processor.fakes.batch_queue.take().is_empty());
-    assert!(!ticket(&processor).await, "a repeated ticket is harmless");
+    assert!(!ticket(&processor).await, "a second ticket has no effect");
     assert!(delivered(&processor).is_empty());
 }
 
 #[tokio::test]
-async fn an_unsealed_batch_is_looked_at_again_and_stragglers_make_another_part() {
+async fn an_unsealed_batch_is_verified_and_late_claims_make_another_part() {
     let processor = a_processor();
     opened(&processor, &[0, 1], 2).await;
     assert!(!ticket(&processor).await);
@@ -52,7 +52,7 @@ async fn an_unsealed_batch_is_looked_at_again_and_stragglers_make_another_part()
     assert_eq!(
         record(&processor).status,
         Some(Status::Processing),
-        "what was found starts the wait anew"
+        "a late claim restarts the wait"
     );
     processor.fakes.clock.advance(Duration::from_secs(60));
     assert!(!ticket(&processor).await);
@@ -61,7 +61,7 @@ async fn an_unsealed_batch_is_looked_at_again_and_stragglers_make_another_part()
 }
 
 #[tokio::test]
-async fn nothing_is_delivered_short_of_what_was_counted() {
+async fn nothing_is_delivered_while_a_counted_claim_is_missing() {
     let processor = a_processor();
     opened(&processor, &[0, 1], 2).await;
     write(
@@ -74,7 +74,7 @@ async fn nothing_is_delivered_short_of_what_was_counted() {
     .await;
     assert!(
         ticket(&processor).await,
-        "seq 5 is known to exist and is not seen"
+        "the claim with seq 5 must exist and is missing"
     );
     assert!(delivered(&processor).is_empty());
     let record = record(&processor);
@@ -88,7 +88,7 @@ async fn nothing_is_delivered_short_of_what_was_counted() {
 }
 
 #[tokio::test]
-async fn a_part_is_the_same_at_every_attempt_whatever_came_since() {
+async fn a_part_is_the_same_at_every_attempt_although_claims_were_added() {
     let processor = a_processor();
     opened(&processor, &[0, 1], 2).await;
     processor.sink.fail(1_000);
@@ -98,7 +98,10 @@ async fn a_part_is_the_same_at_every_attempt_whatever_came_since() {
     assert!(!ticket(&processor).await);
     let mut attempts = delivered(&processor);
     let straggler = attempts.pop().unwrap();
-    assert!(attempts.len() > 2, "again and again while there was time");
+    assert!(
+        attempts.len() > 2,
+        "the delivery is retried while there is time"
+    );
     let first = (format!("{}/0", batch()), ids(&[0, 1]));
     assert!(
         attempts.iter().all(|attempt| *attempt == first),
@@ -112,7 +115,7 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
     let processor = a_processor();
     opened(&processor, &[0, 1, 2], 0).await;
     seal(&processor, 3).await;
-    // A run before this one delivered everything and died in the middle of the release.
+    // An earlier run delivered everything and died during the release.
     let owner: LeaseOwner = "dead".parse().unwrap();
     let part = PartRecord::frozen((0..3).collect(), [0; 32], None);
     let lease = Lease {
@@ -166,7 +169,7 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
     assert_eq!(
         record(&processor).status,
         Some(Status::Processing),
-        "one release was not seen by this run"
+        "this run did not see one of the releases"
     );
     processor.fakes.clock.advance(Duration::from_secs(60));
     assert!(!ticket(&processor).await);
@@ -174,8 +177,8 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
 }
 
 #[tokio::test]
-async fn a_batch_larger_than_a_part_is_delivered_in_several_and_each_event_once() {
-    // Four events of 256 bytes and some fill a part.
+async fn a_large_batch_is_delivered_in_several_parts_and_each_event_once() {
+    // Four events of a little more than 256 bytes fill a part.
     let processor = processor_with_parts_of(1_024);
     let seqs: Vec<u32> = (0..23).collect();
     opened(&processor, &seqs, 23).await;
@@ -184,7 +187,7 @@ async fn a_batch_larger_than_a_part_is_delivered_in_several_and_each_event_once(
     let parts = delivered(&processor);
     assert!(parts.len() > 1, "{parts:?}");
     let events: Vec<String> = parts.iter().flat_map(|(_, ids)| ids.clone()).collect();
-    assert_eq!(events, ids(&seqs), "in seq order over all parts");
+    assert_eq!(events, ids(&seqs), "events are in seq order over all parts");
     for (number, (key, _)) in parts.iter().enumerate() {
         assert_eq!(*key, format!("{}/{number}", batch()));
     }
@@ -193,7 +196,7 @@ async fn a_batch_larger_than_a_part_is_delivered_in_several_and_each_event_once(
 }
 
 #[tokio::test]
-async fn nothing_of_a_large_batch_is_delivered_while_the_index_lacks_some_of_it() {
+async fn nothing_of_a_large_batch_is_delivered_while_the_index_lags() {
     let processor = processor_with_parts_of(1_024);
     opened(&processor, &(0..23).collect::<Vec<_>>(), 23).await;
     seal(&processor, 24).await;
@@ -203,7 +206,7 @@ async fn nothing_of_a_large_batch_is_delivered_while_the_index_lacks_some_of_it(
 
 #[tokio::test]
 async fn repro_a_batch_of_more_bytes_than_its_parts_may_hold_was_stranded() {
-    // Two parts for all of it, whatever a part may hold: one event of 256 bytes and some.
+    // The batch may have two parts, although a part may hold only one event of a little more than 256 bytes.
     let config = Config {
         part_bytes_max: 256,
         parts_max: PARTS_FOR_STRAGGLERS + 2,
@@ -225,7 +228,7 @@ async fn repro_a_batch_of_more_bytes_than_its_parts_may_hold_was_stranded() {
 }
 
 #[tokio::test]
-async fn more_parts_than_there_may_be_put_the_batch_in_error_which_setting_it_aside_ends() {
+async fn too_many_parts_put_the_batch_in_error_and_it_can_be_set_aside() {
     let config = Config {
         parts_max: PARTS_FOR_STRAGGLERS + 1,
         ..config()
@@ -251,7 +254,7 @@ async fn more_parts_than_there_may_be_put_the_batch_in_error_which_setting_it_as
     assert_eq!(
         record(&processor).status,
         Some(Status::Error),
-        "the same again"
+        "the batch goes into error again"
     );
     assert!(
         !given_back(
@@ -281,11 +284,14 @@ async fn repro_a_record_that_takes_no_further_write_was_tried_for_ever() {
     let processor = processor_of(config(), batches);
     opened(&processor, &[0, 1, 2], 3).await;
     seal(&processor, 3).await;
-    // Frozen, its members make the record larger than the item may be; its error still fits.
-    assert!(ticket(&processor).await, "given back once");
+    // The members of a frozen part would make the record larger than an item may be; the error still fits.
+    assert!(ticket(&processor).await, "the ticket is given back once");
     assert_eq!(delivered(&processor), []);
     let failed = record(&processor);
     assert_eq!(failed.status, Some(Status::Error), "{failed:?}");
     assert!(failed.error.unwrap().contains("batch record: refused"));
-    assert!(!ticket(&processor).await, "and not tried again");
+    assert!(
+        !ticket(&processor).await,
+        "the batch is in error and not tried again"
+    );
 }

@@ -1,13 +1,13 @@
 use super::*;
 
 #[tokio::test]
-async fn a_batch_in_error_is_set_aside_on_an_operators_word_and_on_nobody_elses() {
+async fn only_an_operators_ticket_sets_a_batch_in_error_aside() {
     let processor = a_processor();
     opened(&processor, &[0, 1], 0).await;
     seal(&processor, 2).await;
     assert!(
         !given_back(&processor, &quarantine()).await,
-        "it is not in error"
+        "the batch is not in error"
     );
     assert!(processor.fakes.quarantine_queue.take().is_empty() && delivered(&processor).is_empty());
     assert_eq!(record(&processor).status, Some(Status::Sealed));
@@ -27,7 +27,7 @@ async fn a_batch_in_error_is_set_aside_on_an_operators_word_and_on_nobody_elses(
     };
     let sent: Vec<_> = quarantined.iter().map(of).collect();
     let expected = [0, 1, 2].map(|seq| (format!("e{seq}"), format!("body {seq}")));
-    assert_eq!(sent, expected, "the frozen part, and what came since");
+    assert_eq!(sent, expected, "the frozen part and later claims are sent");
     assert!(
         quarantined
             .iter()
@@ -40,7 +40,7 @@ async fn a_batch_in_error_is_set_aside_on_an_operators_word_and_on_nobody_elses(
     assert_eq!(
         delivered(&processor).len(),
         1,
-        "the sink was not asked again"
+        "the sink was not called again"
     );
 }
 
@@ -56,7 +56,7 @@ async fn seal_counted(processor: &Processor, seqs: u32) {
 }
 
 #[tokio::test]
-async fn what_is_set_aside_may_be_claimed_by_another_message_and_not_by_the_same() {
+async fn another_message_may_claim_an_event_that_was_set_aside_and_the_same_message_may_not() {
     let processor = a_processor();
     opened(&processor, &[0], 1).await;
     refused(&processor).await;
@@ -73,7 +73,7 @@ async fn what_is_set_aside_may_be_claimed_by_another_message_and_not_by_the_same
     let judge = |message: &str, item: &LockItem| {
         let mut candidate = a_claim(0).candidate;
         candidate.sqs_message_id = message.parse().unwrap();
-        // By a clock that is as far behind as clocks may be.
+        // The clock of the claimer is as far behind as clocks may be.
         let now = processor
             .fakes
             .clock
@@ -86,17 +86,17 @@ async fn what_is_set_aside_may_be_claimed_by_another_message_and_not_by_the_same
 }
 
 #[tokio::test]
-async fn whoever_takes_over_goes_on_setting_aside_and_delivers_nothing() {
+async fn the_next_processor_continues_setting_aside_and_delivers_nothing() {
     let processor = a_processor();
     opened(&processor, &[0, 1], 2).await;
     refused(&processor).await;
     delivered(&processor);
-    // The operator's ticket is taken, and its processor dies at once.
+    // The processor of the operator's ticket dies right after taking the lease.
     let lease = Lease {
         owner: "dead".parse().unwrap(),
         until: START.saturating_sub(Duration::from_secs(5)),
     };
-    let operator = Some(protocol::batch::OperatorWord::Quarantine);
+    let operator = Some(protocol::batch::OperatorDecision::Quarantine);
     let take = BatchWrite::Lease {
         lease,
         at: START,

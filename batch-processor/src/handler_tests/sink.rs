@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test]
-async fn what_the_sink_refuses_for_good_waits_for_an_operator() {
+async fn a_part_that_the_sink_refuses_permanently_waits_for_an_operator() {
     let processor = a_processor();
     opened(&processor, &[0], 1).await;
     let failure = SinkError::Permanent {
@@ -17,7 +17,7 @@ async fn what_the_sink_refuses_for_good_waits_for_an_operator() {
     assert_eq!(live(&processor).len(), 1);
     assert!(
         !ticket(&processor).await,
-        "acknowledged, but not tried again"
+        "the ticket is acknowledged without another attempt"
     );
     assert_eq!(delivered(&processor).len(), 1);
     let operator = Ticket::new(batch(), TicketReason::Operator).to_body();
@@ -50,7 +50,11 @@ async fn repro_a_ticket_that_came_back_accepted_a_third_sink() {
     set("file:///third");
     assert!(!given_back(&processor, &accept.to_body()).await);
     assert_eq!(record(&processor).status, Some(Status::Error));
-    assert_eq!(delivered(&processor), [], "nobody has accepted that one");
+    assert_eq!(
+        delivered(&processor),
+        [],
+        "no operator has accepted the third sink"
+    );
 }
 
 #[tokio::test]
@@ -78,9 +82,9 @@ async fn repro_a_part_that_was_frozen_for_one_sink_went_to_another() {
     assert_eq!(
         record(&processor).status,
         Some(Status::Error),
-        "the same again"
+        "the batch goes into error again"
     );
-    // The operator accepts the new one in so many words.
+    // The operator accepts the new sink.
     let accept = Ticket {
         accept: Some(shared::wire::Accepted::NewSink),
         ..retry
@@ -90,11 +94,15 @@ async fn repro_a_part_that_was_frozen_for_one_sink_went_to_another() {
         delivered(&processor),
         [(format!("{}/0", batch()), ids(&[0]))]
     );
-    assert_eq!(record(&processor).parts[0].sink, None, "told no longer");
+    assert_eq!(
+        record(&processor).parts[0].sink,
+        None,
+        "the fingerprint is removed after the delivery"
+    );
 }
 
 #[tokio::test]
-async fn a_sink_that_says_when_is_not_asked_before_and_its_ticket_stays_away_so_long() {
+async fn a_busy_sink_is_not_called_and_its_ticket_stays_away_until_the_time_it_named() {
     let processor = a_processor();
     opened(&processor, &[0], 1).await;
     let busy = |secs| SinkError::Busy {
@@ -107,7 +115,7 @@ async fn a_sink_that_says_when_is_not_asked_before_and_its_ticket_stays_away_so_
     assert_eq!(
         delivered(&processor).len(),
         2,
-        "once more after 20 s, not after 400"
+        "one retry after 20 s, and none after 400 s"
     );
     assert!(processor.fakes.clock.now() >= began + Duration::from_secs(20));
     let retried = processor.fakes.batch_queue.take_retried();

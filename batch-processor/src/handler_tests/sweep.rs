@@ -35,7 +35,7 @@ async fn the_sweep_sends_a_ticket_for_a_batch_that_is_overdue_and_not_before() {
 }
 
 #[tokio::test]
-async fn the_sweep_counts_a_batch_in_error_and_leaves_it_to_the_operator() {
+async fn the_sweep_counts_a_batch_in_error_and_sends_it_no_ticket() {
     let processor = a_processor();
     opened(&processor, &[0], 1).await;
     let refusal = SinkError::Permanent {
@@ -44,7 +44,7 @@ async fn the_sweep_counts_a_batch_in_error_and_leaves_it_to_the_operator() {
     processor.sink.failures.lock().unwrap().push(refusal);
     assert!(
         !ticket(&processor).await,
-        "a refusal for good ends the ticket"
+        "a permanent refusal acknowledges the ticket"
     );
     processor.fakes.clock.advance(DUE_GRACE * 1_000);
     let swept = sweep(&processor).await;
@@ -92,12 +92,16 @@ async fn the_sweep_sends_no_second_ticket_while_the_first_may_still_wait() {
     processor.fakes.clock.advance(REMINDED_FOR / 2);
     assert_eq!(sweep(&processor).await.tickets_sent, 0);
     processor.fakes.clock.advance(REMINDED_FOR);
-    assert_eq!(sweep(&processor).await.tickets_sent, 1, "it was lost");
+    assert_eq!(
+        sweep(&processor).await.tickets_sent,
+        1,
+        "the first ticket was lost"
+    );
 }
 
-/// The alarm on overdue batches takes the most that any sweep of half an hour found.
+/// The alarm on overdue batches uses the maximum of all sweeps within half an hour.
 #[tokio::test]
-async fn a_batch_that_stays_overdue_is_found_so_in_every_half_hour() {
+async fn a_batch_that_stays_overdue_is_counted_in_every_half_hour() {
     for minutes in [2, 5, 10, 15] {
         let processor = a_processor();
         opened(&processor, &[0], 1).await;

@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test]
-async fn tickets_that_cannot_be_worked_on_are_given_back() {
+async fn tickets_that_cannot_be_processed_are_given_back() {
     let processor = a_processor();
     assert!(ticket(&processor).await, "no such batch");
     assert!(given_back(&processor, "not a ticket").await);
@@ -25,19 +25,19 @@ async fn tickets_that_cannot_be_worked_on_are_given_back() {
     .await;
     assert!(
         !ticket(&processor).await,
-        "somebody works on it, and goes on"
+        "another invocation has the lease"
     );
     assert_eq!(record(&processor).attempts, 1);
     processor.fakes.clock.advance(Duration::from_secs(12));
     assert!(
         !ticket(&processor).await,
-        "taken over after its owner's end"
+        "the lease is taken after the owner's deadline"
     );
     assert!(record(&processor).due_at >= later + DUE_GRACE);
 }
 
 #[tokio::test]
-async fn two_tickets_in_one_event_are_judged_one_by_one() {
+async fn two_tickets_in_one_event_have_separate_results() {
     let processor = a_processor();
     opened(&processor, &[0], 0).await;
     seal(&processor, 1).await;
@@ -58,7 +58,7 @@ async fn two_tickets_in_one_event_are_judged_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_ticket_that_is_given_back_comes_after_a_backoff_that_grows() {
+async fn a_given_back_ticket_comes_back_after_a_growing_backoff() {
     let processor = a_processor();
     let later = START + Duration::from_secs(10);
     for (receives, most) in [(1, 5), (3, 20), (40, TICKET_BACKOFF_MAX.as_secs())] {
@@ -80,6 +80,6 @@ async fn a_ticket_that_is_given_back_comes_after_a_backoff_that_grows() {
     assert_eq!(
         retried[0].1,
         Duration::from_secs(12),
-        "the window and the skew"
+        "the ticket comes back after the window and the clock skew"
     );
 }

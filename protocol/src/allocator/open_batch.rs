@@ -1,4 +1,4 @@
-//! A batch that takes claims: its places, its counts, and the claims that are remembered.
+//! A batch that gives out seats: its places, its counts, and its remembered claims.
 
 use std::collections::HashMap;
 
@@ -8,24 +8,23 @@ use crate::ids::{BatchId, BodyHash, Seat, Seq};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
-/// How large batches may be, and how many may be open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchLimits {
     /// Claims of one batch.
     pub items_max: u64,
-    /// Sum of the bodies of one batch.
+    /// Bytes of all bodies of one batch.
     pub bytes_max: u64,
     /// Index shards of one batch.
     pub shards: u16,
-    /// Batches open at once, over all slots that have a key.
+    /// Open batches at once, of all slots that have a batch key.
     pub keys_max: usize,
-    /// Seats that one batch hands out.
+    /// Seats that one batch gives out.
     pub seats_max: u32,
-    /// Claims of open batches that are remembered; duplicates of others are for the table to tell.
+    /// Remembered claims of all open batches. Duplicates of other claims are recognised only by the lock table.
     pub known_claims_max: usize,
 }
 
-/// A batch that takes claims, or has attempts under way.
+/// A batch that gives out seats, or has attempts in flight.
 #[derive(Debug)]
 pub struct OpenBatch {
     pub(super) id: BatchId,
@@ -40,21 +39,21 @@ pub struct OpenBatch {
     pub(super) uncertain: u64,
     pub(super) settled: SeqSet,
     pub(super) counts_version: u64,
-    /// The version of the counts that are in its record.
+    /// The version of the counts that are in the batch record.
     pub(super) counted: u64,
     pub(super) known: HashMap<Digest, Known>,
     pub(super) retired: bool,
 }
 
-/// What is kept of an id: 16 bytes, as of a body.
+/// A hash of 16 bytes, which takes less memory than the id.
 pub(super) type Digest = BodyHash;
 
-/// A claim of this environment, as far as telling its duplicates takes.
+/// What the allocator remembers of a claim, to recognise redeliveries and duplicates.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) message: Digest,
     pub(super) body: BodyHash,
-    /// The version of the first counts that include it.
+    /// The version of the first counts that include the claim.
     pub(super) counted_from: u64,
 }
 
@@ -79,37 +78,36 @@ impl OpenBatch {
         }
     }
 
-    /// Its id.
     pub fn id(&self) -> BatchId {
         self.id
     }
 
-    /// Places that are taken: claimed, possibly claimed, or under way.
+    /// Returns the number of taken places: claimed, uncertain, or in flight.
     pub fn taken(&self) -> u64 {
         self.confirmed + self.uncertain + self.in_flight
     }
 
-    /// Places there are.
+    /// Returns the number of places.
     pub fn items_max(&self) -> u64 {
         self.limits.items_max
     }
 
-    /// Seats whose outcome is known.
+    /// Returns the number of seats whose attempt ended with a known result.
     pub fn settled_len(&self) -> u64 {
         self.settled.len()
     }
 
-    /// Seats whose claim may be in the table.
+    /// Returns the number of seats whose claim may or may not be in the table.
     pub fn uncertain(&self) -> u64 {
         self.uncertain
     }
 
-    /// Seats whose attempt is under way.
+    /// Returns the number of seats whose attempt is in flight.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Seats ever handed out.
+    /// Returns the number of seats given out so far.
     pub fn seats_given(&self) -> u64 {
         u64::from(self.next_seq)
     }

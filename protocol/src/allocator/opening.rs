@@ -1,27 +1,24 @@
-//! How a batch comes to be open: its record is acknowledged first, then its ticket.
+//! The steps of opening a batch: its record is acknowledged first, then its ticket.
 
 use crate::ids::{BatchId, BatchKey, SourceArn};
 use crate::time::Timestamp;
 
-/// What has a current batch of its own: an event source and, where `BATCH_KEY` is set, a key.
+/// Each slot has a current batch of its own: an event source and, if `BATCH_KEY` is set, a batch key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {
-    /// The event source.
     pub source: SourceArn,
-    /// The batch key.
     pub key: Option<BatchKey>,
 }
 
-/// A batch being opened. Nothing may be claimed into it yet.
+/// A batch that is being opened. It gives out no seats yet.
 #[derive(Debug)]
 #[must_use = "an opening that is neither finished nor failed blocks its slot"]
 #[non_exhaustive]
 pub struct Opening {
-    /// Whose batch it will be.
     pub slot: Slot,
 }
 
-/// An opening whose record is acknowledged and whose ticket is not.
+/// An opening whose record is acknowledged and whose ticket is not yet.
 #[derive(Debug)]
 #[must_use = "an opening that is neither finished nor failed blocks its slot"]
 pub struct Recorded {
@@ -30,7 +27,7 @@ pub struct Recorded {
     closes_at: Timestamp,
 }
 
-/// An opening whose record and ticket are both acknowledged: now the batch may enter the state.
+/// An opening whose record and ticket are both acknowledged. The allocator takes only these.
 #[derive(Debug)]
 #[must_use = "an opened batch must be handed to the allocator"]
 pub struct Opened {
@@ -40,7 +37,7 @@ pub struct Opened {
 }
 
 impl Opening {
-    /// The batch record is in the table.
+    /// Notes that the batch record is in the table.
     pub fn record_acknowledged(self, id: BatchId, closes_at: Timestamp) -> Recorded {
         Recorded {
             slot: self.slot,
@@ -51,7 +48,7 @@ impl Opening {
 }
 
 impl Recorded {
-    /// The ticket is in the queue.
+    /// Notes that the ticket is in the queue.
     pub fn ticket_acknowledged(self) -> Opened {
         Opened {
             slot: self.slot,

@@ -1,4 +1,4 @@
-//! When a batch's window ends, and its ticket's delay.
+//! When a batch's window ends, and how long its ticket is delayed.
 
 use std::time::Duration;
 
@@ -6,37 +6,34 @@ use crate::limits::{CLOCK_SKEW_MAX, SQS_DELAY_MAX};
 use crate::planted::{Bug, planted};
 use crate::time::Timestamp;
 
-/// When a batch closes.
+/// The window of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closing {
-    /// End of the window.
     pub closes_at: Timestamp,
 }
 
-/// No batch can be opened: the function's timeout leaves no room for a window within SQS's longest delay.
+/// No batch can be opened: function timeout and window together exceed the longest delay of an SQS message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the invocation ends `{remaining_secs}` s from now, which leaves no batching window: \
-     function timeout + window + clock skew must stay within {max_secs} s, the longest delay of an SQS message"
+    "batching window: no room for one: got an invocation that ends in {remaining_secs} s, \
+     expected function timeout + window + clock skew within {max_secs} s, the longest delay of an SQS message"
 )]
 pub struct NoWindow {
-    /// Time left of the invocation.
     pub remaining_secs: u64,
-    /// What SQS can delay.
     pub max_secs: u64,
 }
 
 impl Closing {
-    /// The window of a batch opened at `now` by an invocation that ends at `deadline`.
+    /// Returns the window of a batch that an invocation with this deadline opens at `now`.
     ///
     /// # Errors
-    /// [`NoWindow`] when the ticket could not be delayed past the deadline; the same configuration fails every time.
+    /// [`NoWindow`] when SQS cannot delay the ticket past the deadline. A retry with the same configuration fails again.
     pub fn plan(
         now: Timestamp,
         deadline: Timestamp,
         window: Duration,
     ) -> Result<Closing, NoWindow> {
-        // One second less than SQS allows: the delay is rounded up.
+        // One second less than SQS allows, because the delay is rounded up.
         let latest = now + (SQS_DELAY_MAX - CLOCK_SKEW_MAX - Duration::from_secs(1));
         let closes_at = (deadline + window).min(latest);
         if closes_at <= deadline {
@@ -48,7 +45,7 @@ impl Closing {
         Ok(Closing { closes_at })
     }
 
-    /// The delay of a ticket sent at `now`: whole seconds, never early, skew included.
+    /// Returns the delay of a ticket sent at `now`: whole seconds, rounded up, with the clock skew added.
     pub fn ticket_delay(self, now: Timestamp) -> Duration {
         let skew = match planted(Bug::TicketWithoutSkew) {
             true => Duration::ZERO,

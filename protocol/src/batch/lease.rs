@@ -1,59 +1,56 @@
-//! Who may work on a batch.
+//! When a processor may take the lease of a batch.
 
 use super::record::{BatchRecord, Status};
 use crate::limits::CLOCK_SKEW_MAX;
 use crate::planted::{Bug, planted};
 use crate::time::Timestamp;
 
-/// What an operator says of a batch in error.
+/// An operator's decision about a batch in error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OperatorWord {
-    /// Try again.
+pub enum OperatorDecision {
     Retry,
-    /// Try again, and let the part that is frozen go to the sink of now.
+    /// Try again, and deliver the frozen part to the present sink although it was frozen for another one.
     AcceptSink,
-    /// Send what is undelivered to the quarantine, and end the batch.
+    /// Send every undelivered event to the quarantine, and complete the batch.
     Quarantine,
 }
 
-/// Whether a processor may take a batch.
+/// Whether a processor may take the lease, and why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseVerdict {
-    /// Yes.
+    /// The processor may take the lease.
     Free,
-    /// It is done.
     Complete,
-    /// Somebody works on it.
+    /// Another invocation has the lease.
     Held {
-        /// When that one must have stopped.
+        /// The deadline of that invocation.
         until: Timestamp,
     },
-    /// Its window has not closed and it is not sealed.
+    /// The batch is open, and its window has not ended.
     TooEarly {
-        /// When the window closes.
         closes_at: Timestamp,
     },
-    /// The sink refused it; only an operator's ticket reopens it.
+    /// The batch is in error. Only an operator's ticket takes the lease.
     InError,
-    /// It is not in error, and what the operator says is of an error.
+    /// The operator's ticket is about a batch in error, and the batch is not in error.
     NotInError,
 }
 
-/// Judges a record for a processor that asks at `now`.
+/// Returns whether a processor may take the lease at `now`, with the decision of an operator's ticket.
 pub fn may_lease(
     record: &BatchRecord,
     now: Timestamp,
-    operator: Option<OperatorWord>,
+    operator: Option<OperatorDecision>,
 ) -> LeaseVerdict {
     match record.status {
         None => LeaseVerdict::Complete,
         Some(Status::Error) if operator.is_some() => LeaseVerdict::Free,
         Some(Status::Error) => LeaseVerdict::InError,
-        // What is said of an error holds for that error alone, however often the ticket comes.
+        // The operator's decision holds for one error only. A later delivery of the same ticket has no effect.
         Some(Status::Open | Status::Sealed | Status::Processing)
             if matches!(
                 operator,
-                Some(OperatorWord::Quarantine | OperatorWord::AcceptSink)
+                Some(OperatorDecision::Quarantine | OperatorDecision::AcceptSink)
             ) =>
         {
             LeaseVerdict::NotInError
@@ -64,7 +61,7 @@ pub fn may_lease(
             closes_at: record.closes_at,
         },
         Some(Status::Processing) => match &record.lease {
-            // The owner is stopped at its deadline by its own clock; ours may be ahead.
+            // Lambda stops the owner at its deadline by another clock, and ours may be ahead.
             Some(lease)
                 if lease.until + CLOCK_SKEW_MAX > now && !planted(Bug::LeaseTakenWhileHeld) =>
             {

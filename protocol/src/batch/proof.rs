@@ -1,4 +1,4 @@
-//! What a batch's record proves: what is missing, and whether nothing can be left of the batch.
+//! What a batch's record proves: whether claims are missing, and whether the batch is complete.
 
 use std::time::Duration;
 
@@ -8,18 +8,17 @@ use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
-/// What the index has not shown yet.
+/// Claims that must exist and that the index does not show yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
-    /// Claims that were counted.
     pub confirmed: u64,
-    /// How many of those are found.
+    /// Counted claims that are found.
     pub found: u64,
     /// Witnessed claims that are not found.
     pub witnessed_missing: u64,
 }
 
-/// What is known to exist and is neither in a part nor among `new`; `None` when nothing is missing.
+/// Returns the claims that must exist and are neither in a part nor in `new`; `None` when nothing is missing.
 pub fn lag(record: &BatchRecord, new: &SeqSet) -> Option<Lag> {
     let mut known = record.members();
     known.extend_from(new);
@@ -38,8 +37,8 @@ pub fn lag(record: &BatchRecord, new: &SeqSet) -> Option<Lag> {
     })
 }
 
-/// Whether nothing can be left of a batch: sealed, nothing uncertain, everything counted is in a delivered part,
-/// and this run saw every release acknowledged.
+/// Returns whether no claim of the batch can be left: the batch is sealed, no seat is uncertain, every counted claim is
+/// in a delivered part, and this run saw the release of every member acknowledged.
 pub fn proven(record: &BatchRecord, released: &SeqSet) -> bool {
     record.sealed_at.is_some()
         && record.uncertain == 0
@@ -48,18 +47,18 @@ pub fn proven(record: &BatchRecord, released: &SeqSet) -> bool {
         && record.members().is_subset(released)
 }
 
-/// What a collected seq is to its batch.
+/// How an entry of the index relates to its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Member of a part that has ended, or set aside: its release is still due, and it is never delivered again.
+    /// The seq is in a delivered part or set aside. Its release is still due, and it is never delivered again.
     Leftover,
-    /// Member of the part that is frozen and not yet delivered.
+    /// The seq is in the frozen part.
     Frozen,
-    /// Not in any part.
+    /// The seq is in no part.
     New,
 }
 
-/// Judges a live claim of this batch.
+/// Returns the role of a live claim of this batch.
 pub fn role(record: &BatchRecord, seq: Seq) -> Role {
     let ended = || record.delivered.contains(seq) || record.set_aside.contains(seq);
     match record.parts.iter().find(|part| part.members.contains(seq)) {
@@ -71,16 +70,17 @@ pub fn role(record: &BatchRecord, seq: Seq) -> Role {
     }
 }
 
-/// What to do when a look at a leased batch found nothing new and nothing missing.
+/// What to do after a look at a leased batch that found nothing new and nothing missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmptyIndex {
-    /// Proven, or looked for twice with enough time between: call it complete.
+    /// Complete the batch: it is proven, or this was the second look, late enough after the first.
     Complete,
-    /// Look again then, and send a ticket for it: one that was sent before may have been lost, or be this one, early.
+    /// Look again at this time, and send a ticket for it. An earlier ticket may have been lost, or may be the present
+    /// one, delivered too early.
     VerifyAt(Timestamp),
 }
 
-/// Judges an empty look at `now`.
+/// Returns what to do after an empty look at `now`.
 pub fn empty_index(
     record: &BatchRecord,
     released: &SeqSet,

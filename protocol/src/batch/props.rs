@@ -1,4 +1,4 @@
-//! What holds of a batch record whatever order its writers come in, and however often a write of theirs arrives.
+//! Properties of a batch record, for any order of its writers, and with writes that arrive several times.
 
 use std::time::Duration;
 
@@ -10,38 +10,38 @@ use crate::invariants::record_is_sound;
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
-/// One thing a writer does, or the network.
+/// One thing that a writer or the network does.
 #[derive(Clone, Debug)]
 enum Step {
     /// The aggregator settles seats, some of them with claims, and writes its counts.
     Count { seats: u8, claimed: u8 },
-    /// The aggregator's last counts.
+    /// The aggregator writes its last counts, with the seal.
     Seal,
-    /// A redelivery meets a claim.
+    /// A redelivery meets a claim, and the aggregator writes a witness.
     Witness { seq: u8 },
-    /// A processor asks for the lease.
+    /// A processor tries to take the lease.
     Lease {
         secs: u8,
-        operator: Option<OperatorWord>,
+        operator: Option<OperatorDecision>,
     },
-    /// A processor that has or had the lease goes on, by what it last read. A write that is lost may still arrive; the
-    /// processor knows nothing of it and gives up.
+    /// A processor that has or had the lease takes its next step, according to the record as it last read it. If its
+    /// write is lost, the processor gives up, and the write may still arrive.
     Work {
         processor: u8,
         choice: u8,
         lost: bool,
     },
-    /// A write that was sent before arrives once more.
+    /// An earlier write arrives again.
     Again { write: u8 },
     /// Time passes.
     Pass { secs: u8 },
 }
 
-fn words() -> impl Strategy<Value = Option<OperatorWord>> {
+fn operators() -> impl Strategy<Value = Option<OperatorDecision>> {
     prop::sample::select(vec![
         None,
-        Some(OperatorWord::Retry),
-        Some(OperatorWord::Quarantine),
+        Some(OperatorDecision::Retry),
+        Some(OperatorDecision::Quarantine),
     ])
 }
 
@@ -50,7 +50,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..4_u8, 0..4_u8).prop_map(|(seats, claimed)| Step::Count { seats, claimed }),
         1 => Just(Step::Seal),
         1 => any::<u8>().prop_map(|seq| Step::Witness { seq }),
-        3 => (1..20_u8, words()).prop_map(|(secs, operator)| Step::Lease { secs, operator }),
+        3 => (1..20_u8, operators()).prop_map(|(secs, operator)| Step::Lease { secs, operator }),
         10 => (any::<u8>(), any::<u8>(), prop::bool::weighted(0.1))
             .prop_map(|(processor, choice, lost)| Step::Work { processor, choice, lost }),
         4 => any::<u8>().prop_map(|write| Step::Again { write }),
@@ -59,20 +59,20 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// A processor: the record as it last read it, and whether it still works.
+/// A processor, with the record as it last read it.
 struct Processor {
     owner: LeaseOwner,
     record: BatchRecord,
     works: bool,
 }
 
-/// A record, its writers, and every write that was ever sent.
+/// A record, its writers, and every write that was sent.
 struct World {
     now: Timestamp,
     record: BatchRecord,
     sent: Vec<BatchWrite>,
     counts: BatchCounts,
-    /// Claims in the lock table, counted or not.
+    /// All claims in the lock table, counted or not.
     claims: SeqSet,
     processors: Vec<Processor>,
 }
@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// A write arrives. What it makes of the record is sound, and is recognised as its own when it comes again.
+    /// Applies a write. Checks that the record is sound after it, and that a second arrival of the write is recognised.
     fn arrive(&mut self, write: &BatchWrite) -> Result<bool, TestCaseError> {
         let Some(next) = apply(&self.record, write) else {
             return Ok(already_applied(&self.record, write));
@@ -115,7 +115,7 @@ impl World {
         );
         match apply(&next, write) {
             None => prop_assert!(already_applied(&next, write), "{write:?} is not recognised"),
-            // It names the same sink again.
+            // `AcceptSink` writes the same fingerprint again.
             Some(again) => {
                 let repeatable = matches!(write, BatchWrite::AcceptSink { .. });
                 prop_assert!(repeatable, "{write:?} applied twice");
@@ -130,7 +130,7 @@ impl World {
         Ok(true)
     }
 
-    /// Sends a write, which arrives at once, and may again.
+    /// Sends a write, which arrives now and may arrive again later.
     fn send(&mut self, write: BatchWrite) -> Result<bool, TestCaseError> {
         let applied = self.arrive(&write)?;
         self.sent.push(write);
@@ -154,7 +154,7 @@ impl World {
                 self.send(BatchWrite::Seal { counts, at })?;
             }
             Step::Witness { seq } => {
-                // A claim is witnessed that may not have been counted: its writer may have died.
+                // The witnessed claim may be uncounted, because its aggregator may have died.
                 let seq = Seq::from(seq % 16);
                 self.claims.insert(seq);
                 let mut witnessed = self.record.witnessed.clone();
@@ -187,7 +187,7 @@ impl World {
         Ok(())
     }
 
-    fn lease(&mut self, secs: u8, operator: Option<OperatorWord>) -> Result<(), TestCaseError> {
+    fn lease(&mut self, secs: u8, operator: Option<OperatorDecision>) -> Result<(), TestCaseError> {
         let owner: LeaseOwner = format!("p{}", self.processors.len()).parse().unwrap();
         let lease = Lease {
             owner: owner.clone(),
@@ -208,7 +208,7 @@ impl World {
         Ok(())
     }
 
-    /// Has a processor do what `batch-processor` does next; a refused write ends it.
+    /// Lets a processor take the step that `batch-processor` would take; a refused write ends the processor.
     fn work(&mut self, index: usize, choice: u8, lost: bool) -> Result<(), TestCaseError> {
         if !self.processors[index].works {
             return Ok(());
@@ -274,7 +274,7 @@ impl World {
                 owner,
                 index,
                 receipt: "r".to_owned(),
-                // With or without the shared set, the record must mean the same.
+                // The record must mean the same with the shared set and without.
                 delivered: (choice > 127).then(|| {
                     let mut delivered = read.delivered.clone();
                     delivered.extend_from(&read.parts[index].members);
@@ -298,7 +298,7 @@ impl World {
     }
 }
 
-/// Sets aside a frozen part, or claims that are in no part.
+/// Returns the write that sets aside a frozen part, or claims that are in no part.
 fn set_aside(
     read: &BatchRecord,
     owner: LeaseOwner,
@@ -327,7 +327,7 @@ proptest! {
     }
 
     #[test]
-    fn a_complete_batch_takes_no_write_at_all(steps in steps()) {
+    fn a_complete_batch_refuses_every_write(steps in steps()) {
         let mut world = World::new();
         for step in &steps {
             world.take(step)?;
@@ -336,18 +336,18 @@ proptest! {
             for write in &world.sent {
                 prop_assert_eq!(apply(&world.record, write), None);
             }
-            prop_assert_eq!(may_lease(&world.record, world.now, Some(OperatorWord::Retry)), LeaseVerdict::Complete);
+            prop_assert_eq!(may_lease(&world.record, world.now, Some(OperatorDecision::Retry)), LeaseVerdict::Complete);
         }
     }
 
     #[test]
-    fn what_is_not_known_to_be_missing_is_known_to_be_there(
+    fn a_look_lags_exactly_if_a_counted_or_witnessed_claim_is_not_found(
         settled in prop::collection::btree_set(0..20_u32, 0..20),
         claimed in prop::collection::btree_set(0..20_u32, 0..20),
         witnessed in prop::collection::btree_set(0..20_u32, 0..4),
         new in prop::collection::btree_set(0..20_u32, 0..20),
     ) {
-        // Claims that exist are all that a look can find; those among the settled seats are counted.
+        // A look finds only claims that exist, and the claims among the settled seats are counted.
         let mut record = World::new().record;
         record.confirmed = settled.intersection(&claimed).count() as u64;
         record.settled = settled.iter().copied().collect();

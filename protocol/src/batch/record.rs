@@ -1,4 +1,4 @@
-//! What a batch's record says.
+//! The fields of a batch record.
 
 use crate::ids::{BatchId, BatchKey, LeaseOwner, SourceArn};
 use crate::limits::{
@@ -8,21 +8,21 @@ use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
-/// Where a batch is in its life. A complete batch has no status.
+/// The status of a batch that is not complete. A complete batch has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// May get further claims until its window closes.
+    /// The batch may get further claims until its window ends.
     Open,
-    /// Gets no further claims; its counts are exact.
+    /// The batch gets no further claims, and its counts are final.
     Sealed,
-    /// A processor has worked on it.
+    /// A processor took the lease at least once.
     Processing,
-    /// The sink refused it for good; an operator decides.
+    /// The batch cannot be delivered until an operator decides.
     Error,
 }
 
 impl Status {
-    /// All of them, as the sweep asks for them.
+    /// Every status, in the order in which the sweep queries them.
     pub const ALL: [Status; 4] = [
         Status::Open,
         Status::Sealed,
@@ -30,7 +30,7 @@ impl Status {
         Status::Error,
     ];
 
-    /// The `status` attribute.
+    /// Returns the value of the `status` attribute.
     pub const fn as_str(self) -> &'static str {
         match self {
             Status::Open => "open",
@@ -44,29 +44,26 @@ impl Status {
 /// Whether a part has reached the sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartState {
-    /// Its content is fixed; the sink may or may not have it.
+    /// The content of the part is fixed. The sink may or may not have it.
     Frozen,
-    /// The sink has it.
-    Delivered {
-        /// What the sink answered.
-        receipt: String,
-    },
-    /// An operator sent its items to the quarantine; the sink may have it all the same, and nobody will ask again.
+    /// The sink has the part.
+    Delivered { receipt: String },
+    /// An operator sent the events of the part to the quarantine. If an earlier attempt reached the sink, the sink has
+    /// them as well.
     SetAside,
 }
 
-/// One frozen, numbered delivery.
+/// One numbered delivery of a batch to the sink.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartRecord {
-    /// How many items it has.
+    /// Number of events.
     pub count: u64,
-    /// The seqs of its items; empty once the part has ended and the record's shared sets have them.
+    /// The seqs of the part; empty once they are in the record's `delivered` or `set_aside`.
     pub members: SeqSet,
-    /// Content hash over its items in seq order.
+    /// The content hash.
     pub hash: [u8; 32],
-    /// Frozen, delivered or set aside.
     pub state: PartState,
-    /// Where it was to go and in what form when it was frozen, as the sink tells; absent once it has ended.
+    /// The sink fingerprint when the part was frozen; absent once the part is delivered or set aside.
     pub sink: Option<String>,
 }
 
@@ -92,74 +89,66 @@ impl PartRecord {
     }
 }
 
-/// A lease: who works on the batch, and until when at most.
+/// The right of one invocation to work on the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// The invocation.
     pub owner: LeaseOwner,
-    /// Its deadline.
+    /// The deadline of the owner.
     pub until: Timestamp,
 }
 
 /// One item of the batch table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchRecord {
-    /// The batch.
     pub batch_id: BatchId,
-    /// Absent once complete.
+    /// Absent once the batch is complete.
     pub status: Option<Status>,
-    /// When something should have happened.
+    /// When the batch should have made progress. After that, the sweep sends a ticket.
     pub due_at: Timestamp,
-    /// Where its events come from.
     pub source: SourceArn,
-    /// What its events have in common, where `BATCH_KEY` is set.
+    /// The batch key of all its events, if `BATCH_KEY` is set.
     pub batch_key: Option<BatchKey>,
-    /// When it was opened.
     pub created_at: Timestamp,
-    /// No invocation whose deadline is later may claim into it.
+    /// The end of the window. Only invocations whose deadline is earlier get seats.
     pub closes_at: Timestamp,
-    /// Shards of its index entries.
+    /// Number of index shards.
     pub shards: u16,
-    /// Claims known to be written, among the settled seqs.
+    /// Number of claims among the settled seqs.
     pub confirmed: u64,
-    /// Seats whose claim may or may not have been written.
+    /// Number of seats whose claim may or may not be in the table.
     pub uncertain: u64,
-    /// Seats whose outcome is known and counted.
+    /// Seats whose attempt ended with a known result.
     pub settled: SeqSet,
-    /// Version of the three fields above; the aggregator that owns the batch is their only writer.
+    /// Version of the three fields above. Only the aggregator that opened the batch writes them.
     pub counts_version: u64,
-    /// When it was sealed.
     pub sealed_at: Option<Timestamp>,
-    /// Seats seen live by a redelivery.
+    /// Seats whose claim an acknowledgement relies on.
     pub witnessed: SeqSet,
-    /// How many witness writes there were.
+    /// Number of witness writes so far.
     pub witnesses: u64,
-    /// The last lease.
     pub lease: Option<Lease>,
-    /// How many leases there were.
+    /// Number of leases so far.
     pub attempts: u64,
-    /// What was frozen and delivered.
     pub parts: Vec<PartRecord>,
-    /// Seqs of delivered parts that have no set of their own any more.
+    /// Seqs of delivered parts that do not keep a set of their own.
     pub delivered: SeqSet,
     /// Seqs whose events an operator sent to the quarantine.
     pub set_aside: SeqSet,
-    /// How many writes set something aside.
+    /// Number of writes so far that set events aside.
     pub set_asides: u64,
-    /// Set by an operator's ticket: whatever is undelivered goes to the quarantine, with this reason.
+    /// Present once an operator decided to set the batch aside: the reason that goes to the quarantine with each event.
     pub quarantine: Option<String>,
-    /// Set when a look found nothing though the count was not proven: look again then.
+    /// When to look again, after a look found nothing new and the batch was not proven.
     pub verify_at: Option<Timestamp>,
-    /// When it was found complete.
     pub completed_at: Option<Timestamp>,
-    /// Why the sink refused it.
+    /// Why the batch is in error.
     pub error: Option<String>,
-    /// When the table may forget it (its TTL attribute).
+    /// When DynamoDB may remove the record (the TTL attribute).
     pub expires_at: Option<Timestamp>,
 }
 
 impl BatchRecord {
-    /// A batch as it is opened.
+    /// Returns the record of a new batch.
     pub fn open(
         batch_id: BatchId,
         source: SourceArn,
@@ -198,7 +187,7 @@ impl BatchRecord {
         }
     }
 
-    /// Returns the seqs of all parts, and of what was set aside: nothing of them is ever in a further part.
+    /// Returns the seqs that are in a part or set aside. None of them is ever put into a further part.
     pub fn members(&self) -> SeqSet {
         let mut members = self.delivered.clone();
         members.extend_from(&self.set_aside);
@@ -208,7 +197,7 @@ impl BatchRecord {
         members
     }
 
-    /// Returns what `delivered` becomes with part `index`, if its members are too many for a set of their own.
+    /// Returns the new value of `delivered` when part `index` is delivered, if the part's set is too large to keep.
     pub fn delivered_with(&self, index: usize) -> Option<SeqSet> {
         let members = &self.parts.get(index)?.members;
         (members.to_bytes().len() > PART_MEMBERS_BYTES_MAX).then(|| {
@@ -218,7 +207,7 @@ impl BatchRecord {
         })
     }
 
-    /// Returns what its item comes to; never less than DynamoDB counts.
+    /// Returns the size of the item in bytes; never less than DynamoDB counts.
     pub fn bytes(&self) -> usize {
         let sets = [
             &self.settled,
@@ -239,8 +228,8 @@ impl BatchRecord {
             + self.parts.iter().map(PartRecord::bytes).sum::<usize>()
     }
 
-    /// Those of `seqs` that this batch does not know to exist: not counted, not witnessed, in no part. What it knows,
-    /// it cannot complete without.
+    /// Returns those of `seqs` that are not settled, not witnessed, in no part and not set aside. The batch may
+    /// complete without these.
     pub fn unknown_of(&self, seqs: &SeqSet) -> SeqSet {
         let mut known = self.members();
         known.extend_from(&self.settled);
@@ -248,7 +237,7 @@ impl BatchRecord {
         seqs.iter().filter(|seq| !known.contains(*seq)).collect()
     }
 
-    /// The part that is frozen but not known to be delivered; at most one, and the last.
+    /// Returns the frozen part with its number. Only the last part can be frozen.
     pub fn frozen_part(&self) -> Option<(usize, &PartRecord)> {
         let (index, part) = self.parts.iter().enumerate().next_back()?;
         (part.state == PartState::Frozen).then_some((index, part))

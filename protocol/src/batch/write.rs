@@ -1,6 +1,6 @@
-//! What may be written to a batch's record, and when.
+//! The writes of a batch record, and their conditions.
 
-use super::lease::{LeaseVerdict, OperatorWord, may_lease};
+use super::lease::{LeaseVerdict, OperatorDecision, may_lease};
 use super::record::{BatchRecord, Lease, PartRecord, PartState, Status};
 use crate::ids::LeaseOwner;
 use crate::limits::{BATCH_RECORD_RETENTION, DUE_GRACE};
@@ -8,132 +8,109 @@ use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
-/// The aggregator's word on what it wrote, as absolute values so that repeating it changes nothing.
+/// What the aggregator says about its claim attempts in a batch. The values are absolute, so that writing them twice
+/// changes nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchCounts {
-    /// Claims written, among the settled seqs.
+    /// Number of claims among the settled seqs.
     pub confirmed: u64,
-    /// Seats whose claim may have been written.
+    /// Number of seats whose claim may or may not be in the table.
     pub uncertain: u64,
-    /// Seats whose outcome is known.
+    /// Seats whose attempt ended with a known result.
     pub settled: SeqSet,
-    /// 1 for the first counts that are written for a batch, then ascending.
+    /// 1 for the first counts of a batch, then ascending.
     pub version: u64,
 }
 
-/// A change of a batch record, with what must hold for it to apply.
+/// A change of a batch record, and its condition ("Needs").
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchWrite {
-    /// Counts, whatever the status. Needs: not complete; counts of this or a later version are not there.
+    /// Writes counts. Needs: not complete; the record's counts are of an earlier version.
     Count(BatchCounts),
-    /// Counts and the seal. Needs: open; counts of this or a later version are not there.
-    Seal {
-        /// The final counts.
-        counts: BatchCounts,
-        /// Now.
-        at: Timestamp,
-    },
-    /// Seats seen live by a redelivery. Needs: not complete; no witness since the record was read.
+    /// Writes final counts and seals the batch. Needs: open; the record's counts are of an earlier version.
+    Seal { counts: BatchCounts, at: Timestamp },
+    /// Records witnesses. Needs: not complete; no witness since the record was read.
     Witness {
-        /// All that are witnessed then: those that were, and the new ones.
+        /// All witnessed seats, earlier and new ones.
         witnessed: SeqSet,
         /// `witnesses` as read.
         witnesses: u64,
     },
     /// Takes the lease. Needs: [`may_lease`].
     Lease {
-        /// The new lease.
         lease: Lease,
-        /// Now.
         at: Timestamp,
-        /// What an operator said, without whom a batch in error is not taken.
-        operator: Option<OperatorWord>,
+        /// The operator's decision. Without one, a batch in error refuses the lease.
+        operator: Option<OperatorDecision>,
     },
     /// Freezes the next part. Needs: the lease; exactly `index` parts so far.
     Freeze {
-        /// Who holds the lease.
         owner: LeaseOwner,
-        /// Number of the part.
         index: usize,
-        /// The part.
         part: PartRecord,
     },
-    /// Lets a frozen part go to another sink than it was frozen for. Needs: the lease; the part frozen.
+    /// Changes the sink fingerprint of a frozen part. Needs: the lease; the part frozen.
     AcceptSink {
-        /// Who holds the lease.
         owner: LeaseOwner,
-        /// Number of the part.
         index: usize,
-        /// What the sink says of itself.
+        /// The fingerprint of the present sink.
         sink: String,
     },
     /// Marks a part as delivered. Needs: the lease; the part frozen.
     Delivered {
-        /// Who holds the lease.
         owner: LeaseOwner,
-        /// Number of the part.
         index: usize,
-        /// What the sink answered.
         receipt: String,
-        /// [`BatchRecord::delivered_with`] this part.
+        /// What [`BatchRecord::delivered_with`] returned for this part.
         delivered: Option<SeqSet>,
     },
-    /// Events are in the quarantine. Needs: the lease; nothing set aside since the record was read; the part frozen, if
-    /// there is one.
+    /// Notes that events are in the quarantine. Needs: the lease; nothing set aside since the record was read; the part
+    /// frozen, if `part` is given.
     SetAside {
-        /// Who holds the lease.
         owner: LeaseOwner,
-        /// The frozen part that they are, which has ended then.
+        /// The frozen part, if its events are the ones that were set aside.
         part: Option<usize>,
-        /// All that is set aside then.
+        /// All seats that are set aside, earlier and new ones.
         set_aside: SeqSet,
         /// `set_asides` as read.
         set_asides: u64,
     },
-    /// A further ticket was sent, so that the batch is not due for now. Needs: not complete; due when it was when the
-    /// record was read.
+    /// Moves the due time, because the sweep sent a ticket. Needs: not complete; `due_at` unchanged since the record
+    /// was read.
     Reminded {
         /// `due_at` as read.
         was_due_at: Timestamp,
-        /// When the next one should follow.
+        /// When the sweep should send the next ticket.
         due_at: Timestamp,
     },
     /// Gives the lease up before its end. Needs: the lease.
     GiveUp {
-        /// Who holds the lease.
         owner: LeaseOwner,
-        /// When the sweep should care.
+        /// When the sweep should send a ticket.
         due_at: Timestamp,
-        /// Look once more at this time, where a look found nothing though the count is not proven.
+        /// When to look again, after a look found nothing new and the batch is not proven.
         verify_at: Option<Timestamp>,
     },
-    /// The sink refused a part for good. Needs: the lease.
-    Fail {
-        /// Who holds the lease.
-        owner: LeaseOwner,
-        /// Why.
-        error: String,
-    },
-    /// The end. Needs: the lease; no counts, no witness and no part since the record was read. The lease alone does
-    /// not say so: it may be in force again by a late repetition of itself, after others have worked on the batch.
+    /// Puts the batch in error. Needs: the lease.
+    Fail { owner: LeaseOwner, error: String },
+    /// Completes the batch. Needs: the lease; no counts, no witness and no part since the record was read. The lease
+    /// alone is not enough: its own request may arrive a second time, late, after others worked on the batch.
     Complete {
-        /// Who holds the lease.
         owner: LeaseOwner,
         /// `counts_version` as read.
         counts_version: u64,
         /// `witnesses` as read.
         witnesses: u64,
-        /// Parts as read, all of them delivered.
+        /// Number of parts as read, all of them delivered.
         parts: usize,
-        /// Now.
         at: Timestamp,
     },
 }
 
-/// Why a batch is being set aside that says nothing of its own.
+/// The reason for setting a batch aside whose record has no error.
 pub const NO_ERROR: &str = "an operator set the batch aside";
 
-/// What `write` makes of `record`; `None` when its condition does not hold.
+/// Returns `record` after `write`; `None` when the condition does not hold.
 pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
     let mut next = record.clone();
     match write {
@@ -197,7 +174,8 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
     Some(next)
 }
 
-/// What each write does; `None` when its condition does not hold, and then the record is of no more use.
+/// Each function applies one write. It returns `None` when the condition does not hold; the record may be changed in
+/// part then and must be dropped.
 impl BatchRecord {
     fn take_counts(&mut self, counts: &BatchCounts) -> Option<()> {
         (self.counts_version < counts.version).then_some(())?;
@@ -211,7 +189,7 @@ impl BatchRecord {
     fn seal(&mut self, counts: &BatchCounts, at: Timestamp) -> Option<()> {
         (self.status == Some(Status::Open)).then_some(())?;
         self.take_counts(counts)?;
-        // Its window's ticket is still to come, so it is due when it was.
+        // `due_at` stays, because the ticket of the window is still to come.
         self.status = Some(Status::Sealed);
         self.sealed_at = Some(at);
         Some(())
@@ -230,7 +208,7 @@ impl BatchRecord {
         &mut self,
         lease: &Lease,
         at: Timestamp,
-        operator: Option<OperatorWord>,
+        operator: Option<OperatorDecision>,
     ) -> Option<()> {
         (may_lease(self, at, operator) == LeaseVerdict::Free).then_some(())?;
         self.status = Some(Status::Processing);
@@ -238,10 +216,10 @@ impl BatchRecord {
         self.due_at = lease.until + DUE_GRACE;
         self.attempts += 1;
         let error = self.error.take();
-        if planted(Bug::SetAsideForgotten) && operator != Some(OperatorWord::Quarantine) {
+        if planted(Bug::SetAsideForgotten) && operator != Some(OperatorDecision::Quarantine) {
             self.quarantine = None;
         }
-        if operator == Some(OperatorWord::Quarantine) {
+        if operator == Some(OperatorDecision::Quarantine) {
             self.quarantine = Some(error.unwrap_or_else(|| NO_ERROR.to_owned()));
         }
         Some(())
@@ -331,7 +309,8 @@ impl BatchRecord {
         Some(())
     }
 
-    /// `seen` are the version of the counts, and the numbers of witnesses and parts, that whoever completes has read.
+    /// `seen` is the version of the counts, the number of witnesses and the number of parts that the processor has
+    /// read.
     fn complete(&mut self, seen: (u64, u64, usize), at: Timestamp) -> Option<()> {
         let (counts_version, witnesses, parts) = seen;
         let unchanged = self.counts_version == counts_version && self.witnesses == witnesses;
@@ -345,8 +324,8 @@ impl BatchRecord {
     }
 }
 
-/// Whether a record that refused `write` shows that an earlier attempt of it, or a later word of the same writer,
-/// did apply: how a lost reply is recognised.
+/// Returns whether a record that refused `write` shows that an earlier attempt of the same write, or a later write of
+/// the same writer, was applied. This recognises a write whose reply was lost.
 pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
     match write {
         BatchWrite::Count(counts) => record.counts_version >= counts.version,
@@ -378,7 +357,7 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
         BatchWrite::SetAside {
             owner, set_aside, ..
         } => record.leased_by(owner) && set_aside.is_subset(&record.set_aside),
-        // Somebody else has done it, or something happened: either will do.
+        // Another sweep sent a ticket, or the batch made progress; in both cases no ticket is needed.
         BatchWrite::Reminded { .. } => true,
         BatchWrite::GiveUp { owner, .. } => !record.leased_by(owner),
         BatchWrite::Fail { error, .. } => {

@@ -1,4 +1,4 @@
-//! What is claimed: an event, its seat, and where its body goes.
+//! Candidates and claims: an event, its seat, and where its body is stored.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,29 +10,24 @@ use crate::limits::{
 };
 use crate::time::Timestamp;
 
-/// An event that wants to be claimed.
+/// An event before it is claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// What makes it the same event.
     pub event_id: EventId,
-    /// The message that carries it.
     pub sqs_message_id: SqsMessageId,
-    /// Content hash of the body.
     pub body_hash: BodyHash,
-    /// The body.
     pub body: Arc<str>,
-    /// The body as it is stored, where that saves a write unit.
+    /// The compressed body, if compression saves a write unit.
     pub compressed: Option<Arc<[u8]>>,
-    /// Where it came from.
     pub source: SourceArn,
-    /// When it was sent, by SQS's clock.
+    /// When the message was sent, by the clock of SQS.
     pub sent_at: Timestamp,
     /// The SQS message attributes as JSON text, if there are any.
     pub attributes: Option<Arc<str>>,
 }
 
 impl Candidate {
-    /// The same, with its body as `compress` makes it if that saves a write unit.
+    /// Returns the candidate with its body compressed by `compress`, if that saves a write unit.
     pub fn compressed(mut self, compress: impl FnOnce(&str) -> Option<Vec<u8>>) -> Candidate {
         let before = self.item_bytes();
         if before > WRITE_UNIT_BYTES {
@@ -45,7 +40,8 @@ impl Candidate {
         self
     }
 
-    /// Bytes of the lock item this candidate becomes, without past deliveries; never less than DynamoDB counts.
+    /// Returns the size in bytes of this candidate's lock item without past deliveries; never less than DynamoDB
+    /// counts.
     pub fn item_bytes(&self) -> usize {
         let body = self.compressed.as_ref().map(|bytes| bytes.len());
         self.item_bytes_but_body() + body.unwrap_or(self.body.len())
@@ -59,7 +55,7 @@ impl Candidate {
             + self.attributes.as_ref().map_or(0, |text| text.len())
     }
 
-    /// Where its body goes in this seat, if it does not fit the item.
+    /// Returns the S3 object for the body of this candidate in `seat`, if the body does not fit the lock item.
     pub fn overflow(&self, bucket: &Arc<str>, seat: Seat) -> Option<Overflow> {
         (self.item_bytes() > DYNAMODB_ITEM_BYTES_MAX).then(|| Overflow {
             bucket: bucket.clone(),
@@ -69,30 +65,26 @@ impl Candidate {
     }
 }
 
-/// Messages that carried this event before and were delivered: message id to the end of its dedup window.
+/// Messages whose delivery of the same event is remembered: message id to the end of its dedup window.
 pub type PastDeliveries = BTreeMap<SqsMessageId, Timestamp>;
 
 /// A candidate with the seat it claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The event.
     pub candidate: Candidate,
-    /// Its place in a batch.
     pub seat: Seat,
-    /// Where its body is, if it does not fit the item.
+    /// Where the body is, if it does not fit the lock item.
     pub overflow: Option<Overflow>,
-    /// Deliveries of the same event that are still remembered; only `requeue` makes any.
+    /// Earlier deliveries of the same event; empty unless `ON_DUPLICATE=requeue`.
     pub past: PastDeliveries,
 }
 
-/// Where the body of one claim is, which does not fit its item: an object in S3.
+/// The S3 object with the body of a claim, when the body does not fit the lock item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overflow {
-    /// The bucket.
     pub bucket: Arc<str>,
-    /// The object: `<batchId>/<seq>`, which no other claim ever has.
+    /// `<batchId>/<seq>`, unique to this claim.
     pub key: String,
-    /// Length of the body.
     pub bytes: u64,
 }
 
@@ -103,7 +95,7 @@ impl fmt::Display for Overflow {
 }
 
 impl Claim {
-    /// Bytes of its lock item, without past deliveries; never less than DynamoDB counts.
+    /// Returns the size in bytes of the lock item without past deliveries; never less than DynamoDB counts.
     pub fn item_bytes(&self) -> usize {
         match &self.overflow {
             None => self.candidate.item_bytes(),

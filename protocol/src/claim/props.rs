@@ -1,4 +1,4 @@
-//! Properties of claims: these are the strategies that draw messages, items and fates.
+//! Properties of claims; this file has the strategies that draw messages, items and fates.
 
 mod life;
 mod meetings;
@@ -12,7 +12,7 @@ use crate::limits::PAST_DELIVERIES_MAX;
 const NOW: u64 = 1_000_000;
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// As [`super::classify`], with the rules of this file.
+/// Calls [`super::classify`] with the rules of this file.
 fn classify(
     candidate: &Candidate,
     own: Option<Seat>,
@@ -23,7 +23,7 @@ fn classify(
     super::classify(candidate, own, item, &rules_of(rule), now)
 }
 
-/// As [`super::settle_live`], with the rules of this file.
+/// Calls [`super::settle_live`] with the rules of this file.
 fn settle_live(
     candidate: &Candidate,
     item: &LockItem,
@@ -43,7 +43,7 @@ fn rules_of(on_duplicate: DuplicateRule) -> ClaimRules {
     }
 }
 
-/// Times around now, and often exactly now.
+/// Draws times around now, and often exactly now.
 fn time() -> impl Strategy<Value = Timestamp> {
     (NOW - 5..NOW + 5).prop_map(Timestamp::from_ms)
 }
@@ -92,8 +92,8 @@ fn states() -> impl Strategy<Value = LockState> {
     ]
 }
 
-/// Past deliveries, sometimes as many as an item may have. None is of the message that made the item: while it is
-/// remembered it claims nothing, and a claim takes along only what is still remembered.
+/// Draws items with past deliveries, sometimes as many as an item may have. The message that made the item is not among
+/// them: a remembered message claims nothing.
 fn items() -> impl Strategy<Value = LockItem> {
     let past = prop::collection::btree_map(0..4_u8, time(), 0..3);
     let more = prop_oneof![4 => Just(0), 1 => PAST_DELIVERIES_MAX - 2..=PAST_DELIVERIES_MAX];
@@ -111,7 +111,7 @@ fn items() -> impl Strategy<Value = LockItem> {
             body_hash: maker.body_hash,
             past,
             state,
-            // Only a tombstone has this mark; for a live claim the batch record has it.
+            // Only a tombstone is marked as set aside; for a live claim, the batch record says so.
             set_aside: aside && matches!(state, LockState::Tombstone { .. }),
         }
     })

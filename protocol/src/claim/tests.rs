@@ -9,7 +9,7 @@ use crate::limits::PAST_DELIVERIES_MAX;
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 const WINDOW: Duration = Duration::from_secs(3_600);
 
-/// As [`super::classify`], with the rules of this file.
+/// Calls [`super::classify`] with the rules of this file.
 fn classify(
     candidate: &Candidate,
     own: Option<Seat>,
@@ -20,7 +20,7 @@ fn classify(
     super::classify(candidate, own, item, &rules_of(rule), now)
 }
 
-/// As [`super::settle_live`], with the rules of this file.
+/// Calls [`super::settle_live`] with the rules of this file.
 fn settle_live(
     candidate: &Candidate,
     item: &LockItem,

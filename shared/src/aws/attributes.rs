@@ -1,4 +1,4 @@
-//! Stored items: their values as the SDK has them, and reading them with a check at every attribute.
+//! Attribute values of stored items, and a reader that checks every attribute.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -16,10 +16,9 @@ use crate::ports::PortError;
 /// One item, or one map within an item.
 pub(super) type Item = HashMap<String, AttributeValue>;
 
-/// What an item says of a body.
 pub(super) enum StoredBody {
-    Here(Arc<str>),
-    Elsewhere(Item),
+    Inline(Arc<str>),
+    InS3(Item),
 }
 
 /// Returns a text.
@@ -37,19 +36,19 @@ pub(super) fn b(bytes: impl Into<Vec<u8>>) -> AttributeValue {
     AttributeValue::B(Blob::new(bytes))
 }
 
-/// Returns a point in time, as epoch milliseconds.
+/// Returns a time as epoch milliseconds.
 pub(super) fn ms(time: Timestamp) -> AttributeValue {
     n(time.as_ms())
 }
 
-/// Returns a point in time as the table's TTL wants it: epoch seconds, never earlier than `time`.
+/// Returns a time as epoch seconds, the unit of the TTL, rounded up: never earlier than `time`.
 pub(super) fn ttl(time: Timestamp) -> AttributeValue {
     n(time.as_secs_ceil())
 }
 
-/// An item that this program did not write.
+/// An item in a form that this program does not write.
 #[derive(Debug, thiserror::Error)]
-#[error("table `{table}`: item `{key}` is malformed: attribute `{attribute}` {problem}")]
+#[error("table `{table}`, item `{key}`, attribute `{attribute}`: {problem}")]
 pub(super) struct MalformedItem {
     table: String,
     key: String,
@@ -66,7 +65,7 @@ impl From<MalformedItem> for PortError {
     }
 }
 
-/// An item that is being read: attributes are taken out of it one by one.
+/// An item that is being read. Each read removes its attribute.
 pub(super) struct StoredItem<'a> {
     table: &'a str,
     key: String,
@@ -74,7 +73,7 @@ pub(super) struct StoredItem<'a> {
 }
 
 impl<'a> StoredItem<'a> {
-    /// An item of `table`; its partition key, a text, is taken and named in every error.
+    /// Returns a reader of an item of `table`. Its partition key is named in every error.
     pub(super) fn new(
         table: &'a str,
         key_attribute: &'static str,
@@ -86,17 +85,16 @@ impl<'a> StoredItem<'a> {
                 table: table.to_owned(),
                 key: String::new(),
                 attribute: key_attribute.to_owned(),
-                problem: "is missing or not a text".to_owned(),
+                problem: "missing, or not a string".to_owned(),
             }),
         }
     }
 
-    /// The partition key.
     pub(super) fn key(&self) -> &str {
         &self.key
     }
 
-    /// A map within this item; its errors name the same key.
+    /// Returns a reader of a map within this item. Its errors name the key of the item.
     pub(super) fn nested(&self, item: Item) -> StoredItem<'a> {
         StoredItem {
             table: self.table,
@@ -105,7 +103,7 @@ impl<'a> StoredItem<'a> {
         }
     }
 
-    /// An error about one of its attributes.
+    /// Returns an error about an attribute.
     pub(super) fn malformed(&self, attribute: &str, problem: impl Display) -> MalformedItem {
         MalformedItem {
             table: self.table.to_owned(),
@@ -115,21 +113,21 @@ impl<'a> StoredItem<'a> {
         }
     }
 
-    /// Whether it has an attribute (not yet taken).
+    /// Returns whether the item has an attribute that was not read yet.
     pub(super) fn has(&self, attribute: &str) -> bool {
         self.item.contains_key(attribute)
     }
 
-    /// Takes an attribute that must be there.
+    /// Returns the value of a required attribute.
     pub(super) fn required<T>(
         &self,
         attribute: &str,
         value: Option<T>,
     ) -> Result<T, MalformedItem> {
-        value.ok_or_else(|| self.malformed(attribute, "is missing"))
+        value.ok_or_else(|| self.malformed(attribute, "missing"))
     }
 
-    /// A text, or what is made of one.
+    /// Reads a string as a `T`.
     pub(super) fn text<T>(&mut self, attribute: &str) -> Result<Option<T>, MalformedItem>
     where
         T: for<'t> TryFrom<&'t str, Error: Display>,
@@ -139,34 +137,36 @@ impl<'a> StoredItem<'a> {
             Some(AttributeValue::S(text)) => T::try_from(text.as_str())
                 .map(Some)
                 .map_err(|error| self.malformed(attribute, error)),
-            Some(_) => Err(self.malformed(attribute, "is not a text")),
+            Some(_) => Err(self.malformed(attribute, "wrong type: expected a string")),
         }
     }
 
-    /// A text as it is.
+    /// Reads a string.
     pub(super) fn string(&mut self, attribute: &str) -> Result<Option<String>, MalformedItem> {
         match self.item.remove(attribute) {
             None => Ok(None),
             Some(AttributeValue::S(text)) => Ok(Some(text)),
-            Some(_) => Err(self.malformed(attribute, "is not a text")),
+            Some(_) => Err(self.malformed(attribute, "wrong type: expected a string")),
         }
     }
 
-    /// A text, which may be compressed, or a map that says where it is.
+    /// Reads a body: a string, compressed bytes, or a map that names an S3 object.
     pub(super) fn body(&mut self, attribute: &str) -> Result<Option<StoredBody>, MalformedItem> {
         match self.item.remove(attribute) {
             None => Ok(None),
-            Some(AttributeValue::S(text)) => Ok(Some(StoredBody::Here(text.into()))),
+            Some(AttributeValue::S(text)) => Ok(Some(StoredBody::Inline(text.into()))),
             Some(AttributeValue::B(bytes)) => match decompress(bytes.as_ref()) {
-                Ok(text) => Ok(Some(StoredBody::Here(text.into()))),
+                Ok(text) => Ok(Some(StoredBody::Inline(text.into()))),
                 Err(error) => Err(self.malformed(attribute, error)),
             },
-            Some(AttributeValue::M(fields)) => Ok(Some(StoredBody::Elsewhere(fields))),
-            Some(_) => Err(self.malformed(attribute, "is not a text, nor bytes, nor a map")),
+            Some(AttributeValue::M(fields)) => Ok(Some(StoredBody::InS3(fields))),
+            Some(_) => {
+                Err(self.malformed(attribute, "wrong type: expected a string, binary or a map"))
+            }
         }
     }
 
-    /// A text that is read by [`FromStr`].
+    /// Reads a string by [`FromStr`].
     pub(super) fn parsed<T>(&mut self, attribute: &str) -> Result<Option<T>, MalformedItem>
     where
         T: FromStr<Err: Display>,
@@ -180,7 +180,7 @@ impl<'a> StoredItem<'a> {
         }
     }
 
-    /// A number within what `T` holds.
+    /// Reads a number within the range of `T`.
     pub(super) fn number<T: FromStr>(
         &mut self,
         attribute: &str,
@@ -191,19 +191,19 @@ impl<'a> StoredItem<'a> {
                 Ok(number) => Ok(Some(number)),
                 Err(_) => Err(self.malformed(
                     attribute,
-                    format_args!("is `{number}`, which is out of range"),
+                    format_args!("not a number in range: got `{number}`"),
                 )),
             },
-            Some(_) => Err(self.malformed(attribute, "is not a number")),
+            Some(_) => Err(self.malformed(attribute, "wrong type: expected a number")),
         }
     }
 
-    /// A point in time, in epoch milliseconds.
+    /// Reads a time in epoch milliseconds.
     pub(super) fn time_ms(&mut self, attribute: &str) -> Result<Option<Timestamp>, MalformedItem> {
         Ok(self.number(attribute)?.map(Timestamp::from_ms))
     }
 
-    /// A point in time, in epoch seconds.
+    /// Reads a time in epoch seconds.
     pub(super) fn time_secs(
         &mut self,
         attribute: &str,
@@ -213,34 +213,34 @@ impl<'a> StoredItem<'a> {
             .map(|secs| Timestamp::from_ms(secs.saturating_mul(1_000))))
     }
 
-    /// Bytes.
+    /// Reads bytes.
     pub(super) fn bytes(&mut self, attribute: &str) -> Result<Option<Vec<u8>>, MalformedItem> {
         match self.item.remove(attribute) {
             None => Ok(None),
             Some(AttributeValue::B(bytes)) => Ok(Some(bytes.into_inner())),
-            Some(_) => Err(self.malformed(attribute, "is not binary")),
+            Some(_) => Err(self.malformed(attribute, "wrong type: expected binary")),
         }
     }
 
-    /// A map; empty when the attribute is absent.
+    /// Reads a map; empty when the attribute is absent.
     pub(super) fn map(&mut self, attribute: &str) -> Result<Item, MalformedItem> {
         match self.item.remove(attribute) {
             None => Ok(Item::default()),
             Some(AttributeValue::M(map)) => Ok(map),
-            Some(_) => Err(self.malformed(attribute, "is not a map")),
+            Some(_) => Err(self.malformed(attribute, "wrong type: expected a map")),
         }
     }
 
-    /// A list of maps; empty when the attribute is absent.
+    /// Reads a list of maps; empty when the attribute is absent.
     pub(super) fn maps(&mut self, attribute: &str) -> Result<Vec<Item>, MalformedItem> {
         let values = match self.item.remove(attribute) {
             None => return Ok(Vec::new()),
             Some(AttributeValue::L(values)) => values,
-            Some(_) => return Err(self.malformed(attribute, "is not a list")),
+            Some(_) => return Err(self.malformed(attribute, "wrong type: expected a list")),
         };
         let map = |value| match value {
             AttributeValue::M(map) => Ok(map),
-            _ => Err(self.malformed(attribute, "is not a list of maps")),
+            _ => Err(self.malformed(attribute, "wrong type: expected a list of maps")),
         };
         values.into_iter().map(map).collect()
     }

@@ -11,7 +11,7 @@ use crate::ports::Overdue;
 
 /// Partition key: the batch id.
 pub(super) const BATCH_ID: &str = "batchId";
-/// Partition key of `status-index`: the status, and one of a few shards.
+/// Partition key of `status-index`: the status and a shard.
 pub(super) const STATUS_SHARD: &str = "statusShard";
 /// `state` of a part that the sink may or may not have.
 pub(super) const FROZEN: &str = "frozen";
@@ -20,7 +20,7 @@ pub(super) const DELIVERED: &str = "delivered";
 /// `state` of a part that an operator sent to the quarantine.
 pub(super) const SET_ASIDE: &str = "setAside";
 
-/// Returns the key of `status-index` that a batch of this status is under.
+/// Returns the key of `status-index` for a batch with this status.
 pub(super) fn status_shard(status: Status, batch: BatchId) -> AttributeValue {
     let shard = batch.random_byte() % STATUS_SHARDS;
     status_shard_key(status, shard)
@@ -31,7 +31,7 @@ pub(super) fn status_shard_key(status: Status, shard: u8) -> AttributeValue {
     s(format!("{}#{shard}", status.as_str()))
 }
 
-/// A record as an item. What is `None` or empty has no attribute.
+/// Returns a record as an item. Fields that are `None` or empty have no attribute.
 pub(super) fn record_item(record: &BatchRecord) -> Item {
     let mut item = Item::new();
     let mut put = |name: &str, value: AttributeValue| drop(item.insert(name.to_owned(), value));
@@ -91,12 +91,12 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
     item
 }
 
-/// A set of seqs as bytes; `None` when it is empty.
+/// Returns a set of seqs as bytes; `None` when it is empty.
 pub(super) fn seqs_value(seqs: &SeqSet) -> Option<AttributeValue> {
     (!seqs.is_empty()).then(|| b(seqs.to_bytes()))
 }
 
-/// A part as an element of `parts`.
+/// Returns a part as an element of `parts`.
 pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
     let mut map = Item::from([
         ("count".to_owned(), n(part.count)),
@@ -120,7 +120,7 @@ pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
     AttributeValue::M(map)
 }
 
-/// Reads a record. `expires_at` comes back in whole seconds, rounded up.
+/// Reads a record. `expires_at` is in whole seconds, rounded up when it was written.
 pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, MalformedItem> {
     let mut item = StoredItem::new(table, BATCH_ID, item)?;
     let batch_id: BatchId = item
@@ -190,7 +190,7 @@ fn status(item: &mut StoredItem<'_>) -> Result<Option<Status>, MalformedItem> {
         .find(|status| status.as_str() == text)
     {
         Some(status) => Ok(Some(status)),
-        None => Err(item.malformed("status", format_args!("is `{text}`, which is no status"))),
+        None => Err(item.malformed("status", format_args!("not a status: got `{text}`"))),
     }
 }
 
@@ -233,24 +233,31 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
     if let Some(members) = members.as_ref()
         && count != members.len()
     {
-        let problem =
-            format_args!("is {count}, but there are {} members", members.len()).to_string();
+        let problem = format_args!(
+            "wrong: got {count}, expected {} as in `members`",
+            members.len()
+        )
+        .to_string();
         return Err(part.malformed("count", problem));
     }
     let hash = required(&mut part, "hash", StoredItem::bytes)?;
-    let hash = <[u8; 32]>::try_from(hash)
-        .map_err(|bytes| part.malformed("hash", format!("has {} bytes", bytes.len())))?;
+    let hash = <[u8; 32]>::try_from(hash).map_err(|bytes| {
+        part.malformed(
+            "hash",
+            format!("wrong length: got {} bytes, expected 32", bytes.len()),
+        )
+    })?;
     let sink = part.string("sink")?;
     let state = match required(&mut part, "state", StoredItem::string)?.as_str() {
-        // What is to be delivered must say what that is.
-        FROZEN if members.is_none() => return Err(part.malformed("members", "is missing")),
+        // A frozen part is to be delivered, so it must have its members.
+        FROZEN if members.is_none() => return Err(part.malformed("members", "missing")),
         FROZEN => PartState::Frozen,
         SET_ASIDE => PartState::SetAside,
         DELIVERED => PartState::Delivered {
             receipt: required(&mut part, "receipt", StoredItem::string)?,
         },
         other => {
-            return Err(part.malformed("state", format_args!("is `{other}`, which is no state")));
+            return Err(part.malformed("state", format_args!("not a state: got `{other}`")));
         }
     };
     Ok(PartRecord {
@@ -352,7 +359,7 @@ mod tests {
             item.remove(attribute);
             let error = read_record("t", item).unwrap_err().to_string();
             assert!(
-                error.contains(&format!("`{attribute}` is missing")),
+                error.contains(&format!("`{attribute}`: missing")),
                 "{error}"
             );
         }

@@ -1,8 +1,10 @@
-//! Every [`BatchWrite`] as an update expression with its condition: the same as
-//! [`apply`](protocol::batch::apply), which the contract tests hold it against.
+//! Every [`BatchWrite`] as an update expression with its condition. It has the same effect as
+//! [`apply`](protocol::batch::apply); the contract tests compare the two.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::batch::{BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorWord, PartRecord, Status};
+use protocol::batch::{
+    BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorDecision, PartRecord, Status,
+};
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE};
 use protocol::seqs::SeqSet;
@@ -12,16 +14,15 @@ use super::attributes::{b, ms, n, s, ttl};
 use super::batch_items::{DELIVERED, FROZEN, SET_ASIDE, part_value, seqs_value, status_shard};
 use super::update::Update;
 
-/// Permits a write to a batch that is not complete. Like every condition here, it does not hold where there is no
-/// record.
+/// Permits a write to a batch that is not complete. Like every condition here, it does not hold if there is no record.
 const NOT_COMPLETE: &str = "attribute_exists(#status)";
 /// Permits a write by the owner of the lease.
 const LEASED: &str = "#lockedBy = :owner";
 /// Permits counts that are later than those in the record.
 const LATER_COUNTS: &str = "#accounts < :version";
 
-/// Permits taking the lease: of a sealed batch; of an open one whose window has closed; of one in process whose lease was
-/// given up or has ended, clock skew included.
+/// Permits taking the lease of a sealed batch, of an open batch whose window has ended, and of a batch in processing
+/// whose lease was given up or ended longer ago than the clock skew.
 const FREE: &str = "#status = :sealed \
      OR (#status = :open AND #closesAt <= :at) \
      OR (#status = :processing AND (attribute_not_exists(#lockedBy) OR #lockedUntil <= :free))";
@@ -71,7 +72,7 @@ pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
     }
 }
 
-/// Counts, on a batch that is not complete, unless later counts are there. `also` goes into the same `SET`.
+/// Writes counts under `condition`. `also` goes into the same `SET`.
 fn counted(condition: String, also: &str, counts: &BatchCounts) -> Update {
     let set =
         format!("SET #confirmed = :confirmed, #uncertain = :uncertain, #accounts = :version{also}");
@@ -91,7 +92,7 @@ fn counts_update(counts: &BatchCounts) -> Update {
     counted(format!("{NOT_COMPLETE} AND {LATER_COUNTS}"), "", counts)
 }
 
-/// Counts and the seal, on an open batch, unless later counts are there.
+/// Writes counts and the seal, if the batch is open and its counts are of an earlier version.
 fn seal(batch: BatchId, counts: &BatchCounts, at: Timestamp) -> Update {
     let condition = format!("#status = :open AND {LATER_COUNTS}");
     counted(
@@ -105,7 +106,7 @@ fn seal(batch: BatchId, counts: &BatchCounts, at: Timestamp) -> Update {
     .with(":at", ms(at))
 }
 
-/// Sets all that is witnessed, on a batch that is not complete and had no witness since it was read.
+/// Sets the witnessed seats, if the batch is not complete and got no witness since it was read.
 fn witness(witnessed: &SeqSet, witnesses: u64) -> Update {
     Update::new(
         format!("{NOT_COMPLETE} AND #witnesses = :witnesses"),
@@ -118,28 +119,30 @@ fn witness(witnessed: &SeqSet, witnesses: u64) -> Update {
     )
 }
 
-/// Takes the lease of a batch that is free, or on an operator's word of one in error; its error is past then. Where the
-/// operator wants the batch set aside, or accepts another sink, it must be in error; of one that is set aside, the error is
+/// Takes the lease of a batch that is free, or with an operator's decision, of a batch in error, and removes its error.
+/// To set the batch aside or to accept another sink, the batch must be in error. When it is set aside, its error is
 /// kept as the reason.
 fn take_lease(
     batch: BatchId,
     lease: &Lease,
     at: Timestamp,
-    operator: Option<OperatorWord>,
+    operator: Option<OperatorDecision>,
 ) -> Update {
-    // What is at work, or about to be, is not set aside.
-    let of_an_error = matches!(
+    // A batch that is not in error is not set aside.
+    let must_be_in_error = matches!(
         operator,
-        Some(OperatorWord::Quarantine | OperatorWord::AcceptSink)
+        Some(OperatorDecision::Quarantine | OperatorDecision::AcceptSink)
     );
     let condition = match operator {
-        Some(OperatorWord::Quarantine | OperatorWord::AcceptSink) => "#status = :error".to_owned(),
-        Some(OperatorWord::Retry) => format!("{FREE} OR #status = :error"),
+        Some(OperatorDecision::Quarantine | OperatorDecision::AcceptSink) => {
+            "#status = :error".to_owned()
+        }
+        Some(OperatorDecision::Retry) => format!("{FREE} OR #status = :error"),
         None => FREE.to_owned(),
     };
     let quarantine = match operator {
-        Some(OperatorWord::Quarantine) => ", #quarantine = if_not_exists(#error, :noError)",
-        Some(OperatorWord::Retry | OperatorWord::AcceptSink) | None => "",
+        Some(OperatorDecision::Quarantine) => ", #quarantine = if_not_exists(#error, :noError)",
+        Some(OperatorDecision::Retry | OperatorDecision::AcceptSink) | None => "",
     };
     let set = format!(
         "SET #status = :processing, #statusShard = :shard, #lockedBy = :owner, #lockedUntil = :until, \
@@ -157,8 +160,8 @@ fn take_lease(
             (":one", n(1)),
         ],
     );
-    if !of_an_error {
-        // Not before the epoch in practice; but no lease, however old, has ended before the skew has passed.
+    if !must_be_in_error {
+        // A lease counts as ended only after the clock skew has passed.
         let free = i128::from(at.as_ms()) - CLOCK_SKEW_MAX.as_millis() as i128;
         update = update
             .with(":sealed", s(Status::Sealed.as_str()))
@@ -175,7 +178,7 @@ fn take_lease(
     update
 }
 
-/// Appends part `index`, by the holder of the lease, where there are exactly `index` parts.
+/// Appends part `index`, by the holder of the lease, if there are exactly `index` parts.
 fn freeze(owner: &LeaseOwner, index: usize, part: &PartRecord) -> Update {
     let expression =
         "SET #parts = list_append(if_not_exists(#parts, :none), :part) REMOVE #verifyAt";
@@ -187,7 +190,7 @@ fn freeze(owner: &LeaseOwner, index: usize, part: &PartRecord) -> Update {
     with_parts(LEASED.to_owned(), index, expression, values)
 }
 
-/// An update whose condition also wants exactly so many parts: a list that was never written has none.
+/// Returns an update whose condition also demands exactly `parts` parts. Without a part, the attribute is absent.
 fn with_parts<const N: usize>(
     condition: String,
     parts: usize,
@@ -211,7 +214,7 @@ fn frozen(index: usize) -> String {
     format!("{LEASED} AND #parts[{index}].#state = :frozen")
 }
 
-/// Names another sink for part `index`, by the holder of the lease, while the part is frozen.
+/// Writes another sink fingerprint for part `index`, by the holder of the lease, while the part is frozen.
 fn accept_sink(owner: &LeaseOwner, index: usize, sink: &str) -> Update {
     Update::new(
         frozen(index),
@@ -224,8 +227,8 @@ fn accept_sink(owner: &LeaseOwner, index: usize, sink: &str) -> Update {
     )
 }
 
-/// Marks part `index` as delivered, by the holder of the lease, while it is frozen. With `delivered`, its members are
-/// there from then on.
+/// Marks part `index` as delivered, by the holder of the lease, while it is frozen. With `delivered`, the members of
+/// the part move into that set.
 fn mark_delivered(
     owner: &LeaseOwner,
     index: usize,
@@ -257,15 +260,15 @@ fn mark_delivered(
     }
 }
 
-/// Sets all that is set aside, by the holder of the lease, where nothing was set aside since it was read; part `part` was
-/// frozen and has ended.
+/// Sets the seats that are set aside, by the holder of the lease, if nothing was set aside since the record was read.
+/// If `part` is given, it must be frozen, and is marked as set aside.
 fn set_aside_update(
     owner: &LeaseOwner,
     part: Option<usize>,
     set_aside: &SeqSet,
     set_asides: u64,
 ) -> Update {
-    // Absent until something is set aside.
+    // The attribute is absent until something is set aside.
     let unchanged = match set_asides {
         0 => "attribute_not_exists(#setAsides)",
         _ => "#setAsides = :setAsides",
@@ -300,7 +303,7 @@ fn set_aside_update(
     update
 }
 
-/// Puts off when a batch that is not complete is due, unless somebody else has.
+/// Moves the due time of a batch that is not complete, if no other writer has moved it.
 fn reminded(was_due_at: Timestamp, due_at: Timestamp) -> Update {
     Update::new(
         format!("{NOT_COMPLETE} AND #dueAt = :was"),
@@ -309,7 +312,7 @@ fn reminded(was_due_at: Timestamp, due_at: Timestamp) -> Update {
     )
 }
 
-/// Gives the lease up, by its holder. A time to verify that is already there stays unless there is a new one.
+/// Gives the lease up, by its holder. Keeps the `verifyAt` of the record if no new one is given.
 fn give_up(owner: &LeaseOwner, due_at: Timestamp, verify_at: Option<Timestamp>) -> Update {
     let values = [(":owner", s(owner.as_str())), (":dueAt", ms(due_at))];
     match verify_at {
@@ -327,7 +330,7 @@ fn give_up(owner: &LeaseOwner, due_at: Timestamp, verify_at: Option<Timestamp>) 
     }
 }
 
-/// Puts the batch in error and gives the lease up, by its holder.
+/// Puts the batch in error and gives the lease up, by the holder of the lease.
 fn fail(batch: BatchId, owner: &LeaseOwner, error: &str) -> Update {
     Update::new(
         LEASED,
@@ -341,7 +344,8 @@ fn fail(batch: BatchId, owner: &LeaseOwner, error: &str) -> Update {
     )
 }
 
-/// Ends the batch, by the holder of the lease, where no counts, no witness and no part came since it was read.
+/// Completes the batch, by the holder of the lease, if no counts, no witness and no part were written since it was
+/// read.
 fn complete(
     owner: &LeaseOwner,
     counts_version: u64,

@@ -18,12 +18,13 @@ use super::errors::{DYNAMODB, port_error};
 use super::update::Update;
 use crate::ports::{BatchReply, BatchStore, Overdue, PortError};
 
-/// The index of the batch table by status, over a few shards, and due time. A complete batch has no status and leaves it.
+/// The index of the batch table by status, shard and due time. A complete batch has no status, so it is not in the
+/// index.
 pub const STATUS_INDEX: &str = "status-index";
 
-/// Permits the write only where there is no record with this id.
+/// Permits the write only if there is no record with this id.
 const NO_RECORD: &str = "attribute_not_exists(batchId)";
-/// Finds the batches of one status and shard that are overdue.
+/// Selects the batches of one status and shard that are past their due time.
 const OVERDUE: &str = "statusShard = :shard AND dueAt < :now";
 
 /// The batch table on DynamoDB.
@@ -64,12 +65,12 @@ impl DynamoBatchStore {
             UpdateItemError::ConditionalCheckFailedException(failure) => Ok(BatchReply::Refused(
                 failure.item.map(|item| self.record(item)).transpose()?,
             )),
-            // Not reached: it was asked for above. Without the record, the caller reads it.
+            // `error` has this variant, as checked above. Without a record, the caller reads it.
             _ => Ok(BatchReply::Refused(None)),
         }
     }
 
-    /// Asks one shard of the index; its entries are small, and a page holds thousands.
+    /// Queries one shard of the index. One page is enough, because it holds thousands of the small entries.
     async fn overdue_of_shard(
         &self,
         status: Status,
@@ -92,12 +93,12 @@ impl DynamoBatchStore {
         let what = format!("{}, index {STATUS_INDEX}", self.table);
         let output = sent.map_err(|error| port_error(DYNAMODB, &what, &error))?;
         let items = output.items.unwrap_or_default().into_iter();
-        Ok(items.filter_map(|item| self.sound(item)).collect())
+        Ok(items.filter_map(|item| self.well_formed(item)).collect())
     }
 
-    /// An entry of the index, or nothing and an error in the log: one that somebody broke must not hide the others from
-    /// the sweep.
-    fn sound(&self, item: Item) -> Option<Overdue> {
+    /// Returns an entry of the index, or logs an error if it is malformed, so that the sweep still gets the other
+    /// entries.
+    fn well_formed(&self, item: Item) -> Option<Overdue> {
         read_overdue(&self.table, item)
             .inspect_err(|error| tracing::error!(%error, "batch record left out of the sweep"))
             .ok()
@@ -117,7 +118,7 @@ impl BatchStore for DynamoBatchStore {
             .await;
         match sent {
             Ok(_) => Ok(()),
-            // An earlier attempt whose reply was lost.
+            // An earlier attempt was applied, and its reply was lost.
             Err(error)
                 if error
                     .as_service_error()
@@ -171,7 +172,7 @@ impl BatchStore for DynamoBatchStore {
                 None => Err(PortError::Unknown {
                     service: DYNAMODB,
                     message: format!(
-                        "{}: no attributes in the answer to an update of {batch}",
+                        "{}: no attributes in the reply to an update of {batch}",
                         self.table
                     ),
                 }),

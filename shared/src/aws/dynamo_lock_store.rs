@@ -21,7 +21,7 @@ use crate::ports::{
     ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
 };
 
-/// Finds the index entries of one shard.
+/// Selects the index entries of one shard.
 const OF_SHARD: &str = "batchId = :batchId";
 
 /// The lock table on DynamoDB.
@@ -37,7 +37,7 @@ pub struct DynamoLockStore {
 /// What one BatchGetItem returned.
 struct Got {
     items: Vec<Item>,
-    /// Keys that were asked for and not read.
+    /// The requested keys that were not read.
     unread: BTreeSet<String>,
 }
 
@@ -60,11 +60,12 @@ impl DynamoLockStore {
         }
     }
 
-    /// Reads items by key, strongly consistent; `names` are the projection's. An id that is asked for twice is read once: DynamoDB
-    /// refuses requests that name a key twice. The order is kept, so that a store that stops at 16 MB reads the first ones.
+    /// Reads items by key with strong consistency; `names` are the placeholders of the projection. An id that is in
+    /// `ids` twice is requested once, because DynamoDB refuses requests that name a key twice. The keys are sent in
+    /// order, so that DynamoDB reads the first ones when it stops at 16 MB.
     ///
     /// # Errors
-    /// Also [`PortError::Throttled`] when nothing was read at all.
+    /// Also [`PortError::Throttled`] when DynamoDB read no item.
     async fn get(
         &self,
         ids: &[EventId],
@@ -100,7 +101,7 @@ impl DynamoLockStore {
             .send()
             .await;
         let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
-        // One table was asked, so every key of these maps is it, by name or by ARN.
+        // The request names one table, so every key of these maps is that table, by name or by ARN.
         let items = output.responses.into_iter().flat_map(HashMap::into_values);
         let unread = output.unprocessed_keys.into_iter();
         let unread: BTreeSet<String> = unread
@@ -159,7 +160,7 @@ impl LockStore for DynamoLockStore {
             .into_iter()
             .map(|item| read_lock_item(&self.table, item))
             .collect::<Result<_, _>>()?;
-        // In order, and as far as everything was read.
+        // The list ends at the first item that was not read.
         let read: Vec<Option<LockItem>> = ids
             .iter()
             .take_while(|id| !got.unread.contains(id.as_str()))
@@ -185,7 +186,7 @@ impl LockStore for DynamoLockStore {
         ids: &[EventId],
     ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError> {
         let got = self.get(ids, EVENT_PROJECTION, &EVENT_NAMES).await?;
-        // As a rule all events of a batch have one source, which is kept once.
+        // As a rule, all events of a batch have the same source, so its text is kept once.
         let mut source = None;
         let events = got
             .items

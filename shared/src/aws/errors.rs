@@ -1,4 +1,4 @@
-//! What an error of a service means, in one place.
+//! Maps the errors of services to [`PortError`].
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -8,25 +8,23 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 use crate::ports::PortError;
 
-/// As [`PortError`] names it.
 pub(super) const DYNAMODB: &str = "DynamoDB";
-/// As [`PortError`] names it.
 pub(super) const SQS: &str = "SQS";
-/// As [`PortError`] names it.
 pub(super) const S3: &str = "S3";
 
-/// What a service's error code says about the call.
+/// What an error code of a service says about the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// Not now; nothing was written.
+    /// Nothing was written, and a retry may succeed.
     Throttled,
-    /// It may have been written.
+    /// The write may have been applied.
     Unknown,
-    /// Never; nothing was written.
+    /// Nothing was written, and a retry would fail too.
     Refused,
 }
 
-/// Judges the error code of a whole request, of a PartiQL batch's member, or of an SQS batch's entry.
+/// Returns the meaning of the error code of a request, of a statement of a PartiQL batch, or of an entry of an SQS
+/// batch.
 ///
 /// Sources: botocore `dynamodb`, `sqs` and `s3` service models (2026-08).
 pub(super) fn meaning(code: &str, status: Option<u16>) -> Meaning {
@@ -42,8 +40,8 @@ pub(super) fn meaning(code: &str, status: Option<u16>) -> Meaning {
         | "KmsThrottled"
         | "SlowDown"
         | "TooManyRequestsException" => Meaning::Throttled,
-        // Nothing in this system writes these tables by transactions, so whoever does is unknown, and with it what
-        // the item will look like afterwards: whoever asked reads it again.
+        // This program writes no transactions, so another program does, and the state of the item after it is unknown.
+        // The caller reads the item again.
         "TransactionConflict"
         | "TransactionConflictException"
         | "ReplicatedWriteConflictException" => Meaning::Unknown,
@@ -53,20 +51,20 @@ pub(super) fn meaning(code: &str, status: Option<u16>) -> Meaning {
         _ => match status {
             Some(429) => Meaning::Throttled,
             Some(408 | 500..) => Meaning::Unknown,
-            // It may have been done, and what it says about that cannot be read.
+            // The request may have succeeded with a reply that the SDK cannot read.
             Some(..400) => Meaning::Unknown,
             Some(_) | None => Meaning::Refused,
         },
     }
 }
 
-/// Whether the words of a validation error say that the item is too large for the table.
+/// Returns whether a validation error says that the item is too large for the table.
 pub(super) fn is_item_too_large(code: &str, message: &str) -> bool {
     matches!(code, "ValidationException" | "ValidationError") && message.starts_with("Item size")
 }
 
 impl Meaning {
-    /// The error with this meaning.
+    /// Returns the [`PortError`] with this meaning.
     pub(super) fn error(self, service: &'static str, message: String) -> PortError {
         match self {
             Meaning::Throttled => PortError::Throttled { service, message },
@@ -76,7 +74,7 @@ impl Meaning {
     }
 }
 
-/// What a failed call means. `what` names the call's object (a table, a queue) in the message.
+/// Returns the [`PortError`] of a failed request. `what` is the table, queue or object in the message.
 pub(super) fn port_error<E>(
     service: &'static str,
     what: &str,
@@ -86,7 +84,7 @@ where
     E: ProvideErrorMetadata + Error + 'static,
 {
     let meaning = match error {
-        // It never left this process, and would not the next time.
+        // The SDK could not build the request, and a retry would fail too.
         SdkError::ConstructionFailure(_) => Meaning::Refused,
         SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => {
             Meaning::Unknown
@@ -98,23 +96,23 @@ where
                 return meaning("", Some(status)).error(service, words);
             };
             let message = context.err().message().unwrap_or("no message");
-            if credentials_are_over(code) {
+            if credentials_have_expired(code) {
                 end_process(service, code, message);
             }
             return meaning(code, Some(status))
                 .error(service, format!("{what}: {code}: {message}"));
         }
-        // The SDK may add kinds of failure; what is not known is treated as not known.
+        // A kind of failure that a later version of the SDK may add.
         _ => Meaning::Unknown,
     };
     meaning.error(service, format!("{what}: {}", chain(error)))
 }
 
-/// Whether a code says that the credentials of this process will never be good again. An environment gets its credentials
-/// once, at its start, and may outlive them.
+/// Returns whether a code says that the credentials of this process are no longer valid. An environment gets its
+/// credentials once, at its start, and may live longer than they do.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html> and
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html> (2026-08).
-fn credentials_are_over(code: &str) -> bool {
+fn credentials_have_expired(code: &str) -> bool {
     let code = code.rsplit(['.', '#']).next().unwrap_or(code);
     matches!(
         code,
@@ -125,19 +123,19 @@ fn credentials_are_over(code: &str) -> bool {
     )
 }
 
-/// Ends the process, so that Lambda starts another one with new credentials. What this one was invoked with comes back
-/// after the visibility timeout, and meets whatever was written of it.
+/// Ends the process, so that Lambda starts another one with new credentials. The messages of the present invocation
+/// come back after the visibility timeout, and meet the claims that were written.
 fn end_process(service: &str, code: &str, message: &str) -> ! {
     tracing::error!(
         service,
         code,
         message,
-        "credentials are over: the process ends itself"
+        "credentials have expired: this process ends, so that Lambda starts another one"
     );
     std::process::exit(1)
 }
 
-/// An error and its causes, each said once.
+/// Returns the messages of an error and its causes, without repeating one that its error already ends with.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -152,7 +150,7 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// The same error once more: every item of a failed request gets it.
+/// Returns a copy of an error, because every item of a failed request gets one.
 pub(super) fn repeated(error: &PortError) -> PortError {
     match error {
         PortError::Throttled { service, message } => PortError::Throttled {
@@ -176,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_throttle_says_that_a_later_attempt_helps_and_nothing_was_written() {
+    fn throttles_are_recognised_by_code_or_status() {
         for code in [
             "ThrottlingError",
             "ProvisionedThroughputExceededException",
@@ -192,32 +190,32 @@ mod tests {
     }
 
     #[test]
-    fn a_server_error_leaves_open_whether_it_was_written() {
+    fn after_a_server_error_a_write_may_have_been_applied() {
         assert_eq!(meaning("InternalServerError", Some(500)), Meaning::Unknown);
         assert_eq!(meaning("TransactionConflict", None), Meaning::Unknown);
         assert_eq!(meaning("", Some(503)), Meaning::Unknown);
     }
 
     #[test]
-    fn only_what_new_credentials_would_mend_ends_the_process() {
+    fn only_expired_credentials_end_the_process() {
         for code in [
             "ExpiredTokenException",
             "com.amazon.coral.service#UnrecognizedClientException",
             "ExpiredToken",
         ] {
-            assert!(credentials_are_over(code), "{code}");
+            assert!(credentials_have_expired(code), "{code}");
         }
         for code in [
             "AccessDeniedException",
             "ThrottlingException",
             "InvalidSignatureException",
         ] {
-            assert!(!credentials_are_over(code), "{code}");
+            assert!(!credentials_have_expired(code), "{code}");
         }
     }
 
     #[test]
-    fn anything_else_a_service_says_is_final() {
+    fn any_other_error_code_is_a_refusal() {
         assert_eq!(
             meaning("ResourceNotFoundException", Some(400)),
             Meaning::Refused

@@ -1,4 +1,4 @@
-//! Claims and batch records as items, and back.
+//! Properties of claims and batch records that are written as items and read back.
 
 use std::fmt::Debug;
 
@@ -23,7 +23,7 @@ fn text(bytes: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = String>
     prop::collection::vec(any::<char>(), bytes).prop_map(String::from_iter)
 }
 
-/// A text id: never empty.
+/// Draws a text id, which is never empty.
 fn id<T: Debug + for<'a> TryFrom<&'a str>>() -> impl Strategy<Value = T> {
     text(1..=30).prop_map(|text| T::try_from(&text).ok().unwrap())
 }
@@ -36,7 +36,7 @@ fn time() -> impl Strategy<Value = Timestamp> {
     any::<u64>().prop_map(Timestamp::from_ms)
 }
 
-/// A time as the table's TTL keeps it: in whole seconds.
+/// Draws a time in whole seconds, as the TTL stores it.
 fn time_secs() -> impl Strategy<Value = Timestamp> {
     any::<u32>().prop_map(|secs| Timestamp::from_ms(u64::from(secs) * 1_000))
 }
@@ -49,7 +49,8 @@ fn claims() -> impl Strategy<Value = Claim> {
     let candidate = (
         id(),
         id(),
-        // Once it is a small item as it is, thirty times it is a large one that compression makes smaller.
+        // A piece makes a small item; the piece repeated thirty times makes a large item that compression makes
+        // smaller.
         (text(0..=100), prop::sample::select(vec![1, 30]))
             .prop_map(|(text, times)| text.repeat(times)),
         id(),
@@ -102,7 +103,7 @@ fn parts() -> impl Strategy<Value = PartRecord> {
     })
 }
 
-/// Any record, whether or not the protocol would come to it.
+/// Draws any record, also those that the protocol never writes.
 fn records() -> impl Strategy<Value = BatchRecord> {
     let status = prop::option::of(prop::sample::select(Status::ALL.to_vec()));
     let lease = (id(), time()).prop_map(|(owner, until)| Lease { owner, until });
@@ -162,7 +163,7 @@ fn records() -> impl Strategy<Value = BatchRecord> {
         )
 }
 
-/// What DynamoDB counts of a value; of numbers, the most.
+/// Returns the size of a value as DynamoDB counts it; for numbers, the maximum.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html> (2026-08).
 fn bytes_of(value: &AttributeValue) -> usize {
     match value {
@@ -180,7 +181,7 @@ fn bytes_of(value: &AttributeValue) -> usize {
     }
 }
 
-/// What a release makes of a claim's item.
+/// Returns the item of a claim after its release.
 fn released(claim: &Claim, expires_at: Timestamp) -> Item {
     let mut item = claim_item(claim);
     item.retain(|name, _| !OF_LIVE_CLAIMS.contains(&name.as_str()));
@@ -221,12 +222,12 @@ proptest! {
         prop_assert_eq!(read_event("t", claim_item(&claim), &mut None).unwrap(), Some(event));
     }
 
-    /// What a record says of its size is never less than what DynamoDB counts.
+    /// Checks that `BatchRecord::bytes` is never less than DynamoDB counts.
     #[test]
-    fn a_record_is_no_larger_than_it_says(record in records()) {
+    fn a_record_is_never_larger_than_its_own_count_of_bytes(record in records()) {
         let item = record_item(&record);
         let bytes: usize = item.iter().map(|(name, value)| name.len() + bytes_of(value)).sum();
-        prop_assert!(bytes <= record.bytes(), "{bytes} bytes, said to be {}", record.bytes());
+        prop_assert!(bytes <= record.bytes(), "{bytes} bytes, counted as {}", record.bytes());
     }
 
     #[test]
@@ -236,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn a_tombstone_reads_back_and_is_no_event(claim in claims(), expires_at in time_secs()) {
+    fn a_tombstone_reads_back_and_is_not_read_as_an_event(claim in claims(), expires_at in time_secs()) {
         let (id, item) = read_lock_item("t", released(&claim, expires_at)).unwrap();
         prop_assert_eq!(id, claim.candidate.event_id.clone());
         prop_assert_eq!(item.state, LockState::Tombstone { expires_at });
@@ -261,7 +262,7 @@ proptest! {
     }
 
     #[test]
-    fn an_item_that_lost_an_attribute_is_read_or_refused_but_never_a_panic(
+    fn an_item_without_one_attribute_never_causes_a_panic(
         claim in claims(), record in records(), which in any::<prop::sample::Index>(),
     ) {
         let without = |mut item: Item| {

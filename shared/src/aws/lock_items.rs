@@ -1,4 +1,4 @@
-//! Items of the lock table: which attributes a claim has, and what a stored one says.
+//! Items of the lock table: a claim as attributes, and back.
 
 use std::collections::HashMap;
 
@@ -15,45 +15,44 @@ use crate::ports::{ClaimReply, IndexEntry, StoredEvent};
 pub(super) const MESSAGE_ID: &str = "messageId";
 /// The message that made the claim.
 pub(super) const SQS_MESSAGE_ID: &str = "sqsMessageId";
-/// Content hash of the body.
 pub(super) const BODY_HASH: &str = "bodyHash";
 /// `<batch uuid>#<shard>`; only live claims have it.
 pub(super) const BATCH_ID: &str = "batchId";
-/// Position in the batch; only live claims have it.
+/// The seq; only live claims have it.
 pub(super) const SEQ: &str = "seq";
-/// The body: a text, compressed bytes, or a map that says where it is; only live claims have it.
+/// The body: a string, compressed bytes, or a map that names an S3 object; only live claims have it.
 pub(super) const MESSAGE: &str = "message";
-/// In that map, the bucket.
+/// The bucket, in the map of an S3 object.
 const BUCKET: &str = "bucket";
-/// In that map, the object's key.
+/// The object's key, in the map of an S3 object.
 const KEY: &str = "key";
-/// In that map, the length of the body.
+/// The length of the body, in the map of an S3 object.
 const BYTES: &str = "bytes";
-/// Where it came from; only live claims have it.
+/// The source; only live claims have it.
 pub(super) const SOURCE: &str = "source";
-/// When it was sent; only live claims have it.
+/// When the message was sent; only live claims have it.
 pub(super) const SENT_AT: &str = "sentAt";
-/// The SQS message attributes as JSON text, where there are any; only live claims have it.
+/// The SQS message attributes as JSON text, if there are any; only live claims have it.
 pub(super) const ATTRIBUTES: &str = "attributes";
 /// The table's TTL attribute; only tombstones have it.
 pub(super) const EXPIRES_AT: &str = "expiresAt";
-/// Whether the tombstone is of an event that was set aside; absent where it is not.
+/// `true` for the tombstone of an event that was set aside; absent otherwise.
 pub(super) const SET_ASIDE: &str = "setAside";
 /// Message id to epoch ms; absent when empty.
 pub(super) const PAST_DELIVERIES: &str = "pastDeliveries";
 
-/// Every attribute that a release takes away.
+/// The attributes that a release removes.
 pub(super) const OF_LIVE_CLAIMS: [&str; 6] = [BATCH_ID, SEQ, MESSAGE, SOURCE, SENT_AT, ATTRIBUTES];
-/// What [`read_lock_item`] needs: no body, which may be of any size.
+/// The attributes that [`read_lock_item`] needs. The body is not among them, because it may be large.
 pub(super) const LOCK_ITEM_PROJECTION: &str =
     "messageId, sqsMessageId, bodyHash, batchId, seq, expiresAt, setAside, pastDeliveries";
-/// What [`read_event`] needs. `source` is a reserved word.
+/// The attributes that [`read_event`] needs. `source` is a reserved word.
 pub(super) const EVENT_PROJECTION: &str =
     "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt";
-/// The names that stand for others in [`EVENT_PROJECTION`], each with its attribute.
+/// The placeholders in [`EVENT_PROJECTION`], each with its attribute.
 pub(super) const EVENT_NAMES: [(&str, &str); 1] = [("#source", SOURCE)];
 
-/// The attributes every claim has, in the order of [`claim_values`].
+/// The attributes that every claim has, in the order of [`claim_values`].
 pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
     MESSAGE_ID,
     SQS_MESSAGE_ID,
@@ -65,8 +64,8 @@ pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
     SENT_AT,
 ];
 
-/// Returns the values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`] and [`PAST_DELIVERIES`]
-/// where it has them.
+/// Returns the values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`] and
+/// [`PAST_DELIVERIES`] if the claim has them.
 pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
     let candidate = &claim.candidate;
     let body = match (&claim.overflow, &candidate.compressed) {
@@ -125,18 +124,19 @@ fn past_value(past: &PastDeliveries) -> AttributeValue {
     )
 }
 
-/// The answer for a claim that no table takes, so that it is not sent: one such member may get a whole request
-/// refused, and its neighbours with it.
+/// Returns the reply for a claim that is too large for an item. Such a claim is not sent, because it may get its whole
+/// request refused.
 pub(super) fn unstorable(claim: &Claim) -> Option<ClaimReply> {
     let bytes = claim.item_bytes() + past_bytes(&claim.past);
     (bytes > DYNAMODB_ITEM_BYTES_MAX).then(|| {
         ClaimReply::Unstorable(format!(
-            "item of `{bytes}` bytes, at most {DYNAMODB_ITEM_BYTES_MAX} are stored"
+            "lock item: too large: got {bytes} bytes, expected at most {DYNAMODB_ITEM_BYTES_MAX}"
         ))
     })
 }
 
-/// Of the map: its name and 3 of overhead; of each entry: its name, at most 21 of number and 1 of overhead.
+/// Returns the size of the past deliveries in bytes. The map takes its name and 3 bytes; each entry takes its name, at
+/// most 21 bytes for the number, and 1 byte.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html> (2026-08).
 fn past_bytes(past: &PastDeliveries) -> usize {
     match past.len() {
@@ -147,7 +147,7 @@ fn past_bytes(past: &PastDeliveries) -> usize {
     }
 }
 
-/// Reads an item, whatever it holds besides what [`LOCK_ITEM_PROJECTION`] names.
+/// Reads an item. It may have more attributes than [`LOCK_ITEM_PROJECTION`] names.
 pub(super) fn read_lock_item(
     table: &str,
     item: Item,
@@ -173,7 +173,8 @@ pub(super) fn read_lock_item(
     Ok((id, lock_item))
 }
 
-/// Reads a live claim with its body; `None` for a tombstone. `known` is the source that was read last.
+/// Reads a live claim with its body; `None` for a tombstone. `known` is the last source that was read, which is shared
+/// by most events.
 pub(super) fn read_event(
     table: &str,
     item: Item,
@@ -187,8 +188,8 @@ pub(super) fn read_event(
     let (shard, seq) = live(&mut item)?;
     let body = item.body(MESSAGE)?;
     let (body, overflow) = match item.required(MESSAGE, body)? {
-        StoredBody::Here(body) => (body, None),
-        StoredBody::Elsewhere(fields) => ("".into(), Some(Box::new(overflow(&item, fields)?))),
+        StoredBody::Inline(body) => (body, None),
+        StoredBody::InS3(fields) => ("".into(), Some(Box::new(overflow(&item, fields)?))),
     };
     let source = match item.string(SOURCE)? {
         Some(text) if known.as_ref().is_none_or(|source| source.as_str() != text) => {
@@ -232,10 +233,10 @@ fn overflow(item: &StoredItem<'_>, mut fields: Item) -> Result<Overflow, Malform
             bytes,
         });
     }
-    Err(item.malformed(MESSAGE, "says nowhere where the body is"))
+    Err(item.malformed(MESSAGE, "map without bucket, key and bytes of the body"))
 }
 
-/// Reads an entry of the index, or the key where a page of it ended.
+/// Reads an entry of the index, or the key at which a page ended.
 pub(super) fn read_index_entry(table: &str, item: Item) -> Result<IndexEntry, MalformedItem> {
     let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
     let seq = item.number(SEQ)?;
@@ -245,7 +246,7 @@ pub(super) fn read_index_entry(table: &str, item: Item) -> Result<IndexEntry, Ma
     })
 }
 
-/// Returns the key where a page of the index ended.
+/// Returns the key at which a page of the index ended.
 pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> Item {
     [
         (MESSAGE_ID, s(entry.event_id.as_str())),
@@ -292,7 +293,7 @@ fn past_deliveries(item: &mut StoredItem<'_>) -> Result<PastDeliveries, Malforme
             _ => None,
         };
         let until = until.ok_or_else(|| {
-            item.malformed(PAST_DELIVERIES, "has a time that is not epoch milliseconds")
+            item.malformed(PAST_DELIVERIES, "wrong time: expected epoch milliseconds")
         })?;
         Ok((id, Timestamp::from_ms(until)))
     };

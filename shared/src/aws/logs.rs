@@ -3,11 +3,12 @@ use std::io;
 
 use tracing_subscriber::filter::LevelFilter;
 
-/// Writes what is logged to standard output, a line each, as Lambda's logging controls say: `AWS_LAMBDA_LOG_LEVEL`
-/// (`INFO`), and `AWS_LAMBDA_LOG_FORMAT`, which may be `JSON`.
+/// Sets up logging to standard output by Lambda's variables: `AWS_LAMBDA_LOG_LEVEL` (default `INFO`) and
+/// `AWS_LAMBDA_LOG_FORMAT`, which may be `JSON`.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-logs.html> (2026-08).
 ///
-/// It does what the runtime's own does, without filters by target: those bring two engines of regular expressions.
+/// The runtime's own set-up does the same and filters by target, which would add two engines of regular expressions to
+/// the executable.
 pub fn init_logs() {
     let level = env::var("AWS_LAMBDA_LOG_LEVEL").unwrap_or_default();
     let lines = tracing_subscriber::fmt()
@@ -23,7 +24,7 @@ pub fn init_logs() {
     }
 }
 
-/// The level, and `INFO` for what is none; `FATAL` is Lambda's, and less than our least.
+/// Returns the level, `INFO` for an unknown text. `FATAL` exists on Lambda only, and becomes `ERROR`.
 fn level_of(text: &str) -> LevelFilter {
     match text {
         fatal if fatal.eq_ignore_ascii_case("FATAL") => LevelFilter::ERROR,
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_those_of_lambda() {
+    fn lambdas_log_levels_are_known() {
         for (text, level) in [
             ("", LevelFilter::INFO),
             ("TRACE", LevelFilter::TRACE),

@@ -1,12 +1,12 @@
 //! The ports on AWS: DynamoDB, SQS, and the machine's own clock and randomness.
 //!
-//! Every method is one attempt. The SDK's retries are switched off in [`Sdk`], so that the schedule, the budget
-//! and the meaning of a lost reply are decided in one place, [`retry`](crate::retry). What the adapters do own: the
-//! form of items and expressions (each beside the prose of what it permits), how many items one request carries,
-//! which reply belongs to which item, and what an error of a service means ([`PortError`](crate::ports::PortError)).
+//! Every method makes one attempt. [`Sdk`] switches the SDK's retries off, so that [`retry`](crate::retry) alone
+//! decides on the schedule, the budget and the meaning of a lost reply. The adapters decide on the form of items and
+//! expressions (each with a comment that says what it permits), how many items one request carries, which reply belongs
+//! to which item, and what an error of a service means ([`PortError`](crate::ports::PortError)).
 //!
-//! What a stored item holds is checked when it is read: one that somebody edited by hand is refused with its key and
-//! attribute, never a panic.
+//! Stored items are checked when they are read. An item that was edited by hand is refused with an error that names its
+//! key and attribute; it never causes a panic.
 
 mod attributes;
 mod batch_items;

@@ -8,13 +8,12 @@ use super::errors::S3;
 use super::sdk::Sdk;
 use crate::ports::{OverflowStore, PortError};
 
-/// What an executable has that was built without the cargo feature `s3`: nothing is stored, and what others have
-/// stored cannot be read.
+/// The store of an executable that was built without the cargo feature `s3`. It refuses every request.
 #[derive(Clone, Copy, Debug)]
 pub struct NoOverflowStore;
 
 impl NoOverflowStore {
-    /// Where `S3OverflowStore` would be.
+    /// Has the signature of `S3OverflowStore::new`.
     pub fn new(_: &Sdk, _: Duration) -> NoOverflowStore {
         NoOverflowStore
     }
@@ -23,7 +22,9 @@ impl NoOverflowStore {
 fn refused(place: &Overflow) -> PortError {
     PortError::Refused {
         service: S3,
-        message: format!("{place}: the executable was built without the cargo feature `s3`"),
+        message: format!(
+            "{place}: not available: the executable was built without the cargo feature `s3`"
+        ),
     }
 }
 

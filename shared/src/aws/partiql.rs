@@ -1,7 +1,7 @@
-//! Claims and releases by `BatchExecuteStatement`: 25 conditional writes in one signed request.
+//! Claims and releases by `BatchExecuteStatement`: 25 conditional writes in one request.
 //!
-//! Statements of a request run independently, and their results come in request order. What no statement ever gets back is the item it met: a
-//! duplicate `INSERT` says only that there is one (`ClaimReply::Exists(None)`).
+//! Statements of a request run independently, and their results are in the order of the statements. A refused `INSERT`
+//! does not return the existing item (`ClaimReply::Exists(None)`).
 
 use std::iter::repeat_with;
 
@@ -24,13 +24,13 @@ use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
 #[derive(Clone, Debug)]
 pub(super) struct Statements {
     table: String,
-    /// Writes an item; permitted only where there is none with its key.
+    /// Writes an item, if there is none with its key.
     insert: InsertTexts,
-    /// Makes a tombstone of a claim; permitted only while it is this batch's.
+    /// Turns a claim into a tombstone, if it still has this seat.
     tombstone: String,
-    /// The same, of a claim whose event was set aside.
+    /// Turns a claim into the tombstone of an event that was set aside, if it still has this seat.
     set_aside: String,
-    /// Deletes a claim; permitted only while it holds this place.
+    /// Deletes a claim, if it still has this seat.
     delete: String,
 }
 
@@ -62,12 +62,12 @@ impl Statements {
                 .collect();
             format!("INSERT INTO \"{table}\" VALUE {{{}}}", fields.join(", "))
         };
-        // Removing an attribute that the item does not have is no error.
+        // Removing an attribute that the item does not have is not an error.
         let removed: String = OF_LIVE_CLAIMS
             .iter()
             .map(|name| format!(" REMOVE \"{name}\""))
             .collect();
-        // An UPDATE of a missing item fails as its condition does, unlike an UpdateItem, which would create it.
+        // An UPDATE of a missing item fails; an UpdateItem would create the item.
         let mine = format!("WHERE \"{MESSAGE_ID}\" = ? AND \"{BATCH_ID}\" = ? AND \"{SEQ}\" = ?");
         let tombstone = |also: &str| {
             format!("UPDATE \"{table}\" SET \"{EXPIRES_AT}\" = ?{also}{removed} {mine}")
@@ -109,7 +109,7 @@ fn statement(text: &str, parameters: Vec<AttributeValue>) -> BatchStatementReque
         .expect("its one required field is set")
 }
 
-/// Writes claims, one request.
+/// Writes claims in one request.
 pub(super) async fn claim(
     client: &Client,
     statements: &Statements,
@@ -118,7 +118,7 @@ pub(super) async fn claim(
     let mut replies: Vec<Option<ClaimReply>> = Vec::with_capacity(claims.len());
     let mut requests = Vec::with_capacity(claims.len());
     for (index, claim) in claims.iter().enumerate() {
-        let reply = unstorable(claim).or_else(|| met_before(&claims[..index], claim));
+        let reply = unstorable(claim).or_else(|| claimed_earlier(&claims[..index], claim));
         if reply.is_none() {
             requests.push(statements.insert(claim));
         }
@@ -132,14 +132,14 @@ pub(super) async fn claim(
         .map(|reply| {
             reply
                 .or_else(|| sent.next())
-                .unwrap_or_else(|| ClaimReply::Error(unanswered()))
+                .unwrap_or_else(|| ClaimReply::Error(missing_reply()))
         })
         .collect()
 }
 
-/// Two statements on one key get the whole request refused. Callers send none; should one slip through, the second
-/// finds an item there, as it would have if it had been sent later.
-fn met_before(earlier: &[Claim], claim: &Claim) -> Option<ClaimReply> {
+/// Returns the reply for a claim whose event id is in an earlier claim of the request: an item exists. DynamoDB refuses
+/// a request with two statements on one key. Callers do not send any; this is a second line of defence.
+fn claimed_earlier(earlier: &[Claim], claim: &Claim) -> Option<ClaimReply> {
     let id = &claim.candidate.event_id;
     earlier
         .iter()
@@ -147,7 +147,7 @@ fn met_before(earlier: &[Claim], claim: &Claim) -> Option<ClaimReply> {
         .then_some(ClaimReply::Exists(None))
 }
 
-/// Releases claims, one request.
+/// Releases claims in one request.
 pub(super) async fn release(
     client: &Client,
     statements: &Statements,
@@ -167,7 +167,7 @@ pub(super) async fn release(
 /// The result of a statement: `None` when it was applied.
 type StatementResult = Result<Option<Failure>, PortError>;
 
-/// What a statement's error says, with the table it is about.
+/// The error of a statement.
 struct Failure {
     code: String,
     table: String,
@@ -182,9 +182,9 @@ async fn execute(
 ) -> impl Iterator<Item = StatementResult> {
     let count = requests.len();
     let (responses, lack) = match count {
-        0 => (Vec::new(), unanswered()),
+        0 => (Vec::new(), missing_reply()),
         _ => match send(client, table, requests).await {
-            Ok(responses) => (responses, unanswered()),
+            Ok(responses) => (responses, missing_reply()),
             Err(error) => (Vec::new(), error),
         },
     };
@@ -252,14 +252,14 @@ fn claim_reply(result: StatementResult) -> ClaimReply {
 fn release_reply(result: StatementResult) -> ReleaseReply {
     match result {
         Ok(None) => ReleaseReply::Released,
-        // Not this batch's claim any more.
+        // The item is no longer the claim of this seat.
         Ok(Some(failure)) if failure.code == "ConditionalCheckFailed" => ReleaseReply::Released,
         Ok(Some(failure)) => ReleaseReply::Error(failure.into_error()),
         Err(error) => ReleaseReply::Error(error),
     }
 }
 
-fn unanswered() -> PortError {
+fn missing_reply() -> PortError {
     PortError::Unknown {
         service: DYNAMODB,
         message: "fewer responses than statements".to_owned(),

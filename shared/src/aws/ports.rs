@@ -15,7 +15,8 @@ use crate::config::Common;
 use crate::ports::{Ports, QuarantineQueue, SourceQueues};
 use crate::retry::attempt_timeout;
 
-/// The ports of a function on AWS. `index` is the name of the lock table's index, which only the processor reads.
+/// Returns the ports of a function on AWS. `index` is the name of the lock table's index, which only the
+/// batch-processor reads.
 pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option<&str>) -> Ports {
     let attempt = attempt_timeout(common.deadline_margin);
     let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
@@ -35,7 +36,6 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
     }
 }
 
-/// The queues that events come from, on AWS.
 pub fn aws_source_queues(sdk: &Sdk, common: &Common) -> Arc<dyn SourceQueues> {
     let attempt = attempt_timeout(common.deadline_margin);
     Arc::new(SqsSourceQueues::new(sdk.sqs(attempt)))

@@ -1,4 +1,5 @@
-//! What the lifecycle of the bucket `OVERFLOW_BUCKET` says, looked up once at a cold start and told in the log.
+//! Reads the lifecycle of the bucket `OVERFLOW_BUCKET` once at a cold start, and logs whether it keeps bodies long
+//! enough.
 
 use std::time::Duration;
 
@@ -13,11 +14,11 @@ use super::errors::{S3, port_error};
 use super::sdk::Sdk;
 use crate::ports::PortError;
 
-/// Nobody waits for it, and a connection that takes longer has other troubles.
+/// The lookup runs in the background, so this may be long.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Looks up whether the bucket keeps overflowed bodies for long enough, and tells it in the log: an error for each rule
-/// that removes them too soon. Needs `s3:GetLifecycleConfiguration`; without it the log says that it could not be read.
+/// Logs whether the bucket keeps bodies for long enough: an error for each rule that removes them too soon. Needs
+/// `s3:GetLifecycleConfiguration`; without this permission, logs that the lifecycle could not be read.
 pub async fn tell_overflow_retention(sdk: Sdk, bucket: impl AsRef<str>) {
     let bucket = bucket.as_ref();
     tell(bucket, rules(&sdk.s3(REQUEST_TIMEOUT), bucket).await);
@@ -52,29 +53,29 @@ fn tell(bucket: &str, rules: Result<Vec<ExpirationRule>, PortError>) {
     }
 }
 
-/// The rules of a bucket that remove objects.
+/// Returns the rules of a bucket that remove objects.
 async fn rules(client: &Client, bucket: &str) -> Result<Vec<ExpirationRule>, PortError> {
     let request = client.get_bucket_lifecycle_configuration().bucket(bucket);
     match request.send().await {
         Ok(found) => Ok(found.rules().iter().filter_map(expiration).collect()),
-        // A bucket that has no lifecycle keeps everything.
+        // A bucket without a lifecycle keeps everything.
         Err(error) if error.code() == Some("NoSuchLifecycleConfiguration") => Ok(Vec::new()),
         Err(error) => Err(port_error(S3, bucket, &error)),
     }
 }
 
-/// What a rule says about removing objects, if it does.
+/// Returns a rule of the lifecycle, if it removes objects.
 fn expiration(rule: &LifecycleRule) -> Option<ExpirationRule> {
     let expiration = rule.expiration()?;
     let days = match (expiration.days(), expiration.date()) {
         (Some(days), _) => u32::try_from(days).unwrap_or_default(),
         (None, Some(_)) => 0,
-        // It removes markers of what was deleted before.
+        // The rule removes only the markers of objects that were deleted before.
         (None, None) => return None,
     };
     let filter = rule.filter();
     let and = filter.and_then(LifecycleRuleFilter::and);
-    // What filters were before there were any: old rules are still read so.
+    // Rules from before filters have a prefix of their own.
     #[expect(deprecated, reason = "a rule has either this or a filter")]
     let old_prefix = rule.prefix();
     let prefix = filter
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers every request so, and keeps where the last one went.
+    /// Replies to every request with the same response, and keeps the URL of the last request.
     #[derive(Clone, Debug)]
     struct Canned {
         status: u16,
@@ -127,7 +128,7 @@ mod tests {
         }
     }
 
-    async fn answered(status: u16, body: &str) -> Result<Vec<ExpirationRule>, PortError> {
+    async fn rules_in_reply(status: u16, body: &str) -> Result<Vec<ExpirationRule>, PortError> {
         let canned = Canned {
             status,
             body: body.to_owned(),
@@ -152,8 +153,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rule_is_read_with_all_that_says_what_it_removes_and_when() {
-        let rules = answered(
+    async fn a_rule_is_read_with_its_filters_and_days() {
+        let rules = rules_in_reply(
             200,
             "<LifecycleConfiguration>\
              <Rule><ID>old</ID><Prefix>01</Prefix><Status>Enabled</Status><Expiration><Days>7</Days></Expiration></Rule>\
@@ -212,9 +213,11 @@ mod tests {
     async fn a_bucket_without_a_lifecycle_has_no_rules_and_a_refusal_says_why() {
         let error =
             |code: &str| format!("<Error><Code>{code}</Code><Message>words</Message></Error>");
-        let none = answered(404, &error("NoSuchLifecycleConfiguration")).await;
+        let none = rules_in_reply(404, &error("NoSuchLifecycleConfiguration")).await;
         assert_eq!(none.unwrap(), []);
-        let refused = answered(403, &error("AccessDenied")).await.unwrap_err();
+        let refused = rules_in_reply(403, &error("AccessDenied"))
+            .await
+            .unwrap_err();
         let words = refused.to_string();
         assert!(words.contains("bodies: AccessDenied: words"), "{words}");
     }
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_names_bucket_rule_and_days_of_what_removes_bodies_too_soon() {
+    fn the_log_names_bucket_rule_and_days_if_a_rule_removes_bodies_too_soon() {
         let rule = |id: &str, days| ExpirationRule {
             id: id.to_owned(),
             enabled: true,

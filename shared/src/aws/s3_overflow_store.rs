@@ -11,19 +11,19 @@ use super::errors::{S3, port_error};
 use super::sdk::Sdk;
 use crate::ports::{OverflowStore, PortError};
 
-/// Bodies that do not fit their items, as objects in S3.
+/// The store of bodies that do not fit their lock items, in S3.
 #[derive(Clone, Debug)]
 pub struct S3OverflowStore {
     client: Client,
 }
 
 impl S3OverflowStore {
-    /// Whatever buckets the places name; `attempt_timeout` is for one call.
+    /// `attempt_timeout` is the time of one request.
     pub fn new(sdk: &Sdk, attempt_timeout: Duration) -> S3OverflowStore {
         S3OverflowStore::of(sdk.s3(attempt_timeout))
     }
 
-    /// As [`new`](Self::new), with a client.
+    /// Returns the store with a given client.
     pub fn of(client: Client) -> S3OverflowStore {
         S3OverflowStore { client }
     }

@@ -13,24 +13,23 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_types::SdkConfig;
 
-/// How long an idle connection is kept. An execution environment is frozen between invocations while the other side
-/// goes on; a connection that is older than this is probably gone, and using it would cost a whole attempt. S3 closes
-/// them after some 20 s.
+/// How long an idle connection is kept. While an environment is frozen between invocations, the server may close the
+/// connection, and a request on a closed connection costs a whole attempt. S3 closes idle connections after about 20 s.
 /// Source: <https://github.com/awslabs/aws-sdk-rust/issues/1106> (2026-08).
 pub const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long connecting may take, TLS included. An attempt may have less time than that; a connection it no longer needs is
-/// made nevertheless, for the next.
+/// How long connecting may take, TLS included. An attempt may have less time than this; then the connection is still
+/// made, for the next attempt.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What all SDK clients of one Lambda process have in common: region, credentials, and the pool of connections.
+/// The settings that all SDK clients of one Lambda process share: region, credentials, and the pool of connections.
 ///
-/// They come from the variables that Lambda sets, and from nowhere else: the default chain of the SDK would in their
-/// absence ask files and instance metadata, which here can only cost time; its code is as large as a service's client.
+/// They come only from the variables that Lambda sets. The default chain of the SDK would also look for files and
+/// instance metadata, which do not exist on Lambda, and its code is as large as the client of a service.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html> (2026-08).
 ///
-/// No client retries: the schedule is decided in [`retry`](crate::retry). Each is given the time one attempt may
-/// take, from its first byte to its last, connecting included.
+/// No client retries, because [`retry`](crate::retry) decides on the schedule. Each client gets the time that one
+/// attempt may take in all, connecting included.
 #[derive(Clone, Debug)]
 pub struct Sdk {
     config: SdkConfig,
@@ -38,13 +37,13 @@ pub struct Sdk {
 }
 
 impl Sdk {
-    /// What the environment says: `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`;
-    /// `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS` and the like, or `AWS_ENDPOINT_URL` for all of them
+    /// Reads the environment: `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`;
+    /// `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS` and so on, or `AWS_ENDPOINT_URL` for all services
     /// (`http://` or `https://`); `AWS_USE_FIPS_ENDPOINT` and `AWS_USE_DUALSTACK_ENDPOINT` (`true`).
     ///
-    /// `connections` is how many idle ones are kept per host.
+    /// `connections` is the number of idle connections that are kept for each host.
     ///
-    /// Nothing is called here, so nothing can fail: a missing region or credential shows in the first call.
+    /// This sends no request and cannot fail. A missing region or credential makes the first request fail.
     pub fn from_env(connections: usize) -> Sdk {
         Sdk::read(|name| std::env::var(name).ok(), connections)
     }
@@ -66,7 +65,7 @@ impl Sdk {
             .region(set("AWS_REGION").map(Region::new))
             .http_client(http_client_fn(move |_, _| connector.clone()))
             .retry_config(RetryConfig::disabled())
-            // It watches the throughput of long streams; the attempt timeout ends them all.
+            // The attempt timeout ends every request, so there is no need to watch the throughput of streams.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .use_fips(on("AWS_USE_FIPS_ENDPOINT"))
             .use_dual_stack(on("AWS_USE_DUALSTACK_ENDPOINT"));
@@ -77,18 +76,16 @@ impl Sdk {
         }
     }
 
-    /// A client of DynamoDB.
     pub fn dynamodb(&self, attempt_timeout: Duration) -> aws_sdk_dynamodb::Client {
         aws_sdk_dynamodb::Client::new(&self.of("DYNAMODB", attempt_timeout))
     }
 
-    /// A client of SQS.
     pub fn sqs(&self, attempt_timeout: Duration) -> aws_sdk_sqs::Client {
         aws_sdk_sqs::Client::new(&self.of("SQS", attempt_timeout))
     }
 
-    /// A client of S3. An endpoint that is named gets the bucket in the path: what stands in for S3 seldom has a host
-    /// name for every bucket.
+    /// Returns a client of S3. With a configured endpoint, the bucket goes into the path, because a replacement of S3
+    /// seldom has a host name for every bucket.
     #[cfg(feature = "s3")]
     pub fn s3(&self, attempt_timeout: Duration) -> aws_sdk_s3::Client {
         let config = self.of("S3", attempt_timeout);
@@ -97,19 +94,19 @@ impl Sdk {
         aws_sdk_s3::Client::from_conf(config.build())
     }
 
-    /// A client of Lambda in a region of its own: the function may be anywhere.
+    /// Returns a client of Lambda in the region of the function to be invoked.
     #[cfg(feature = "lambda")]
     pub fn lambda(&self, region: &str, attempt_timeout: Duration) -> aws_sdk_lambda::Client {
         aws_sdk_lambda::Client::new(&in_region(region, &self.of("LAMBDA", attempt_timeout)))
     }
 
-    /// A client of Step Functions in a region of its own: the state machine may be anywhere.
+    /// Returns a client of Step Functions in the region of the state machine to be started.
     #[cfg(feature = "states")]
     pub fn step_functions(&self, region: &str, attempt_timeout: Duration) -> aws_sdk_sfn::Client {
         aws_sdk_sfn::Client::new(&in_region(region, &self.of("SFN", attempt_timeout)))
     }
 
-    /// What the extensions of this function know its process by: `AWS_SESSION_TOKEN`.
+    /// Returns `AWS_SESSION_TOKEN`, by which the Lambda extensions of this function accept requests of its process.
     pub fn session_token(&self) -> Option<String> {
         (self.variable)("AWS_SESSION_TOKEN").filter(|token| !token.trim().is_empty())
     }
@@ -133,7 +130,7 @@ fn in_region(region: &str, config: &SdkConfig) -> SdkConfig {
     config.to_builder().region(region).build()
 }
 
-/// One for both schemes: it speaks TLS to `https://` and plain HTTP to `http://`.
+/// Returns a connector for both schemes: TLS for `https://`, plain HTTP for `http://`.
 /// Source: `aws-smithy-http-client` 1.5.2, `tls/rustls_provider.rs`, `wrap_connector_with_alpn` (`enforce_http(false)`).
 fn connector(connections: usize) -> SharedHttpConnector {
     let settings = HttpConnectorSettings::builder()
@@ -182,7 +179,7 @@ mod tests {
 
     #[cfg(all(feature = "lambda", feature = "states"))]
     #[test]
-    fn what_has_an_arn_is_asked_in_its_own_region() {
+    fn lambda_and_step_functions_are_called_in_the_region_of_the_arn() {
         let sdk = Sdk::read(
             |name| match name {
                 "AWS_REGION" => Some("eu-west-1".to_owned()),
@@ -200,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn white_space_around_credentials_is_none_of_theirs() {
+    async fn white_space_around_credentials_is_removed() {
         let sdk = Sdk::read(
             |name| match name {
                 "AWS_ACCESS_KEY_ID" => Some("id\n".to_owned()),
@@ -218,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn region_and_endpoints_are_what_the_variables_say() {
+    fn region_and_endpoints_come_from_the_variables() {
         let sdk = Sdk::read(
             |name| match name {
                 "AWS_REGION" => Some("us-gov-west-1".to_owned()),

@@ -1,6 +1,6 @@
-//! Claims, replacements and releases by plain conditional calls, one item each.
+//! Claims, replacements and releases by conditional requests, one item each.
 //!
-//! A claim that meets an item gets it back with the refusal (`ALL_OLD`), at no further read.
+//! A refused claim returns the existing item (`ALL_OLD`), without a further read.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::http::HttpResponse;
@@ -17,23 +17,23 @@ use super::errors::{DYNAMODB, is_item_too_large, port_error};
 use super::lock_items::{claim_item, key, read_lock_item, unstorable};
 use crate::ports::{ClaimReply, Release, ReleaseReply};
 
-/// Permits the write only where there is no item with this event id.
+/// Permits the write only if there is no item with this event id.
 const NO_ITEM: &str = "attribute_not_exists(messageId)";
 /// Permits the write only while the item is the live claim of this message in this seat.
 const SAME_LIVE_CLAIM: &str = "batchId = :batchId AND seq = :seq AND sqsMessageId = :sqsMessageId";
 /// Permits the write only while the item is the tombstone of this message with this end.
 const SAME_TOMBSTONE: &str =
     "attribute_not_exists(batchId) AND sqsMessageId = :sqsMessageId AND expiresAt = :expiresAt";
-/// Permits the write only while the item is the live claim of this seat; not where there is no item.
+/// Permits the write only while the item is the live claim of this seat; it does not hold if there is no item.
 const SAME_PLACE: &str = "batchId = :batchId AND seq = :seq";
-/// Makes a tombstone of a claim whose event was set aside.
+/// Turns a claim into the tombstone of an event that was set aside.
 const TO_SET_ASIDE: &str = "SET expiresAt = :expiresAt, setAside = :setAside \
      REMOVE batchId, seq, message, #source, sentAt, attributes";
-/// Makes a tombstone of a claim. Removing an attribute that the item does not have is no error.
+/// Turns a claim into a tombstone. Removing an attribute that the item does not have is not an error.
 const TO_TOMBSTONE: &str =
     "SET expiresAt = :expiresAt REMOVE batchId, seq, message, #source, sentAt, attributes";
 
-/// Writes a claim where there is no item.
+/// Writes a claim if there is no item.
 pub(super) async fn claim(client: &Client, table: &str, claim: &Claim) -> ClaimReply {
     if let Some(reply) = unstorable(claim) {
         return reply;
@@ -153,7 +153,7 @@ where
 {
     match sent {
         Ok(_) => ReleaseReply::Released,
-        // Not this batch's claim any more.
+        // The item is no longer the claim of this seat.
         Err(error) if error.code() == Some("ConditionalCheckFailedException") => {
             ReleaseReply::Released
         }

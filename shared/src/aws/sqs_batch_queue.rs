@@ -16,7 +16,6 @@ pub struct SqsBatchQueue {
 }
 
 impl SqsBatchQueue {
-    /// The queue at `queue_url`.
     pub fn new(client: Client, queue_url: impl Into<String>) -> SqsBatchQueue {
         SqsBatchQueue {
             client,
@@ -29,7 +28,7 @@ impl SqsBatchQueue {
 impl BatchQueue for SqsBatchQueue {
     async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError> {
         debug_assert!(delay <= SQS_DELAY_MAX, "delay of {delay:?}");
-        // Never early: a part of a second counts as a whole one.
+        // The delay is rounded up, so that the ticket is never early.
         let delay_secs = delay.as_millis().div_ceil(1_000);
         let sent = self
             .client

@@ -10,34 +10,34 @@ use super::errors::{Meaning, SQS, meaning, port_error, repeated};
 use crate::ports::{PortError, QuarantineQueue, Quarantined};
 use crate::sqs_text::sqs_text;
 
-/// Longest `reason`, in bytes; what is longer is cut.
+/// Longest `reason`, in bytes; a longer one is cut.
 const REASON_BYTES_MAX: usize = 1_024;
-/// Longest `eventId` and `source`, in bytes: as long as these ids may be, so they are cut only for want of room.
+/// Longest `eventId` and `source`, in bytes: the length limit of these ids, so they are cut only if the message is
+/// large.
 const ID_BYTES_MAX: usize = 2_048;
-/// The type of every attribute, which counts as part of the message.
+/// The type of every attribute. SQS counts it as part of the message.
 const ATTRIBUTE_TYPE: &str = "String";
 
 /// The quarantine queue on SQS.
 ///
-/// The body is sent as it was received. What is wrong with it goes into the message attributes `reason`, `eventId` and
-/// `source`, in this order of importance: beside a body close to the limit of a message, the last ones are cut or left
-/// out first, so that a message that arrived can always be kept.
+/// The body is sent as it was received, with the message attributes `reason`, `eventId` and `source`. If the body is
+/// close to the size limit of a message, the last attributes are cut or left out first, so that every message that
+/// arrived fits.
 #[derive(Clone, Debug)]
 pub struct SqsQuarantineQueue {
     client: Client,
     queue_url: String,
 }
 
-/// A message as it will be sent.
+/// A message with the attributes that fit.
 struct Prepared {
-    /// Its place among those given.
+    /// The index of the message in the call.
     index: usize,
     bytes: usize,
     attributes: Vec<(&'static str, String)>,
 }
 
 impl SqsQuarantineQueue {
-    /// The queue at `queue_url`.
     pub fn new(client: Client, queue_url: impl Into<String>) -> SqsQuarantineQueue {
         SqsQuarantineQueue {
             client,
@@ -45,7 +45,7 @@ impl SqsQuarantineQueue {
         }
     }
 
-    /// Sends one request; answers per message with its place.
+    /// Sends one request. Returns a result for each message, with the index of the message.
     async fn send_request(
         &self,
         messages: &[Quarantined],
@@ -73,7 +73,7 @@ impl SqsQuarantineQueue {
                     .collect();
             }
         };
-        let answer = |index: usize| {
+        let reply = |index: usize| {
             let id = index.to_string();
             if let Some(failed) = output.failed.iter().find(|entry| entry.id == id) {
                 return Err(self.entry_error(failed));
@@ -83,12 +83,12 @@ impl SqsQuarantineQueue {
             }
             Err(PortError::Unknown {
                 service: SQS,
-                message: format!("{}: entry not in the answer", self.queue_url),
+                message: format!("{}: entry not in the reply", self.queue_url),
             })
         };
         indices
             .into_iter()
-            .map(|index| (index, answer(index)))
+            .map(|index| (index, reply(index)))
             .collect()
     }
 
@@ -96,7 +96,7 @@ impl SqsQuarantineQueue {
         let message = failed.message.as_deref().unwrap_or("no message");
         let message = format!("{}: {}: {message}", self.queue_url, failed.code);
         match meaning(&failed.code, None) {
-            // A code that says nothing: the entry says whose fault it was.
+            // The code is unknown, so the entry's `SenderFault` decides.
             Meaning::Refused if !failed.sender_fault => Meaning::Unknown.error(SQS, message),
             meaning => meaning.error(SQS, message),
         }
@@ -117,7 +117,7 @@ impl QuarantineQueue for SqsQuarantineQueue {
                 .enumerate()
                 .map(|(index, message)| prepare(index, message)),
         );
-        let mut answers: Vec<(usize, Result<(), PortError>)> = join_all(
+        let mut replies: Vec<(usize, Result<(), PortError>)> = join_all(
             requests
                 .into_iter()
                 .map(|request| self.send_request(messages, request)),
@@ -126,8 +126,8 @@ impl QuarantineQueue for SqsQuarantineQueue {
         .into_iter()
         .flatten()
         .collect();
-        answers.sort_by_key(|(index, _)| *index);
-        answers.into_iter().map(|(_, answer)| answer).collect()
+        replies.sort_by_key(|(index, _)| *index);
+        replies.into_iter().map(|(_, reply)| reply).collect()
     }
 }
 
@@ -152,7 +152,7 @@ fn entry(message: &Quarantined, prepared: Prepared) -> SendMessageBatchRequestEn
         .expect("id and body are set above")
 }
 
-/// Gives a message its attributes, as much of them as there is room for.
+/// Returns a message with its attributes, as far as they fit.
 fn prepare(index: usize, message: &Quarantined) -> Prepared {
     let mut bytes = message.body.len();
     let mut attributes = Vec::new();
@@ -190,7 +190,7 @@ fn prepare(index: usize, message: &Quarantined) -> Prepared {
     }
 }
 
-/// Cuts a list into requests that SQS takes, in order: entries and bytes, attributes included.
+/// Splits a list into requests within the limits of SQS on entries and bytes, in order.
 fn split(messages: impl Iterator<Item = Prepared>) -> Vec<Vec<Prepared>> {
     let mut requests: Vec<Vec<Prepared>> = Vec::new();
     let mut bytes = 0;
@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn a_body_close_to_the_limit_is_kept_and_its_attributes_are_cut() {
-        let whole = prepare(0, &message(SQS_MESSAGE_BYTES_MAX - 1_000, "bad"));
-        assert_eq!(names(&whole), ["reason", "eventId", "source"]);
+        let uncut = prepare(0, &message(SQS_MESSAGE_BYTES_MAX - 1_000, "bad"));
+        assert_eq!(names(&uncut), ["reason", "eventId", "source"]);
         let cut = prepare(0, &message(SQS_MESSAGE_BYTES_MAX - 40, "bad"));
         assert_eq!(names(&cut), ["reason", "eventId"]);
         assert_eq!(cut.bytes, SQS_MESSAGE_BYTES_MAX);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_cut_between_characters_and_cleared_of_what_sqs_refuses() {
+    fn a_value_is_cut_between_characters_and_has_no_characters_that_sqs_refuses() {
         let reason = format!("\u{1}{}", "ä".repeat(REASON_BYTES_MAX));
         let (_, value) = &prepare(0, &message(1, &reason)).attributes[0];
         assert!(
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_stay_within_the_bytes_sqs_takes() {
+    fn requests_stay_within_the_size_limit_of_sqs() {
         let messages: Vec<Quarantined> = (0..10).map(|_| message(300_000, "bad")).collect();
         let requests = split(
             messages

@@ -11,18 +11,17 @@ use crate::ports::{PortError, QueueDepth, SourceQueues};
 
 /// The queues that events come from, on SQS.
 ///
-/// Their URLs are asked for once in a process, not put together from the ARN: AWS reserves to itself what they look like.
+/// The URL of a queue is requested once in a process. It is not built from the ARN, because AWS may change its form.
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html>.
-/// A queue is looked for in the client's own region, which is where Lambda takes messages from.
+/// The queue is in the region of the client, because Lambda receives messages only from its own region.
 #[derive(Debug)]
 pub struct SqsSourceQueues {
     client: Client,
-    /// One for each queue that is mapped to the function; seldom more than one.
+    /// The URLs so far. A function seldom has more than one queue.
     urls: Mutex<BTreeMap<SourceArn, String>>,
 }
 
 impl SqsSourceQueues {
-    /// Whatever queues there are.
     pub fn new(client: Client) -> SqsSourceQueues {
         SqsSourceQueues {
             client,
@@ -38,10 +37,10 @@ impl SqsSourceQueues {
         let Some((account, name)) = account_and_name(source) else {
             return Err(PortError::Refused {
                 service: SQS,
-                message: format!("`{source}` is not the ARN of a queue"),
+                message: format!("source: not the ARN of a queue: got `{source}`"),
             });
         };
-        let answer = self
+        let reply = self
             .client
             .get_queue_url()
             .queue_name(name)
@@ -49,9 +48,9 @@ impl SqsSourceQueues {
             .send()
             .await
             .map_err(|error| port_error(SQS, source.as_str(), &error))?;
-        let url = answer.queue_url.ok_or_else(|| PortError::Unknown {
+        let url = reply.queue_url.ok_or_else(|| PortError::Unknown {
             service: SQS,
-            message: format!("{source}: no URL in the answer"),
+            message: format!("{source}: no URL in the reply"),
         })?;
         known().insert(source.clone(), url.clone());
         Ok(url)
@@ -62,7 +61,7 @@ impl SqsSourceQueues {
 impl SourceQueues for SqsSourceQueues {
     async fn depth(&self, source: &SourceArn) -> Result<QueueDepth, PortError> {
         let url = self.url(source).await?;
-        let answer = self
+        let reply = self
             .client
             .get_queue_attributes()
             .queue_url(&url)
@@ -73,11 +72,11 @@ impl SourceQueues for SqsSourceQueues {
             .await
             .map_err(|error| port_error(SQS, &url, &error))?;
         let number = |name: QueueAttributeName| {
-            let text = answer.attributes().and_then(|all| all.get(&name));
+            let text = reply.attributes().and_then(|all| all.get(&name));
             text.and_then(|text| text.parse().ok())
                 .ok_or_else(|| PortError::Unknown {
                     service: SQS,
-                    message: format!("{url}: no number `{name}` in the answer"),
+                    message: format!("{url}: no number `{name}` in the reply"),
                 })
         };
         Ok(QueueDepth {
@@ -88,7 +87,7 @@ impl SourceQueues for SqsSourceQueues {
     }
 }
 
-/// What names a queue: `arn:<partition>:sqs:<region>:<account>:<name>`.
+/// Returns account and name from `arn:<partition>:sqs:<region>:<account>:<name>`.
 fn account_and_name(source: &SourceArn) -> Option<(&str, &str)> {
     let mut parts = source.as_str().split(':');
     let mut part = || parts.next().filter(|part| !part.is_empty());
@@ -103,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_arn_of_a_queue_names_one() {
+    fn account_and_name_come_only_from_the_arn_of_a_queue() {
         let queue = "arn:aws-cn:sqs:cn-north-1:123456789012:input-queue";
         let queue: SourceArn = queue.parse().unwrap();
         assert_eq!(

@@ -29,7 +29,8 @@ pub struct SystemEntropy;
 impl Entropy for SystemEntropy {
     fn batch_id(&self, now: Timestamp) -> BatchId {
         let nanos = (now.as_ms() % 1_000) as u32 * 1_000_000;
-        // No counter: 74 random bits beside the millisecond, as environments that cannot know of each other need.
+        // No counter but 74 random bits, because environments that do not know of each other must never make the same
+        // id.
         let timestamp = uuid::Timestamp::from_unix(NoContext, now.as_ms() / 1_000, nanos);
         BatchId::new(Uuid::new_v7(timestamp))
     }

@@ -1,6 +1,6 @@
 //! A conditional update of one item.
 //!
-//! In every expression `#name` stands for the attribute `name`: several of them are reserved words.
+//! In every expression, `#name` is the attribute `name`, because several attribute names are reserved words.
 
 use std::collections::HashMap;
 
@@ -41,7 +41,7 @@ impl Update {
     }
 }
 
-/// The `#name`s of an expression, each with the attribute it stands for.
+/// Returns the `#name`s of an expression, each with its attribute.
 fn names(expression: &str) -> impl Iterator<Item = (String, String)> {
     expression.split('#').skip(1).map(|rest| {
         let name: String = rest

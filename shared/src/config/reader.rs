@@ -1,14 +1,13 @@
-//! Reading declared variables, with every problem reported at once.
+//! Reads declared variables, and reports all problems at once.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::variable::{Declared, Description, Kind, Number, Text, Unset, Variable, Word};
 
-/// Everything that is wrong with a configuration.
+/// All problems of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// One line each.
     pub problems: Vec<String>,
 }
 
@@ -23,7 +22,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Reads variables, collects what is wrong with them, and keeps what was declared of each.
+/// Reads variables, and collects their problems and their declarations.
 pub struct Reader<'a> {
     lookup: &'a dyn Fn(&str) -> Option<String>,
     problems: Vec<String>,
@@ -31,17 +30,17 @@ pub struct Reader<'a> {
     rules: Vec<&'static str>,
 }
 
-/// What a function reads, for `docs/configuration.md`.
+/// The variables and rules of a function, for `docs/configuration.md`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declarations {
     /// Every variable, in the order in which they are read.
     pub variables: Vec<Description>,
-    /// What several variables together must be, a sentence each.
+    /// Rules about several variables, one sentence each.
     pub rules: Vec<&'static str>,
 }
 
 impl Declarations {
-    /// Returns what `read` reads: it is given an environment in which nothing is set.
+    /// Returns the declarations that `read` passes to its reader. No variable is set for it.
     pub fn of<T>(read: impl FnOnce(&mut Reader<'_>) -> T) -> Declarations {
         let mut reader = Reader::new(&|_| None);
         read(&mut reader);
@@ -57,7 +56,7 @@ impl Declarations {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from any source of variables: the environment in `main`, a map in tests.
+    /// Returns a reader of the variables that `lookup` returns: the environment in `main`, a map in tests.
     pub fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Reader<'a> {
         Reader {
             lookup,
@@ -67,7 +66,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns a number, or its default.
+    /// Returns the value of a number, or its default.
     pub fn number<T>(&mut self, variable: &'static Variable<Number<T>>) -> T
     where
         T: Copy + PartialOrd + FromStr + fmt::Display,
@@ -82,7 +81,7 @@ impl<'a> Reader<'a> {
         self.read(variable, parse).unwrap_or(default)
     }
 
-    /// Returns what a word stands for, or the default.
+    /// Returns the value of a word, or the default.
     pub fn word<T: Copy + PartialEq>(&mut self, variable: &'static Variable<Word<T>>) -> T {
         let Word { default, words } = variable.value;
         let parse = |text: &str| {
@@ -92,7 +91,7 @@ impl<'a> Reader<'a> {
         self.read(variable, parse).unwrap_or(default)
     }
 
-    /// Returns a text as `parse` understands it. Returns [`None`] if it is wrong, or neither set nor has a default.
+    /// Returns a text as parsed by `parse`; [`None`] if the text is wrong, or not set and without a default.
     pub fn text<T>(
         &mut self,
         variable: &'static Variable<Text>,
@@ -103,7 +102,7 @@ impl<'a> Reader<'a> {
         self.parsed(variable, &value, parse)
     }
 
-    /// Returns a text as [`text`](Self::text) does, by a parser that says itself what is wrong.
+    /// Returns a text as [`text`](Self::text) does, with a parser that returns its own error.
     pub fn text_with<T, E: fmt::Display>(
         &mut self,
         variable: &'static Variable<Text>,
@@ -126,23 +125,23 @@ impl<'a> Reader<'a> {
         self.raw(variable.name)
     }
 
-    /// Declares variables that only a build with other cargo features reads.
+    /// Declares variables that this build does not read, because it lacks a cargo feature.
     pub fn not_in_this_build(&mut self, variables: &[&'static dyn Declared]) {
         self.declared.extend(variables);
     }
 
-    /// Adds a problem of a variable, or of several together.
+    /// Adds a problem of one or several variables.
     pub fn problem(&mut self, problem: String) {
         self.problems.push(problem);
     }
 
-    /// Holds variables against each other: `rule` says what they must be, `problem` how they are not.
+    /// Declares a rule about several variables, and adds the problem if they break it.
     pub fn rule(&mut self, rule: &'static str, problem: Option<String>) {
         self.rules.push(rule);
         self.problems.extend(problem);
     }
 
-    /// Returns `config`, if nothing was wrong.
+    /// Returns `config` if there was no problem.
     ///
     /// # Errors
     /// [`ConfigError`] with every problem found.

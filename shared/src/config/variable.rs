@@ -1,79 +1,76 @@
-//! How a variable is declared: once, with its name, what it may be, its default, and what it is for.
+//! The declaration of a variable: its name, its allowed values, its default and its meaning, in one place.
 //!
-//! A function's `Config::read` hands each declaration to the [`Reader`](super::Reader), which checks the value against it
-//! and keeps the declaration: `docs/configuration.md` is generated from what was kept, so it lists what is read.
+//! A function's `Config::read` passes each declaration to the [`Reader`](super::Reader), which checks the value and
+//! keeps the declaration. `docs/configuration.md` is generated from the kept declarations, so it lists exactly the
+//! variables that are read.
 
 use std::fmt;
 
 /// A variable of the environment whose value is a `K`: [`Number`], [`Word`] or [`Text`].
 #[derive(Clone, Copy, Debug)]
 pub struct Variable<K> {
-    /// The variable's name.
     pub name: &'static str,
-    /// Where it stands in `docs/configuration.md`.
+    /// Its section of `docs/configuration.md`.
     pub topic: Topic,
-    /// What it may be, and its default.
+    /// The allowed values, and the default.
     pub value: K,
-    /// What it is for, in one or two sentences.
+    /// What the variable is for, in one or two sentences.
     pub meaning: &'static str,
 }
 
 /// A whole number within bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Number<T> {
-    /// What is counted.
     pub unit: &'static str,
-    /// The number where the variable is not set.
+    /// The number if the variable is not set.
     pub default: T,
-    /// The smallest number that is accepted.
     pub min: T,
-    /// The largest number that is accepted.
     pub max: T,
 }
 
-/// One of some words.
+/// One of several words.
 #[derive(Clone, Copy, Debug)]
 pub struct Word<T: 'static> {
-    /// What holds where the variable is not set: what one of the words stands for.
+    /// The value if the variable is not set: the value of one of the words.
     pub default: T,
-    /// The words, each with what it stands for.
+    /// The words, each with its value.
     pub words: &'static [(&'static str, T)],
 }
 
 /// A text that its reader parses.
 #[derive(Clone, Copy, Debug)]
 pub struct Text {
-    /// What holds where the variable is not set.
+    /// What happens if the variable is not set.
     pub unset: Unset,
-    /// What the text may be; with "expected" before it, part of an error.
+    /// The allowed texts, in words. Errors say it after "expected".
     pub allowed: &'static str,
 }
 
-/// What holds where a variable is not set, or empty.
+/// What happens if a variable is not set, or empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unset {
     /// The function does not start.
     Refused,
-    /// Nothing is chosen.
+    /// The variable has no value.
     Nothing,
-    /// The same as if the variable had this value.
+    /// The variable has this value.
     Default(&'static str),
 }
 
-/// What a variable is about.
+/// The sections of `docs/configuration.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
-    /// Which tables and queues the function works with.
+    /// The tables and queues of the function.
     Resources,
-    /// What an event is, and what becomes of one that cannot be processed.
+    /// How the event id is found, and what happens to messages that cannot be processed.
     Events,
     /// How batches are filled, and when they start.
     Batches,
-    /// How requests are made, and when an invocation stops making them.
+    /// How requests are sent, and when an invocation stops sending them.
     Requests,
-    /// Where batches go, and what they look like there.
+    /// Where parts go, and in which form.
     Sink,
-    /// What a sink's other end asks for.
+    /// Access to the sink: secrets and databases.
     SinkAccess,
 }
 
@@ -91,18 +88,15 @@ impl Topic {
     }
 }
 
-/// A declaration in words, of whatever kind the variable is.
+/// A declaration in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// The variable's name.
     pub name: &'static str,
-    /// What it is about.
     pub topic: Topic,
-    /// What holds where it is not set: [`None`] for a variable that must be set, an empty text for nothing.
+    /// The default: [`None`] for a variable that must be set, an empty text for one that has no value by default.
     pub default: Option<String>,
-    /// What it may be, with the unit.
+    /// The allowed values, with the unit.
     pub allowed: String,
-    /// What it is for.
     pub meaning: &'static str,
 }
 
@@ -112,11 +106,12 @@ pub trait Declared {
     fn description(&self) -> Description;
 }
 
-/// What is said of a kind of values.
+/// A kind of values, described in words.
 pub trait Kind {
-    /// Returns the default as a value of the variable; [`None`] if it must be set, an empty text if nothing is chosen.
+    /// Returns the default as a text; [`None`] if the variable must be set, an empty text if it has no value by
+    /// default.
     fn default(&self) -> Option<String>;
-    /// Returns what is accepted; an error says the same after "expected".
+    /// Returns the allowed values in words. Errors say the same after "expected".
     fn allowed(&self) -> String;
 }
 

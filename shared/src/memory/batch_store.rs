@@ -25,12 +25,11 @@ impl Default for MemoryBatchStore {
 }
 
 impl MemoryBatchStore {
-    /// An empty table.
     pub fn new() -> MemoryBatchStore {
         MemoryBatchStore::default()
     }
 
-    /// An empty table whose items have at most so many bytes.
+    /// Returns an empty table whose items have at most `item_bytes_max` bytes.
     pub fn with_items_of(item_bytes_max: usize) -> MemoryBatchStore {
         MemoryBatchStore {
             records: Mutex::default(),
@@ -38,17 +37,16 @@ impl MemoryBatchStore {
         }
     }
 
-    /// Every record, by id.
+    /// Returns every record, sorted by id.
     pub fn records(&self) -> Vec<BatchRecord> {
         locked(&self.records).values().cloned().collect()
     }
 
-    /// Removes a record, as the table's TTL does.
+    /// Removes a record, as the TTL does.
     pub fn remove(&self, batch: BatchId) {
         locked(&self.records).remove(&batch);
     }
 
-    /// A record.
     pub fn get(&self, batch: BatchId) -> Option<BatchRecord> {
         locked(&self.records).get(&batch).cloned()
     }
@@ -77,7 +75,10 @@ impl BatchStore for MemoryBatchStore {
             Some(next) if next.bytes() > self.item_bytes_max => {
                 return Err(PortError::Refused {
                     service: "memory",
-                    message: format!("item of batch {batch} has `{}` bytes", next.bytes()),
+                    message: format!(
+                        "record of batch {batch}: too large: got {} bytes",
+                        next.bytes()
+                    ),
                 });
             }
             Some(next) => {

@@ -9,17 +9,15 @@ use uuid::Builder;
 use super::locked::locked;
 use crate::ports::{Clock, Entropy};
 
-/// A clock that moves only when told to, and when somebody sleeps.
+/// A clock that moves only by [`advance`](ManualClock::advance) and by sleeping.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<Timestamp>);
 
 impl ManualClock {
-    /// A clock that shows `now`.
     pub fn at(now: Timestamp) -> ManualClock {
         ManualClock(Mutex::new(now))
     }
 
-    /// Moves it forward.
     pub fn advance(&self, by: Duration) {
         let mut now = locked(&self.0);
         *now = *now + by;
@@ -32,24 +30,23 @@ impl Clock for ManualClock {
         *locked(&self.0)
     }
 
-    /// Moves the clock when it is first waited for, not when it is created: what races against a sleep and is ready
-    /// first leaves the time as it was.
+    /// Moves the clock when the future is first polled, not when it is created. So a future that races against a sleep
+    /// and is ready first does not change the time.
     async fn sleep(&self, duration: Duration) {
         self.advance(duration);
     }
 }
 
-/// Randomness that follows from a seed.
+/// Randomness from a seed.
 #[derive(Debug)]
 pub struct SeededEntropy(Mutex<u64>);
 
 impl SeededEntropy {
-    /// The same seed gives the same sequence.
     pub fn new(seed: u64) -> SeededEntropy {
         SeededEntropy(Mutex::new(seed))
     }
 
-    /// SplitMix64: <https://prng.di.unimi.it/splitmix64.c>.
+    /// Returns the next number of SplitMix64: <https://prng.di.unimi.it/splitmix64.c>.
     fn next(&self) -> u64 {
         let mut state = locked(&self.0);
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

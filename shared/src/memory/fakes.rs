@@ -10,7 +10,6 @@ use super::overflow_store::MemoryOverflowStore;
 use super::queues::{MemoryBatchQueue, MemoryQuarantineQueue};
 use crate::ports::{MetricLog, Ports};
 
-/// Lines of metrics in memory.
 #[derive(Debug, Default)]
 pub struct MemoryMetricLog(Mutex<Vec<String>>);
 
@@ -27,29 +26,21 @@ impl MetricLog for MemoryMetricLog {
     }
 }
 
-/// Every port in memory: what a handler under test works on.
+/// All ports of a handler, in memory.
 #[derive(Clone, Debug)]
 pub struct Fakes {
-    /// The lock table.
     pub lock_store: Arc<MemoryLockStore>,
-    /// The batch table.
     pub batch_store: Arc<MemoryBatchStore>,
-    /// The batch queue.
     pub batch_queue: Arc<MemoryBatchQueue>,
-    /// The quarantine queue.
     pub quarantine_queue: Arc<MemoryQuarantineQueue>,
-    /// Where bodies are that do not fit their items.
     pub overflow_store: Arc<MemoryOverflowStore>,
-    /// Time, which moves when somebody sleeps.
     pub clock: Arc<ManualClock>,
-    /// Randomness, the same in every run.
     pub entropy: Arc<SeededEntropy>,
-    /// Metrics.
     pub metric_log: Arc<MemoryMetricLog>,
 }
 
 impl Fakes {
-    /// Empty tables and queues at `now`.
+    /// Returns empty tables and queues, with a clock that shows `now`.
     pub fn at(now: Timestamp) -> Fakes {
         Fakes {
             lock_store: Arc::new(MemoryLockStore::new()),
@@ -63,7 +54,6 @@ impl Fakes {
         }
     }
 
-    /// The fakes as a handler takes them.
     pub fn ports(&self) -> Ports {
         Ports {
             lock_store: self.lock_store.clone(),

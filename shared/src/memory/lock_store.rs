@@ -12,27 +12,26 @@ use crate::ports::{
     ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
 };
 
-/// Entries of one index page: small, so that paging is exercised.
+/// Entries of one index page: few, so that tests read several pages.
 const PAGE_ENTRIES: usize = 16;
 
 #[derive(Debug, Clone)]
 struct Stored {
     item: LockItem,
-    /// Of a live claim.
+    /// The event of a live claim; absent for a tombstone.
     event: Option<StoredEvent>,
 }
 
-/// The lock table in memory, its index always up to date.
+/// The lock table in memory, with an index that is always up to date.
 #[derive(Debug, Default)]
 pub struct MemoryLockStore(Mutex<BTreeMap<EventId, Stored>>);
 
 impl MemoryLockStore {
-    /// An empty table.
     pub fn new() -> MemoryLockStore {
         MemoryLockStore::default()
     }
 
-    /// Every item, by event id.
+    /// Returns every item, sorted by event id.
     pub fn items(&self) -> Vec<(EventId, LockItem)> {
         locked(&self.0)
             .iter()
@@ -42,12 +41,11 @@ impl MemoryLockStore {
 }
 
 impl MemoryLockStore {
-    /// The item of an event.
     pub fn get(&self, id: &EventId) -> Option<LockItem> {
         locked(&self.0).get(id).map(|stored| stored.item.clone())
     }
 
-    /// Changes the body of a live claim, as somebody might by hand; returns whether there is one.
+    /// Changes the body of a live claim, as an edit by hand would. Returns whether there is a live claim.
     pub fn edit(&self, id: &EventId, body: &str) -> bool {
         let mut items = locked(&self.0);
         let Some(Stored {
@@ -63,7 +61,7 @@ impl MemoryLockStore {
         true
     }
 
-    /// Removes an item, as the table's TTL does.
+    /// Removes an item, as the TTL does.
     pub fn remove(&self, id: &EventId) {
         locked(&self.0).remove(id);
     }
@@ -102,7 +100,7 @@ impl Stored {
     }
 }
 
-/// The condition of a release.
+/// Returns whether the condition of a release holds.
 fn holds(event: &StoredEvent, place: Place) -> bool {
     event.place() == place || planted(Bug::UnconditionalRelease)
 }
@@ -110,7 +108,7 @@ fn holds(event: &StoredEvent, place: Place) -> bool {
 fn unstorable(claim: &Claim) -> Option<ClaimReply> {
     let bytes = claim.item_bytes();
     (bytes > DYNAMODB_ITEM_BYTES_MAX)
-        .then(|| ClaimReply::Unstorable(format!("item of `{bytes}` bytes")))
+        .then(|| ClaimReply::Unstorable(format!("lock item: too large: got {bytes} bytes")))
 }
 
 #[async_trait]

@@ -1,6 +1,6 @@
 //! The ports in memory. They pass the same contract tests as the adapters to AWS.
 //!
-//! They are exact and immediate; faults, lag and lost replies are put around them by those who need them.
+//! They are exact and immediate. Tests that need faults, lag or lost replies add them around these ports.
 
 mod batch_store;
 mod clock;
@@ -17,7 +17,7 @@ pub use lock_store::MemoryLockStore;
 pub use overflow_store::MemoryOverflowStore;
 pub use queues::{MemoryBatchQueue, MemoryQuarantineQueue, MemorySourceQueues};
 
-/// A text that compression makes a fifth shorter at most, and that JSON takes as it is; the same every time.
+/// Returns a text that compression makes at most a fifth shorter and that JSON does not escape; the same at every call.
 pub fn noise(bytes: usize) -> String {
     let mut state = 1_u64;
     let mut next = || {

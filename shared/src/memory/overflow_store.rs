@@ -7,17 +7,16 @@ use protocol::claim::Overflow;
 use super::locked::locked;
 use crate::ports::{OverflowStore, PortError};
 
-/// Bodies in memory that do not fit their items.
+/// The store of bodies that do not fit their lock items, in memory.
 #[derive(Debug, Default)]
 pub struct MemoryOverflowStore(Mutex<BTreeMap<String, Arc<str>>>);
 
 impl MemoryOverflowStore {
-    /// Without any.
     pub fn new() -> MemoryOverflowStore {
         MemoryOverflowStore::default()
     }
 
-    /// The keys of those that are there.
+    /// Returns the keys of all stored bodies.
     pub fn keys(&self) -> Vec<String> {
         locked(&self.0).keys().cloned().collect()
     }

@@ -10,7 +10,7 @@ use crate::ports::{BatchQueue, PortError, QuarantineQueue, Quarantined, QueueDep
 use crate::sqs_text::sqs_text;
 use crate::wire::Ticket;
 
-/// The batch queue in memory: what was sent, in order, and what is to come again.
+/// The batch queue in memory: the sent tickets in order, and the receipts of tickets that come back.
 #[derive(Debug, Default)]
 pub struct MemoryBatchQueue {
     sent: Mutex<Vec<(Ticket, Duration)>>,
@@ -18,17 +18,16 @@ pub struct MemoryBatchQueue {
 }
 
 impl MemoryBatchQueue {
-    /// An empty queue.
     pub fn new() -> MemoryBatchQueue {
         MemoryBatchQueue::default()
     }
 
-    /// Takes everything sent so far, with its delay.
+    /// Removes and returns every ticket sent so far, with its delay.
     pub fn take(&self) -> Vec<(Ticket, Duration)> {
         std::mem::take(&mut *locked(&self.sent))
     }
 
-    /// Takes every receipt whose ticket shall come again so far, with its delay.
+    /// Removes and returns every receipt whose ticket comes back so far, with its delay.
     pub fn take_retried(&self) -> Vec<(String, Duration)> {
         std::mem::take(&mut *locked(&self.retried))
     }
@@ -52,12 +51,11 @@ impl BatchQueue for MemoryBatchQueue {
 pub struct MemoryQuarantineQueue(Mutex<Vec<Quarantined>>);
 
 impl MemoryQuarantineQueue {
-    /// An empty quarantine.
     pub fn new() -> MemoryQuarantineQueue {
         MemoryQuarantineQueue::default()
     }
 
-    /// Takes everything sent so far.
+    /// Removes and returns every message sent so far.
     pub fn take(&self) -> Vec<Quarantined> {
         std::mem::take(&mut *locked(&self.0))
     }
@@ -80,17 +78,16 @@ impl QuarantineQueue for MemoryQuarantineQueue {
     }
 }
 
-/// The queues that events come from, in memory: as deep as they are said to be.
+/// The source queues in memory, with depths that the test sets.
 #[derive(Debug, Default)]
 pub struct MemorySourceQueues(Mutex<BTreeMap<SourceArn, VecDeque<QueueDepth>>>);
 
 impl MemorySourceQueues {
-    /// No queues.
     pub fn new() -> MemorySourceQueues {
         MemorySourceQueues::default()
     }
 
-    /// From now on the queue of this source is so deep: one depth each time it is asked, then the last.
+    /// Sets the depths of a queue: each request returns the next one, and the last one from then on.
     pub fn set(&self, source: SourceArn, depths: impl IntoIterator<Item = QueueDepth>) {
         locked(&self.0).insert(source, depths.into_iter().collect());
     }
@@ -107,7 +104,7 @@ impl SourceQueues for MemorySourceQueues {
         });
         depth.ok_or_else(|| PortError::Refused {
             service: "memory",
-            message: format!("there is no queue `{source}`"),
+            message: format!("no such queue: `{source}`"),
         })
     }
 }

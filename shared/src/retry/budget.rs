@@ -1,4 +1,4 @@
-//! A budget of time: when to stop, and how to wait.
+//! The time budget of an invocation, and the retry loops for single requests.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,24 +12,23 @@ use protocol::time::Timestamp;
 
 use crate::ports::{BatchReply, BatchStore, Clock, Entropy, PortError};
 
-/// When to stop, and how to wait: what every retry loop of one invocation shares.
+/// The time budget that all retry loops of one invocation share.
 #[derive(Clone, Copy)]
 pub struct Budget<'a> {
-    /// Time.
     pub clock: &'a dyn Clock,
-    /// Jitter.
+    /// The source of jitter.
     pub entropy: &'a dyn Entropy,
-    /// Nothing new is started at or after this time.
+    /// No request is started at or after this time.
     pub stop_at: Timestamp,
 }
 
 impl Budget<'_> {
-    /// Whether something new may be started.
+    /// Returns whether a new request may be started.
     pub fn has_time(&self) -> bool {
         self.clock.now() < self.stop_at || planted(Bug::DeadlineIgnored)
     }
 
-    /// The same budget with another end.
+    /// Returns the budget with a `stop_at` that is later by `by`.
     pub fn later(&self, by: Duration) -> Self {
         Budget {
             stop_at: self.stop_at + by,
@@ -37,7 +36,7 @@ impl Budget<'_> {
         }
     }
 
-    /// Waits before retry number `attempt`, counted from 1; returns `false` when there is no time left for it.
+    /// Waits before retry number `attempt`, counted from 1. Returns `false` when there is no time left for the retry.
     pub async fn pause(&self, policy: RetryPolicy, attempt: u32) -> bool {
         let pause = policy.pause(attempt, self.entropy.jitter());
         if self.clock.now() + pause >= self.stop_at && !planted(Bug::DeadlineIgnored) {
@@ -47,10 +46,10 @@ impl Budget<'_> {
         self.has_time()
     }
 
-    /// Retries `call` while it is throttled or has no reply, as long as there is time.
+    /// Calls `call`, and again while it is throttled or has no reply, as long as there is time.
     ///
     /// # Errors
-    /// The last [`PortError`]; [`PortError::Unknown`] says that the call may have taken effect.
+    /// The last [`PortError`]. If any attempt may have taken effect, [`PortError::Unknown`].
     pub async fn call<T, F>(
         &self,
         policy: RetryPolicy,
@@ -71,7 +70,7 @@ impl Budget<'_> {
             };
             attempt += 1;
             if !error.retryable() || !self.pause(policy, attempt).await {
-                // An earlier attempt without a reply may have taken effect, whatever the last one said.
+                // An earlier attempt without a reply may have taken effect, even if the last one was refused.
                 return Err(unknown.unwrap_or(error));
             }
             if matches!(error, PortError::Unknown { .. }) {
@@ -80,12 +79,12 @@ impl Budget<'_> {
         }
     }
 
-    /// Repeats `call` as its errors ask for: `retry_after` returns the shortest pause before another attempt, or `None`
-    /// where another attempt would fail as well.
+    /// Calls `call`, and again after retryable errors: `retry_after` returns the shortest pause that an error demands,
+    /// or `None` if a retry would fail too.
     ///
     /// # Errors
     /// The last error.
-    pub async fn call_as_told<T, E, F>(
+    pub async fn call_with_retry_after<T, E, F>(
         &self,
         policy: RetryPolicy,
         mut call: impl FnMut(u32) -> F,
@@ -112,19 +111,15 @@ impl Budget<'_> {
         }
     }
 
-    /// Asks again and again until `question` returns something; `None` when there is no time left.
-    pub async fn poll<T, F>(
-        &self,
-        policy: RetryPolicy,
-        mut question: impl FnMut() -> F,
-    ) -> Option<T>
+    /// Calls `request` until it returns a value. Returns `None` when there is no time left.
+    pub async fn poll<T, F>(&self, policy: RetryPolicy, mut request: impl FnMut() -> F) -> Option<T>
     where
         F: Future<Output = Option<T>>,
     {
         let mut attempt = 0;
         loop {
-            if let Some(answer) = question().await {
-                return Some(answer);
+            if let Some(value) = request().await {
+                return Some(value);
             }
             attempt += 1;
             if !self.pause(policy, attempt).await {
@@ -133,7 +128,7 @@ impl Budget<'_> {
         }
     }
 
-    /// Applies a write to a batch record; an earlier attempt whose reply was lost is recognised.
+    /// Applies a write to a batch record. Recognises an earlier attempt whose reply was lost.
     ///
     /// # Errors
     /// As [`call`](Self::call).
@@ -149,7 +144,7 @@ impl Budget<'_> {
         {
             BatchReply::Applied(record) => return Ok(Written::Applied(record)),
             BatchReply::Refused(Some(record)) => Some(record),
-            // Not every store shows the record that refused: whether there is none is for a read to say.
+            // Not every store returns the record that refused the write, so read it.
             BatchReply::Refused(None) => self
                 .call(RetryPolicy::CONTROL, || store.read(batch))
                 .await?
@@ -161,12 +156,12 @@ impl Budget<'_> {
         })
     }
 
-    /// Reads a record and applies the write that `propose` makes of it; where somebody else wrote in between, again with the
-    /// record as it then stands. Returns the record after the write, or the one for which there was nothing to write;
-    /// `None` when there is no record.
+    /// Reads a record and applies the write that `propose` returns for it. If another writer changed the record in
+    /// between, calls `propose` again with the changed record. Returns the record after the write, or the record for
+    /// which `propose` returned nothing; `None` when there is no record.
     ///
     /// # Errors
-    /// As [`call`](Self::call), and [`PortError::Throttled`] when others were first at every attempt.
+    /// As [`call`](Self::call), and [`PortError::Throttled`] when another writer was first at every attempt.
     pub async fn update(
         &self,
         store: &dyn BatchStore,
@@ -195,19 +190,19 @@ impl Budget<'_> {
     }
 }
 
-/// What became of a write to a batch record.
+/// The result of a write to a batch record.
 #[derive(Debug)]
 pub enum Written {
-    /// It is in force; the record as it stands.
+    /// The write was applied; carries the record.
     Applied(Box<BatchRecord>),
-    /// Its condition does not hold; the record as it stands.
+    /// The condition does not hold; carries the record, `None` when there is none.
     Refused(Option<Box<BatchRecord>>),
 }
 
 /// Runs futures, at most `limit` at once; returns their results in order of completion.
 ///
-/// Takes the futures themselves and not a closure that makes them: a stream that holds such a closure across an
-/// `await` is not provably `Send`. Source: <https://github.com/rust-lang/rust/issues/102211>.
+/// Takes futures instead of a closure that makes them, because the compiler cannot prove that a stream which holds a
+/// closure across an `await` is `Send`. Source: <https://github.com/rust-lang/rust/issues/102211>.
 pub async fn bounded<F: Future>(futures: Vec<F>, limit: usize) -> Vec<F::Output> {
     stream::iter(futures)
         .buffer_unordered(limit.max(1))
@@ -215,7 +210,6 @@ pub async fn bounded<F: Future>(futures: Vec<F>, limit: usize) -> Vec<F::Output>
         .await
 }
 
-/// Joins lists into one.
 pub fn joined<T>(lists: Vec<Vec<T>>) -> Vec<T> {
     let mut all = Vec::with_capacity(lists.iter().map(Vec::len).sum());
     for mut list in lists {
@@ -224,8 +218,8 @@ pub fn joined<T>(lists: Vec<Vec<T>>) -> Vec<T> {
     all
 }
 
-/// How long one attempt may take: a quarter of the margin, so that a write, its settling read and its counts still
-/// fit between the last start and the deadline.
+/// Returns how long one attempt may take: a quarter of the margin, so that a write, the read after it and the counts
+/// still fit between the last start and the deadline.
 pub fn attempt_timeout(deadline_margin: Duration) -> Duration {
     (deadline_margin / 4).min(protocol::limits::ATTEMPT_TIMEOUT_MAX)
 }

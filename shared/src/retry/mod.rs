@@ -1,7 +1,7 @@
-//! Every retry loop of both functions: what is repeated, how long, and when it is given up.
+//! Every retry loop of both functions.
 //!
-//! Each loop ends by the `stop_at` of its [`Budget`], the point of an invocation after which nothing new is started. A new
-//! rule of retrying belongs here, so that handlers only say what they want done.
+//! Each loop ends at the `stop_at` of its [`Budget`], after which an invocation starts no new request. A new retry rule
+//! belongs here, so that handlers contain none.
 
 mod budget;
 mod permits;

@@ -1,4 +1,4 @@
-//! How many requests of an environment are in flight.
+//! The limit on requests in flight of an environment.
 
 use std::future::Future;
 
@@ -12,16 +12,15 @@ use crate::ports::PortError;
 pub struct RequestPermits(Semaphore);
 
 impl RequestPermits {
-    /// At most `requests_max` requests in flight.
     pub fn new(requests_max: usize) -> RequestPermits {
         RequestPermits(Semaphore::new(requests_max))
     }
 
-    /// Waits for a permit; it is returned when it is dropped.
+    /// Waits for a permit. Dropping the permit returns it.
     ///
     /// # Errors
-    /// [`PortError::DeadlineReached`] when the permit came too late: many may wait for one, and what is sent after the
-    /// deadline's margin may still be under way when the environment is frozen.
+    /// [`PortError::DeadlineReached`] when the permit came too late. A request that is sent within the deadline margin may
+    /// still be in flight when Lambda freezes the environment.
     pub async fn acquire(&self, budget: &Budget<'_>) -> Result<SemaphorePermit<'_>, PortError> {
         let permit = self.0.acquire().await;
         let permit = permit.expect("the semaphore is never closed");
@@ -34,7 +33,7 @@ impl RequestPermits {
     /// Sends a request with a permit.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and those of the request.
+    /// As [`acquire`](Self::acquire), and the errors of the request.
     pub async fn with<T>(
         &self,
         budget: &Budget<'_>,

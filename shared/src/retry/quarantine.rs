@@ -1,4 +1,4 @@
-//! Sending messages to the quarantine queue: in requests of ten, each repeated while there is time.
+//! Sends messages to the quarantine queue in requests of ten, with retries while there is time.
 
 use protocol::limits::SQS_BATCH_ENTRIES_MAX;
 use protocol::retry::RetryPolicy;
@@ -7,17 +7,17 @@ use tracing::warn;
 use super::budget::{Budget, bounded};
 use crate::ports::{PortError, QuarantineQueue, Quarantined};
 
-/// Why a message is not known to be in the quarantine.
+/// Why a message may not be in the quarantine.
 #[derive(Debug)]
 pub enum Unsent {
-    /// The queue refuses it: it would again.
+    /// The queue refused the message, and would refuse it again.
     Refused(PortError),
-    /// There was no time left.
+    /// The time was over before the queue acknowledged the message.
     OutOfTime,
 }
 
-/// Sends messages to the quarantine, `concurrency` requests at once; returns what became of each, in order. One whose
-/// reply was lost is sent again, and may be there twice.
+/// Sends messages to the quarantine, `concurrency` requests at once. Returns a result for each message, in order. A
+/// message whose reply was lost is sent again, so it may be in the queue twice.
 pub async fn send_to_quarantine(
     quarantine: &dyn QuarantineQueue,
     messages: &[Quarantined],
@@ -44,18 +44,18 @@ async fn send(
     let mut attempt = 0;
     while !open.is_empty() && budget.has_time() {
         let chunk: Vec<Quarantined> = open.iter().map(|index| messages[*index].clone()).collect();
-        let mut repeat = Vec::new();
+        let mut retry = Vec::new();
         for (index, reply) in open.into_iter().zip(quarantine.send(&chunk).await) {
             match reply {
                 Ok(()) => sent[index] = Ok(()),
-                Err(error) if error.retryable() => repeat.push(index),
+                Err(error) if error.retryable() => retry.push(index),
                 Err(error) => {
                     warn!(sqs_message_id = %messages[index].sqs_message_id, %error, "message not quarantined");
                     sent[index] = Err(Unsent::Refused(error));
                 }
             }
         }
-        open = repeat;
+        open = retry;
         attempt += 1;
         if !open.is_empty() && !budget.pause(RetryPolicy::CONTROL, attempt).await {
             break;

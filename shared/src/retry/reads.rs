@@ -1,4 +1,4 @@
-//! Reads of the lock table that end when everything asked for is read.
+//! Reads of the lock table that continue until every id is read.
 
 use protocol::claim::LockItem;
 use protocol::ids::EventId;
@@ -9,7 +9,8 @@ use super::budget::Budget;
 use super::permits::RequestPermits;
 use crate::ports::{LockStore, PortError, StoredEvent};
 
-/// Reads items, in order; `None` where there is no item. The list ends with the last item that could be read in time.
+/// Reads items. Returns them in order, `None` where there is no item. The list ends with the last item that was read in
+/// time.
 pub async fn read_items(
     lock_store: &dyn LockStore,
     ids: &[EventId],
@@ -31,11 +32,11 @@ pub async fn read_items(
     items
 }
 
-/// Reads the live claims among `ids`. After an error it asks for half as many at once: a hundred large bodies may not
-/// come through in the time of one attempt.
+/// Reads the live claims among `ids`. After an error, the next request has half as many ids, because a hundred large
+/// bodies may take longer than one attempt may.
 ///
 /// # Errors
-/// The last [`PortError`]; nothing is returned of what was read before.
+/// The last [`PortError`]; events that were read before it are dropped.
 pub async fn read_events(
     lock_store: &dyn LockStore,
     ids: &[EventId],

@@ -1,4 +1,5 @@
-//! Many writes to the lock table: put together into requests, spread over workers, each index key at its pace.
+//! Bulk writes to the lock table: groups items into requests, spreads them over workers, and limits the rate of each
+//! index key.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,36 +15,35 @@ use super::budget::{Budget, bounded, joined};
 use super::permits::RequestPermits;
 use crate::ports::PortError;
 
-/// The paces of an environment: what one invocation has learned of a key, the next one knows.
+/// The write rates of an environment, which all its invocations share.
 #[derive(Debug, Default)]
 pub struct SharedPaces(Mutex<Paces>);
 
-/// What is written to one key of the index.
+/// An item that is written to one key of the index.
 pub trait Keyed {
-    /// The key.
     fn key(&self) -> BatchShard;
 }
 
-/// A kind of write to the lock table: how a request of it is sent, and what a reply means.
+/// A kind of write to the lock table (claim, release): how it is sent, and what its replies mean.
 #[async_trait]
 pub trait Writer: Sync {
-    /// What is written: one item of the table.
+    /// One item of the table to be written.
     type Item: Keyed + Send;
-    /// What the table replies for one item.
+    /// The reply for one item.
     type Reply: Send;
-    /// What is known of an item that need not be written again.
+    /// The final result for one item.
     type Done: Send;
 
     /// Sends one request; returns a reply for each item, in order.
     async fn send(&self, items: &[Self::Item]) -> Vec<Self::Reply>;
 
-    /// Returns the error that a reply is, if it is one.
+    /// Returns the error in a reply, if there is one.
     fn error(reply: &Self::Reply) -> Option<&PortError>;
 
-    /// Takes in a reply.
+    /// Returns the final result for an item after a reply.
     ///
     /// # Errors
-    /// The item, where it shall be written again.
+    /// The item, if it must be written again.
     fn settle(
         &self,
         item: Self::Item,
@@ -55,19 +55,19 @@ pub trait Writer: Sync {
 /// Writes many items to the lock table, for all invocations of one environment.
 #[derive(Clone, Debug)]
 pub struct BulkWriter {
-    /// For each request.
+    /// Each request needs one permit.
     pub permits: Arc<RequestPermits>,
-    /// How fast each key of the index takes writes.
+    /// The write rates of index keys that throttle.
     pub paces: Arc<SharedPaces>,
-    /// How many items a request carries at most.
+    /// The maximum number of items in a request.
     pub items_per_request: usize,
-    /// How many requests one call sends at once, at most.
+    /// The maximum number of requests in flight of one call.
     pub concurrency: usize,
 }
 
 impl BulkWriter {
-    /// Writes `items`, and again those that were throttled or had no reply, until all are done or the time is over.
-    /// Returns what is done, and the items that are not.
+    /// Writes `items`, and retries those that were throttled or had no reply, until all have a final result or the time
+    /// is over. Returns the final results, and the items without one.
     pub async fn write_all<W: Writer>(
         &self,
         writer: &W,
@@ -81,10 +81,10 @@ impl BulkWriter {
             .map(|_| self.work(&queue, writer, budget))
             .collect();
         let done = joined(bounded(workers, self.concurrency).await);
-        (done, queue.into_rest())
+        (done, queue.into_unwritten())
     }
 
-    /// Writes what the queue hands out, and puts back what shall be written again.
+    /// Runs one worker: writes requests from the queue, and puts items that must be written again back into it.
     async fn work<W: Writer>(
         &self,
         queue: &WriteQueue<'_, W::Item>,
@@ -98,7 +98,7 @@ impl BulkWriter {
             if items.is_empty() {
                 return done;
             }
-            // Other invocations of this environment may hold all permits until there is no time left.
+            // Other invocations of this environment may hold all permits until the time is over.
             let Ok(permit) = self.permits.acquire(budget).await else {
                 queue.put_back(items);
                 return done;
@@ -121,14 +121,15 @@ impl BulkWriter {
                 }
             }
             losses = if lost { losses + 1 } else { 0 };
-            if !queue.repeat(again, losses, budget).await {
+            if !queue.retry(again, losses, budget).await {
                 return done;
             }
         }
     }
 }
 
-/// What is still to be written. Its workers each take a request's worth, write it, and put back what is to be repeated.
+/// The items that are still to be written. Each worker takes the items of one request, writes them, and puts back those
+/// that must be written again.
 #[derive(Debug)]
 struct WriteQueue<'a, M> {
     paces: &'a SharedPaces,
@@ -138,20 +139,20 @@ struct WriteQueue<'a, M> {
 
 #[derive(Debug)]
 struct Lines<M> {
-    /// Written as they come, whatever their keys.
+    /// Items whose keys have no rate. They are written in order.
     free: VecDeque<M>,
-    /// Written key by key, each at its pace.
+    /// Items whose keys have a rate. They are written key by key.
     paced: BTreeMap<BatchShard, VecDeque<M>>,
     workers: usize,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whatever a panic left behind, the table's conditions decide what is written.
+    // The mutex may be poisoned by a panic. Continuing is safe: the conditions of the writes keep the table correct.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a, M: Keyed> WriteQueue<'a, M> {
-    /// A queue of `members`, `size` of them a request, for at most `concurrency` workers.
+    /// Returns a queue of `members`, with `size` of them in a request, for at most `concurrency` workers.
     fn new(
         members: Vec<M>,
         size: usize,
@@ -174,31 +175,31 @@ impl<'a, M: Keyed> WriteQueue<'a, M> {
         }
     }
 
-    /// How many workers it wants. Each must ask [`next`](Self::next) until there is nothing for it.
+    /// Returns how many workers the queue needs. Each worker must call [`next`](Self::next) until it returns nothing.
     fn workers(&self) -> usize {
         lock(&self.lines).workers
     }
 
-    /// The next request's worth, once it may be written; empty when this worker is done: nothing is left that the
-    /// others could not do as well, or no time.
+    /// Waits until the next request may be sent, and returns its items. Returns nothing when this worker should end:
+    /// the other workers can send the remaining requests as fast, or the time is over.
     async fn next(&self, budget: &Budget<'_>) -> Vec<M> {
         let now = budget.clock.now();
         if !budget.has_time() {
             return Vec::new();
         }
-        let (members, start_at) = self.turn(now, budget.stop_at);
+        let (members, start_at) = self.next_request(now, budget.stop_at);
         if now < start_at {
             budget.clock.sleep(now.until(start_at)).await;
         }
         members
     }
 
-    fn turn(&self, now: Timestamp, stop_at: Timestamp) -> (Vec<M>, Timestamp) {
+    fn next_request(&self, now: Timestamp, stop_at: Timestamp) -> (Vec<M>, Timestamp) {
         let mut lines = lock(&self.lines);
         let mut paces = lock(&self.paces.0);
         let free_at = |paces: &Paces, key| paces.free_at(key).unwrap_or(Timestamp::EPOCH);
         loop {
-            // A key's line that is short gets longer while others are written.
+            // A key with few items may get more while other items are written, so full requests go first.
             let soonest = lines
                 .paced
                 .iter()
@@ -239,7 +240,7 @@ impl<'a, M: Keyed> WriteQueue<'a, M> {
         (Vec::new(), now)
     }
 
-    /// Learns from the replies to one request how fast each key takes writes.
+    /// Adjusts the rates of keys and table to the replies of one request.
     fn replied<'r>(
         &self,
         replies: impl IntoIterator<Item = (BatchShard, Option<&'r PortError>)>,
@@ -269,15 +270,16 @@ impl<'a, M: Keyed> WriteQueue<'a, M> {
         lock(&self.paces.0).replied(&replies, now);
     }
 
-    /// Puts back what shall be written again. After `losses` requests in a row without a reply it waits first; what was
-    /// throttled waits for its key's pace instead. Returns whether there is time to go on.
-    async fn repeat(&self, members: Vec<M>, losses: u32, budget: &Budget<'_>) -> bool {
+    /// Puts back items that must be written again. After `losses` requests in a row without a reply, it pauses first;
+    /// throttled items need no pause, because they wait for the rate of their key. Returns whether there is time to go
+    /// on.
+    async fn retry(&self, members: Vec<M>, losses: u32, budget: &Budget<'_>) -> bool {
         let in_time = losses == 0 || budget.pause(RetryPolicy::ITEMS, losses).await;
         self.put_back(members);
         in_time
     }
 
-    /// Puts back what is to be written again, by whichever worker comes first.
+    /// Puts items back, for any worker.
     fn put_back(&self, members: impl IntoIterator<Item = M>) {
         let mut lines = lock(&self.lines);
         for member in members {
@@ -285,8 +287,8 @@ impl<'a, M: Keyed> WriteQueue<'a, M> {
         }
     }
 
-    /// Returns the items that there was no time for.
-    fn into_rest(self) -> Vec<M> {
+    /// Returns the items that were not written in time.
+    fn into_unwritten(self) -> Vec<M> {
         let lines = self
             .lines
             .into_inner()
@@ -371,7 +373,7 @@ mod tests {
             }
         }
 
-        /// Writes to the first `keys` keys in turn, `count` of them.
+        /// Returns a queue of `count` writes to the first `keys` keys in turn.
         fn queue(&self, count: usize, keys: u16, concurrency: usize) -> WriteQueue<'_, Write> {
             let write = |number: usize| Write {
                 key: (number % usize::from(keys)) as u16,
@@ -393,11 +395,11 @@ mod tests {
             assert_eq!(queue.next(&budget).await.len(), expected);
         }
         assert_eq!(world.clock.now(), before);
-        assert_eq!(queue.into_rest(), []);
+        assert_eq!(queue.into_unwritten(), []);
     }
 
     #[tokio::test]
-    async fn a_key_that_throttles_is_written_apart_and_paced_and_the_others_are_not() {
+    async fn only_a_key_that_throttles_is_written_separately_and_paced() {
         let world = World::new();
         let queue = world.queue(500, 10, 1);
         let budget = world.budget(Duration::from_secs(10));
@@ -424,7 +426,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn workers_that_would_wait_long_leave_it_to_the_last_one_who_stops_in_time() {
+    async fn all_workers_but_one_end_when_the_wait_is_long() {
         let world = World::new();
         let queue = world.queue(1_000, 1, 2);
         let now = world.clock.now();
@@ -443,12 +445,12 @@ mod tests {
             written += members.len();
         }
         assert!(world.clock.now() < budget.stop_at);
-        assert_eq!(written + queue.into_rest().len(), 1_000);
+        assert_eq!(written + queue.into_unwritten().len(), 1_000);
         assert!(written < 500, "{written}");
     }
 
     #[tokio::test]
-    async fn what_is_put_back_comes_again_and_what_there_is_no_time_for_is_left() {
+    async fn items_that_are_put_back_come_again_and_unwritten_ones_are_returned() {
         let world = World::new();
         let queue = world.queue(30, 3, 8);
         let budget = world.budget(Duration::from_secs(1));
@@ -459,6 +461,6 @@ mod tests {
         let over = world.budget(Duration::ZERO);
         assert_eq!(queue.next(&over).await, []);
         queue.put_back(again);
-        assert_eq!(queue.into_rest().len(), 30);
+        assert_eq!(queue.into_unwritten().len(), 30);
     }
 }

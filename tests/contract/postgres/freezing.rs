@@ -1,4 +1,4 @@
-//! Connections of environments that nobody invokes any more: they must not hold what others wait for.
+//! Connections of frozen environments: they must not keep locks that other environments wait for.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ async fn a_frozen_environment_does_not_hold_a_part_for_longer_than_an_attempt() 
     let part = part(&["a"]);
     proxy.freeze_at_commit();
     let frozen = PostgresSink::new(&proxy.url(), &database(None, REJECTS_MAX), SHORT)
-        .expect("it is a database");
+        .expect("the URL names a database");
     let error = frozen
         .deliver(&part)
         .await
-        .expect_err("nobody answers the commit");
+        .expect_err("the commit gets no reply");
     assert!(matches!(error, SinkError::Retryable { .. }), "{error}");
     delivered(&rig.sink(None), &part).await;
     assert_eq!(rig.texts("SELECT body FROM events").await, ["a"]);
@@ -38,7 +38,9 @@ async fn a_transaction_ends_with_its_attempt_and_a_dead_peer_is_noticed() {
     delivered(&rig.sink(None), &part(&["a"])).await;
     let number = async |name: &str| -> u64 {
         let query = format!("SELECT value FROM settings WHERE name = '{name}'");
-        rig.texts(&query).await[0].parse().expect("it is a number")
+        rig.texts(&query).await[0]
+            .parse()
+            .expect("the value is a number")
     };
     let timeout_ms = super::TIMEOUT.as_millis() as u64;
     for name in [

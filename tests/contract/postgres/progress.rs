@@ -1,4 +1,4 @@
-//! Attempts that end in the middle, and those that come after them.
+//! Attempts that are interrupted, and the attempts after them.
 
 use local::postgres::{Proxy, TABLES};
 use sinks::{Sink, SinkError};
@@ -7,14 +7,14 @@ use super::{COLUMNS, ORDERS, REJECTS_MAX, Rig, delivered, part};
 
 const ROWS: usize = 20_000;
 
-/// Some megabytes of orders, which are sent in several chunks.
+/// Returns some megabytes of orders, which are sent in several chunks.
 fn orders() -> Vec<String> {
     let note = "n".repeat(200);
     let order = |row| format!(r#"{{"id":{row},"note":"{note}{row}"}}"#);
     (0..ROWS).map(order).collect()
 }
 
-/// What one delivery sends, through a proxy.
+/// Returns the bytes that a delivery sends through a proxy.
 async fn bytes_of(proxy: &Proxy, delivery: impl Future<Output = ()>) -> u64 {
     let before = proxy.sent().bytes;
     delivery.await;
@@ -22,7 +22,7 @@ async fn bytes_of(proxy: &Proxy, delivery: impl Future<Output = ()>) -> u64 {
 }
 
 #[tokio::test]
-async fn an_attempt_goes_on_where_the_one_before_it_was_killed() {
+async fn an_attempt_continues_where_the_killed_attempt_ended() {
     let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
     let proxy = rig.proxy().await;
     let sink = rig.sink_at(&proxy.url(), Some(COLUMNS), REJECTS_MAX);
@@ -45,7 +45,7 @@ async fn an_attempt_goes_on_where_the_one_before_it_was_killed() {
         left -= left / 2;
     }
     let last = bytes_of(&proxy, async { drop(delivered(&sink, &part).await) }).await;
-    // Of each attempt that was killed, one chunk is lost.
+    // Each killed attempt loses one chunk.
     assert!(
         last < all / 2,
         "the last of four attempts sent {last} B of {all} B"
@@ -55,15 +55,16 @@ async fn an_attempt_goes_on_where_the_one_before_it_was_killed() {
 }
 
 #[tokio::test]
-async fn staged_rows_are_relied_on_only_if_all_of_them_are_what_would_be_sent() {
+async fn staged_rows_are_used_only_if_all_of_them_match_the_part() {
     for damage in [
         "DELETE FROM events_staging WHERE seq % 1000 = 8",
         "TRUNCATE events_staging",
         "UPDATE events_staging SET chunk = '\\x00' WHERE seq < 10",
-        // As if the record that is rejected below had been a row with the columns of another deployment.
+        // A row for the record that is rejected below, as another deployment with other columns would have
+        // staged it.
         "INSERT INTO events_staging SELECT batch_id, part, 7, '\\x00', ARRAY['-7'::bytea, fields[2], NULL] \
          FROM events_staging WHERE seq = 0",
-        // What somebody else staged of the same part is no concern of it.
+        // Rows that another sink staged for the same part have no effect.
         "INSERT INTO events_staging SELECT batch_id, 7, seq, chunk, fields FROM events_staging",
     ] {
         let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
@@ -124,8 +125,8 @@ async fn two_processors_with_one_part_deliver_it_once() {
         killed.deliver(&part)
     );
     let (first, second) = (
-        first.expect("one delivers it"),
-        second.expect("the other too, or finds it"),
+        first.expect("the first processor delivers the part"),
+        second.expect("the second processor delivers or finds the part"),
     );
     assert_eq!(first, second);
     if let Ok(third) = third {
@@ -150,7 +151,7 @@ async fn processors_of_two_deployments_never_mix_their_rows() {
             [COLUMNS, OTHER].map(|columns| rig.sink_at(&url, Some(columns), REJECTS_MAX));
         let (first, second) = tokio::join!(one.deliver(&part), other.deliver(&part));
         for result in [first, second] {
-            // Each may have taken rows from the other.
+            // Each processor may have taken rows of the other.
             assert!(
                 matches!(result, Ok(_) | Err(SinkError::Retryable { .. })),
                 "{result:?}"
@@ -166,7 +167,7 @@ async fn processors_of_two_deployments_never_mix_their_rows() {
 }
 
 #[tokio::test]
-async fn a_database_without_the_staging_table_is_told_where_it_is_defined() {
+async fn the_error_of_a_missing_staging_table_names_its_definition() {
     let rig = Rig::start(&format!("{TABLES} DROP TABLE events_staging")).await;
     let error = rig
         .sink(None)
@@ -184,7 +185,7 @@ async fn a_database_without_the_staging_table_is_told_where_it_is_defined() {
             .split_at(
                 TABLES
                     .find("CREATE TABLE events_staging")
-                    .expect("it is there"),
+                    .expect("the file defines the staging table"),
             )
             .1,
     )

@@ -5,12 +5,13 @@ use sinks::SinkError;
 
 use super::{COLUMNS, ORDERS, REJECTS_MAX, Rig, delivered, part};
 
-/// As many as a batch holds.
+/// The rows of a full batch.
 const ROWS: usize = 50_000;
-/// Round trips for so many rows, whatever is refused of them: some for each chunk, and some for the part.
+/// The maximum of round trips for a full batch, for any number of refused rows: some for each chunk, and some for the
+/// part.
 const REQUESTS_MAX: u64 = 200;
 
-/// Orders of which so many have no number for an id, spread over all of them.
+/// Returns orders, of which `refused` have an id that is not a number, evenly spread.
 fn orders(rows: usize, refused: usize) -> Vec<String> {
     let is_refused = |row: usize| row * refused / rows != (row + 1) * refused / rows;
     let order = |row: usize| match is_refused(row) {
@@ -21,14 +22,14 @@ fn orders(rows: usize, refused: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_full_part_is_sent_once_whatever_share_of_it_is_refused() {
+async fn a_full_part_is_sent_once_for_any_share_of_refused_rows() {
     let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
     let proxy = rig.proxy().await;
     let mut clean = Sent::default();
     for refused in [0, 70, 2_000, 25_000] {
         rig.run("TRUNCATE events, events_parts, events_rejects")
             .await;
-        // A connection of its own each, so that each is counted whole.
+        // Each case has its own connection, so that all its bytes are counted.
         let sink = rig.sink_at(&proxy.url(), Some(COLUMNS), ROWS as u64);
         let before = proxy.sent();
         let receipt = delivered(&sink, &part(&orders(ROWS, refused))).await;
@@ -44,7 +45,7 @@ async fn a_full_part_is_sent_once_whatever_share_of_it_is_refused() {
         if refused == 0 {
             clean = sent;
         }
-        // What is refused is sent a second time, as an envelope for the reject list.
+        // Refused rows are sent a second time, as envelopes for the reject list.
         let envelopes = refused as u64 * 500;
         assert!(
             sent.bytes <= clean.bytes + envelopes,
@@ -54,11 +55,11 @@ async fn a_full_part_is_sent_once_whatever_share_of_it_is_refused() {
 }
 
 #[tokio::test]
-async fn more_rejects_than_allowed_keep_nothing_of_the_part_and_say_so() {
+async fn more_rejects_than_allowed_refuse_the_whole_part() {
     let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
     let url = rig.server.url();
     let mut bodies = orders(9_000, 29);
-    // What its columns reject counts like what the database refuses.
+    // Records that the columns reject count like rows that the database refuses.
     bodies[8_999] = "no json".to_owned();
     let part = part(&bodies);
     let sink = rig.sink_at(&url, Some(COLUMNS), 28);
@@ -97,12 +98,12 @@ impl DeliverError for sinks::PostgresSink {
 }
 
 #[tokio::test]
-async fn a_character_that_no_text_holds_rejects_its_record_and_not_the_part() {
+async fn a_character_that_the_database_cannot_store_rejects_its_record_only() {
     let rig = Rig::start(TABLES).await;
     let sink = rig.sink(None);
     let mut part = part(&["a", "nul \0 in the body", "c", "d"]);
-    part.batch_key = Some("k\0ey".parse().expect("it is a key"));
-    part.items[2].event_id = "e\0".parse().expect("it is an id");
+    part.batch_key = Some("k\0ey".parse().expect("the value is a key"));
+    part.items[2].event_id = "e\0".parse().expect("the value is an id");
     let receipt = delivered(&sink, &part).await;
     assert_eq!(receipt.rejected, 2);
     assert_eq!(rig.texts("SELECT body FROM events").await, ["a", "d"]);
@@ -120,12 +121,12 @@ async fn a_character_that_no_text_holds_rejects_its_record_and_not_the_part() {
         );
         assert!(reject.contains("22021 invalid byte sequence"), "{reject}");
     }
-    // What is sent again is known by the same key.
+    // The second delivery is recognised by its key.
     assert_eq!(delivered(&sink, &part).await, receipt);
 }
 
 #[tokio::test]
-async fn a_database_of_another_encoding_rejects_what_it_cannot_hold() {
+async fn a_database_with_another_encoding_rejects_characters_that_it_cannot_store() {
     let rig = Rig::start("").await;
     rig.run(
         "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
@@ -134,15 +135,15 @@ async fn a_database_of_another_encoding_rejects_what_it_cannot_hold() {
     let url = format!("postgres://postgres@127.0.0.1:{}/latin", rig.server.port());
     let (latin, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
         .await
-        .expect("it takes connections");
+        .expect("the server takes connections");
     tokio::spawn(connection);
     latin
         .batch_execute(TABLES)
         .await
-        .expect("it takes the tables");
+        .expect("the server makes the tables");
     let sink = rig.sink_at(&url, None, REJECTS_MAX);
     let mut part = part(&["Zo\u{eb}", "\u{1f980}", "plain"]);
-    part.batch_key = Some("\u{1f980}".parse().expect("it is a key"));
+    part.batch_key = Some("\u{1f980}".parse().expect("the value is a key"));
     let receipt = delivered(&sink, &part).await;
     assert_eq!(receipt.rejected, 1);
     let text = async |query: &str| -> Vec<String> {
@@ -163,7 +164,7 @@ async fn a_database_of_another_encoding_rejects_what_it_cannot_hold() {
 }
 
 #[tokio::test]
-async fn constraints_of_every_kind_refuse_rows_and_not_the_part() {
+async fn constraints_of_every_kind_reject_rows_and_not_the_part() {
     let rig = Rig::start(&format!(
         "{TABLES} DROP TABLE events;
          CREATE TABLE customers (name text PRIMARY KEY);
@@ -181,7 +182,7 @@ async fn constraints_of_every_kind_refuse_rows_and_not_the_part() {
         r#"[{"name":"id","json":"id"},{"name":"amount","json":"amount"},{"name":"customer","json":"customer"},
             {"name":"note","json":"note"}]"#,
     ));
-    // More than an entry of an index can be, even compressed.
+    // Longer than an index entry may be, even compressed.
     let long: String = (0_u32..4_000)
         .map(|number| scattered(number).to_string())
         .collect();
@@ -221,7 +222,7 @@ async fn the_grants_that_the_tables_file_names_are_enough() {
     assert_eq!(delivered(&sink, &part).await, receipt);
 }
 
-/// A number that nothing about the one before it tells.
+/// Returns a number that does not compress, unlike consecutive numbers.
 fn scattered(number: u32) -> u32 {
     let mut mixed = number.wrapping_mul(0x9e37_79b9);
     mixed ^= mixed >> 15;

@@ -1,10 +1,10 @@
-//! Columns of many types: a value is what the type reads, and nothing is cut to fit.
+//! Columns of many types: a value is stored as the type reads it, and no value is cut to fit.
 
 use local::postgres::TABLES;
 
 use super::{Rig, delivered, part};
 
-/// A type, a value that it takes, how it writes that, and one that it refuses.
+/// A type, a value that it accepts, the value as it is read back, and a value that it refuses.
 const TYPES: &[(&str, &str, &str, &str)] = &[
     ("integer", "-7", "-7", "2147483648"),
     ("numeric(4,2)", "12.345", "12.35", "123"),
@@ -43,7 +43,7 @@ const TYPES: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn a_column_of_any_type_takes_what_the_type_reads_and_refuses_what_it_would_cut() {
+async fn a_column_of_any_type_takes_valid_values_and_refuses_values_that_it_would_cut() {
     let rig = Rig::start(&format!(
         "{TABLES} SET timezone = 'UTC'; ALTER DATABASE postgres SET timezone = 'UTC';
          CREATE DOMAIN short AS varchar(3);
@@ -72,7 +72,7 @@ async fn a_column_of_any_type_takes_what_the_type_reads_and_refuses_what_it_woul
         let rows = rig
             .texts("SELECT concat_ws(' ', id, twice, quote_nullable(\"an \"\"odd\"\" name\"::text)) FROM events ORDER BY id")
             .await;
-        // Of what is fixed in width, the text has no blanks at its end.
+        // A fixed-width value is read back without blanks at its end.
         let written = if *kind == "char(3)" {
             written.trim_end()
         } else {

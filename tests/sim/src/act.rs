@@ -1,23 +1,23 @@
-//! What happens outside the functions.
+//! Happenings outside the functions.
 
-/// Something that happens outside the functions.
+/// A happening outside the functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// A message of the burst is sent.
     Send(usize),
-    /// A mapping looks at its queue: those of the input queues first, then the batch queue's.
+    /// A mapping polls its queue. The mappings of the input queues come first, then the batch queue's.
     Poll(usize),
-    /// The deadline of an invocation.
+    /// An invocation reaches its deadline.
     Deadline(u64),
-    /// An environment that was frozen goes on.
+    /// A frozen environment continues.
     Thaw(u64),
-    /// The schedule of the sweep strikes.
+    /// The schedule invokes the sweep.
     Sweep,
-    /// The table's TTL goes round.
+    /// The TTL removes expired items.
     Expire,
     /// The faults stop.
     Calm,
-    /// An operator looks at batches in error.
+    /// An operator visits the batches in error.
     Operator,
     /// A configuration is updated.
     Redeploy(usize),

@@ -1,5 +1,5 @@
-//! What happens after everything has drained: dead letters are redriven, and days later, when tombstones and records have
-//! expired, messages are sent again.
+//! Happenings after everything has drained: an operator redrives dead letters, and days later, when tombstones and
+//! records have expired, messages are sent again.
 
 use std::time::Duration;
 
@@ -35,19 +35,19 @@ impl World {
                 self.note("dead letter deleted", || letter.sqs_message_id.to_string());
                 continue;
             }
-            // From here on the promises are checked for the new message.
+            // From now on the promises are checked for the new message instead.
             self.ledger.messages[index].reported = true;
             sent.push(self.resend(&letter));
         }
         sent
     }
 
-    /// Whether a dead letter's event is claimed, remembered, or at the sink.
+    /// Returns whether the event of a dead letter is claimed, remembered, or at the sink.
     fn was_processed(&self, letter: &Sent) -> bool {
         let Some(id) = &letter.event_id else {
             return false;
         };
-        // Everything has drained: the batch of a claim that is still live has completed without it.
+        // Everything has drained, so the batch of a live claim is complete without the claim.
         let is_live = |item: LockItem| matches!(item.state, LockState::Live { .. });
         let is_remembered = self.locks.get(id).is_some_and(|item| !is_live(item));
         is_remembered || self.ledger.given.contains_key(id)
@@ -70,13 +70,13 @@ impl World {
         index
     }
 
-    /// Lets days pass without invocations, and removes everything that has expired; returns the messages that are sent
-    /// then. Messages whose event has an orphaned claim are first.
+    /// Lets days pass without invocations, and removes everything that has expired. Returns the messages that are sent
+    /// after that; messages whose event has an orphan come first.
     pub fn days_pass(&mut self, days: u64) -> Vec<usize> {
         for effect in self.schedule.drop_acts() {
             effect(self);
         }
-        // The replies of these requests are dropped: no environment is left to receive them.
+        // No environment is left to receive the replies of these requests.
         self.schedule.drop_acts();
         self.polls.iter_mut().for_each(|poll| *poll = None);
         self.now_ms += Duration::from_secs(days * 24 * 3_600).as_millis() as u64;

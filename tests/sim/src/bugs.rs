@@ -1,22 +1,21 @@
-//! Planted bugs: how many seeds it takes to catch each, and by which promise.
+//! Measures how many seeds it takes to catch each planted bug, and which promise catches it.
 
 use std::collections::BTreeMap;
 
 use protocol::planted::{Bug, plant};
 
-/// What it took to catch a bug.
+/// The result for one bug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caught {
-    /// The bug.
     pub bug: Bug,
-    /// Seeds run until the first broken promise, in each of several disjoint ranges; `None` where it was not caught.
+    /// The number of seeds until the first broken promise, for each range of seeds; `None` if the bug was not caught.
     pub seeds: Vec<Option<u64>>,
-    /// Which promises were broken, and how often first.
+    /// The promises that were broken first, and in how many ranges.
     pub by: BTreeMap<&'static str, usize>,
 }
 
 impl Caught {
-    /// The median number of seeds; `None` when most ranges did not catch it.
+    /// Returns the median number of seeds; `None` when most ranges did not catch the bug.
     pub fn median(&self) -> Option<u64> {
         let mut seeds: Vec<u64> = self.seeds.iter().map(|n| n.unwrap_or(u64::MAX)).collect();
         seeds.sort_unstable();
@@ -26,7 +25,7 @@ impl Caught {
             .filter(|seeds| *seeds < u64::MAX)
     }
 
-    /// The most seeds any range needed; `None` when one did not catch it.
+    /// Returns the largest number of seeds of any range; `None` when one range did not catch the bug.
     pub fn most(&self) -> Option<u64> {
         self.seeds
             .iter()

@@ -13,7 +13,7 @@ use crate::plan::{IdKind, Plan};
 use crate::sources::source;
 use crate::world::World;
 
-/// Writes the burst into the ledger.
+/// Draws the burst, and writes it into the ledger.
 pub fn plan(world: &mut World) {
     let plan = world.plan.clone();
     let mut burst = Burst {
@@ -34,7 +34,7 @@ pub fn plan(world: &mut World) {
     }
 }
 
-/// A burst while it is drawn.
+/// A burst that is being drawn.
 struct Burst<'w> {
     plan: &'w Plan,
     rng: &'w mut Rng,
@@ -69,7 +69,7 @@ impl Burst<'_> {
         self.messages.push(message);
     }
 
-    /// A message without an event id.
+    /// Returns a message without an event id.
     fn unreadable(&mut self, index: usize, sqs_message_id: SqsMessageId, sent_at_ms: u64) -> Sent {
         let body = match self.plan.id_kind {
             IdKind::Attribute => json!({ "unread": index, "key": "k0" }).to_string(),
@@ -92,7 +92,8 @@ impl Burst<'_> {
         copy
     }
 
-    /// A message with a body of its own; with a `name`, its content conflicts with that of another message.
+    /// Returns a message with a body of its own. With a `name`, its content conflicts with another message of that
+    /// name.
     fn event(
         &mut self,
         index: usize,
@@ -131,7 +132,7 @@ impl Burst<'_> {
     }
 }
 
-/// Returns the event id of a name; with a prefix, each source gives the name another id.
+/// Returns the event id of a name. With a prefix, the name has another event id in each source.
 pub fn event_id(plan: &Plan, source: &SourceArn, name: Option<&str>) -> Option<EventId> {
     let name = name?;
     let id = match plan.prefixes_source {
@@ -141,7 +142,7 @@ pub fn event_id(plan: &Plan, source: &SourceArn, name: Option<&str>) -> Option<E
     Some(id.parse().expect("a short text is an id"))
 }
 
-/// Makes a message that was not processed yet; without an event id, it cannot be read.
+/// Returns a message that was not processed yet. Without an event id, it cannot be read.
 fn sent(
     sqs_message_id: SqsMessageId,
     event_id: Option<EventId>,

@@ -1,7 +1,7 @@
-//! The promises of the service, as named pure functions over what really happened.
+//! The promises of the service, as named pure functions of what really happened.
 //!
-//! The invariants of single records are in [`protocol::invariants`], where production asserts them too; these
-//! look at the world as a whole, which only a simulation can.
+//! The invariants of single records are in [`protocol::invariants`], and the functions assert them too. The checks here
+//! need the state of the whole world, which only a simulation has.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use protocol::time::Timestamp;
 
 use crate::ledger::{Delivered, Given, Occurrence, Sent};
 
-/// P1 no loss: a message that was deleted from the input queue was delivered, or is a duplicate of one that was and
-/// is remembered, or lies in the quarantine or among the dead letters.
+/// P1 no loss: a message that was deleted from the input queue was delivered, or is a duplicate of a delivered and
+/// remembered message, or is in the quarantine or among the dead letters.
 pub fn p1_acknowledged_means_delivered_or_reported(
     message: &Sent,
     occurrences: &[Occurrence],
     may_drop: bool,
-    answer_time_max: Duration,
+    response_time_max: Duration,
 ) -> Check {
     let Some(acknowledged_at) = message.acknowledged_at else {
         return Ok(());
@@ -28,12 +28,12 @@ pub fn p1_acknowledged_means_delivered_or_reported(
     let itself = occurrences
         .iter()
         .any(|one| one.sqs_message_id == message.sqs_message_id && one.delivered_at.is_some());
-    // A seat counts, not a claim: without a dedup window, a late write may put a delivered claim on its seat again.
+    // Any claim with the same seat counts: without a dedup window, a late write may write a delivered claim again.
     let delivered = |one: &Occurrence| {
         let mut here = occurrences.iter().filter(|other| other.place == one.place);
         here.any(|other| other.delivered_at.is_some())
     };
-    // One whose first was set aside is reported with it, as long as the first held the event.
+    // A duplicate of a message that was set aside counts as reported, while that message's claim was live.
     let with_another = may_drop
         && occurrences.iter().any(|one| {
             one.body_hash == message.body_hash
@@ -41,17 +41,17 @@ pub fn p1_acknowledged_means_delivered_or_reported(
                 && one.claimed_at <= acknowledged_at
                 && one
                     .released_at
-                    .is_none_or(|at| acknowledged_at <= at + CLOCK_SKEW_MAX + answer_time_max)
+                    .is_none_or(|at| acknowledged_at <= at + CLOCK_SKEW_MAX + response_time_max)
         });
-    // A duplicate may be dropped while the first is under way or remembered, not later.
+    // A duplicate may be dropped only while the first message's claim is live or remembered.
     let by_another = may_drop
         && occurrences.iter().any(|one| {
             one.body_hash == message.body_hash
                 && delivered(one)
                 && one.claimed_at <= acknowledged_at
-                && one
-                    .remembered_until
-                    .is_none_or(|until| acknowledged_at <= until + CLOCK_SKEW_MAX + answer_time_max)
+                && one.remembered_until.is_none_or(|until| {
+                    acknowledged_at <= until + CLOCK_SKEW_MAX + response_time_max
+                })
         });
     hold(
         "P1 acknowledged_means_delivered_or_reported",
@@ -65,7 +65,7 @@ pub fn p1_acknowledged_means_delivered_or_reported(
     )
 }
 
-/// P2 unique in flight: a claim is written only where there is none that is still to be delivered or released.
+/// P2 unique in flight: a claim does not replace another claim that must still be delivered or released.
 pub fn p2_a_claim_replaces_only_what_has_ended(
     prior: &Occurrence,
     batch_complete: bool,
@@ -78,14 +78,15 @@ pub fn p2_a_claim_replaces_only_what_has_ended(
     )
 }
 
-/// P2 unique in flight: what the sink is given first is, at that moment, a live claim of that very batch.
+/// P2 unique in flight: at its first delivery, every event of a part has a live claim of this batch.
 pub fn p2_a_part_holds_only_live_claims(key: &str, held: bool, what: &str) -> Check {
     hold("P2 a_part_holds_only_live_claims", held, || {
         format!("part {key} brings {what}")
     })
 }
 
-/// P3 redelivery is harmless, P4 unique in the window: who claims an event that was delivered and is remembered?
+/// P3 redelivery is harmless, P4 unique in the window: a message claims an event that was delivered only if the
+/// delivery is no longer remembered, or if duplicates may be delivered and it is another message.
 pub fn p3_p4_delivered_once_per_window(
     prior: &Occurrence,
     sqs_message_id: &SqsMessageId,
@@ -130,8 +131,8 @@ pub fn p5_a_key_means_one_content(key: &str, first: &Delivered, again: &Delivere
     })
 }
 
-/// P3, P4, at the sink itself: whenever an event comes again, its former delivery is forgotten, or a duplicate may be
-/// delivered and this is another message.
+/// P3, P4, at the sink: if the sink gets an event again, the earlier delivery is no longer remembered, or duplicates
+/// may be delivered and it is another message.
 pub fn p4_the_sink_gets_an_event_once_per_window(
     event: &EventId,
     first: &Given,
@@ -148,28 +149,28 @@ pub fn p4_the_sink_gets_an_event_once_per_window(
     )
 }
 
-/// P5: what the sink is given is what was frozen.
+/// P5: the sink gets exactly the content that was frozen.
 pub fn p5_a_part_is_what_was_frozen(key: &str, frozen: Option<[u8; 32]>, hash: [u8; 32]) -> Check {
     hold("P5 a_part_is_what_was_frozen", frozen == Some(hash), || {
         format!("part {key} was frozen with {frozen:?}, the sink is given {hash:?}")
     })
 }
 
-/// P5: what a consumer has taken never stands under the same name again, to be taken once more.
+/// P5: after a consumer took the data of a name, the sink never has data under that name again.
 pub fn p5_a_name_is_taken_once(key: &str, times: u32) -> Check {
     hold("P5 a_name_is_taken_once", times <= 1, || {
         format!("part {key} was there to be taken {times} times")
     })
 }
 
-/// P5: items come in seq order, with the bodies that were sent, of one source and one batch key.
+/// P5: events are in seq order, with the bodies that were sent, of one source and one batch key.
 pub fn p5_a_part_is_what_was_sent(key: &str, in_order: bool, as_sent: bool) -> Check {
     hold("P5 a_part_is_what_was_sent", in_order && as_sent, || {
         format!("part {key}: in seq order {in_order}, as sent {as_sent}")
     })
 }
 
-/// P6 prompt, where nothing goes wrong: a batch's first ticket is visible when its window ends, and not before.
+/// P6 prompt, without faults: a batch's first ticket becomes visible when its window ends, and not before.
 pub fn p6_a_ticket_comes_when_the_window_ends(
     closes_at: Timestamp,
     visible_at: Timestamp,
@@ -182,7 +183,7 @@ pub fn p6_a_ticket_comes_when_the_window_ends(
     )
 }
 
-/// P6 prompt, where nothing goes wrong: a sealed batch has a ticket at once.
+/// P6 prompt, without faults: a sealed batch has a ticket at once.
 pub fn p6_a_sealed_batch_starts_at_once(
     sealed_at: Timestamp,
     ticket_at: Option<Timestamp>,
@@ -195,20 +196,20 @@ pub fn p6_a_sealed_batch_starts_at_once(
     )
 }
 
-/// P6 prompt, where nothing goes wrong and `SEAL_WHEN_DRAINED` is on: once the only aggregator has emptied a queue, no
-/// batch that holds anything waits for its window.
+/// P6 prompt, without faults and with `SEAL_WHEN_DRAINED=on`: once the only aggregator has emptied a queue, no batch
+/// with claims waits for its window.
 pub fn p6_a_drained_source_is_sealed(open: Option<BatchId>) -> Check {
     hold("P6 a_drained_source_is_sealed", open.is_none(), || {
         format!("{open:?} is open, and its source drained")
     })
 }
 
-/// P7 no stranding: when the faults have stopped, everything comes to its end.
+/// P7 no stranding: after the faults have stopped, every message, ticket and batch comes to its end.
 pub fn p7_everything_drains(drained: bool, left: impl FnOnce() -> String) -> Check {
     hold("P7 everything_drains", drained, left)
 }
 
-/// P7 no stranding: in the end no claim is live that an acknowledged message relies on.
+/// P7 no stranding: at the end there is no live claim that an acknowledged message relies on.
 pub fn p7_no_claim_is_left(left: &[String]) -> Check {
     hold("P7 no_claim_is_left", left.is_empty(), || {
         format!("live in the end: {left:?}")
@@ -229,7 +230,8 @@ pub fn p8_what_cannot_be_read_is_reported(message: &Sent) -> Check {
     )
 }
 
-/// P8 honest limits: a batch is in error for what happened in this history, and says it.
+/// P8 honest limits: a batch is in error only for a reason that occurred in this history, and its error says the
+/// reason.
 pub fn p8_a_batch_is_in_error_for_a_reason(error: &str, reasons: &[&str]) -> Check {
     hold(
         "P8 a_batch_is_in_error_for_a_reason",
@@ -238,7 +240,8 @@ pub fn p8_a_batch_is_in_error_for_a_reason(error: &str, reasons: &[&str]) -> Che
     )
 }
 
-/// P6: when the first ticket of a batch is visible, its window has ended by any clock, also one that is behind.
+/// P6: when the first ticket of a batch becomes visible, its window has ended by every clock, also by one that is
+/// behind.
 pub fn p6_a_ticket_is_early_by_no_clock(
     closes_at: Timestamp,
     visible_at: Timestamp,
@@ -289,7 +292,7 @@ pub fn p8_an_invocation_ends_in_time(function: &str, ended: bool) -> Check {
     })
 }
 
-/// P8: an answer names only messages of its own event; another would fail the whole event.
+/// P8: a response names only messages of its own event. Another message id would fail the whole event.
 pub fn p8_an_answer_names_its_own_messages(stranger: Option<&String>) -> Check {
     hold(
         "P8 an_answer_names_its_own_messages",
@@ -307,8 +310,8 @@ pub fn inv13_claims_name_announced_batches(recorded: bool, ticketed: bool, what:
     )
 }
 
-/// INV-14: a live claim is released only after its seat was delivered or set aside. Without a dedup window, a late write may put a
-/// claim on its seat again after its release: a leftover like any other.
+/// INV-14: a live claim is released only after its seat was delivered or set aside. Without a dedup window, a late
+/// write may write a claim again after its release; then the claim is a leftover.
 pub fn inv14_only_delivered_claims_are_released(
     released: &Occurrence,
     seat_delivered: bool,
@@ -320,7 +323,7 @@ pub fn inv14_only_delivered_claims_are_released(
     )
 }
 
-/// INV-15: the table's TTL removes tombstones, and those only past their window.
+/// INV-15: the TTL removes only tombstones that are past their window.
 pub fn inv15_ttl_touches_only_expired_tombstones(item: &LockItem, now: Timestamp) -> Check {
     let expired = matches!(item.state, LockState::Tombstone { expires_at } if expires_at <= now);
     hold(

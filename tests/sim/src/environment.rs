@@ -1,4 +1,4 @@
-//! An execution environment as the handlers see it: every port. The world decides the fate of each request.
+//! The ports of a simulated environment. The world decides the fate of each request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;

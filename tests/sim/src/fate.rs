@@ -7,33 +7,33 @@ pub const REFUSED: &str = "the simulated service refuses";
 
 /// The fate of a request.
 pub enum Fate {
-    /// Applied, and its reply arrives.
+    /// The request is applied, and its reply arrives.
     Answered {
-        /// Until it is applied.
+        /// Time until the request is applied.
         apply_ms: u64,
-        /// From then on until its reply arrives.
+        /// Time from then until the reply arrives.
         reply_ms: u64,
     },
-    /// Refused with an error that is not retryable.
+    /// The request is refused with an error that is not retryable.
     Refused {
-        /// Until the caller gets the error.
+        /// Time until the caller gets the error.
         after_ms: u64,
     },
-    /// Throttled.
+    /// The request is throttled.
     Throttled {
-        /// Until the caller gets the error.
+        /// Time until the caller gets the error.
         after_ms: u64,
     },
     /// The reply does not arrive.
     Lost {
-        /// Until it is applied, if it is at all.
+        /// Time until the request is applied, if it is.
         apply_ms: Option<u64>,
-        /// Until the caller gives up.
+        /// Time until the caller gives up.
         notice_ms: u64,
     },
 }
 
-/// The error of a refused request.
+/// Returns the error of a refused request.
 pub fn refused() -> PortError {
     PortError::Refused {
         service: "simulation",
@@ -41,7 +41,7 @@ pub fn refused() -> PortError {
     }
 }
 
-/// The error of a throttled request.
+/// Returns the error of a throttled request.
 pub fn throttled() -> PortError {
     PortError::Throttled {
         service: "simulation",
@@ -49,7 +49,7 @@ pub fn throttled() -> PortError {
     }
 }
 
-/// The error of a request without a reply.
+/// Returns the error of a request without a reply.
 pub fn unanswered() -> PortError {
     PortError::Unknown {
         service: "simulation",

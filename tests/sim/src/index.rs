@@ -52,7 +52,7 @@ impl LaggingIndex {
         });
     }
 
-    /// One page of a shard as `replica` shows it.
+    /// Returns one page of a shard as `replica` shows it.
     pub fn page(
         &self,
         shard: BatchShard,
@@ -103,7 +103,7 @@ mod tests {
         index.change(shard, 4, &event, false, [100, 15, 300]);
         let shown = |replica, now| index.page(shard, None, replica, now, 9).entries.len();
         assert_eq!((shown(0, 9), shown(0, 10), shown(0, 100)), (0, 1, 0));
-        // Its delete overtook its put: the later change wins, whenever the earlier one arrives.
+        // The delete arrives before the put. The later change wins, whenever the earlier one arrives.
         assert_eq!((shown(1, 14), shown(1, 15), shown(1, 500)), (0, 0, 0));
         assert_eq!((shown(2, 30), shown(2, 299), shown(2, 300)), (1, 1, 0));
     }

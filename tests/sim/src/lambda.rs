@@ -1,5 +1,4 @@
-//! Lambda and its event source mappings: which invocation runs when, which environment is frozen or killed, and when
-//! the history ends.
+//! Lambda and its event source mappings: start invocations, freeze and kill environments, and end the history.
 
 mod ending;
 mod environments;
@@ -20,16 +19,16 @@ use crate::world::World;
 
 use self::invocation::{Execution, Ready, Task, Work};
 
-/// Between two runs of the table's TTL.
+/// Time between two runs of the TTL.
 const EXPIRE_EVERY_MS: u64 = 60_000;
-/// Between two visits of the operator.
+/// Time between two visits of the operator.
 const OPERATOR_EVERY_MS: u64 = 120_000;
-/// Everything must have drained this long after the faults stop.
+/// Everything must have drained this long after the faults stopped.
 const DRAIN_MAX_MS: u64 = 6 * 3_600_000;
-/// More steps than any history needs.
+/// A limit on steps that no history reaches.
 const STEPS_MAX: u64 = 400_000;
 
-/// One history, while it runs.
+/// A running history.
 pub struct Run {
     world: Shared,
     plan: Plan,
@@ -50,17 +49,17 @@ pub struct Run {
     to_come: Vec<Coming>,
 }
 
-/// What comes after everything has drained.
+/// Events of the history after everything has drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coming {
-    /// The messages in the dead letter queues are sent again.
+    /// An operator sends the dead letters again.
     Redrive,
-    /// This many days pass.
+    /// This many days pass without invocations.
     Days(u64),
 }
 
 impl Run {
-    /// Sets everything up.
+    /// Sets up the history of a plan.
     pub fn new(plan: Plan, traced: bool) -> Run {
         let mut world = World::new(plan.clone(), traced);
         burst::plan(&mut world);
@@ -99,7 +98,7 @@ impl Run {
         }
     }
 
-    /// Runs to the end, or to the first broken promise; returns the number of steps.
+    /// Runs the history to its end, or to the first broken promise. Returns the number of steps.
     pub fn run(&mut self) -> u64 {
         loop {
             self.steps += 1;
@@ -209,7 +208,7 @@ impl Run {
         }
     }
 
-    /// Goes on after everything has drained: messages are redriven, or days pass.
+    /// Continues after everything has drained: messages are redriven, or days pass.
     fn comes(&mut self, coming: Coming) {
         let sent = {
             let mut world = lock(&self.world);

@@ -1,11 +1,11 @@
-//! The protocol under seeded faults.
+//! A simulation of both functions under random faults that follow from a seed.
 //!
-//! One seed is one history: the handlers of both functions, exactly as they ship, over a world in which replies get
-//! lost, queues repeat and reorder, the index lags, environments die or freeze between any two steps, and clocks
-//! differ. Time is virtual and everything happens on one thread, so a seed gives the same history bit for bit.
+//! One seed is one history: the handlers of both functions run unchanged in a simulated world. There, replies get lost,
+//! queues repeat and reorder messages, the index lags, environments die or freeze between any two steps, and clocks
+//! differ. Time is virtual and everything runs on one thread, so a seed gives exactly the same history every time.
 //!
-//! After every step the promises ([`checks`]) and the invariants of every record
-//! ([`protocol::invariants`]) are looked at. At a point the faults stop; from then on everything must drain.
+//! The simulation checks the promises ([`checks`]) and the invariants of every record ([`protocol::invariants`]) after
+//! every step. At some time the faults stop; after that, every message must come to its end.
 
 pub mod act;
 pub mod afterlife;
@@ -38,20 +38,19 @@ use protocol::invariants::{ASSERTED, Broken};
 use crate::lambda::Run;
 use crate::plan::Plan;
 
-/// What became of a seed.
+/// The result of one seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
-    /// The seed.
     pub seed: u64,
-    /// How many things happened.
+    /// Number of steps.
     pub steps: u64,
-    /// How many claims reached the sink.
+    /// Number of claims that reached the sink.
     pub delivered: usize,
-    /// How often each kind of thing happened.
+    /// How often each kind of occurrence was noted.
     pub counts: BTreeMap<&'static str, u64>,
-    /// The first broken promise.
+    /// The first broken promise or invariant.
     pub broken: Option<Broken>,
-    /// Everything that happened, in words, where that was asked for.
+    /// Everything that happened, in words, if `traced`.
     pub trace: Vec<String>,
 }
 
@@ -64,7 +63,7 @@ pub fn run(seed: u64, traced: bool) -> History {
 pub fn run_plan(plan: Plan, traced: bool) -> History {
     let seed = plan.seed;
     let mut run = Run::new(plan, traced);
-    // A broken invariant that production asserts is a panic; the history ends there.
+    // The functions assert some invariants. A broken one is a panic, which ends the history.
     let ran = catch_unwind(AssertUnwindSafe(|| run.run()));
     let mut world = run.world();
     let broken = match &ran {

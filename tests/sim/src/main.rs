@@ -10,34 +10,34 @@ use clap::Parser;
 use sim::History;
 
 #[derive(Parser)]
-#[command(about = "The protocol under seeded faults")]
+#[command(about = "Simulates both functions under random faults that follow from a seed")]
 struct Args {
-    /// How many seeds
+    /// Number of seeds to run
     #[arg(long, default_value_t = 20_000)]
     seeds: u64,
-    /// The first seed
+    /// First seed to run
     #[arg(long, default_value_t = 0)]
     first: u64,
-    /// Replay one seed, and print all that happens
+    /// Replay one seed, and print everything that happens
     #[arg(long, conflicts_with_all = ["seeds", "first"])]
     seed: Option<u64>,
-    /// Instead: plant each bug in turn, and tell how many seeds it takes to catch it
+    /// Switch on each planted bug in turn, and print how many seeds it takes to catch the bug
     #[cfg(feature = "planted-bugs")]
     #[arg(long)]
     planted: bool,
-    /// Disjoint ranges of seeds to hunt in: what the median is taken over
+    /// Number of separate ranges of seeds for each bug; the printed median is over these ranges
     #[cfg(feature = "planted-bugs")]
     #[arg(long, default_value_t = 9)]
     ranges: u64,
-    /// Plant only bugs whose name contains this
+    /// Switch on only bugs whose name contains this text
     #[cfg(feature = "planted-bugs")]
     #[arg(long, default_value = "")]
     bug: String,
-    /// Most seeds of one range
+    /// Largest number of seeds in one range
     #[cfg(feature = "planted-bugs")]
     #[arg(long, default_value_t = 5_000)]
     range_seeds: u64,
-    /// Threads; each runs histories of its own
+    /// Number of threads; each runs whole histories
     #[arg(long, default_value_t = 2)]
     threads: usize,
 }
@@ -145,7 +145,7 @@ mod planted {
     use sim::bugs::{Caught, hunt};
 
     pub fn table(args: &super::Args) -> anyhow::Result<()> {
-        // A bug may break an assertion of production, which is a catch, not an accident.
+        // A bug may break an assertion of the functions. Such a panic counts as caught, so it is not printed.
         std::panic::set_hook(Box::new(|_| {}));
         let (ranges, seeds_max) = (args.ranges, args.range_seeds);
         let bugs: Vec<Bug> = Bug::ALL

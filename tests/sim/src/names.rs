@@ -3,9 +3,9 @@
 /// A name under which the sink keeps a part.
 #[derive(Clone, Debug, Default)]
 pub struct Name {
-    /// Hash of its data, while they are there.
+    /// Hash of the data; absent before they are written and after a consumer took them.
     pub data: Option<String>,
-    /// What its manifest says of them, once there is one.
+    /// Hash of the data in the manifest, once it is written.
     pub manifest: Option<String>,
     /// How often a consumer took the data.
     pub taken: u32,

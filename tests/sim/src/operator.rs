@@ -1,4 +1,4 @@
-//! The operator, who visits batches in error now and then, and does what the runbook says.
+//! The operator, who visits batches in error now and then and follows the runbook.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use shared::wire::{Accepted, Ticket, TicketReason};
 use crate::world::World;
 
 impl World {
-    /// Looks at every batch in error once, and does one thing about it.
+    /// Sends one ticket for every batch in error.
     pub fn operate(&mut self) {
         let in_error: Vec<BatchRecord> = self
             .batches
@@ -17,12 +17,12 @@ impl World {
             .filter(|record| record.status == Some(Status::Error))
             .collect();
         for record in in_error {
-            let ticket = self.word_about(&record);
+            let ticket = self.decide_about(&record);
             self.ticket(&ticket, Duration::ZERO);
         }
     }
 
-    fn word_about(&mut self, record: &BatchRecord) -> Ticket {
+    fn decide_about(&mut self, record: &BatchRecord) -> Ticket {
         let batch = record.batch_id;
         let error = record.error.as_deref().unwrap_or_default();
         let quarantine = Ticket::new(batch, TicketReason::Quarantine);
@@ -32,13 +32,13 @@ impl World {
             .iter()
             .any(|words| error.contains(words));
         if is_edited || tired {
-            // The original content is gone.
+            // The original content is lost, so the batch can only be set aside.
             return quarantine;
         }
         if self.rng.f64() < self.plan.sets_aside {
             return quarantine;
         }
-        match error.contains("frozen for the sink") {
+        match error.contains("frozen for another sink") {
             true => Ticket {
                 accept: Some(Accepted::NewSink),
                 ..retry
@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    /// Edits an event of a part that is frozen and not delivered, as a person would by hand.
+    /// Edits an event of a frozen part, as a person would by hand.
     pub fn edit(&mut self) {
         if !self.strikes(self.plan.faults.edit) {
             return;

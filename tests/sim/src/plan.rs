@@ -1,4 +1,4 @@
-//! What a history is made of: the configuration, the burst, and how often each fault strikes.
+//! The plan of a history: the configuration, the burst, and the rate of each fault.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use protocol::claim::DuplicateRule;
 use crate::clocks::SKEW_MAX_MS;
 use crate::redeploy::{Change, Redeploy};
 
-/// What makes two messages the same event in a history.
+/// The kind of event id in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdKind {
     /// `EVENT_ID=json:id`.
@@ -22,13 +22,13 @@ pub enum IdKind {
 /// The rate of each fault, from 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// A request is throttled whole.
+    /// A whole request is throttled.
     pub throttle: f64,
-    /// A member of a request is throttled.
+    /// One item of a request is throttled.
     pub throttle_member: f64,
-    /// A member has no result; it may be written.
+    /// One item of a request has no result; it may have been written.
     pub unknown_member: f64,
-    /// A request takes nearly as long as the caller waits.
+    /// A request takes almost as long as the caller waits.
     pub slow: f64,
     /// A request never arrives.
     pub lose_request: f64,
@@ -46,19 +46,19 @@ pub struct Faults {
     pub ghost: f64,
     /// The response of an invocation does not reach its mapping.
     pub lose_answer: f64,
-    /// A ticket vanishes though its sending was acknowledged.
+    /// A ticket is lost although its sending was acknowledged.
     pub lose_ticket: f64,
-    /// A ticket is there twice.
+    /// A ticket is delivered twice.
     pub repeat_ticket: f64,
     /// A ticket is visible too early.
     pub early_ticket: f64,
     /// The sink fails before it has the part.
     pub sink_fails_before: f64,
-    /// The sink fails though it has the part.
+    /// The sink fails although it has the part.
     pub sink_fails_after: f64,
     /// The sink does not respond.
     pub sink_hangs: f64,
-    /// The sink refuses the part for good.
+    /// The sink refuses the part permanently.
     pub sink_refuses: f64,
     /// An index entry lags for minutes.
     pub index_lags_long: f64,
@@ -66,55 +66,54 @@ pub struct Faults {
     pub ttl: f64,
     /// A queue reports a random depth.
     pub depth_wrong: f64,
-    /// A request is refused, whatever it asks: a permission that was taken away for a moment.
+    /// A request of any kind is refused, as if a permission was missing for a moment.
     pub refuse: f64,
-    /// What an aggregator writes to a batch record never arrives, or its reply does not.
+    /// A write of an aggregator to a batch record never arrives, or its reply does not.
     pub lose_record: f64,
-    /// What a processor writes to a batch record is applied only later, perhaps after it was written again.
+    /// A write of a processor to a batch record is applied late, perhaps after its retry.
     pub late_record: f64,
     /// The clock of an environment jumps while it is frozen.
     pub jump: f64,
-    /// A consumer takes away what a part's manifest announces, at each step of the world.
+    /// A consumer takes away a part that has a manifest, at each step of the world.
     pub take_away: f64,
     /// A claim of a frozen part is edited by hand, at each visit of the operator.
     pub edit: f64,
 }
 
-/// How the sink knows a part that it has.
+/// How the sink recognises a part that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SinkKind {
-    /// It honours idempotency keys, for ever.
+    /// It remembers idempotency keys for ever.
     Keys,
-    /// It keeps files or objects under names, which consumers take away, and manifests, which they leave.
+    /// It keeps files or objects under names. Consumers take the data away and leave the manifests.
     Names,
 }
 
-/// Everything a seed decides beforehand. Times in milliseconds.
+/// Everything that is drawn from a seed before the history starts. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The seed.
     pub seed: u64,
     /// Messages of the burst.
     pub messages: usize,
-    /// Share of messages that carry an event sent before, 0 to 1.
+    /// Share of messages that carry an event of an earlier message, 0 to 1.
     pub duplicates: f64,
-    /// Share of those with other content.
+    /// Share of these duplicates that have other content, 0 to 1.
     pub conflicts: f64,
-    /// Share of messages that cannot be read.
+    /// Share of messages that cannot be read, 0 to 1.
     pub bad: f64,
     /// How long the burst lasts.
     pub burst_ms: u64,
     /// When the faults stop.
     pub calm_at_ms: u64,
-    /// Event sources.
+    /// Number of sources.
     pub sources: usize,
-    /// Batch keys; 0 is none.
+    /// Number of batch keys; 0 for no `BATCH_KEY`.
     pub keys: usize,
-    /// What makes two messages the same event.
+    /// The kind of event id.
     pub id_kind: IdKind,
-    /// What happens to a duplicate.
+    /// `ON_DUPLICATE`.
     pub rule: DuplicateRule,
-    /// Dedup window in seconds; 0 is none.
+    /// `DEDUP_WINDOW`, in seconds.
     pub dedup_window_secs: u64,
     /// `MAX_SECONDARY_BATCHING_WINDOW`.
     pub batching_window_secs: u64,
@@ -126,7 +125,7 @@ pub struct Plan {
     pub write_concurrency: usize,
     /// `VERIFY_DELAY`.
     pub verify_delay_secs: u64,
-    /// Messages whose bodies do not fit an item; if there may be any, there is an `OVERFLOW_BUCKET`.
+    /// Maximum number of messages whose bodies do not fit an item. If it is not 0, `OVERFLOW_BUCKET` is set.
     pub large: usize,
     /// `MAX_PART_BYTES`.
     pub part_bytes: u64,
@@ -134,27 +133,27 @@ pub struct Plan {
     pub seal_when_drained: bool,
     /// Whether there is a quarantine queue.
     pub quarantine: bool,
-    /// Most records of one aggregator event.
+    /// Maximum number of messages in one event of the aggregator.
     pub event_records: usize,
     /// Timeout of the aggregator.
     pub aggregator_timeout_ms: u64,
     /// Timeout of the processor.
     pub processor_timeout_ms: u64,
-    /// Aggregator environments at once.
+    /// Maximum number of aggregator environments at once.
     pub aggregators: usize,
-    /// Invocations at once in one of them.
+    /// Maximum number of invocations at once in an aggregator environment.
     pub invocations: usize,
-    /// Processor environments at once.
+    /// Maximum number of processor environments at once.
     pub processors: usize,
-    /// Receives before a message is given up.
+    /// Number of receives after which a message becomes a dead letter.
     pub receives_max: u32,
-    /// Items of one request to the lock table.
+    /// Maximum number of items in one request to the lock table.
     pub items_per_request: usize,
-    /// Entries of one index page.
+    /// Maximum number of entries in one index page.
     pub page_entries: usize,
-    /// Whether the store shows what refused a conditional write.
+    /// Whether a refused conditional write returns the existing item.
     pub shows_what_refused: bool,
-    /// Between two sweeps.
+    /// Time between two sweeps.
     pub sweep_every_ms: u64,
     /// Usual lag of the index.
     pub index_lag_ms: u64,
@@ -162,39 +161,39 @@ pub struct Plan {
     pub index_lag_max_ms: u64,
     /// How far any clock may be from the right time.
     pub skew_max_ms: i64,
-    /// How the sink knows a part.
+    /// How the sink recognises a part.
     pub sink: SinkKind,
-    /// `SINK`, by number.
+    /// `SINK`, as a number.
     pub place: usize,
-    /// `SINK_FORMAT`: whether it is `body`.
+    /// Whether `SINK_FORMAT` is `body`.
     pub bodies_alone: bool,
-    /// Parts of a batch.
+    /// Maximum number of parts of a batch.
     pub parts_max: usize,
-    /// Past deliveries of a lock item.
+    /// Maximum number of past deliveries of a lock item.
     pub past_deliveries_max: usize,
-    /// Claims that an environment remembers.
+    /// Maximum number of claims that an environment remembers.
     pub known_claims_max: usize,
-    /// Seats of a batch.
+    /// Maximum number of seats of a batch.
     pub seats_max: u32,
-    /// Whether copies of an event come from other sources as well.
+    /// Whether duplicates of an event come from other sources too.
     pub crosses_sources: bool,
-    /// Whether ids are scoped by source: `EVENT_ID_PREFIX` with `{source}`.
+    /// Whether `EVENT_ID_PREFIX` contains `{source}`.
     pub prefixes_source: bool,
-    /// What is deployed while the history goes on.
+    /// The deployments during the history.
     pub redeploys: Vec<Redeploy>,
-    /// How often an operator has a batch in error set aside instead of tried again.
+    /// Rate at which an operator sets a batch in error aside instead of trying it again.
     pub sets_aside: f64,
-    /// Whether an operator also acts while there are faults.
+    /// Whether an operator acts while there are faults too.
     pub operates_early: bool,
     /// Whether dead letters are sent back.
     pub redrives: bool,
-    /// How many days after the end messages come again, some of them new.
+    /// Days after which messages are sent again, some of them with new ids.
     pub afterlife_days: Option<u64>,
-    /// From the end of one outage of all services to the next; 0 is none.
+    /// Time from the end of one outage of all services to the next; 0 for no outage.
     pub outage_every_ms: u64,
-    /// Whether nothing at all goes wrong.
+    /// Whether there are no faults.
     pub calm: bool,
-    /// What goes wrong.
+    /// The rate of each fault.
     pub faults: Faults,
 }
 
@@ -204,7 +203,7 @@ impl Plan {
         Duration::from_millis(2 * (self.skew_max_ms - SKEW_MAX_MS) as u64)
     }
 
-    /// The least any environment's dedup window is.
+    /// Returns the shortest dedup window of any environment.
     pub fn dedup_window_min_secs(&self) -> u64 {
         let changed = self.redeploys.iter().filter_map(|one| match one.change {
             Change::DedupWindow(secs) => Some(secs),
@@ -213,29 +212,29 @@ impl Plan {
         changed.fold(self.dedup_window_secs, u64::min)
     }
 
-    /// Whether the dedup window changes while the history goes on.
+    /// Returns whether the dedup window changes during the history.
     pub fn changes_dedup_window(&self) -> bool {
         let changes = |one: &Redeploy| matches!(one.change, Change::DedupWindow(_));
         self.redeploys.iter().any(changes)
     }
 
-    /// Whether a duplicate may ever be treated so.
+    /// Returns whether any configuration of the history has this rule.
     pub fn ever(&self, rule: DuplicateRule) -> bool {
         let mut changes = self.redeploys.iter();
         self.rule == rule || changes.any(|one| one.change == Change::Rule(rule))
     }
 
-    /// From receiving a message to its becoming visible again.
+    /// Returns the visibility timeout of messages.
     pub fn input_visibility_ms(&self) -> u64 {
         2 * self.aggregator_timeout_ms
     }
 
-    /// The same for tickets.
+    /// Returns the visibility timeout of tickets.
     pub fn ticket_visibility_ms(&self) -> u64 {
         2 * self.processor_timeout_ms
     }
 
-    /// The configurations of both functions, with caps that a history reaches.
+    /// Returns the configurations of both functions, with limits small enough for a history to reach them.
     pub fn configs(&self) -> (aggregator::Config, batch_processor::Config) {
         let lookup = |name: &str| self.variable(name);
         let aggregator =
@@ -257,7 +256,7 @@ impl Plan {
         (aggregator, processor)
     }
 
-    /// The value of one of the functions' variables.
+    /// Returns the value of an environment variable of the functions.
     pub fn variable(&self, name: &str) -> Option<String> {
         Some(match name {
             "DDB_LOCK_TABLE" => "lock-table".to_owned(),
@@ -295,7 +294,7 @@ impl Plan {
 }
 
 impl Change {
-    /// Makes the change in a plan.
+    /// Applies the change to a plan.
     pub fn apply(self, plan: &mut Plan) {
         match self {
             Change::Nothing => {}

@@ -1,16 +1,15 @@
-//! A standard SQS queue: at least once, in no order.
+//! A standard SQS queue: it delivers every message at least once, in any order.
 
 use fastrand::Rng;
 use shared::ports::QueueDepth;
 
-/// A message of a queue, as received.
+/// A received message.
 #[derive(Clone, Debug)]
 pub struct Received<T> {
     /// The receipt of this receive.
     pub receipt: u64,
-    /// The message.
     pub body: T,
-    /// How often it was received, this time included.
+    /// How often the message was received, this time included.
     pub receives: u32,
 }
 
@@ -28,12 +27,11 @@ pub struct Queue<T> {
     messages: Vec<Waiting<T>>,
     number: u64,
     receives_max: u32,
-    /// Messages that were received too often.
+    /// Messages that were received too often: the dead letters.
     pub dead_letters: Vec<T>,
 }
 
 impl<T: Clone> Queue<T> {
-    /// An empty queue.
     pub fn new(receives_max: u32) -> Queue<T> {
         Queue {
             messages: Vec::new(),
@@ -54,7 +52,7 @@ impl<T: Clone> Queue<T> {
         });
     }
 
-    /// Takes up to `max` visible messages, any of them; they are visible again at `until_ms`.
+    /// Receives up to `max` visible messages in random order; they become visible again at `until_ms`.
     pub fn receive(
         &mut self,
         now_ms: u64,
@@ -105,7 +103,7 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    /// When the next message becomes visible, if there is any.
+    /// Returns when the next message becomes visible, if there is one.
     pub fn next_visible_ms(&self) -> Option<u64> {
         self.messages
             .iter()
@@ -113,8 +111,9 @@ impl<T: Clone> Queue<T> {
             .min()
     }
 
-    /// How many messages it holds. One that was never received and is not visible is a deleted one that will come back,
-    /// of which the queue knows nothing: the only queue that is asked delays no messages.
+    /// Returns how many messages the queue holds. A message that is invisible and was never received is not counted: it
+    /// was deleted and will be delivered again by a fault. Delayed messages are not counted because input queues have
+    /// none.
     pub fn depth(&self, now_ms: u64) -> QueueDepth {
         let (visible, others): (Vec<_>, Vec<_>) = self
             .messages
@@ -128,12 +127,12 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    /// Drops every message: it was there for too long.
+    /// Drops every message, as SQS does at the end of the retention period.
     pub fn forget(&mut self) {
         self.messages.clear();
     }
 
-    /// Whether there is no message, visible or not.
+    /// Returns whether there is no message, visible or not.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -144,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_comes_back_until_it_is_deleted_or_given_up() {
+    fn a_message_comes_back_until_it_is_deleted_or_a_dead_letter() {
         let rng = &mut Rng::with_seed(1);
         let mut queue = Queue::new(2);
         queue.send('a', 0);

@@ -1,5 +1,5 @@
-//! What changes while a history goes on: a function's configuration is updated, new environments start with it, and the old
-//! ones end after the invocation they are in.
+//! Deployments during a history: a function's configuration is updated, new environments start with it, and the old
+//! ones end after their present invocation.
 
 use fastrand::Rng;
 use protocol::claim::DuplicateRule;
@@ -7,16 +7,15 @@ use protocol::claim::DuplicateRule;
 /// A deployment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redeploy {
-    /// When.
     pub at_ms: u64,
-    /// What is other than before.
+    /// The changed variable.
     pub change: Change,
 }
 
 /// One variable that may be changed while batches are open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
-    /// The code alone: every environment is new.
+    /// No variable: only the code is deployed, and every environment is new.
     Nothing,
     /// `MAX_SECONDARY_BATCHING_WINDOW`.
     Window(u64),
@@ -43,7 +42,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Draws one.
+    /// Draws a change.
     pub fn draw(rng: &mut Rng) -> Change {
         match rng.u8(..14) {
             0 => Change::Nothing,

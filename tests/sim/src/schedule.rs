@@ -1,4 +1,4 @@
-//! Virtual time: what happens next, and when.
+//! The schedule of happenings in virtual time.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -6,22 +6,22 @@ use std::task::Waker;
 
 use crate::act::Act;
 
-/// Something that changes the world by itself: a request that arrives, a reply that comes back.
+/// A change of the world, such as the arrival of a request or a reply.
 pub type Effect<World> = Box<dyn FnOnce(&mut World) + Send>;
 
-/// What happens at a point in time.
+/// What happens at one time.
 pub enum Happening<World> {
-    /// A future that slept may go on.
+    /// A sleeping future wakes up.
     Wake(Waker),
-    /// The world changes.
+    /// A change of the world.
     Effect(Effect<World>),
-    /// Lambda, a queue or the burst does something.
+    /// An act of Lambda, a queue, an operator or the burst.
     Act(Act),
 }
 
 struct Entry<World> {
     at_ms: u64,
-    /// Drawn, so that what happens in the same millisecond happens in any order.
+    /// A random number, so that happenings of the same millisecond are in random order.
     tie: u32,
     number: u64,
     happening: Happening<World>,
@@ -48,13 +48,13 @@ impl<World> PartialOrd for Entry<World> {
 }
 
 impl<World> Ord for Entry<World> {
-    /// Reversed: the heap returns its greatest entry, and the schedule needs the earliest.
+    /// Compares in reverse, because the heap returns its greatest entry and the schedule needs the earliest.
     fn cmp(&self, other: &Entry<World>) -> Ordering {
         other.key().cmp(&self.key())
     }
 }
 
-/// Everything that is going to happen.
+/// All happenings to come.
 pub struct Schedule<World> {
     heap: BinaryHeap<Entry<World>>,
     number: u64,
@@ -70,7 +70,7 @@ impl<World> Default for Schedule<World> {
 }
 
 impl<World> Schedule<World> {
-    /// Adds something; `tie` orders it among what happens in the same millisecond.
+    /// Adds a happening; `tie` orders the happenings of the same millisecond.
     pub fn add(&mut self, at_ms: u64, tie: u32, happening: Happening<World>) {
         self.number += 1;
         self.heap.push(Entry {
@@ -81,7 +81,7 @@ impl<World> Schedule<World> {
         });
     }
 
-    /// Drops everything that Lambda, queues and people would do; returns the effects of requests in flight, in order.
+    /// Drops all acts and wake-ups; returns the effects of requests in flight, in order.
     pub fn drop_acts(&mut self) -> Vec<Effect<World>> {
         let mut entries = std::mem::take(&mut self.heap).into_vec();
         entries.sort_by_key(Entry::key);
@@ -92,7 +92,7 @@ impl<World> Schedule<World> {
         entries.into_iter().filter_map(effect).collect()
     }
 
-    /// Takes what happens next, with its time.
+    /// Removes and returns the next happening, with its time.
     pub fn take(&mut self) -> Option<(u64, Happening<World>)> {
         self.heap.pop().map(|entry| (entry.at_ms, entry.happening))
     }

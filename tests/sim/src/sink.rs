@@ -1,5 +1,5 @@
-//! The sink: what an environment brings is rendered as the shipped sinks render it, and kept by one that honours keys, or
-//! under names that a consumer takes away once their manifest is there.
+//! The simulated sink. It renders parts as the shipped sinks do, and either remembers idempotency keys, or keeps parts
+//! under names. A consumer takes the data of a name away once its manifest is written.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::plan::SinkKind;
 use crate::world::{REFUSAL, World};
 
 impl World {
-    /// A consumer takes what is announced and there, perhaps.
+    /// Lets a consumer take away data that has a manifest, with some probability.
     pub fn take_away(&mut self) {
         let strikes = self.strikes(self.plan.faults.take_away);
         if !strikes {
@@ -32,8 +32,8 @@ impl World {
         }
     }
 
-    /// Puts data under a name that has none; whether they are there. Those of an attempt that was overtaken between its look
-    /// for the manifest and this are dropped: docs/sinks.md ("Files and objects") says that nothing is promised about it.
+    /// Puts data under a name that has none. Drops the data if another attempt wrote the manifest since this one looked
+    /// for it: docs/sinks.md ("Files and objects") says that nothing is promised about this case.
     fn put_data(&mut self, name: &str, brought: &Brought) -> Result<(), String> {
         let kept = self.names.entry(name.to_owned()).or_default();
         if kept.manifest.is_some() && kept.data.is_none() {
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Announces what is under a name: from now on it is delivered.
+    /// Writes the manifest of a name. From now on the part counts as delivered.
     fn put_manifest(&mut self, name: &str, brought: &Brought) -> Result<(), String> {
         let kept = self.names.entry(name.to_owned()).or_default();
         match &kept.manifest {
@@ -92,14 +92,14 @@ impl Environment {
         }
     }
 
-    /// Brings a part to a sink that honours its key.
-    async fn bring_by_key(&self, brought: Brought) -> Result<(), SinkError> {
+    /// Delivers a part to a sink that remembers idempotency keys.
+    async fn deliver_by_key(&self, brought: Brought) -> Result<(), SinkError> {
         let delivered = self.request(move |world| world.deliver(&brought)).await;
         delivered.map_err(|_| failed("after"))
     }
 
-    /// Brings a part to a sink of names: the manifest is looked for first, and written last.
-    async fn bring_by_name(&self, brought: Brought) -> Result<(), SinkError> {
+    /// Delivers a part to a sink of names: looks for the manifest first, and writes it last.
+    async fn deliver_by_name(&self, brought: Brought) -> Result<(), SinkError> {
         let permanent = |reason| SinkError::Permanent { reason };
         let name = format!("{} {}", brought.place, brought.key);
         let looked_for = name.clone();
@@ -152,8 +152,8 @@ impl Sink for Environment {
         }
         let fails_after = strikes(faults.sink_fails_after, "sink failed after");
         match kind {
-            SinkKind::Keys => self.bring_by_key(brought).await?,
-            SinkKind::Names => self.bring_by_name(brought).await?,
+            SinkKind::Keys => self.deliver_by_key(brought).await?,
+            SinkKind::Names => self.deliver_by_name(brought).await?,
         }
         match fails_after {
             true => Err(failed("after")),

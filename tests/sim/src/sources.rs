@@ -4,14 +4,14 @@ use protocol::ids::SourceArn;
 
 const SOURCE: &str = "arn:aws:sqs:eu-west-1:1:input-queue-";
 
-/// The source of a number.
+/// Returns the source with a number.
 pub fn source(index: usize) -> SourceArn {
     format!("{SOURCE}{index}")
         .parse()
         .expect("a short text is a source")
 }
 
-/// Which queue a source is.
+/// Returns the number of a source.
 pub fn source_index(source: &SourceArn) -> usize {
     source
         .as_str()

@@ -1,7 +1,7 @@
-//! Draws a plan from a seed: the configuration, the burst, and how often each fault strikes.
+//! Draws a plan from a seed: the configuration, the burst, and the rate of each fault.
 //!
-//! Each history has some faults and not others ("swarm testing"): a fault that is always on hides what only happens
-//! without it. Source: <https://users.cs.utah.edu/~regehr/papers/swarm12.pdf>.
+//! Each history has some of the faults only ("swarm testing"), because a fault that is always on hides bugs that occur
+//! only without it. Source: <https://users.cs.utah.edu/~regehr/papers/swarm12.pdf>.
 
 mod focus;
 
@@ -15,7 +15,7 @@ use crate::clocks::SKEW_MAX_MS;
 use crate::plan::{Faults, IdKind, Plan, SinkKind};
 use crate::redeploy::{Change, Redeploy};
 
-/// The kinds of event ids to pick from.
+/// The kinds of event ids to draw from.
 const ID_KINDS: [IdKind; 5] = [
     IdKind::Json,
     IdKind::Json,
@@ -28,7 +28,7 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
     from[rng.usize(..from.len())]
 }
 
-/// Zero for half of the histories, otherwise mostly small.
+/// Draws a rate: zero for half of the histories, otherwise mostly small.
 fn rate(rng: &mut Rng, max: f64) -> f64 {
     if rng.bool() {
         return 0.0;
@@ -128,7 +128,7 @@ impl Plan {
             self.part_bytes = 512;
         }
         if self.past_deliveries_max < PAST_DELIVERIES_MAX {
-            // A duplicate waits for an older one to be forgotten, and another for that one.
+            // Duplicates wait for one another: each until an older delivery is no longer remembered.
             self.dedup_window_secs = self.dedup_window_secs.min(300);
         }
         if !self.calm && later.u8(..) < 100 {

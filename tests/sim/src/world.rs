@@ -35,19 +35,18 @@ pub const REFUSAL: &str = "the simulated sink refuses this part for good";
 pub struct World {
     /// Milliseconds since [`START`].
     pub now_ms: u64,
-    /// What is going to happen.
+    /// The scheduled happenings.
     pub schedule: Schedule<World>,
-    /// The only source of chance.
+    /// The only random generator of the world.
     pub rng: Rng,
-    /// What the seed decided.
     pub plan: Plan,
-    /// Whether faults still strike.
+    /// Whether faults still occur.
     pub faulty: bool,
     /// The lock table.
     pub locks: MemoryLockStore,
     /// The index of the lock table.
     pub index: LaggingIndex,
-    /// Bodies that do not fit their items, by key.
+    /// The bodies in the overflow store, by key.
     pub overflow: BTreeMap<String, Arc<str>>,
     /// The batch table.
     pub batches: MemoryBatchStore,
@@ -57,9 +56,9 @@ pub struct World {
     pub tickets: Queue<String>,
     /// When each mapping polls next: one per input queue, and the batch queue's last.
     pub polls: Vec<Option<u64>>,
-    /// What really happened.
+    /// The record of what really happened.
     pub ledger: Ledger,
-    /// By how much the clock of each environment is ahead, or behind.
+    /// By how much the clock of each environment is ahead or behind, in milliseconds.
     pub skews_ms: BTreeMap<u64, i64>,
     /// The names that the sink keeps, with [`SinkKind::Names`](crate::plan::SinkKind).
     pub names: BTreeMap<String, Name>,
@@ -141,12 +140,12 @@ impl World {
         }
     }
 
-    /// Whether a fault of this rate strikes now.
+    /// Draws whether a fault with this rate strikes now.
     pub fn strikes(&mut self, rate: f64) -> bool {
         self.faulty && rate > 0.0 && self.rng.f64() < rate
     }
 
-    /// Whether a fault of this rate strikes now; notes it as `kind` if it does.
+    /// Draws whether a fault with this rate strikes now; notes it as `kind` if it does.
     pub fn strikes_as(&mut self, rate: f64, kind: &'static str) -> bool {
         let strikes = self.strikes(rate);
         if strikes {
@@ -171,7 +170,7 @@ impl World {
         self.at(at_ms, Happening::Wake(waker));
     }
 
-    /// Has a mapping poll its queue at this time, unless it polls earlier anyway.
+    /// Makes a mapping poll its queue at this time, unless it polls earlier anyway.
     pub fn poll_by(&mut self, mapping: usize, at_ms: u64) {
         if self.polls[mapping].is_none_or(|planned_ms| at_ms < planned_ms) {
             self.polls[mapping] = Some(at_ms);
@@ -184,7 +183,7 @@ impl World {
         self.after(ms, Happening::Effect(effect));
     }
 
-    /// Returns the shortest dedup window of any environment, less what its clocks may be wrong by.
+    /// Returns the shortest dedup window of any environment, less the largest error of its clocks.
     pub fn dedup_window(&self) -> Duration {
         let window = Duration::from_secs(self.plan.dedup_window_min_secs());
         window.saturating_sub(self.plan.excess_skew())

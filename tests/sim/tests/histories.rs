@@ -1,5 +1,5 @@
-//! The simulation is held to its own promises: the same seed is the same history, faults do strike, no seed of a short
-//! run breaks anything, and every planted bug is caught.
+//! Tests of the simulation: the same seed gives the same history, all faults strike, no seed of a short run breaks a
+//! promise, and every planted bug is caught.
 
 use std::collections::BTreeMap;
 #[cfg(feature = "planted-bugs")]

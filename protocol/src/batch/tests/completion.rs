@@ -1,4 +1,4 @@
-//! What must be found and delivered before a batch is complete.
+//! The conditions of completing a batch.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn a_witnessed_claim_must_be_found_before_anything_is_delivered() {
 }
 
 #[test]
-fn completion_waits_for_accounts_and_witnesses_that_came_meanwhile() {
+fn completion_is_refused_after_new_counts_or_witnesses() {
     let leased = must(&opened(), &lease("p", 30, 60));
     let complete = BatchWrite::Complete {
         owner: owner("p"),
@@ -68,7 +68,7 @@ fn a_batch_is_proven_only_when_sealed_certain_delivered_and_released() {
     let open = must(&opened(), &BatchWrite::Count(counts(1, 5, 0, 5)));
     assert!(
         !proven(&delivered(&must(&open, &lease("p", 30, 60)), 0..5), &all),
-        "never sealed"
+        "the batch was not sealed"
     );
     let short = delivered(&must(&sealed(0), &lease("p", 1, 30)), 0..4);
     assert!(!proven(&short, &all));
@@ -112,7 +112,7 @@ fn an_unproven_batch_is_verified_before_it_completes() {
             part: part(0..1),
         },
     );
-    assert_eq!(found.verify_at, None, "a straggler restarts the wait");
+    assert_eq!(found.verify_at, None, "a late claim restarts the wait");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Sealing, leases, and what an operator asks for.
+//! Sealing, leases, and the decisions of an operator.
 
 use super::*;
 use crate::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
@@ -41,7 +41,7 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
     assert_eq!(
         may_lease(&leased, at(22), None),
         LeaseVerdict::Free,
-        "after the end and the clock skew"
+        "the lease is free after its end and the clock skew"
     );
     assert!(already_applied(&leased, &lease("p", 1, 20)));
     assert!(!already_applied(&leased, &lease("q", 1, 20)));
@@ -63,7 +63,7 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
     );
     assert_eq!(may_lease(&failed, at(99), None), LeaseVerdict::InError);
     assert_eq!(
-        may_lease(&failed, at(99), Some(OperatorWord::Retry)),
+        may_lease(&failed, at(99), Some(OperatorDecision::Retry)),
         LeaseVerdict::Free
     );
 }
@@ -76,7 +76,7 @@ fn a_lease_makes_the_batch_due_after_its_end() {
 }
 
 #[test]
-fn a_reminder_moves_the_due_time_it_read_and_no_other() {
+fn a_reminder_moves_the_due_time_only_if_it_is_unchanged() {
     let record = opened();
     let remind = |was_due_at| BatchWrite::Reminded {
         was_due_at,
@@ -125,7 +125,7 @@ fn a_processor_that_lost_its_lease_can_change_nothing() {
 }
 
 #[test]
-fn an_operators_request_is_accepted_only_for_a_batch_in_error() {
+fn an_operators_decision_counts_only_for_a_batch_in_error() {
     let leased = must(&opened(), &lease("p", 30, 60));
     let failed = must(
         &leased,
@@ -142,9 +142,9 @@ fn an_operators_request_is_accepted_only_for_a_batch_in_error() {
         at: at(70),
         operator,
     };
-    let again = must(&failed, &word(Some(OperatorWord::Retry)));
+    let again = must(&failed, &word(Some(OperatorDecision::Retry)));
     assert_eq!((again.quarantine, again.error), (None, None));
-    let aside = must(&failed, &word(Some(OperatorWord::Quarantine)));
+    let aside = must(&failed, &word(Some(OperatorDecision::Quarantine)));
     assert_eq!(aside.quarantine.as_deref(), Some("no"));
     assert_eq!(apply(&failed, &word(None)), None);
     let later = must(&aside, &lease("r", 99, 120));
@@ -152,7 +152,7 @@ fn an_operators_request_is_accepted_only_for_a_batch_in_error() {
         later.quarantine, aside.quarantine,
         "the next owner sets the batch aside"
     );
-    let expired = word(Some(OperatorWord::Quarantine));
+    let expired = word(Some(OperatorDecision::Quarantine));
     assert_eq!(apply(&leased, &expired), None, "the batch is not in error");
     assert!(apply(&leased, &word(None)).is_some());
 }

@@ -1,4 +1,4 @@
-//! What a record holds, and how large it is.
+//! The fields and the size of a record.
 
 use super::*;
 use crate::limits::{PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES};
@@ -18,13 +18,13 @@ fn the_ticket_comes_after_the_window_and_within_what_sqs_can_delay() {
     assert_eq!(
         closing.ticket_delay(Timestamp::from_ms(1)),
         317 * SECOND,
-        "rounded up, skew included"
+        "the delay is rounded up and includes the clock skew"
     );
     let cut = Closing::plan(at(0), at(800), 300 * SECOND).unwrap();
     assert_eq!(cut.closes_at, at(897));
     assert_eq!(cut.ticket_delay(Timestamp::from_ms(0)), 899 * SECOND);
     let error = Closing::plan(at(0), at(897), 300 * SECOND).unwrap_err();
-    assert!(error.to_string().contains("`897` s") && error.to_string().contains("900 s"));
+    assert!(error.to_string().contains("in 897 s") && error.to_string().contains("900 s"));
 }
 
 #[test]

@@ -1,20 +1,21 @@
-//! Which writes apply, and how a retry recognises an earlier attempt.
+//! The conditions of writes, and how a retry recognises an earlier attempt.
 
 use super::*;
 use crate::limits::BATCH_RECORD_RETENTION;
 
 #[test]
-fn a_late_account_never_overwrites_a_later_one() {
+fn late_counts_never_overwrite_later_counts() {
     let record = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
     let stale = BatchWrite::Count(counts(1, 3, 0, 3));
     assert_eq!(apply(&record, &stale), None);
     assert!(
         already_applied(&record, &stale),
-        "the later counts contain the earlier one"
+        "the later counts include the earlier ones"
     );
 }
 
-/// Returns writes of `p`, each with the record after it: `p` has the lease, and part 0 is frozen where the write needs it.
+/// Returns writes of `p`, each with the record after it: `p` has the lease, and part 0 is frozen where the write needs
+/// it.
 fn applied() -> Vec<(BatchRecord, BatchWrite)> {
     let p = || owner("p");
     let seal = BatchWrite::Seal {
@@ -116,12 +117,15 @@ fn a_seal_is_recognised_by_its_counts_and_its_seal() {
         at: at(10),
     };
     let counted = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
-    assert!(!already_applied(&counted, &seal(1)), "never sealed");
+    assert!(
+        !already_applied(&counted, &seal(1)),
+        "the batch was not sealed"
+    );
     let sealed = must(&opened(), &seal(1));
     assert!(already_applied(&sealed, &seal(1)));
     assert!(
         !already_applied(&sealed, &seal(2)),
-        "sealed with other counts"
+        "the batch was sealed with other counts"
     );
     let counts = |version| BatchWrite::Count(counts(version, 5, 0, 5));
     assert!(already_applied(&sealed, &counts(1)));
@@ -171,7 +175,7 @@ fn a_completion_is_recognised_by_the_completed_record() {
     assert_eq!(done.expires_at, Some(at(40) + BATCH_RECORD_RETENTION));
 }
 
-/// Part 0 is delivered, by `p` as are the other writes below.
+/// Returns the write by which `p` marks part 0 as delivered. The writes below are by `p` too.
 fn deliver() -> BatchWrite {
     BatchWrite::Delivered {
         owner: owner("p"),

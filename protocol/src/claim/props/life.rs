@@ -1,22 +1,22 @@
-//! What holds over the whole life of an event id.
+//! Properties of the whole life of an event id.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::ids::BatchShard;
 
-/// What happens to an event id.
+/// One thing that happens to an event id.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A message with it is delivered to the aggregator.
+    /// The aggregator receives a message with the event id.
     Arrive { message: u8, body: u8 },
-    /// The live claim's batch completes, with the claim delivered or without it.
+    /// The batch of the live claim completes, and has delivered the claim or not.
     End { delivered: bool },
-    /// The live claim is released, having been delivered.
+    /// The live claim is released, after its delivery.
     Release,
     /// Time passes.
     Pass { ms: u64 },
-    /// The table's TTL removes an expired tombstone.
+    /// The TTL of the table removes an expired tombstone.
     Forget,
 }
 
@@ -32,14 +32,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// The lock table's item of one event id, and what was promised about it.
+/// The lock item of one event id, and the deliveries so far.
 struct Life {
     rule: DuplicateRule,
     now: Timestamp,
     item: Option<LockItem>,
     fate: BatchFate,
     next_seq: Seq,
-    /// The last delivery of each message: the end of its window, and its content.
+    /// The last delivery of each message: the end of its dedup window, and its body hash.
     delivered: BTreeMap<SqsMessageId, (Timestamp, BodyHash)>,
 }
 
@@ -84,7 +84,7 @@ impl Life {
         }
     }
 
-    /// No message is claimed within the window of its own delivery.
+    /// Claims the event, and checks that the message was not delivered within its dedup window.
     fn claim(&mut self, candidate: &Candidate, past: PastDeliveries) -> Result<(), TestCaseError> {
         let until = self.delivered.get(&candidate.sqs_message_id);
         prop_assert!(
@@ -110,7 +110,8 @@ impl Life {
         Ok(())
     }
 
-    /// An acknowledged message was delivered or will be, itself or by another message with the same content.
+    /// Checks that the event of an acknowledged message was or will be delivered, by this or another message with the
+    /// same content.
     fn must_be_safe_to_drop(
         &self,
         candidate: &Candidate,
@@ -138,20 +139,20 @@ impl Life {
         }
     }
 
-    fn end(&mut self, with_it: bool) {
+    fn end(&mut self, delivers: bool) {
         let Some((item, seq)) = self.live() else {
             return;
         };
         if self.fate != BatchFate::Alive {
             return;
         }
-        if with_it {
+        if delivers {
             let until = self.now + WINDOW;
             self.delivered
                 .insert(item.sqs_message_id, (until, item.body_hash));
         }
         self.fate = BatchFate::Ended {
-            delivered: with_it.then_some(seq).into_iter().collect(),
+            delivered: delivers.then_some(seq).into_iter().collect(),
             set_aside: SeqSet::new(),
             completed_at: self.now,
         };

@@ -1,8 +1,8 @@
-//! What holds of every existing of a message with an item.
+//! Properties of every verdict on a message that meets an item.
 
 use super::*;
 
-/// A message, the item it meets, and everything else that decides the verdict.
+/// A message, the item that it meets, and everything else that decides the verdict.
 #[derive(Clone, Debug)]
 struct Case {
     candidate: Candidate,
@@ -30,7 +30,7 @@ impl Case {
         Timestamp::from_ms(NOW)
     }
 
-    /// Returns the verdict, with the fate of the batch where it is needed.
+    /// Returns the verdict, with the fate of the batch if it is needed.
     fn verdict(&self) -> Verdict {
         let Case {
             candidate,
@@ -51,12 +51,12 @@ impl Case {
         self.candidate.sqs_message_id == self.item.sqs_message_id
     }
 
-    /// Whether the item is live and its batch will deliver it.
+    /// Returns whether the item is live and its batch will deliver it.
     fn held(&self) -> bool {
         matches!(self.item.state, LockState::Live { .. }) && self.fate == BatchFate::Alive
     }
 
-    /// The end of the dedup window of the item's own delivery, if there was one.
+    /// Returns the end of the dedup window of the item's own delivery, if there was one.
     fn delivered_until(&self) -> Option<Timestamp> {
         match (&self.item.state, &self.fate) {
             (LockState::Tombstone { expires_at }, _) => {
@@ -75,19 +75,19 @@ impl Case {
         }
     }
 
-    /// Whether the item shows that the candidate's own message was delivered.
+    /// Returns whether the item shows that the candidate's message was delivered.
     fn own_delivery_is_known(&self) -> bool {
         let past = self.item.past.get(&self.candidate.sqs_message_id);
         past.is_some_and(|until| *until > self.now())
             || (self.same_message() && self.delivered_until().is_some())
     }
 
-    /// Whether the candidate is the message whose event an operator sent to the quarantine.
+    /// Returns whether the candidate is the message whose event an operator sent to the quarantine.
     fn is_set_aside(&self) -> bool {
         self.set_aside_until().is_some() && self.same_message()
     }
 
-    /// Until when the message of the item is remembered as set aside, if an operator sent it to the quarantine.
+    /// Returns until when the message of the item is remembered as set aside, if an operator sent it to the quarantine.
     fn set_aside_until(&self) -> Option<Timestamp> {
         match (&self.item.state, &self.fate) {
             (LockState::Tombstone { expires_at }, _) => self.item.set_aside.then_some(*expires_at),
@@ -103,7 +103,7 @@ impl Case {
         }
     }
 
-    /// The messages that a claim which takes the item's place must remember, whether or not there is room for all.
+    /// Returns the messages that a claim which replaces the item must remember, even if there are too many.
     fn to_remember(&self) -> PastDeliveries {
         let mut known = self.item.past.clone();
         let own = self.delivered_until().or(self.set_aside_until());
@@ -112,7 +112,7 @@ impl Case {
         known
     }
 
-    /// Whether the item is what the candidate itself just wrote.
+    /// Returns whether an earlier attempt of the candidate wrote the item.
     fn own_claim(&self) -> bool {
         let seat = self.own.map(|seat| LockState::Live {
             shard: seat.shard(),
@@ -126,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn an_own_claim_is_recognised_and_nothing_else_is_taken_for_one(case in cases()) {
+    fn only_an_own_claim_is_recognised_as_own(case in cases()) {
         let claimed = case.verdict() == Verdict::Done(Outcome::Claimed);
         prop_assert_eq!(claimed, case.own_claim());
     }
@@ -182,7 +182,7 @@ proptest! {
         let over = case.delivered_until().is_none_or(|until| until <= case.now());
         let known = case.own_delivery_is_known() || case.is_set_aside();
         if over && !case.held() && !known && !case.own_claim() {
-            // Without room to remember every message, this one fails and is redelivered.
+            // If the item cannot remember one more message, the candidate fails and is redelivered.
             let verdict = case.verdict();
             match case.to_remember().len() > PAST_DELIVERIES_MAX {
                 true => prop_assert_eq!(verdict, Verdict::Done(Outcome::Failed)),
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn a_replacing_claim_remembers_every_delivery_that_is_in_its_window_and_no_other(case in cases()) {
+    fn a_replacing_claim_remembers_exactly_the_deliveries_within_their_window(case in cases()) {
         let Verdict::Replace { past } = case.verdict() else {
             return Ok(());
         };
@@ -218,7 +218,7 @@ proptest! {
     fn a_follower_is_dropped_only_with_the_content_of_the_message_that_holds_the_event(
         case in cases(), follower in candidates(), fails in prop::bool::weighted(0.1),
     ) {
-        // A replacing write of the leader may succeed or fail.
+        // The write of a leader that replaces an item may succeed or fail.
         let leader = &case.candidate;
         let (outcome, winner) = match case.verdict() {
             _ if fails => (Outcome::Failed, None),
@@ -236,7 +236,7 @@ proptest! {
             };
             prop_assert_eq!(follower.body_hash, holder);
             prop_assert_ne!(outcome, Outcome::Failed);
-            // The delivery that the leader repeats must still be in its window.
+            // The leader's delivery must still be within its window.
             prop_assert_ne!(outcome, Outcome::RedeliveredLate);
         }
     }

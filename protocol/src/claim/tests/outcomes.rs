@@ -1,4 +1,4 @@
-//! What becomes of a message after its outcome, and of the messages that follow it.
+//! The response to an outcome, and the outcomes of later messages of the same event.
 
 use super::*;
 
@@ -36,8 +36,12 @@ fn a_message_relies_on_a_claim_if_it_is_acknowledged_for_it() {
         (ExistingClaim::Conflict, Requeue, false),
     ] {
         assert_eq!(existing.relies_on_it(rule), relies, "{existing:?} {rule:?}");
-        let answer = existing.outcome().response(rule);
-        assert_eq!(answer == Response::Success, relies, "{existing:?} {rule:?}");
+        let response = existing.outcome().response(rule);
+        assert_eq!(
+            response == Response::Success,
+            relies,
+            "{existing:?} {rule:?}"
+        );
     }
 }
 

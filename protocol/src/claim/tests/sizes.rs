@@ -8,9 +8,9 @@ use crate::limits::{
 };
 
 /// Returns a candidate whose item has this size.
-fn of_bytes(bytes: usize) -> Candidate {
-    let but_body = CLAIM_OVERHEAD_BYTES + "event".len() + "m1".len() + "arn:q".len();
-    message("m1", &"a".repeat(bytes - but_body))
+fn candidate_of(bytes: usize) -> Candidate {
+    let without_body = CLAIM_OVERHEAD_BYTES + "event".len() + "m1".len() + "arn:q".len();
+    message("m1", &"a".repeat(bytes - without_body))
 }
 
 /// A compression that returns this many bytes for any body.
@@ -20,7 +20,7 @@ fn to_bytes(bytes: usize) -> impl FnOnce(&str) -> Option<Vec<u8>> {
 
 #[test]
 fn the_size_of_an_item_counts_everything_it_stores() {
-    let mut candidate = of_bytes(1_000);
+    let mut candidate = candidate_of(1_000);
     assert_eq!(candidate.item_bytes(), 1_000);
     candidate.attributes = Some("{\"a\":1}".into());
     assert_eq!(candidate.item_bytes(), 1_007);
@@ -47,7 +47,7 @@ fn the_size_of_an_item_counts_everything_it_stores() {
 
 #[test]
 fn a_body_is_compressed_where_that_saves_a_write_unit() {
-    let large = of_bytes(2 * WRITE_UNIT_BYTES);
+    let large = candidate_of(2 * WRITE_UNIT_BYTES);
     let saved = large.body.len() - WRITE_UNIT_BYTES;
     let one_unit = large.clone().compressed(to_bytes(saved));
     assert!(one_unit.compressed.is_some());
@@ -62,18 +62,18 @@ fn a_body_is_compressed_where_that_saves_a_write_unit() {
 
 #[test]
 fn an_item_of_one_write_unit_is_left_as_it_is() {
-    let one_unit = of_bytes(WRITE_UNIT_BYTES).compressed(|_| panic!("nothing to save"));
+    let one_unit = candidate_of(WRITE_UNIT_BYTES).compressed(|_| panic!("nothing to save"));
     assert_eq!(one_unit.compressed, None);
-    let two_units = of_bytes(WRITE_UNIT_BYTES + 1).compressed(to_bytes(0));
+    let two_units = candidate_of(WRITE_UNIT_BYTES + 1).compressed(to_bytes(0));
     assert!(two_units.compressed.is_some());
 }
 
 #[test]
 fn a_body_that_fits_no_item_is_stored_under_the_key_of_its_seat() {
     let bucket: Arc<str> = "bodies".into();
-    let fits = of_bytes(DYNAMODB_ITEM_BYTES_MAX);
+    let fits = candidate_of(DYNAMODB_ITEM_BYTES_MAX);
     assert_eq!(fits.overflow(&bucket, seat(1, 3)), None);
-    let candidate = of_bytes(DYNAMODB_ITEM_BYTES_MAX + 1);
+    let candidate = candidate_of(DYNAMODB_ITEM_BYTES_MAX + 1);
     let overflow = candidate.overflow(&bucket, seat(1, 3)).unwrap();
     assert_eq!(overflow.bytes, candidate.body.len() as u64);
     assert_eq!(

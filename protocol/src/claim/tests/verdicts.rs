@@ -30,7 +30,7 @@ fn only_a_tombstone_expires() {
 }
 
 #[test]
-fn a_live_claim_with_the_seat_asked_for_is_an_earlier_attempt_of_ours() {
+fn a_live_claim_with_our_seat_is_an_earlier_attempt_of_ours() {
     let m1 = message("m1", "a");
     let verdict = classify(
         &m1,

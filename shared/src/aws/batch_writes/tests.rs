@@ -45,9 +45,9 @@ fn leases() -> Vec<BatchWrite> {
     };
     vec![
         lease(None),
-        lease(Some(OperatorWord::Retry)),
-        lease(Some(OperatorWord::AcceptSink)),
-        lease(Some(OperatorWord::Quarantine)),
+        lease(Some(OperatorDecision::Retry)),
+        lease(Some(OperatorDecision::AcceptSink)),
+        lease(Some(OperatorDecision::Quarantine)),
         give_up(None),
         give_up(Some(AT)),
         BatchWrite::Reminded {

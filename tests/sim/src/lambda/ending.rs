@@ -1,4 +1,4 @@
-//! The end of a history: whether everything has drained, and what must be true then.
+//! The end of a history: whether everything has drained, and the promises that hold then.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::environment::lock;
 use crate::world::World;
 
 impl Run {
-    /// Whether every message, ticket, invocation and batch has come to its end.
+    /// Returns whether every message, ticket, invocation and batch has come to its end.
     pub(super) fn drained(&self) -> bool {
         let world = lock(&self.world);
         !world.faulty
@@ -28,7 +28,7 @@ impl Run {
                 .all(|record| record.status.is_none())
     }
 
-    /// Says what has not drained.
+    /// Describes what has not drained.
     pub(super) fn left(&self) -> String {
         let world = lock(&self.world);
         let waiting = world
@@ -71,7 +71,7 @@ impl Run {
         }
     }
 
-    /// P1 and P8, for every message that was sent.
+    /// Checks P1 and P8 for every message that was sent.
     fn messages_ended(&self, world: &World) -> Vec<Check> {
         let may_drop = self.plan.ever(DuplicateRule::Drop);
         let timeout = Duration::from_millis(self.plan.aggregator_timeout_ms);
@@ -93,11 +93,11 @@ impl Run {
         checks
     }
 
-    /// P7, for the lock table.
+    /// Checks P7 for the lock table.
     ///
-    /// Three kinds of live claims may stay, and a later message can replace each of them: without a dedup window, a
-    /// write that arrives after its event was forgotten; a claim whose release was cut off and which the index hid
-    /// until its batch was complete; a write that arrives after its message was acknowledged for another claim.
+    /// Three kinds of live claims may stay, because a later message can replace each of them: without a dedup window, a
+    /// write that arrives after the release of its event; a claim whose release was cut off, and which the index hid
+    /// until its batch was complete; a write that arrives after its message was acknowledged because of another claim.
     fn no_claim_is_left(&self, world: &World) -> Check {
         let has_window = self.plan.dedup_window_min_secs() > 0;
         let left: Vec<String> = world
@@ -126,7 +126,7 @@ fn report_dead_letters(world: &mut World) {
     }
 }
 
-/// Whether an item is a live claim that is not one of the three kinds that may stay.
+/// Returns whether an item is a live claim of none of the three kinds that may stay.
 fn is_left(world: &World, id: &EventId, item: &LockItem) -> bool {
     let LockState::Live { shard, seq } = item.state else {
         return false;
@@ -142,10 +142,10 @@ fn is_left(world: &World, id: &EventId, item: &LockItem) -> bool {
     sent.is_none_or(|index| !world.ledger.messages[*index].reported)
 }
 
-/// P6, for a batch that was sealed.
+/// Checks P6 for a batch that was sealed.
 fn starts_at_once(world: &World, record: &BatchRecord) -> Option<Check> {
     let sealed_at = record.sealed_at?;
-    // The first ticket was sent for the window's end; a ticket that is visible at once was sent for the seal.
+    // The first ticket is for the end of the window; a ticket that is visible at once is for the seal.
     let tickets = world.ledger.tickets.get(&record.batch_id);
     let at_once = tickets.and_then(|tickets| {
         let at_once = tickets.iter().find(|one| one.visible_at == one.at);

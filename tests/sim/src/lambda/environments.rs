@@ -11,7 +11,7 @@ use crate::environment::{Environment, lock};
 use crate::schedule::Happening;
 
 impl Run {
-    /// Whether Lambda would give this environment an invocation.
+    /// Returns whether Lambda would give this environment an invocation.
     fn takes_work(&self, execution: &Execution) -> bool {
         !execution.last && execution.frozen_until_ms <= lock(&self.world).now_ms
     }
@@ -124,7 +124,7 @@ impl Run {
         }
     }
 
-    /// Lets the invocations of an environment go on.
+    /// Lets the invocations of an environment continue.
     pub(super) fn thaw(&mut self, environment: u64) {
         {
             let mut world = lock(&self.world);

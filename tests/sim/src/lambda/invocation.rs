@@ -16,11 +16,11 @@ pub(super) enum Function {
 pub(super) struct Execution {
     pub function: Function,
     pub frozen_until_ms: u64,
-    /// Whether it ends with its invocation, because it outlived a deadline or ran the sweep.
+    /// Whether the environment ends with its invocation, because it passed a deadline or ran the sweep.
     pub last: bool,
 }
 
-/// What an invocation was started for.
+/// The event of an invocation.
 pub(super) enum Work {
     Input {
         source: usize,
@@ -37,7 +37,7 @@ pub(super) type Outcome = Option<Vec<String>>;
 pub(super) struct Task {
     pub environment: u64,
     pub work: Work,
-    /// In simulated time, not by the environment's clock.
+    /// In the time of the world, not by the environment's clock.
     pub deadline_ms: u64,
     pub was_frozen: bool,
     pub timed_out: bool,

@@ -1,4 +1,4 @@
-//! Invocations: how they start, go on, and end.
+//! The start, the steps and the end of invocations.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Run {
                 .map(|message| record(&world, message.body))
                 .collect();
             let event = serde_json::to_string(&event).expect("texts make JSON");
-            serde_json::from_str(&event).expect("it is an event")
+            serde_json::from_str(&event).expect("the value is an event")
         };
         let timeout_ms = self.plan.aggregator_timeout_ms;
         let invocation = aggregator::Invocation {
@@ -153,7 +153,7 @@ impl Run {
         self.ready.add(number);
     }
 
-    /// Polls the futures that were woken, until none is left.
+    /// Polls the woken futures until none is woken any more.
     pub(super) fn go_on(&mut self) {
         loop {
             let ready = self.ready.take();
@@ -210,7 +210,8 @@ impl Run {
         let (environment, was_frozen) = (task.environment, task.was_frozen);
         let sweep = matches!(task.work, Work::Sweep);
         if was_frozen {
-            // The environment may thaw and go on. Lambda ignores its response, and gives it no other invocation.
+            // The environment may thaw and continue. Lambda ignores its response, and gives it no other
+            // invocation.
             if let Some(execution) = self.environments.get_mut(&environment) {
                 execution.last = true;
             }
@@ -254,9 +255,10 @@ impl Run {
         self.poll_all();
     }
 
-    /// P6: without faults, a lone aggregator that drained its source has sealed its batch.
+    /// Checks P6: without faults, the only aggregator has sealed its batch after it drained its source.
     ///
-    /// With several aggregators each has a batch of its own, and seals it when it sees the end of the source itself.
+    /// With several aggregators, each has its own batch and seals it only when it receives the end of the source
+    /// itself.
     fn check_a_drained_source(&self, world: &mut World, source: usize) {
         let alone = self.plan.aggregators * self.plan.invocations == 1;
         let seals = self.plan.calm && self.plan.seal_when_drained && alone;

@@ -1,4 +1,4 @@
-//! The event source mappings: what they take from the queues, and what they do with a response.
+//! The event source mappings: receive messages, and process the responses of invocations.
 
 use super::Run;
 use super::invocation::Work;
@@ -26,7 +26,7 @@ impl Run {
         world.poll_by(source, now_ms + gather_ms);
     }
 
-    /// Has a mapping poll its queue, unless the poll was replanned.
+    /// Makes a mapping poll its queue, unless the poll was moved to another time.
     pub(super) fn poll(&mut self, mapping: usize) {
         {
             let mut world = lock(&self.world);
@@ -96,7 +96,7 @@ impl Run {
         }
     }
 
-    /// Has every mapping poll in a millisecond.
+    /// Makes every mapping poll in one millisecond.
     pub(super) fn poll_all(&mut self) {
         let mut world = lock(&self.world);
         let soon_ms = world.now_ms + 1;
@@ -118,7 +118,8 @@ pub(super) fn acknowledge(world: &mut World, plan: &Plan, work: Work, failures: 
             world.check(checks::p8_an_answer_names_its_own_messages(stranger));
             for (message, id) in messages.iter().zip(&own) {
                 if failures.contains(id) {
-                    // The message is visible again when its visibility timeout ends; some mappings end the timeout early.
+                    // The message is visible again when its visibility timeout ends; some mappings end the timeout
+                    // early.
                     if world.faulty && world.rng.u8(..) < 80 {
                         let at_ms = world.now_ms + world.rng.u64(1..5_000);
                         world.inputs[source].set_visible(message.receipt, at_ms);

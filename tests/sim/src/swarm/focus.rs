@@ -1,4 +1,4 @@
-//! Plans that bring together what seldom comes together by chance.
+//! Plans with combinations of faults and settings that seldom come together by chance.
 
 use fastrand::Rng;
 use protocol::claim::DuplicateRule;
@@ -8,7 +8,7 @@ use super::pick;
 use crate::plan::Plan;
 
 impl Plan {
-    /// Gives six plans in ten one of ten subjects, and leaves the others as they are.
+    /// Changes six plans in ten to one of ten subjects.
     pub(super) fn focus(&mut self, rng: &mut Rng) {
         match rng.u8(..20) {
             0 => self.focus_on_dying_environments(rng),
@@ -25,7 +25,7 @@ impl Plan {
         }
     }
 
-    /// One environment whose counts fail and which dies.
+    /// One environment, which dies and whose counts fail.
     fn focus_on_dying_environments(&mut self, rng: &mut Rng) {
         (self.aggregators, self.duplicates) = (1, 0.2);
         self.index_hides(rng);
@@ -33,7 +33,7 @@ impl Plan {
         (faults.kill, faults.stall, faults.deliver_twice) = (0.02, 0.0, 0.5);
     }
 
-    /// Several invocations in one environment, batches that are always full, and seals that fail.
+    /// Several invocations in one environment, batches that fill up all the time, and seals that fail.
     fn focus_on_sharing_invocations(&mut self, rng: &mut Rng) {
         (self.aggregators, self.invocations) = (1, 3);
         self.batch_size = pick(rng, &[4, 16]);
@@ -62,7 +62,7 @@ impl Plan {
         (faults.apply_late, faults.throttle) = (0.0, 0.0);
     }
 
-    /// Clocks that differ by minutes: no safety depends on them.
+    /// Clocks that differ by minutes, because no promise about loss depends on clocks.
     fn focus_on_wrong_clocks(&mut self, rng: &mut Rng) {
         self.skew_max_ms = 200_000;
         self.index_hides(rng);
@@ -100,7 +100,7 @@ impl Plan {
         (faults.kill, faults.edit) = (0.0, 0.0);
     }
 
-    /// One batch of everything, delivered in the smallest possible parts.
+    /// One batch of all events, delivered in the smallest possible parts.
     fn focus_on_small_parts(&mut self) {
         (self.quarantine, self.parts_max) = (true, PARTS_FOR_STRAGGLERS + 2);
         (self.messages, self.burst_ms, self.sources, self.keys) = (160, 5_000, 1, 0);
@@ -113,8 +113,8 @@ impl Plan {
         self.redeploys.clear();
     }
 
-    /// Releases that are cut off and that the index hides, and events that are sent again when the window would be over if
-    /// it had begun with their batch.
+    /// Releases that are cut off and that the index hides, and events that are sent again at a time when the dedup
+    /// window would be over if it began when the batch was opened.
     fn focus_on_forgotten_deliveries(&mut self, rng: &mut Rng) {
         self.index_hides(rng);
         (self.dedup_window_secs, self.batching_window_secs) = (300, 300);
@@ -128,7 +128,7 @@ impl Plan {
         self.redeploys.clear();
     }
 
-    /// Has batches end before the index shows their claims, and counts fail.
+    /// Makes batches end before the index shows their claims, and counts fail.
     fn index_hides(&mut self, rng: &mut Rng) {
         self.batching_window_secs = pick(rng, &[1, 10, 60]);
         self.verify_delay_secs = 2;

@@ -1,4 +1,4 @@
-//! The batch table, and what must hold of every write to it.
+//! The batch table, and the checks of every write to it.
 
 use std::time::Duration;
 
@@ -68,7 +68,8 @@ impl World {
             now.saturating_sub(skew_max),
             now + skew_max,
         );
-        // Clocks decide who holds a lease, and no safety depends on it: clocks that are too wrong may break INV-9 alone.
+        // Clocks decide on leases only, and no promise about loss depends on leases: clocks that are too wrong
+        // may break only INV-9.
         let wild = self.plan.skew_max_ms > SKEW_MAX_MS;
         let by_clocks = |broken: &Broken| broken.name.starts_with("INV-9 ");
         if !(wild && check.as_ref().is_err_and(by_clocks)) {
@@ -79,7 +80,7 @@ impl World {
         ));
         self.check(checks::inv22_setting_aside_is_kept(before, after));
         self.check_written(before, write);
-        // What the record marks as delivered must be at the sink, whichever write marked it.
+        // The sink must have every part that the record marks as delivered.
         for (index, part) in after.parts.iter().enumerate() {
             if matches!(part.state, PartState::Delivered { .. }) {
                 let key = format!("{batch}/{index}");
@@ -89,7 +90,7 @@ impl World {
         }
     }
 
-    /// Records one kind of write in the ledger, and checks what only this kind must keep.
+    /// Records a write in the ledger, and checks the promises about its kind.
     fn check_written(&mut self, before: &BatchRecord, write: &BatchWrite) {
         let batch = before.batch_id;
         match write {
@@ -121,7 +122,7 @@ impl World {
         let moved =
             |one: &Redeploy| matches!(one.change, Change::Place(_) | Change::BodiesAlone(_));
         if self.plan.redeploys.iter().any(moved) {
-            reasons.push("frozen for the sink");
+            reasons.push("frozen for another sink");
         }
         if self.plan.faults.edit > 0.0 {
             reasons.extend(["is not what was frozen", "is not what was claimed"]);
@@ -135,7 +136,8 @@ impl World {
         }
     }
 
-    /// Checks a batch that completed without a second look. Without a dedup window, a late write may put a claim back.
+    /// Checks a batch that completed without a second look. Without a dedup window, a late write may write a claim
+    /// again.
     fn nothing_is_left_of(&mut self, batch: BatchId) {
         if self.dedup_window().is_zero() {
             return;

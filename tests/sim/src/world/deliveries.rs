@@ -1,4 +1,4 @@
-//! What reaches the sink.
+//! Deliveries to the sink.
 
 use protocol::claim::{DuplicateRule, LockState};
 use protocol::ids::{EventId, Place};
@@ -8,7 +8,7 @@ use crate::checks;
 use crate::ledger::{Brought, Delivered, Given};
 
 impl World {
-    /// The sink accepts a part.
+    /// Records that the sink accepted a part, and checks the promises about it.
     pub fn deliver(&mut self, part: &Brought) {
         let (now, key) = (self.now(), part.key.clone());
         self.note("delivered", || {
@@ -44,7 +44,7 @@ impl World {
                 matches!(item.state, LockState::Live { shard, seq } if Place { shard, seq } == *place)
             });
             let own = place.shard.batch == part.batch;
-            // The attempt was in flight when an operator set the part aside.
+            // The attempt may have been in flight when an operator set the part aside.
             let live = live || self.ledger.seat_set_aside(id, *place);
             let check = checks::p2_a_part_holds_only_live_claims(
                 &key,
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// Records that the sink has an event, which it may have had before, and checks P4.
+    /// Records that the sink got an event, perhaps again, and checks P4.
     fn given(&mut self, id: &EventId, given: Given) {
         let window = self.dedup_window();
         let may_repeat = self.plan.ever(DuplicateRule::Requeue);

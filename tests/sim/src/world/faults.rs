@@ -1,4 +1,4 @@
-//! Which fault strikes a request.
+//! Draws the faults of requests.
 
 use fastrand::Rng;
 
@@ -9,7 +9,7 @@ use crate::fate::Fate;
 const OUTAGE_MS: u64 = 8_000;
 
 impl World {
-    /// What becomes of the next request.
+    /// Draws the fate of the next request.
     pub fn fate(&mut self) -> Fate {
         let latency = |rng: &mut Rng| {
             if rng.u8(..) < 8 {
@@ -70,7 +70,7 @@ impl World {
         Fate::Answered { apply_ms, reply_ms }
     }
 
-    /// What becomes of the next write to a batch record.
+    /// Draws the fate of the next write to a batch record.
     pub fn fate_of_record(&mut self, by_processor: bool) -> Fate {
         if by_processor {
             if self.strikes_as(self.plan.faults.late_record, "record late") {

@@ -11,7 +11,7 @@ use crate::fate::{throttled, unanswered};
 use crate::index::REPLICAS;
 use crate::ledger::Occurrence;
 
-/// After the faults stop, the index shows everything within this time.
+/// After the faults stopped, the index shows every change within this time.
 const INDEX_CALM_MS: u64 = 30_000;
 
 impl World {
@@ -122,7 +122,7 @@ impl World {
                 true => now,
                 false => completed_at.unwrap_or(now) + window,
             });
-        // A window that a redeployment makes shorter is shorter for earlier deliveries as well.
+        // When a deployment shortens the dedup window, it is shorter for earlier deliveries too.
         let remembered_until = match prior.delivered_at {
             Some(at) if self.plan.changes_dedup_window() => remembered_until.min(at + window),
             Some(_) | None => remembered_until,

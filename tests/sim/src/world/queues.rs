@@ -75,7 +75,7 @@ impl World {
         self.poll_by(self.plan.sources, visible_at_ms);
     }
 
-    /// Returns the depth of an input queue, or with a fault any numbers.
+    /// Returns the depth of an input queue; with a fault, random numbers.
     pub fn depth(&mut self, source: &SourceArn) -> QueueDepth {
         if !self.strikes_as(self.plan.faults.depth_wrong, "depth wrong") {
             return self.inputs[source_index(source)].depth(self.now_ms);
