@@ -67,6 +67,7 @@ mod draws;
 pub mod files;
 pub mod lambda;
 pub mod loopback;
+pub mod proxy;
 #[cfg(feature = "s3")]
 pub mod s3;
 pub mod sqs;

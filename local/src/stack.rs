@@ -11,6 +11,7 @@ use std::sync::Arc;
 use emulators::lambda::{
     EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION,
 };
+use emulators::proxy::Proxy;
 #[cfg(feature = "s3")]
 use emulators::s3::S3;
 use emulators::sqs::Sqs;
@@ -22,7 +23,6 @@ use crate::faults::{EnvironmentFaults, Faults, Kills, SinkGate};
 use crate::function_logs::FunctionLogs;
 use crate::ledger::{Action, Meter};
 use crate::options::StackOptions;
-use crate::proxy::Proxy;
 use crate::redeploys::Redeploys;
 use crate::schedule::Schedule;
 use crate::sink::SinkHost;

@@ -15,12 +15,11 @@ use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::put_object::{PutObjectError, PutObjectOutput};
+use emulators::proxy::{Proxy, Service};
 use emulators::s3::S3;
-use local::call::Service;
 use local::deliveries::Deliveries;
 use local::faults::{FaultOptions, Faults};
 use local::ledger::Meter;
-use local::proxy::Proxy;
 use local::sink::SinkBucket;
 
 const BUCKET: &str = "bucket";
@@ -52,7 +51,7 @@ impl Served {
         let proxy = Proxy::start(
             Service::S3,
             &endpoint,
-            Arc::clone(&meter),
+            Arc::clone(&meter) as _,
             faults.on_requests(),
         );
         let proxy = proxy.await.unwrap();

@@ -1,5 +1,7 @@
 //! Requests that are refused, whole or in part.
 
+use aws_sdk_sqs::error::ProvideErrorMetadata;
+
 use crate::support::{Served, code, entry, served};
 
 #[tokio::test]

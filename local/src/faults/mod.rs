@@ -3,12 +3,10 @@
 //! | file | what |
 //! |---|---|
 //! | `options` | the flags, and what they come to |
-//! | `replies` | what may strike any request: lost replies, errors |
 //! | `requests` | what a request to DynamoDB writes, or asks of the index |
 //! | `tables` | the tables' faults: `index` (its lag) and `throttles` |
 //! | `throttles` | writes without units: `limits` (a second of them for each key and each table), `usage` (how much is used), `rehearsal` (what a write does to the keys of the batch table's indexes) |
-//! | `credentials` | requests of an environment whose credentials have expired |
-//! | `environments` | `kills` and `credentials`, as the Lambda host asks for them |
+//! | `environments` | `kills` and expired credentials, as the Lambda host asks for them |
 //! | `kills` | SIGKILL, at a random moment or at a line of the log |
 //! | `outages` | when the sink is down |
 //! | `sink` | a directory that cannot be written to |
@@ -16,13 +14,12 @@
 //! | `redeploys` | updates of the functions' configuration |
 //! | `report` | how often each struck |
 //!
-//! Requests are struck in the proxies (`crate::proxy`) in front of DynamoDB, of the functions' queues and of what stands
-//! in for sinks. Repeated deliveries are the queue server's own (`sqs::Repeats`), failing ones the sinks'.
+//! Lost replies, errors and expired credentials strike in the proxies (`emulators::proxy`) in front of DynamoDB, of the
+//! functions' queues and of what stands in for sinks. Repeated deliveries are the queue server's own (`sqs::Repeats`), failing ones the sinks'.
 //!
 //! The draws are the same for the same seed; what they strike depends on the order in which requests and lines come,
 //! which no seed decides.
 
-mod credentials;
 mod environments;
 mod index;
 mod kills;
@@ -31,7 +28,6 @@ mod options;
 mod outages;
 mod redeploys;
 mod rehearsal;
-mod replies;
 mod report;
 mod requests;
 mod sink;
@@ -40,18 +36,15 @@ mod tables;
 mod throttles;
 mod usage;
 
-pub use credentials::Credentials;
-pub(crate) use credentials::access_key;
 pub use emulators::{Draws, Percent};
 pub use environments::EnvironmentFaults;
 pub use kills::Kills;
 pub use options::{FaultArgs, FaultOptions, KillAt};
 pub use outages::{Outage, Timeline};
 pub use redeploys::Redeploy;
-pub(crate) use replies::{Fate, STALL};
 pub use report::{
-    ExpiredCredentialsReport, FaultReport, IndexLagReport, KillAtReport, LostRepliesReport,
-    PartitionLimitReport, RedeployReport, RequestErrorsReport, SinkErrorsReport, TableLimitReport,
+    FaultReport, IndexLagReport, KillAtReport, PartitionLimitReport, RedeployReport,
+    SinkErrorsReport, TableLimitReport,
 };
 pub use sink::SinkGate;
 pub(crate) use sink_errors::Delivery;
@@ -61,20 +54,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use emulators::Counter;
+use emulators::proxy::{Credentials, RequestFaults, STALL, ServiceFaults, Strikes};
 use emulators::sqs::Repeats;
-use replies::RequestFaults;
 use tables::TableFaults;
 
 use crate::given_back::GIVEN_BACK;
 use crate::template::Table;
 
-/// What strikes the requests that go through one proxy.
-#[derive(Clone)]
-pub struct Strikes {
-    pub(crate) credentials: Option<Arc<Credentials>>,
-    pub(crate) requests: Arc<RequestFaults>,
-    pub(crate) tables: Option<Arc<TableFaults>>,
-}
+/// What stalls must outlast the longest attempt of the functions, or it would be slow and not lost.
+const _: () = assert!(STALL.as_millis() > protocol::limits::ATTEMPT_TIMEOUT_MAX.as_millis());
 
 /// The faults of one stack.
 pub struct Faults {
@@ -98,10 +86,14 @@ impl Faults {
     /// When there is no memory for what the faults must remember.
     pub fn new(options: &FaultOptions, batch_table: Option<&Table>) -> anyhow::Result<Faults> {
         let timeline = Arc::new(Timeline::default());
+        let seed = options.seed;
+        let expired = Some(options.expired_credentials).filter(|percent| !percent.is_zero());
+        let credentials = expired.map(|percent| Arc::new(Credentials::new(seed, percent)));
+        let requests = RequestFaults::new(seed, options.lost_replies, options.error_rate);
         Ok(Faults {
             options: options.clone(),
-            credentials: Credentials::new(options).map(Arc::new),
-            requests: Arc::new(RequestFaults::new(options)),
+            credentials,
+            requests: Arc::new(requests),
             tables: TableFaults::new(options, batch_table)?.map(Arc::new),
             aggregator_kills: Kills::new(options, "aggregator").map(Arc::new),
             batch_processor_kills: Kills::new(options, "batch-processor").map(Arc::new),
@@ -121,7 +113,10 @@ impl Faults {
     /// What strikes requests to DynamoDB.
     pub fn on_dynamodb(&self) -> Strikes {
         Strikes {
-            tables: self.tables.clone(),
+            service: self
+                .tables
+                .clone()
+                .map(|tables| tables as Arc<dyn ServiceFaults>),
             ..self.on_requests()
         }
     }
@@ -131,7 +126,7 @@ impl Faults {
         Strikes {
             credentials: self.credentials.clone(),
             requests: Arc::clone(&self.requests),
-            tables: None,
+            service: None,
         }
     }
 

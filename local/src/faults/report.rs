@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use emulators::proxy::{ExpiredCredentialsReport, LostRepliesReport, RequestErrorsReport};
 use serde::Serialize;
 
 /// How often each fault struck; what is not on is absent.
@@ -83,17 +84,6 @@ pub struct TableLimitReport {
     pub refused_percent: Option<f64>,
 }
 
-/// Environments whose credentials expired.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct ExpiredCredentialsReport {
-    /// How many have been refused a request.
-    pub environments: u64,
-    /// How many of those have ended by themselves.
-    pub ended_themselves: u64,
-    /// Requests that were refused.
-    pub requests_refused: u64,
-}
-
 /// An update of the functions' configuration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RedeployReport {
@@ -103,26 +93,6 @@ pub struct RedeployReport {
     pub variables: Vec<String>,
     /// Environments of before that were there.
     pub environments_replaced: u64,
-}
-
-/// Replies that did not come.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct LostRepliesReport {
-    /// Applied, and the connection closed.
-    pub cut: u64,
-    /// Applied, and nothing said until the caller had given up.
-    pub stalled: u64,
-    /// Applied only after the caller had given up.
-    pub applied_late: u64,
-}
-
-/// Requests answered with an error.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct RequestErrorsReport {
-    /// With status 500.
-    pub server_errors: u64,
-    /// With a throttling error.
-    pub throttled: u64,
 }
 
 /// Deliveries that failed at the sink's end.

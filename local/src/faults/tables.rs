@@ -6,6 +6,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
+use emulators::proxy::{Call, Refused, Reply, ServiceFaults, Upstream};
 use emulators::{Counter, Draws};
 use serde_json::{Value, json};
 
@@ -16,11 +18,9 @@ use super::rehearsal::Rehearsal;
 use super::report::{IndexLagReport, PartitionLimitReport, TableLimitReport};
 use super::requests::{IndexQuery, Request, Write, read};
 use super::throttles::{Outcome, Refusal, Throttles};
-use crate::call::{Call, Refused, Reply};
 use crate::dynamodb::{BATCH_INDEX, LOCK_TABLE};
 use crate::ledger::{TableUnits, consumed_by};
 use crate::template::Table;
-use crate::upstream::Upstream;
 
 /// The faults of the tables.
 pub(crate) struct TableFaults {
@@ -96,11 +96,14 @@ impl TableFaults {
         self.throttles.as_ref()?.table_report()
     }
 
-    /// Answers a call, with or without the table.
-    ///
-    /// # Errors
-    /// When the table could not be reached.
-    pub(crate) async fn answer(&self, call: Call, upstream: &Upstream) -> Result<Reply, Refused> {
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+#[async_trait]
+impl ServiceFaults for TableFaults {
+    async fn answer(&self, call: Call, upstream: &Upstream) -> Result<Reply, Refused> {
         let Ok(body) = serde_json::from_slice::<Value>(&call.body) else {
             return upstream.send(call).await;
         };
@@ -135,11 +138,9 @@ impl TableFaults {
             }
         }
     }
+}
 
-    fn now(&self) -> Duration {
-        self.started.elapsed()
-    }
-
+impl TableFaults {
     /// A write to the batch table: its indexes' keys must have the units for what it does to them.
     async fn batch_table_write(
         &self,
@@ -150,7 +151,9 @@ impl TableFaults {
         upstream: &Upstream,
     ) -> Result<Reply, Refused> {
         let question = rehearsal.question(&call.operation, body);
-        let answer = upstream.ask(&call, "GetItem", &question).await?;
+        let answer = upstream
+            .ask(&call, "DynamoDB_20120810.GetItem", &question)
+            .await?;
         let answer: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         let charges = match rehearsal.charges(&call.operation, body, &answer) {
             Ok(charges) => charges,

@@ -4,6 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use emulators::proxy::Reply;
 use emulators::{Counter, Draws};
 use serde_json::{Value, json};
 
@@ -12,7 +13,6 @@ use super::options::FaultOptions;
 use super::report::{PartitionLimitReport, TableLimitReport};
 use super::requests::Write;
 use super::usage::{Sums, Usage};
-use crate::call::Reply;
 use crate::dynamodb::LOCK_TABLE;
 use crate::ledger::TableUnits;
 

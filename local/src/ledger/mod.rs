@@ -24,15 +24,13 @@ use std::fmt;
 use serde::Serialize;
 
 pub use actions::Action;
-pub(crate) use actions::Request;
 pub(crate) use capacity::{TableUnits, consumed_by};
 pub use emulators::sqs::Requests;
 pub use meter::{Counts, Meter, Part, Units};
 
 use emulators::lambda::FunctionStats;
+use emulators::proxy::Service;
 use prices::MILLION;
-
-use crate::call::Service;
 
 /// What a run is charged for.
 #[derive(Clone, Debug, Default)]
