@@ -64,6 +64,8 @@
 
 mod counter;
 mod draws;
+#[cfg(feature = "dynamodb")]
+pub mod dynamodb;
 pub mod files;
 pub mod lambda;
 pub mod loopback;

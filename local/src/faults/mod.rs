@@ -54,12 +54,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use emulators::Counter;
+use emulators::dynamodb::Table;
 use emulators::proxy::{Credentials, RequestFaults, STALL, ServiceFaults, Strikes};
 use emulators::sqs::Repeats;
 use tables::TableFaults;
 
 use crate::given_back::GIVEN_BACK;
-use crate::template::Table;
 
 /// What stalls must outlast the longest attempt of the functions, or it would be slow and not lost.
 const _: () = assert!(STALL.as_millis() > protocol::limits::ATTEMPT_TIMEOUT_MAX.as_millis());

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::limits::{Charge, Key, units};
 use crate::dynamodb::BATCH_TABLE;
-use crate::template::{Index, Table};
+use emulators::dynamodb::{Index, Table};
 
 /// The database, and the indexes of the table.
 pub(super) struct Rehearsal {

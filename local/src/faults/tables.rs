@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use emulators::dynamodb::Table;
+use emulators::dynamodb::capacity::{TableUnits, consumed_by};
 use emulators::proxy::{Call, Refused, Reply, ServiceFaults, Upstream};
 use emulators::{Counter, Draws};
 use serde_json::{Value, json};
@@ -19,8 +21,6 @@ use super::report::{IndexLagReport, PartitionLimitReport, TableLimitReport};
 use super::requests::{IndexQuery, Request, Write, read};
 use super::throttles::{Outcome, Refusal, Throttles};
 use crate::dynamodb::{BATCH_INDEX, LOCK_TABLE};
-use crate::ledger::{TableUnits, consumed_by};
-use crate::template::Table;
 
 /// The faults of the tables.
 pub(crate) struct TableFaults {

@@ -4,6 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use emulators::dynamodb::capacity::TableUnits;
 use emulators::proxy::Reply;
 use emulators::{Counter, Draws};
 use serde_json::{Value, json};
@@ -14,7 +15,6 @@ use super::report::{PartitionLimitReport, TableLimitReport};
 use super::requests::Write;
 use super::usage::{Sums, Usage};
 use crate::dynamodb::LOCK_TABLE;
-use crate::ledger::TableUnits;
 
 const THROTTLED: &str = "Throughput exceeds the current capacity of your table or index. DynamoDB is automatically \
                          scaling your table or index so please try again shortly.";

@@ -8,13 +8,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use axum::body::Bytes;
+use emulators::dynamodb::capacity::{Kind, StatementResult, asking, condition_failed, kind, read};
 use emulators::proxy::{Call, Observer, Reply, Service};
 use emulators::sqs::Requests;
 use protocol::ids::BatchId;
 use serde::Serialize;
 
 use super::actions::{Action, actions};
-use super::capacity::{Kind, StatementResult, asking, condition_failed, kind, read};
 use super::claims::claimed;
 
 /// What has gone through so far.
