@@ -3,9 +3,6 @@
 //! | file | what |
 //! |---|---|
 //! | `options` | the flags, and what they come to |
-//! | `requests` | what a request to DynamoDB writes, or asks of the index |
-//! | `tables` | the tables' faults: `index` (its lag) and `throttles` |
-//! | `throttles` | writes without units: `limits` (a second of them for each key and each table), `usage` (how much is used), `rehearsal` (what a write does to the keys of the batch table's indexes) |
 //! | `environments` | `kills` and expired credentials, as the Lambda host asks for them |
 //! | `kills` | SIGKILL, at a random moment or at a line of the log |
 //! | `outages` | when the sink is down |
@@ -15,26 +12,19 @@
 //! | `report` | how often each struck |
 //!
 //! Lost replies, errors and expired credentials strike in the proxies (`emulators::proxy`) in front of DynamoDB, of the
-//! functions' queues and of what stands in for sinks. Repeated deliveries are the queue server's own (`sqs::Repeats`), failing ones the sinks'.
+//! functions' queues and of what stands in for sinks. The tables' own faults are `emulators::dynamodb`'s. Repeated deliveries are the queue server's own (`sqs::Repeats`), failing ones the sinks'.
 //!
 //! The draws are the same for the same seed; what they strike depends on the order in which requests and lines come,
 //! which no seed decides.
 
 mod environments;
-mod index;
 mod kills;
-mod limits;
 mod options;
 mod outages;
 mod redeploys;
-mod rehearsal;
 mod report;
-mod requests;
 mod sink;
 mod sink_errors;
-mod tables;
-mod throttles;
-mod usage;
 
 pub use emulators::{Draws, Percent};
 pub use environments::EnvironmentFaults;
@@ -43,8 +33,8 @@ pub use options::{FaultArgs, FaultOptions, KillAt};
 pub use outages::{Outage, Timeline};
 pub use redeploys::Redeploy;
 pub use report::{
-    FaultReport, IndexLagReport, KillAtReport, PartitionLimitReport, RedeployReport,
-    SinkErrorsReport, TableLimitReport,
+    FaultReport, KillAtReport, PartitionLimitReport, RedeployReport, SinkErrorsReport,
+    TableLimitReport,
 };
 pub use sink::SinkGate;
 pub(crate) use sink_errors::Delivery;
@@ -54,11 +44,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use emulators::Counter;
-use emulators::dynamodb::Table;
+use emulators::dynamodb::{Table, TableFaultOptions, TableFaults, WatchedTable};
 use emulators::proxy::{Credentials, RequestFaults, STALL, ServiceFaults, Strikes};
 use emulators::sqs::Repeats;
-use tables::TableFaults;
 
+use crate::dynamodb::{BATCH_INDEX, BATCH_TABLE, LOCK_TABLE};
 use crate::given_back::GIVEN_BACK;
 
 /// What stalls must outlast the longest attempt of the functions, or it would be slow and not lost.
@@ -94,7 +84,7 @@ impl Faults {
             options: options.clone(),
             credentials,
             requests: Arc::new(requests),
-            tables: TableFaults::new(options, batch_table)?.map(Arc::new),
+            tables: TableFaults::new(&of_tables(options, batch_table))?.map(Arc::new),
             aggregator_kills: Kills::new(options, "aggregator").map(Arc::new),
             batch_processor_kills: Kills::new(options, "batch-processor").map(Arc::new),
             repeated: Arc::default(),
@@ -223,8 +213,8 @@ impl Faults {
         Some(FaultReport {
             seed: options.seed,
             index_lag: tables.and_then(TableFaults::lag_report),
-            partition_limit: tables.and_then(TableFaults::partition_report),
-            table_limit: tables.and_then(TableFaults::table_report),
+            partition_limit: tables.and_then(TableFaults::key_report).map(Into::into),
+            table_limit: tables.and_then(TableFaults::table_report).map(Into::into),
             lost_replies: (!options.lost_replies.is_zero()).then(|| self.requests.lost_report()),
             request_errors: (!options.error_rate.is_zero()).then(|| self.requests.error_report()),
             deliveries_repeated: (!options.duplicate_deliveries.is_zero())
@@ -245,5 +235,23 @@ impl Faults {
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone(),
         })
+    }
+}
+
+/// The faults of the tables: those of the lock table, and of the batch table the limit of its indexes' keys.
+fn of_tables(options: &FaultOptions, batch_table: Option<&Table>) -> TableFaultOptions {
+    TableFaultOptions {
+        seed: options.seed,
+        watched: WatchedTable {
+            table: LOCK_TABLE.to_owned(),
+            key: "messageId".to_owned(),
+            index: BATCH_INDEX.to_owned(),
+            index_key: "batchId".to_owned(),
+            index_sort_key: "seq".to_owned(),
+        },
+        index_lag: options.index_lag,
+        key_limit: options.partition_limit,
+        table_limit: options.table_limit,
+        other_table: batch_table.map(|table| (BATCH_TABLE.to_owned(), table.clone())),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use emulators::dynamodb::{IndexLagReport, KeyLimitReport, TableLimitUsage};
 use emulators::proxy::{ExpiredCredentialsReport, LostRepliesReport, RequestErrorsReport};
 use serde::Serialize;
 
@@ -34,19 +35,6 @@ pub struct FaultReport {
     pub sink_errors: Option<SinkErrorsReport>,
     /// Updates of the functions' configuration that have come to pass.
     pub redeploys: Vec<RedeployReport>,
-}
-
-/// What lag did to queries of the index.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct IndexLagReport {
-    /// Queries answered.
-    pub queries: u64,
-    /// Those that were not shown the index as it was.
-    pub stale: u64,
-    /// Entries that were there and not shown, all queries together.
-    pub hidden: u64,
-    /// Entries that were gone and shown, all queries together.
-    pub gone: u64,
 }
 
 /// Writes over a key's limit.
@@ -82,6 +70,33 @@ pub struct TableLimitReport {
     pub index_used_percent: Option<f64>,
     /// In that time: writes refused.
     pub refused_percent: Option<f64>,
+}
+
+impl From<KeyLimitReport> for PartitionLimitReport {
+    fn from(report: KeyLimitReport) -> PartitionLimitReport {
+        PartitionLimitReport {
+            by_item: report.by_item,
+            by_index_key: report.by_index_key,
+            by_batch_index_key: report.by_other_index_key,
+        }
+    }
+}
+
+/// Entries of the index are claims.
+impl From<TableLimitUsage> for TableLimitReport {
+    fn from(usage: TableLimitUsage) -> TableLimitReport {
+        TableLimitReport {
+            units_per_second: usage.units_per_second,
+            writes: usage.writes,
+            throttled_by_items: usage.throttled_by_items,
+            throttled_by_index: usage.throttled_by_index,
+            claiming_secs: usage.adding_secs,
+            used_percent: usage.used_percent,
+            items_used_percent: usage.items_used_percent,
+            index_used_percent: usage.index_used_percent,
+            refused_percent: usage.refused_percent,
+        }
+    }
 }
 
 /// An update of the functions' configuration.
