@@ -122,9 +122,8 @@ impl ServiceFaults for TableFaults {
         if let Some((other, throttles)) = self.other_table.as_ref().zip(self.throttles.as_ref())
             && Rehearsal::concerns(&other.name, &call.operation, &body)
         {
-            let rehearsal = other.rehearsal.lock().await;
             return self
-                .other_table_write(&rehearsal, throttles, call, &body, upstream)
+                .other_table_write(other, throttles, call, &body, upstream)
                 .await;
         }
         match read(&self.watched, &call.operation, &body) {
@@ -157,12 +156,13 @@ impl TableFaults {
     /// A write to the other table: its indexes' keys must have the units for what it does to them.
     async fn other_table_write(
         &self,
-        rehearsal: &Rehearsal,
+        other: &OtherTable,
         throttles: &Throttles,
         call: Call,
         body: &Value,
         upstream: &Upstream,
     ) -> Result<Reply, Refused> {
+        let rehearsal = other.rehearsal.lock().await;
         let question = rehearsal.question(&call.operation, body);
         let answer = upstream
             .ask(&call, "DynamoDB_20120810.GetItem", &question)
@@ -171,8 +171,8 @@ impl TableFaults {
         let charges = match rehearsal.charges(&call.operation, body, &answer) {
             Ok(charges) => charges,
             Err(error) => {
-                let operation = &call.operation;
-                eprintln!("error: {operation} cannot be rehearsed: {error:#}");
+                let table = &other.name;
+                eprintln!("error: a write to table `{table}` cannot be rehearsed: {error:#}");
                 Vec::new()
             }
         };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
-/// Entries of one page: fewer than AWS's 1 MB holds, so that batches of ordinary size come in several.
+/// Entries of one page: fewer than AWS's 1 MB holds, so that keys with many entries come in several pages.
 const PAGE_ENTRIES_MAX: usize = 1_000;
 
 /// An entry of the index.

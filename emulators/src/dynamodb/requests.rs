@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_of_claims_and_releases_tell_their_entries() {
+    fn statements_tell_which_entries_come_and_go() {
         let insert = json!({
             "Statement": "INSERT INTO \"lock-table\" VALUE {'messageId': ?, 'batchId': ?, 'seq': ?, 'message': ?}",
             "Parameters": [{"S": "e1"}, {"S": "b#3"}, {"N": "13"}, {"S": "body?"}],
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_claims_and_releases_tell_their_entries() {
+    fn requests_for_one_item_tell_which_entries_come_and_go() {
         let values = json!({ ":batchId": {"S": "b#3"}, ":seq": {"N": "13"} });
         let put = json!({
             "TableName": TABLE,

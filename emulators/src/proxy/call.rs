@@ -8,10 +8,8 @@ use serde_json::{Value, json};
 
 use crate::OBJECT_BYTES_MAX;
 
-/// Most bytes of a request or a reply to tables and queues: DynamoDB's limit, and some for what is around it.
+/// Most bytes of a request to DynamoDB or SQS, or of its reply: DynamoDB's limit, and some for what is around it.
 const BODY_BYTES_MAX: usize = 32 << 20;
-/// Most bytes of a request to a sink, or of its reply.
-const SINK_BODY_BYTES_MAX: usize = OBJECT_BYTES_MAX;
 
 /// The header with the name of what a request asks, of the JSON protocols.
 pub(super) const TARGET: &str = "x-amz-target";
@@ -20,13 +18,13 @@ pub(super) const TARGET: &str = "x-amz-target";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Service {
-    /// The tables.
+    /// DynamoDB.
     DynamoDb,
-    /// The queues.
+    /// SQS.
     Sqs,
-    /// The buckets.
+    /// S3.
     S3,
-    /// Whatever takes batches by HTTP.
+    /// Any other service that speaks HTTP.
     Http,
 }
 
@@ -34,7 +32,7 @@ impl Service {
     pub(super) fn body_bytes_max(self) -> usize {
         match self {
             Service::DynamoDb | Service::Sqs => BODY_BYTES_MAX,
-            Service::S3 | Service::Http => SINK_BODY_BYTES_MAX,
+            Service::S3 | Service::Http => OBJECT_BYTES_MAX,
         }
     }
 

@@ -136,7 +136,7 @@ fn expired(service: Service) -> Option<Reply> {
             "ExpiredToken",
             "The provided token has expired.",
         )),
-        // Whatever takes batches by HTTP knows nothing of these credentials.
+        // Any other service knows nothing of these credentials.
         Service::Http => None,
     }
 }

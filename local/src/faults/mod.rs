@@ -12,7 +12,8 @@
 //! | `report` | how often each struck |
 //!
 //! Lost replies, errors and expired credentials strike in the proxies (`emulators::proxy`) in front of DynamoDB, of the
-//! functions' queues and of what stands in for sinks. The tables' own faults are `emulators::dynamodb`'s. Repeated deliveries are the queue server's own (`sqs::Repeats`), failing ones the sinks'.
+//! functions' queues and of what stands in for sinks. The faults of the tables are in `emulators::dynamodb`, repeated
+//! deliveries in the queue server (`sqs::Repeats`), failing deliveries in the sinks.
 //!
 //! The draws are the same for the same seed; what they strike depends on the order in which requests and lines come,
 //! which no seed decides.
