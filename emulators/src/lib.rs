@@ -1,4 +1,4 @@
-//! AWS on loopback: SQS, S3, and a Lambda host with its event source mapping, for the tests of any program.
+//! AWS on loopback: SQS, DynamoDB, S3, and a Lambda host with its event source mapping, for the tests of any program.
 //!
 //! They speak the services' own protocols, so that a program needs no more than another endpoint. The facts they follow
 //! are written beside them, each with its source. Each can be told to fail as the service may.
@@ -60,13 +60,41 @@
 //! # }
 //! ```
 
+//! DynamoDB (feature `dynamodb`, which compiles SQLite), behind a proxy that loses the replies to 2 % of the requests.
+//! `dynamodb::TableFaults` has its write limits and the lag of an index:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use emulators::Percent;
+//! use emulators::dynamodb::DynamoDb;
+//! use emulators::proxy::{Proxy, RequestFaults, Service, Strikes};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dynamodb = DynamoDb::start().await?;
+//! let seed = 1;
+//! let strikes = Strikes {
+//!     requests: Arc::new(RequestFaults::new(seed, "2".parse()?, Percent::default())),
+//!     ..Strikes::default()
+//! };
+//! let observer = Arc::new(());
+//! let proxy = Proxy::start(Service::DynamoDb, &dynamodb.endpoint(), observer, strikes).await?;
+//! println!("AWS_ENDPOINT_URL_DYNAMODB={}", proxy.endpoint());
+//! # Ok(())
+//! # }
+//! ```
+
 #![warn(missing_docs)]
 
 mod counter;
 mod draws;
+#[cfg(feature = "dynamodb")]
+pub mod dynamodb;
 pub mod files;
 pub mod lambda;
 pub mod loopback;
+pub mod proxy;
 #[cfg(feature = "s3")]
 pub mod s3;
 pub mod sqs;

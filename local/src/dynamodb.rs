@@ -1,8 +1,4 @@
-//! DynamoDB in memory, over HTTP, on a thread of its own: its engine works on the calling thread, and would otherwise
-//! stall the queue server and the Lambda host.
-
-use std::net::SocketAddr;
-use std::thread::JoinHandle;
+//! The stack's tables: their names, and how they are created.
 
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
@@ -10,79 +6,7 @@ use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, GlobalSecondaryIndex, KeySchemaElement, Projection,
 };
-use dynoxide::Database;
-use tokio::sync::oneshot;
-
-use crate::template::{Key, Table};
-
-/// A running stand-in for DynamoDB.
-pub struct DynamoDb {
-    address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl DynamoDb {
-    /// Starts one with no tables, on a loopback port of its own.
-    ///
-    /// # Errors
-    /// When the port cannot be bound or the engine does not start.
-    pub async fn start() -> anyhow::Result<DynamoDb> {
-        let (stop, stopped) = oneshot::channel();
-        let (started, starting) = oneshot::channel();
-        let thread = std::thread::Builder::new()
-            .name("dynamodb".to_owned())
-            .spawn(move || {
-                if let Err(error) = serve(started, stopped) {
-                    eprintln!("error: DynamoDB stand-in: {error:#}");
-                }
-            })?;
-        let address = starting.await.context("start the DynamoDB stand-in")?;
-        Ok(DynamoDb {
-            address,
-            stop: Some(stop),
-            thread: Some(thread),
-        })
-    }
-
-    /// Where it listens.
-    pub fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
-    }
-}
-
-impl Drop for DynamoDb {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed by the panic hook.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn serve(
-    started: oneshot::Sender<SocketAddr>,
-    stopped: oneshot::Receiver<()>,
-) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let database = Database::memory().map_err(|error| anyhow::anyhow!("{error}"))?;
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = listener.local_addr()?;
-        let server =
-            dynoxide::server::serve_with_shutdown(listener, database, std::future::pending());
-        // The receiver is gone only if whoever started us gave up.
-        let _ = started.send(address);
-        // Open connections are not waited for: their clients are gone by now.
-        tokio::select! {
-            ended = server => ended.map_err(|error| anyhow::anyhow!(error)),
-            _ = stopped => Ok(()),
-        }
-    })
-}
+use emulators::dynamodb::{Key, Table};
 
 /// The lock table, as the stack on this machine calls it.
 pub const LOCK_TABLE: &str = "lock-table";

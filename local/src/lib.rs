@@ -5,7 +5,6 @@
 //! and the rules of the mapping. What is not: AWS. The facts the stand-ins follow are written beside them.
 
 pub mod burst;
-pub mod call;
 pub mod cli;
 pub mod deliveries;
 pub mod deploy;
@@ -18,7 +17,6 @@ pub mod ledger;
 pub mod options;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-pub mod proxy;
 pub mod receiver;
 pub mod recovery;
 pub mod redeploys;
@@ -29,4 +27,3 @@ pub mod sink;
 pub mod stack;
 pub mod summary;
 pub mod template;
-mod upstream;

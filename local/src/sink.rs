@@ -409,4 +409,21 @@ mod tests {
         assert!(!host.report().ok());
         assert!(host.report().to_string().contains("`b/0.jsonl`"));
     }
+
+    #[cfg(feature = "s3")]
+    #[test]
+    fn deliveries_to_the_bucket_are_counted_and_fail_having_stored_the_object_or_not() {
+        let options = FaultOptions {
+            sink_error_rate: "100".parse().unwrap(),
+            ..FaultOptions::default()
+        };
+        let bucket = SinkBucket {
+            deliveries: Arc::default(),
+            errors: Arc::new(SinkErrors::new(&options)),
+        };
+        let fates = Vec::from_iter((0..20).map(|part| bucket.put(&part.to_string(), b"content")));
+        assert!(!fates.contains(&PutFate::Answered));
+        assert!(fates.contains(&PutFate::FailsBefore) && fates.contains(&PutFate::FailsAfter));
+        assert_eq!(bucket.deliveries.report().attempts, 20);
+    }
 }

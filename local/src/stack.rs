@@ -8,21 +8,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use emulators::dynamodb::DynamoDb;
 use emulators::lambda::{
     EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION,
 };
+use emulators::proxy::Proxy;
 #[cfg(feature = "s3")]
 use emulators::s3::S3;
 use emulators::sqs::Sqs;
 use tokio::sync::oneshot;
 
 use crate::deploy::{self, AGGREGATOR, BATCH_PROCESSOR, Endpoints, queue_url};
-use crate::dynamodb::{BATCH_TABLE, DynamoDb, create_table};
+use crate::dynamodb::{BATCH_TABLE, create_table};
 use crate::faults::{EnvironmentFaults, Faults, Kills, SinkGate};
 use crate::function_logs::FunctionLogs;
 use crate::ledger::{Action, Meter};
 use crate::options::StackOptions;
-use crate::proxy::Proxy;
 use crate::redeploys::Redeploys;
 use crate::schedule::Schedule;
 use crate::sink::SinkHost;

@@ -13,9 +13,7 @@ use saphyr::{LoadableYamlNode, Scalar, Yaml};
 use serde_json::{Map, Value, json};
 
 use emulators::lambda::{ACCOUNT_ID, REGION};
-pub use resources::{
-    Attribute, Function, Index, Key, Mapping, Projection, Queue, RedrivePolicy, Resources, Table,
-};
+pub use resources::{Function, Mapping, Queue, RedrivePolicy, Resources};
 use text::text;
 
 /// The template that is deployed, as it was when this was built.

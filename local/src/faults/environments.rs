@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use emulators::lambda;
+use emulators::proxy::Credentials;
 
-use super::credentials::Credentials;
 use super::kills::Kills;
 
 /// What strikes the environments of one function.

@@ -3,12 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `options` | the flags, and what they come to |
-//! | `replies` | what may strike any request: lost replies, errors |
-//! | `requests` | what a request to DynamoDB writes, or asks of the index |
-//! | `tables` | the tables' faults: `index` (its lag) and `throttles` |
-//! | `throttles` | writes without units: `limits` (a second of them for each key and each table), `usage` (how much is used), `rehearsal` (what a write does to the keys of the batch table's indexes) |
-//! | `credentials` | requests of an environment whose credentials have expired |
-//! | `environments` | `kills` and `credentials`, as the Lambda host asks for them |
+//! | `environments` | `kills` and expired credentials, as the Lambda host asks for them |
 //! | `kills` | SIGKILL, at a random moment or at a line of the log |
 //! | `outages` | when the sink is down |
 //! | `sink` | a directory that cannot be written to |
@@ -16,42 +11,31 @@
 //! | `redeploys` | updates of the functions' configuration |
 //! | `report` | how often each struck |
 //!
-//! Requests are struck in the proxies (`crate::proxy`) in front of DynamoDB, of the functions' queues and of what stands
-//! in for sinks. Repeated deliveries are the queue server's own (`sqs::Repeats`), failing ones the sinks'.
+//! Lost replies, errors and expired credentials strike in the proxies (`emulators::proxy`) in front of DynamoDB, of the
+//! functions' queues and of what stands in for sinks. The faults of the tables are in `emulators::dynamodb`, repeated
+//! deliveries in the queue server (`sqs::Repeats`), failing deliveries in the sinks.
 //!
 //! The draws are the same for the same seed; what they strike depends on the order in which requests and lines come,
 //! which no seed decides.
 
-mod credentials;
 mod environments;
-mod index;
 mod kills;
-mod limits;
 mod options;
 mod outages;
 mod redeploys;
-mod rehearsal;
-mod replies;
 mod report;
-mod requests;
 mod sink;
 mod sink_errors;
-mod tables;
-mod throttles;
-mod usage;
 
-pub use credentials::Credentials;
-pub(crate) use credentials::access_key;
 pub use emulators::{Draws, Percent};
 pub use environments::EnvironmentFaults;
 pub use kills::Kills;
 pub use options::{FaultArgs, FaultOptions, KillAt};
 pub use outages::{Outage, Timeline};
 pub use redeploys::Redeploy;
-pub(crate) use replies::{Fate, STALL};
 pub use report::{
-    ExpiredCredentialsReport, FaultReport, IndexLagReport, KillAtReport, LostRepliesReport,
-    PartitionLimitReport, RedeployReport, RequestErrorsReport, SinkErrorsReport, TableLimitReport,
+    FaultReport, KillAtReport, PartitionLimitReport, RedeployReport, SinkErrorsReport,
+    TableLimitReport,
 };
 pub use sink::SinkGate;
 pub(crate) use sink_errors::Delivery;
@@ -61,20 +45,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use emulators::Counter;
+use emulators::dynamodb::{Table, TableFaultOptions, TableFaults, WatchedTable};
+use emulators::proxy::{Credentials, RequestFaults, STALL, ServiceFaults, Strikes};
 use emulators::sqs::Repeats;
-use replies::RequestFaults;
-use tables::TableFaults;
 
+use crate::dynamodb::{BATCH_INDEX, BATCH_TABLE, LOCK_TABLE};
 use crate::given_back::GIVEN_BACK;
-use crate::template::Table;
 
-/// What strikes the requests that go through one proxy.
-#[derive(Clone)]
-pub struct Strikes {
-    pub(crate) credentials: Option<Arc<Credentials>>,
-    pub(crate) requests: Arc<RequestFaults>,
-    pub(crate) tables: Option<Arc<TableFaults>>,
-}
+/// What stalls must outlast the longest attempt of the functions, or it would be slow and not lost.
+const _: () = assert!(STALL.as_millis() > protocol::limits::ATTEMPT_TIMEOUT_MAX.as_millis());
 
 /// The faults of one stack.
 pub struct Faults {
@@ -98,11 +77,15 @@ impl Faults {
     /// When there is no memory for what the faults must remember.
     pub fn new(options: &FaultOptions, batch_table: Option<&Table>) -> anyhow::Result<Faults> {
         let timeline = Arc::new(Timeline::default());
+        let seed = options.seed;
+        let expired = Some(options.expired_credentials).filter(|percent| !percent.is_zero());
+        let credentials = expired.map(|percent| Arc::new(Credentials::new(seed, percent)));
+        let requests = RequestFaults::new(seed, options.lost_replies, options.error_rate);
         Ok(Faults {
             options: options.clone(),
-            credentials: Credentials::new(options).map(Arc::new),
-            requests: Arc::new(RequestFaults::new(options)),
-            tables: TableFaults::new(options, batch_table)?.map(Arc::new),
+            credentials,
+            requests: Arc::new(requests),
+            tables: TableFaults::new(&of_tables(options, batch_table))?.map(Arc::new),
             aggregator_kills: Kills::new(options, "aggregator").map(Arc::new),
             batch_processor_kills: Kills::new(options, "batch-processor").map(Arc::new),
             repeated: Arc::default(),
@@ -121,7 +104,10 @@ impl Faults {
     /// What strikes requests to DynamoDB.
     pub fn on_dynamodb(&self) -> Strikes {
         Strikes {
-            tables: self.tables.clone(),
+            service: self
+                .tables
+                .clone()
+                .map(|tables| tables as Arc<dyn ServiceFaults>),
             ..self.on_requests()
         }
     }
@@ -131,7 +117,7 @@ impl Faults {
         Strikes {
             credentials: self.credentials.clone(),
             requests: Arc::clone(&self.requests),
-            tables: None,
+            service: None,
         }
     }
 
@@ -228,8 +214,8 @@ impl Faults {
         Some(FaultReport {
             seed: options.seed,
             index_lag: tables.and_then(TableFaults::lag_report),
-            partition_limit: tables.and_then(TableFaults::partition_report),
-            table_limit: tables.and_then(TableFaults::table_report),
+            partition_limit: tables.and_then(TableFaults::key_report).map(Into::into),
+            table_limit: tables.and_then(TableFaults::table_report).map(Into::into),
             lost_replies: (!options.lost_replies.is_zero()).then(|| self.requests.lost_report()),
             request_errors: (!options.error_rate.is_zero()).then(|| self.requests.error_report()),
             deliveries_repeated: (!options.duplicate_deliveries.is_zero())
@@ -250,5 +236,23 @@ impl Faults {
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone(),
         })
+    }
+}
+
+/// The faults of the tables: those of the lock table, and of the batch table the limit of its indexes' keys.
+fn of_tables(options: &FaultOptions, batch_table: Option<&Table>) -> TableFaultOptions {
+    TableFaultOptions {
+        seed: options.seed,
+        watched: WatchedTable {
+            table: LOCK_TABLE.to_owned(),
+            key: "messageId".to_owned(),
+            index: BATCH_INDEX.to_owned(),
+            index_key: "batchId".to_owned(),
+            index_sort_key: "seq".to_owned(),
+        },
+        index_lag: options.index_lag,
+        key_limit: options.partition_limit,
+        table_limit: options.table_limit,
+        other_table: batch_table.map(|table| (BATCH_TABLE.to_owned(), table.clone())),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use emulators::dynamodb::{IndexLagReport, KeyLimitReport, TableLimitUsage};
+use emulators::proxy::{ExpiredCredentialsReport, LostRepliesReport, RequestErrorsReport};
 use serde::Serialize;
 
 /// How often each fault struck; what is not on is absent.
@@ -33,19 +35,6 @@ pub struct FaultReport {
     pub sink_errors: Option<SinkErrorsReport>,
     /// Updates of the functions' configuration that have come to pass.
     pub redeploys: Vec<RedeployReport>,
-}
-
-/// What lag did to queries of the index.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct IndexLagReport {
-    /// Queries answered.
-    pub queries: u64,
-    /// Those that were not shown the index as it was.
-    pub stale: u64,
-    /// Entries that were there and not shown, all queries together.
-    pub hidden: u64,
-    /// Entries that were gone and shown, all queries together.
-    pub gone: u64,
 }
 
 /// Writes over a key's limit.
@@ -83,15 +72,31 @@ pub struct TableLimitReport {
     pub refused_percent: Option<f64>,
 }
 
-/// Environments whose credentials expired.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct ExpiredCredentialsReport {
-    /// How many have been refused a request.
-    pub environments: u64,
-    /// How many of those have ended by themselves.
-    pub ended_themselves: u64,
-    /// Requests that were refused.
-    pub requests_refused: u64,
+impl From<KeyLimitReport> for PartitionLimitReport {
+    fn from(report: KeyLimitReport) -> PartitionLimitReport {
+        PartitionLimitReport {
+            by_item: report.by_item,
+            by_index_key: report.by_index_key,
+            by_batch_index_key: report.by_other_index_key,
+        }
+    }
+}
+
+/// Entries of the index are claims.
+impl From<TableLimitUsage> for TableLimitReport {
+    fn from(usage: TableLimitUsage) -> TableLimitReport {
+        TableLimitReport {
+            units_per_second: usage.units_per_second,
+            writes: usage.writes,
+            throttled_by_items: usage.throttled_by_items,
+            throttled_by_index: usage.throttled_by_index,
+            claiming_secs: usage.adding_secs,
+            used_percent: usage.used_percent,
+            items_used_percent: usage.items_used_percent,
+            index_used_percent: usage.index_used_percent,
+            refused_percent: usage.refused_percent,
+        }
+    }
 }
 
 /// An update of the functions' configuration.
@@ -103,26 +108,6 @@ pub struct RedeployReport {
     pub variables: Vec<String>,
     /// Environments of before that were there.
     pub environments_replaced: u64,
-}
-
-/// Replies that did not come.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct LostRepliesReport {
-    /// Applied, and the connection closed.
-    pub cut: u64,
-    /// Applied, and nothing said until the caller had given up.
-    pub stalled: u64,
-    /// Applied only after the caller had given up.
-    pub applied_late: u64,
-}
-
-/// Requests answered with an error.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct RequestErrorsReport {
-    /// With status 500.
-    pub server_errors: u64,
-    /// With a throttling error.
-    pub throttled: u64,
 }
 
 /// Deliveries that failed at the sink's end.

@@ -2,12 +2,9 @@
 
 use std::str::FromStr;
 
-use axum::http::HeaderMap;
+use emulators::proxy::{Call, Service, access_key};
 use protocol::ids::BatchId;
 use serde_json::Value;
-
-use crate::call::Service;
-use crate::faults::access_key;
 
 /// An action of a function, as IAM names it, on a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,25 +18,16 @@ pub struct Action {
     pub resource: String,
 }
 
-/// A request, as far as it says what it asks for.
-pub(crate) struct Request<'r> {
-    pub(crate) service: Service,
-    pub(crate) operation: &'r str,
-    pub(crate) path_and_query: &'r str,
-    pub(crate) headers: &'r HeaderMap,
-    pub(crate) body: &'r [u8],
-}
-
 /// Returns the actions of a request; none for one that no function has signed.
-pub(crate) fn actions(request: &Request<'_>) -> Vec<Action> {
-    let Some(function) = access_key(request.headers).and_then(function_of) else {
+pub(crate) fn actions(service: Service, call: &Call) -> Vec<Action> {
+    let Some(function) = access_key(&call.headers).and_then(function_of) else {
         return Vec::new();
     };
-    let asked = match request.service {
-        Service::DynamoDb => of_tables(request.operation, request.body),
-        Service::Sqs => of_queues(request.operation, request.body),
-        Service::S3 => of_buckets(request.operation, request.path_and_query),
-        Service::Http => of_other_services(request),
+    let asked = match service {
+        Service::DynamoDb => of_tables(&call.operation, &call.body),
+        Service::Sqs => of_queues(&call.operation, &call.body),
+        Service::S3 => of_buckets(&call.operation, &call.path_and_query),
+        Service::Http => of_other_services(call),
     };
     let asked = asked.into_iter();
     asked
@@ -127,9 +115,9 @@ fn of_buckets(operation: &str, path_and_query: &str) -> Vec<(String, String)> {
 }
 
 /// The sinks that are called stand behind the proxy of HTTP.
-fn of_other_services(request: &Request<'_>) -> Vec<(String, String)> {
-    let body = || serde_json::from_slice::<Value>(request.body).unwrap_or_default();
-    let target = request
+fn of_other_services(call: &Call) -> Vec<(String, String)> {
+    let body = || serde_json::from_slice::<Value>(&call.body).unwrap_or_default();
+    let target = call
         .headers
         .get("x-amz-target")
         .and_then(|target| target.to_str().ok());
@@ -140,7 +128,7 @@ fn of_other_services(request: &Request<'_>) -> Vec<(String, String)> {
             .to_owned();
         return vec![(format!("states:{operation}"), machine)];
     }
-    let mut steps = request
+    let mut steps = call
         .path_and_query
         .split('/')
         .skip_while(|step| *step != "functions");
@@ -155,7 +143,7 @@ fn of_other_services(request: &Request<'_>) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::{HeaderValue, header};
+    use axum::http::{HeaderMap, HeaderValue, Method, header};
     use serde_json::json;
 
     use super::*;
@@ -168,15 +156,14 @@ mod tests {
         let signed =
             "AWS4-HMAC-SHA256 Credential=local.aggregator.7/20260101/us-east-1/s/aws4_request";
         headers.insert(header::AUTHORIZATION, HeaderValue::from_static(signed));
-        let text = body.to_string();
-        let request = Request {
-            service,
-            operation,
-            path_and_query: path,
-            headers: &headers,
-            body: text.as_bytes(),
+        let call = Call {
+            operation: operation.to_owned(),
+            method: Method::POST,
+            path_and_query: path.to_owned(),
+            headers,
+            body: body.to_string().into(),
         };
-        let actions = actions(&request).into_iter();
+        let actions = actions(service, &call).into_iter();
         let texts = actions.map(|each| {
             assert_eq!(each.function, "aggregator");
             format!("{} {}", each.action, each.resource)

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use emulators::dynamodb::capacity::StatementResult;
 use protocol::ids::{BatchId, BatchShard};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::capacity::StatementResult;
 use crate::dynamodb::LOCK_TABLE;
 
 /// How a PartiQL claim names its batch's place among the parameters.

@@ -8,14 +8,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use axum::body::Bytes;
+use emulators::dynamodb::capacity::{Kind, StatementResult, asking, condition_failed, kind, read};
+use emulators::proxy::{Call, Observer, Reply, Service};
 use emulators::sqs::Requests;
 use protocol::ids::BatchId;
 use serde::Serialize;
 
-use super::actions::{Action, Request, actions};
-use super::capacity::{Kind, StatementResult, asking, condition_failed, kind, read};
+use super::actions::{Action, actions};
 use super::claims::claimed;
-use crate::call::{Reply, Service};
 
 /// What has gone through so far.
 #[derive(Debug, Default)]
@@ -72,15 +72,20 @@ impl Meter {
             .clone()
     }
 
-    /// Notes what a request asks for.
-    pub(crate) fn asked(&self, request: &Request<'_>) {
-        let asked = actions(request);
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Meter {
+    fn asked(&self, service: Service, call: &Call) {
+        let asked = actions(service, call);
         let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
         actions.extend(asked);
     }
 
-    /// Counts a request, and answers the body with which it is to go on: DynamoDB is to say what it consumes.
-    pub(crate) fn sends(&self, service: Service, operation: &str, body: Bytes) -> Bytes {
+    /// Counts a request. Where it goes to DynamoDB, the body returned asks what the request consumes.
+    fn sends(&self, service: Service, operation: &str, body: Bytes) -> Bytes {
         let key = (service, operation.to_owned());
         let mut counts = self.lock();
         counts.requests.entry(key).or_default().add(body.len());
@@ -93,14 +98,7 @@ impl Meter {
         }
     }
 
-    /// Takes in what a service answered.
-    pub(crate) fn answered(
-        &self,
-        service: Service,
-        operation: &str,
-        request: &[u8],
-        reply: &Reply,
-    ) {
+    fn answered(&self, service: Service, operation: &str, request: &[u8], reply: &Reply) {
         let Some(kind) = kind(operation).filter(|_| service == Service::DynamoDb) else {
             return;
         };
@@ -131,10 +129,6 @@ impl Meter {
         for batch in claimed {
             counts.last_claims.insert(batch, now);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `meter` | in the proxies: every request of the functions, added up |
 //! | `actions` | what IAM would be asked about each of them |
-//! | `capacity` | DynamoDB's own word on what a request consumed |
 //! | `claims` | which batches a request claims into, for the latencies |
 //! | `prices` | the list prices, with their sources |
 //!
@@ -14,7 +13,6 @@
 //! its stand-ins for neighbours.
 
 mod actions;
-mod capacity;
 mod claims;
 mod meter;
 pub mod prices;
@@ -24,15 +22,12 @@ use std::fmt;
 use serde::Serialize;
 
 pub use actions::Action;
-pub(crate) use actions::Request;
-pub(crate) use capacity::{TableUnits, consumed_by};
 pub use emulators::sqs::Requests;
 pub use meter::{Counts, Meter, Part, Units};
 
 use emulators::lambda::FunctionStats;
+use emulators::proxy::Service;
 use prices::MILLION;
-
-use crate::call::Service;
 
 /// What a run is charged for.
 #[derive(Clone, Debug, Default)]

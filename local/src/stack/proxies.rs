@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use emulators::proxy::{Observer, Proxy, Service};
+
 use super::services::Services;
-use crate::call::Service;
 use crate::deploy::Endpoints;
 use crate::ledger::Meter;
-use crate::proxy::Proxy;
 
 /// What the functions connect to in place of the services.
 pub(super) struct Proxies {
@@ -25,7 +25,8 @@ impl Proxies {
             ..
         } = services;
         let in_front_of = |service, endpoint, strikes| {
-            Proxy::start(service, endpoint, Arc::clone(meter), strikes)
+            let observer: Arc<dyn Observer> = Arc::clone(meter) as _;
+            Proxy::start(service, endpoint, observer, strikes)
         };
         let mut proxies = vec![
             in_front_of(Service::DynamoDb, &endpoints.dynamodb, faults.on_dynamodb()).await?,

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use aggregator::config::OVERFLOW_BUCKET;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
 use aws_types::SdkConfig;
+use emulators::dynamodb::DynamoDb;
 use emulators::lambda::REGION;
 use emulators::sqs::Sqs;
 use tokio::sync::oneshot;
 
 use crate::deploy::{self, Endpoints};
-use crate::dynamodb::{BATCH_TABLE, DynamoDb};
+use crate::dynamodb::BATCH_TABLE;
 use crate::faults::{Faults, SinkGate};
 use crate::options::StackOptions;
 use crate::sink::{SinkHost, SinkKind};

@@ -1,27 +1,27 @@
 //! The index as it was: every entry with when it came and when it went, so that it can be shown as of any time.
 //!
-//! Both are noted on their own, in whatever order the replies come that tell of them: a seat is never used twice, so
-//! an entry comes once and goes once. Times are durations since any fixed moment.
+//! Both are noted on their own, in whatever order the replies come that tell of them: an entry comes once and goes once
+//! (`WatchedTable::index_sort_key`). Times are durations since any fixed moment.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
-/// Entries of one page: fewer than AWS's 1 MB holds, so that batches of ordinary size come in several.
+/// Entries of one page: fewer than AWS's 1 MB holds, so that keys with many entries come in several pages.
 const PAGE_ENTRIES_MAX: usize = 1_000;
 
-/// An entry of the index: a claim in its seat.
+/// An entry of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// `<batch uuid>#<shard>`.
-    pub(super) shard: String,
-    /// Position in the batch.
-    pub(super) seq: u64,
-    /// The event id.
-    pub(super) message_id: String,
+    /// The index's partition key.
+    pub(super) hash: String,
+    /// The index's sort key.
+    pub(super) range: u64,
+    /// The table's key.
+    pub(super) key: String,
 }
 
-/// Where in a shard an entry is.
+/// Where among the entries of one partition key an entry is: the index's sort key, and the table's key.
 pub(super) type Position = (u64, String);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +53,7 @@ pub(super) struct Page {
 pub(super) struct Index {
     /// How long what has gone is remembered.
     memory: Duration,
-    shards: BTreeMap<String, BTreeMap<Position, Life>>,
+    partitions: BTreeMap<String, BTreeMap<Position, Life>>,
 }
 
 impl Index {
@@ -61,7 +61,7 @@ impl Index {
     pub(super) fn new(memory: Duration) -> Index {
         Index {
             memory,
-            shards: BTreeMap::new(),
+            partitions: BTreeMap::new(),
         }
     }
 
@@ -76,24 +76,24 @@ impl Index {
     }
 
     fn life(&mut self, entry: &Entry) -> &mut Life {
-        self.shards
-            .entry(entry.shard.clone())
+        self.partitions
+            .entry(entry.hash.clone())
             .or_default()
-            .entry((entry.seq, entry.message_id.clone()))
+            .entry((entry.range, entry.key.clone()))
             .or_default()
     }
 
-    /// The entries of a shard after a position, as they were `lag` ago.
+    /// The entries of a partition key after a position, as they were `lag` ago.
     pub(super) fn page(
         &mut self,
-        shard: &str,
+        hash: &str,
         after: Option<&Position>,
         limit: Option<usize>,
         now: Duration,
         lag: Duration,
     ) -> Page {
         let mut page = Page::default();
-        let Some(entries) = self.shards.get_mut(shard) else {
+        let Some(entries) = self.partitions.get_mut(hash) else {
             return page;
         };
         let forgotten = |life: &Life| life.went.is_some_and(|went| went + self.memory < now);
@@ -124,13 +124,13 @@ impl Index {
 mod tests {
     use super::*;
 
-    const SHARD: &str = "batch#0";
+    const HASH: &str = "h";
 
-    fn entry(seq: u64) -> Entry {
+    fn entry(range: u64) -> Entry {
         Entry {
-            shard: SHARD.to_owned(),
-            seq,
-            message_id: format!("e{seq}"),
+            hash: HASH.to_owned(),
+            range,
+            key: format!("e{range}"),
         }
     }
 
@@ -139,8 +139,8 @@ mod tests {
     }
 
     fn shown(index: &mut Index, now: u64, lag: u64) -> Vec<u64> {
-        let page = index.page(SHARD, None, None, secs(now), secs(lag));
-        page.positions.into_iter().map(|(seq, _)| seq).collect()
+        let page = index.page(HASH, None, None, secs(now), secs(lag));
+        page.positions.into_iter().map(|(range, _)| range).collect()
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(shown(&mut index, 5, 3), [1]);
         assert_eq!(shown(&mut index, 5, 5), [] as [u64; 0]);
         assert_eq!(shown(&mut index, 5, 0), [2]);
-        let page = index.page(SHARD, None, None, secs(5), secs(3));
+        let page = index.page(HASH, None, None, secs(5), secs(3));
         assert_eq!((page.hidden, page.gone), (1, 1));
     }
 
@@ -169,12 +169,12 @@ mod tests {
     #[test]
     fn pages_follow_each_other_and_the_last_says_so() {
         let mut index = Index::new(secs(10));
-        (0..5).for_each(|seq| index.came(&entry(seq), secs(1)));
+        (0..5).for_each(|range| index.came(&entry(range), secs(1)));
         let mut after = None;
         let mut seen = Vec::new();
         loop {
-            let page = index.page(SHARD, after.as_ref(), Some(2), secs(2), Duration::ZERO);
-            seen.extend(page.positions.iter().map(|(seq, _)| *seq));
+            let page = index.page(HASH, after.as_ref(), Some(2), secs(2), Duration::ZERO);
+            seen.extend(page.positions.iter().map(|(range, _)| *range));
             after = page.positions.last().cloned();
             if !page.more {
                 break;
@@ -189,6 +189,6 @@ mod tests {
         index.came(&entry(1), secs(1));
         index.went(&entry(1), secs(2));
         assert_eq!(shown(&mut index, 5, 0), [] as [u64; 0]);
-        assert!(index.shards[SHARD].is_empty());
+        assert!(index.partitions[HASH].is_empty());
     }
 }

@@ -1,20 +1,16 @@
-//! What a request to DynamoDB does to the lock table, or asks of its index: as much as the faults must know, of the
-//! requests that the functions send. What could change the index unseen is named, so that it can be refused.
+//! What a request does to the watched table, or asks of its index: as much as the faults must know. What could change the
+//! index unseen is named, so that it can be refused.
 
 use serde_json::Value;
 
 use super::index::{Entry, Position};
 use super::limits::{Charge, Key, units};
-use crate::dynamodb::{BATCH_INDEX, LOCK_TABLE};
+use super::options::WatchedTable;
 
-const MESSAGE_ID: &str = "messageId";
-const BATCH_ID: &str = "batchId";
-const SEQ: &str = "seq";
-
-/// A write to an item of the lock table.
+/// A write to an item of the watched table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Write {
-    pub(super) message_id: String,
+    pub(super) key: String,
     /// Bytes of what is written.
     pub(super) bytes: usize,
     /// The index entry that comes with it.
@@ -23,15 +19,15 @@ pub(super) struct Write {
     pub(super) goes: Option<Entry>,
 }
 
-/// A query of the lock table's index.
+/// A query of the watched table's index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IndexQuery {
-    pub(super) shard: String,
+    pub(super) hash: String,
     pub(super) after: Option<Position>,
     pub(super) limit: Option<usize>,
 }
 
-/// What a request is to the lock table's faults.
+/// What a request is to the watched table's faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// Nothing to them.
@@ -40,27 +36,32 @@ pub(super) enum Request {
     Write(Write),
     /// One for each statement, `None` for those that are nothing to them.
     Batch(Vec<Option<Write>>),
-    /// It may write to the lock table in a way that is not understood here.
+    /// It may write to the watched table in a way that is not understood here.
     NotUnderstood(String),
 }
 
 /// Reads a request.
-pub(super) fn read(operation: &str, body: &Value) -> Request {
-    let of_lock_table = body["TableName"] == LOCK_TABLE;
+pub(super) fn read(watched: &WatchedTable, operation: &str, body: &Value) -> Request {
+    let is_watched = body["TableName"] == watched.table.as_str();
     match operation {
-        "Query" if of_lock_table && body["IndexName"] == BATCH_INDEX => {
-            query(body).map_or_else(|| not_understood(operation, body), Request::Query)
+        "Query" if is_watched && body["IndexName"] == watched.index.as_str() => {
+            query(watched, body).map_or_else(|| not_understood(operation, body), Request::Query)
         }
-        "PutItem" | "UpdateItem" | "DeleteItem" if of_lock_table => item_write(operation, body)
-            .map_or_else(|| not_understood(operation, body), Request::Write),
-        "ExecuteStatement" => match statement(body) {
+        "PutItem" | "UpdateItem" | "DeleteItem" if is_watched => {
+            item_write(watched, operation, body)
+                .map_or_else(|| not_understood(operation, body), Request::Write)
+        }
+        "ExecuteStatement" => match statement(watched, body) {
             Ok(Some(write)) => Request::Write(write),
             Ok(None) => Request::Other,
             Err(()) => not_understood(operation, body),
         },
         "BatchExecuteStatement" => {
             let statements = body["Statements"].as_array().map_or(&[][..], Vec::as_slice);
-            let writes: Result<Vec<Option<Write>>, ()> = statements.iter().map(statement).collect();
+            let writes: Result<Vec<Option<Write>>, ()> = statements
+                .iter()
+                .map(|each| statement(watched, each))
+                .collect();
             writes.map_or_else(|()| not_understood(operation, body), Request::Batch)
         }
         "BatchWriteItem" | "TransactWriteItems" | "ExecuteTransaction" => {
@@ -76,8 +77,14 @@ fn not_understood(operation: &str, body: &Value) -> Request {
     Request::NotUnderstood(text)
 }
 
-fn query(body: &Value) -> Option<IndexQuery> {
-    let plain = body["KeyConditionExpression"] == "batchId = :batchId"
+fn query(watched: &WatchedTable, body: &Value) -> Option<IndexQuery> {
+    let WatchedTable {
+        key,
+        index_key,
+        index_sort_key,
+        ..
+    } = watched;
+    let plain = body["KeyConditionExpression"] == format!("{index_key} = :{index_key}")
         && body["ScanIndexForward"].as_bool().unwrap_or(true)
         && body.get("FilterExpression").is_none()
         && body.get("ProjectionExpression").is_none();
@@ -86,10 +93,10 @@ fn query(body: &Value) -> Option<IndexQuery> {
     }
     let after = match body.get("ExclusiveStartKey") {
         None | Some(Value::Null) => None,
-        Some(key) => Some((number(&key[SEQ])?, text(&key[MESSAGE_ID])?)),
+        Some(start) => Some((number(&start[index_sort_key])?, text(&start[key])?)),
     };
     Some(IndexQuery {
-        shard: text(&body["ExpressionAttributeValues"][":batchId"])?,
+        hash: text(&body["ExpressionAttributeValues"][format!(":{index_key}")])?,
         after,
         limit: body["Limit"]
             .as_u64()
@@ -97,50 +104,56 @@ fn query(body: &Value) -> Option<IndexQuery> {
     })
 }
 
-fn item_write(operation: &str, body: &Value) -> Option<Write> {
-    let values = &body["ExpressionAttributeValues"];
+fn item_write(watched: &WatchedTable, operation: &str, body: &Value) -> Option<Write> {
+    let WatchedTable {
+        key,
+        index_key,
+        index_sort_key,
+        ..
+    } = watched;
+    let value = |name: &str| &body["ExpressionAttributeValues"][format!(":{name}")];
     // Whoever takes an entry away says in the condition which.
-    let named = |message_id: &str| entry(&values[":batchId"], &values[":seq"], message_id);
+    let named = |of: &str| entry(value(index_key), value(index_sort_key), of);
     match operation {
         "PutItem" => {
             let item = &body["Item"];
-            let message_id = text(&item[MESSAGE_ID])?;
+            let of = text(&item[key])?;
             Some(Write {
                 bytes: item_bytes(item),
-                comes: entry(&item[BATCH_ID], &item[SEQ], &message_id),
-                goes: named(&message_id),
-                message_id,
+                comes: entry(&item[index_key], &item[index_sort_key], &of),
+                goes: named(&of),
+                key: of,
             })
         }
         "UpdateItem" => {
-            let message_id = text(&body["Key"][MESSAGE_ID])?;
+            let of = text(&body["Key"][key])?;
             let update = body["UpdateExpression"].as_str().unwrap_or_default();
             let leaves = update
                 .split_once("REMOVE")
-                .is_some_and(|(_, removed)| removed.contains(BATCH_ID));
+                .is_some_and(|(_, removed)| removed.contains(index_key));
             Some(Write {
-                goes: named(&message_id).filter(|_| leaves),
-                message_id,
+                goes: named(&of).filter(|_| leaves),
+                key: of,
                 ..Write::default()
             })
         }
         _ => {
-            let message_id = text(&body["Key"][MESSAGE_ID])?;
+            let of = text(&body["Key"][key])?;
             Some(Write {
-                goes: named(&message_id),
-                message_id,
+                goes: named(&of),
+                key: of,
                 ..Write::default()
             })
         }
     }
 }
 
-/// Reads a PartiQL statement whose values are all parameters; `Ok(None)` if it does not write to the lock table.
-fn statement(body: &Value) -> Result<Option<Write>, ()> {
+/// Reads a PartiQL statement whose values are all parameters; `Ok(None)` if it does not write to the watched table.
+fn statement(watched: &WatchedTable, body: &Value) -> Result<Option<Write>, ()> {
     let text = body["Statement"].as_str().ok_or(())?;
     let verb = text.split_whitespace().next().unwrap_or_default();
     let writes = ["INSERT", "UPDATE", "DELETE"].contains(&verb.to_ascii_uppercase().as_str());
-    if !writes || !text.contains(LOCK_TABLE) {
+    if !writes || !text.contains(&watched.table) {
         return Ok(None);
     }
     let parameters = body["Parameters"].as_array().ok_or(())?;
@@ -159,19 +172,24 @@ fn statement(body: &Value) -> Result<Option<Write>, ()> {
             .position(|one| *one == name)
             .map_or(&Value::Null, |index| &parameters[index])
     };
-    let message_id = self::text(value(MESSAGE_ID)).ok_or(())?;
-    let named = entry(value(BATCH_ID), value(SEQ), &message_id);
+    let key = self::text(value(&watched.key)).ok_or(())?;
+    let WatchedTable {
+        index_key,
+        index_sort_key,
+        ..
+    } = watched;
+    let named = entry(value(index_key), value(index_sort_key), &key);
     let (comes, goes, bytes) = match verb.to_ascii_uppercase().as_str() {
         "INSERT" => {
             let bytes = names.iter().zip(parameters);
             let bytes = bytes.map(|(name, value)| name.len() + value_bytes(value));
             (named, None, bytes.sum())
         }
-        "UPDATE" if !text.contains(&format!("REMOVE \"{BATCH_ID}\"")) => (None, None, 0),
+        "UPDATE" if !text.contains(&format!("REMOVE \"{index_key}\"")) => (None, None, 0),
         _ => (None, named, 0),
     };
     Ok(Some(Write {
-        message_id,
+        key,
         bytes,
         comes,
         goes,
@@ -184,11 +202,11 @@ fn last_quoted(text: &str) -> Option<&str> {
     Some(&text[start + 1..end])
 }
 
-fn entry(shard: &Value, seq: &Value, message_id: &str) -> Option<Entry> {
+fn entry(hash: &Value, range: &Value, key: &str) -> Option<Entry> {
     Some(Entry {
-        shard: text(shard)?,
-        seq: number(seq)?,
-        message_id: message_id.to_owned(),
+        hash: text(hash)?,
+        range: number(range)?,
+        key: key.to_owned(),
     })
 }
 
@@ -221,16 +239,16 @@ fn value_bytes(value: &Value) -> usize {
 }
 
 impl Write {
-    /// The units it takes: of its item, and of each index key that it touches. What a release takes away is not known
-    /// here, so it counts as small.
+    /// The units it takes: of its item, and of each index key that it touches. How large an item is that an
+    /// update or a delete changes is not known here, so it counts as small.
     pub(super) fn charges(&self) -> Vec<Charge> {
         let item = Charge {
-            key: Key::Item(self.message_id.clone()),
+            key: Key::Item(self.key.clone()),
             units: units(self.bytes),
         };
         let entries = self.comes.iter().chain(&self.goes).map(|entry| Charge {
-            key: Key::Index(entry.shard.clone()),
-            units: units(entry.shard.len() + entry.message_id.len() + 32),
+            key: Key::Index(entry.hash.clone()),
+            units: units(entry.hash.len() + entry.key.len() + 32),
         });
         std::iter::once(item).chain(entries).collect()
     }
@@ -242,16 +260,30 @@ mod tests {
 
     use super::*;
 
-    fn seat(message_id: &str) -> Option<Entry> {
+    const TABLE: &str = "lock-table";
+    const INDEX: &str = "batchId-index";
+
+    fn read(operation: &str, body: &Value) -> Request {
+        let watched = WatchedTable {
+            table: TABLE.to_owned(),
+            key: "messageId".to_owned(),
+            index: INDEX.to_owned(),
+            index_key: "batchId".to_owned(),
+            index_sort_key: "seq".to_owned(),
+        };
+        super::read(&watched, operation, body)
+    }
+
+    fn entry_of(key: &str) -> Option<Entry> {
         Some(Entry {
-            shard: "b#3".to_owned(),
-            seq: 13,
-            message_id: message_id.to_owned(),
+            hash: "b#3".to_owned(),
+            range: 13,
+            key: key.to_owned(),
         })
     }
 
     #[test]
-    fn statements_of_claims_and_releases_tell_their_seats() {
+    fn statements_tell_which_entries_come_and_go() {
         let insert = json!({
             "Statement": "INSERT INTO \"lock-table\" VALUE {'messageId': ?, 'batchId': ?, 'seq': ?, 'message': ?}",
             "Parameters": [{"S": "e1"}, {"S": "b#3"}, {"N": "13"}, {"S": "body?"}],
@@ -269,41 +301,44 @@ mod tests {
         let Request::Batch(writes) = read("BatchExecuteStatement", &body) else {
             panic!("not understood");
         };
-        let seats: Vec<_> = writes
+        let entries: Vec<_> = writes
             .into_iter()
             .map(|write| write.map(|write| (write.comes, write.goes)))
             .collect();
         assert_eq!(
-            seats,
+            entries,
             [
-                Some((seat("e1"), None)),
-                Some((None, seat("e1"))),
-                Some((None, seat("e1"))),
+                Some((entry_of("e1"), None)),
+                Some((None, entry_of("e1"))),
+                Some((None, entry_of("e1"))),
                 None
             ]
         );
     }
 
     #[test]
-    fn calls_of_claims_and_releases_tell_their_seats() {
+    fn requests_for_one_item_tell_which_entries_come_and_go() {
         let values = json!({ ":batchId": {"S": "b#3"}, ":seq": {"N": "13"} });
         let put = json!({
-            "TableName": LOCK_TABLE,
+            "TableName": TABLE,
             "Item": {"messageId": {"S": "e1"}, "batchId": {"S": "b#3"}, "seq": {"N": "13"}},
         });
         let release = json!({
-            "TableName": LOCK_TABLE,
+            "TableName": TABLE,
             "Key": {"messageId": {"S": "e1"}},
             "UpdateExpression": "SET expiresAt = :expiresAt REMOVE batchId, seq",
             "ExpressionAttributeValues": values,
         });
-        let seats = |operation, body| match read(operation, &body) {
+        let entries = |operation, body| match read(operation, &body) {
             Request::Write(write) => (write.comes, write.goes),
             other => panic!("{other:?}"),
         };
-        assert_eq!(seats("PutItem", put), (seat("e1"), None));
-        assert_eq!(seats("UpdateItem", release.clone()), (None, seat("e1")));
-        assert_eq!(seats("DeleteItem", release), (None, seat("e1")));
+        assert_eq!(entries("PutItem", put), (entry_of("e1"), None));
+        assert_eq!(
+            entries("UpdateItem", release.clone()),
+            (None, entry_of("e1"))
+        );
+        assert_eq!(entries("DeleteItem", release), (None, entry_of("e1")));
         let other_table = json!({ "TableName": "batch-table", "Item": {} });
         assert_eq!(read("PutItem", &other_table), Request::Other);
     }
@@ -311,15 +346,15 @@ mod tests {
     #[test]
     fn a_query_of_the_index_tells_where_it_goes_on() {
         let body = json!({
-            "TableName": LOCK_TABLE,
-            "IndexName": BATCH_INDEX,
+            "TableName": TABLE,
+            "IndexName": INDEX,
             "KeyConditionExpression": "batchId = :batchId",
             "ExpressionAttributeValues": {":batchId": {"S": "b#3"}},
             "ExclusiveStartKey": {"messageId": {"S": "e1"}, "batchId": {"S": "b#3"}, "seq": {"N": "13"}},
             "ScanIndexForward": true,
         });
         let query = IndexQuery {
-            shard: "b#3".to_owned(),
+            hash: "b#3".to_owned(),
             after: Some((13, "e1".to_owned())),
             limit: None,
         };
@@ -338,9 +373,9 @@ mod tests {
     #[test]
     fn a_write_takes_units_of_its_item_and_of_each_index_key() {
         let write = Write {
-            message_id: "e1".to_owned(),
+            key: "e1".to_owned(),
             bytes: 3_000,
-            comes: seat("e1"),
+            comes: entry_of("e1"),
             goes: None,
         };
         let units: Vec<u32> = write.charges().iter().map(|charge| charge.units).collect();

@@ -1,4 +1,4 @@
-//! The service behind a proxy: what is sent there is metered.
+//! The service behind a proxy: its observer is shown what is sent there.
 
 use std::sync::Arc;
 
@@ -9,73 +9,66 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-use crate::call::{Call, DYNAMODB_TARGET, Refused, Reply, Service, TARGET};
-use crate::ledger::{self, Meter};
+use super::call::{Call, Refused, Reply, Service, TARGET};
+use super::observer::Observer;
 
 /// The service behind the proxy.
 #[derive(Clone, Debug)]
-pub(crate) struct Upstream {
-    pub(crate) service: Service,
+pub struct Upstream {
+    pub(super) service: Service,
     endpoint: String,
     client: Client<HttpConnector, Body>,
-    meter: Arc<Meter>,
+    observer: Arc<dyn Observer>,
 }
 
 impl Upstream {
-    /// The service at an endpoint, of which everything is metered.
-    pub(crate) fn new(service: Service, endpoint: &str, meter: Arc<Meter>) -> Upstream {
+    /// Returns the service at an endpoint; `observer` is shown all that is sent there.
+    pub(super) fn new(service: Service, endpoint: &str, observer: Arc<dyn Observer>) -> Upstream {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         Upstream {
             service,
             endpoint: endpoint.to_owned(),
             client: Client::builder(TokioExecutor::new()).build(connector),
-            meter,
+            observer,
         }
     }
 
-    /// Notes which permissions a call needs, whatever becomes of it.
-    pub(crate) fn asked(&self, call: &Call) {
-        self.meter.asked(&ledger::Request {
-            service: self.service,
-            operation: &call.operation,
-            path_and_query: &call.path_and_query,
-            headers: &call.headers,
-            body: &call.body,
-        });
+    /// Shows the observer a call that has come, whatever becomes of it.
+    pub(super) fn asked(&self, call: &Call) {
+        self.observer.asked(self.service, call);
     }
 
-    /// Hands a call on.
+    /// Hands a call on to the service and returns its reply.
     ///
     /// # Errors
-    /// When there is no answer: a bug of this proxy, or the end of the run.
-    pub(crate) async fn send(&self, mut call: Call) -> Result<Reply, Refused> {
+    /// When the service does not reply: it is not there, or it has ended.
+    pub async fn send(&self, mut call: Call) -> Result<Reply, Refused> {
         let operation = call.operation.clone();
-        call.body = self.meter.sends(self.service, &operation, call.body);
+        call.body = self.observer.sends(self.service, &operation, call.body);
         let body = call.body.clone();
         let reply = self.exchange(call).await?;
-        self.meter.answered(self.service, &operation, &body, &reply);
+        self.observer
+            .answered(self.service, &operation, &body, &reply);
         Ok(reply)
     }
 
-    /// Asks the service something on the proxy's own account, for the same caller as `call` and unmetered.
+    /// Asks the service something for the faults of the proxy itself, signed as `call` is; the observer is not shown this.
+    /// `target` names the request, with the prefix of the service's protocol.
     ///
     /// # Errors
     /// As [`send`](Self::send).
-    pub(crate) async fn ask(
+    pub async fn ask(
         &self,
         call: &Call,
-        operation: &str,
+        target: &'static str,
         body: &Value,
     ) -> Result<Reply, Refused> {
         let mut question = Call {
-            operation: operation.to_owned(),
             body: body.to_string().into(),
             ..call.clone()
         };
-        let target = format!("{DYNAMODB_TARGET}{operation}");
-        let target =
-            HeaderValue::try_from(target).map_err(|error| Refused::NoAnswer(Box::new(error)))?;
+        let target = HeaderValue::from_static(target);
         question.headers.insert(TARGET, target);
         self.exchange(question).await
     }
@@ -118,10 +111,11 @@ impl Upstream {
         })
     }
 
-    /// Meters a call that was answered in the service's place.
-    pub(crate) fn stood_in_for(&self, call: &Call, reply: &Reply) {
+    /// Shows the observer a call that was answered in the service's place, as if the service had replied.
+    pub fn stood_in_for(&self, call: &Call, reply: &Reply) {
         let (operation, body) = (&call.operation, call.body.clone());
-        let body = self.meter.sends(self.service, operation, body);
-        self.meter.answered(self.service, operation, &body, reply);
+        let body = self.observer.sends(self.service, operation, body);
+        self.observer
+            .answered(self.service, operation, &body, reply);
     }
 }

@@ -1,7 +1,7 @@
 //! Credentials that expire before their environment is gone: from a drawn moment on, every request that is signed with
 //! them is refused, until the process ends.
 //!
-//! Every environment has an access key of its own (`emulators::lambda::access_key`), by which its requests are known.
+//! Every environment of the Lambda host has an access key of its own, by which its requests are known.
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
@@ -9,11 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, header};
-use emulators::{Draws, Percent};
+use serde::Serialize;
 
-use super::options::FaultOptions;
-use super::report::ExpiredCredentialsReport;
-use crate::call::{Reply, Service};
+use super::call::{Reply, Service};
+use crate::draws::{Draws, Percent};
 
 /// Credentials that expire do so within this time from their first use.
 const EXPIRES_WITHIN: Duration = Duration::from_secs(5);
@@ -26,6 +25,17 @@ pub struct Credentials {
     lives: Mutex<BTreeMap<String, Life>>,
 }
 
+/// Environments whose credentials expired.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ExpiredCredentialsReport {
+    /// How many have been refused a request.
+    pub environments: u64,
+    /// How many of those have ended by themselves.
+    pub ended_themselves: u64,
+    /// Requests that were refused.
+    pub requests_refused: u64,
+}
+
 #[derive(Debug)]
 struct Life {
     /// `None` if they outlive their environment.
@@ -35,18 +45,17 @@ struct Life {
 }
 
 impl Credentials {
-    /// What the options ask for; `None` if that is nothing.
-    pub fn new(options: &FaultOptions) -> Option<Credentials> {
-        let percent = options.expired_credentials;
-        (!percent.is_zero()).then(|| Credentials {
+    /// Lets the credentials of this share of the environments expire within 5 s of their first request.
+    pub fn new(seed: u64, percent: Percent) -> Credentials {
+        Credentials {
             percent,
-            seed: options.seed,
+            seed,
             lives: Mutex::default(),
-        })
+        }
     }
 
-    /// What a request is answered whose credentials have expired.
-    pub(crate) fn refusal(&self, service: Service, headers: &HeaderMap) -> Option<Reply> {
+    /// Returns the reply to a request whose credentials have expired, and `None` for any other.
+    pub(super) fn refusal(&self, service: Service, headers: &HeaderMap) -> Option<Reply> {
         self.refusal_at(service, access_key(headers)?, Instant::now())
     }
 
@@ -74,8 +83,8 @@ impl Credentials {
         }
     }
 
-    /// The process that had these credentials has exited by itself; with a signal, somebody ended it.
-    pub(crate) fn exited(&self, access_key: &str, exit: Option<ExitStatus>) {
+    /// Takes note that the process that had these credentials has exited; with a signal, somebody ended it.
+    pub fn exited(&self, access_key: &str, exit: Option<ExitStatus>) {
         let by_itself = exit.is_some_and(|exit| exit.code().is_some());
         if let Some(life) = self.lives().get_mut(access_key)
             && life.refused > 0
@@ -84,7 +93,8 @@ impl Credentials {
         }
     }
 
-    pub(super) fn report(&self) -> ExpiredCredentialsReport {
+    /// Returns what expired credentials have done so far.
+    pub fn report(&self) -> ExpiredCredentialsReport {
         let lives = self.lives();
         let refused = lives.values().filter(|life| life.refused > 0);
         ExpiredCredentialsReport {
@@ -99,9 +109,9 @@ impl Credentials {
     }
 }
 
-/// The access key that a request is signed with.
+/// Returns the access key that a request is signed with; `None` if it is not signed.
 /// Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-authentication-methods.html> (2026-11).
-pub(crate) fn access_key(headers: &HeaderMap) -> Option<&str> {
+pub fn access_key(headers: &HeaderMap) -> Option<&str> {
     let authorization = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (_, credential) = authorization.split_once("Credential=")?;
     let (access_key, _scope) = credential.split_once('/')?;
@@ -126,7 +136,7 @@ fn expired(service: Service) -> Option<Reply> {
             "ExpiredToken",
             "The provided token has expired.",
         )),
-        // Whatever takes batches by HTTP knows nothing of these credentials.
+        // Any other service knows nothing of these credentials.
         Service::Http => None,
     }
 }
@@ -138,11 +148,7 @@ mod tests {
     use super::*;
 
     fn credentials(percent: &str) -> Credentials {
-        let options = FaultOptions {
-            expired_credentials: percent.parse().unwrap(),
-            ..FaultOptions::default()
-        };
-        Credentials::new(&options).unwrap()
+        Credentials::new(0, percent.parse().unwrap())
     }
 
     fn expires(credentials: &Credentials, access_key: &str) -> bool {
@@ -176,7 +182,6 @@ mod tests {
         let report = credentials.report();
         assert_eq!((report.environments, report.ended_themselves), (2, 1));
         assert!(report.requests_refused >= 2);
-        assert!(Credentials::new(&FaultOptions::default()).is_none());
     }
 
     #[test]

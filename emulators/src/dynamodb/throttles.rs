@@ -4,17 +4,17 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use emulators::{Counter, Draws};
 use serde_json::{Value, json};
 
+use super::capacity::TableUnits;
 use super::limits::{Charge, Key, Limits, Rates};
-use super::options::FaultOptions;
-use super::report::{PartitionLimitReport, TableLimitReport};
+use super::options::TableFaultOptions;
+use super::reports::{KeyLimitReport, TableLimitUsage};
 use super::requests::Write;
 use super::usage::{Sums, Usage};
-use crate::call::Reply;
-use crate::dynamodb::LOCK_TABLE;
-use crate::ledger::TableUnits;
+use crate::counter::Counter;
+use crate::draws::Draws;
+use crate::proxy::Reply;
 
 const THROTTLED: &str = "Throughput exceeds the current capacity of your table or index. DynamoDB is automatically \
                          scaling your table or index so please try again shortly.";
@@ -22,20 +22,21 @@ const THROTTLED: &str = "Throughput exceeds the current capacity of your table o
 /// The limits, and what they have refused.
 #[derive(Debug)]
 pub(super) struct Throttles {
+    table: String,
     draws: Draws,
     limits: Mutex<Limits>,
     has_key_limit: bool,
     usage: Option<Mutex<Usage>>,
     by_item: Counter,
     by_index_key: Counter,
-    by_batch_index_key: Counter,
+    by_other_index_key: Counter,
 }
 
-/// What became of the writes of one request to the lock table.
+/// What became of the writes of one request to the watched table.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     sums: Sums,
-    claims: bool,
+    adds_entries: bool,
 }
 
 /// A write that is refused.
@@ -46,35 +47,36 @@ pub(super) struct Refusal {
 
 impl Throttles {
     /// What the options ask for; `None` if that is nothing.
-    pub(super) fn new(options: &FaultOptions) -> Option<Throttles> {
+    pub(super) fn new(options: &TableFaultOptions) -> Option<Throttles> {
         let rates = Rates {
-            key: options.partition_limit,
+            key: options.key_limit,
             table: options.table_limit,
         };
         (rates.key.is_some() || rates.table.is_some()).then(|| Throttles {
+            table: options.watched.table.clone(),
             draws: Draws::new(options.seed, "partition limit"),
             limits: Mutex::new(Limits::new(rates)),
             has_key_limit: rates.key.is_some(),
             usage: rates.table.map(|units| Mutex::new(Usage::new(units))),
             by_item: Counter::default(),
             by_index_key: Counter::default(),
-            by_batch_index_key: Counter::default(),
+            by_other_index_key: Counter::default(),
         })
     }
 
-    pub(super) fn partition_report(&self) -> Option<PartitionLimitReport> {
-        self.has_key_limit.then(|| PartitionLimitReport {
+    pub(super) fn key_report(&self) -> Option<KeyLimitReport> {
+        self.has_key_limit.then(|| KeyLimitReport {
             by_item: self.by_item.get(),
             by_index_key: self.by_index_key.get(),
-            by_batch_index_key: self.by_batch_index_key.get(),
+            by_other_index_key: self.by_other_index_key.get(),
         })
     }
 
-    pub(super) fn table_report(&self) -> Option<TableLimitReport> {
+    pub(super) fn table_report(&self) -> Option<TableLimitUsage> {
         self.usage.as_ref().map(|usage| lock(usage).report())
     }
 
-    /// Takes the units of a write to the lock table, if there are enough; returns what it took.
+    /// Takes the units of a write to the watched table, if there are enough; returns what it took.
     pub(super) fn admit(&self, write: &Write, now: Duration) -> Result<Vec<Charge>, Refusal> {
         let mut charges = write.charges();
         let of_index = |charge: &&Charge| matches!(charge.key, Key::Index(_));
@@ -102,7 +104,7 @@ impl Throttles {
         match &short {
             Key::Item(_) => self.by_item.add(1),
             Key::Index(_) => self.by_index_key.add(1),
-            Key::BatchIndex(_) => self.by_batch_index_key.add(1),
+            Key::OtherIndex(_) => self.by_other_index_key.add(1),
             // Counted with the rest of their request.
             Key::Table | Key::TableIndex => {}
         }
@@ -115,7 +117,7 @@ impl Throttles {
     }
 
     /// Takes in what the table says that a request consumed, where it says so: what was taken beforehand was an estimate,
-    /// since a release does not tell how large the item is that it changes.
+    /// since an update does not tell how large the item is that it changes.
     pub(super) fn settle(&self, outcome: &Outcome, consumed: Option<TableUnits>, now: Duration) {
         let Some(usage) = &self.usage else {
             return;
@@ -127,7 +129,7 @@ impl Throttles {
             limits.add(&Key::TableIndex, sums.index - consumed.index, now);
             (sums.items, sums.index) = (consumed.items, consumed.index);
         }
-        lock(usage).add(sums, outcome.claims, now);
+        lock(usage).add(sums, outcome.adds_entries, now);
     }
 
     /// Whether [`settle`](Self::settle) wants to know what the table says.
@@ -150,7 +152,7 @@ impl Throttles {
             0 => "ProvisionedThroughputExceeded",
             _ => "ThrottlingError",
         };
-        json!({ "TableName": LOCK_TABLE, "Error": { "Code": code, "Message": THROTTLED } })
+        json!({ "TableName": self.table, "Error": { "Code": code, "Message": THROTTLED } })
     }
 }
 
@@ -160,7 +162,7 @@ impl Outcome {
         match refusal.by {
             Key::Table => self.sums.refused_by_items += 1,
             Key::TableIndex => self.sums.refused_by_index += 1,
-            Key::Item(_) | Key::Index(_) | Key::BatchIndex(_) => {}
+            Key::Item(_) | Key::Index(_) | Key::OtherIndex(_) => {}
         }
     }
 
@@ -173,7 +175,7 @@ impl Outcome {
         applied: bool,
     ) -> Vec<Charge> {
         self.sums.written += 1;
-        self.claims |= applied && write.comes.is_some();
+        self.adds_entries |= applied && write.comes.is_some();
         let mut unused = Vec::new();
         for charge in charges {
             let units = f64::from(charge.units);
@@ -181,7 +183,7 @@ impl Outcome {
                 Key::Table => self.sums.items += units,
                 Key::TableIndex if applied => self.sums.index += units,
                 Key::Index(_) | Key::TableIndex if !applied => unused.push(charge.clone()),
-                Key::Item(_) | Key::Index(_) | Key::BatchIndex(_) | Key::TableIndex => {}
+                Key::Item(_) | Key::Index(_) | Key::OtherIndex(_) | Key::TableIndex => {}
             }
         }
         unused
@@ -195,27 +197,37 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::super::index::Entry;
+    use super::super::options::WatchedTable;
     use super::*;
 
     const NOW: Duration = Duration::ZERO;
 
-    fn throttles(partition_limit: Option<u32>, table_limit: Option<u32>) -> Throttles {
-        let options = FaultOptions {
-            partition_limit,
+    fn throttles(key_limit: Option<u32>, table_limit: Option<u32>) -> Throttles {
+        let options = TableFaultOptions {
+            seed: 0,
+            watched: WatchedTable {
+                table: "t".to_owned(),
+                key: "k".to_owned(),
+                index: "i".to_owned(),
+                index_key: "h".to_owned(),
+                index_sort_key: "r".to_owned(),
+            },
+            index_lag: None,
+            key_limit,
             table_limit,
-            ..FaultOptions::default()
+            other_table: None,
         };
         Throttles::new(&options).unwrap()
     }
 
-    fn claim(message_id: &str) -> Write {
+    fn put(key: &str) -> Write {
         Write {
-            message_id: message_id.to_owned(),
+            key: key.to_owned(),
             bytes: 300,
             comes: Some(Entry {
-                shard: format!("b#{message_id}"),
-                seq: 1,
-                message_id: message_id.to_owned(),
+                hash: format!("b#{key}"),
+                range: 1,
+                key: key.to_owned(),
             }),
             goes: None,
         }
@@ -226,7 +238,7 @@ mod tests {
         let throttles = throttles(None, Some(3));
         let mut outcome = Outcome::default();
         for number in 0..5 {
-            let write = claim(&number.to_string());
+            let write = put(&number.to_string());
             match throttles.admit(&write, NOW) {
                 Ok(charges) => assert!(outcome.written(&write, &charges, true).is_empty()),
                 Err(refusal) => outcome.refused(&refusal),
@@ -235,26 +247,26 @@ mod tests {
         throttles.settle(&outcome, None, NOW);
         let report = throttles.table_report().unwrap();
         assert_eq!((report.throttled_by_items, report.writes), (2, 5));
-        assert!(throttles.partition_report().is_none());
+        assert!(throttles.key_report().is_none());
     }
 
     #[test]
     fn what_failed_its_condition_gives_the_index_back_and_pays_for_the_item() {
         let throttles = throttles(Some(1), Some(1));
-        let write = claim("e");
+        let write = put("e");
         let charges = throttles.admit(&write, NOW).unwrap();
         let unused = Outcome::default().written(&write, &charges, false);
         let keys = Vec::from_iter(unused.iter().map(|charge| charge.key.clone()));
         assert_eq!(keys, [Key::Index("b#e".to_owned()), Key::TableIndex]);
         throttles.give_back(&unused, NOW);
-        let refusal = throttles.admit(&claim("e"), NOW).unwrap_err();
+        let refusal = throttles.admit(&put("e"), NOW).unwrap_err();
         assert_eq!(refusal.by, Key::Item("e".to_owned()));
     }
 
     #[test]
     fn what_the_table_says_replaces_the_estimate() {
         let throttles = throttles(None, Some(10));
-        let write = claim("e");
+        let write = put("e");
         let charges = throttles.admit(&write, NOW).unwrap();
         let mut outcome = Outcome::default();
         outcome.written(&write, &charges, true);
@@ -264,7 +276,7 @@ mod tests {
         };
         throttles.settle(&outcome, Some(consumed), NOW);
         // 20 units of debt, and one that the write needs.
-        let after = |ms| throttles.admit(&claim("f"), Duration::from_millis(ms));
+        let after = |ms| throttles.admit(&put("f"), Duration::from_millis(ms));
         assert!(after(2_000).is_err());
         assert!(after(2_150).is_ok());
     }

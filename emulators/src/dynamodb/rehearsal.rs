@@ -1,8 +1,8 @@
-//! What a write to the batch table does to the keys of its indexes, found out before it is made: it is made first in a
-//! database of its own, which holds nothing but the record as it is.
+//! What a write to a table does to the keys of its indexes, found out before it is made: it is made first in a
+//! database of its own, which holds nothing but the item as it is.
 //!
 //! An entry that moves is a delete and a put, one that changes in place is one write of its larger image, and one of which
-//! nothing changes costs nothing. Sizes are those of the entry, not of the record.
+//! nothing changes costs nothing. Sizes are those of the entry, not of the item.
 //! Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html>, "Write capacity units" (2026-11).
 
 use std::collections::BTreeMap;
@@ -14,17 +14,17 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::limits::{Charge, Key, units};
-use crate::dynamodb::BATCH_TABLE;
-use crate::template::{Index, Table};
+use super::table::{Index, Table};
 
 /// The database, and the indexes of the table.
 pub(super) struct Rehearsal {
     database: Database,
+    table: String,
     key: Vec<String>,
     indexes: Vec<Index>,
 }
 
-/// What an index holds of a record.
+/// What an index holds of an item.
 #[derive(Debug, PartialEq)]
 struct Entry {
     hash: String,
@@ -33,11 +33,11 @@ struct Entry {
 }
 
 impl Rehearsal {
-    /// For the batch table as the template has it.
+    /// For a table of this name.
     ///
     /// # Errors
     /// When the database cannot be had.
-    pub(super) fn new(table: &Table) -> anyhow::Result<Rehearsal> {
+    pub(super) fn new(name: &str, table: &Table) -> anyhow::Result<Rehearsal> {
         let key: Vec<String> = table
             .key_schema
             .iter()
@@ -57,7 +57,7 @@ impl Rehearsal {
         let database = Database::memory().map_err(said)?;
         database
             .create_table(request(json!({
-                "TableName": BATCH_TABLE,
+                "TableName": name,
                 "AttributeDefinitions": definitions,
                 "KeySchema": schema,
                 "BillingMode": "PAY_PER_REQUEST",
@@ -65,18 +65,18 @@ impl Rehearsal {
             .map_err(said)?;
         Ok(Rehearsal {
             database,
+            table: name.to_owned(),
             key,
             indexes: table.global_secondary_indexes.clone(),
         })
     }
 
-    /// Whether a request is a write to the batch table.
-    pub(super) fn concerns(operation: &str, body: &Value) -> bool {
-        ["PutItem", "UpdateItem", "DeleteItem"].contains(&operation)
-            && body["TableName"] == BATCH_TABLE
+    /// Whether a request is a write to the table of this name.
+    pub(super) fn concerns(table: &str, operation: &str, body: &Value) -> bool {
+        ["PutItem", "UpdateItem", "DeleteItem"].contains(&operation) && body["TableName"] == table
     }
 
-    /// The request for the record that a write is about, as it is.
+    /// The request for the item that a write is about, as it is.
     pub(super) fn question(&self, operation: &str, body: &Value) -> Value {
         let named = match operation {
             "PutItem" => &body["Item"],
@@ -87,14 +87,14 @@ impl Rehearsal {
             .iter()
             .map(|name| (name.as_str(), &named[name]))
             .collect();
-        json!({ "TableName": BATCH_TABLE, "Key": key, "ConsistentRead": true })
+        json!({ "TableName": self.table, "Key": key, "ConsistentRead": true })
     }
 
     /// What the write will take of the indexes' keys, given the answer to [`question`](Self::question). A write that will
     /// be refused takes nothing.
     ///
     /// # Errors
-    /// When the record cannot be copied.
+    /// When the item cannot be copied.
     pub(super) fn charges(
         &self,
         operation: &str,
@@ -106,12 +106,12 @@ impl Rehearsal {
             .map(|item| request(item.clone()))
             .transpose()?;
         if let Some(item) = answer.get("Item") {
-            let copy = json!({ "TableName": BATCH_TABLE, "Item": item });
+            let copy = json!({ "TableName": self.table, "Item": item });
             self.database.put_item(request(copy)?).map_err(said)?;
         }
         let after = self.rehearse(operation, body);
         let cleared = self.question(operation, body);
-        let cleared = json!({ "TableName": BATCH_TABLE, "Key": cleared["Key"] });
+        let cleared = json!({ "TableName": self.table, "Key": cleared["Key"] });
         self.database.delete_item(request(cleared)?).map_err(said)?;
         Ok(match after {
             Some(after) => self.difference(before.as_ref(), after.as_ref()),
@@ -119,7 +119,7 @@ impl Rehearsal {
         })
     }
 
-    /// The record after the write; `None` where the write is refused.
+    /// The item after the write; `None` where the write is refused.
     fn rehearse(&self, operation: &str, body: &Value) -> Option<Option<Item>> {
         match operation {
             "PutItem" => {
@@ -145,7 +145,7 @@ impl Rehearsal {
         for index in &self.indexes {
             let entry = |item: Option<&Item>| item.and_then(|item| self.entry(item, index));
             let mut charge = |entry: &Entry, units: u32| {
-                let key = Key::BatchIndex(format!("{}/{}", index.index_name, entry.hash));
+                let key = Key::OtherIndex(format!("{}/{}", index.index_name, entry.hash));
                 *charges.entry(key).or_default() += units;
             };
             match (entry(before), entry(after)) {
@@ -165,7 +165,7 @@ impl Rehearsal {
             .collect()
     }
 
-    /// What the index holds of a record; a record without one of its keys is not in it.
+    /// What the index holds of an item; an item without one of its keys is not in it.
     fn entry(&self, item: &Item, index: &Index) -> Option<Entry> {
         let names: Vec<&String> = index
             .key_schema
@@ -213,7 +213,7 @@ fn in_order(value: &AttributeValue) -> AttributeValue {
 }
 
 fn request<T: DeserializeOwned>(body: Value) -> anyhow::Result<T> {
-    serde_json::from_value(body).context("read a request to the batch table")
+    serde_json::from_value(body).context("read a request")
 }
 
 fn said(error: dynoxide::DynoxideError) -> anyhow::Error {
@@ -224,9 +224,11 @@ fn said(error: dynoxide::DynoxideError) -> anyhow::Error {
 mod tests {
     use super::*;
 
+    const TABLE: &str = "batches";
+
     fn table(projection: Value) -> Value {
         json!({
-            "TableName": BATCH_TABLE,
+            "TableName": TABLE,
             "BillingMode": "PAY_PER_REQUEST",
             "AttributeDefinitions": [
                 { "AttributeName": "batchId", "AttributeType": "S" },
@@ -246,7 +248,7 @@ mod tests {
     }
 
     fn rehearsal(projection: Value) -> Rehearsal {
-        Rehearsal::new(&serde_json::from_value(table(projection)).unwrap()).unwrap()
+        Rehearsal::new(TABLE, &serde_json::from_value(table(projection)).unwrap()).unwrap()
     }
 
     fn record(settled: usize) -> Value {
@@ -261,7 +263,7 @@ mod tests {
 
     fn update(expression: &str, values: Value) -> Value {
         json!({
-            "TableName": BATCH_TABLE,
+            "TableName": TABLE,
             "Key": { "batchId": { "S": "b" } },
             "ConditionExpression": "attribute_exists(#state)",
             "ExpressionAttributeNames": { "#state": "state" },
@@ -275,7 +277,7 @@ mod tests {
         charges
             .into_iter()
             .map(|charge| match charge.key {
-                Key::BatchIndex(key) => (key, charge.units),
+                Key::OtherIndex(key) => (key, charge.units),
                 other => panic!("{other:?}"),
             })
             .collect()
@@ -329,7 +331,7 @@ mod tests {
             [units_of("open", 1), units_of("sealed", 1)]
         );
         let complete = json!({
-            "TableName": BATCH_TABLE,
+            "TableName": TABLE,
             "Key": { "batchId": { "S": "b" } },
             "UpdateExpression": "REMOVE #state",
             "ExpressionAttributeNames": { "#state": "state" },
@@ -346,7 +348,7 @@ mod tests {
         let due = update("SET dueAt = :due", json!({ ":due": { "N": "8" } }));
         assert_eq!(taken(&rehearsal, &due, &json!({})), []);
         let put = json!({
-            "TableName": BATCH_TABLE,
+            "TableName": TABLE,
             "Item": record(3_000)["Item"],
             "ConditionExpression": "attribute_not_exists(batchId)",
         });
@@ -392,7 +394,7 @@ mod tests {
             let create = request(table(projection.clone())).unwrap();
             database.create_table(create).unwrap();
             let mut put = record(1_500);
-            put["TableName"] = json!(BATCH_TABLE);
+            put["TableName"] = json!(TABLE);
             database.put_item(request(put).unwrap()).unwrap();
             for (expression, values) in &updates {
                 let mut body = update(expression, values.clone());

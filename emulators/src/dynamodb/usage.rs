@@ -1,16 +1,16 @@
-//! How much of the whole table's limit is used while claims are being written, and how many writes it refuses.
+//! How much of the whole table's limit is used while index entries are added, and how many writes it refuses.
 
 use std::time::Duration;
 
-use super::report::TableLimitReport;
+use super::reports::TableLimitUsage;
 
-/// What has been written and refused, with two marks: the first throttle, and the last claim.
+/// What has been written and refused, with two marks: the first throttle, and the last added entry.
 #[derive(Debug)]
 pub(super) struct Usage {
     units_per_second: u32,
     sums: Sums,
     first_throttle: Option<Mark>,
-    last_claim: Option<Mark>,
+    last_entry: Option<Mark>,
 }
 
 /// Everything so far.
@@ -41,12 +41,12 @@ impl Usage {
             units_per_second,
             sums: Sums::default(),
             first_throttle: None,
-            last_claim: None,
+            last_entry: None,
         }
     }
 
-    /// Adds up what became of a request; `claims` tells whether it wrote any.
-    pub(super) fn add(&mut self, more: Sums, claims: bool, now: Duration) {
+    /// Adds up what became of a request; `adds_entries` tells whether it added any to the index.
+    pub(super) fn add(&mut self, more: Sums, adds_entries: bool, now: Duration) {
         // Before the sums: what was used up to the first throttle may have come out of a full bucket.
         if more.refused() > 0 {
             self.first_throttle.get_or_insert(Mark {
@@ -55,8 +55,8 @@ impl Usage {
             });
         }
         self.sums = self.sums.plus(more);
-        if claims {
-            self.last_claim = Some(Mark {
+        if adds_entries {
+            self.last_entry = Some(Mark {
                 at: now,
                 sums: self.sums,
             });
@@ -64,15 +64,15 @@ impl Usage {
     }
 
     /// What it comes to.
-    pub(super) fn report(&self) -> TableLimitReport {
-        let mut report = TableLimitReport {
+    pub(super) fn report(&self) -> TableLimitUsage {
+        let mut report = TableLimitUsage {
             units_per_second: self.units_per_second,
             throttled_by_items: self.sums.refused_by_items,
             throttled_by_index: self.sums.refused_by_index,
             writes: self.sums.written + self.sums.refused(),
-            ..TableLimitReport::default()
+            ..TableLimitUsage::default()
         };
-        let (Some(from), Some(to)) = (self.first_throttle, self.last_claim) else {
+        let (Some(from), Some(to)) = (self.first_throttle, self.last_entry) else {
             return report;
         };
         let (secs, sums) = (
@@ -84,7 +84,7 @@ impl Usage {
             return report;
         }
         let of_limit = |units: f64| 100.0 * units / (f64::from(self.units_per_second) * secs);
-        report.claiming_secs = Some(secs);
+        report.adding_secs = Some(secs);
         report.items_used_percent = Some(of_limit(sums.items));
         report.index_used_percent = Some(of_limit(sums.index));
         report.used_percent = Some(of_limit(sums.items.max(sums.index)));
@@ -141,17 +141,17 @@ mod tests {
     }
 
     #[test]
-    fn the_share_counts_from_the_first_throttle_to_the_last_claim() {
+    fn the_share_counts_from_the_first_throttle_to_the_last_added_entry() {
         let mut usage = Usage::new(100);
         let secs = Duration::from_secs;
         usage.add(written(100.0, 100), true, secs(1));
         usage.add(refused(10), false, secs(2));
         usage.add(written(150.0, 90), true, secs(4));
-        // Releases after the last claim count for the run alone.
+        // What follows the last added entry counts for the sums alone.
         usage.add(written(1_000.0, 1_000), false, secs(5));
         usage.add(refused(5), false, secs(6));
         let report = usage.report();
-        assert_eq!(report.claiming_secs, Some(2.0));
+        assert_eq!(report.adding_secs, Some(2.0));
         assert_eq!(report.items_used_percent, Some(75.0));
         assert_eq!(report.index_used_percent, Some(37.5));
         assert_eq!(report.used_percent, Some(75.0));

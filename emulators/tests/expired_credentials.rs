@@ -1,4 +1,4 @@
-//! What the SDKs make of credentials that have expired, through the proxies that functions see.
+//! What the SDKs make of credentials that have expired, through a proxy.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,10 +13,8 @@ use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::Credentials;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
-use local::call::Service;
-use local::faults::{FaultOptions, Faults};
-use local::ledger::Meter;
-use local::proxy::Proxy;
+use emulators::Percent;
+use emulators::proxy::{Credentials as Expiring, Proxy, Service, Strikes};
 
 /// Nothing listens there: until the credentials expire, connections are closed.
 const NOWHERE: &str = "http://127.0.0.1:9";
@@ -25,14 +23,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A proxy in front of a service that is not there, and how to reach it.
 async fn proxied(service: Service) -> (Proxy, SdkConfig) {
-    let options = FaultOptions {
-        expired_credentials: "100".parse().unwrap(),
-        ..FaultOptions::default()
+    let strikes = Strikes {
+        credentials: Some(Arc::new(Expiring::new(0, Percent::ALL))),
+        ..Strikes::default()
     };
-    let faults = Faults::new(&options, None).unwrap();
-    let meter = Arc::new(Meter::default());
-    let proxy = Proxy::start(service, NOWHERE, meter, faults.on_requests()).await;
-    let proxy = proxy.unwrap();
+    let proxy = Proxy::start(service, NOWHERE, Arc::new(()), strikes);
+    let proxy = proxy.await.unwrap();
     let config = aws_config::defaults(BehaviorVersion::latest())
         .region(Region::from_static("us-east-1"))
         .credentials_provider(Credentials::new("local.f.1", "local", None, None, "test"))

@@ -12,13 +12,13 @@ const BUCKETS_MAX: usize = 20_000;
 /// What has units of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
-    /// An item of the lock table.
+    /// An item of the watched table.
     Item(String),
     /// A key of its index.
     Index(String),
-    /// A key of an index of the batch table.
-    BatchIndex(String),
-    /// All items of the lock table together.
+    /// A key of an index of the other table.
+    OtherIndex(String),
+    /// All items of the watched table together.
     Table,
     /// All keys of its index together.
     TableIndex,
@@ -29,14 +29,14 @@ pub(super) enum Key {
 pub(super) struct Rates {
     /// Of each item and each index key.
     pub(super) key: Option<u32>,
-    /// Of the whole lock table, and as much of its whole index.
+    /// Of the whole watched table, and as much of its whole index.
     pub(super) table: Option<u32>,
 }
 
 impl Rates {
     fn of(self, key: &Key) -> Option<f64> {
         match key {
-            Key::Item(_) | Key::Index(_) | Key::BatchIndex(_) => self.key,
+            Key::Item(_) | Key::Index(_) | Key::OtherIndex(_) => self.key,
             Key::Table | Key::TableIndex => self.table,
         }
         .map(f64::from)

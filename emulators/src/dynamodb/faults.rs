@@ -1,35 +1,40 @@
 //! The tables' own faults: an index that lags, and tables and keys that take so many writes a second and no more.
 //!
 //! They watch the writes that go by. Queries of a lagging index never reach the table: they are answered from what was
-//! seen. What could write to the lock table in a way that is not understood is refused, loudly.
+//! seen. What could write to the watched table in a way that is not understood is refused, loudly.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use emulators::{Counter, Draws};
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
+use super::capacity::{TableUnits, consumed_by};
 use super::index::{Index, Position};
 use super::limits::Charge;
-use super::options::FaultOptions;
+use super::options::{TableFaultOptions, WatchedTable};
 use super::rehearsal::Rehearsal;
-use super::report::{IndexLagReport, PartitionLimitReport, TableLimitReport};
+use super::reports::{IndexLagReport, KeyLimitReport, TableLimitUsage};
 use super::requests::{IndexQuery, Request, Write, read};
 use super::throttles::{Outcome, Refusal, Throttles};
-use crate::call::{Call, Refused, Reply};
-use crate::dynamodb::{BATCH_INDEX, LOCK_TABLE};
-use crate::ledger::{TableUnits, consumed_by};
-use crate::template::Table;
-use crate::upstream::Upstream;
+use crate::counter::Counter;
+use crate::draws::Draws;
+use crate::proxy::{Call, Refused, Reply, ServiceFaults, Upstream};
 
-/// The faults of the tables.
-pub(crate) struct TableFaults {
+/// The faults of the tables behind one proxy.
+pub struct TableFaults {
     started: Instant,
+    watched: WatchedTable,
     lag: Option<Lag>,
     throttles: Option<Throttles>,
-    /// Of the batch table, where its indexes' keys are limited. One write at a time, or a record would change between its
-    /// rehearsal and the write.
-    rehearsal: Option<tokio::sync::Mutex<Rehearsal>>,
+    /// The other table, where its indexes' keys are limited.
+    other_table: Option<OtherTable>,
+}
+
+struct OtherTable {
+    name: String,
+    /// One write at a time, or an item would change between its rehearsal and the write.
+    rehearsal: tokio::sync::Mutex<Rehearsal>,
 }
 
 #[derive(Debug)]
@@ -51,14 +56,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl TableFaults {
-    /// What the options ask for, with the batch table as the template has it; `None` if that is nothing.
+    /// Returns the faults that the options ask for; `None` if they ask for none.
     ///
     /// # Errors
     /// When there is no memory for what the limits must remember.
-    pub(super) fn new(
-        options: &FaultOptions,
-        batch_table: Option<&Table>,
-    ) -> anyhow::Result<Option<TableFaults>> {
+    pub fn new(options: &TableFaultOptions) -> anyhow::Result<Option<TableFaults>> {
         let lag = options.index_lag.map(|most| Lag {
             most,
             draws: Draws::new(options.seed, "index lag"),
@@ -69,17 +71,25 @@ impl TableFaults {
             gone: Counter::default(),
         });
         let throttles = Throttles::new(options);
-        let rehearsal = batch_table.filter(|_| options.partition_limit.is_some());
-        let rehearsal = rehearsal.map(Rehearsal::new).transpose()?;
+        let other = options.other_table.as_ref();
+        let other = other.filter(|_| options.key_limit.is_some());
+        let other = other.map(|(name, table)| {
+            let rehearsal = tokio::sync::Mutex::new(Rehearsal::new(name, table)?);
+            let name = name.clone();
+            anyhow::Ok(OtherTable { name, rehearsal })
+        });
+        let other_table = other.transpose()?;
         Ok((lag.is_some() || throttles.is_some()).then(|| TableFaults {
             started: Instant::now(),
+            watched: options.watched.clone(),
             lag,
             throttles,
-            rehearsal: rehearsal.map(tokio::sync::Mutex::new),
+            other_table,
         }))
     }
 
-    pub(super) fn lag_report(&self) -> Option<IndexLagReport> {
+    /// Returns what lag has done so far; `None` if the index does not lag.
+    pub fn lag_report(&self) -> Option<IndexLagReport> {
         self.lag.as_ref().map(|lag| IndexLagReport {
             queries: lag.queries.get(),
             stale: lag.stale.get(),
@@ -88,35 +98,39 @@ impl TableFaults {
         })
     }
 
-    pub(super) fn partition_report(&self) -> Option<PartitionLimitReport> {
-        self.throttles.as_ref()?.partition_report()
+    /// Returns what the limit of keys has refused so far; `None` if they have no limit.
+    pub fn key_report(&self) -> Option<KeyLimitReport> {
+        self.throttles.as_ref()?.key_report()
     }
 
-    pub(super) fn table_report(&self) -> Option<TableLimitReport> {
+    /// Returns how much of the table's limit was used so far; `None` if it has no limit.
+    pub fn table_report(&self) -> Option<TableLimitUsage> {
         self.throttles.as_ref()?.table_report()
     }
 
-    /// Answers a call, with or without the table.
-    ///
-    /// # Errors
-    /// When the table could not be reached.
-    pub(crate) async fn answer(&self, call: Call, upstream: &Upstream) -> Result<Reply, Refused> {
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+#[async_trait]
+impl ServiceFaults for TableFaults {
+    async fn answer(&self, call: Call, upstream: &Upstream) -> Result<Reply, Refused> {
         let Ok(body) = serde_json::from_slice::<Value>(&call.body) else {
             return upstream.send(call).await;
         };
-        if let Some((rehearsal, throttles)) = self.rehearsal.as_ref().zip(self.throttles.as_ref())
-            && Rehearsal::concerns(&call.operation, &body)
+        if let Some((other, throttles)) = self.other_table.as_ref().zip(self.throttles.as_ref())
+            && Rehearsal::concerns(&other.name, &call.operation, &body)
         {
-            let rehearsal = rehearsal.lock().await;
             return self
-                .batch_table_write(&rehearsal, throttles, call, &body, upstream)
+                .other_table_write(other, throttles, call, &body, upstream)
                 .await;
         }
-        match read(&call.operation, &body) {
+        match read(&self.watched, &call.operation, &body) {
             Request::Other => upstream.send(call).await,
             Request::Query(query) => match &self.lag {
                 Some(lag) => {
-                    let reply = lag.answer(&query, self.now());
+                    let reply = lag.answer(&self.watched, &query, self.now());
                     upstream.stood_in_for(&call, &reply);
                     Ok(reply)
                 }
@@ -125,8 +139,9 @@ impl TableFaults {
             Request::Write(write) => self.write(&write, call, upstream).await,
             Request::Batch(writes) => self.batch(&writes, call, body, upstream).await,
             Request::NotUnderstood(what) => {
-                eprintln!("error: the faults of the lock table do not understand: {what}");
-                let message = format!("the faults in front of the lock table do not know {what}");
+                let table = &self.watched.table;
+                eprintln!("error: the faults of table `{table}` do not understand: {what}");
+                let message = format!("the faults in front of table `{table}` do not know {what}");
                 Ok(Reply::error(
                     400,
                     "com.amazon.coral.validate#ValidationException",
@@ -135,27 +150,29 @@ impl TableFaults {
             }
         }
     }
+}
 
-    fn now(&self) -> Duration {
-        self.started.elapsed()
-    }
-
-    /// A write to the batch table: its indexes' keys must have the units for what it does to them.
-    async fn batch_table_write(
+impl TableFaults {
+    /// A write to the other table: its indexes' keys must have the units for what it does to them.
+    async fn other_table_write(
         &self,
-        rehearsal: &Rehearsal,
+        other: &OtherTable,
         throttles: &Throttles,
         call: Call,
         body: &Value,
         upstream: &Upstream,
     ) -> Result<Reply, Refused> {
+        let rehearsal = other.rehearsal.lock().await;
         let question = rehearsal.question(&call.operation, body);
-        let answer = upstream.ask(&call, "GetItem", &question).await?;
+        let answer = upstream
+            .ask(&call, "DynamoDB_20120810.GetItem", &question)
+            .await?;
         let answer: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         let charges = match rehearsal.charges(&call.operation, body, &answer) {
             Ok(charges) => charges,
             Err(error) => {
-                eprintln!("error: a write to the batch table cannot be rehearsed: {error:#}");
+                let table = &other.name;
+                eprintln!("error: a write to table `{table}` cannot be rehearsed: {error:#}");
                 Vec::new()
             }
         };
@@ -240,7 +257,7 @@ impl TableFaults {
         if let Some(throttles) = &self.throttles {
             throttles.give_back(&unused, self.now());
         }
-        // A claim written again in its own seat neither comes nor goes.
+        // An item put again under its own keys neither comes nor goes.
         if let Some(lag) = &self.lag
             && applied
             && write.comes != write.goes
@@ -261,7 +278,7 @@ impl TableFaults {
         if let Some(throttles) = &self.throttles {
             let wanted = reply.filter(|_| throttles.wants_consumed());
             let consumed: Option<TableUnits> =
-                wanted.and_then(|reply| consumed_by(operation, &reply.body, LOCK_TABLE));
+                wanted.and_then(|reply| consumed_by(operation, &reply.body, &self.watched.table));
             throttles.settle(outcome, consumed, self.now());
         }
     }
@@ -309,10 +326,10 @@ impl TableFaults {
 }
 
 impl Lag {
-    fn answer(&self, query: &IndexQuery, now: Duration) -> Reply {
+    fn answer(&self, watched: &WatchedTable, query: &IndexQuery, now: Duration) -> Reply {
         let lag = self.draws.within(self.most);
         let after = query.after.as_ref();
-        let page = lock(&self.index).page(&query.shard, after, query.limit, now, lag);
+        let page = lock(&self.index).page(&query.hash, after, query.limit, now, lag);
         self.queries.add(1);
         self.stale.add(u64::from(page.hidden + page.gone > 0));
         self.hidden.add(page.hidden);
@@ -320,23 +337,23 @@ impl Lag {
         let items: Vec<Value> = page
             .positions
             .iter()
-            .map(|(seq, message_id)| {
+            .map(|(range, key)| {
                 json!({
-                    "messageId": { "S": message_id },
-                    "batchId": { "S": query.shard },
-                    "seq": { "N": seq.to_string() },
+                    watched.key.as_str(): { "S": key },
+                    watched.index_key.as_str(): { "S": query.hash },
+                    watched.index_sort_key.as_str(): { "N": range.to_string() },
                 })
             })
             .collect();
-        let units = page_units(&query.shard, &page.positions);
+        let units = page_units(watched, &query.hash, &page.positions);
         let mut body = json!({
             "Count": items.len(),
             "ScannedCount": items.len(),
             "ConsumedCapacity": {
-                "TableName": LOCK_TABLE,
+                "TableName": watched.table,
                 "CapacityUnits": units,
                 "Table": { "CapacityUnits": 0.0 },
-                "GlobalSecondaryIndexes": { BATCH_INDEX: { "CapacityUnits": units } },
+                "GlobalSecondaryIndexes": { watched.index.as_str(): { "CapacityUnits": units } },
             },
         });
         if let Some(last) = items.last().filter(|_| page.more) {
@@ -350,11 +367,11 @@ impl Lag {
 /// What reading a page of the index consumes: half a unit for every 4 KB begun, and no less. An entry has three keys,
 /// each with its name; a number has two digits a byte, and one byte more.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html> (2026-08).
-fn page_units(shard: &str, positions: &[Position]) -> f64 {
-    let names = "messageId".len() + "batchId".len() + "seq".len();
-    let entry = |(seq, message_id): &Position| {
-        let digits = seq.to_string().len();
-        names + message_id.len() + shard.len() + digits.div_ceil(2) + 1
+fn page_units(watched: &WatchedTable, hash: &str, positions: &[Position]) -> f64 {
+    let names = watched.key.len() + watched.index_key.len() + watched.index_sort_key.len();
+    let entry = |(range, key): &Position| {
+        let digits = range.to_string().len();
+        names + key.len() + hash.len() + digits.div_ceil(2) + 1
     };
     let bytes: usize = positions.iter().map(entry).sum();
     bytes.div_ceil(4 << 10).max(1) as f64 / 2.0
@@ -366,10 +383,18 @@ mod tests {
 
     #[test]
     fn a_page_of_the_index_costs_half_a_unit_for_every_4_kb_begun() {
-        assert_eq!(page_units("b#1", &[]), 0.5);
-        // 19 bytes of names, 3 of the shard, 2 of the number.
+        let watched = WatchedTable {
+            table: "locks".to_owned(),
+            key: "messageId".to_owned(),
+            index: "by-batch".to_owned(),
+            index_key: "batchId".to_owned(),
+            index_sort_key: "seq".to_owned(),
+        };
+        let page_units = |positions: &[Position]| page_units(&watched, "b#1", positions);
+        assert_eq!(page_units(&[]), 0.5);
+        // 19 bytes of names, 3 of the partition key, 2 of the number.
         let positions = |count: usize| vec![(7, "i".repeat(40)); count];
-        assert_eq!(page_units("b#1", &positions(64)), 0.5);
-        assert_eq!(page_units("b#1", &positions(65)), 1.0);
+        assert_eq!(page_units(&positions(64)), 0.5);
+        assert_eq!(page_units(&positions(65)), 1.0);
     }
 }

@@ -6,40 +6,38 @@ use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Most bytes of a request or a reply to tables and queues: DynamoDB's limit, and some for what is around it.
+use crate::OBJECT_BYTES_MAX;
+
+/// Most bytes of a request to DynamoDB or SQS, or of its reply: DynamoDB's limit, and some for what is around it.
 const BODY_BYTES_MAX: usize = 32 << 20;
-/// Most bytes of a request to a sink, or of its reply.
-const SINK_BODY_BYTES_MAX: usize = emulators::OBJECT_BYTES_MAX;
 
 /// The header with the name of what a request asks, of the JSON protocols.
-pub(crate) const TARGET: &str = "x-amz-target";
-/// What the name begins with at DynamoDB.
-pub(crate) const DYNAMODB_TARGET: &str = "DynamoDB_20120810.";
+pub(super) const TARGET: &str = "x-amz-target";
 
 /// What is behind a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Service {
-    /// The tables.
+    /// DynamoDB.
     DynamoDb,
-    /// The queues.
+    /// SQS.
     Sqs,
-    /// The buckets.
+    /// S3.
     S3,
-    /// Whatever takes batches by HTTP.
+    /// Any other service that speaks HTTP.
     Http,
 }
 
 impl Service {
-    pub(crate) fn body_bytes_max(self) -> usize {
+    pub(super) fn body_bytes_max(self) -> usize {
         match self {
             Service::DynamoDb | Service::Sqs => BODY_BYTES_MAX,
-            Service::S3 | Service::Http => SINK_BODY_BYTES_MAX,
+            Service::S3 | Service::Http => OBJECT_BYTES_MAX,
         }
     }
 
-    /// The name of what a request asks.
-    pub(crate) fn operation(self, request: &Parts) -> String {
+    /// Returns the name of what a request asks; empty where it has none.
+    pub(super) fn operation(self, request: &Parts) -> String {
         let of_object = request.uri.path().trim_matches('/').contains('/');
         match (self, request.method.as_str()) {
             (Service::DynamoDb | Service::Sqs, _) => {
@@ -60,34 +58,44 @@ impl Service {
 
 /// A request on its way.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub struct Call {
     /// Its name, without the prefix of the service's protocol.
-    pub(crate) operation: String,
-    pub(crate) method: Method,
-    pub(crate) path_and_query: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+    pub operation: String,
+    /// The HTTP method.
+    pub method: Method,
+    /// The path with the query, if there is one.
+    pub path_and_query: String,
+    /// The headers, as they came.
+    pub headers: HeaderMap,
+    /// The whole body.
+    pub body: Bytes,
 }
 
-/// An answer on its way back.
+/// A reply on its way back.
 #[derive(Clone, Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+pub struct Reply {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The whole body.
+    pub body: Bytes,
 }
 
-/// No answer: the connection is to be closed in its place.
+/// Why there is no reply: the connection is closed in its place.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
+pub enum Refused {
+    /// A fault took it.
     #[error("the reply is lost")]
     Lost,
+    /// The service could not be reached.
     #[error("the service behind the proxy did not answer: {0}")]
     NoAnswer(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Reply {
-    pub(crate) fn json(status: u16, body: &Value) -> Reply {
+    /// Returns a reply of the JSON protocols.
+    pub fn json(status: u16, body: &Value) -> Reply {
         let mut headers = HeaderMap::new();
         let json = HeaderValue::from_static("application/x-amz-json-1.0");
         headers.insert(header::CONTENT_TYPE, json);
@@ -98,12 +106,13 @@ impl Reply {
         }
     }
 
-    pub(crate) fn error(status: u16, name: &str, message: &str) -> Reply {
+    /// Returns an error of the JSON protocols.
+    pub fn error(status: u16, name: &str, message: &str) -> Reply {
         Reply::json(status, &json!({ "__type": name, "message": message }))
     }
 
-    /// An error of S3; the texts are the caller's own, and nothing in them must be escaped.
-    pub(crate) fn s3_error(status: u16, code: &str, message: &str) -> Reply {
+    /// Returns an error of S3; the texts are the caller's own, and nothing in them must be escaped.
+    pub(super) fn s3_error(status: u16, code: &str, message: &str) -> Reply {
         let xml = HeaderValue::from_static("application/xml");
         let body = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>"
@@ -115,8 +124,8 @@ impl Reply {
         }
     }
 
-    /// A status, and nothing else.
-    pub(crate) fn bare(status: u16) -> Reply {
+    /// Returns a status without headers and body.
+    pub(super) fn bare(status: u16) -> Reply {
         Reply {
             status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             headers: HeaderMap::new(),
@@ -124,21 +133,21 @@ impl Reply {
         }
     }
 
-    /// The same with one header more.
-    pub(crate) fn with_header(mut self, name: &'static str, value: &'static str) -> Reply {
+    /// Returns the same with one header more.
+    pub(super) fn with_header(mut self, name: &'static str, value: &'static str) -> Reply {
         self.headers.insert(name, HeaderValue::from_static(value));
         self
     }
 
-    /// The same with another body, and without what was said about the one before.
-    pub(crate) fn with_body(mut self, body: &Value) -> Reply {
+    /// Returns the same with another body, and without what was said about the one before.
+    pub fn with_body(mut self, body: &Value) -> Reply {
         self.headers.remove(header::CONTENT_LENGTH);
         self.headers.remove("x-amz-crc32");
         self.body = body.to_string().into();
         self
     }
 
-    pub(crate) fn into_response(self) -> Response<Body> {
+    pub(super) fn into_response(self) -> Response<Body> {
         let mut response = Response::new(Body::from(self.body));
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;

@@ -17,26 +17,28 @@ const QUESTION: &str = "\"ReturnConsumedCapacity\":\"INDEXES\"";
 
 /// Whether units are for writing or for reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// For writing.
     Writes,
+    /// For reading.
     Reads,
 }
 
-/// What an operation's units are for; `None` for one that has none, such as `CreateTable`.
-pub(super) fn kind(operation: &str) -> Option<Kind> {
+/// Returns what an operation's units are for; `None` for one that has none, such as `CreateTable`. PartiQL statements count
+/// as writes: those that read are not told apart.
+pub fn kind(operation: &str) -> Option<Kind> {
     match operation {
         "PutItem" | "UpdateItem" | "DeleteItem" | "BatchWriteItem" | "TransactWriteItems" => {
             Some(Kind::Writes)
         }
-        // The functions write by PartiQL and never read by it.
         "BatchExecuteStatement" | "ExecuteStatement" | "ExecuteTransaction" => Some(Kind::Writes),
         "GetItem" | "BatchGetItem" | "Query" | "Scan" | "TransactGetItems" => Some(Kind::Reads),
         _ => None,
     }
 }
 
-/// The same request, asking what it consumes; `None` if it asks already, or is no JSON object.
-pub(super) fn asking(body: &[u8]) -> Option<Vec<u8>> {
+/// Returns the same request, asking what it consumes; `None` if it asks already, or is not a JSON object.
+pub fn asking(body: &[u8]) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
     struct Asked {
         #[serde(rename = "ReturnConsumedCapacity")]
@@ -65,11 +67,12 @@ pub(super) fn asking(body: &[u8]) -> Option<Vec<u8>> {
 /// What a request consumed of one table.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Consumed<'a> {
+pub struct Consumed<'a> {
+    /// The table's name.
     #[serde(borrow)]
-    pub(super) table_name: Cow<'a, str>,
+    pub table_name: Cow<'a, str>,
     /// The sum: of the table, of its indexes, and of the statements of a batch that failed, which are nowhere else.
-    pub(super) capacity_units: f64,
+    pub capacity_units: f64,
     table: Option<Units>,
     #[serde(borrow, default)]
     global_secondary_indexes: BTreeMap<Cow<'a, str>, Units>,
@@ -82,21 +85,21 @@ struct Units {
 }
 
 impl Consumed<'_> {
-    /// Units of the table itself.
-    pub(super) fn table_units(&self) -> f64 {
+    /// Returns the units of the table itself.
+    pub fn table_units(&self) -> f64 {
         // Somebody else asked, and for the sum alone.
         self.table
             .map_or(self.capacity_units, |table| table.capacity_units)
     }
 
-    /// Units of each index.
-    pub(super) fn index_units(&self) -> impl Iterator<Item = (&str, f64)> {
+    /// Returns the units of each index.
+    pub fn index_units(&self) -> impl Iterator<Item = (&str, f64)> {
         let indexes = self.global_secondary_indexes.iter();
         indexes.map(|(name, units)| (&**name, units.capacity_units))
     }
 
-    /// Units of the statements of a batch whose condition did not hold.
-    pub(super) fn failed_units(&self) -> f64 {
+    /// Returns the units of the statements of a batch whose condition did not hold.
+    pub fn failed_units(&self) -> f64 {
         let applied: f64 = self.index_units().map(|(_, units)| units).sum();
         self.capacity_units - self.table_units() - applied
     }
@@ -104,16 +107,17 @@ impl Consumed<'_> {
 
 /// A successful answer.
 #[derive(Debug, Default)]
-pub(super) struct Answer<'a> {
+pub struct Answer<'a> {
     /// By table; empty if nothing is said.
-    pub(super) consumed: Vec<Consumed<'a>>,
+    pub consumed: Vec<Consumed<'a>>,
     /// Of a PartiQL batch, what became of each statement.
-    pub(super) statements: Vec<StatementResult>,
+    pub statements: Vec<StatementResult>,
 }
 
 /// What became of a statement of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StatementResult {
+pub enum StatementResult {
+    /// It was applied.
     Applied,
     /// Its condition did not hold, which costs as a write does.
     ConditionFailed,
@@ -122,7 +126,7 @@ pub(super) enum StatementResult {
 }
 
 /// Reads a successful answer; what cannot be read says nothing.
-pub(super) fn read<'a>(operation: &str, body: &'a [u8]) -> Answer<'a> {
+pub fn read<'a>(operation: &str, body: &'a [u8]) -> Answer<'a> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Any<'a> {
@@ -180,15 +184,15 @@ pub(super) fn read<'a>(operation: &str, body: &'a [u8]) -> Answer<'a> {
 
 /// What a request consumed of one table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct TableUnits {
+pub struct TableUnits {
     /// Of its items, those of failed conditions included.
-    pub(crate) items: f64,
+    pub items: f64,
     /// Of its indexes.
-    pub(crate) index: f64,
+    pub index: f64,
 }
 
-/// What a successful answer says that the request consumed of this table; `None` where it says nothing.
-pub(crate) fn consumed_by(operation: &str, answer: &[u8], table: &str) -> Option<TableUnits> {
+/// Returns what a successful answer says that the request consumed of this table; `None` where it says nothing.
+pub fn consumed_by(operation: &str, answer: &[u8], table: &str) -> Option<TableUnits> {
     let answer = read(operation, answer);
     let consumed = answer
         .consumed
@@ -200,8 +204,9 @@ pub(crate) fn consumed_by(operation: &str, answer: &[u8], table: &str) -> Option
     })
 }
 
-/// The table of a request for one item whose condition did not hold: that is an error, and no error says what it cost.
-pub(super) fn condition_failed<'a>(request: &'a [u8], answer: &[u8]) -> Option<Cow<'a, str>> {
+/// Returns the table of a request for one item whose condition did not hold: that is an error, and no error says what it
+/// cost. `None` for any other error.
+pub fn condition_failed<'a>(request: &'a [u8], answer: &[u8]) -> Option<Cow<'a, str>> {
     #[derive(Deserialize)]
     struct Failure {
         #[serde(rename = "__type")]

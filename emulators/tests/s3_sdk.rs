@@ -1,13 +1,14 @@
-//! The S3 stand-in against the SDK, over HTTP on loopback ports, straight and through the proxy that functions see.
+//! The S3 server against the SDK, over HTTP on loopback ports, straight and through a proxy.
 
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests, where a panic is the report"
 )]
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_s3::Client;
@@ -15,21 +16,57 @@ use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::put_object::{PutObjectError, PutObjectOutput};
-use emulators::s3::S3;
-use local::call::Service;
-use local::deliveries::Deliveries;
-use local::faults::{FaultOptions, Faults};
-use local::ledger::Meter;
-use local::proxy::Proxy;
-use local::sink::SinkBucket;
+use bytes::Bytes;
+use emulators::proxy::{Observer, Proxy, RequestFaults, Service, Strikes};
+use emulators::s3::{BucketFaults, PutFate, S3};
+use emulators::{Counter, Draws, Percent};
 
 const BUCKET: &str = "bucket";
 
-/// A served S3 with one bucket, which is a sink's.
+/// Counts the requests for objects to one bucket, and fails a share of them: half of those having stored the object.
+#[derive(Debug)]
+struct Puts {
+    fails: Percent,
+    draws: Draws,
+    count: Counter,
+}
+
+impl BucketFaults for Puts {
+    fn is_down(&self) -> bool {
+        false
+    }
+
+    fn put(&self, _: &str, _: &[u8]) -> PutFate {
+        self.count.add(1);
+        match (self.draws.strikes(self.fails), self.draws.below(2)) {
+            (false, _) => PutFate::Answered,
+            (true, 0) => PutFate::FailsBefore,
+            (true, _) => PutFate::FailsAfter,
+        }
+    }
+}
+
+/// How often each operation reached the server.
+#[derive(Debug, Default)]
+struct Operations(Mutex<BTreeMap<String, u64>>);
+
+impl Observer for Operations {
+    fn sends(&self, _: Service, operation: &str, body: Bytes) -> Bytes {
+        *self
+            .0
+            .lock()
+            .unwrap()
+            .entry(operation.to_owned())
+            .or_default() += 1;
+        body
+    }
+}
+
+/// A served S3 with one bucket, behind a proxy.
 struct Served {
     client: Client,
-    deliveries: Arc<Deliveries>,
-    meter: Arc<Meter>,
+    puts: Arc<Puts>,
+    operations: Arc<Operations>,
     directory: PathBuf,
     s3: S3,
     _proxy: Proxy,
@@ -37,29 +74,32 @@ struct Served {
 }
 
 impl Served {
-    async fn start(options: FaultOptions) -> Served {
+    async fn start() -> Served {
+        Served::with_faults(Percent::default(), RequestFaults::default()).await
+    }
+
+    async fn with_faults(puts_fail: Percent, requests: RequestFaults) -> Served {
         let temporary = tempfile::tempdir().unwrap();
-        let faults = Faults::new(&options, None).unwrap();
-        let deliveries = Arc::new(Deliveries::default());
-        let meter = Arc::new(Meter::default());
         let s3 = S3::start(temporary.path().to_owned()).await.unwrap();
-        let bucket = SinkBucket {
-            deliveries: Arc::clone(&deliveries),
-            errors: faults.sink_errors(),
+        let puts = Arc::new(Puts {
+            fails: puts_fail,
+            draws: Draws::new(0, "puts"),
+            count: Counter::default(),
+        });
+        s3.create_bucket_with_faults(BUCKET, Arc::clone(&puts) as _);
+        let operations = Arc::new(Operations::default());
+        let strikes = Strikes {
+            requests: Arc::new(requests),
+            ..Strikes::default()
         };
-        s3.create_bucket_with_faults(BUCKET, Arc::new(bucket));
+        let observer = Arc::clone(&operations) as _;
         let endpoint = s3.endpoint();
-        let proxy = Proxy::start(
-            Service::S3,
-            &endpoint,
-            Arc::clone(&meter),
-            faults.on_requests(),
-        );
+        let proxy = Proxy::start(Service::S3, &endpoint, observer, strikes);
         let proxy = proxy.await.unwrap();
         Served {
             client: client(&proxy.endpoint(), "local"),
-            deliveries,
-            meter,
+            puts,
+            operations,
             directory: temporary.path().join(BUCKET),
             s3,
             _proxy: proxy,
@@ -135,7 +175,7 @@ fn status<T: Debug, E: ProvideErrorMetadata + Debug>(
 
 #[tokio::test]
 async fn what_was_put_comes_back_with_its_metadata_and_is_a_plain_file() {
-    let served = Served::start(FaultOptions::default()).await;
+    let served = Served::start().await;
     let put = served.create("out/b 1/0.jsonl", "content\n").await.unwrap();
     assert_eq!(
         served.on_disk("out/b 1/0.jsonl").as_deref(),
@@ -182,8 +222,8 @@ async fn what_was_put_comes_back_with_its_metadata_and_is_a_plain_file() {
         .send()
         .await;
     assert_eq!(status(missing), (404, "NoSuchKey".to_owned()));
-    let operations = served.meter.counts().requests;
-    let counted = |name: &str| operations[&(Service::S3, name.to_owned())].count;
+    let operations = served.operations.0.lock().unwrap();
+    let counted = |name: &str| operations[name];
     assert_eq!(
         ["PutObject", "HeadObject", "GetObject"].map(counted),
         [1, 2, 2]
@@ -192,7 +232,7 @@ async fn what_was_put_comes_back_with_its_metadata_and_is_a_plain_file() {
 
 #[tokio::test]
 async fn of_many_that_create_an_object_at_once_one_does() {
-    let served = Served::start(FaultOptions::default()).await;
+    let served = Served::start().await;
     let contents: Vec<String> = (0..16)
         .map(|number| number.to_string().repeat(100_000))
         .collect();
@@ -210,16 +250,12 @@ async fn of_many_that_create_an_object_at_once_one_does() {
         let expected = (412, "PreconditionFailed".to_owned());
         assert_eq!(status(done), expected, "{number}");
     }
-    let report = served.deliveries.report();
-    assert_eq!(
-        (report.attempts, report.attempted_again, report.differing),
-        (16, 1, 1)
-    );
+    assert_eq!(served.puts.count.get(), 16);
 }
 
 #[tokio::test]
 async fn a_large_object_is_put_as_a_stream() {
-    let served = Served::start(FaultOptions::default()).await;
+    let served = Served::start().await;
     let file = served.directory.with_file_name("large");
     let content = "0123456789abcdef".repeat(3 << 16);
     std::fs::write(&file, &content).unwrap();
@@ -238,7 +274,7 @@ async fn a_large_object_is_put_as_a_stream() {
 
 #[tokio::test]
 async fn without_a_condition_an_object_is_replaced_and_what_is_deleted_is_gone() {
-    let served = Served::start(FaultOptions::default()).await;
+    let served = Served::start().await;
     let put = |content: &'static str| {
         let put = served.client.put_object().bucket(BUCKET).key("k");
         put.body(content.as_bytes().to_vec().into()).send()
@@ -256,7 +292,7 @@ async fn without_a_condition_an_object_is_replaced_and_what_is_deleted_is_gone()
 
 #[tokio::test]
 async fn keys_are_listed_in_order_page_by_page() {
-    let served = Served::start(FaultOptions::default()).await;
+    let served = Served::start().await;
     for key in ["a/2", "b/1", "a/1", "a/10", "c"] {
         served.create(key, "").await.unwrap();
     }
@@ -271,7 +307,7 @@ async fn keys_are_listed_in_order_page_by_page() {
 
 #[tokio::test]
 async fn what_is_not_there_is_said_loudly() {
-    let served = Served::start(FaultOptions::default()).await;
+    let served = Served::start().await;
     let get = served
         .client
         .get_object()
@@ -288,12 +324,8 @@ async fn what_is_not_there_is_said_loudly() {
 }
 
 #[tokio::test]
-async fn deliveries_fail_having_stored_the_object_or_not() {
-    let served = Served::start(FaultOptions {
-        sink_error_rate: "100".parse().unwrap(),
-        ..FaultOptions::default()
-    })
-    .await;
+async fn puts_fail_having_stored_the_object_or_not() {
+    let served = Served::with_faults(Percent::ALL, RequestFaults::default()).await;
     let mut stored = 0;
     for part in 0..20 {
         let key = format!("b/{part}");
@@ -302,17 +334,13 @@ async fn deliveries_fail_having_stored_the_object_or_not() {
         stored += u32::from(served.on_disk(&key).is_some());
     }
     assert!((1..20).contains(&stored), "{stored}");
-    assert_eq!(served.deliveries.report().attempts, 20);
+    assert_eq!(served.puts.count.get(), 20);
 }
 
 #[tokio::test]
 async fn lost_replies_and_errors_strike_s3_as_well() {
-    let served = Served::start(FaultOptions {
-        lost_replies: "50".parse().unwrap(),
-        error_rate: "20".parse().unwrap(),
-        ..FaultOptions::default()
-    })
-    .await;
+    let requests = RequestFaults::new(0, "50".parse().unwrap(), "20".parse().unwrap());
+    let served = Served::with_faults(Percent::default(), requests).await;
     let mut refused = Vec::new();
     let mut lost = 0;
     for part in 0..30 {
@@ -334,7 +362,7 @@ async fn lost_replies_and_errors_strike_s3_as_well() {
 
 #[tokio::test]
 async fn a_wrong_secret_is_refused_and_no_signature_is_asked_for() {
-    let served = Served::start(FaultOptions::default()).await;
+    let served = Served::start().await;
     let stranger = client(&served.s3.endpoint(), "wrong");
     let head = stranger.list_objects_v2().bucket(BUCKET).send().await;
     assert_eq!(status(head), (403, "SignatureDoesNotMatch".to_owned()));

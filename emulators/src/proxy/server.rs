@@ -1,5 +1,4 @@
-//! A proxy in front of DynamoDB, or of the queues or a sink as the functions see them: here requests are metered, and here
-//! faults strike them.
+//! A proxy in front of a service: its observer is shown every request, and faults strike requests here.
 //!
 //! A request goes through in a task of its own: a caller that has given up, or has been killed, does not take back
 //! what it sent.
@@ -16,10 +15,12 @@ use hyper::service::service_fn;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::call::{Call, Refused, Reply, Service};
-use crate::faults::{Fate, STALL, Strikes};
-use crate::ledger::Meter;
-use crate::upstream::Upstream;
+use super::call::{Call, Refused, Reply, Service};
+use super::observer::Observer;
+use super::replies::{Fate, STALL};
+use super::strikes::Strikes;
+use super::upstream::Upstream;
+use crate::loopback;
 
 /// A running proxy; it ends when this is dropped.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Where it listens.
+    /// Returns the URL where it listens.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -41,16 +42,16 @@ impl Proxy {
     pub async fn start(
         service: Service,
         endpoint: &str,
-        meter: Arc<Meter>,
+        observer: Arc<dyn Observer>,
         strikes: Strikes,
     ) -> anyhow::Result<Proxy> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let upstream = Upstream::new(service, endpoint, meter);
+        let upstream = Upstream::new(service, endpoint, observer);
         let inner = Arc::new(Inner { strikes, upstream });
         Ok(Proxy {
             address,
-            accepting: tokio::spawn(emulators::loopback::serve(
+            accepting: tokio::spawn(loopback::serve(
                 listener,
                 service_fn(move |request| Arc::clone(&inner).answer(request)),
             )),
@@ -121,8 +122,8 @@ impl Inner {
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
-            match &inner.strikes.tables {
-                Some(tables) => tables.answer(call, &inner.upstream).await,
+            match &inner.strikes.service {
+                Some(faults) => faults.answer(call, &inner.upstream).await,
                 None => inner.upstream.send(call).await,
             }
         });

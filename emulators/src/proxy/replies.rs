@@ -2,20 +2,38 @@
 
 use std::time::Duration;
 
-use emulators::{Counter, Draws, Percent};
+use serde::Serialize;
 
-use super::options::FaultOptions;
-use super::report::{LostRepliesReport, RequestErrorsReport};
-use crate::call::{Reply, Service};
+use super::call::{Reply, Service};
+use crate::counter::Counter;
+use crate::draws::{Draws, Percent};
 
-/// Longer than any caller of tables and queues waits for one attempt (`ATTEMPT_TIMEOUT_MAX`). One of a sink that waits
-/// longer sees its connection closed.
-pub(crate) const STALL: Duration = Duration::from_millis(2_000);
-const _: () = assert!(STALL.as_millis() > protocol::limits::ATTEMPT_TIMEOUT_MAX.as_millis());
+/// How long a stalled request or reply is held back. A caller that waits longer sees its connection closed.
+pub const STALL: Duration = Duration::from_millis(2_000);
+
+/// How many replies were lost, and how.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LostRepliesReport {
+    /// Applied, and the connection closed.
+    pub cut: u64,
+    /// Applied, and nothing said for [`STALL`].
+    pub stalled: u64,
+    /// Applied only after [`STALL`].
+    pub applied_late: u64,
+}
+
+/// How many requests were answered with an error and not applied.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RequestErrorsReport {
+    /// With status 500.
+    pub server_errors: u64,
+    /// With a throttling error.
+    pub throttled: u64,
+}
 
 /// What may strike any request, whatever it asks.
 #[derive(Debug)]
-pub(crate) struct RequestFaults {
+pub struct RequestFaults {
     lost_replies: Percent,
     lost_draws: Draws,
     error_rate: Percent,
@@ -29,7 +47,8 @@ pub(crate) struct RequestFaults {
 
 /// What becomes of a reply.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fate {
+pub enum Fate {
+    /// It reaches the caller.
     Arrives,
     /// The request is applied, and the connection closed in place of the reply. The most frequent: the caller knows
     /// at once and goes on, so that much of it fits a run.
@@ -41,12 +60,13 @@ pub(crate) enum Fate {
 }
 
 impl RequestFaults {
-    pub(super) fn new(options: &FaultOptions) -> RequestFaults {
+    /// Loses replies of this share of the requests, and fails this share of them; the draws come from the seed.
+    pub fn new(seed: u64, lost_replies: Percent, error_rate: Percent) -> RequestFaults {
         RequestFaults {
-            lost_replies: options.lost_replies,
-            lost_draws: Draws::new(options.seed, "lost replies"),
-            error_rate: options.error_rate,
-            error_draws: Draws::new(options.seed, "errors"),
+            lost_replies,
+            lost_draws: Draws::new(seed, "lost replies"),
+            error_rate,
+            error_draws: Draws::new(seed, "errors"),
             cut: Counter::default(),
             stalled: Counter::default(),
             applied_late: Counter::default(),
@@ -55,7 +75,8 @@ impl RequestFaults {
         }
     }
 
-    pub(super) fn lost_report(&self) -> LostRepliesReport {
+    /// Returns how many replies were lost so far.
+    pub fn lost_report(&self) -> LostRepliesReport {
         LostRepliesReport {
             cut: self.cut.get(),
             stalled: self.stalled.get(),
@@ -63,15 +84,16 @@ impl RequestFaults {
         }
     }
 
-    pub(super) fn error_report(&self) -> RequestErrorsReport {
+    /// Returns how many requests have failed so far.
+    pub fn error_report(&self) -> RequestErrorsReport {
         RequestErrorsReport {
             server_errors: self.server_errors.get(),
             throttled: self.throttled.get(),
         }
     }
 
-    /// What becomes of the next reply.
-    pub(crate) fn fate(&self) -> Fate {
+    /// Draws what becomes of the next reply, and counts it.
+    pub(super) fn fate(&self) -> Fate {
         if !self.lost_draws.strikes(self.lost_replies) {
             return Fate::Arrives;
         }
@@ -84,8 +106,8 @@ impl RequestFaults {
         fate
     }
 
-    /// An answer in place of the service's, if this request is to fail.
-    pub(crate) fn error(&self, service: Service) -> Option<Reply> {
+    /// Draws whether the next request fails; returns the error in place of the service's reply if it does.
+    pub(super) fn error(&self, service: Service) -> Option<Reply> {
         if !self.error_draws.strikes(self.error_rate) {
             return None;
         }
@@ -124,5 +146,12 @@ impl RequestFaults {
             (Service::Http, false) => Reply::bare(500),
             (Service::Http, true) => Reply::bare(429),
         })
+    }
+}
+
+/// Strikes nothing.
+impl Default for RequestFaults {
+    fn default() -> RequestFaults {
+        RequestFaults::new(0, Percent::default(), Percent::default())
     }
 }
