@@ -1,24 +1,24 @@
-//! A Lambda function for the host's own tests: it does what its payload says.
+//! A Lambda function for the tests of the Lambda host. It runs the commands in its payload.
 //!
-//! A direct payload is `{"do": "<command>"}`; an SQS event carries one command in each body. The commands:
+//! A direct payload is `{"do": "<command>"}`. An SQS event has one command in the body of each record. The commands:
 //!
 //! | command | effect |
 //! |---|---|
-//! | `sleep <ms>` | waits without blocking the process |
-//! | `spin <ms>` | uses CPU |
-//! | `grow <MiB>` | touches as much memory |
+//! | `sleep <ms>` | waits asynchronously |
+//! | `spin <ms>` | uses CPU for that time |
+//! | `grow <MiB>` | allocates and touches memory |
 //! | `exit <code>` | ends the process at once |
-//! | `exit-after <ms> <code>` | answers, and ends the process later |
-//! | `panic`, `error <text>` | fails as a handler does |
-//! | `print <text>` | one line on standard output and one on standard error |
-//! | `long-line <bytes>` | one line of as many bytes |
-//! | `respond <bytes>` | answers a string of that size (direct only) |
-//! | `fail` | reports the record that carries it, and prints its receipt handle before anything is done (SQS only) |
-//! | `report <id>` | reports the given id (SQS only) |
-//! | anything else | nothing |
+//! | `exit-after <ms> <code>` | responds, and ends the process after that time |
+//! | `panic`, `error <text>` | panics, or returns an error |
+//! | `print <text>` | prints a line on standard output and on standard error |
+//! | `long-line <bytes>` | prints one line of this length |
+//! | `respond <bytes>` | returns a string of this length (direct payloads only) |
+//! | `fail` | prints the receipt handle of its record before any command runs, and reports the record as failed (SQS only) |
+//! | `report <id>` | reports this id as failed (SQS only) |
+//! | any other text | does nothing |
 //!
-//! `ECHO_INIT` set to `hang`, `exit` or `error` spoils the init; `extension` registers an extension and announces
-//! SIGTERM before it exits.
+//! With `ECHO_INIT` set to `hang`, `exit` or `error`, the init phase fails in that way. With `extension`, the process registers
+//! an extension, and prints `terminated` on SIGTERM before it exits.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -64,7 +64,7 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Error> {
         if let Some(bytes) = command.strip_prefix("respond ") {
             return Ok(Value::String("x".repeat(bytes.parse()?)));
         }
-        act(&command).await?;
+        run(&command).await?;
         let now_ms = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)?
             .as_millis();
@@ -99,13 +99,14 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Error> {
         } else if let Some(id) = body.strip_prefix("report ") {
             response.add_failure(id);
         } else {
-            act(&body).await?;
+            run(&body).await?;
         }
     }
     Ok(serde_json::to_value(response)?)
 }
 
-async fn act(command: &str) -> Result<(), Error> {
+/// Runs one command.
+async fn run(command: &str) -> Result<(), Error> {
     let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));
     match verb {
         "sleep" => tokio::time::sleep(Duration::from_millis(rest.parse()?)).await,
@@ -129,7 +130,7 @@ async fn act(command: &str) -> Result<(), Error> {
         "exit-after" => {
             let (ms, code) = rest
                 .split_once(' ')
-                .ok_or("exit-after needs a time and a code")?;
+                .ok_or("exit-after: expected `<ms> <code>`")?;
             let (time, code) = (Duration::from_millis(ms.parse()?), code.parse()?);
             tokio::spawn(async move {
                 tokio::time::sleep(time).await;
@@ -148,7 +149,7 @@ async fn act(command: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// One POST to the Runtime API; answers the whole response.
+/// Sends one POST request to the Runtime API; returns the whole response.
 fn call(path: &str, headers: &str, body: &str) -> Result<String, Error> {
     let address = std::env::var("AWS_LAMBDA_RUNTIME_API")?;
     let mut stream = TcpStream::connect(&address)?;
@@ -157,7 +158,7 @@ fn call(path: &str, headers: &str, body: &str) -> Result<String, Error> {
         stream,
         "POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
     )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    Ok(response)
 }

@@ -1,18 +1,18 @@
-//! How often something happened.
+//! A counter that threads share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts how often something happened.
+/// Counts events; any number of threads may add to it.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// So many times more.
+    /// Adds `count` events.
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// How often so far.
+    /// Returns the number of events so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

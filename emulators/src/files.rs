@@ -1,4 +1,4 @@
-//! Files below one directory, by keys that others chose: there whole or not at all.
+//! Files below one directory, named by keys that clients choose. A file is visible only once it is complete.
 
 use std::fs;
 use std::io;
@@ -6,36 +6,36 @@ use std::path::{Component, Path, PathBuf};
 
 use uuid::Uuid;
 
-/// Where files stand before they are whole. Hidden, so that whoever reads the directory passes it over.
+/// The directory of files that are still being written. Its name is hidden, so that readers of the root skip it.
 const UNFINISHED: &str = ".unfinished";
 
-/// A directory of files.
+/// A directory of files that are written atomically.
 #[derive(Clone, Debug)]
 pub struct Files {
     root: PathBuf,
 }
 
-/// Why a key has no file.
+/// The error for a key that cannot name a file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("key `{0}` is not a path of plain names")]
-pub struct NoFile(String);
+#[error("key: got `{0}`, expected names that are joined by `/` and do not begin with a dot")]
+pub struct InvalidKey(String);
 
 impl Files {
-    /// Files below `root`, which is created when it is needed.
+    /// Makes a view of the files below `root`. The first write creates `root`.
     pub fn new(root: PathBuf) -> Files {
         Files { root }
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where the file of a key is.
+    /// Returns the path of the file with this key, whether or not the file exists.
     ///
     /// # Errors
-    /// When the key would leave the directory, hide in it, or name the file of another key.
-    pub fn path(&self, key: &str) -> Result<PathBuf, NoFile> {
+    /// The file would be outside of the directory or hidden in it, or another key could name the same file.
+    pub fn path(&self, key: &str) -> Result<PathBuf, InvalidKey> {
         let plain = |name: &str| {
             let mut components = Path::new(name).components();
             let normal = matches!(components.next(), Some(Component::Normal(_)));
@@ -44,17 +44,18 @@ impl Files {
         if key.split('/').all(plain) {
             Ok(self.root.join(key))
         } else {
-            Err(NoFile(key.to_owned()))
+            Err(InvalidKey(key.to_owned()))
         }
     }
 
-    /// Writes a file that is not there yet; answers whether it is ours. Of several at once, one is first.
+    /// Writes a file unless it exists already; returns whether it was written. Of several concurrent calls for one path,
+    /// exactly one returns `true`.
     ///
     /// # Errors
-    /// When a directory or the file cannot be written.
+    /// A directory or the file could not be written.
     pub fn create(&self, path: &Path, bytes: &[u8]) -> io::Result<bool> {
         let unfinished = self.unfinished(path, bytes)?;
-        // A link, unlike a rename, never replaces.
+        // A hard link fails if the path exists, where a rename would replace the file.
         match fs::hard_link(&unfinished.0, path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -62,15 +63,16 @@ impl Files {
         }
     }
 
-    /// Writes a file, in place of what is there.
+    /// Writes a file, and replaces it if it exists.
     ///
     /// # Errors
-    /// When a directory or the file cannot be written.
+    /// A directory or the file could not be written.
     pub fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let unfinished = self.unfinished(path, bytes)?;
         fs::rename(&unfinished.0, path)
     }
 
+    /// Writes the bytes to a file in the directory of unfinished files.
     fn unfinished(&self, path: &Path, bytes: &[u8]) -> io::Result<Unfinished> {
         let directory = self.root.join(UNFINISHED);
         fs::create_dir_all(&directory)?;
@@ -81,12 +83,12 @@ impl Files {
     }
 }
 
-/// Removed when dropped.
+/// Path of an unfinished file, which is deleted on drop.
 struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After a rename it is gone.
+        // Fails after a rename, which has moved the file.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -96,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_at_once_one_creates_the_file_and_nothing_unfinished_is_left() {
+    fn of_concurrent_writers_one_creates_the_file_and_no_unfinished_file_remains() {
         let directory = tempfile::tempdir().unwrap();
         let files = Files::new(directory.path().join("root"));
         let path = files.path("batch/0.jsonl").unwrap();
@@ -116,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_a_path_of_plain_names_or_has_no_file() {
+    fn a_key_is_a_path_of_plain_names_or_is_invalid() {
         let files = Files::new("root".into());
         assert_eq!(files.path("a/b c/0.x"), Ok("root/a/b c/0.x".into()));
         for key in [
             "", "/a", "a/", "a//b", "../a", "a/..", "a/./b", ".a", "a/.b", "a\0",
         ] {
-            assert_eq!(files.path(key), Err(NoFile(key.to_owned())), "{key:?}");
+            assert_eq!(files.path(key), Err(InvalidKey(key.to_owned())), "{key:?}");
         }
     }
 }

@@ -1,11 +1,20 @@
-//! AWS on loopback: SQS, DynamoDB, S3, and a Lambda host with its event source mapping, for the tests of any program.
+//! Emulators of AWS on loopback: SQS, DynamoDB, S3, and a Lambda host with its event source mapping, for the tests of any
+//! program.
 //!
-//! They speak the services' own protocols, so that a program needs no more than another endpoint. The facts they follow
-//! are written beside them, each with its source. Each can be told to fail as the service may.
+//! The emulators speak the protocols of the services, so a program only needs another endpoint URL. Comments name the AWS
+//! documentation behind each rule. Each emulator can inject faults that its service may show in production.
+//!
+//! | module | contents | faults |
+//! |---|---|---|
+//! | [`sqs`] | an SQS server, also usable within the process | duplicate deliveries |
+//! | [`lambda`] | a host of Lambda functions, and an event source mapping from a queue to a function | killed environments |
+//! | `s3` (feature `s3`, on by default) | an S3 server that stores objects as files | failed requests |
+//! | `dynamodb` (feature `dynamodb`) | a DynamoDB server | an index that lags, throttled writes |
+//! | [`proxy`] | a proxy in front of any of these servers, or of another HTTP service | lost replies, errors, expired credentials |
 //!
 //! # Examples
 //!
-//! A queue, used in the same process and served to any SDK:
+//! An SQS queue, used within the process and served to any SDK:
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -34,7 +43,7 @@
 //! # }
 //! ```
 //!
-//! A Lambda function, which is any executable that speaks the Runtime API:
+//! A Lambda function. Its bootstrap is any executable that speaks the Runtime API:
 //!
 //! ```no_run
 //! use std::collections::BTreeMap;
@@ -59,27 +68,27 @@
 //! # Ok(())
 //! # }
 //! ```
-
-//! DynamoDB (feature `dynamodb`, which compiles SQLite), behind a proxy that loses the replies to 2 % of the requests.
-//! `dynamodb::TableFaults` has its write limits and the lag of an index:
+//!
+//! DynamoDB behind a proxy that loses the replies to 2 % of the requests. The feature `dynamodb` compiles SQLite.
+//! `dynamodb::TableFaults` throttles writes and lets an index lag:
 //!
 //! ```
 //! use std::sync::Arc;
 //!
 //! use emulators::Percent;
 //! use emulators::dynamodb::DynamoDb;
-//! use emulators::proxy::{Proxy, RequestFaults, Service, Strikes};
+//! use emulators::proxy::{Proxy, ProxyFaults, RequestFaults, Service};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let dynamodb = DynamoDb::start().await?;
 //! let seed = 1;
-//! let strikes = Strikes {
+//! let faults = ProxyFaults {
 //!     requests: Arc::new(RequestFaults::new(seed, "2".parse()?, Percent::default())),
-//!     ..Strikes::default()
+//!     ..ProxyFaults::default()
 //! };
 //! let observer = Arc::new(());
-//! let proxy = Proxy::start(Service::DynamoDb, &dynamodb.endpoint(), observer, strikes).await?;
+//! let proxy = Proxy::start(Service::DynamoDb, &dynamodb.endpoint(), observer, faults).await?;
 //! println!("AWS_ENDPOINT_URL_DYNAMODB={}", proxy.endpoint());
 //! # Ok(())
 //! # }
@@ -88,19 +97,19 @@
 #![warn(missing_docs)]
 
 mod counter;
-mod draws;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
 pub mod files;
 pub mod lambda;
 pub mod loopback;
 pub mod proxy;
+mod random;
 #[cfg(feature = "s3")]
 pub mod s3;
 pub mod sqs;
 
-/// Most bytes of an object here, and of any request to a stand-in; S3 takes 5 GB at once.
+/// Most bytes of an S3 object, and of a request to S3 or another HTTP service through a proxy: 1 GiB. AWS allows 5 GB.
 pub const OBJECT_BYTES_MAX: usize = 1 << 30;
 
 pub use counter::Counter;
-pub use draws::{Draws, NoPercent, Percent};
+pub use random::{InvalidPercent, Percent, RandomStream};

@@ -1,4 +1,4 @@
-//! HTTP/1 over loopback, as emulators and proxies in front of them serve it.
+//! An HTTP/1 server for the loopback interface, which emulators and proxies use.
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,7 +10,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-/// Serves connections until it is dropped.
+/// Accepts and serves connections; never returns. Dropping the future stops accepting, but not the open connections.
+///
+/// If `service` returns an error, the connection is closed without a response.
 pub async fn serve<S, B>(listener: TcpListener, service: S)
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -22,15 +24,15 @@ where
 {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Too many open files, as a rule: some will be closed soon.
+            // Usually the process has too many open files; some will be closed soon.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        // A connection whose options cannot be set has been closed by its peer, and says so when it is read.
+        // Fails if the client has closed the connection already; reading from it then fails too.
         let _ = stream.set_nodelay(true);
         let service = service.clone();
         tokio::spawn(async move {
-            // An error is a reply that was lost on purpose, or a caller that went away.
+            // Fails if a fault dropped the reply or the client closed the connection; neither is an error of the server.
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;

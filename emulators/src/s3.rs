@@ -1,10 +1,11 @@
-//! S3, as far as a writer of whole objects needs it: objects as plain files `<directory>/<bucket>/<key>`, which others may read meanwhile.
+//! An S3 server for programs that write whole objects. Objects are plain files `<directory>/<bucket>/<key>`, which other
+//! programs may read at any time.
 //!
-//! HTTP, XML and signatures are the crate `s3s`'s. A signature must be made with the secret that functions are given; who
-//! signs, and whether anyone does, is not asked. There are PutObject (with `If-None-Match: *`), GetObject, HeadObject,
-//! DeleteObject and ListObjectsV2; everything else, whole or as a part of these, is answered as not implemented.
+//! The crate `s3s` does HTTP, XML and signatures. The operations are PutObject (with `If-None-Match: *`), GetObject,
+//! HeadObject, DeleteObject and ListObjectsV2; every other operation or parameter gets the error `NotImplemented`.
 //!
-//! Checksums are not compared: nothing gets lost on loopback.
+//! A signed request must be signed with the secret `local`, by any access key. Unsigned requests are allowed. Checksums are
+//! not verified.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -31,14 +32,14 @@ use tokio::task::JoinHandle;
 
 use crate::files::Files;
 
-/// What whoever signs must sign with.
+/// The secret key of every access key; the Lambda host gives it to its functions.
 const SECRET: &str = "local";
 
-/// Most keys of one answer.
+/// Most keys of one page of a listing.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html> (2026-10).
 const KEYS_MAX: i32 = 1_000;
 
-/// A running S3; it ends when this is dropped.
+/// A running S3 server. Dropping it stops it from accepting connections; the files stay.
 #[derive(Debug)]
 pub struct S3 {
     address: SocketAddr,
@@ -47,10 +48,11 @@ pub struct S3 {
 }
 
 impl S3 {
-    /// Starts one with no buckets, on a loopback port of its own.
+    /// Starts a server without buckets, on a free loopback port. Objects are stored below `directory`; files that are there
+    /// already are not listed.
     ///
     /// # Errors
-    /// When the port cannot be bound.
+    /// No port could be bound.
     pub async fn start(directory: PathBuf) -> anyhow::Result<S3> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
@@ -59,8 +61,8 @@ impl S3 {
             buckets: Mutex::default(),
         });
         let mut builder = S3ServiceBuilder::new(Operations(Arc::clone(&store)));
-        builder.set_auth(OneSecret);
-        builder.set_access(Anyone);
+        builder.set_auth(SharedSecret);
+        builder.set_access(AllowAll);
         let accepting = tokio::spawn(crate::loopback::serve(listener, builder.build()));
         Ok(S3 {
             address,
@@ -69,17 +71,17 @@ impl S3 {
         })
     }
 
-    /// Where it listens.
+    /// Returns the URL of the server, which clients use as their endpoint URL with path-style addressing.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Creates an empty bucket.
+    /// Creates an empty bucket. An existing bucket of that name loses its objects, but not their files.
     pub fn create_bucket(&self, name: &str) {
         self.store.add(name, Bucket::default());
     }
 
-    /// Creates an empty bucket whose requests may fail.
+    /// Creates an empty bucket whose requests fail as `faults` decides.
     pub fn create_bucket_with_faults(&self, name: &str, faults: Arc<dyn BucketFaults>) {
         let bucket = Bucket {
             faults: Some(faults),
@@ -95,7 +97,7 @@ impl Drop for S3 {
     }
 }
 
-/// The buckets. What is in memory says what there is; the files hold the content.
+/// The buckets. An object exists if its metadata is in memory; its content is in a file.
 #[derive(Debug)]
 struct Store {
     files: Files,
@@ -104,33 +106,33 @@ struct Store {
 
 #[derive(Debug, Default)]
 struct Bucket {
-    objects: BTreeMap<String, Stored>,
+    objects: BTreeMap<String, ObjectMetadata>,
     faults: Option<Arc<dyn BucketFaults>>,
 }
 
-/// What may happen to the requests of one bucket.
+/// Faults of the requests to one bucket.
 pub trait BucketFaults: Debug + Send + Sync {
-    /// Whether it is unavailable, whatever it is asked.
+    /// Returns whether the bucket is unavailable. Is called for each request that does not put an object.
     fn is_down(&self) -> bool;
 
-    /// Takes in an object that is about to be put, and says what becomes of the request.
-    fn put(&self, key: &str, content: &[u8]) -> PutFate;
+    /// Returns what to do with a request that puts an object. Is called once for each of these requests.
+    fn put(&self, key: &str, content: &[u8]) -> PutOutcome;
 }
 
-/// What becomes of a request that puts an object.
+/// What the server does with a request that puts an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PutFate {
-    /// What it would be without faults.
-    Answered,
-    /// It fails, and nothing is stored.
-    FailsBefore,
-    /// It fails as seen from outside, having been stored.
-    FailsAfter,
+pub enum PutOutcome {
+    /// Handles it without a fault.
+    Normal,
+    /// Returns status 503, and does not store the object.
+    FailsBeforeStoring,
+    /// Stores the object, and returns status 503.
+    FailsAfterStoring,
 }
 
-/// An object, without its content.
+/// An object without its content.
 #[derive(Clone, Debug)]
-struct Stored {
+struct ObjectMetadata {
     size: i64,
     md5: String,
     modified: SystemTime,
@@ -145,22 +147,23 @@ impl Store {
     }
 
     fn faults(&self, bucket: &str) -> S3Result<Option<Arc<dyn BucketFaults>>> {
-        Ok(self.lock().of(bucket)?.faults.clone())
+        Ok(self.lock().bucket(bucket)?.faults.clone())
     }
 
-    /// Stores an object; of several that must be the first, one is.
+    /// Stores an object. With `only_new`, the object must not exist yet; of several concurrent requests, one succeeds.
     fn put(
         &self,
         bucket: &str,
         key: &str,
         content: &[u8],
         only_new: bool,
-        stored: Stored,
+        stored: ObjectMetadata,
     ) -> S3Result<()> {
         let path = self.path(bucket, key)?;
-        // Held while the file is written, so that no object is there by half: writers of few, large ones are meant.
+        // Locked while the file is written, so that content and metadata change together. That is fast enough for few, large
+        // objects.
         let mut buckets = self.lock();
-        let objects = &mut buckets.of(bucket)?.objects;
+        let objects = &mut buckets.bucket(bucket)?.objects;
         let written = if only_new {
             self.files.create(&path, content)
         } else {
@@ -179,16 +182,16 @@ impl Store {
         }
     }
 
-    fn head(&self, bucket: &str, key: &str) -> S3Result<Stored> {
+    fn head(&self, bucket: &str, key: &str) -> S3Result<ObjectMetadata> {
         let mut buckets = self.lock();
-        let stored = buckets.of(bucket)?.objects.get(key);
+        let stored = buckets.bucket(bucket)?.objects.get(key);
         stored.cloned().ok_or_else(|| s3_error!(NoSuchKey))
     }
 
-    fn get(&self, bucket: &str, key: &str) -> S3Result<(Stored, Bytes)> {
+    fn get(&self, bucket: &str, key: &str) -> S3Result<(ObjectMetadata, Bytes)> {
         let path = self.path(bucket, key)?;
         let mut buckets = self.lock();
-        let stored = buckets.of(bucket)?.objects.get(key);
+        let stored = buckets.bucket(bucket)?.objects.get(key);
         let stored = stored.ok_or_else(|| s3_error!(NoSuchKey))?;
         let content = std::fs::read(path).map_err(|error| s3_error!(error, InternalError))?;
         Ok((stored.clone(), content.into()))
@@ -197,13 +200,13 @@ impl Store {
     fn delete(&self, bucket: &str, key: &str) -> S3Result<()> {
         let path = self.path(bucket, key)?;
         let mut buckets = self.lock();
-        if buckets.of(bucket)?.objects.remove(key).is_some() {
+        if buckets.bucket(bucket)?.objects.remove(key).is_some() {
             std::fs::remove_file(path).map_err(|error| s3_error!(error, InternalError))?;
         }
         Ok(())
     }
 
-    /// Up to so many objects whose key begins with `prefix`, from behind `after` on, and whether there are more.
+    /// Returns up to `most` objects whose keys begin with `prefix` and follow `after`, and whether there are more.
     fn list(
         &self,
         bucket: &str,
@@ -217,7 +220,7 @@ impl Store {
             Some(_) | None => Bound::Included(prefix),
         };
         let objects = buckets
-            .of(bucket)?
+            .bucket(bucket)?
             .objects
             .range::<str, _>((from, Bound::Unbounded));
         let mut found = objects.take_while(|(key, _)| key.starts_with(prefix));
@@ -232,8 +235,8 @@ impl Store {
         Ok((listed, found.next().is_some()))
     }
 
-    /// A bucket that is down says so, whatever it is asked.
-    fn is_up(&self, bucket: &str) -> S3Result<()> {
+    /// Fails if the bucket does not exist or is unavailable.
+    fn check_available(&self, bucket: &str) -> S3Result<()> {
         let faults = self.faults(bucket)?;
         match faults.is_some_and(|faults| faults.is_down()) {
             true => Err(unavailable()),
@@ -243,7 +246,7 @@ impl Store {
 
     fn path(&self, bucket: &str, key: &str) -> S3Result<PathBuf> {
         let path = self.files.path(&format!("{bucket}/{key}"));
-        path.map_err(|error| s3_error!(NotImplemented, "{error}, and objects are files here"))
+        path.map_err(|error| s3_error!(NotImplemented, "{error}"))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Bucket>> {
@@ -252,20 +255,20 @@ impl Store {
 }
 
 trait Buckets {
-    fn of(&mut self, name: &str) -> S3Result<&mut Bucket>;
+    fn bucket(&mut self, name: &str) -> S3Result<&mut Bucket>;
 }
 
 impl Buckets for BTreeMap<String, Bucket> {
-    fn of(&mut self, name: &str) -> S3Result<&mut Bucket> {
+    fn bucket(&mut self, name: &str) -> S3Result<&mut Bucket> {
         self.get_mut(name).ok_or_else(|| s3_error!(NoSuchBucket))
     }
 }
 
-/// The operations that there are.
+/// The operations of the S3 API that the server has.
 struct Operations(Arc<Store>);
 
 impl Operations {
-    /// Runs what reads or writes files where that may take its time.
+    /// Runs work that reads or writes files on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Store) -> S3Result<T> + Send + 'static,
@@ -309,23 +312,23 @@ impl s3s::S3 for Operations {
                 .map_err(|error| s3_error!(error, IncompleteBody))?,
             None => Bytes::new(),
         };
-        let fate = faults.map_or(PutFate::Answered, |faults| faults.put(&key, &content));
-        if fate == PutFate::FailsBefore {
+        let outcome = faults.map_or(PutOutcome::Normal, |faults| faults.put(&key, &content));
+        if outcome == PutOutcome::FailsBeforeStoring {
             return Err(unavailable());
         }
-        let stored = Stored {
+        let stored = ObjectMetadata {
             size: content.len() as i64,
             md5: hex::encode(Md5::digest(&content)),
             modified: SystemTime::now(),
             content_type,
-            content_encoding: content_encoding.and_then(|encoding| of_content(&encoding)),
+            content_encoding: content_encoding.and_then(|encoding| without_aws_chunked(&encoding)),
             metadata,
         };
         let e_tag = Some(ETag::Strong(stored.md5.clone()));
         let put = self
             .blocking(move |store| store.put(&bucket, &key, &content, only_new, stored))
             .await;
-        if fate == PutFate::FailsAfter {
+        if outcome == PutOutcome::FailsAfterStoring {
             return Err(unavailable());
         }
         put?;
@@ -340,7 +343,7 @@ impl s3s::S3 for Operations {
         request: S3Request<HeadObjectInput>,
     ) -> S3Result<S3Response<HeadObjectOutput>> {
         let HeadObjectInput { bucket, key, .. } = request.input;
-        self.0.is_up(&bucket)?;
+        self.0.check_available(&bucket)?;
         let stored = self
             .blocking(move |store| store.head(&bucket, &key))
             .await?;
@@ -365,7 +368,7 @@ impl s3s::S3 for Operations {
         if range.is_some() {
             return Err(s3_error!(NotImplemented, "Range"));
         }
-        self.0.is_up(&bucket)?;
+        self.0.check_available(&bucket)?;
         let (stored, content) = self.blocking(move |store| store.get(&bucket, &key)).await?;
         Ok(S3Response::new(GetObjectOutput {
             body: Some(StreamingBlob::from(s3s::Body::from(content))),
@@ -384,7 +387,7 @@ impl s3s::S3 for Operations {
         request: S3Request<DeleteObjectInput>,
     ) -> S3Result<S3Response<DeleteObjectOutput>> {
         let DeleteObjectInput { bucket, key, .. } = request.input;
-        self.0.is_up(&bucket)?;
+        self.0.check_available(&bucket)?;
         self.blocking(move |store| store.delete(&bucket, &key))
             .await?;
         Ok(S3Response::new(DeleteObjectOutput::default()))
@@ -406,7 +409,7 @@ impl s3s::S3 for Operations {
         if delimiter.is_some() {
             return Err(s3_error!(NotImplemented, "Delimiter"));
         }
-        self.0.is_up(&bucket)?;
+        self.0.check_available(&bucket)?;
         let most = max_keys.unwrap_or(KEYS_MAX).clamp(0, KEYS_MAX);
         // A token is the last key of the page before it.
         let after = continuation_token.clone().or_else(|| start_after.clone());
@@ -432,33 +435,33 @@ impl s3s::S3 for Operations {
     }
 }
 
-/// With status 503.
+/// Makes the error of an unavailable bucket: status 503.
 fn unavailable() -> s3s::S3Error {
     s3_error!(SlowDown, "Please reduce your request rate.")
 }
 
-/// Everyone has the same secret.
-struct OneSecret;
+/// Gives every access key the same secret.
+struct SharedSecret;
 
 #[async_trait::async_trait]
-impl S3Auth for OneSecret {
+impl S3Auth for SharedSecret {
     async fn get_secret_key(&self, _access_key: &str) -> S3Result<SecretKey> {
         Ok(SecretKey::from(SECRET))
     }
 }
 
-/// Everyone may do everything, also unsigned.
-struct Anyone;
+/// Allows every request, signed or not.
+struct AllowAll;
 
 #[async_trait::async_trait]
-impl S3Access for Anyone {
+impl S3Access for AllowAll {
     async fn check(&self, _context: &mut S3AccessContext<'_>) -> S3Result<()> {
         Ok(())
     }
 }
 
-/// The encodings that the content has, without the one it only travelled in.
-fn of_content(encoding: &str) -> Option<String> {
+/// Removes the encoding `aws-chunked` from a `Content-Encoding` header: it is the encoding of the request, not of the object.
+fn without_aws_chunked(encoding: &str) -> Option<String> {
     let encodings = encoding.split(',').map(str::trim);
     let kept: Vec<&str> = encodings.filter(|one| *one != "aws-chunked").collect();
     (!kept.is_empty()).then(|| kept.join(","))
@@ -469,9 +472,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_keeps_its_encoding_and_forgets_how_it_travelled() {
-        assert_eq!(of_content("gzip"), Some("gzip".to_owned()));
-        assert_eq!(of_content("gzip, aws-chunked"), Some("gzip".to_owned()));
-        assert_eq!(of_content("aws-chunked"), None);
+    fn an_object_keeps_all_encodings_but_the_one_of_its_request() {
+        assert_eq!(without_aws_chunked("gzip"), Some("gzip".to_owned()));
+        assert_eq!(
+            without_aws_chunked("gzip, aws-chunked"),
+            Some("gzip".to_owned())
+        );
+        assert_eq!(without_aws_chunked("aws-chunked"), None);
     }
 }

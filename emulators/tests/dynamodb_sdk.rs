@@ -1,4 +1,4 @@
-//! The DynamoDB server against the SDK, through a proxy with the faults of its tables.
+//! Tests of the DynamoDB server with the SDK, through a proxy that injects faults of tables.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,12 +18,12 @@ use aws_sdk_dynamodb::types::{
 };
 use aws_sdk_dynamodb::{Client, Config};
 use emulators::dynamodb::{DynamoDb, TableFaultOptions, TableFaults, WatchedTable};
-use emulators::proxy::{Proxy, Service, ServiceFaults, Strikes};
+use emulators::proxy::{Proxy, ProxyFaults, Service, ServiceFaults};
 
 const TABLE: &str = "orders";
 const INDEX: &str = "by-customer";
 
-/// A table of orders with an index by customer, behind a proxy.
+/// A DynamoDB server with a table of orders and an index by customer, behind a proxy.
 struct Served {
     client: Client,
     faults: Arc<TableFaults>,
@@ -50,12 +50,12 @@ impl Served {
             other_table: None,
         });
         let faults = Arc::new(faults.unwrap().unwrap());
-        let strikes = Strikes {
+        let proxy_faults = ProxyFaults {
             service: Some(Arc::clone(&faults) as Arc<dyn ServiceFaults>),
-            ..Strikes::default()
+            ..ProxyFaults::default()
         };
         let endpoint = dynamodb.endpoint();
-        let proxy = Proxy::start(Service::DynamoDb, &endpoint, Arc::new(()), strikes);
+        let proxy = Proxy::start(Service::DynamoDb, &endpoint, Arc::new(()), proxy_faults);
         let proxy = proxy.await.unwrap();
         Served {
             client: client(&proxy.endpoint()),

@@ -1,4 +1,4 @@
-//! What the SDKs make of credentials that have expired, through a proxy.
+//! Tests of how the SDKs report expired credentials, which a proxy refuses.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,20 +14,20 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::Credentials;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use emulators::Percent;
-use emulators::proxy::{Credentials as Expiring, Proxy, Service, Strikes};
+use emulators::proxy::{ExpiringCredentials, Proxy, ProxyFaults, Service};
 
-/// Nothing listens there: until the credentials expire, connections are closed.
+/// No service listens there. Until the credentials expire, the proxy closes each connection without a reply.
 const NOWHERE: &str = "http://127.0.0.1:9";
-/// Cap of every wait.
+/// Longest wait for the credentials to expire.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A proxy in front of a service that is not there, and how to reach it.
+/// Starts a proxy in front of a service that does not run; returns the proxy and a configuration of its clients.
 async fn proxied(service: Service) -> (Proxy, SdkConfig) {
-    let strikes = Strikes {
-        credentials: Some(Arc::new(Expiring::new(0, Percent::ALL))),
-        ..Strikes::default()
+    let proxy_faults = ProxyFaults {
+        credentials: Some(Arc::new(ExpiringCredentials::new(0, Percent::ALL))),
+        ..ProxyFaults::default()
     };
-    let proxy = Proxy::start(service, NOWHERE, Arc::new(()), strikes);
+    let proxy = Proxy::start(service, NOWHERE, Arc::new(()), proxy_faults);
     let proxy = proxy.await.unwrap();
     let config = aws_config::defaults(BehaviorVersion::latest())
         .region(Region::from_static("us-east-1"))
@@ -40,7 +40,7 @@ async fn proxied(service: Service) -> (Proxy, SdkConfig) {
     (proxy, config)
 }
 
-/// The code of the first error that a service has an answer for.
+/// Repeats a request until a service error is returned; returns its code.
 async fn code<T: Debug, E: ProvideErrorMetadata + Debug, R: Debug>(
     call: impl AsyncFn() -> Result<T, SdkError<E, R>>,
 ) -> String {
@@ -49,12 +49,15 @@ async fn code<T: Debug, E: ProvideErrorMetadata + Debug, R: Debug>(
         if let SdkError::ServiceError(error) = call().await.unwrap_err() {
             return error.err().code().unwrap_or("no code").to_owned();
         }
-        assert!(started.elapsed() < PATIENCE, "they do not expire");
+        assert!(
+            started.elapsed() < PATIENCE,
+            "the credentials did not expire"
+        );
     }
 }
 
 #[tokio::test]
-async fn each_service_refuses_expired_credentials_in_its_own_words() {
+async fn each_service_refuses_expired_credentials_with_its_own_code() {
     let (_proxy, config) = proxied(Service::DynamoDb).await;
     let dynamodb = aws_sdk_dynamodb::Client::new(&config);
     let of_dynamodb = code(async || dynamodb.list_tables().send().await).await;

@@ -1,4 +1,4 @@
-//! The S3 server against the SDK, over HTTP on loopback ports, straight and through a proxy.
+//! Tests of the S3 server with the SDK, directly and through a proxy.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,17 +17,17 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::put_object::{PutObjectError, PutObjectOutput};
 use bytes::Bytes;
-use emulators::proxy::{Observer, Proxy, RequestFaults, Service, Strikes};
-use emulators::s3::{BucketFaults, PutFate, S3};
-use emulators::{Counter, Draws, Percent};
+use emulators::proxy::{Observer, Proxy, ProxyFaults, RequestFaults, Service};
+use emulators::s3::{BucketFaults, PutOutcome, S3};
+use emulators::{Counter, Percent, RandomStream};
 
 const BUCKET: &str = "bucket";
 
-/// Counts the requests for objects to one bucket, and fails a share of them: half of those having stored the object.
+/// Counts the requests that put objects, and fails a share of them: half of these after storing the object.
 #[derive(Debug)]
 struct Puts {
     fails: Percent,
-    draws: Draws,
+    draws: RandomStream,
     count: Counter,
 }
 
@@ -36,22 +36,22 @@ impl BucketFaults for Puts {
         false
     }
 
-    fn put(&self, _: &str, _: &[u8]) -> PutFate {
+    fn put(&self, _: &str, _: &[u8]) -> PutOutcome {
         self.count.add(1);
-        match (self.draws.strikes(self.fails), self.draws.below(2)) {
-            (false, _) => PutFate::Answered,
-            (true, 0) => PutFate::FailsBefore,
-            (true, _) => PutFate::FailsAfter,
+        match (self.draws.happens(self.fails), self.draws.below(2)) {
+            (false, _) => PutOutcome::Normal,
+            (true, 0) => PutOutcome::FailsBeforeStoring,
+            (true, _) => PutOutcome::FailsAfterStoring,
         }
     }
 }
 
-/// How often each operation reached the server.
+/// Number of requests that reached the server, by operation.
 #[derive(Debug, Default)]
 struct Operations(Mutex<BTreeMap<String, u64>>);
 
 impl Observer for Operations {
-    fn sends(&self, _: Service, operation: &str, body: Bytes) -> Bytes {
+    fn forwards(&self, _: Service, operation: &str, body: Bytes) -> Bytes {
         *self
             .0
             .lock()
@@ -62,7 +62,7 @@ impl Observer for Operations {
     }
 }
 
-/// A served S3 with one bucket, behind a proxy.
+/// An S3 server with one bucket, behind a proxy.
 struct Served {
     client: Client,
     puts: Arc<Puts>,
@@ -83,18 +83,18 @@ impl Served {
         let s3 = S3::start(temporary.path().to_owned()).await.unwrap();
         let puts = Arc::new(Puts {
             fails: puts_fail,
-            draws: Draws::new(0, "puts"),
+            draws: RandomStream::new(0, "puts"),
             count: Counter::default(),
         });
         s3.create_bucket_with_faults(BUCKET, Arc::clone(&puts) as _);
         let operations = Arc::new(Operations::default());
-        let strikes = Strikes {
+        let proxy_faults = ProxyFaults {
             requests: Arc::new(requests),
-            ..Strikes::default()
+            ..ProxyFaults::default()
         };
         let observer = Arc::clone(&operations) as _;
         let endpoint = s3.endpoint();
-        let proxy = Proxy::start(Service::S3, &endpoint, observer, strikes);
+        let proxy = Proxy::start(Service::S3, &endpoint, observer, proxy_faults);
         let proxy = proxy.await.unwrap();
         Served {
             client: client(&proxy.endpoint(), "local"),
@@ -168,13 +168,13 @@ fn status<T: Debug, E: ProvideErrorMetadata + Debug>(
     let error = result.expect_err("the service refuses this");
     let status = error.raw_response().map(|raw| raw.status().as_u16());
     (
-        status.unwrap_or_else(|| panic!("no answer: {error:?}")),
+        status.unwrap_or_else(|| panic!("no response: {error:?}")),
         error.code().unwrap_or_default().to_owned(),
     )
 }
 
 #[tokio::test]
-async fn what_was_put_comes_back_with_its_metadata_and_is_a_plain_file() {
+async fn an_object_is_returned_with_its_metadata_and_is_a_plain_file() {
     let served = Served::start().await;
     let put = served.create("out/b 1/0.jsonl", "content\n").await.unwrap();
     assert_eq!(
@@ -231,7 +231,7 @@ async fn what_was_put_comes_back_with_its_metadata_and_is_a_plain_file() {
 }
 
 #[tokio::test]
-async fn of_many_that_create_an_object_at_once_one_does() {
+async fn of_concurrent_requests_that_create_an_object_one_succeeds() {
     let served = Served::start().await;
     let contents: Vec<String> = (0..16)
         .map(|number| number.to_string().repeat(100_000))
@@ -240,7 +240,10 @@ async fn of_many_that_create_an_object_at_once_one_does() {
         .iter()
         .map(|content| served.create("b/0.jsonl", content));
     let done = futures::future::join_all(puts).await;
-    let first = done.iter().position(Result::is_ok).expect("one is first");
+    let first = done
+        .iter()
+        .position(Result::is_ok)
+        .expect("one request succeeds");
     assert_eq!(served.on_disk("b/0.jsonl").as_ref(), Some(&contents[first]));
     for (number, done) in done
         .into_iter()
@@ -273,7 +276,7 @@ async fn a_large_object_is_put_as_a_stream() {
 }
 
 #[tokio::test]
-async fn without_a_condition_an_object_is_replaced_and_what_is_deleted_is_gone() {
+async fn without_a_condition_an_object_is_replaced_and_a_deleted_object_is_gone() {
     let served = Served::start().await;
     let put = |content: &'static str| {
         let put = served.client.put_object().bucket(BUCKET).key("k");
@@ -306,7 +309,7 @@ async fn keys_are_listed_in_order_page_by_page() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said_loudly() {
+async fn unsupported_operations_and_parameters_are_refused() {
     let served = Served::start().await;
     let get = served
         .client
@@ -324,13 +327,13 @@ async fn what_is_not_there_is_said_loudly() {
 }
 
 #[tokio::test]
-async fn puts_fail_having_stored_the_object_or_not() {
+async fn failing_requests_store_the_object_or_not() {
     let served = Served::with_faults(Percent::ALL, RequestFaults::default()).await;
     let mut stored = 0;
     for part in 0..20 {
         let key = format!("b/{part}");
-        let answer = status(served.create(&key, "content").await);
-        assert_eq!(answer, (503, "SlowDown".to_owned()));
+        let error = status(served.create(&key, "content").await);
+        assert_eq!(error, (503, "SlowDown".to_owned()));
         stored += u32::from(served.on_disk(&key).is_some());
     }
     assert!((1..20).contains(&stored), "{stored}");
@@ -338,7 +341,7 @@ async fn puts_fail_having_stored_the_object_or_not() {
 }
 
 #[tokio::test]
-async fn lost_replies_and_errors_strike_s3_as_well() {
+async fn the_proxy_loses_replies_of_s3_and_fails_its_requests() {
     let requests = RequestFaults::new(0, "50".parse().unwrap(), "20".parse().unwrap());
     let served = Served::with_faults(Percent::default(), requests).await;
     let mut refused = Vec::new();
@@ -361,7 +364,7 @@ async fn lost_replies_and_errors_strike_s3_as_well() {
 }
 
 #[tokio::test]
-async fn a_wrong_secret_is_refused_and_no_signature_is_asked_for() {
+async fn a_wrong_secret_is_refused_and_an_unsigned_request_is_not() {
     let served = Served::start().await;
     let stranger = client(&served.s3.endpoint(), "wrong");
     let head = stranger.list_objects_v2().bucket(BUCKET).send().await;

@@ -1,4 +1,4 @@
-//! A burst through the stack: send, wait until drained, audit, say what happened.
+//! Runs a burst: sends messages through the stack, waits until the last batch is complete, audits, and prints a summary.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use crate::stack::{
 };
 use crate::summary::{SetAside, Summary, TimeSplit, Usage};
 
-/// Between two looks at the progress.
+/// Time between two looks at the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Bursts longer than this get a window in which batches of the default size can fill; shorter ones end soon.
+/// Bursts of more messages get a window in which batches of the default size can fill. The others get a short one.
 const LONG_BURST_MESSAGES: u64 = 200_000;
 
-/// What the audit goes by.
-const AUDITED_BY: [&str; 2] = ["SINK", "ON_DUPLICATE"];
+/// The variables that the audit depends on. No redeploy may change them.
+const AUDIT_VARIABLES: [&str; 2] = ["SINK", "ON_DUPLICATE"];
 
 /// Flags of a burst.
 #[derive(Args, Clone, Debug)]
@@ -30,22 +30,22 @@ pub struct BurstArgs {
     /// Messages in the burst, duplicates included
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     messages: u64,
-    /// Share of the messages that repeat an earlier one, 0 to below 100
+    /// Share of the messages that repeat an earlier one, from 0 to below 100
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     duplicates: f64,
-    /// Length of every body
+    /// Length of each body
     #[arg(long, value_name = "BYTES", default_value_t = 300)]
     size: usize,
-    /// Sources the events say they are of, `s0` and on, in the field `source` of their bodies; for BATCH_KEY=source
+    /// Number of values of the field `source` in the bodies, `s0` and on; for BATCH_KEY=source
     #[arg(long, value_name = "N", default_value_t = 1)]
     sources: u32,
     /// Makes ids and content differ from those of other bursts
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Messages a second; as fast as possible if not given
+    /// Messages sent per second; as fast as possible if not given
     #[arg(long, value_name = "N")]
     rate: Option<u64>,
-    /// Give up when nothing has moved for so long
+    /// Give up after this long without progress
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     patience: u64,
     /// Print the summary as one JSON object
@@ -53,11 +53,12 @@ pub struct BurstArgs {
     json: bool,
 }
 
-/// Runs a burst. The exit code is 0 only if nothing was lost, repeated, changed between attempts, or set aside.
+/// Runs a burst and prints its summary. The exit code is 0 only if nothing was lost, repeated, changed between attempts,
+/// set aside, or left in error.
 ///
 /// # Errors
-/// When a variable of the functions is wrong, the stack or a function does not start, the burst cannot be sent, or nothing
-/// moves any more.
+/// A variable of the functions is wrong, the stack or a function does not start, the burst cannot be sent, or there is no
+/// progress for `--patience`.
 pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::new(PlanConfig {
         seed: args.seed,
@@ -75,23 +76,23 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     options.default_variable("MAX_SECONDARY_BATCHING_WINDOW", window_secs);
     if options.variables.contains_key("SINK") {
         bail!(
-            "`SINK` is set, but a burst audits a sink of its own, which `--sink` chooses; use `serve` for other sinks"
+            "`SINK`: not with `burst`: a burst audits a sink of its own, which `--sink` chooses; use `serve` for other sinks"
         );
     }
-    for name in AUDITED_BY {
+    for name in AUDIT_VARIABLES {
         let redeploys = &options.faults.redeploys;
         if redeploys
             .iter()
             .any(|redeploy| redeploy.variables.contains_key(name))
         {
-            bail!("`--redeploy-at` changes `{name}`, but a burst is audited by one value of it");
+            bail!("`--redeploy-at`: changes `{name}`: the audit of a burst depends on its value");
         }
     }
     deploy::check_variables(&options)?;
     let stack = Stack::start(&options).await?;
     let done = tokio::select! {
-        done = through(&stack, &plan, &args) => done,
-        failure = stack.start_fails() => Err(failure),
+        done = send_and_audit(&stack, &plan, &args) => done,
+        failure = stack.cold_start_failure() => Err(failure),
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("stopped by Ctrl-C")),
     };
     stack.stop().await;
@@ -108,7 +109,7 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     })
 }
 
-async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result<Summary> {
+async fn send_and_audit(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result<Summary> {
     let started = Instant::now();
     let sending = async {
         let progress = Progress::new("sent", plan.len());
@@ -126,13 +127,13 @@ async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result
     };
     let (sent, sent_after) = sending.await?;
     let (claimed_after, drained_after) =
-        drained(stack, plan, started, Duration::from_secs(args.patience)).await?;
+        wait_until_drained(stack, plan, started, Duration::from_secs(args.patience)).await?;
     let rule = match stack.variable("ON_DUPLICATE") {
         Some("requeue") => DuplicateRule::Requeue,
         Some(_) | None => DuplicateRule::Drop,
     };
-    stack.bring_out().await?;
-    // A sink that nothing came to has no directory either, and then everything is lost.
+    stack.export_parts().await?;
+    // A sink that got nothing has no directory. The audit then reports every event as lost.
     std::fs::create_dir_all(&stack.out)?;
     let audit_started = Instant::now();
     let manifests = stack.sink_report().kind.manifests();
@@ -165,8 +166,12 @@ async fn through(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result
     })
 }
 
-/// Waits until the input queue is empty and no batch is under way; answers when each was the case.
-async fn drained(
+/// Waits until the input queue is empty and every batch is complete or in error. Returns how long each took, from
+/// `started`.
+///
+/// # Errors
+/// There was no progress for `patience`, or the batch table cannot be read.
+async fn wait_until_drained(
     stack: &Stack,
     plan: &Plan,
     started: Instant,
@@ -174,7 +179,7 @@ async fn drained(
 ) -> anyhow::Result<(Duration, Duration)> {
     let progress = Progress::new("taken off the queue", plan.len());
     let mut claimed_after = None;
-    let mut last = (String::new(), Instant::now());
+    let mut last_change = (String::new(), Instant::now());
     loop {
         let depth = stack.sqs.depth(INPUT_QUEUE)?;
         let empty =
@@ -204,11 +209,11 @@ async fn drained(
             "{depth:?} {stats:?} {under_way} {:?}",
             stack.batch_mapping.stats()
         );
-        if state != last.0 {
-            last = (state, Instant::now());
-        } else if last.1.elapsed() > patience {
+        if state != last_change.0 {
+            last_change = (state, Instant::now());
+        } else if last_change.1.elapsed() > patience {
             bail!(
-                "nothing has moved for {} s: input queue {depth:?}, batches {under_way}",
+                "no progress for {} s: input queue {depth:?}, batches {under_way}",
                 patience.as_secs()
             );
         }

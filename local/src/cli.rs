@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `local`.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::deploy;
 use crate::options::StackArgs;
 use crate::stack::Stack;
 
-/// The whole service on one machine, with no account and no Docker.
+/// Runs the whole service on one machine, without an AWS account and without Docker
 #[derive(Parser)]
 #[command(name = "local", version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -22,16 +22,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Sends a burst through the service, waits until it is drained, audits what was delivered (the default)
+    /// Sends a burst of messages, waits until the last batch is complete, and audits what was delivered (the default)
     Burst(BurstCommand),
-    /// Stays up until Ctrl-C, and prints what another client needs
+    /// Runs the service until Ctrl-C, and prints the variables that another client needs
     Serve(ServeCommand),
-    /// Runs one of the functions as a Lambda bootstrap; meant for the Lambda host alone
+    /// Runs one of the functions as a Lambda bootstrap; only the Lambda host uses this
     #[command(hide = true, subcommand)]
     Bootstrap(Function),
 }
 
 impl Command {
+    /// Returns why the flags do not go together, if they do not.
     fn contradiction(&self) -> Option<String> {
         match self {
             Command::Burst(command) => command.stack.contradiction(),
@@ -61,7 +62,8 @@ enum Function {
     BatchProcessor,
 }
 
-/// Runs the command line: 0 when nothing was lost or repeated, 1 when something was, 2 when nothing could be said.
+/// Runs the command line. Exits with 0 if the burst passed the audit, with 1 if it did not, and with 2 if the command could
+/// not run.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let command = cli.command.unwrap_or(Command::Burst(cli.burst));
@@ -81,7 +83,7 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// The functions run as they do on AWS: one thread, nothing else in the process.
+/// Runs a function as on AWS: in one thread, with nothing else in the process.
 fn bootstrap(function: &Function) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -110,7 +112,7 @@ async fn serve(args: StackArgs) -> anyhow::Result<ExitCode> {
     println!("{}", stack.describe());
     let ended = tokio::select! {
         stopped = tokio::signal::ctrl_c() => stopped.map_err(anyhow::Error::from),
-        failure = stack.start_fails() => Err(failure),
+        failure = stack.cold_start_failure() => Err(failure),
     };
     eprintln!("stopping");
     stack.stop().await;

@@ -1,4 +1,4 @@
-//! What was sent to a sink, attempt by attempt: a key must mean one content, however often it is sent.
+//! Records the deliveries to a sink, attempt by attempt, to check that each key always has the same content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-/// Keys named in a report, of those that had several contents.
+/// Maximum number of keys with differing content that a report names.
 const EXAMPLES_MAX: usize = 20;
 
-/// Every attempt so far, whatever became of it.
+/// All attempts so far, whether they succeeded or not.
 #[derive(Debug, Default)]
 pub struct Deliveries(Mutex<BTreeMap<String, Attempts>>);
 
@@ -19,25 +19,25 @@ struct Attempts {
     contents: BTreeSet<[u8; blake3::OUT_LEN]>,
 }
 
-/// What the attempts come to.
+/// Counts of the attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeliveryReport {
-    /// Keys that are a part's: `<part>.<ext>`, or the part alone, and not what stands beside a part.
+    /// Keys of parts, without those of manifests and reject lists.
     pub parts: u64,
-    /// All keys: parts, and what was written beside them.
+    /// All keys: of parts, manifests and reject lists.
     pub keys: u64,
-    /// Attempts at all of them.
+    /// Attempts at all keys.
     pub attempts: u64,
     /// Keys that were attempted more than once.
     pub attempted_again: u64,
     /// Keys that were attempted with more than one content.
     pub differing: u64,
-    /// The first of those.
+    /// The first 20 keys that were attempted with more than one content.
     pub differing_keys: Vec<String>,
 }
 
 impl Deliveries {
-    /// Takes in an attempt, before anything is decided about it.
+    /// Records an attempt. Call this before deciding whether the attempt succeeds.
     pub fn attempted(&self, key: &str, content: &[u8]) {
         let hash = *blake3::hash(content).as_bytes();
         let mut keys = self.lock();
@@ -46,7 +46,7 @@ impl Deliveries {
         attempts.contents.insert(hash);
     }
 
-    /// What it comes to so far.
+    /// Returns the counts of all attempts so far.
     pub fn report(&self) -> DeliveryReport {
         let mut report = DeliveryReport::default();
         for (key, attempts) in &*self.lock() {
@@ -69,15 +69,15 @@ impl Deliveries {
     }
 }
 
-/// Beside a part there may be its manifest and what it could not render.
+/// Returns whether a key is that of a part: `<part>.<ext>` or `<part>`, and not a manifest or a reject list.
 fn is_part(key: &str) -> bool {
     let name = key.rsplit('/').next().unwrap_or(key);
-    let (part, rest) = name.split_once('.').unwrap_or((name, ""));
+    let (part, extension) = name.split_once('.').unwrap_or((name, ""));
     let number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    number && rest != "manifest.json" && !rest.starts_with("rejects")
+    number && extension != "manifest.json" && !extension.starts_with("rejects")
 }
 
-/// A line for people, ended.
+/// Lines for people, each with its line break.
 impl fmt::Display for DeliveryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(

@@ -1,5 +1,5 @@
-//! What the functions are deployed with: the template's variables, with what is of this machine and what was asked for over
-//! them. And whether a function can start with it.
+//! The configuration of the deployed functions: the variables of the template, overridden by those of this machine and by
+//! those that the user set. Also checks whether the functions can start with it.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use crate::options::StackOptions;
 use crate::sink;
 use crate::template::Resources;
 
-/// Name of the aggregator.
+/// The name of the aggregator's function.
 pub(crate) const AGGREGATOR: &str = "aggregator";
-/// Name of the batch processor.
+/// The name of the batch-processor's function.
 pub(crate) const BATCH_PROCESSOR: &str = "batch-processor";
 
-/// An address at which nothing listens, of the form that those have at which something will.
-const NOWHERE: &str = "http://127.0.0.1:9";
+/// Stands in for the endpoints of services that are not started yet. It has their form; nothing listens there.
+const PLACEHOLDER_ENDPOINT: &str = "http://127.0.0.1:9";
 
-/// What a build says of a variable that it was built without the code for.
+/// Part of the problem that a build reports if a variable needs a cargo feature that it lacks.
 const NOT_IN_THIS_BUILD: &str = "without the cargo feature";
 
-/// Where the services listen, as the functions see them.
+/// The URLs of the services.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoints {
     pub(crate) dynamodb: String,
@@ -31,21 +31,21 @@ pub(crate) struct Endpoints {
     pub(crate) s3: String,
 }
 
-/// Both functions as they are deployed.
+/// The configuration of both functions.
 pub(crate) struct Functions {
     pub(crate) aggregator: FunctionConfig,
     pub(crate) batch_processor: FunctionConfig,
 }
 
-/// URL of a queue.
+/// Returns the URL of a queue.
 pub(crate) fn queue_url(endpoint: &str, queue: &str) -> String {
     format!("{endpoint}/{ACCOUNT_ID}/{queue}")
 }
 
-/// What the template makes, where the queues are at this endpoint.
+/// Returns the resources of the template, with queues at the endpoint `sqs`.
 ///
 /// # Errors
-/// As [`Template::resolve`](crate::template::Template::resolve).
+/// Those of [`Template::resolve`](crate::template::Template::resolve).
 pub(crate) fn resources(options: &StackOptions, sqs: &str) -> anyhow::Result<Resources> {
     let parameters = options.template.parameters_for(&options.variables);
     options
@@ -53,21 +53,21 @@ pub(crate) fn resources(options: &StackOptions, sqs: &str) -> anyhow::Result<Res
         .resolve(&parameters, &|queue| queue_url(sqs, queue))
 }
 
-/// Both functions, with the sink's variables.
+/// Returns the configuration of both functions. `sink` has the variables of the sink.
 ///
 /// # Errors
-/// When the template does not have them.
+/// The template lacks one of the functions.
 pub(crate) fn functions(
     options: &StackOptions,
     resources: &Resources,
     endpoints: &Endpoints,
     sink: &[(&'static str, String)],
 ) -> anyhow::Result<Functions> {
-    let changed = changed_variables(options, endpoints, sink);
+    let overrides = overrides(options, endpoints, sink);
     let function = |name: &str, bootstrap: &Bootstrap, timeout, concurrency_per_environment| {
         let deployed = resources.function(name)?;
         let mut variables = deployed.variables.clone();
-        variables.extend(changed.clone());
+        variables.extend(overrides.clone());
         anyhow::Ok(FunctionConfig {
             name: name.to_owned(),
             bootstrap: bootstrap.clone(),
@@ -93,8 +93,8 @@ pub(crate) fn functions(
     })
 }
 
-/// The variables that differ from the template's: what is of this machine, then what was asked for.
-fn changed_variables(
+/// Returns the variables that override the template's: those of this machine, overridden by those that the user set.
+fn overrides(
     options: &StackOptions,
     endpoints: &Endpoints,
     sink: &[(&'static str, String)],
@@ -115,21 +115,21 @@ fn changed_variables(
     variables
 }
 
-/// Checks that both functions can start with the variables that they will get, also after each redeploy, before anything
-/// is started.
+/// Checks that both functions can start with the variables that they will get, at first and after each redeploy. Starts
+/// nothing.
 ///
 /// # Errors
-/// Everything that is wrong with any variable of either, in words; or what is wrong with the template.
+/// All problems of all variables of both functions, or a problem of the template.
 pub fn check_variables(options: &StackOptions) -> anyhow::Result<()> {
-    let resources = resources(options, NOWHERE)?;
-    let nowhere = || NOWHERE.to_owned();
+    let resources = resources(options, PLACEHOLDER_ENDPOINT)?;
+    let placeholder = || PLACEHOLDER_ENDPOINT.to_owned();
     let endpoints = Endpoints {
-        dynamodb: nowhere(),
-        sqs: nowhere(),
+        dynamodb: placeholder(),
+        sqs: placeholder(),
         #[cfg(feature = "s3")]
-        s3: nowhere(),
+        s3: placeholder(),
     };
-    let sink = sink::variables_anywhere(options.sink, NOWHERE);
+    let sink = sink::placeholder_variables(options.sink, PLACEHOLDER_ENDPOINT);
     let mut functions = functions(options, &resources, &endpoints, &sink)?;
     let mut problems = Vec::new();
     let mut known = Vec::new();
@@ -142,7 +142,7 @@ pub fn check_variables(options: &StackOptions) -> anyhow::Result<()> {
             when = format!(", redeployed after {} s", redeploy.at.as_secs_f64());
         }
         for (name, problem) in functions.problems() {
-            // Each is told once, where it comes up.
+            // A problem that a redeploy does not change is reported once.
             if !known.contains(&(name, problem.clone())) {
                 problems.push(format!("{name}{when}: {problem}"));
                 known.push((name, problem));
@@ -159,7 +159,7 @@ pub fn check_variables(options: &StackOptions) -> anyhow::Result<()> {
 }
 
 impl Functions {
-    /// What is wrong with the variables of either, each with the function's name.
+    /// Returns the problems of the variables of both functions, each with the name of its function.
     fn problems(&self) -> Vec<(&'static str, String)> {
         let aggregator = problems(&self.aggregator, |lookup| {
             aggregator::config::Config::read(lookup).err()
@@ -179,10 +179,10 @@ fn problems(
     function: &FunctionConfig,
     read: impl FnOnce(&dyn Fn(&str) -> Option<String>) -> Option<ConfigError>,
 ) -> Vec<String> {
-    let variables = process_variables(function, 1, NOWHERE);
+    let variables = process_variables(function, 1, PLACEHOLDER_ENDPOINT);
     let error = read(&|name| variables.get(name).cloned());
     let problems = error.map(|error| error.problems).unwrap_or_default();
-    // What this build lacks, another may have.
+    // An executable that the user named may have cargo features that this one lacks.
     let own = std::env::current_exe().is_ok_and(|own| own == function.bootstrap.program);
     problems
         .into_iter()
@@ -190,11 +190,13 @@ fn problems(
         .collect()
 }
 
-/// A variable as a number.
+/// Returns a variable as a number.
 ///
 /// # Errors
-/// When it is none.
+/// The variable is not a number.
 pub(crate) fn number(variables: &BTreeMap<String, String>, name: &str) -> anyhow::Result<u64> {
     let value = variables.get(name).map(String::as_str).unwrap_or_default();
-    value.parse().with_context(|| format!("{name}=`{value}`"))
+    value
+        .parse()
+        .with_context(|| format!("`{name}`: not a number: got `{value}`"))
 }

@@ -1,4 +1,4 @@
-//! The stack's tables: their names, and how they are created.
+//! The names of the stack's tables, and their creation.
 
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
@@ -8,17 +8,17 @@ use aws_sdk_dynamodb::types::{
 };
 use emulators::dynamodb::{Key, Table};
 
-/// The lock table, as the stack on this machine calls it.
+/// The name of the lock table in the stack.
 pub const LOCK_TABLE: &str = "lock-table";
-/// The batch table, as the stack on this machine calls it.
+/// The name of the batch table in the stack.
 pub const BATCH_TABLE: &str = "batch-table";
-/// The index of the lock table by batch.
+/// The name of the lock table's index, which lists claims by batch.
 pub const BATCH_INDEX: &str = "batchId-index";
 
 /// Creates a table as the template defines it.
 ///
 /// # Errors
-/// What the service says.
+/// The service refuses the request, or the template lacks a part of the definition.
 pub async fn create_table(client: &Client, name: &str, table: &Table) -> anyhow::Result<()> {
     let attributes = table.attribute_definitions.iter().map(|attribute| {
         AttributeDefinition::builder()

@@ -1,4 +1,4 @@
-//! What the functions' logs tell: their metrics, added up, and the lines worth showing.
+//! Reads the functions' logs: adds up their metrics, counts the tickets given back, and shows the other lines.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,46 +8,48 @@ use serde_json::Value;
 
 use crate::given_back::GivenBack;
 
-/// Metrics of all environments, added up by name, and what their tickets came to.
+/// The sums of the metrics of all environments, by name, and the tickets that were given back.
 #[derive(Clone, Debug, Default)]
-pub struct FunctionLogs(Arc<Mutex<Heard>>);
+pub struct FunctionLogs(Arc<Mutex<Totals>>);
 
 #[derive(Debug, Default)]
-struct Heard {
+struct Totals {
     sums: BTreeMap<String, f64>,
     given_back: GivenBack,
 }
 
 impl FunctionLogs {
-    /// A sink that takes metric lines in, and shows the others: all, or warnings and errors alone.
+    /// Returns a sink that reads every log line, and prints those that are not metrics: all of them, or only warnings and
+    /// errors.
     pub fn sink(&self, all: bool) -> LogSink {
         let function_logs = self.clone();
         Arc::new(move |line: &LogLine| {
-            if !function_logs.take_in(&line.text) && (all || worth_showing(&line.text)) {
+            if !function_logs.read_log_line(&line.text) && (all || worth_showing(&line.text)) {
                 eprintln!("{line}");
             }
         })
     }
 
-    /// The sum of a metric.
+    /// Returns the sum of a metric; 0 if no line had it.
     pub fn sum(&self, name: &str) -> u64 {
-        self.heard().sums.get(name).copied().unwrap_or_default() as u64
+        self.totals().sums.get(name).copied().unwrap_or_default() as u64
     }
 
-    /// Tickets that were given back.
+    /// Returns the tickets that were given back so far.
     pub fn given_back(&self) -> GivenBack {
-        self.heard().given_back.clone()
+        self.totals().given_back.clone()
     }
 
-    fn take_in(&self, line: &str) -> bool {
+    /// Reads a log line. Returns whether it has metrics.
+    fn read_log_line(&self, line: &str) -> bool {
         if !(line.starts_with('{') && line.contains("\"_aws\":")) {
-            self.heard().given_back.heard(line);
+            self.totals().given_back.read_log_line(line);
             return false;
         }
         let Ok(Value::Object(metrics)) = serde_json::from_str(line) else {
             return false;
         };
-        let sums = &mut self.heard().sums;
+        let sums = &mut self.totals().sums;
         for (name, value) in metrics {
             if let Some(value) = value.as_f64() {
                 *sums.entry(name).or_default() += value;
@@ -56,12 +58,12 @@ impl FunctionLogs {
         true
     }
 
-    fn heard(&self) -> MutexGuard<'_, Heard> {
+    fn totals(&self) -> MutexGuard<'_, Totals> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Everything but what an ordinary run says. A panic has no level, so what is left out is named, not what is shown.
+/// Returns whether a line is a warning, an error, or has no level, as the lines of a panic.
 fn worth_showing(line: &str) -> bool {
     !["TRACE", "DEBUG", "INFO"]
         .iter()
@@ -75,9 +77,9 @@ mod tests {
     #[test]
     fn metrics_add_up_and_other_lines_are_left_alone() {
         let function_logs = FunctionLogs::default();
-        assert!(function_logs.take_in(r#"{"_aws":{},"function":"f","Claimed":3}"#));
-        assert!(function_logs.take_in(r#"{"Claimed":4,"_aws":{}}"#));
-        assert!(!function_logs.take_in(r#"{"level":"INFO"}"#));
+        assert!(function_logs.read_log_line(r#"{"_aws":{},"function":"f","Claimed":3}"#));
+        assert!(function_logs.read_log_line(r#"{"Claimed":4,"_aws":{}}"#));
+        assert!(!function_logs.read_log_line(r#"{"level":"INFO"}"#));
         assert_eq!(function_logs.sum("Claimed"), 7);
         assert_eq!(function_logs.sum("Other"), 0);
     }

@@ -1,4 +1,4 @@
-//! Tickets that the batch processor gave back, counted by the reasons that its log names.
+//! Counts the tickets that the batch-processor gave back, by the reasons in its log.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,29 +6,28 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What the line of a ticket that is given back says.
+/// The message that the batch-processor logs when it gives a ticket back.
 pub(crate) const GIVEN_BACK: &str = "ticket given back";
-/// The fields that name the reason.
+/// The fields of the log line that may have the reason, in the order in which they are looked for.
 const REASON_FIELDS: [&str; 2] = ["reason", "error"];
-/// Reasons that are told apart; what comes beyond them is counted together.
+/// Maximum number of reasons that are counted separately. All further ones are counted as [`OTHER`].
 const REASONS_MAX: usize = 20;
-/// Longest text of a reason, in letters.
-const REASON_LETTERS_MAX: usize = 120;
-/// Where a reason names none, or too many others have come before.
+/// Maximum length of a reason, in characters.
+const REASON_CHARS_MAX: usize = 120;
+/// Counts log lines without a reason, and those beyond [`REASONS_MAX`] reasons.
 const OTHER: &str = "other";
 
 /// Tickets that were given back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GivenBack {
-    /// How many.
     pub count: u64,
-    /// By reason, without the ids, numbers and quotes that are in it.
+    /// Counts by reason. Ids, numbers and quoted texts in a reason are replaced by `…`.
     pub by_reason: BTreeMap<String, u64>,
 }
 
 impl GivenBack {
-    /// Takes in a line of a log.
-    pub(crate) fn heard(&mut self, line: &str) {
+    /// Counts a log line, if it says that a ticket was given back.
+    pub(crate) fn read_log_line(&mut self, line: &str) {
         if !line.contains(GIVEN_BACK) {
             return;
         }
@@ -55,24 +54,24 @@ fn reason(line: &str) -> Option<String> {
     (!general.is_empty()).then_some(general)
 }
 
-/// The same without what differs from ticket to ticket: quoted texts, and words with digits.
+/// Returns a reason with `…` in place of everything that differs between tickets: quoted texts, and words with digits.
 fn generalised(text: &str) -> String {
     let outside_quotes = text.split('`').step_by(2);
     let words = outside_quotes.collect::<Vec<_>>().join("…");
     let words = words.split_whitespace().map(|word| {
-        let differs = word.contains(|letter: char| letter.is_ascii_digit());
+        let has_digits = word.contains(|letter: char| letter.is_ascii_digit());
         let end = word.trim_end_matches([':', ',', ';']).len();
-        if differs {
+        if has_digits {
             format!("…{}", &word[end..])
         } else {
             word.to_owned()
         }
     });
     let words = words.collect::<Vec<_>>().join(" ");
-    words.chars().take(REASON_LETTERS_MAX).collect()
+    words.chars().take(REASON_CHARS_MAX).collect()
 }
 
-/// Lines for people, each ended; none if there is nothing to say.
+/// Lines for people, each with its line break; none if no ticket was given back.
 impl fmt::Display for GivenBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.count == 0 {
@@ -113,7 +112,7 @@ mod tests {
             " INFO ticket done outcome=Complete reason=none".to_owned(),
             " WARN ticket given back".to_owned(),
         ] {
-            tickets.heard(&line);
+            tickets.read_log_line(&line);
         }
         let by_reason = [
             ("batch … is leased until …", 2),
@@ -136,7 +135,7 @@ mod tests {
     fn reasons_without_end_are_counted_together() {
         let mut tickets = GivenBack::default();
         for letter in 'a'..='z' {
-            tickets.heard(&format!("ticket given back reason={letter}"));
+            tickets.read_log_line(&format!("ticket given back reason={letter}"));
         }
         assert_eq!(tickets.by_reason.len(), REASONS_MAX + 1);
         assert_eq!(tickets.by_reason[OTHER], 26 - REASONS_MAX as u64);

@@ -1,4 +1,5 @@
-//! How long delivered batches took: from the last claim, as the table acknowledged it, to the last part at the sink.
+//! The latency of delivered batches: from the time at which the table acknowledged the last claim, to the time at which the
+//! last part was complete at the sink.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -11,40 +12,37 @@ use serde::Serialize;
 /// Latencies of the batches of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Latencies {
-    /// Of all batches.
+    /// Latencies of all batches; `None` if there are none, like the others.
     pub all: Option<Latency>,
-    /// Of those that were sealed because they were full: they start at once.
+    /// Latencies of the batches that were sealed because they were full. They are processed at once.
     pub full: Option<Latency>,
-    /// Of the others, which wait until their window closes.
+    /// Latencies of the other batches, which wait until their window closes or their source is drained.
     pub drained: Option<Latency>,
 }
 
-/// How long batches took, in seconds.
+/// The distribution of the latencies of some batches, in seconds. Each figure is a latency that occurred.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latency {
-    /// How many they are.
+    /// The number of batches.
     pub batches: usize,
-    /// Half of them took no longer.
     pub median_secs: f64,
-    /// 99 of a hundred took no longer; of fewer than a hundred, all.
+    /// The 99th percentile: the maximum if there are fewer than 100 batches.
     pub p99_secs: f64,
-    /// The longest.
     pub max_secs: f64,
 }
 
 /// A delivered batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Delivered {
-    /// From its last claim to its last part.
+pub struct DeliveredBatch {
     pub latency: Duration,
     /// Whether it was sealed because it was full.
     pub full: bool,
 }
 
 impl Latencies {
-    /// Of these batches.
-    pub fn of(delivered: &[Delivered]) -> Latencies {
-        let of = |which: &dyn Fn(&Delivered) -> bool| {
+    /// Returns the latencies of some batches.
+    pub fn of(delivered: &[DeliveredBatch]) -> Latencies {
+        let of = |which: &dyn Fn(&DeliveredBatch) -> bool| {
             let batches = delivered.iter().filter(|one| which(one));
             Latency::of(batches.map(|one| one.latency).collect())
         };
@@ -70,14 +68,14 @@ impl Latency {
     }
 }
 
-/// When each part of a batch was complete in the sink's directory of it, and what stands beside the parts, in order; none
-/// if there is no such directory.
+/// Returns when each file in the directory of a batch was complete, sorted: parts, manifests and reject lists. Returns none
+/// if the directory does not exist.
 ///
-/// A part is written under another name, then linked to its own and unlinked from the other: its inode changes for the
-/// last time when it is whole and on disk.
+/// The time is that of the last change of the inode. The sink writes a file under a temporary name, links it to its final
+/// name, and removes the temporary name, so the inode changes for the last time when the file is complete.
 ///
 /// # Errors
-/// When the directory cannot be read.
+/// The directory cannot be read.
 pub fn delivered_at(batch: &Path) -> anyhow::Result<Vec<SystemTime>> {
     let mut times = Vec::new();
     if !batch.exists() {
@@ -97,7 +95,7 @@ pub fn delivered_at(batch: &Path) -> anyhow::Result<Vec<SystemTime>> {
     Ok(times)
 }
 
-/// A line for each kind of batch there is, each ended.
+/// A line for people for each kind of batch that occurred, each with its line break.
 impl fmt::Display for Latencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (kind, latency) in [("full", &self.full), ("drained", &self.drained)] {
@@ -117,10 +115,10 @@ impl fmt::Display for Latencies {
 mod tests {
     use super::*;
 
-    fn batches(latencies: impl IntoIterator<Item = u64>, full: bool) -> Vec<Delivered> {
+    fn batches(latencies: impl IntoIterator<Item = u64>, full: bool) -> Vec<DeliveredBatch> {
         latencies
             .into_iter()
-            .map(|secs| Delivered {
+            .map(|secs| DeliveredBatch {
                 latency: Duration::from_secs(secs),
                 full,
             })
@@ -129,7 +127,7 @@ mod tests {
 
     #[test]
     fn ranks_are_latencies_that_occurred() {
-        let spread = |latencies: Vec<Delivered>| {
+        let spread = |latencies: Vec<DeliveredBatch>| {
             let all = Latencies::of(&latencies).all.unwrap();
             (all.batches, all.median_secs, all.p99_secs, all.max_secs)
         };
@@ -158,7 +156,7 @@ mod tests {
         std::fs::create_dir(&batch).unwrap();
         std::fs::write(batch.join(".0.jsonl.1.tmp"), "").unwrap();
         assert!(delivered_at(&batch).unwrap().is_empty());
-        // The kernel's clock of files may be a tick behind.
+        // The clock with which the kernel stamps files may be a tick behind.
         let before = SystemTime::now() - Duration::from_millis(20);
         std::fs::hard_link(batch.join(".0.jsonl.1.tmp"), batch.join("0.jsonl")).unwrap();
         let [at] = *delivered_at(&batch).unwrap() else {

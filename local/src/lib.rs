@@ -1,8 +1,8 @@
-//! The whole service on one machine: embedded DynamoDB, SQS and S3, a Lambda host with its event source mappings, the two
-//! functions in processes of their own, a burst through all of it, and the audit of what came out.
+//! Runs the whole service on one machine: stand-ins for DynamoDB, SQS and S3, a Lambda host with event source mappings, and
+//! the two functions in processes of their own. Sends a burst of messages through it, and audits what was delivered.
 //!
-//! What is real here: the functions (the same code, the same SDK, the same Runtime API as on AWS), the wire protocols,
-//! and the rules of the mapping. What is not: AWS. The facts the stand-ins follow are written beside them.
+//! The functions are the ones that are deployed: the same code, with the AWS SDK and the Runtime API. The stand-ins speak
+//! AWS's wire protocols and follow its rules; each rule has its source beside it.
 
 pub mod burst;
 pub mod cli;

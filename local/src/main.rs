@@ -1,8 +1,9 @@
-//! The executable: `burst` (the default), `serve`, and, hidden, the two functions it runs as its own children.
+//! The executable `local`. Its commands are `burst` (the default) and `serve`; a hidden one runs a function as a child
+//! process.
 
 use std::process::ExitCode;
 
-/// As the functions have it where they are deployed.
+/// The allocator of the deployed functions, so that their CPU time and memory are comparable.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

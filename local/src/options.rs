@@ -1,4 +1,4 @@
-//! What the stack is told: flags, and the service's own variables from the environment.
+//! The options of the stack: flags, and the variables of the service in the environment.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use crate::faults::{FaultArgs, FaultOptions};
 use crate::sink::SinkKind;
 use crate::template::Template;
 
-/// The service's variables that are not taken over from the environment: names of tables and queues are the stack's own, and
-/// nothing stands in for what the others lead to.
-const NOT_TAKEN_OVER: [&str; 9] = [
+/// Variables of the service that are not taken from the environment. The stack sets those of tables and queues itself, and
+/// has no stand-in for what the others name.
+const NOT_FROM_ENVIRONMENT: [&str; 9] = [
     "DDB_LOCK_TABLE",
     "DDB_BATCH_TABLE",
     "DDB_BATCH_INDEX",
@@ -26,8 +26,8 @@ const NOT_TAKEN_OVER: [&str; 9] = [
     "PARAMETERS_SECRETS_EXTENSION_HTTP_PORT",
 ];
 
-/// Returns what is taken over from the environment, so that `ON_DUPLICATE=requeue local` works.
-fn taken_over() -> impl Iterator<Item = &'static str> {
+/// Returns the names of the variables that are taken from the environment, so that `ON_DUPLICATE=requeue local` works.
+fn from_environment() -> impl Iterator<Item = &'static str> {
     let functions = [
         aggregator::config::Config::declarations(),
         batch_processor::Config::declarations(),
@@ -36,12 +36,12 @@ fn taken_over() -> impl Iterator<Item = &'static str> {
     let names = variables
         .map(|each| each.name)
         .chain(["AWS_LAMBDA_LOG_LEVEL"]);
-    names.filter(|name| !NOT_TAKEN_OVER.contains(name))
+    names.filter(|name| !NOT_FROM_ENVIRONMENT.contains(name))
 }
 
-/// How the stack differs from a deployment: waits are seconds, so that a burst ends while one watches.
-///
-/// The stand-in for DynamoDB does one thing at a time: more requests in flight would only wait longer, and time out.
+/// Values of variables that nobody set, where the stack differs from a deployment. Waits are a few seconds, so that a burst
+/// ends while you watch. `WRITE_CONCURRENCY` is low because the DynamoDB stand-in handles one request at a time: more
+/// requests in flight would wait longer, and time out.
 const DEFAULTS: &[(&str, &str)] = &[
     ("VERIFY_DELAY", "2"),
     ("EVENT_ID", "json:id"),
@@ -54,86 +54,82 @@ pub struct StackArgs {
     /// Run this executable as the aggregator instead of the one built in
     #[arg(long, value_name = "PATH")]
     aggregator: Option<PathBuf>,
-    /// Run this executable as the batch processor instead of the one built in
+    /// Run this executable as the batch-processor instead of the one built in
     #[arg(long, value_name = "PATH")]
     batch_processor: Option<PathBuf>,
     /// Take queues, tables and the functions' variables from this SAM template instead of the one built in
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
-    /// A variable for both functions, over the environment's: NAME=VALUE; may be repeated
+    /// A variable for both functions; overrides the environment; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// Where batches go: sets SINK, and stands in for what is behind it [default: file]
+    /// Where batches go: sets SINK, and starts a stand-in for the sink [default: file]
     #[arg(long, value_enum)]
     sink: Option<SinkKind>,
-    /// Where the batches end up; must be empty or absent. Default: a temporary directory, removed at the end
+    /// The directory for delivered batches; must be empty or absent [default: a temporary one, removed at the end]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Most records of one aggregator event; all of them should be done within the timeout even on a busy machine
+    /// Maximum number of records in one aggregator event; choose it so that the aggregator handles them within its timeout
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     batch_size: usize,
-    /// Aggregator environments at once (MaximumConcurrency)
+    /// Maximum number of aggregator environments (MaximumConcurrency)
     #[arg(long, value_name = "N", default_value_t = 2)]
     aggregators: u32,
-    /// Batch processor environments at once (MaximumConcurrency)
+    /// Maximum number of batch-processor environments (MaximumConcurrency)
     #[arg(long, value_name = "N", default_value_t = 2)]
     batch_processors: u32,
-    /// Invocations at once within one aggregator environment (AWS_LAMBDA_MAX_CONCURRENCY)
+    /// Maximum number of concurrent invocations in one aggregator environment (AWS_LAMBDA_MAX_CONCURRENCY)
     #[arg(long, value_name = "N", default_value_t = 1)]
     concurrency_per_environment: u32,
     /// Timeout of the aggregator
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     aggregator_timeout: u64,
-    /// Timeout of the batch processor
+    /// Timeout of the batch-processor
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     batch_processor_timeout: u64,
     /// Show every log line of the functions, not only warnings and errors
     #[arg(long)]
     logs: bool,
-    /// How often the batch processor is told to sweep; 0 is never
+    /// Time between two sweeps of the batch-processor; 0 is never
     #[arg(long, value_name = "SECONDS", default_value_t = 15)]
     sweep_every: u64,
     #[command(flatten)]
     faults: FaultArgs,
 }
 
-/// What the stack is told, checked.
+/// The checked options of the stack.
 #[derive(Clone, Debug)]
 pub struct StackOptions {
-    /// What runs as the aggregator.
+    /// The executable of the aggregator.
     pub aggregator: Bootstrap,
-    /// What runs as the batch processor.
+    /// The executable of the batch-processor.
     pub batch_processor: Bootstrap,
-    /// What is deployed.
+    /// Defines queues, tables and the variables of the functions.
     pub template: Template,
-    /// Variables of both functions, without those the stack sets itself.
+    /// Variables of both functions, without those that the stack sets itself.
     pub variables: BTreeMap<String, String>,
-    /// Where batches go.
     pub sink: SinkKind,
-    /// Where they end up, if somebody chose.
+    /// The directory for delivered batches; a temporary one if `None`.
     pub out: Option<PathBuf>,
-    /// Most records of one aggregator event.
+    /// Maximum number of records in one aggregator event.
     pub batch_size: usize,
-    /// Aggregator environments at once.
+    /// Maximum number of aggregator environments.
     pub aggregators: u32,
-    /// Batch processor environments at once.
+    /// Maximum number of batch-processor environments.
     pub batch_processors: u32,
-    /// Invocations at once within one aggregator environment.
+    /// Maximum number of concurrent invocations in one aggregator environment.
     pub concurrency_per_environment: u32,
-    /// Timeout of the aggregator.
     pub aggregator_timeout: Duration,
-    /// Timeout of the batch processor.
     pub batch_processor_timeout: Duration,
-    /// Whether every log line is shown.
+    /// Whether to show every log line of the functions, not only warnings and errors.
     pub logs: bool,
-    /// How often the batch processor sweeps, if it does.
+    /// Time between two sweeps; `None` for no sweeps.
     pub sweep_every: Option<Duration>,
-    /// The faults that are on.
     pub faults: FaultOptions,
 }
 
 impl StackOptions {
-    /// Sets a variable that nobody chose.
+    /// Sets a variable that is not set yet.
     pub fn default_variable(&mut self, name: &str, value: u64) {
         self.variables
             .entry(name.to_owned())
@@ -142,33 +138,35 @@ impl StackOptions {
 }
 
 impl StackArgs {
-    /// Which flags contradict each other, in words.
+    /// Returns why the flags do not go together, if they do not.
     pub fn contradiction(&self) -> Option<String> {
         let sink = self.sink.unwrap_or_default();
         let of_file = sink == SinkKind::File;
         if of_file && self.faults.sink_errors() {
-            return Some("`--sink-error-rate` has no one to answer 503 with `--sink file`".into());
+            return Some(
+                "`--sink-error-rate`: not with `--sink file`: files cannot return an error".into(),
+            );
         }
         #[cfg(feature = "postgres")]
         if sink == SinkKind::Postgres && self.faults.sink_outages() {
             return Some(format!(
-                "`--sink-outage` and `--sink-down` have no one to refuse requests with `--sink {sink}`"
+                "`--sink-outage` and `--sink-down`: not with `--sink {sink}`: its stand-in cannot be down"
             ));
         }
         None
     }
 
-    /// Checks the flags against the environment.
+    /// Checks the flags, and combines them with the environment.
     ///
     /// # Errors
-    /// A malformed `--env`, two sinks, a template that cannot be read, a missing executable, an output directory with
-    /// something in it.
+    /// A malformed `--env`, both `--sink` and `SINK`, a template that cannot be read, a missing executable, or an output
+    /// directory that is not empty.
     pub fn resolve(&self) -> anyhow::Result<StackOptions> {
         let mut variables: BTreeMap<String, String> = DEFAULTS
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        for name in taken_over() {
+        for name in from_environment() {
             if let Ok(value) = std::env::var(name) {
                 variables.insert(name.to_owned(), value);
             }
@@ -176,18 +174,20 @@ impl StackArgs {
         for pair in &self.env {
             let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty())
             else {
-                bail!("`--env {pair}` is not of the form NAME=VALUE");
+                bail!("`--env`: wrong form: got `{pair}`, expected NAME=VALUE");
             };
             variables.insert(name.to_owned(), value.to_owned());
         }
         if let (Some(sink), Some(uri)) = (self.sink, variables.get("SINK")) {
-            bail!("`--sink {sink}` sets `SINK`, but `SINK={uri}` is set as well");
+            bail!(
+                "`--sink`: not with `SINK`: got `--sink {sink}` and `SINK={uri}`, expected one of them"
+            );
         }
         if let Some(out) = &self.out {
             let taken = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
             if taken {
                 bail!(
-                    "`--out {}` is not empty: its files would be taken for this burst's",
+                    "`--out`: not empty: got `{}`, expected an empty or absent directory: the audit would read its files too",
                     out.display()
                 );
             }
@@ -228,9 +228,12 @@ fn bootstrap(path: Option<&PathBuf>, built_in: &str) -> anyhow::Result<Bootstrap
             program: path.canonicalize()?,
             args: Vec::new(),
         },
-        Some(path) => bail!("`--{built_in} {}` is not a file", path.display()),
+        Some(path) => bail!(
+            "`--{built_in}`: no such file: got `{}`, expected an executable",
+            path.display()
+        ),
         None => Bootstrap {
-            program: std::env::current_exe().context("find the own executable")?,
+            program: std::env::current_exe().context("find the executable of this process")?,
             args: vec!["bootstrap".to_owned(), built_in.to_owned()],
         },
     })

@@ -1,8 +1,8 @@
-//! A legacy system that takes batches by HTTP, as a good one would: the first body under an `Idempotency-Key` is kept, the
-//! same again changes nothing, and another one is refused.
+//! Stands in for a legacy system that takes batches by HTTP and honours the `Idempotency-Key`: it stores the first body
+//! under a key, accepts the same body again, and refuses another one.
 //!
-//! Bodies are files `<directory>/<key>.<ext>`, as they came: the extension tells the type, and the encoding if there is
-//! one.
+//! Bodies are stored unchanged as files `<directory>/<key>.<ext>`. The extension tells the content type, and the encoding
+//! if there is one.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,13 +20,13 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::deliveries::Deliveries;
-use crate::faults::{Delivery, SinkErrors};
+use crate::faults::{DeliveryFate, SinkErrors};
 
-/// The header that says which delivery this is.
+/// The header with the idempotency key.
 /// Source: <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/> (2026-10).
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// A running receiver; it ends when this is dropped.
+/// A running receiver. Dropping it stops it.
 #[derive(Debug)]
 pub struct Receiver {
     address: SocketAddr,
@@ -34,37 +34,39 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Starts one on a loopback port of its own. What it is sent is taken in by `deliveries`, and may fail.
+    /// Starts a receiver on a free loopback port. It stores bodies below `directory`, and records every attempt in
+    /// `deliveries`. `errors` decides which attempts fail.
     ///
     /// # Errors
-    /// When the port cannot be bound.
+    /// No port can be bound.
     pub async fn start(
         directory: PathBuf,
         deliveries: Arc<Deliveries>,
         errors: Arc<SinkErrors>,
     ) -> anyhow::Result<Receiver> {
-        let kept = Arc::new(Kept::new(directory, deliveries, errors));
+        let store = Arc::new(ContentStore::new(directory, deliveries, errors));
         let app = Router::new()
-            .route("/", post(take))
-            .route("/{*path}", post(take))
+            .route("/", post(receive))
+            .route("/{*path}", post(receive))
             .layer(DefaultBodyLimit::max(emulators::OBJECT_BYTES_MAX))
-            .with_state(kept);
+            .with_state(store);
         Receiver::serve(app).await
     }
 
+    /// Serves `app` on a free loopback port.
     pub(crate) async fn serve(app: Router) -> anyhow::Result<Receiver> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        // A connection whose options cannot be set has been closed by its peer, and says so when it is read.
+        // Setting the option fails only if the peer has closed the connection, and then the next read fails too.
         let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
         let accepting = tokio::spawn(async move {
-            // Accepting never ends by itself; the task is aborted.
+            // This ends only when the task is aborted.
             let _ = axum::serve(listener, app).await;
         });
         Ok(Receiver { address, accepting })
     }
 
-    /// Where it listens.
+    /// Returns the URL of the receiver.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -76,71 +78,82 @@ impl Drop for Receiver {
     }
 }
 
-/// What was kept so far.
+/// Stores the first content under each key, as a file.
 #[derive(Debug)]
-pub struct Kept {
+pub struct ContentStore {
     files: Files,
     hashes: Mutex<BTreeMap<String, blake3::Hash>>,
     pub(crate) deliveries: Arc<Deliveries>,
     pub(crate) errors: Arc<SinkErrors>,
 }
 
-/// What came of content under a key.
+/// The result of storing content under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keeping {
-    /// It is kept now.
+pub(crate) enum Stored {
+    /// The key was free. The content is stored now.
     New,
-    /// It was kept before.
-    Again,
-    /// Other content was kept before.
-    Other,
+    /// The key has the same content already.
+    Same,
+    /// The key has other content, which stays.
+    Conflict,
 }
 
-type Answer = (StatusCode, String);
+type HttpReply = (StatusCode, String);
 
-async fn take(State(kept): State<Arc<Kept>>, headers: HeaderMap, body: Bytes) -> Answer {
+async fn receive(
+    State(store): State<Arc<ContentStore>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> HttpReply {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let Some(key) = text(IDEMPOTENCY_KEY) else {
-        return (StatusCode::BAD_REQUEST, format!("no `{IDEMPOTENCY_KEY}`"));
+        return (
+            StatusCode::BAD_REQUEST,
+            format!("header `{IDEMPOTENCY_KEY}`: missing"),
+        );
     };
     let extension = extension(
         text(header::CONTENT_TYPE.as_str()),
         text(header::CONTENT_ENCODING.as_str()),
     );
-    if let Err(error) = kept.files.path(key) {
+    if let Err(error) = store.files.path(key) {
         return (StatusCode::BAD_REQUEST, error.to_string());
     }
     let unavailable = || (StatusCode::SERVICE_UNAVAILABLE, "try again".to_owned());
-    kept.deliveries.attempted(key, &body);
-    let delivery = kept.errors.next();
-    if delivery == Delivery::FailsBefore {
+    store.deliveries.attempted(key, &body);
+    let fate = store.errors.next();
+    if fate == DeliveryFate::FailsBefore {
         return unavailable();
     }
     let key = key.to_owned();
-    let keeping = tokio::task::spawn_blocking(move || {
-        let keeping = kept.keep(&key, &extension, &body);
-        (key, keeping)
+    let stored = tokio::task::spawn_blocking(move || {
+        let stored = store.store(&key, &extension, &body);
+        (key, stored)
     });
-    let answer = match keeping.await {
-        Ok((_, Ok(Keeping::New))) => (StatusCode::CREATED, "kept".to_owned()),
-        Ok((_, Ok(Keeping::Again))) => (StatusCode::OK, "kept before".to_owned()),
-        Ok((key, Ok(Keeping::Other))) => {
-            let words = format!("another body was kept under `{key}`");
+    let reply = match stored.await {
+        Ok((_, Ok(Stored::New))) => (StatusCode::CREATED, "stored".to_owned()),
+        Ok((_, Ok(Stored::Same))) => (StatusCode::OK, "stored before".to_owned()),
+        Ok((key, Ok(Stored::Conflict))) => {
+            let words = format!("key `{key}`: conflict: it has another body");
             (StatusCode::CONFLICT, words)
         }
         Ok((_, Err(error))) => failed(error.as_ref()),
         Err(error) => failed(&error),
     };
-    match delivery {
-        Delivery::FailsAfter => unavailable(),
-        Delivery::Answered | Delivery::FailsBefore => answer,
+    match fate {
+        DeliveryFate::FailsAfter => unavailable(),
+        DeliveryFate::Normal | DeliveryFate::FailsBefore => reply,
     }
 }
 
-impl Kept {
-    /// Keeps content below `directory`; what comes is taken in by `deliveries`, and may fail.
-    pub fn new(directory: PathBuf, deliveries: Arc<Deliveries>, errors: Arc<SinkErrors>) -> Kept {
-        Kept {
+impl ContentStore {
+    /// Returns a store below `directory`. Receivers record attempts in `deliveries`, and ask `errors` which of them fail.
+    pub fn new(
+        directory: PathBuf,
+        deliveries: Arc<Deliveries>,
+        errors: Arc<SinkErrors>,
+    ) -> ContentStore {
+        ContentStore {
             files: Files::new(directory),
             hashes: Mutex::default(),
             deliveries,
@@ -148,28 +161,28 @@ impl Kept {
         }
     }
 
-    /// Keeps the first content under a key, as the file `<key>.<extension>`.
-    pub(crate) fn keep(&self, key: &str, extension: &str, body: &[u8]) -> anyhow::Result<Keeping> {
+    /// Stores content under a key as the file `<key>.<extension>`, unless the key has content already.
+    pub(crate) fn store(&self, key: &str, extension: &str, body: &[u8]) -> anyhow::Result<Stored> {
         let hash = blake3::hash(body);
         let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = hashes.get(key) {
             return Ok(match *before == hash {
-                true => Keeping::Again,
-                false => Keeping::Other,
+                true => Stored::Same,
+                false => Stored::Conflict,
             });
         }
         let file = self.files.path(&format!("{key}.{extension}"))?;
         self.files.replace(&file, body)?;
         hashes.insert(key.to_owned(), hash);
-        Ok(Keeping::New)
+        Ok(Stored::New)
     }
 }
 
-fn failed(error: &dyn std::error::Error) -> Answer {
+fn failed(error: &dyn std::error::Error) -> HttpReply {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-/// What a body's file ends in.
+/// Returns the extension of the file of a body.
 fn extension(content_type: Option<&str>, content_encoding: Option<&str>) -> String {
     let content_type = content_type.unwrap_or_default();
     let media = content_type.split(';').next().unwrap_or_default().trim();
@@ -197,16 +210,20 @@ mod tests {
     use super::*;
     use crate::faults::{FaultOptions, Percent};
 
-    fn kept(directory: &Path, error_rate: Percent) -> Arc<Kept> {
+    fn store(directory: &Path, error_rate: Percent) -> Arc<ContentStore> {
         let options = FaultOptions {
             sink_error_rate: error_rate,
             ..FaultOptions::default()
         };
         let errors = Arc::new(SinkErrors::new(&options));
-        Arc::new(Kept::new(directory.to_owned(), Arc::default(), errors))
+        Arc::new(ContentStore::new(
+            directory.to_owned(),
+            Arc::default(),
+            errors,
+        ))
     }
 
-    async fn post(kept: &Arc<Kept>, key: &str, body: &'static str) -> u16 {
+    async fn post(store: &Arc<ContentStore>, key: &str, body: &'static str) -> u16 {
         let headers = HeaderMap::from_iter([
             (
                 header::CONTENT_TYPE,
@@ -214,45 +231,45 @@ mod tests {
             ),
             (IDEMPOTENCY_KEY.parse().unwrap(), key.parse().unwrap()),
         ]);
-        let answer = take(State(Arc::clone(kept)), headers, body.into()).await;
-        answer.0.as_u16()
+        let reply = receive(State(Arc::clone(store)), headers, body.into()).await;
+        reply.0.as_u16()
     }
 
     #[tokio::test]
-    async fn the_first_body_under_a_key_is_kept_and_no_other() {
+    async fn the_first_body_under_a_key_is_stored_and_no_other() {
         let directory = tempfile::tempdir().unwrap();
-        let kept = kept(directory.path(), Percent::default());
-        assert_eq!(post(&kept, "b/0", "first").await, 201);
-        assert_eq!(post(&kept, "b/0", "first").await, 200);
-        assert_eq!(post(&kept, "b/0", "other").await, 409);
-        assert_eq!(post(&kept, "../b/0", "first").await, 400);
+        let store = store(directory.path(), Percent::default());
+        assert_eq!(post(&store, "b/0", "first").await, 201);
+        assert_eq!(post(&store, "b/0", "first").await, 200);
+        assert_eq!(post(&store, "b/0", "other").await, 409);
+        assert_eq!(post(&store, "../b/0", "first").await, 400);
         let file = directory.path().join("b/0.jsonl");
         assert_eq!(std::fs::read_to_string(file).unwrap(), "first");
-        let report = kept.deliveries.report();
+        let report = store.deliveries.report();
         assert_eq!((report.parts, report.attempts, report.differing), (1, 3, 1));
     }
 
     #[tokio::test]
     async fn a_body_without_a_key_is_not_taken() {
         let directory = tempfile::tempdir().unwrap();
-        let kept = kept(directory.path(), Percent::default());
-        let answer = take(State(Arc::clone(&kept)), HeaderMap::new(), "x".into()).await;
-        assert_eq!(answer.0, StatusCode::BAD_REQUEST);
-        assert_eq!(kept.deliveries.report().attempts, 0);
+        let store = store(directory.path(), Percent::default());
+        let reply = receive(State(Arc::clone(&store)), HeaderMap::new(), "x".into()).await;
+        assert_eq!(reply.0, StatusCode::BAD_REQUEST);
+        assert_eq!(store.deliveries.report().attempts, 0);
     }
 
     #[tokio::test]
-    async fn deliveries_fail_before_and_after_they_are_kept() {
+    async fn deliveries_fail_before_and_after_they_are_stored() {
         let directory = tempfile::tempdir().unwrap();
-        let kept = kept(directory.path(), Percent::ALL);
+        let store = store(directory.path(), Percent::ALL);
         for part in 0..20 {
-            assert_eq!(post(&kept, &format!("b/{part}"), "body").await, 503);
+            assert_eq!(post(&store, &format!("b/{part}"), "body").await, 503);
         }
         let there = std::fs::read_dir(directory.path().join("b"))
             .unwrap()
             .count();
         assert!((1..20).contains(&there), "{there}");
-        assert_eq!(kept.deliveries.report().attempts, 20);
+        assert_eq!(store.deliveries.report().attempts, 20);
     }
 
     #[test]

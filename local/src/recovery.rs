@@ -1,4 +1,4 @@
-//! How fast deliveries resume when the sink is back after an outage.
+//! Measures how fast deliveries resume after an outage of the sink.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -7,34 +7,33 @@ use serde::Serialize;
 
 use crate::faults::Outage;
 
-/// A batch, as far as it matters here.
+/// The times of a batch.
 #[derive(Clone, Debug)]
 pub struct DueBatch {
-    /// When its first ticket came: it was full, or its source drained, or its window closed.
+    /// When its first ticket became visible: when it was sealed, or when its window closed.
     pub due_at: SystemTime,
-    /// When each of its files was complete at the sink, in order.
+    /// When each of its files was complete at the sink, sorted.
     pub delivered_at: Vec<SystemTime>,
 }
 
-/// An outage of the sink, and what came after it.
+/// An outage of the sink, and the deliveries after it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OutageReport {
-    /// When it began, in seconds from the start of the burst.
+    /// When the outage began, in seconds from the start of the burst.
     pub at_secs: f64,
-    /// How long it lasted.
     pub for_secs: f64,
-    /// Requests that it refused; 0 for the file sink, whose attempts are not seen.
+    /// Requests that the sink refused; 0 for the file sink, where attempts cannot be counted.
     pub requests_refused: u64,
-    /// Batches that were due when it ended, and not delivered.
+    /// Batches that were due before the outage ended, and were not delivered by then.
     pub batches_due: usize,
-    /// From its end to the first delivery of any of those, in seconds.
+    /// From the end of the outage to the first delivery of one of these batches, in seconds.
     pub first_delivery_secs: Option<f64>,
-    /// From its end until all of those were delivered, in seconds; `None` if they are not.
+    /// From the end of the outage until all these batches were delivered, in seconds; `None` if some were not.
     pub all_delivered_secs: Option<f64>,
 }
 
 impl OutageReport {
-    /// Of an outage that ended at this time.
+    /// Returns the report of an outage that ended at `ended_at`.
     pub fn new(
         outage: Outage,
         requests_refused: u64,
@@ -45,7 +44,7 @@ impl OutageReport {
             let delivered = batch.delivered_at.last();
             batch.due_at <= ended_at && delivered.is_none_or(|at| *at > ended_at)
         });
-        // The kernel's clock of files may be a tick behind.
+        // The clock with which the kernel stamps files may be a tick behind, so a difference may be negative.
         let since = |at: SystemTime| at.duration_since(ended_at).unwrap_or_default();
         let first = due
             .clone()
@@ -59,7 +58,7 @@ impl OutageReport {
         let last = all.and_then(|all| all.into_iter().max());
         OutageReport {
             at_secs: outage.at.as_secs_f64(),
-            for_secs: outage.time.as_secs_f64(),
+            for_secs: outage.duration.as_secs_f64(),
             requests_refused,
             batches_due: due.count(),
             first_delivery_secs: first.map(|at| since(*at).as_secs_f64()),
@@ -68,7 +67,7 @@ impl OutageReport {
     }
 }
 
-/// A line for people, ended.
+/// One line for people, with its line break.
 impl fmt::Display for OutageReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

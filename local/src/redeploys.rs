@@ -1,4 +1,4 @@
-//! Updates of the functions' configuration at their times.
+//! Updates the configuration of the functions during a run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::faults::{Faults, Redeploy};
 
-/// The updates of a run; those that have not come to pass do not when this is dropped.
+/// The updates of a run. Dropping this cancels those that are still to come.
 #[derive(Debug)]
 pub struct Redeploys {
     redeploys: Vec<Redeploy>,
@@ -16,7 +16,7 @@ pub struct Redeploys {
 }
 
 impl Redeploys {
-    /// Updates the functions whenever the burst has begun long enough ago; `redeploys` are in order.
+    /// Starts a task that makes each update at its time after the start of the burst. `redeploys` must be sorted by time.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
@@ -29,23 +29,23 @@ impl Redeploys {
         let to_come = redeploys.clone();
         let task = tokio::spawn(async move {
             for redeploy in to_come {
-                faults.timeline().reaches(redeploy.at).await;
+                faults.timeline().wait_until(redeploy.at).await;
                 let replaced = functions
                     .iter()
                     .map(|function| function.redeploy(&redeploy.variables))
                     .sum();
-                faults.redeployed(&redeploy, replaced);
+                faults.record_redeploy(&redeploy, replaced);
             }
         });
         Redeploys { redeploys, task }
     }
 
-    /// What each of them changes, in order.
+    /// Returns the variables that each update changes, in order, whether it was made or not.
     pub fn variables(&self) -> impl Iterator<Item = &BTreeMap<String, String>> {
         self.redeploys.iter().map(|redeploy| &redeploy.variables)
     }
 
-    /// No more of them.
+    /// Cancels the updates that are still to come.
     pub fn stop(&self) {
         self.task.abort();
     }

@@ -1,4 +1,4 @@
-//! EventBridge's part: a rule whose schedule invokes a function, whatever its event source mappings do meanwhile.
+//! Stands in for EventBridge: invokes a function on a schedule, independently of its event source mappings.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,25 +9,25 @@ use uuid::Uuid;
 
 use emulators::lambda::{ACCOUNT_ID, Function, REGION};
 
-/// A running schedule; it ends when this is dropped.
+/// A running schedule. Dropping it stops it.
 #[derive(Debug)]
 pub struct Schedule(JoinHandle<()>);
 
 impl Schedule {
-    /// Invokes the function every so often, first after one period, each time in an environment of its own if the
-    /// others are busy: the concurrency of a mapping does not bind a schedule.
+    /// Starts a task that invokes `function` once per `every`, the first time after one such period. If all its
+    /// environments are busy, a new one is started: the maximum concurrency of a mapping does not apply to a schedule.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
     pub fn start(function: Function, every: Duration) -> Schedule {
         Schedule(tokio::spawn(async move {
             let mut ticks = tokio::time::interval(every);
-            // The first is at once.
+            // The first tick comes at once.
             ticks.tick().await;
             loop {
                 ticks.tick().await;
                 let event = event(SystemTime::now()).to_string();
-                // What one sweep could not do, the next one does; what there is to say is in the function's log.
+                // The next sweep does what a failed one left undone. The function has logged the error.
                 if let Err(error) = function.invoke(event.into()).await {
                     tracing::debug!(%error, "scheduled invocation failed");
                 }
@@ -35,7 +35,7 @@ impl Schedule {
         }))
     }
 
-    /// Ends it; an invocation under way goes on.
+    /// Stops the schedule. An invocation in flight continues.
     pub fn stop(&self) {
         self.0.abort();
     }
@@ -47,7 +47,7 @@ impl Drop for Schedule {
     }
 }
 
-/// The event of a rule with a schedule.
+/// Returns the event of a rule with a schedule.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/with-eventbridge-scheduler.html> (2026-08).
 fn event(time: SystemTime) -> Value {
     json!({
@@ -63,7 +63,7 @@ fn event(time: SystemTime) -> Value {
     })
 }
 
-/// Whole seconds, in UTC.
+/// Returns a time in UTC, in whole seconds, as RFC 3339 writes it.
 fn rfc3339(time: SystemTime) -> String {
     let time = Timestamp::from(time);
     let (year, month, day) = time.date();

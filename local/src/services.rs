@@ -1,7 +1,7 @@
-//! Legacy systems behind AWS services, as good ones would be: a function and a state machine that are called with parts.
-//! Content under a key is kept once; the same again changes nothing, and another is refused.
+//! Stands in for legacy systems behind AWS services: a function and a state machine that are called with parts. They store
+//! the first content under a key, accept the same content again, and refuse other content.
 //!
-//! What is kept are files, `<directory>/<key>.<ext>`, whether the content came in the call or was pointed at.
+//! Content is stored as files `<directory>/<key>.<ext>`, whether it was in the call or in an object that the call names.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::faults::Delivery;
-use crate::receiver::{Keeping, Kept, Receiver};
+use crate::faults::DeliveryFate;
+use crate::receiver::{ContentStore, Receiver, Stored};
 
-/// What `SINK` says for the function.
+/// The ARN of the function, for `SINK`.
 pub const FUNCTION: &str = "arn:aws:lambda:us-east-1:000000000000:function:legacy";
-/// What `SINK` says for the state machine.
+/// The ARN of the state machine, for `SINK`.
 pub const STATE_MACHINE: &str = "arn:aws:states:us-east-1:000000000000:stateMachine:legacy";
 
-/// A part, as the sinks send it.
+/// The payload in which the sinks send a part.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Payload<'p> {
@@ -44,53 +44,59 @@ struct Object {
     key: String,
 }
 
-/// `StartExecution`, as far as it matters.
+/// The fields of a `StartExecution` request that the stand-in reads.
 #[derive(Deserialize)]
 struct StartExecution {
     name: String,
     input: String,
 }
 
-/// What is kept, and where objects are that payloads point at.
-struct Called {
-    kept: Arc<Kept>,
+/// The state of both stand-ins.
+struct ServicesState {
+    store: Arc<ContentStore>,
+    /// The directory of the buckets in which payloads name objects.
     objects: PathBuf,
 }
 
-/// What became of a part.
-enum Taken {
-    Kept(Keeping),
-    NotNow,
+/// The result of a call with a part.
+enum Received {
+    Stored(Stored),
+    /// A fault makes the call fail.
+    Unavailable,
 }
 
 impl Receiver {
-    /// Starts both on a loopback port of their own; `objects` holds the buckets that payloads point into.
+    /// Starts both stand-ins on one free loopback port. `objects` is the directory of the buckets in which payloads name
+    /// objects.
     ///
     /// # Errors
-    /// When the port cannot be bound.
-    pub async fn start_services(kept: Kept, objects: PathBuf) -> anyhow::Result<Receiver> {
-        let called = Called {
-            kept: Arc::new(kept),
+    /// No port can be bound.
+    pub async fn start_services(store: ContentStore, objects: PathBuf) -> anyhow::Result<Receiver> {
+        let state = ServicesState {
+            store: Arc::new(store),
             objects,
         };
         let app = Router::new()
             .route("/2015-03-31/functions/{function}/invocations", post(invoke))
             .route("/", post(start_execution))
             .layer(DefaultBodyLimit::max(emulators::OBJECT_BYTES_MAX))
-            .with_state(Arc::new(called));
+            .with_state(Arc::new(state));
         Receiver::serve(app).await
     }
 }
 
+/// Takes a part as the function.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html> (2026-11).
-async fn invoke(State(called): State<Arc<Called>>, body: Bytes) -> Response {
-    match called.take(&body).await {
-        Ok(Taken::Kept(Keeping::New | Keeping::Again)) => (StatusCode::OK, "null").into_response(),
-        Ok(Taken::Kept(Keeping::Other)) => {
-            let refusal = json!({ "refused": "other content was kept under this key" });
+async fn invoke(State(state): State<Arc<ServicesState>>, body: Bytes) -> Response {
+    match state.receive(&body).await {
+        Ok(Received::Stored(Stored::New | Stored::Same)) => {
+            (StatusCode::OK, "null").into_response()
+        }
+        Ok(Received::Stored(Stored::Conflict)) => {
+            let refusal = json!({ "refused": "key: conflict: it has other content" });
             (StatusCode::OK, refusal.to_string()).into_response()
         }
-        Ok(Taken::NotNow) => {
+        Ok(Received::Unavailable) => {
             let mut headers = HeaderMap::new();
             headers.insert(
                 "x-amzn-errortype",
@@ -102,8 +108,9 @@ async fn invoke(State(called): State<Arc<Called>>, body: Bytes) -> Response {
     }
 }
 
+/// Takes a part as the state machine.
 /// Source: <https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html> (2026-11).
-async fn start_execution(State(called): State<Arc<Called>>, body: Bytes) -> Response {
+async fn start_execution(State(state): State<Arc<ServicesState>>, body: Bytes) -> Response {
     let start: StartExecution = match serde_json::from_slice(&body) {
         Ok(start) => start,
         Err(error) => return failed(&error.into()),
@@ -112,17 +119,22 @@ async fn start_execution(State(called): State<Arc<Called>>, body: Bytes) -> Resp
         let body = json!({ "__type": kind, "message": "by the stand-in" });
         (status, body.to_string()).into_response()
     };
-    match called.take(start.input.as_bytes()).await {
-        Ok(Taken::Kept(Keeping::New)) => {
+    match state.receive(start.input.as_bytes()).await {
+        Ok(Received::Stored(Stored::New)) => {
             let arn =
                 format!("{STATE_MACHINE}:{}", start.name).replace("stateMachine", "execution");
             let body = json!({ "executionArn": arn, "startDate": 1_700_000_000 });
             (StatusCode::OK, body.to_string()).into_response()
         }
-        Ok(Taken::Kept(Keeping::Again)) => error(StatusCode::BAD_REQUEST, "ExecutionAlreadyExists"),
-        // The service would not tell; the run shall not pass.
-        Ok(Taken::Kept(Keeping::Other)) => error(StatusCode::BAD_REQUEST, "InvalidExecutionInput"),
-        Ok(Taken::NotNow) => error(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+        Ok(Received::Stored(Stored::Same)) => {
+            error(StatusCode::BAD_REQUEST, "ExecutionAlreadyExists")
+        }
+        // Step Functions would return `ExecutionAlreadyExists` here too, and the sink would take the part for delivered.
+        // The stand-in returns another error, so that the run fails.
+        Ok(Received::Stored(Stored::Conflict)) => {
+            error(StatusCode::BAD_REQUEST, "InvalidExecutionInput")
+        }
+        Ok(Received::Unavailable) => error(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
         Err(error) => failed(&error),
     }
 }
@@ -131,13 +143,15 @@ fn failed(error: &anyhow::Error) -> Response {
     (StatusCode::BAD_REQUEST, format!("{error:#}")).into_response()
 }
 
-impl Called {
-    async fn take(&self, body: &[u8]) -> anyhow::Result<Taken> {
-        let payload: Payload<'_> = serde_json::from_slice(body).context("no payload of a part")?;
-        self.kept.deliveries.attempted(&payload.key, body);
-        let delivery = self.kept.errors.next();
-        if delivery == Delivery::FailsBefore {
-            return Ok(Taken::NotNow);
+impl ServicesState {
+    /// Stores the content of a payload, and records the attempt.
+    async fn receive(&self, body: &[u8]) -> anyhow::Result<Received> {
+        let payload: Payload<'_> =
+            serde_json::from_slice(body).context("payload of a part: malformed")?;
+        self.store.deliveries.attempted(&payload.key, body);
+        let fate = self.store.errors.next();
+        if fate == DeliveryFate::FailsBefore {
+            return Ok(Received::Unavailable);
         }
         let content = self.content(&payload)?;
         let extension = match (payload.format.as_str(), payload.compression.as_str()) {
@@ -147,16 +161,17 @@ impl Called {
             ("csv", "none") => "csv",
             (_, _) => "txt",
         };
-        let kept = Arc::clone(&self.kept);
-        let keeping =
-            tokio::task::spawn_blocking(move || kept.keep(&payload.key, extension, &content));
-        let keeping = keeping.await??;
-        Ok(match delivery {
-            Delivery::FailsAfter => Taken::NotNow,
-            Delivery::Answered | Delivery::FailsBefore => Taken::Kept(keeping),
+        let store = Arc::clone(&self.store);
+        let stored =
+            tokio::task::spawn_blocking(move || store.store(&payload.key, extension, &content));
+        let stored = stored.await??;
+        Ok(match fate {
+            DeliveryFate::FailsAfter => Received::Unavailable,
+            DeliveryFate::Normal | DeliveryFate::FailsBefore => Received::Stored(stored),
         })
     }
 
+    /// Returns the content of a part: the items of the payload as lines, its text, or the object that it names.
     fn content(&self, payload: &Payload<'_>) -> anyhow::Result<Vec<u8>> {
         match (&payload.items, &payload.content, &payload.object) {
             (Some(items), None, None) => {
@@ -172,7 +187,9 @@ impl Called {
                 let path = self.objects.join(bucket).join(key);
                 std::fs::read(&path).with_context(|| format!("read {}", path.display()))
             }
-            _ => anyhow::bail!("a payload has one of `items`, `content` and `object`"),
+            _ => anyhow::bail!(
+                "payload: wrong content: got none or several of `items`, `content` and `object`, expected one of them"
+            ),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where batches go on this machine: a directory, a bucket, a receiver of HTTP requests, or a database.
+//! The stand-ins for sinks: a directory, a bucket, a receiver of HTTP requests, a function, a state machine, or a database.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,33 +6,33 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 #[cfg(feature = "s3")]
-use emulators::s3::{BucketFaults, PutFate, S3};
+use emulators::s3::{BucketFaults, PutOutcome, S3};
 use loadgen::Manifests;
 use serde::Serialize;
 
 use crate::deliveries::{Deliveries, DeliveryReport};
 #[cfg(feature = "s3")]
-use crate::faults::Delivery;
+use crate::faults::DeliveryFate;
 use crate::faults::SinkErrors;
 #[cfg(feature = "postgres")]
 use crate::postgres::Postgres;
 #[cfg(any(feature = "lambda", feature = "states"))]
-use crate::receiver::Kept;
+use crate::receiver::ContentStore;
 use crate::receiver::Receiver;
 
 /// The bucket of the sink `s3`.
 #[cfg(feature = "s3")]
 pub const BUCKET: &str = "batches";
-/// What its keys begin with.
+/// The prefix of all keys in the buckets of sinks.
 #[cfg(feature = "s3")]
 const PREFIX: &str = "out";
-/// Where requests of the sink `http` go.
+/// The path to which the sink `http` sends requests.
 const PATH: &str = "batches";
-/// The bucket of parts that are larger than a call can carry.
+/// The bucket for parts that are compressed, or too large for a call.
 #[cfg(any(feature = "lambda", feature = "states"))]
 const PAYLOADS: &str = "payloads";
 
-/// A kind of sink that there is a stand-in for.
+/// A kind of sink that has a stand-in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SinkKind {
@@ -56,7 +56,7 @@ pub enum SinkKind {
 }
 
 impl SinkKind {
-    /// Whether its parts have manifests.
+    /// Returns whether the audit requires manifests beside the parts.
     pub fn manifests(self) -> Manifests {
         match self {
             SinkKind::File => Manifests::Required,
@@ -84,10 +84,10 @@ impl fmt::Display for SinkKind {
     }
 }
 
-/// What stands where batches go.
+/// A running stand-in for a sink.
 pub struct SinkHost {
     kind: SinkKind,
-    /// Where the parts are.
+    /// The directory with the parts.
     out: PathBuf,
     #[cfg(feature = "s3")]
     s3: S3,
@@ -99,11 +99,11 @@ pub struct SinkHost {
 }
 
 impl SinkHost {
-    /// Starts what a sink of this kind needs. What it is sent is below `work`, or else in a temporary directory, which is
-    /// removed in the end. S3 is there in any case.
+    /// Starts a stand-in. It stores parts below `work`; if that is `None`, below a temporary directory, which is removed
+    /// when the stand-in is dropped. The S3 stand-in starts with every kind of sink.
     ///
     /// # Errors
-    /// When a port or a directory cannot be had.
+    /// No port can be bound, a directory cannot be created, or PostgreSQL does not start.
     pub async fn start(
         kind: SinkKind,
         work: Option<&Path>,
@@ -115,7 +115,7 @@ impl SinkHost {
         #[cfg(feature = "s3")]
         let s3_directory = match kind {
             SinkKind::S3 => below("s3"),
-            // What somebody chose is for the parts alone.
+            // The directory that the user chose gets parts only.
             _ => temporary.path().join("s3"),
         };
         let out = match kind {
@@ -130,8 +130,8 @@ impl SinkHost {
         #[cfg(any(feature = "lambda", feature = "states"))]
         let services = || {
             s3.create_bucket(PAYLOADS);
-            let kept = Kept::new(out.clone(), Arc::clone(&deliveries), Arc::clone(errors));
-            Receiver::start_services(kept, s3_directory.clone())
+            let store = ContentStore::new(out.clone(), Arc::clone(&deliveries), Arc::clone(errors));
+            Receiver::start_services(store, s3_directory.clone())
         };
         let receiver = match kind {
             SinkKind::Http => {
@@ -162,29 +162,29 @@ impl SinkHost {
         })
     }
 
-    /// Where the parts are, as `<batchId>/<part>.<ext>`.
+    /// Returns the directory with the parts, which are files `<batchId>/<part>.<ext>`.
     pub fn out(&self) -> &Path {
         &self.out
     }
 
-    /// The S3 stand-in.
+    /// Returns the S3 stand-in.
     #[cfg(feature = "s3")]
     pub fn s3(&self) -> &S3 {
         &self.s3
     }
 
-    /// Where the receiver listens, if there is one.
+    /// Returns the URL of the receiver, if this kind of sink has one.
     pub fn receiver_endpoint(&self) -> Option<String> {
         self.receiver.as_ref().map(Receiver::endpoint)
     }
 
-    /// What the sink needs files of its own for, besides the parts; removed in the end.
+    /// Returns the directory for other files than parts, which is removed when the stand-in is dropped.
     pub fn work(&self) -> &Path {
         self.temporary.path()
     }
 
-    /// The variables of the batch processor, where the directory of files is seen at this path, and the receiver, if there
-    /// is one, at this endpoint.
+    /// Returns the variables of the batch-processor for this sink. `directory` is the path at which the functions see the
+    /// directory of the sink `file`, and `receiver_endpoint` the URL at which they see the receiver.
     pub fn variables(
         &self,
         directory: &Path,
@@ -198,19 +198,19 @@ impl SinkHost {
         variables(self.kind, directory, endpoint, database.as_deref())
     }
 
-    /// Brings the parts to where they are looked for, if they are elsewhere.
+    /// Writes the parts as files below [`out`](Self::out), if the sink keeps them in a database.
     ///
     /// # Errors
-    /// When what is there cannot be read, or is not what it says of itself.
-    pub async fn bring_out(&self) -> anyhow::Result<()> {
+    /// The rows cannot be read, or contradict the database's list of parts.
+    pub async fn export_parts(&self) -> anyhow::Result<()> {
         #[cfg(feature = "postgres")]
         if let Some(postgres) = &self.postgres {
-            return postgres.bring_out().await;
+            return postgres.export_parts().await;
         }
         Ok(())
     }
 
-    /// What it has taken so far.
+    /// Returns what the sink has received so far.
     pub fn report(&self) -> SinkReport {
         SinkReport {
             kind: self.kind,
@@ -241,8 +241,8 @@ async fn start_s3(
     Ok(s3)
 }
 
-/// The variables of a sink of this kind that is somewhere else: of the same form as those of a host.
-pub(crate) fn variables_anywhere(kind: SinkKind, endpoint: &str) -> Vec<(&'static str, String)> {
+/// Returns variables of the same form as those of a running stand-in, but with the placeholder `endpoint`.
+pub(crate) fn placeholder_variables(kind: SinkKind, endpoint: &str) -> Vec<(&'static str, String)> {
     let database = endpoint.replacen("http://", "postgres://local@", 1) + "/local";
     variables(kind, Path::new("/nowhere"), endpoint, Some(&database))
 }
@@ -265,12 +265,12 @@ fn variables(
         #[cfg(feature = "lambda")]
         SinkKind::Lambda => {
             let arn = crate::services::FUNCTION;
-            return called(arn, "AWS_ENDPOINT_URL_LAMBDA", endpoint);
+            return call_variables(arn, "AWS_ENDPOINT_URL_LAMBDA", endpoint);
         }
         #[cfg(feature = "states")]
         SinkKind::States => {
             let arn = crate::services::STATE_MACHINE;
-            return called(arn, "AWS_ENDPOINT_URL_SFN", endpoint);
+            return call_variables(arn, "AWS_ENDPOINT_URL_SFN", endpoint);
         }
         #[cfg(feature = "postgres")]
         SinkKind::Postgres => database.unwrap_or_default().to_owned(),
@@ -278,8 +278,13 @@ fn variables(
     vec![("SINK", sink)]
 }
 
+/// Returns the variables of a sink that is called by its ARN.
 #[cfg(any(feature = "lambda", feature = "states"))]
-fn called(arn: &str, variable: &'static str, endpoint: &str) -> Vec<(&'static str, String)> {
+fn call_variables(
+    arn: &str,
+    variable: &'static str,
+    endpoint: &str,
+) -> Vec<(&'static str, String)> {
     vec![
         ("SINK", arn.to_owned()),
         (variable, endpoint.to_owned()),
@@ -287,25 +292,24 @@ fn called(arn: &str, variable: &'static str, endpoint: &str) -> Vec<(&'static st
     ]
 }
 
-/// What a sink has taken.
+/// What a sink has received.
 #[derive(Clone, Debug, Serialize)]
 pub struct SinkReport {
-    /// What it is.
     pub kind: SinkKind,
-    /// Where the parts are.
+    /// The directory with the parts.
     pub out: PathBuf,
-    /// What was attempted; nobody sees the attempts at a file or a table.
+    /// The attempts at deliveries; `None` for `file` and `postgres`, where attempts are not recorded.
     pub deliveries: Option<DeliveryReport>,
 }
 
 impl SinkReport {
-    /// Whether every key meant one content.
+    /// Returns whether each key always had the same content.
     pub fn ok(&self) -> bool {
         self.deliveries.iter().all(|report| report.differing == 0)
     }
 }
 
-/// Lines for a summary, each ended.
+/// Lines for people, each with its line break.
 impl fmt::Display for SinkReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -321,28 +325,27 @@ impl fmt::Display for SinkReport {
     }
 }
 
-/// The bucket of the sink: what is put there is taken in, and may fail.
+/// The faults of the sink's bucket: records every put, and makes some of them fail.
 #[cfg(feature = "s3")]
 #[derive(Debug)]
 pub struct SinkBucket {
-    /// Takes in what is put.
     pub deliveries: Arc<Deliveries>,
-    /// Which requests fail.
+    /// Decides which requests fail.
     pub errors: Arc<SinkErrors>,
 }
 
 #[cfg(feature = "s3")]
 impl BucketFaults for SinkBucket {
     fn is_down(&self) -> bool {
-        self.errors.is_down()
+        self.errors.refuses_request()
     }
 
-    fn put(&self, key: &str, content: &[u8]) -> PutFate {
+    fn put(&self, key: &str, content: &[u8]) -> PutOutcome {
         self.deliveries.attempted(key, content);
         match self.errors.next() {
-            Delivery::Answered => PutFate::Answered,
-            Delivery::FailsBefore => PutFate::FailsBefore,
-            Delivery::FailsAfter => PutFate::FailsAfter,
+            DeliveryFate::Normal => PutOutcome::Normal,
+            DeliveryFate::FailsBefore => PutOutcome::FailsBeforeStoring,
+            DeliveryFate::FailsAfter => PutOutcome::FailsAfterStoring,
         }
     }
 }
@@ -358,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_variable_names_the_place_where_the_parts_are_looked_for() {
+    async fn the_variable_names_the_directory_with_the_parts() {
         let work = tempfile::tempdir().unwrap();
         let work = work.path();
         for (kind, out, variable) in [
@@ -392,7 +395,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_chose_is_gone_in_the_end() {
+    async fn a_temporary_directory_is_removed_with_the_sink() {
         let host = started(SinkKind::Http, None).await;
         let out = host.out().to_owned();
         std::fs::create_dir_all(&out).unwrap();
@@ -422,8 +425,11 @@ mod tests {
             errors: Arc::new(SinkErrors::new(&options)),
         };
         let fates = Vec::from_iter((0..20).map(|part| bucket.put(&part.to_string(), b"content")));
-        assert!(!fates.contains(&PutFate::Answered));
-        assert!(fates.contains(&PutFate::FailsBefore) && fates.contains(&PutFate::FailsAfter));
+        assert!(!fates.contains(&PutOutcome::Normal));
+        assert!(
+            fates.contains(&PutOutcome::FailsBeforeStoring)
+                && fates.contains(&PutOutcome::FailsAfterStoring)
+        );
         assert_eq!(bucket.deliveries.report().attempts, 20);
     }
 }

@@ -1,4 +1,4 @@
-//! The stack: tables, queues, functions and mappings of the template that is deployed, on loopback ports of their own.
+//! The stack: the tables, queues, functions and mappings of the SAM template, on loopback ports.
 
 mod measure;
 mod proxies;
@@ -32,42 +32,38 @@ use crate::template::{self, Resources};
 use self::proxies::Proxies;
 use self::services::Services;
 
-/// Where events come in.
+/// The queue that the aggregator takes messages from.
 pub const INPUT_QUEUE: &str = "input-queue";
-/// Where tickets go.
+/// The queue for tickets.
 pub const BATCH_QUEUE: &str = "batch-queue";
-/// Where messages go that cannot be processed.
+/// The queue for messages that cannot be processed.
 pub const QUARANTINE_QUEUE: &str = "quarantine-queue";
-/// Where messages of the input queue go that came back too often.
+/// The queue for messages of the input queue that were received too often.
 pub const INPUT_DEAD_LETTER_QUEUE: &str = "input-dead-letter-queue";
-/// Where tickets go that came back too often.
+/// The queue for tickets that were received too often.
 pub const BATCH_DEAD_LETTER_QUEUE: &str = "batch-dead-letter-queue";
 
-/// Receives before a message is given up under faults: a killed aggregator has received every message of its event once
-/// more, and a message that is set aside is lost to the audit although the service lost nothing.
+/// Receives before a message becomes a dead letter, if any fault is on. Every killed aggregator counts as a receive of all
+/// messages of its event, and the audit would report dead letters as lost although the service lost nothing.
 const RECEIVES_MAX_FAULTS: u32 = 100;
 
 /// The running stack.
 pub struct Stack {
-    /// The queues.
     pub sqs: Sqs,
-    /// The aggregator.
     pub aggregator: Function,
-    /// The batch processor.
     pub batch_processor: Function,
     /// From the input queue to the aggregator.
     pub input_mapping: EventSourceMapping,
-    /// From the batch queue to the batch processor.
+    /// From the batch queue to the batch-processor.
     pub batch_mapping: EventSourceMapping,
-    /// What the functions' metrics add up to.
+    /// The metrics in the functions' logs, added up, and the tickets that were given back.
     pub function_logs: FunctionLogs,
-    /// Where the parts are.
+    /// The directory with the parts.
     pub out: PathBuf,
-    /// What has gone wrong on purpose.
     pub faults: Arc<Faults>,
     variables: BTreeMap<String, String>,
     redeploys: Redeploys,
-    /// Where the services themselves listen, without what is in front of them.
+    /// The endpoints of the services themselves, not of the proxies in front of them.
     endpoints: Endpoints,
     sqs_client: aws_sdk_sqs::Client,
     schedule: Option<Schedule>,
@@ -75,7 +71,7 @@ pub struct Stack {
     _dynamodb: DynamoDb,
     _sqs_stop: oneshot::Sender<()>,
     meter: Arc<Meter>,
-    /// The processor that the template asks for.
+    /// The instruction set of the functions in the template, which decides their price.
     architecture: String,
     _proxies: Vec<Proxy>,
     _sink_gate: Option<SinkGate>,
@@ -83,18 +79,19 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Starts everything.
+    /// Starts the services, the functions and the mappings.
     ///
     /// # Errors
-    /// When a port, a table, a queue or a mapping cannot be had. Wrong variables of the functions show in their logs.
+    /// A port cannot be bound, or a table, a queue or a mapping cannot be created. Wrong variables of the functions are no
+    /// error here: the functions log them.
     pub async fn start(options: &StackOptions) -> anyhow::Result<Stack> {
         Stack::start_watched(options, Arc::new(|_| {})).await
     }
 
-    /// As [`start`](Self::start); `watch` is handed every log line of the functions as well.
+    /// Starts the stack as [`start`](Self::start) does, and passes every log line of the functions to `watch`.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Those of [`start`](Self::start).
     pub async fn start_watched(options: &StackOptions, watch: LogSink) -> anyhow::Result<Stack> {
         let services = Services::start(options).await?;
         let meter = Arc::new(Meter::default());
@@ -158,52 +155,52 @@ impl Stack {
         })
     }
 
-    /// Waits until one of the functions cannot start: its cold start has failed twice in the same way. Returns the
-    /// function's name and the failure as an error.
-    pub async fn start_fails(&self) -> anyhow::Error {
+    /// Waits until the cold start of a function has failed twice in the same way. Returns an error with the name of the
+    /// function and the failure.
+    pub async fn cold_start_failure(&self) -> anyhow::Error {
         let (name, failure) = tokio::select! {
-            failure = self.aggregator.start_fails_again() => (AGGREGATOR, failure),
-            failure = self.batch_processor.start_fails_again() => (BATCH_PROCESSOR, failure),
+            failure = self.aggregator.repeated_start_failure() => (AGGREGATOR, failure),
+            failure = self.batch_processor.repeated_start_failure() => (BATCH_PROCESSOR, failure),
         };
         anyhow::anyhow!("{name}: its cold start failed twice in the same way: {failure}")
     }
 
-    /// A client for the queues.
+    /// Returns a client of the queues.
     pub fn sqs_client(&self) -> &aws_sdk_sqs::Client {
         &self.sqs_client
     }
 
-    /// The S3 stand-in, to which buckets can be added.
+    /// Returns the S3 stand-in, in which callers may create buckets.
     #[cfg(feature = "s3")]
     pub fn s3(&self) -> &S3 {
         self.sink.s3()
     }
 
-    /// URL of a queue.
+    /// Returns the URL of a queue.
     pub fn queue_url(&self, queue: &str) -> String {
         queue_url(&self.endpoints.sqs, queue)
     }
 
-    /// One of the functions' variables.
+    /// Returns the value of one of the functions' variables, as it was at the start.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// Returns what the functions have asked for so far, as IAM names it.
+    /// Returns the IAM actions of all requests that the functions have sent so far.
     pub fn actions(&self) -> BTreeSet<Action> {
         self.meter.actions()
     }
 
-    /// What another client needs, as shell variables.
+    /// Returns shell commands that set the variables another client needs.
     pub fn describe(&self) -> String {
         let mut lines = vec![
-            "# The stack is up; Ctrl-C stops it. Variables for another client:".to_owned(),
+            "# The stack is running; Ctrl-C stops it. Variables for another client:".to_owned(),
             format!("export INPUT_QUEUE_URL={}", self.queue_url(INPUT_QUEUE)),
         ];
         lines.extend(
             self.variables
                 .iter()
-                // Another client goes to the services themselves: the faults are for the functions.
+                // Other clients connect to the services without the proxies, because the faults are for the functions.
                 .map(|(name, value)| match name.as_str() {
                     "AWS_ENDPOINT_URL_DYNAMODB" => (name, &self.endpoints.dynamodb),
                     "AWS_ENDPOINT_URL_SQS" => (name, &self.endpoints.sqs),
@@ -221,11 +218,11 @@ impl Stack {
             ]
             .map(|(name, value)| format!("export {name}={value}")),
         );
-        lines.push(format!("# Batches come to {}", self.out.display()));
+        lines.push(format!("# Delivered batches are in {}", self.out.display()));
         lines.join("\n")
     }
 
-    /// Stops everything; returns when every child process is gone.
+    /// Stops the stack. Returns when every child process has ended.
     pub async fn stop(&self) {
         if let Some(schedule) = &self.schedule {
             schedule.stop();
@@ -250,7 +247,7 @@ async fn create_resources(
     create_queues(&services.sqs, resources, options)?;
     for queue in [INPUT_QUEUE, BATCH_QUEUE] {
         let repeats = services.faults.repeats(queue);
-        services.sqs.set_repeats(queue, repeats)?;
+        services.sqs.set_duplicate_deliveries(queue, repeats)?;
     }
     Ok(())
 }
@@ -262,9 +259,9 @@ fn start_function(
     faults: &Arc<Faults>,
     logs: [LogSink; 2],
 ) -> Function {
-    let heard = Arc::clone(faults);
+    let listener = Arc::clone(faults);
     let sink = move |line: &LogLine| {
-        heard.heard(&line.text);
+        listener.read_log_line(&line.text);
         logs.iter().for_each(|log| log(line));
     };
     let credentials = faults.credentials();
@@ -302,24 +299,24 @@ fn start_mappings(
     ])
 }
 
-/// Creates the template's queues. The visibility timeout follows the functions' timeouts, which are shorter here than the
-/// template allows, by the template's rule: six times the timeout, and the window.
+/// Creates the template's queues. The timeouts of the functions may be shorter here than the template allows, so the
+/// visibility timeouts are computed by the template's rule: six times the function's timeout, plus the batching window.
 fn create_queues(sqs: &Sqs, resources: &Resources, options: &StackOptions) -> anyhow::Result<()> {
-    // A dead-letter queue must be there before the queue that names it.
-    let (sources, targets): (Vec<_>, Vec<_>) = resources
+    // A dead-letter queue must exist before a queue that names it.
+    let (sources, dead_letter_queues): (Vec<_>, Vec<_>) = resources
         .queues
         .iter()
         .partition(|(_, queue)| queue.redrive_policy.is_some());
-    let fed = [
+    let consumers = [
         (resources.function(AGGREGATOR)?, options.aggregator_timeout),
         (
             resources.function(BATCH_PROCESSOR)?,
             options.batch_processor_timeout,
         ),
     ];
-    for (name, queue) in targets.into_iter().chain(sources) {
+    for (name, queue) in dead_letter_queues.into_iter().chain(sources) {
         let mut attributes = queue.attributes();
-        for (function, timeout) in fed {
+        for (function, timeout) in consumers {
             if function.mapping.queue() == name {
                 attributes.visibility_timeout = 6 * timeout + function.mapping.window;
             }

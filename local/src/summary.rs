@@ -1,4 +1,4 @@
-//! What a burst came to, for people and for programs.
+//! The summary of a burst, as text and as JSON.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,38 +15,29 @@ use crate::ledger::Ledger;
 use crate::recovery::OutageReport;
 use crate::sink::SinkReport;
 
-/// What a burst came to.
+/// The summary of a burst.
 #[derive(Debug, Serialize)]
 pub struct Summary {
-    /// What was sent.
     pub sent: SendReport,
-    /// What was delivered.
+    /// How the delivered events differ from the sent ones.
     pub audit: AuditReport,
-    /// What the sink took, and where it is.
     pub sink: SinkReport,
-    /// Where the time went.
     pub time: TimeSplit,
-    /// How long batches took.
     pub latency: Latencies,
-    /// What it cost.
     pub cost: Ledger,
-    /// What the aggregator took.
     pub aggregator: Usage,
-    /// What the batch processor took.
     pub batch_processor: Usage,
-    /// Messages in the quarantine and the dead-letter queues.
     pub set_aside: SetAside,
-    /// Batches that the sink refused.
+    /// The number of batches in `error`.
     pub batches_in_error: usize,
-    /// Tickets that the batch processor gave back.
     pub tickets_given_back: GivenBack,
-    /// Outages of the sink, and what came after each.
+    /// The outages of the sink that began during the burst.
     pub sink_outages: Vec<OutageReport>,
-    /// What went wrong on purpose, where anything did.
+    /// `None` if no fault was on.
     pub faults: Option<FaultReport>,
 }
 
-/// Where the time went, in seconds from the first send.
+/// When the phases of a burst ended, in seconds from the first send.
 #[derive(Debug, Serialize)]
 pub struct TimeSplit {
     /// The last message was sent.
@@ -55,33 +46,32 @@ pub struct TimeSplit {
     pub claimed_secs: f64,
     /// The last batch was complete.
     pub drained_secs: f64,
-    /// The files were read and compared with the plan (its own duration).
+    /// The duration of the audit alone, not a time from the first send.
     pub audit_secs: f64,
 }
 
-/// What one function took.
+/// The resources that one function used.
 #[derive(Debug, Serialize)]
 pub struct Usage {
     /// Environments started.
     pub cold_starts: u64,
-    /// From the start of a process to its first poll, on average.
+    /// Mean time from the start of a process to its first poll, in milliseconds.
     pub cold_start_ms: f64,
-    /// Invocations.
     pub invocations: u64,
     /// Invocations that ended by a timeout or a crash.
     pub killed: u64,
-    /// Time in invocations, all environments together.
+    /// Sum of the durations of all invocations, of all environments.
     pub invoke_secs: f64,
-    /// CPU time of the processes, start-up included.
+    /// CPU time of all processes, cold starts included.
     pub cpu_secs: f64,
-    /// The same per message sent.
+    /// CPU time per message sent, in microseconds.
     pub cpu_micros_per_message: f64,
-    /// Largest resident set of one process.
+    /// Largest resident set of one process, in MiB.
     pub peak_mb: f64,
 }
 
 impl Usage {
-    /// From the host's accounts.
+    /// Returns the resources that a function used for `messages` sent messages.
     pub fn of(stats: &FunctionStats, messages: u64) -> Usage {
         let cpu = stats.cpu.total();
         Usage {
@@ -97,24 +87,24 @@ impl Usage {
     }
 }
 
-/// Microseconds each.
+/// Returns a time divided by a count, in microseconds.
 fn per(time: Duration, count: u64) -> f64 {
     time.as_secs_f64() * 1e6 / count.max(1) as f64
 }
 
-/// Messages that did not go to the sink.
+/// Messages that went to the quarantine or became dead letters.
 #[derive(Debug, Serialize)]
 pub struct SetAside {
-    /// In the quarantine.
+    /// Messages in the quarantine.
     pub quarantined: usize,
-    /// Events that came back too often.
+    /// Messages of the input queue that were received too often.
     pub dead_letters: usize,
-    /// Tickets that came back too often.
+    /// Tickets that were received too often.
     pub dead_tickets: usize,
 }
 
 impl SetAside {
-    /// From the depths of the three queues.
+    /// Returns the counts from the depths of the three queues.
     pub fn of(quarantine: Depth, dead_letters: Depth, dead_tickets: Depth) -> SetAside {
         let all = |depth: Depth| depth.visible + depth.in_flight + depth.delayed;
         SetAside {
@@ -126,7 +116,7 @@ impl SetAside {
 }
 
 impl Summary {
-    /// Whether nothing was lost, repeated, changed between attempts, or set aside.
+    /// Returns whether nothing was lost, repeated, changed between attempts, set aside, or left in error.
     pub fn ok(&self) -> bool {
         let SetAside {
             quarantined,

@@ -1,7 +1,8 @@
-//! What is deployed: queues, tables and functions of `infra/sam/template.yaml`, worked out as CloudFormation would.
+//! Resolves the queues, tables and functions of a SAM template, as CloudFormation would.
 //!
-//! The stack on this machine is made from it, so that there is one definition. Known is what the template uses: another
-//! intrinsic function, or a reference to nothing, is an error that names it. Roles, alarms and the dashboard are left alone.
+//! The stack is made from the deployed template, `infra/sam/template.yaml`, so that there is only one definition. Only the
+//! intrinsic functions that this template uses are supported. Others, and references to something that does not exist, are
+//! errors. Roles, alarms and the dashboard are ignored.
 
 mod resources;
 mod text;
@@ -16,17 +17,17 @@ use emulators::lambda::{ACCOUNT_ID, REGION};
 pub use resources::{Function, Mapping, Queue, RedrivePolicy, Resources};
 use text::text;
 
-/// The template that is deployed, as it was when this was built.
+/// The deployed template at the time of the build.
 const DEPLOYED: &str = include_str!("../../infra/sam/template.yaml");
 
 /// A SAM template.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// With every tag in its long form: `!Ref x` is `{"Ref": "x"}`.
+    /// The template as JSON. Tags have their long form: `!Ref x` is `{"Ref": "x"}`.
     root: Value,
 }
 
-/// How a resource is called on this machine: `InputQueue` is `input-queue`.
+/// Returns the name of a resource in the stack: that of `InputQueue` is `input-queue`.
 pub fn local_name(logical_id: &str) -> String {
     let mut name = String::new();
     for letter in logical_id.chars() {
@@ -39,30 +40,33 @@ pub fn local_name(logical_id: &str) -> String {
 }
 
 impl Template {
-    /// The one that is deployed.
+    /// Returns the deployed template.
     ///
     /// # Errors
-    /// When it cannot be read; a test rules that out.
+    /// Never in practice: a test parses this template.
     pub fn deployed() -> anyhow::Result<Template> {
         Template::parse(DEPLOYED).context("infra/sam/template.yaml")
     }
 
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// When it is no YAML, or no template.
+    /// The text is not one YAML document, or has no `Resources`.
     pub fn parse(text: &str) -> anyhow::Result<Template> {
         let documents = Yaml::load_from_str(text)?;
         let [document] = documents.as_slice() else {
-            bail!("{} YAML documents instead of one", documents.len());
+            bail!(
+                "YAML: wrong number of documents: got {}, expected 1",
+                documents.len()
+            );
         };
-        let root = plain(document)?;
-        ensure!(root["Resources"].is_object(), "there are no `Resources`");
+        let root = json_of(document)?;
+        ensure!(root["Resources"].is_object(), "`Resources`: missing");
         Ok(Template { root })
     }
 
-    /// The parameters that variables of the functions come from, as far as the template allows their values: what it does
-    /// not allow is left to the functions, which may.
+    /// Returns the parameters from which the template sets these variables of the functions, with the values of the
+    /// variables. Leaves out values that the template does not allow: the functions may allow them.
     pub fn parameters_for(&self, variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut parameters = BTreeMap::new();
         for (_, resource) in self.resources_of("AWS::Serverless::Function") {
@@ -83,11 +87,11 @@ impl Template {
         parameters
     }
 
-    /// Works queues, tables and functions out. `queue_url` is told a queue's local name.
+    /// Resolves queues, tables and functions. `queue_url` returns the URL of the queue with a [local name](local_name).
     ///
     /// # Errors
-    /// A parameter that does not exist or has no value, a reference to nothing, an intrinsic function that is not known here,
-    /// a property of the wrong form; each with the resource.
+    /// A parameter that does not exist or has no value, a reference to something that does not exist, an unsupported
+    /// intrinsic function, or a property of the wrong form. The error names the resource.
     pub fn resolve(
         &self,
         parameters: &BTreeMap<String, String>,
@@ -100,16 +104,16 @@ impl Template {
         };
         for name in parameters.keys() {
             let known = self.root["Parameters"].get(name).is_some();
-            ensure!(known, "the template has no parameter `{name}`");
+            ensure!(known, "parameter `{name}`: not in the template");
         }
         Ok(Resources {
-            queues: self.each("AWS::SQS::Queue", |properties| {
+            queues: self.resolve_each("AWS::SQS::Queue", |properties| {
                 typed(&resolver.required(properties)?)
             })?,
-            tables: self.each("AWS::DynamoDB::Table", |properties| {
+            tables: self.resolve_each("AWS::DynamoDB::Table", |properties| {
                 typed(&resolver.required(properties)?)
             })?,
-            functions: self.each("AWS::Serverless::Function", |properties| {
+            functions: self.resolve_each("AWS::Serverless::Function", |properties| {
                 resolver.function(properties)
             })?,
         })
@@ -126,7 +130,8 @@ impl Template {
             .filter(move |(_, resource)| resource["Type"] == kind)
     }
 
-    fn each<T>(
+    /// Returns the resources of a kind by their local names, each made from its properties by `make`.
+    fn resolve_each<T>(
         &self,
         kind: &'static str,
         make: impl Fn(&Value) -> anyhow::Result<T>,
@@ -141,7 +146,7 @@ impl Template {
     }
 }
 
-/// Works values out. `None` is `AWS::NoValue`: what has it is not there.
+/// Resolves values. `None` stands for `AWS::NoValue`: the property with this value is left out.
 struct Resolver<'a> {
     template: &'a Template,
     parameters: &'a BTreeMap<String, String>,
@@ -158,7 +163,7 @@ impl Resolver<'_> {
             .into_iter()
             .flatten()
             .find(|(_, event)| event["Type"] == "SQS")
-            .ok_or_else(|| anyhow!("no event is of type SQS"))?
+            .ok_or_else(|| anyhow!("`Events`: none of type `SQS`, expected one"))?
             .1;
         Ok(Function {
             variables: variables
@@ -170,7 +175,7 @@ impl Resolver<'_> {
             memory_mb: text(&self.required(property("MemorySize"))?)
                 .parse()
                 .context("MemorySize")?,
-            // Where nothing is said, it is the older one.
+            // Lambda's default.
             architecture: self.required(property("Architectures"))?[0]
                 .as_str()
                 .unwrap_or("x86_64")
@@ -181,7 +186,7 @@ impl Resolver<'_> {
 
     fn required(&self, node: &Value) -> anyhow::Result<Value> {
         self.value(node)?
-            .ok_or_else(|| anyhow!("`{node}` has no value"))
+            .ok_or_else(|| anyhow!("`{node}`: no value"))
     }
 
     fn value(&self, node: &Value) -> anyhow::Result<Option<Value>> {
@@ -231,11 +236,13 @@ impl Resolver<'_> {
                 let mut found = &self.template.root["Mappings"];
                 for key in [map, first, second] {
                     let key = text(&self.required(key)?);
-                    found = found.get(&key).with_context(|| format!("no `{key}`"))?;
+                    found = found
+                        .get(&key)
+                        .with_context(|| format!("`{key}`: not in the mapping"))?;
                 }
                 Ok(Some(found.clone()))
             }
-            _ => bail!("not known here"),
+            _ => bail!("not supported"),
         }
     }
 
@@ -243,18 +250,19 @@ impl Resolver<'_> {
         let name = name.as_str().unwrap_or_default();
         let condition = self.template.root["Conditions"]
             .get(name)
-            .with_context(|| format!("no condition is called `{name}`"))?;
-        self.truth(condition)
+            .with_context(|| format!("condition `{name}`: not in the template"))?;
+        self.is_true(condition)
     }
 
-    fn truth(&self, node: &Value) -> anyhow::Result<bool> {
+    /// Returns whether a condition holds.
+    fn is_true(&self, node: &Value) -> anyhow::Result<bool> {
         if let Some([one, other]) = node["Fn::Equals"].as_array().map(Vec::as_slice) {
             return Ok(text(&self.required(one)?) == text(&self.required(other)?));
         }
         if let Some([negated]) = node["Fn::Not"].as_array().map(Vec::as_slice) {
-            return Ok(!self.truth(negated)?);
+            return Ok(!self.is_true(negated)?);
         }
-        bail!("the condition `{node}` is not known here")
+        bail!("condition `{node}`: not supported")
     }
 
     fn reference(&self, name: &str) -> anyhow::Result<Option<Value>> {
@@ -268,7 +276,7 @@ impl Resolver<'_> {
             let value = match (self.parameters.get(name), definition.get("Default")) {
                 (Some(chosen), _) => chosen.clone(),
                 (None, Some(default)) => text(default),
-                (None, None) => bail!("parameter `{name}` has no value"),
+                (None, None) => bail!("parameter `{name}`: no value"),
             };
             return Ok(Some(json!(value)));
         }
@@ -282,11 +290,11 @@ impl Resolver<'_> {
 
     fn attribute(&self, parts: &[&str]) -> anyhow::Result<Value> {
         let [name, attribute] = parts else {
-            bail!("not a resource and an attribute")
+            bail!("wrong form: expected a resource and an attribute")
         };
         match (self.kind(name)?, *attribute) {
             ("AWS::SQS::Queue", "Arn") => Ok(json!(queue_arn(&local_name(name)))),
-            // Nothing that is made here looks at it: a role, say.
+            // No resource of the stack uses other attributes, for example those of roles. Any text will do.
             _ => Ok(json!(format!("{}.{attribute}", local_name(name)))),
         }
     }
@@ -294,7 +302,9 @@ impl Resolver<'_> {
     fn kind(&self, name: &str) -> anyhow::Result<&str> {
         self.template.root["Resources"][name]["Type"]
             .as_str()
-            .with_context(|| format!("nothing is called `{name}`"))
+            .with_context(|| {
+                format!("`{name}`: neither a parameter nor a resource of the template")
+            })
     }
 }
 
@@ -308,19 +318,19 @@ fn intrinsic(fields: &Map<String, Value>) -> Option<(&str, &Value)> {
     (fields.len() == 1 && called).then_some((name.as_str(), argument))
 }
 
-/// JSON of YAML: a tag becomes the long form of the function it stands for.
-fn plain(node: &Yaml<'_>) -> anyhow::Result<Value> {
+/// Converts YAML to JSON. A tag becomes the long form of its intrinsic function.
+fn json_of(node: &Yaml<'_>) -> anyhow::Result<Value> {
     Ok(match node {
         Yaml::Value(Scalar::Null) => Value::Null,
         Yaml::Value(Scalar::Boolean(value)) => json!(value),
         Yaml::Value(Scalar::Integer(value)) => json!(value),
         Yaml::Value(Scalar::FloatingPoint(value)) => json!(value.0),
         Yaml::Value(Scalar::String(value)) => json!(value),
-        Yaml::Sequence(items) => items.iter().map(plain).collect::<anyhow::Result<_>>()?,
+        Yaml::Sequence(items) => items.iter().map(json_of).collect::<anyhow::Result<_>>()?,
         Yaml::Mapping(fields) => {
             let mut object = Map::new();
             for (name, value) in fields {
-                object.insert(text(&plain(name)?), plain(value)?);
+                object.insert(text(&json_of(name)?), json_of(value)?);
             }
             Value::Object(object)
         }
@@ -329,10 +339,10 @@ fn plain(node: &Yaml<'_>) -> anyhow::Result<Value> {
                 name @ ("Ref" | "Condition") => name.to_owned(),
                 name => format!("Fn::{name}"),
             };
-            json!({ function: plain(tagged)? })
+            json!({ function: json_of(tagged)? })
         }
         Yaml::Representation(..) | Yaml::Alias(_) | Yaml::BadValue => {
-            bail!("`{node:?}` is not understood")
+            bail!("`{node:?}`: not supported")
         }
     })
 }

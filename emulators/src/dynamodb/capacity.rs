@@ -1,7 +1,8 @@
-//! What DynamoDB itself says a request consumed: how it is asked to say so, and how its word is read.
+//! The capacity units that DynamoDB reports for a request: adds the parameter that requests them, and reads them from the
+//! reply.
 //!
-//! Both happen beside every request of a run, so nothing here builds a tree of a body: the question is spliced into the
-//! text, and of the answer everything but the account is skipped.
+//! This code runs for every request, so it builds no JSON tree: it inserts the parameter into the text of the request, and
+//! skips all of the reply but the report.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,46 +11,51 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-/// The parameter that asks, by table and index.
+/// The request parameter that makes DynamoDB report capacity by table and index.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ConsumedCapacity.html> (2026-08).
 const PARAMETER: &str = "ReturnConsumedCapacity";
-const QUESTION: &str = "\"ReturnConsumedCapacity\":\"INDEXES\"";
+const PARAMETER_WITH_VALUE: &str = "\"ReturnConsumedCapacity\":\"INDEXES\"";
 
-/// Whether units are for writing or for reading.
+/// Whether capacity units are for writing or for reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// For writing.
+pub enum CapacityKind {
+    /// Write capacity units.
     Writes,
-    /// For reading.
+    /// Read capacity units.
     Reads,
 }
 
-/// Returns what an operation's units are for; `None` for one that has none, such as `CreateTable`. PartiQL statements count
-/// as writes: those that read are not told apart.
-pub fn kind(operation: &str) -> Option<Kind> {
+/// Returns the kind of units an operation consumes; `None` if it consumes none, as `CreateTable`. All PartiQL operations
+/// count as writes, even if their statements only read.
+pub fn capacity_kind(operation: &str) -> Option<CapacityKind> {
     match operation {
         "PutItem" | "UpdateItem" | "DeleteItem" | "BatchWriteItem" | "TransactWriteItems" => {
-            Some(Kind::Writes)
+            Some(CapacityKind::Writes)
         }
-        "BatchExecuteStatement" | "ExecuteStatement" | "ExecuteTransaction" => Some(Kind::Writes),
-        "GetItem" | "BatchGetItem" | "Query" | "Scan" | "TransactGetItems" => Some(Kind::Reads),
+        "BatchExecuteStatement" | "ExecuteStatement" | "ExecuteTransaction" => {
+            Some(CapacityKind::Writes)
+        }
+        "GetItem" | "BatchGetItem" | "Query" | "Scan" | "TransactGetItems" => {
+            Some(CapacityKind::Reads)
+        }
         _ => None,
     }
 }
 
-/// Returns the same request, asking what it consumes; `None` if it asks already, or is not a JSON object.
-pub fn asking(body: &[u8]) -> Option<Vec<u8>> {
+/// Returns the request body with the parameter `ReturnConsumedCapacity` added; `None` if it has the parameter already or is
+/// not a JSON object.
+pub fn with_capacity_requested(body: &[u8]) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
-    struct Asked {
+    struct Existing {
         #[serde(rename = "ReturnConsumedCapacity")]
         parameter: Option<IgnoredAny>,
     }
 
     let text = std::str::from_utf8(body).ok()?;
     let fields = text.trim_ascii().strip_prefix('{')?.strip_suffix('}')?;
-    // An event's body may hold the word as well: only then is it worth a look at what is whose.
+    // A stored text may contain the name of the parameter too, so a match is checked by parsing; most requests have none.
     if text.contains(PARAMETER)
-        && serde_json::from_str::<Asked>(text)
+        && serde_json::from_str::<Existing>(text)
             .ok()?
             .parameter
             .is_some()
@@ -61,17 +67,22 @@ pub fn asking(body: &[u8]) -> Option<Vec<u8>> {
     } else {
         ","
     };
-    Some(["{", QUESTION, comma, fields, "}"].concat().into_bytes())
+    Some(
+        ["{", PARAMETER_WITH_VALUE, comma, fields, "}"]
+            .concat()
+            .into_bytes(),
+    )
 }
 
-/// What a request consumed of one table.
+/// The capacity report of a reply for one table.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Consumed<'a> {
-    /// The table's name.
+    /// Name of the table.
     #[serde(borrow)]
     pub table_name: Cow<'a, str>,
-    /// The sum: of the table, of its indexes, and of the statements of a batch that failed, which are nowhere else.
+    /// Sum of the units of the table, of its indexes, and of the failed statements of a batch. No other field has the units
+    /// of failed statements.
     pub capacity_units: f64,
     table: Option<Units>,
     #[serde(borrow, default)]
@@ -85,48 +96,48 @@ struct Units {
 }
 
 impl Consumed<'_> {
-    /// Returns the units of the table itself.
+    /// Returns the units of the items of the table.
     pub fn table_units(&self) -> f64 {
-        // Somebody else asked, and for the sum alone.
+        // The client requested `TOTAL` itself, which reports the sum alone.
         self.table
             .map_or(self.capacity_units, |table| table.capacity_units)
     }
 
-    /// Returns the units of each index.
+    /// Returns each index by name, with its units.
     pub fn index_units(&self) -> impl Iterator<Item = (&str, f64)> {
         let indexes = self.global_secondary_indexes.iter();
         indexes.map(|(name, units)| (&**name, units.capacity_units))
     }
 
-    /// Returns the units of the statements of a batch whose condition did not hold.
+    /// Returns the units of those statements of a batch whose condition did not hold.
     pub fn failed_units(&self) -> f64 {
         let applied: f64 = self.index_units().map(|(_, units)| units).sum();
         self.capacity_units - self.table_units() - applied
     }
 }
 
-/// A successful answer.
+/// The parts of a successful reply that tell what the request cost.
 #[derive(Debug, Default)]
-pub struct Answer<'a> {
-    /// By table; empty if nothing is said.
+pub struct ParsedReply<'a> {
+    /// The capacity report of each table; empty if the reply has none.
     pub consumed: Vec<Consumed<'a>>,
-    /// Of a PartiQL batch, what became of each statement.
+    /// The result of each statement of a PartiQL batch; empty for other operations.
     pub statements: Vec<StatementResult>,
 }
 
-/// What became of a statement of a batch.
+/// The result of one statement of a PartiQL batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatementResult {
-    /// It was applied.
+    /// The statement was applied.
     Applied,
-    /// Its condition did not hold, which costs as a write does.
+    /// Its condition did not hold. DynamoDB charges that as a write.
     ConditionFailed,
-    /// Anything else, which costs nothing.
+    /// It failed for another reason. DynamoDB charges nothing.
     Refused,
 }
 
-/// Reads a successful answer; what cannot be read says nothing.
-pub fn read<'a>(operation: &str, body: &'a [u8]) -> Answer<'a> {
+/// Parses the body of a successful reply. A body that cannot be parsed gives an empty result.
+pub fn parse_reply<'a>(operation: &str, body: &'a [u8]) -> ParsedReply<'a> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Any<'a> {
@@ -160,41 +171,41 @@ pub fn read<'a>(operation: &str, body: &'a [u8]) -> Answer<'a> {
         Some(_) => StatementResult::Refused,
     };
     let (consumed, statements) = if operation == "BatchExecuteStatement" {
-        let Ok(answer) = serde_json::from_slice::<Batch<'_>>(body) else {
-            return Answer::default();
+        let Ok(reply) = serde_json::from_slice::<Batch<'_>>(body) else {
+            return ParsedReply::default();
         };
-        let statements = answer.responses.into_iter().map(statement).collect();
-        (answer.consumed_capacity, statements)
+        let statements = reply.responses.into_iter().map(statement).collect();
+        (reply.consumed_capacity, statements)
     } else {
-        let answer = serde_json::from_slice::<Any<'_>>(body).ok();
-        let consumed = answer.and_then(|answer| answer.consumed_capacity);
+        let reply = serde_json::from_slice::<Any<'_>>(body).ok();
+        let consumed = reply.and_then(|reply| reply.consumed_capacity);
         (consumed, Vec::new())
     };
     let consumed = match consumed.map(RawValue::get) {
-        // Requests that may name several tables have a list.
+        // Operations that may name several tables report a list.
         Some(list) if list.starts_with('[') => serde_json::from_str(list).unwrap_or_default(),
         Some(one) => serde_json::from_str(one).into_iter().collect(),
         None => Vec::new(),
     };
-    Answer {
+    ParsedReply {
         consumed,
         statements,
     }
 }
 
-/// What a request consumed of one table.
+/// Write or read units that a request consumed of one table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TableUnits {
-    /// Of its items, those of failed conditions included.
+    /// Units of the items, including those of failed conditions.
     pub items: f64,
-    /// Of its indexes.
+    /// Units of all indexes.
     pub index: f64,
 }
 
-/// Returns what a successful answer says that the request consumed of this table; `None` where it says nothing.
-pub fn consumed_by(operation: &str, answer: &[u8], table: &str) -> Option<TableUnits> {
-    let answer = read(operation, answer);
-    let consumed = answer
+/// Returns the units that a successful reply reports for `table`; `None` if it reports none.
+pub fn consumed_by(operation: &str, reply: &[u8], table: &str) -> Option<TableUnits> {
+    let reply = parse_reply(operation, reply);
+    let consumed = reply
         .consumed
         .iter()
         .find(|consumed| consumed.table_name == table)?;
@@ -204,9 +215,10 @@ pub fn consumed_by(operation: &str, answer: &[u8], table: &str) -> Option<TableU
     })
 }
 
-/// Returns the table of a request for one item whose condition did not hold: that is an error, and no error says what it
-/// cost. `None` for any other error.
-pub fn condition_failed<'a>(request: &'a [u8], answer: &[u8]) -> Option<Cow<'a, str>> {
+/// Returns the table of a request for one item whose condition did not hold; `None` if `reply` is another error.
+///
+/// DynamoDB charges such a request as a write, but its error reply does not report the units.
+pub fn failed_condition_table<'a>(request: &'a [u8], reply: &[u8]) -> Option<Cow<'a, str>> {
     #[derive(Deserialize)]
     struct Failure {
         #[serde(rename = "__type")]
@@ -219,7 +231,7 @@ pub fn condition_failed<'a>(request: &'a [u8], answer: &[u8]) -> Option<Cow<'a, 
         table_name: Cow<'a, str>,
     }
 
-    let failure: Failure = serde_json::from_slice(answer).ok()?;
+    let failure: Failure = serde_json::from_slice(reply).ok()?;
     let failed = failure.kind.ends_with("ConditionalCheckFailedException");
     let named: Named<'a> = failed.then(|| serde_json::from_slice(request).ok())??;
     Some(named.table_name)
@@ -232,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_is_added_wherever_it_is_not_asked_yet() {
+    fn the_parameter_is_added_where_it_is_missing() {
         let mentions = r#"{"Item":{"message":{"S":"{\"ReturnConsumedCapacity\":\"NONE\"}"}}}"#;
         for body in [
             "{}",
@@ -242,7 +254,8 @@ mod tests {
             r#"{"Statements":[{"Statement":"INSERT","Parameters":[{"S":"}"}]}]}"#,
             mentions,
         ] {
-            let asked: Value = serde_json::from_slice(&asking(body.as_bytes()).unwrap()).unwrap();
+            let asked: Value =
+                serde_json::from_slice(&with_capacity_requested(body.as_bytes()).unwrap()).unwrap();
             let mut expected: Value = serde_json::from_str(body).unwrap();
             expected["ReturnConsumedCapacity"] = "INDEXES".into();
             assert_eq!(asked, expected, "{body}");
@@ -250,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_asks_already_is_left_alone_and_so_is_what_is_no_object() {
+    fn a_request_with_the_parameter_or_without_an_object_is_left_alone() {
         for body in [
             r#"{"ReturnConsumedCapacity":"TOTAL","TableName":"t"}"#,
             r#"{"TableName":"t", "ReturnConsumedCapacity" : "NONE" }"#,
@@ -259,20 +272,20 @@ mod tests {
             "{",
             "null",
         ] {
-            assert_eq!(asking(body.as_bytes()), None, "{body}");
+            assert_eq!(with_capacity_requested(body.as_bytes()), None, "{body}");
         }
-        assert_eq!(asking(b"{\"TableName\":\"\xff\"}"), None);
+        assert_eq!(with_capacity_requested(b"{\"TableName\":\"\xff\"}"), None);
     }
 
     #[test]
     fn units_are_told_apart_by_table_index_and_failure() {
-        // The word within an item is none of the service's.
-        let answer = r#"{ "Attributes" : {"ConsumedCapacity":{"S":"\"ConsumedCapacity\":1"}},
+        // A field of that name within an item is not the report.
+        let reply = r#"{ "Attributes" : {"ConsumedCapacity":{"S":"\"ConsumedCapacity\":1"}},
             "ConsumedCapacity" : {"TableName":"lock-table","CapacityUnits":9.5,"Table":{"CapacityUnits":3.0},
             "GlobalSecondaryIndexes":{"a":{"CapacityUnits":1.0},"b":{"CapacityUnits":2.5}}} }"#;
-        let read = read("UpdateItem", answer.as_bytes());
-        let [consumed] = &*read.consumed else {
-            panic!("{read:?}");
+        let parsed = parse_reply("UpdateItem", reply.as_bytes());
+        let [consumed] = &*parsed.consumed else {
+            panic!("{parsed:?}");
         };
         assert_eq!(consumed.table_name, "lock-table");
         assert_eq!(consumed.table_units(), 3.0);
@@ -285,32 +298,32 @@ mod tests {
 
     #[test]
     fn items_of_a_table_pay_for_failed_conditions_too() {
-        let answer = br#"{"ConsumedCapacity":[{"TableName":"t","CapacityUnits":9.0,"Table":{"CapacityUnits":3.0},
+        let reply = br#"{"ConsumedCapacity":[{"TableName":"t","CapacityUnits":9.0,"Table":{"CapacityUnits":3.0},
             "GlobalSecondaryIndexes":{"a":{"CapacityUnits":2.0},"b":{"CapacityUnits":1.0}}}]}"#;
         let units = TableUnits {
             items: 6.0,
             index: 3.0,
         };
-        let consumed = |table| consumed_by("BatchExecuteStatement", answer, table);
+        let consumed = |table| consumed_by("BatchExecuteStatement", reply, table);
         assert_eq!(consumed("t"), Some(units));
         assert_eq!(consumed("u"), None);
     }
 
     #[test]
-    fn a_sum_alone_is_the_tables() {
-        let answer = br#"{"ConsumedCapacity":[{"TableName":"t","CapacityUnits":2.0}]}"#;
-        let read = read("BatchGetItem", answer);
-        assert_eq!(read.consumed[0].table_units(), 2.0);
-        assert_eq!(read.consumed[0].failed_units(), 0.0);
+    fn a_report_of_the_sum_alone_counts_for_the_table() {
+        let reply = br#"{"ConsumedCapacity":[{"TableName":"t","CapacityUnits":2.0}]}"#;
+        let parsed = parse_reply("BatchGetItem", reply);
+        assert_eq!(parsed.consumed[0].table_units(), 2.0);
+        assert_eq!(parsed.consumed[0].failed_units(), 0.0);
     }
 
     #[test]
-    fn members_of_a_batch_are_told_apart_by_what_they_cost() {
-        let answer = br#"{"Responses":[{"TableName":"t"},{"Error":{"Code":"DuplicateItem","Message":"m"}},
+    fn statements_of_a_batch_are_told_apart_by_what_they_cost() {
+        let reply = br#"{"Responses":[{"TableName":"t"},{"Error":{"Code":"DuplicateItem","Message":"m"}},
             {"Error":{"Code":"ConditionalCheckFailed","Item":{"a":{"S":"b"}}}},{"Error":{"Code":"ThrottlingError"}},
             {"Error":{"Message":"?"}}]}"#;
-        let read = read("BatchExecuteStatement", answer);
-        assert_eq!(read.consumed, []);
+        let parsed = parse_reply("BatchExecuteStatement", reply);
+        assert_eq!(parsed.consumed, []);
         let expected = [
             StatementResult::Applied,
             StatementResult::ConditionFailed,
@@ -318,35 +331,35 @@ mod tests {
             StatementResult::Refused,
             StatementResult::Refused,
         ];
-        assert_eq!(read.statements, expected);
+        assert_eq!(parsed.statements, expected);
     }
 
     #[test]
-    fn an_answer_that_cannot_be_read_says_nothing() {
-        for answer in ["", "<html>", "[]", r#"{"ConsumedCapacity":"?"}"#] {
+    fn a_reply_that_cannot_be_parsed_reports_nothing() {
+        for reply in ["", "<html>", "[]", r#"{"ConsumedCapacity":"?"}"#] {
             for operation in ["PutItem", "BatchExecuteStatement"] {
-                let read = read(operation, answer.as_bytes());
+                let parsed = parse_reply(operation, reply.as_bytes());
                 assert!(
-                    read.consumed.is_empty() && read.statements.is_empty(),
-                    "{answer}"
+                    parsed.consumed.is_empty() && parsed.statements.is_empty(),
+                    "{reply}"
                 );
             }
         }
     }
 
     #[test]
-    fn only_a_failed_condition_costs_what_its_error_does_not_say() {
+    fn only_a_failed_condition_is_charged_without_a_report() {
         let request = br#"{"TableName":"t","Key":{}}"#;
         let failed = |kind: &str| {
-            let answer =
+            let reply =
                 format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{kind}","message":"m"}}"#);
-            condition_failed(request, answer.as_bytes())
+            failed_condition_table(request, reply.as_bytes())
         };
         assert_eq!(
             failed("ConditionalCheckFailedException").as_deref(),
             Some("t")
         );
         assert_eq!(failed("ProvisionedThroughputExceededException"), None);
-        assert_eq!(condition_failed(request, b"<html>"), None);
+        assert_eq!(failed_condition_table(request, b"<html>"), None);
     }
 }

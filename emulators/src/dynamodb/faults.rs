@@ -1,7 +1,8 @@
-//! The tables' own faults: an index that lags, and tables and keys that take so many writes a second and no more.
+//! Faults of tables: an index that lags, and limits of write units that throttle writes.
 //!
-//! They watch the writes that go by. Queries of a lagging index never reach the table: they are answered from what was
-//! seen. What could write to the watched table in a way that is not understood is refused, loudly.
+//! The faults see every write to the watched table. Queries of an index that lags never reach the table: the fault returns
+//! the entries that it has seen added and removed. A request that may write to the watched table in an unsupported way gets
+//! an error.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,16 +11,16 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::capacity::{TableUnits, consumed_by};
-use super::index::{Index, Position};
-use super::limits::Charge;
+use super::dry_run::DryRun;
+use super::index_history::{IndexHistory, Position};
 use super::options::{TableFaultOptions, WatchedTable};
-use super::rehearsal::Rehearsal;
 use super::reports::{IndexLagReport, KeyLimitReport, TableLimitUsage};
-use super::requests::{IndexQuery, Request, Write, read};
-use super::throttles::{Outcome, Refusal, Throttles};
+use super::throttles::{RequestOutcome, Throttled, Throttles};
+use super::token_buckets::Charge;
+use super::watched_requests::{IndexQuery, WatchedRequest, Write, parse};
 use crate::counter::Counter;
-use crate::draws::Draws;
-use crate::proxy::{Call, Refused, Reply, ServiceFaults, Upstream};
+use crate::proxy::{NoReply, Reply, ServiceFaults, ServiceRequest, Upstream};
+use crate::random::RandomStream;
 
 /// The faults of the tables behind one proxy.
 pub struct TableFaults {
@@ -27,44 +28,44 @@ pub struct TableFaults {
     watched: WatchedTable,
     lag: Option<Lag>,
     throttles: Option<Throttles>,
-    /// The other table, where its indexes' keys are limited.
+    /// The other table; `None` if the keys of its indexes have no limit.
     other_table: Option<OtherTable>,
 }
 
 struct OtherTable {
     name: String,
-    /// One write at a time, or an item would change between its rehearsal and the write.
-    rehearsal: tokio::sync::Mutex<Rehearsal>,
+    /// Locked during a write, so that the item does not change between the dry run and the write.
+    dry_run: tokio::sync::Mutex<DryRun>,
 }
 
 #[derive(Debug)]
 struct Lag {
     most: Duration,
-    draws: Draws,
-    index: Mutex<Index>,
+    draws: RandomStream,
+    index: Mutex<IndexHistory>,
     queries: Counter,
     stale: Counter,
     hidden: Counter,
     gone: Counter,
 }
 
-/// What the limits have made of a write: what it takes of them, or that it is refused. `None` for what is no write.
-type Admitted<'a> = Option<Result<Vec<Charge>, (&'a Throttles, Refusal)>>;
+/// A write after the limits were applied: the units it took, or which limit throttled it. `None` is not a write.
+type Admitted<'a> = Option<Result<Vec<Charge>, (&'a Throttles, Throttled)>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl TableFaults {
-    /// Returns the faults that the options ask for; `None` if they ask for none.
+    /// Makes the faults that the options turn on; `None` if they turn on none.
     ///
     /// # Errors
-    /// When there is no memory for what the limits must remember.
+    /// The scratch database for the other table could not be created.
     pub fn new(options: &TableFaultOptions) -> anyhow::Result<Option<TableFaults>> {
         let lag = options.index_lag.map(|most| Lag {
             most,
-            draws: Draws::new(options.seed, "index lag"),
-            index: Mutex::new(Index::new(most)),
+            draws: RandomStream::new(options.seed, "index lag"),
+            index: Mutex::new(IndexHistory::new(most)),
             queries: Counter::default(),
             stale: Counter::default(),
             hidden: Counter::default(),
@@ -74,9 +75,9 @@ impl TableFaults {
         let other = options.other_table.as_ref();
         let other = other.filter(|_| options.key_limit.is_some());
         let other = other.map(|(name, table)| {
-            let rehearsal = tokio::sync::Mutex::new(Rehearsal::new(name, table)?);
+            let dry_run = tokio::sync::Mutex::new(DryRun::new(name, table)?);
             let name = name.clone();
-            anyhow::Ok(OtherTable { name, rehearsal })
+            anyhow::Ok(OtherTable { name, dry_run })
         });
         let other_table = other.transpose()?;
         Ok((lag.is_some() || throttles.is_some()).then(|| TableFaults {
@@ -88,7 +89,7 @@ impl TableFaults {
         }))
     }
 
-    /// Returns what lag has done so far; `None` if the index does not lag.
+    /// Returns the counts of queries so far; `None` if the index does not lag.
     pub fn lag_report(&self) -> Option<IndexLagReport> {
         self.lag.as_ref().map(|lag| IndexLagReport {
             queries: lag.queries.get(),
@@ -98,12 +99,12 @@ impl TableFaults {
         })
     }
 
-    /// Returns what the limit of keys has refused so far; `None` if they have no limit.
+    /// Returns the writes throttled by single keys so far; `None` if keys have no limit.
     pub fn key_report(&self) -> Option<KeyLimitReport> {
         self.throttles.as_ref()?.key_report()
     }
 
-    /// Returns how much of the table's limit was used so far; `None` if it has no limit.
+    /// Returns how much of the limit of the table was used so far; `None` if it has no limit.
     pub fn table_report(&self) -> Option<TableLimitUsage> {
         self.throttles.as_ref()?.table_report()
     }
@@ -115,33 +116,34 @@ impl TableFaults {
 
 #[async_trait]
 impl ServiceFaults for TableFaults {
-    async fn answer(&self, call: Call, upstream: &Upstream) -> Result<Reply, Refused> {
-        let Ok(body) = serde_json::from_slice::<Value>(&call.body) else {
-            return upstream.send(call).await;
+    async fn reply(&self, request: ServiceRequest, upstream: &Upstream) -> Result<Reply, NoReply> {
+        let Ok(body) = serde_json::from_slice::<Value>(&request.body) else {
+            return upstream.send(request).await;
         };
         if let Some((other, throttles)) = self.other_table.as_ref().zip(self.throttles.as_ref())
-            && Rehearsal::concerns(&other.name, &call.operation, &body)
+            && DryRun::applies_to(&other.name, &request.operation, &body)
         {
             return self
-                .other_table_write(other, throttles, call, &body, upstream)
+                .other_table_write(other, throttles, request, &body, upstream)
                 .await;
         }
-        match read(&self.watched, &call.operation, &body) {
-            Request::Other => upstream.send(call).await,
-            Request::Query(query) => match &self.lag {
+        match parse(&self.watched, &request.operation, &body) {
+            WatchedRequest::Other => upstream.send(request).await,
+            WatchedRequest::Query(query) => match &self.lag {
                 Some(lag) => {
-                    let reply = lag.answer(&self.watched, &query, self.now());
-                    upstream.stood_in_for(&call, &reply);
+                    let reply = lag.query(&self.watched, &query, self.now());
+                    upstream.observe_substitute(&request, &reply);
                     Ok(reply)
                 }
-                None => upstream.send(call).await,
+                None => upstream.send(request).await,
             },
-            Request::Write(write) => self.write(&write, call, upstream).await,
-            Request::Batch(writes) => self.batch(&writes, call, body, upstream).await,
-            Request::NotUnderstood(what) => {
+            WatchedRequest::Write(write) => self.write(&write, request, upstream).await,
+            WatchedRequest::Batch(writes) => self.batch(&writes, request, body, upstream).await,
+            WatchedRequest::Unsupported(what) => {
                 let table = &self.watched.table;
-                eprintln!("error: the faults of table `{table}` do not understand: {what}");
-                let message = format!("the faults in front of table `{table}` do not know {what}");
+                let message =
+                    format!("table `{table}`: request not supported by its faults: {what}");
+                eprintln!("error: {message}");
                 Ok(Reply::error(
                     400,
                     "com.amazon.coral.validate#ValidationException",
@@ -153,72 +155,76 @@ impl ServiceFaults for TableFaults {
 }
 
 impl TableFaults {
-    /// A write to the other table: its indexes' keys must have the units for what it does to them.
+    /// Forwards a write to the other table, unless the keys of its indexes have too few units left for it.
     async fn other_table_write(
         &self,
         other: &OtherTable,
         throttles: &Throttles,
-        call: Call,
+        request: ServiceRequest,
         body: &Value,
         upstream: &Upstream,
-    ) -> Result<Reply, Refused> {
-        let rehearsal = other.rehearsal.lock().await;
-        let question = rehearsal.question(&call.operation, body);
-        let answer = upstream
-            .ask(&call, "DynamoDB_20120810.GetItem", &question)
+    ) -> Result<Reply, NoReply> {
+        let dry_run = other.dry_run.lock().await;
+        let get_item = dry_run.read_request(&request.operation, body);
+        let reply = upstream
+            .send_unobserved(&request, "DynamoDB_20120810.GetItem", &get_item)
             .await?;
-        let answer: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        let charges = match rehearsal.charges(&call.operation, body, &answer) {
+        let reply: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let charges = match dry_run.charges(&request.operation, body, &reply) {
             Ok(charges) => charges,
             Err(error) => {
                 let table = &other.name;
-                eprintln!("error: a write to table `{table}` cannot be rehearsed: {error:#}");
+                eprintln!(
+                    "error: table `{table}`: write not limited, its dry run failed: {error:#}"
+                );
                 Vec::new()
             }
         };
         if throttles.take(&charges, self.now()).is_err() {
-            return Ok(throttles.refusal());
+            return Ok(throttles.error());
         }
-        let sent = upstream.send(call).await;
+        let sent = upstream.send(request).await;
         if !sent.as_ref().is_ok_and(|reply| reply.status.is_success()) {
             throttles.give_back(&charges, self.now());
         }
         sent
     }
 
+    /// Forwards a write to the watched table, unless it is throttled.
     async fn write(
         &self,
         write: &Write,
-        call: Call,
+        request: ServiceRequest,
         upstream: &Upstream,
-    ) -> Result<Reply, Refused> {
-        let operation = call.operation.clone();
-        let mut outcome = Outcome::default();
+    ) -> Result<Reply, NoReply> {
+        let operation = request.operation.clone();
+        let mut outcome = RequestOutcome::default();
         let charges = match self.admit(write) {
             Ok(charges) => charges,
-            Err((throttles, refusal)) => {
-                outcome.refused(&refusal);
-                throttles.settle(&outcome, None, self.now());
-                return Ok(throttles.refusal());
+            Err((throttles, throttled)) => {
+                outcome.throttled(&throttled);
+                throttles.record(&outcome, None, self.now());
+                return Ok(throttles.error());
             }
         };
-        let sent = upstream.send(call).await;
+        let sent = upstream.send(request).await;
         let applied = sent.as_ref().is_ok_and(|reply| reply.status.is_success());
         self.written(write, &charges, applied, &mut outcome);
         let consumed = sent.as_ref().ok().filter(|_| applied);
-        self.settled(&outcome, &operation, consumed);
+        self.record_outcome(&outcome, &operation, consumed);
         sent
     }
 
+    /// Forwards those statements of a PartiQL batch that are not throttled.
     async fn batch(
         &self,
         writes: &[Option<Write>],
-        mut call: Call,
+        mut request: ServiceRequest,
         mut body: Value,
         upstream: &Upstream,
-    ) -> Result<Reply, Refused> {
+    ) -> Result<Reply, NoReply> {
         let Some(statements) = body["Statements"].as_array_mut() else {
-            return upstream.send(call).await;
+            return upstream.send(request).await;
         };
         let admitted: Vec<Admitted<'_>> = writes
             .iter()
@@ -226,71 +232,80 @@ impl TableFaults {
             .collect();
         let mut member = admitted.iter();
         statements.retain(|_| !matches!(member.next(), Some(Some(Err(_)))));
-        let operation = call.operation.clone();
+        let operation = request.operation.clone();
         let sent = if statements.is_empty() {
             Ok(Reply::json(200, &json!({ "Responses": [] })))
         } else {
             if statements.len() < writes.len() {
-                call.body = body.to_string().into();
+                request.body = body.to_string().into();
             }
-            upstream.send(call).await
+            upstream.send(request).await
         };
-        let mut outcome = Outcome::default();
+        let mut outcome = RequestOutcome::default();
         let merged = self.merged(writes, &admitted, sent, &mut outcome);
-        self.settled(&outcome, &operation, merged.as_ref().ok());
+        self.record_outcome(&outcome, &operation, merged.as_ref().ok());
         merged
     }
 
-    /// Takes the units of a write, if there are enough.
-    fn admit(&self, write: &Write) -> Result<Vec<Charge>, (&Throttles, Refusal)> {
+    /// Takes the units of a write.
+    ///
+    /// # Errors
+    /// The write is throttled.
+    fn admit(&self, write: &Write) -> Result<Vec<Charge>, (&Throttles, Throttled)> {
         let Some(throttles) = &self.throttles else {
             return Ok(Vec::new());
         };
         throttles
             .admit(write, self.now())
-            .map_err(|refusal| (throttles, refusal))
+            .map_err(|throttled| (throttles, throttled))
     }
 
-    /// Notes what became of a write that was let through.
-    fn written(&self, write: &Write, charges: &[Charge], applied: bool, outcome: &mut Outcome) {
+    /// Records a write that was not throttled.
+    fn written(
+        &self,
+        write: &Write,
+        charges: &[Charge],
+        applied: bool,
+        outcome: &mut RequestOutcome,
+    ) {
         let unused = outcome.written(write, charges, applied);
         if let Some(throttles) = &self.throttles {
             throttles.give_back(&unused, self.now());
         }
-        // An item put again under its own keys neither comes nor goes.
+        // A put that replaces an item under the same keys leaves the index unchanged.
         if let Some(lag) = &self.lag
             && applied
-            && write.comes != write.goes
+            && write.adds != write.removes
         {
             let now = self.now();
             let mut index = lock(&lag.index);
-            if let Some(entry) = &write.comes {
-                index.came(entry, now);
+            if let Some(entry) = &write.adds {
+                index.added(entry, now);
             }
-            if let Some(entry) = &write.goes {
-                index.went(entry, now);
+            if let Some(entry) = &write.removes {
+                index.removed(entry, now);
             }
         }
     }
 
-    /// Notes what became of a request, with what its answer says that it consumed.
-    fn settled(&self, outcome: &Outcome, operation: &str, reply: Option<&Reply>) {
+    /// Records the writes of a request, with the units that its reply reports.
+    fn record_outcome(&self, outcome: &RequestOutcome, operation: &str, reply: Option<&Reply>) {
         if let Some(throttles) = &self.throttles {
             let wanted = reply.filter(|_| throttles.wants_consumed());
             let consumed: Option<TableUnits> =
                 wanted.and_then(|reply| consumed_by(operation, &reply.body, &self.watched.table));
-            throttles.settle(outcome, consumed, self.now());
+            throttles.record(outcome, consumed, self.now());
         }
     }
 
-    /// Puts the refusals of members that were not let through between the answers of the others.
+    /// Adds the errors of throttled statements to the results of the others, in the order of the request.
     fn merged(
         &self,
         writes: &[Option<Write>],
         admitted: &[Admitted<'_>],
-        sent: Result<Reply, Refused>,
-        outcome: &mut Outcome,
-    ) -> Result<Reply, Refused> {
+        sent: Result<Reply, NoReply>,
+        outcome: &mut RequestOutcome,
+    ) -> Result<Reply, NoReply> {
         let responses = sent.as_ref().ok().and_then(|reply| {
             let body = serde_json::from_slice::<Value>(&reply.body).ok();
             let mut body = body.filter(|_| reply.status.is_success())?;
@@ -298,18 +313,18 @@ impl TableFaults {
             Some((body, responses.unwrap_or_default()))
         });
         let (body, responses) = responses.unzip();
-        let answered = responses.is_some();
+        let succeeded = responses.is_some();
         let mut responses = responses.unwrap_or_default().into_iter();
         let mut merged = Vec::with_capacity(writes.len());
         for (write, admitted) in writes.iter().zip(admitted) {
-            if let Some(Err((throttles, refusal))) = admitted {
-                outcome.refused(refusal);
-                merged.push(throttles.member_refusal());
+            if let Some(Err((throttles, throttled))) = admitted {
+                outcome.throttled(throttled);
+                merged.push(throttles.statement_error());
                 continue;
             }
             let response = responses.next().unwrap_or_default();
             if let (Some(write), Some(Ok(charges))) = (write, admitted) {
-                let applied = answered && response.get("Error").is_none();
+                let applied = succeeded && response.get("Error").is_none();
                 self.written(write, charges, applied, outcome);
             }
             merged.push(response);
@@ -326,8 +341,9 @@ impl TableFaults {
 }
 
 impl Lag {
-    fn answer(&self, watched: &WatchedTable, query: &IndexQuery, now: Duration) -> Reply {
-        let lag = self.draws.within(self.most);
+    /// Returns the reply to a query: the index as it was a random time ago.
+    fn query(&self, watched: &WatchedTable, query: &IndexQuery, now: Duration) -> Reply {
+        let lag = self.draws.duration_up_to(self.most);
         let after = query.after.as_ref();
         let page = lock(&self.index).page(&query.hash, after, query.limit, now, lag);
         self.queries.add(1);
@@ -364,8 +380,8 @@ impl Lag {
     }
 }
 
-/// What reading a page of the index consumes: half a unit for every 4 KB begun, and no less. An entry has three keys,
-/// each with its name; a number has two digits a byte, and one byte more.
+/// Returns the read units of a page of the index: half a unit per 4 KB begun, and at least half a unit. An entry has three
+/// keys, each with its name. A number takes one byte per two digits, plus one.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html> (2026-08).
 fn page_units(watched: &WatchedTable, hash: &str, positions: &[Position]) -> f64 {
     let names = watched.key.len() + watched.index_key.len() + watched.index_sort_key.len();

@@ -1,30 +1,35 @@
-//! DynamoDB on loopback, and what AWS's DynamoDB does to its callers, to be switched on as faults.
+//! DynamoDB on loopback, and two kinds of faults that its clients must cope with: an index that lags behind its table, and
+//! writes that are throttled.
 //!
-//! The engine is that of the crate `dynoxide-rs`. The faults strike in a proxy in front of it (`crate::proxy`).
+//! The engine is the crate `dynoxide-rs`. The faults are injected by a proxy in front of it ([`crate::proxy`]).
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `server` | the server |
-//! | `table` | how a table is defined |
-//! | `capacity` | what a reply says that its request consumed |
-//! | `options` | which faults are on, and of which tables |
-//! | `faults` | the faults of the tables: `index` (its lag) and `throttles` |
-//! | `requests` | what a request writes, or asks of the index |
-//! | `throttles` | writes without units: `limits` (a second of them for each key and each table), `usage` (how much is used), `rehearsal` (what a write does to the keys of another table's indexes) |
-//! | `reports` | how often each fault struck |
+//! | `table` | the definition of a table |
+//! | `capacity` | the capacity units that a reply reports |
+//! | `options` | which faults are on, and for which tables |
+//! | `faults` | the faults of tables, injected into requests and replies |
+//! | `watched_requests` | what a request writes to a table, or reads from its index |
+//! | `index_history` | the entries of an index over time, for an index that lags |
+//! | `throttles` | which writes are throttled, and the errors they get |
+//! | `token_buckets` | the write units that each key and each table has left |
+//! | `table_usage` | how much of the limit of a table is used |
+//! | `dry_run` | which index keys a write touches, found out before the write |
+//! | `reports` | how often each fault occurred |
 
 pub mod capacity;
+mod dry_run;
 mod faults;
-mod index;
-mod limits;
+mod index_history;
 mod options;
-mod rehearsal;
 mod reports;
-mod requests;
 mod server;
 mod table;
+mod table_usage;
 mod throttles;
-mod usage;
+mod token_buckets;
+mod watched_requests;
 
 pub use faults::TableFaults;
 pub use options::{TableFaultOptions, WatchedTable};

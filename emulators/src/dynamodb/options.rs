@@ -1,46 +1,46 @@
-//! Which faults a DynamoDB server has, and of which tables.
+//! Which faults are on, and for which tables.
 
 use std::time::Duration;
 
 use super::table::Table;
 
-/// The table whose index may lag, and whose writes may be limited: a table without a sort key, and one index of it.
+/// A table whose index may lag and whose writes may be throttled. The table has no sort key; one of its indexes is watched.
 ///
-/// The faults must know which index entry a request adds or removes. They read it from
+/// The faults must know which index entry a request adds or removes. They read the entry from
 ///
 /// - the item of a `PutItem`, and the parameters of a PartiQL statement, whose values must all be parameters;
 /// - the values `:<index_key>` and `:<index_sort_key>` of the condition of an `UpdateItem` or a `DeleteItem`.
 ///
 /// A `Query` of the index must have the key condition `<index_key> = :<index_key>` and neither a filter nor a projection. A
-/// request that may write to the table in another way is refused with a `ValidationException`.
+/// request that may write to the table in another way gets a `ValidationException`.
 #[derive(Clone, Debug)]
 pub struct WatchedTable {
-    /// The table's name.
+    /// Name of the table.
     pub table: String,
-    /// The attribute of its partition key, a text.
+    /// Attribute of the partition key of the table, of type `S`.
     pub key: String,
-    /// The index's name. It projects keys alone.
+    /// Name of the index, whose projection is `KEYS_ONLY`.
     pub index: String,
-    /// The attribute of the index's partition key, a text.
+    /// Attribute of the partition key of the index, of type `S`.
     pub index_key: String,
-    /// The attribute of the index's sort key, a whole number from 0 on. An entry that was removed must not come again under
-    /// the same three keys.
+    /// Attribute of the sort key of the index, of type `N`: a whole number from 0. An entry that was removed must not be
+    /// added again with the same three keys.
     pub index_sort_key: String,
 }
 
-/// Which faults are on.
+/// Which faults are on. A fault that is `None` is off.
 #[derive(Clone, Debug)]
 pub struct TableFaultOptions {
-    /// Where all randomness comes from.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// The table that they are about.
+    /// The table that the faults watch.
     pub watched: WatchedTable,
-    /// Longest lag of the index; each query draws its own.
+    /// Longest lag of the index. Each query draws its own lag, from zero to this.
     pub index_lag: Option<Duration>,
-    /// Write units a second of each item and of each key of the index.
+    /// Write units per second of each item, and of each partition key of the index.
     pub key_limit: Option<u32>,
-    /// Write units a second of the whole table, and as many of the whole index.
+    /// Write units per second of the whole table, and as many of the whole index.
     pub table_limit: Option<u32>,
-    /// Another table, by its name. Each key of each of its indexes takes `key_limit` as well; its items have no limit.
+    /// Name and definition of another table. `key_limit` holds for each partition key of its indexes, but not for its items.
     pub other_table: Option<(String, Table)>,
 }

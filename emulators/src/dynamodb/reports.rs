@@ -1,51 +1,53 @@
-//! How often each fault of the tables struck.
+//! How often each fault of the tables occurred.
 
 use serde::Serialize;
 
-/// What lag did to queries of the index.
+/// Counts of queries of an index that lags, and of the entries they showed or missed.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct IndexLagReport {
-    /// Queries answered.
+    /// Queries of the index.
     pub queries: u64,
-    /// Those that were not shown the index as it was.
+    /// Queries whose result differed from the index without lag.
     pub stale: u64,
-    /// Entries that were there and not shown, all queries together.
+    /// Entries that existed and were missing from a result, summed over all queries.
     pub hidden: u64,
-    /// Entries that were gone and shown, all queries together.
+    /// Entries that no longer existed and were in a result, summed over all queries.
     pub gone: u64,
 }
 
-/// Writes over a key's limit.
+/// Number of writes throttled because a single key had no write units left.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyLimitReport {
-    /// Over the limit of the item.
+    /// Throttled by the limit of the item.
     pub by_item: u64,
-    /// Over the limit of the index key that the write would have touched.
+    /// Throttled by the limit of an index key that the write would have touched.
     pub by_index_key: u64,
-    /// Over the limit of an index key of the other table.
+    /// Throttled by the limit of an index key of the other table.
     pub by_other_index_key: u64,
 }
 
-/// How much of the table's limit was used while index entries were added, from the first throttle to the last entry that
-/// was added, and what the limit refused. Nothing is said of that time where the limit was never reached.
+/// How many writes the limit of a table throttled, and how much of the limit was used.
+///
+/// The shares cover the time from the first throttled write to the last write that added an index entry. They are `None` if
+/// the limit was never reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableLimitUsage {
-    /// The limit: of the table's items, and as much of its index.
+    /// The limit: write units per second of the table's items, and as many of its index.
     pub units_per_second: u32,
-    /// All writes: requests for one item, and members of PartiQL batches.
+    /// All writes: requests for one item, and statements of PartiQL batches.
     pub writes: u64,
-    /// Of those, refused because the items had no units left.
+    /// Writes throttled because the items had no units left.
     pub throttled_by_items: u64,
-    /// Of those, refused because the index had none left.
+    /// Writes throttled because the index had no units left.
     pub throttled_by_index: u64,
-    /// How long entries were added under throttles.
+    /// Length of that time, in seconds.
     pub adding_secs: Option<f64>,
-    /// In that time: units used of the limit, by the items or the index, whichever used more.
+    /// In that time: units used by the items or by the index, whichever used more, in percent of the limit.
     pub used_percent: Option<f64>,
-    /// In that time: units used by the items.
+    /// In that time: units used by the items, in percent of the limit.
     pub items_used_percent: Option<f64>,
-    /// In that time: units used by the index.
+    /// In that time: units used by the index, in percent of the limit.
     pub index_used_percent: Option<f64>,
-    /// In that time: writes refused.
+    /// In that time: writes throttled, in percent of all writes.
     pub refused_percent: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! DynamoDB in memory, over HTTP, on a thread of its own: its engine works on the calling thread, and would otherwise
+//! An in-memory DynamoDB server. It runs on its own thread, because its engine blocks the thread that calls it and would
 //! stall the other emulators of the process.
 
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use anyhow::Context;
 use dynoxide::Database;
 use tokio::sync::oneshot;
 
-/// A running stand-in for DynamoDB.
+/// A running DynamoDB server. Dropping it stops the server and deletes its tables.
 pub struct DynamoDb {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -16,10 +16,10 @@ pub struct DynamoDb {
 }
 
 impl DynamoDb {
-    /// Starts a server with no tables, on a loopback port of its own.
+    /// Starts a server without tables, on a free loopback port.
     ///
     /// # Errors
-    /// When the port cannot be bound or the engine does not start.
+    /// No port could be bound, or the engine did not start.
     pub async fn start() -> anyhow::Result<DynamoDb> {
         let (stop, stopped) = oneshot::channel();
         let (started, starting) = oneshot::channel();
@@ -27,10 +27,10 @@ impl DynamoDb {
             .name("dynamodb".to_owned())
             .spawn(move || {
                 if let Err(error) = serve(started, stopped) {
-                    eprintln!("error: DynamoDB stand-in: {error:#}");
+                    eprintln!("error: DynamoDB server: {error:#}");
                 }
             })?;
-        let address = starting.await.context("start the DynamoDB stand-in")?;
+        let address = starting.await.context("start the DynamoDB server")?;
         Ok(DynamoDb {
             address,
             stop: Some(stop),
@@ -38,7 +38,7 @@ impl DynamoDb {
         })
     }
 
-    /// Returns the URL where it listens.
+    /// Returns the URL of the server, which clients use as their endpoint URL.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -67,9 +67,9 @@ fn serve(
         let address = listener.local_addr()?;
         let server =
             dynoxide::server::serve_with_shutdown(listener, database, std::future::pending());
-        // The receiver is gone only if whoever started us gave up.
+        // The receiver is gone only if the future of `start` was dropped.
         let _ = started.send(address);
-        // Open connections are not waited for: their clients are gone by now.
+        // Does not wait for open connections: the owner of the server is done with it.
         tokio::select! {
             ended = server => ended.map_err(|error| anyhow::anyhow!(error)),
             _ = stopped => Ok(()),

@@ -1,62 +1,62 @@
-//! How a table is defined, in the words of `CreateTable`, which are those of CloudFormation.
+//! The definition of a table, with the field names of `CreateTable`, which CloudFormation uses too.
 //! Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_CreateTable.html> (2026-11).
 
 use serde::Deserialize;
 
-/// A table.
+/// The definition of a table. Deserializes from the JSON of a `CreateTable` request.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Table {
-    /// Every attribute of a key.
+    /// Types of the attributes that are part of a key, of the table or of an index.
     pub attribute_definitions: Vec<Attribute>,
-    /// The table's key.
+    /// Partition key of the table, and its sort key if it has one.
     pub key_schema: Vec<Key>,
-    /// Its indexes.
+    /// Global secondary indexes.
     #[serde(default)]
     pub global_secondary_indexes: Vec<Index>,
-    /// `PAY_PER_REQUEST`, or what it is provisioned with.
+    /// `PAY_PER_REQUEST` or `PROVISIONED`.
     pub billing_mode: String,
 }
 
-/// An attribute of a key.
+/// Name and type of an attribute that is part of a key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Attribute {
-    /// Its name.
+    /// Name of the attribute.
     pub attribute_name: String,
-    /// `S`, `N` or `B`.
+    /// `S` (string), `N` (number) or `B` (binary).
     pub attribute_type: String,
 }
 
-/// One part of a key.
+/// One attribute of a key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Key {
     /// Name of the attribute.
     pub attribute_name: String,
-    /// `HASH` or `RANGE`.
+    /// `HASH` for a partition key, `RANGE` for a sort key.
     pub key_type: String,
 }
 
-/// An index.
+/// The definition of a global secondary index.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Index {
-    /// Its name.
+    /// Name of the index.
     pub index_name: String,
-    /// Its key.
+    /// Partition key of the index, and its sort key if it has one.
     pub key_schema: Vec<Key>,
-    /// What it holds besides keys.
+    /// Attributes that the index holds besides keys.
     pub projection: Projection,
 }
 
-/// What an index holds besides keys.
+/// The attributes that an index holds besides the keys of the index and of the table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Projection {
     /// `KEYS_ONLY`, `INCLUDE` or `ALL`.
     pub projection_type: String,
-    /// With `INCLUDE`, what else.
+    /// With `INCLUDE`, the names of the attributes.
     #[serde(default)]
     pub non_key_attributes: Vec<String>,
 }

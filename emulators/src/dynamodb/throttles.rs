@@ -1,5 +1,5 @@
-//! Writes that a table, its index, or a key of either has no units for: they are refused as DynamoDB does, a request
-//! whole and a PartiQL batch member by member.
+//! Decides which writes are throttled, and makes the errors: a request for one item fails as a whole, a PartiQL batch
+//! statement by statement, as in DynamoDB.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,46 +7,47 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::capacity::TableUnits;
-use super::limits::{Charge, Key, Limits, Rates};
 use super::options::TableFaultOptions;
 use super::reports::{KeyLimitReport, TableLimitUsage};
-use super::requests::Write;
-use super::usage::{Sums, Usage};
+use super::table_usage::{TableUsage, Totals};
+use super::token_buckets::{BucketKey, Charge, Rates, TokenBuckets};
+use super::watched_requests::Write;
 use crate::counter::Counter;
-use crate::draws::Draws;
 use crate::proxy::Reply;
+use crate::random::RandomStream;
 
 const THROTTLED: &str = "Throughput exceeds the current capacity of your table or index. DynamoDB is automatically \
                          scaling your table or index so please try again shortly.";
 
-/// The limits, and what they have refused.
+/// The limits, and counts of the writes they throttled.
 #[derive(Debug)]
 pub(super) struct Throttles {
     table: String,
-    draws: Draws,
-    limits: Mutex<Limits>,
+    draws: RandomStream,
+    limits: Mutex<TokenBuckets>,
     has_key_limit: bool,
-    usage: Option<Mutex<Usage>>,
+    usage: Option<Mutex<TableUsage>>,
     by_item: Counter,
     by_index_key: Counter,
     by_other_index_key: Counter,
 }
 
-/// What became of the writes of one request to the watched table.
+/// The writes of one request to the watched table, added up by result.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
-    sums: Sums,
+pub(super) struct RequestOutcome {
+    totals: Totals,
     adds_entries: bool,
 }
 
-/// A write that is refused.
+/// A throttled write.
 #[derive(Debug)]
-pub(super) struct Refusal {
-    by: Key,
+pub(super) struct Throttled {
+    /// The bucket that had too few units.
+    by: BucketKey,
 }
 
 impl Throttles {
-    /// What the options ask for; `None` if that is nothing.
+    /// Makes the limits that are on; `None` if none is.
     pub(super) fn new(options: &TableFaultOptions) -> Option<Throttles> {
         let rates = Rates {
             key: options.key_limit,
@@ -54,16 +55,17 @@ impl Throttles {
         };
         (rates.key.is_some() || rates.table.is_some()).then(|| Throttles {
             table: options.watched.table.clone(),
-            draws: Draws::new(options.seed, "partition limit"),
-            limits: Mutex::new(Limits::new(rates)),
+            draws: RandomStream::new(options.seed, "partition limit"),
+            limits: Mutex::new(TokenBuckets::new(rates)),
             has_key_limit: rates.key.is_some(),
-            usage: rates.table.map(|units| Mutex::new(Usage::new(units))),
+            usage: rates.table.map(|units| Mutex::new(TableUsage::new(units))),
             by_item: Counter::default(),
             by_index_key: Counter::default(),
             by_other_index_key: Counter::default(),
         })
     }
 
+    /// Returns the writes throttled by single keys so far; `None` if keys have no limit.
     pub(super) fn key_report(&self) -> Option<KeyLimitReport> {
         self.has_key_limit.then(|| KeyLimitReport {
             by_item: self.by_item.get(),
@@ -72,21 +74,25 @@ impl Throttles {
         })
     }
 
+    /// Returns how much of the limit of the table was used so far; `None` if it has no limit.
     pub(super) fn table_report(&self) -> Option<TableLimitUsage> {
         self.usage.as_ref().map(|usage| lock(usage).report())
     }
 
-    /// Takes the units of a write to the watched table, if there are enough; returns what it took.
-    pub(super) fn admit(&self, write: &Write, now: Duration) -> Result<Vec<Charge>, Refusal> {
+    /// Takes the units of a write to the watched table from all its buckets; returns what it took.
+    ///
+    /// # Errors
+    /// The write is throttled, and nothing was taken.
+    pub(super) fn admit(&self, write: &Write, now: Duration) -> Result<Vec<Charge>, Throttled> {
         let mut charges = write.charges();
-        let of_index = |charge: &&Charge| matches!(charge.key, Key::Index(_));
+        let of_index = |charge: &&Charge| matches!(charge.key, BucketKey::Index(_));
         let index: u32 = charges
             .iter()
             .filter(of_index)
             .map(|charge| charge.units)
             .sum();
         let items: u32 = charges.iter().map(|charge| charge.units).sum::<u32>() - index;
-        for (key, units) in [(Key::Table, items), (Key::TableIndex, index)] {
+        for (key, units) in [(BucketKey::Table, items), (BucketKey::TableIndex, index)] {
             if units > 0 {
                 charges.push(Charge { key, units });
             }
@@ -95,50 +101,58 @@ impl Throttles {
         Ok(charges)
     }
 
-    /// Takes what a write takes, if there is enough of all of it.
-    pub(super) fn take(&self, charges: &[Charge], now: Duration) -> Result<(), Refusal> {
+    /// Takes the units of a write from all its buckets, or from none.
+    ///
+    /// # Errors
+    /// The write is throttled, and nothing was taken.
+    pub(super) fn take(&self, charges: &[Charge], now: Duration) -> Result<(), Throttled> {
         let short = match lock(&self.limits).take(charges, now) {
             Ok(()) => return Ok(()),
             Err(short) => short.key.clone(),
         };
         match &short {
-            Key::Item(_) => self.by_item.add(1),
-            Key::Index(_) => self.by_index_key.add(1),
-            Key::OtherIndex(_) => self.by_other_index_key.add(1),
-            // Counted with the rest of their request.
-            Key::Table | Key::TableIndex => {}
+            BucketKey::Item(_) => self.by_item.add(1),
+            BucketKey::Index(_) => self.by_index_key.add(1),
+            BucketKey::OtherIndex(_) => self.by_other_index_key.add(1),
+            // `record` counts these, by request.
+            BucketKey::Table | BucketKey::TableIndex => {}
         }
-        Err(Refusal { by: short })
+        Err(Throttled { by: short })
     }
 
-    /// Gives back what a write took that was not applied.
+    /// Returns the units of a write that was not applied.
     pub(super) fn give_back(&self, charges: &[Charge], now: Duration) {
         lock(&self.limits).give_back(charges, now);
     }
 
-    /// Takes in what the table says that a request consumed, where it says so: what was taken beforehand was an estimate,
-    /// since an update does not tell how large the item is that it changes.
-    pub(super) fn settle(&self, outcome: &Outcome, consumed: Option<TableUnits>, now: Duration) {
+    /// Records the writes of one request. If the reply reported the consumed units, they replace the units taken beforehand,
+    /// which were an estimate: an update does not tell the size of the item that it changes.
+    pub(super) fn record(
+        &self,
+        outcome: &RequestOutcome,
+        consumed: Option<TableUnits>,
+        now: Duration,
+    ) {
         let Some(usage) = &self.usage else {
             return;
         };
-        let mut sums = outcome.sums;
+        let mut totals = outcome.totals;
         if let Some(consumed) = consumed {
             let mut limits = lock(&self.limits);
-            limits.add(&Key::Table, sums.items - consumed.items, now);
-            limits.add(&Key::TableIndex, sums.index - consumed.index, now);
-            (sums.items, sums.index) = (consumed.items, consumed.index);
+            limits.add(&BucketKey::Table, totals.items - consumed.items, now);
+            limits.add(&BucketKey::TableIndex, totals.index - consumed.index, now);
+            (totals.items, totals.index) = (consumed.items, consumed.index);
         }
-        lock(usage).add(sums, outcome.adds_entries, now);
+        lock(usage).add(totals, outcome.adds_entries, now);
     }
 
-    /// Whether [`settle`](Self::settle) wants to know what the table says.
+    /// Returns whether [`record`](Self::record) uses the units that a reply reports.
     pub(super) fn wants_consumed(&self) -> bool {
         self.usage.is_some()
     }
 
-    /// A request that is refused. Both exceptions say it, and clients must know both.
-    pub(super) fn refusal(&self) -> Reply {
+    /// Makes the error of a throttled request: at random one of the two exceptions that DynamoDB uses for it.
+    pub(super) fn error(&self) -> Reply {
         let name = match self.draws.below(2) {
             0 => "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException",
             _ => "com.amazon.coral.availability#ThrottlingException",
@@ -146,8 +160,8 @@ impl Throttles {
         Reply::error(400, name, THROTTLED)
     }
 
-    /// A member of a PartiQL batch that is refused.
-    pub(super) fn member_refusal(&self) -> Value {
+    /// Makes the error of a throttled statement of a PartiQL batch.
+    pub(super) fn statement_error(&self) -> Value {
         let code = match self.draws.below(2) {
             0 => "ProvisionedThroughputExceeded",
             _ => "ThrottlingError",
@@ -156,34 +170,39 @@ impl Throttles {
     }
 }
 
-impl Outcome {
-    /// A write was refused.
-    pub(super) fn refused(&mut self, refusal: &Refusal) {
-        match refusal.by {
-            Key::Table => self.sums.refused_by_items += 1,
-            Key::TableIndex => self.sums.refused_by_index += 1,
-            Key::Item(_) | Key::Index(_) | Key::OtherIndex(_) => {}
+impl RequestOutcome {
+    /// Counts a throttled write.
+    pub(super) fn throttled(&mut self, throttled: &Throttled) {
+        match throttled.by {
+            BucketKey::Table => self.totals.throttled_by_items += 1,
+            BucketKey::TableIndex => self.totals.throttled_by_index += 1,
+            BucketKey::Item(_) | BucketKey::Index(_) | BucketKey::OtherIndex(_) => {}
         }
     }
 
-    /// A write was let through. One that failed its condition has touched no index key, but it has cost its item's units:
-    /// returns the charges to give back.
+    /// Counts a write that was not throttled; returns the charges to return to their buckets. A write whose condition did not
+    /// hold has used the units of its item, but not those of index keys.
     pub(super) fn written(
         &mut self,
         write: &Write,
         charges: &[Charge],
         applied: bool,
     ) -> Vec<Charge> {
-        self.sums.written += 1;
-        self.adds_entries |= applied && write.comes.is_some();
+        self.totals.written += 1;
+        self.adds_entries |= applied && write.adds.is_some();
         let mut unused = Vec::new();
         for charge in charges {
             let units = f64::from(charge.units);
             match charge.key {
-                Key::Table => self.sums.items += units,
-                Key::TableIndex if applied => self.sums.index += units,
-                Key::Index(_) | Key::TableIndex if !applied => unused.push(charge.clone()),
-                Key::Item(_) | Key::Index(_) | Key::OtherIndex(_) | Key::TableIndex => {}
+                BucketKey::Table => self.totals.items += units,
+                BucketKey::TableIndex if applied => self.totals.index += units,
+                BucketKey::Index(_) | BucketKey::TableIndex if !applied => {
+                    unused.push(charge.clone())
+                }
+                BucketKey::Item(_)
+                | BucketKey::Index(_)
+                | BucketKey::OtherIndex(_)
+                | BucketKey::TableIndex => {}
             }
         }
         unused
@@ -196,7 +215,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::index::Entry;
+    use super::super::index_history::Entry;
     use super::super::options::WatchedTable;
     use super::*;
 
@@ -224,57 +243,60 @@ mod tests {
         Write {
             key: key.to_owned(),
             bytes: 300,
-            comes: Some(Entry {
+            adds: Some(Entry {
                 hash: format!("b#{key}"),
                 range: 1,
                 key: key.to_owned(),
             }),
-            goes: None,
+            removes: None,
         }
     }
 
     #[test]
-    fn a_whole_table_refuses_what_none_of_its_keys_would() {
+    fn the_limit_of_a_table_throttles_writes_that_no_key_limit_would() {
         let throttles = throttles(None, Some(3));
-        let mut outcome = Outcome::default();
+        let mut outcome = RequestOutcome::default();
         for number in 0..5 {
             let write = put(&number.to_string());
             match throttles.admit(&write, NOW) {
                 Ok(charges) => assert!(outcome.written(&write, &charges, true).is_empty()),
-                Err(refusal) => outcome.refused(&refusal),
+                Err(throttled) => outcome.throttled(&throttled),
             }
         }
-        throttles.settle(&outcome, None, NOW);
+        throttles.record(&outcome, None, NOW);
         let report = throttles.table_report().unwrap();
         assert_eq!((report.throttled_by_items, report.writes), (2, 5));
         assert!(throttles.key_report().is_none());
     }
 
     #[test]
-    fn what_failed_its_condition_gives_the_index_back_and_pays_for_the_item() {
+    fn a_write_with_a_failed_condition_returns_index_units_and_keeps_item_units() {
         let throttles = throttles(Some(1), Some(1));
         let write = put("e");
         let charges = throttles.admit(&write, NOW).unwrap();
-        let unused = Outcome::default().written(&write, &charges, false);
+        let unused = RequestOutcome::default().written(&write, &charges, false);
         let keys = Vec::from_iter(unused.iter().map(|charge| charge.key.clone()));
-        assert_eq!(keys, [Key::Index("b#e".to_owned()), Key::TableIndex]);
+        assert_eq!(
+            keys,
+            [BucketKey::Index("b#e".to_owned()), BucketKey::TableIndex]
+        );
         throttles.give_back(&unused, NOW);
-        let refusal = throttles.admit(&put("e"), NOW).unwrap_err();
-        assert_eq!(refusal.by, Key::Item("e".to_owned()));
+        let throttled = throttles.admit(&put("e"), NOW).unwrap_err();
+        assert_eq!(throttled.by, BucketKey::Item("e".to_owned()));
     }
 
     #[test]
-    fn what_the_table_says_replaces_the_estimate() {
+    fn the_reported_units_replace_the_estimate() {
         let throttles = throttles(None, Some(10));
         let write = put("e");
         let charges = throttles.admit(&write, NOW).unwrap();
-        let mut outcome = Outcome::default();
+        let mut outcome = RequestOutcome::default();
         outcome.written(&write, &charges, true);
         let consumed = TableUnits {
             items: 30.0,
             index: 1.0,
         };
-        throttles.settle(&outcome, Some(consumed), NOW);
+        throttles.record(&outcome, Some(consumed), NOW);
         // 20 units of debt, and one that the write needs.
         let after = |ms| throttles.admit(&put("f"), Duration::from_millis(ms));
         assert!(after(2_000).is_err());

@@ -1,7 +1,7 @@
-//! One execution environment: a child process with a Runtime API of its own, supervised from start to reaping.
+//! One execution environment: a child process with its own Runtime API, and the task that supervises it.
 //!
-//! The supervisor task owns the process. It alone kills it, samples it and waits for it, so nothing here can signal a
-//! process id that has been reaped. When the [`Environment`] is dropped the supervisor kills the process.
+//! Only the supervisor task kills, samples and reaps the process, so no signal can go to a process id that was reaped and
+//! reused. When the [`Environment`] is dropped, the supervisor kills the process.
 
 use std::io;
 use std::process::ExitStatus;
@@ -15,80 +15,83 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at};
 
-use super::accounting::Usage;
-use super::exchange::{Diagnostic, Exchange, Init, Outcome, Work};
+use super::end_command::{EndCommand, Killer};
 use super::faults::EnvironmentFaults;
 use super::function_config::FunctionConfig;
 use super::ids::random_id;
 use super::invocation::InvokeResponse;
 use super::limits::{INIT_TIME_MAX, INIT_TIMED_OUT, SHUTDOWN_GRACE};
-use super::logs::Watch;
-use super::orders::{Killer, Order};
-use super::process::{LastWords, access_key, pump_both, send_sigterm, spawn};
+use super::logs::EnvironmentHooks;
+use super::process::{LastLogLines, access_key, drain_pipes, send_sigterm, spawn};
+use super::runtime_state::{Diagnostic, Init, Invocation, ProcessOutcome, RuntimeState};
 use super::start_failure::StartFailure;
+use super::stats::EnvironmentUsage;
 
-/// How often a living process is sampled.
+/// Time between two samples of a running process.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(200);
 
-/// How long the pipes of an ended process are drained; something it started may hold them open for ever.
+/// Longest time that the pipes of an ended process are read. A process that it started may keep them open for ever.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// What an invocation in an environment came to.
-pub(super) enum Invocation {
-    Answered(InvokeResponse),
+/// The result of an invocation in one environment.
+pub(super) enum InvocationOutcome {
+    Responded(InvokeResponse),
+    /// The invocation reached its deadline.
     Timeout,
+    /// The process exited during the invocation.
     Crashed(Option<ExitStatus>),
+    /// The process exited before it took the invocation, so another environment may have it.
     NotDelivered,
 }
 
 pub(super) struct Environment {
     pub(super) number: u32,
     pub(super) pid: Option<u32>,
-    exchange: Arc<Exchange>,
-    usage: Arc<Mutex<Usage>>,
-    orders: mpsc::UnboundedSender<Order>,
-    /// Set when the process is to end: no further invocation is assigned.
+    runtime: Arc<RuntimeState>,
+    usage: Arc<Mutex<EnvironmentUsage>>,
+    commands: mpsc::UnboundedSender<EndCommand>,
+    /// Set when the host has decided to end the process. No further invocation is assigned then.
     ending: Arc<AtomicBool>,
-    last_words: LastWords,
+    last_log_lines: LastLogLines,
     init_time: watch::Receiver<Option<Duration>>,
     exit: watch::Receiver<Option<Option<ExitStatus>>>,
 }
 
 impl Environment {
-    /// Starts the process. Never fails: an environment that cannot start has failed its init.
+    /// Starts the process. If that fails, the environment counts as one whose init failed.
     pub(super) fn start(
         config: &FunctionConfig,
         function_name: &Arc<str>,
         number: u32,
-        watch: &Watch,
+        hooks: &EnvironmentHooks,
     ) -> Environment {
-        let exchange = Exchange::new(Arc::clone(function_name));
-        let usage = Arc::new(Mutex::new(Usage::default()));
-        let (orders, orders_taken) = mpsc::unbounded_channel();
+        let runtime = RuntimeState::new(Arc::clone(function_name));
+        let usage = Arc::new(Mutex::new(EnvironmentUsage::default()));
+        let (commands, commands_taken) = mpsc::unbounded_channel();
         let ending = Arc::new(AtomicBool::new(false));
-        let last_words = LastWords::default();
+        let last_log_lines = LastLogLines::default();
         let (init_time_set, init_time) = watch::channel(None);
         let (exit_set, exit) = watch::channel(None);
         let started = Instant::now();
-        let pid = match spawn(config, number, &exchange) {
+        let pid = match spawn(config, number, &runtime) {
             Ok((mut child, server)) => {
                 let pid = child.id();
-                // Weak: that the environment was dropped shows by there being no sender left.
+                // A weak sender, because the supervisor recognises a dropped environment by the channel having no sender.
                 let killer = Killer {
                     ending: Arc::clone(&ending),
-                    orders: orders.downgrade(),
+                    commands: commands.downgrade(),
                 };
-                let pumps = pump_both(
+                let drains = drain_pipes(
                     &mut child,
                     (function_name, number),
-                    watch,
+                    hooks,
                     &killer,
-                    &last_words,
+                    &last_log_lines,
                 );
-                let end = End {
+                let cleanup = Cleanup {
                     server,
-                    pumps,
-                    faults: Arc::clone(&watch.faults),
+                    drains,
+                    faults: Arc::clone(&hooks.faults),
                     access_key: access_key(function_name, number),
                     ending: Arc::clone(&ending),
                     exit: exit_set,
@@ -96,17 +99,17 @@ impl Environment {
                 let supervisor = Supervisor {
                     child,
                     pid,
-                    exchange: Arc::clone(&exchange),
+                    runtime: Arc::clone(&runtime),
                     usage: Arc::clone(&usage),
-                    orders: orders_taken,
+                    commands: commands_taken,
                     started,
                     init_time: init_time_set,
                 };
-                tokio::spawn(async move { end.after(supervisor.run().await).await });
+                tokio::spawn(async move { cleanup.run(supervisor.run().await).await });
                 pid
             }
             Err(error) => {
-                spawn_failed(config, &exchange, &error);
+                spawn_failed(config, &runtime, &error);
                 exit_set.send_replace(Some(None));
                 None
             }
@@ -115,28 +118,31 @@ impl Environment {
         Environment {
             number,
             pid,
-            exchange,
+            runtime,
             usage,
-            orders,
+            commands,
             ending,
-            last_words,
+            last_log_lines,
             init_time,
             exit,
         }
     }
 
-    /// Waits until the process is reaped and its pipes are drained, then returns why the start failed; `None` if the host
-    /// killed the process before its first poll.
+    /// Waits until the process is reaped and its pipes are read to their ends; returns why the start failed, or `None` if
+    /// the host killed the process before its first poll.
     pub(super) async fn start_failure(&self, diagnostic: &Diagnostic) -> Option<StartFailure> {
-        let told = self.ending.load(Ordering::Relaxed) && self.pid.is_some();
+        let killed_by_host = self.ending.load(Ordering::Relaxed) && self.pid.is_some();
         self.ended().await;
-        let said = self.last_words.take();
-        (!told).then(|| StartFailure::new(diagnostic, self.exit(), said))
+        let last_log_line = self.last_log_lines.take();
+        (!killed_by_host).then(|| StartFailure::new(diagnostic, self.exit(), last_log_line))
     }
 
     /// Waits for the end of the init phase.
+    ///
+    /// # Errors
+    /// The error of an init phase that failed.
     pub(super) async fn initialised(&self) -> Result<(), Diagnostic> {
-        let mut init = self.exchange.init();
+        let mut init = self.runtime.init();
         let ended = init.wait_for(|init| *init != Init::Starting).await;
         match ended.as_deref() {
             Ok(Init::Ready) => Ok(()),
@@ -148,12 +154,12 @@ impl Environment {
         }
     }
 
-    /// Runs one invocation; at its deadline the process is killed, with whatever else runs in it.
-    pub(super) async fn invoke(&self, payload: Bytes, timeout: Duration) -> Invocation {
+    /// Runs one invocation. At its deadline the process is killed, together with other invocations that run in it.
+    pub(super) async fn invoke(&self, payload: Bytes, timeout: Duration) -> InvocationOutcome {
         let request_id = random_id();
         let started = Instant::now();
         let deadline_ms = epoch_ms(SystemTime::now() + timeout);
-        let mut outcome = self.exchange.submit(Work {
+        let mut outcome = self.runtime.submit(Invocation {
             request_id: request_id.clone(),
             deadline_ms,
             payload,
@@ -162,29 +168,29 @@ impl Environment {
             biased;
             outcome = &mut outcome => Some(outcome),
             () = sleep_until(started + timeout) => {
-                // An answer that came just now counts: the exchange decides, not the clock.
-                if self.exchange.expire(&request_id) { None } else { Some(outcome.await) }
+                // A response that arrived at the deadline counts if the runtime state has recorded it.
+                if self.runtime.expire(&request_id) { None } else { Some(outcome.await) }
             }
         };
         let invocation = match outcome {
-            None => Invocation::Timeout,
-            Some(Ok(Outcome::Answered(response))) => Invocation::Answered(response),
-            Some(Ok(Outcome::Crashed(exit))) => Invocation::Crashed(exit),
-            Some(Ok(Outcome::NotDelivered)) => return Invocation::NotDelivered,
-            // Every invocation is answered before it is dropped; a lost one would be a process nobody knows of.
-            Some(Err(_)) => Invocation::Crashed(None),
+            None => InvocationOutcome::Timeout,
+            Some(Ok(ProcessOutcome::Responded(response))) => InvocationOutcome::Responded(response),
+            Some(Ok(ProcessOutcome::Crashed(exit))) => InvocationOutcome::Crashed(exit),
+            Some(Ok(ProcessOutcome::NotDelivered)) => return InvocationOutcome::NotDelivered,
+            // Does not happen: the supervisor closes the runtime state, which sends each outcome, before dropping it.
+            Some(Err(_)) => InvocationOutcome::Crashed(None),
         };
         let mut usage = self.usage();
         usage.invocations += 1;
         usage.invoke_time += started.elapsed();
         match (&invocation, self.pid) {
-            (Invocation::Timeout, pid) => {
+            (InvocationOutcome::Timeout, pid) => {
                 usage.timeouts += 1;
                 pid.inspect(|pid| usage.sample(*pid));
                 self.kill();
             }
-            (Invocation::Crashed(_), _) => usage.crashes += 1,
-            (Invocation::Answered(_) | Invocation::NotDelivered, pid) => {
+            (InvocationOutcome::Crashed(_), _) => usage.crashes += 1,
+            (InvocationOutcome::Responded(_) | InvocationOutcome::NotDelivered, pid) => {
                 pid.inspect(|pid| usage.sample(*pid));
             }
         }
@@ -192,57 +198,57 @@ impl Environment {
         invocation
     }
 
-    /// Kills the process; it takes no invocation from here on.
+    /// Kills the process. No further invocation is assigned to it.
     pub(super) fn kill(&self) {
-        self.end(Order::Kill);
+        self.send(EndCommand::Kill);
     }
 
-    /// Ends the process as Lambda shuts an environment down.
+    /// Ends the process as Lambda shuts an environment down: see [`EndCommand::Terminate`].
     pub(super) fn terminate(&self) {
-        self.end(Order::Terminate);
+        self.send(EndCommand::Terminate);
     }
 
-    fn end(&self, order: Order) {
+    fn send(&self, command: EndCommand) {
         self.ending.store(true, Ordering::Relaxed);
-        // A supervisor that is gone has reaped the process.
-        let _ = self.orders.send(order);
+        // Fails if the supervisor has ended, which means that the process is reaped.
+        let _ = self.commands.send(command);
     }
 
-    /// True if the process was told to end or has ended.
+    /// Returns whether the process was told to end or has ended.
     pub(super) fn is_ending(&self) -> bool {
-        // Between its end and its reaping, a process shows it by a failed init or a closed exchange.
-        self.ending.load(Ordering::Relaxed) || self.exchange.is_over() || self.is_ended()
+        // A process that has ended and is not reaped yet has a failed init or a closed runtime state.
+        self.ending.load(Ordering::Relaxed) || self.runtime.is_over() || self.is_ended()
     }
 
-    /// True once the process is reaped and its pipes are drained.
+    /// Returns whether the process is reaped and its pipes are read to their ends.
     pub(super) fn is_ended(&self) -> bool {
         self.exit.borrow().is_some()
     }
 
-    /// The exit status of an ended process.
+    /// Returns the exit status of an ended process.
     pub(super) fn exit(&self) -> Option<ExitStatus> {
         self.exit.borrow().flatten()
     }
 
-    /// Waits until the process is reaped and its pipes are drained.
+    /// Waits until the process is reaped and its pipes are read to their ends.
     pub(super) async fn ended(&self) {
-        // An error means that the supervisor is gone, and with it the process.
+        // Fails if the supervisor was dropped, which kills the process.
         let _ = self.exit.clone().wait_for(Option::is_some).await;
     }
 
     pub(super) fn is_initialised(&self) -> bool {
-        *self.exchange.init().borrow() == Init::Ready
+        *self.runtime.init().borrow() == Init::Ready
     }
 
     pub(super) fn init_time(&self) -> Option<Duration> {
         *self.init_time.borrow()
     }
 
-    pub(super) fn used(&self) -> Usage {
+    pub(super) fn used(&self) -> EnvironmentUsage {
         *self.usage()
     }
 
-    fn usage(&self) -> MutexGuard<'_, Usage> {
+    fn usage(&self) -> MutexGuard<'_, EnvironmentUsage> {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -250,18 +256,18 @@ impl Environment {
 struct Supervisor {
     child: Child,
     pid: Option<u32>,
-    exchange: Arc<Exchange>,
-    usage: Arc<Mutex<Usage>>,
-    orders: mpsc::UnboundedReceiver<Order>,
+    runtime: Arc<RuntimeState>,
+    usage: Arc<Mutex<EnvironmentUsage>>,
+    commands: mpsc::UnboundedReceiver<EndCommand>,
     started: Instant,
     init_time: watch::Sender<Option<Duration>>,
 }
 
 impl Supervisor {
-    /// Watches over the process until it is reaped; every invocation it had has an outcome then.
+    /// Supervises the process until it is reaped; returns its exit status. Every invocation it took has an outcome then.
     async fn run(mut self) -> Option<ExitStatus> {
         let init_ends_at = self.started + INIT_TIME_MAX;
-        let mut init = self.exchange.init();
+        let mut init = self.runtime.init();
         let mut starting = true;
         let mut killed = false;
         let mut grace_ends_at = None;
@@ -270,19 +276,19 @@ impl Supervisor {
         let exit = loop {
             tokio::select! {
                 exit = self.child.wait() => break exit.ok(),
-                order = self.orders.recv(), if !killed => match order {
-                    Some(Order::Terminate) if self.exchange.extension_registered() && send_sigterm(self.pid).await => {
+                command = self.commands.recv(), if !killed => match command {
+                    Some(EndCommand::Terminate) if self.runtime.extension_registered() && send_sigterm(self.pid).await => {
                         grace_ends_at.get_or_insert(Instant::now() + SHUTDOWN_GRACE);
                     }
-                    // No sender left: the environment was dropped.
-                    Some(Order::Kill | Order::Terminate) | None => killed = self.kill(),
+                    // `None` means that the environment was dropped.
+                    Some(EndCommand::Kill | EndCommand::Terminate) | None => killed = self.kill(),
                 },
                 () = sleep_until(grace_ends_at.unwrap_or(init_ends_at)), if grace_ends_at.is_some() && !killed => {
                     killed = self.kill();
                 }
                 () = sleep_until(init_ends_at), if starting => {
                     let message = format!("the process did not poll within {INIT_TIME_MAX:?}");
-                    self.exchange.init_ended(Init::Failed(Diagnostic::new(INIT_TIMED_OUT, message)));
+                    self.runtime.init_ended(Init::Failed(Diagnostic::new(INIT_TIMED_OUT, message)));
                 }
                 ready = init_ended(&mut init), if starting => {
                     starting = false;
@@ -297,15 +303,16 @@ impl Supervisor {
         };
         let status = exit.map_or_else(|| "exited".to_owned(), |exit| exit.to_string());
         let message = format!("the process ended before its first poll: {status}");
-        self.exchange
+        self.runtime
             .init_ended(Init::Failed(Diagnostic::new("Runtime.ExitError", message)));
-        self.exchange.close(exit);
+        self.runtime.close(exit);
         exit
     }
 
+    /// Kills the process; returns `true`.
     fn kill(&mut self) -> bool {
         self.sample();
-        // An error means that the process has ended by itself: the wait is about to say so.
+        // Fails if the process has exited already; the next `wait` returns then.
         let _ = self.child.start_kill();
         true
     }
@@ -320,45 +327,45 @@ impl Supervisor {
     }
 }
 
-/// What the host does after a process was reaped.
-struct End {
+/// The steps that follow after a process was reaped.
+struct Cleanup {
     server: JoinHandle<()>,
-    pumps: Vec<JoinHandle<()>>,
+    drains: Vec<JoinHandle<()>>,
     faults: Arc<dyn EnvironmentFaults>,
     access_key: String,
-    /// Whether the host ended the process.
+    /// Whether the host decided to end the process.
     ending: Arc<AtomicBool>,
     exit: watch::Sender<Option<Option<ExitStatus>>>,
 }
 
-impl End {
-    /// Stops the Runtime API, tells the faults, and drains the pipes.
-    async fn after(self, exit: Option<ExitStatus>) {
+impl Cleanup {
+    /// Stops the Runtime API, notifies the faults, and reads the pipes to their ends.
+    async fn run(self, exit: Option<ExitStatus>) {
         self.server.abort();
         let by_itself = !self.ending.load(Ordering::Relaxed);
         self.faults
             .exited(&self.access_key, exit.filter(|_| by_itself));
         let drained_by = Instant::now() + DRAIN_TIME_MAX;
-        for mut pump in self.pumps {
-            if timeout_at(drained_by, &mut pump).await.is_err() {
-                pump.abort();
+        for mut drain in self.drains {
+            if timeout_at(drained_by, &mut drain).await.is_err() {
+                drain.abort();
             }
         }
         self.exit.send_replace(Some(exit));
     }
 }
 
-/// Ends the init of an environment whose process could not be started.
-fn spawn_failed(config: &FunctionConfig, exchange: &Exchange, error: &io::Error) {
+/// Fails the init phase of an environment whose process could not be started.
+fn spawn_failed(config: &FunctionConfig, runtime: &RuntimeState, error: &io::Error) {
     let program = config.bootstrap.program.display();
-    exchange.init_ended(Init::Failed(Diagnostic::new(
+    runtime.init_ended(Init::Failed(Diagnostic::new(
         "Runtime.InvalidEntrypoint",
         format!("start `{program}`: {error}"),
     )));
-    exchange.close(None);
+    runtime.close(None);
 }
 
-/// Waits for the end of the init phase; true if it succeeded. It may have ended before this is asked.
+/// Waits for the end of the init phase; returns whether it succeeded. Returns at once if it has ended before.
 async fn init_ended(init: &mut watch::Receiver<Init>) -> bool {
     let ended = init.wait_for(|init| *init != Init::Starting).await;
     ended.is_ok_and(|init| *init == Init::Ready)

@@ -1,7 +1,7 @@
-//! The JSON of Lambda's SQS event, written record by record into one buffer.
+//! Writes the JSON of Lambda's SQS event, record by record, into one buffer.
 //!
-//! The writer counts exact bytes: a record that would push the event over its limit is taken back out and begins
-//! the next one. Strings are escaped by `serde_json`; everything else is bytes that need no look.
+//! The size limit is exact to the byte: a record that would exceed it is removed again, for the caller to put into the next
+//! event. `serde_json` escapes the strings.
 //!
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>
 
@@ -15,15 +15,15 @@ use crate::sqs::{Message, MessageAttribute};
 const HEAD: &[u8] = br#"{"Records":["#;
 const TAIL: &[u8] = b"]}";
 
-/// What every record of one queue's events has in common.
+/// The fields that all records of one queue share.
 #[derive(Clone, Debug)]
 pub struct EventSource {
-    /// The fields `eventSource`, `eventSourceARN` and `awsRegion`, with the end of the record.
+    /// JSON of the fields `eventSource`, `eventSourceARN` and `awsRegion`, with the closing brace of the record.
     record_end: Vec<u8>,
 }
 
 impl EventSource {
-    /// The source with this queue ARN; the region is the ARN's fourth part.
+    /// Makes the source of a queue. The region is the fourth field of the ARN.
     pub fn new(queue_arn: &str) -> EventSource {
         let region = queue_arn.split(':').nth(3).unwrap_or_default();
         let mut record_end = br#","eventSource":"aws:sqs","eventSourceARN":"#.to_vec();
@@ -35,28 +35,29 @@ impl EventSource {
     }
 }
 
-/// A record did not fit: the event is as it was before.
+/// The error for a record that would exceed the size limit. The event is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("write a record of `{record_bytes}` bytes into the event")]
+#[error("record does not fit the event: got {record_bytes} bytes")]
 pub struct DoesNotFit {
-    /// Bytes of the record.
+    /// Size of the record.
     pub record_bytes: usize,
 }
 
-/// An event being written.
+/// An event that is being written.
 #[derive(Debug)]
-pub struct Event {
+pub struct EventWriter {
     json: Vec<u8>,
     records_count: usize,
     bytes_max: usize,
 }
 
-impl Event {
-    /// An event without records that will not grow over `bytes_max`. The capacity is a hint that saves copying.
-    pub fn new(bytes_max: usize, capacity: usize) -> Event {
+impl EventWriter {
+    /// Makes an event without records, of at most `bytes_max` bytes when finished. `capacity` is the expected size, which saves
+    /// reallocations.
+    pub fn new(bytes_max: usize, capacity: usize) -> EventWriter {
         let mut json = Vec::with_capacity(capacity.min(bytes_max).max(HEAD.len()));
         json.extend_from_slice(HEAD);
-        Event {
+        EventWriter {
             json,
             records_count: 0,
             bytes_max,
@@ -66,7 +67,7 @@ impl Event {
     /// Appends a record.
     ///
     /// # Errors
-    /// [`DoesNotFit`] if the finished event would be over its limit; nothing is appended then.
+    /// [`DoesNotFit`] if the finished event would exceed its limit. The record is not appended.
     pub fn push(&mut self, source: &EventSource, message: &Message) -> Result<(), DoesNotFit> {
         let before = self.json.len();
         if self.records_count > 0 {
@@ -83,12 +84,12 @@ impl Event {
         Ok(())
     }
 
-    /// Count of records so far.
+    /// Returns the number of records so far.
     pub fn records_count(&self) -> usize {
         self.records_count
     }
 
-    /// The finished JSON.
+    /// Returns the complete JSON.
     pub fn finish(mut self) -> Bytes {
         self.json.extend_from_slice(TAIL);
         Bytes::from(self.json)
@@ -149,7 +150,7 @@ fn message_attribute(json: &mut Vec<u8>, name: &str, attribute: &MessageAttribut
     json.push(b'}');
 }
 
-/// A string with its quotes.
+/// Writes a string with its quotes.
 fn string(json: &mut Vec<u8>, text: &str) {
     value(json, text);
 }
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_event_is_what_the_runtime_crate_reads() {
+    fn the_crate_aws_lambda_events_reads_the_event() {
         let mut message = message("x");
         message.message_attributes = Arc::new(BTreeMap::from([(
             "blob".to_owned(),
@@ -244,11 +245,11 @@ mod tests {
     #[test]
     fn the_limit_is_exact_to_the_byte() {
         let source = EventSource::new(ARN);
-        // Escaped, the quote counts twice.
+        // The quote takes two bytes when escaped.
         let messages = [message("one \""), message("two")];
         let exact = written(&messages).len();
         for (bytes_max, fits) in [(exact, true), (exact - 1, false)] {
-            let mut event = Event::new(bytes_max, 0);
+            let mut event = EventWriter::new(bytes_max, 0);
             event.push(&source, &messages[0]).unwrap();
             assert_eq!(event.push(&source, &messages[1]).is_ok(), fits);
             let finished = event.finish();
@@ -262,10 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn a_record_over_the_limit_by_itself_says_how_large_it_is() {
+    fn the_error_of_a_record_that_exceeds_the_limit_has_its_size() {
         let source = EventSource::new(ARN);
         let alone = written(&[message("x")]).len();
-        let mut event = Event::new(alone - 1, 0);
+        let mut event = EventWriter::new(alone - 1, 0);
         let refused = event.push(&source, &message("x")).unwrap_err();
         assert_eq!(refused.record_bytes, alone - HEAD.len() - TAIL.len());
         assert_eq!(
@@ -276,7 +277,7 @@ mod tests {
 
     fn written(messages: &[Message]) -> Bytes {
         let source = EventSource::new(ARN);
-        let mut event = Event::new(usize::MAX, 0);
+        let mut event = EventWriter::new(usize::MAX, 0);
         for message in messages {
             event.push(&source, message).unwrap();
         }

@@ -1,37 +1,39 @@
-//! What may happen to the environments of a function.
+//! The trait for faults of execution environments.
 
 use std::fmt::Debug;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// What may happen to the environments of a function: nothing, except where this is overridden.
+/// Faults of the environments of a function, and notifications for whoever decides about them. The default methods inject no
+/// fault.
 pub trait EnvironmentFaults: Debug + Send + Sync {
-    /// How long after the start of an invocation its environment is to be killed, if it is.
+    /// Returns after what time the environment of an invocation is killed; `None` to let it run. Is called once at the start
+    /// of each invocation.
     fn kill_after(&self) -> Option<Duration> {
         None
     }
 
-    /// An environment was killed at the moment that [`kill_after`](Self::kill_after) gave.
+    /// Is called when an environment was killed after the time that [`kill_after`](Self::kill_after) returned.
     fn killed(&self) {}
 
-    /// Whether the environment that has logged this line is to be killed.
-    fn kills_at(&self, line: &str) -> bool {
+    /// Returns whether to kill the environment that logged this line. Is called for each line.
+    fn kills_at_line(&self, line: &str) -> bool {
         let _ = line;
         false
     }
 
-    /// An invocation was answered after so long.
-    fn answered(&self, time: Duration) {
+    /// Is called when the function has responded to an invocation, after `time`.
+    fn completed(&self, time: Duration) {
         let _ = time;
     }
 
-    /// The process that had this access key has ended; `exit` is `None` where the host ended it.
+    /// Is called when the process with this access key was reaped. `exit` is `None` if the host ended the process.
     fn exited(&self, access_key: &str, exit: Option<ExitStatus>) {
         let _ = (access_key, exit);
     }
 }
 
-/// Nothing happens.
+/// Injects no faults.
 #[derive(Clone, Copy, Debug)]
 pub struct NoFaults;
 

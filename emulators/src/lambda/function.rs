@@ -1,7 +1,7 @@
-//! A function: invocations in the environments of its pool.
+//! A Lambda function: runs invocations in the environments of its pool.
 //!
-//! Nothing waits for an environment to become free: the caller bounds its concurrency, as an event source mapping does.
-//! Once the deadline passed or the process ended, an environment is never used again.
+//! An invocation never waits for an environment to become free. It starts a new one, so the caller must bound its
+//! concurrency, as an event source mapping does. An environment is not used again after a deadline or the end of its process.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,21 +11,21 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::accounting::{EnvironmentStatus, FunctionStats};
-use super::environment::{Environment, Invocation};
-use super::exchange::Diagnostic;
+use super::environment::{Environment, InvocationOutcome};
 use super::faults::{EnvironmentFaults, NoFaults};
 use super::function_config::FunctionConfig;
 use super::invocation::{InvokeError, InvokeResponse};
 use super::limits::{INIT_TIMED_OUT, REQUEST_BYTES_MAX};
-use super::logs::{LogSink, Watch};
+use super::logs::{EnvironmentHooks, LogSink};
 use super::pool::Pool;
+use super::runtime_state::Diagnostic;
 use super::start_failure::StartFailure;
+use super::stats::{EnvironmentStatus, FunctionStats};
 
-/// Environments an invocation is offered before it counts as crashed: each of them ended before it took it.
+/// Number of environments that may exit before they take an invocation, until the invocation counts as crashed.
 const DELIVERY_ATTEMPTS_MAX: u32 = 4;
 
-/// A function and its environments. Clones are the same function; when the last one is dropped without
+/// A Lambda function with its environments. Clones share the environments. When the last clone is dropped without
 /// [`shutdown`](Function::shutdown), the processes are killed.
 #[derive(Clone)]
 pub struct Function {
@@ -34,19 +34,19 @@ pub struct Function {
 
 struct Inner {
     name: Arc<str>,
-    watch: Watch,
+    hooks: EnvironmentHooks,
     pool: Mutex<Pool>,
-    /// Set when cold starts fail, and do so in the same way.
-    broken: watch::Sender<Option<StartFailure>>,
+    /// Set when two cold starts in a row failed in the same way.
+    repeated_failure: watch::Sender<Option<StartFailure>>,
 }
 
 impl Function {
-    /// A function without environments; the first invocation starts one.
+    /// Makes a function without environments. The first invocation starts one.
     pub fn new(config: FunctionConfig, logs: LogSink) -> Function {
         Function::with_faults(config, logs, Arc::new(NoFaults))
     }
 
-    /// As [`new`](Self::new), with faults.
+    /// Makes a function as [`new`](Self::new) does, with faults of its environments.
     pub fn with_faults(
         config: FunctionConfig,
         logs: LogSink,
@@ -56,47 +56,47 @@ impl Function {
         Function {
             inner: Arc::new(Inner {
                 name,
-                watch: Watch { logs, faults },
+                hooks: EnvironmentHooks { logs, faults },
                 pool: Mutex::new(Pool::new(config)),
-                broken: watch::Sender::new(None),
+                repeated_failure: watch::Sender::new(None),
             }),
         }
     }
 
-    /// The configuration that environments start with from now on.
+    /// Returns the configuration that new environments start with.
     pub fn config(&self) -> Arc<FunctionConfig> {
         Arc::clone(self.inner.pool().config())
     }
 
-    /// Updates the configuration: environments that start from now on have these variables over those of before. Those that
-    /// are there end, each after the invocations it is in. Returns how many they are.
+    /// Adds variables to the configuration of new environments, and replaces variables of the same names. Each existing
+    /// environment ends once no invocation runs in it. Returns the number of these environments.
     ///
     /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_UpdateFunctionConfiguration.html> (2026-11).
     pub fn redeploy(&self, variables: &BTreeMap<String, String>) -> u64 {
         self.inner.pool().redeploy(variables)
     }
 
-    /// Waits until two cold starts have failed in the same way with no successful one between them; returns the second
-    /// failure.
-    pub async fn start_fails_again(&self) -> StartFailure {
-        let mut broken = self.inner.broken.subscribe();
-        let failure = broken.wait_for(Option::is_some).await;
+    /// Waits until two cold starts in a row have failed in the same way; returns the second failure. Digits in the messages
+    /// may differ. Callers use it to give up on a function that cannot start.
+    pub async fn repeated_start_failure(&self) -> StartFailure {
+        let mut repeated_failure = self.inner.repeated_failure.subscribe();
+        let failure = repeated_failure.wait_for(Option::is_some).await;
         match failure.map(|failure| failure.clone()) {
             Ok(Some(failure)) => failure,
-            // The sender is this function's own.
+            // Does not happen: the function owns the sender.
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }
 
-    /// One synchronous invocation; starts an environment if none is free. The time is counted from when the
-    /// environment is initialised. An invocation goes on when this future is dropped, as it does on Lambda when the
-    /// caller goes away.
+    /// Runs one synchronous invocation; starts an environment if none is free. The timeout counts from the moment when the
+    /// environment is initialised. The invocation continues if the returned future is dropped, as it does on Lambda when a
+    /// caller disconnects.
     ///
     /// # Errors
-    /// Each means that there is no answer, not that nothing was done.
+    /// There is no response. Apart from [`InvokeError::PayloadTooLarge`], the function may have done some or all of its work.
     ///
     /// # Panics
-    /// Outside of a Tokio runtime.
+    /// It is called outside of a Tokio runtime.
     pub async fn invoke(&self, payload: Bytes) -> Result<InvokeResponse, InvokeError> {
         if payload.len() > REQUEST_BYTES_MAX {
             return Err(InvokeError::PayloadTooLarge {
@@ -113,18 +113,18 @@ impl Function {
         }
     }
 
-    /// Kills an environment with SIGKILL, to see what its invocations and its caller make of it. False if there is no
-    /// such environment or it is ending already.
+    /// Kills an environment with SIGKILL. Its invocations end as [`InvokeError::Crashed`]. Returns `false` if no environment has
+    /// this number, or if it is ending already.
     pub fn kill_environment(&self, number: u32) -> bool {
         self.inner.pool().kill(number)
     }
 
-    /// Every environment there is and was, by number.
+    /// Returns the status of every environment, ended ones included, ordered by number.
     pub fn environments(&self) -> Vec<EnvironmentStatus> {
         self.inner.pool().environments()
     }
 
-    /// Totals over all environments, those that ended included.
+    /// Returns the totals over all environments, ended ones included.
     pub fn stats(&self) -> FunctionStats {
         let (environments, mut stats) = {
             let pool = self.inner.pool();
@@ -139,8 +139,8 @@ impl Function {
         stats
     }
 
-    /// Ends every environment and waits until all are reaped and their logs drained. What was running ends as
-    /// [`InvokeError::ShutDown`], and so does every later invocation. May be called again.
+    /// Ends every environment, and waits until all processes are reaped and their logs are read. Running invocations and
+    /// later ones end as [`InvokeError::ShutDown`]. May be called more than once.
     pub async fn shutdown(&self) {
         let environments = self.inner.pool().close();
         environments
@@ -163,7 +163,7 @@ impl Inner {
             if let Err(diagnostic) = environment.initialised().await {
                 let failed_again = std::mem::replace(&mut start_retried, true);
                 if self
-                    .is_retried(environment, &diagnostic, failed_again)
+                    .record_start_failure(environment, &diagnostic, failed_again)
                     .await
                 {
                     continue;
@@ -183,18 +183,18 @@ impl Inner {
             self.pool().last_start_failure = None;
             let timeout = assignment.timeout;
             let started = Instant::now();
-            self.kill_at_some_moment(environment);
+            self.schedule_kill(environment);
             let result = match environment.invoke(payload.clone(), timeout).await {
-                Invocation::Answered(response) => {
-                    self.watch.faults.answered(started.elapsed());
+                InvocationOutcome::Responded(response) => {
+                    self.hooks.faults.completed(started.elapsed());
                     Ok(response)
                 }
-                Invocation::Timeout => Err(InvokeError::Timeout { after: timeout }),
-                Invocation::Crashed(exit) => Err(InvokeError::Crashed {
+                InvocationOutcome::Timeout => Err(InvokeError::Timeout { after: timeout }),
+                InvocationOutcome::Crashed(exit) => Err(InvokeError::Crashed {
                     environment: environment.number,
                     exit,
                 }),
-                Invocation::NotDelivered => continue,
+                InvocationOutcome::NotDelivered => continue,
             };
             return self.ended(result, started.elapsed());
         }
@@ -207,12 +207,12 @@ impl Inner {
         )
     }
 
-    /// Takes in a cold start that failed. Lambda starts another process for the same invocation, once, unless the time of
-    /// the first was over.
+    /// Records a failed cold start; returns whether the invocation starts a second environment. Lambda does so once per
+    /// invocation, unless the first environment reached the time limit of the init phase.
     ///
     /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html>, "Failures during the Init
     /// phase" (2026-11).
-    async fn is_retried(
+    async fn record_start_failure(
         &self,
         environment: &Environment,
         diagnostic: &Diagnostic,
@@ -227,7 +227,7 @@ impl Inner {
         }
         let before = pool.last_start_failure.replace(failure.clone());
         if before.is_some_and(|before| before.is_like(&failure)) {
-            self.broken.send_replace(Some(failure));
+            self.repeated_failure.send_replace(Some(failure));
         }
         let retried = !failed_again && diagnostic.error_type != INIT_TIMED_OUT;
         if retried {
@@ -236,12 +236,12 @@ impl Inner {
         retried
     }
 
-    /// Draws whether and when the environment of this invocation is killed.
-    fn kill_at_some_moment(&self, environment: &Arc<Environment>) {
-        let Some(after) = self.watch.faults.kill_after() else {
+    /// Kills the environment of an invocation later, if the faults say so.
+    fn schedule_kill(&self, environment: &Arc<Environment>) {
+        let Some(after) = self.hooks.faults.kill_after() else {
             return;
         };
-        let (environment, faults) = (Arc::clone(environment), Arc::clone(&self.watch.faults));
+        let (environment, faults) = (Arc::clone(environment), Arc::clone(&self.hooks.faults));
         tokio::spawn(async move {
             tokio::time::sleep(after).await;
             if !environment.is_ending() {
@@ -251,11 +251,11 @@ impl Inner {
         });
     }
 
-    /// The most recently used environment with room, else a new one.
+    /// Assigns an invocation to an environment.
     fn assign(&self) -> Result<Assignment<'_>, InvokeError> {
         let mut pool = self.pool();
         let environment = pool
-            .assign(|config, number| Environment::start(config, &self.name, number, &self.watch))
+            .assign(|config, number| Environment::start(config, &self.name, number, &self.hooks))
             .ok_or(InvokeError::ShutDown)?;
         Ok(Assignment {
             inner: self,
@@ -279,7 +279,7 @@ impl Inner {
             Ok(InvokeResponse::Ok(_)) => {}
             Ok(InvokeResponse::FunctionError { .. }) => stats.function_errors += 1,
             Err(InvokeError::Timeout { .. }) => stats.timeouts += 1,
-            // The shutdown ended the process: that is not the process's failure.
+            // The shutdown ended the process, so this is not a failure of the function.
             Err(InvokeError::InitFailed { .. } | InvokeError::Crashed { .. }) if closed => {
                 return Err(InvokeError::ShutDown);
             }
@@ -295,7 +295,7 @@ impl Inner {
     }
 }
 
-/// An invocation's place in an environment, given back on drop.
+/// An invocation that is assigned to an environment. Dropping it makes room for the next one.
 struct Assignment<'a> {
     inner: &'a Inner,
     environment: Arc<Environment>,
@@ -304,6 +304,6 @@ struct Assignment<'a> {
 
 impl Drop for Assignment<'_> {
     fn drop(&mut self) {
-        self.inner.pool().give_back(self.environment.number);
+        self.inner.pool().release(self.environment.number);
     }
 }

@@ -1,31 +1,31 @@
-//! A function as it is deployed.
+//! The configuration of a function.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The program an environment runs.
+/// The executable that an environment runs.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
     /// Path of the executable.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the executable.
     pub args: Vec<String>,
 }
 
-/// A function as it is deployed.
+/// The configuration of a function.
 #[derive(Clone, Debug)]
 pub struct FunctionConfig {
-    /// Name, as in the ARN and in log prefixes.
+    /// Name, which is part of the ARN and of log prefixes.
     pub name: String,
-    /// What each environment runs.
+    /// The executable that each environment runs.
     pub bootstrap: Bootstrap,
-    /// Environment variables besides those Lambda sets.
+    /// Environment variables in addition to those that Lambda sets.
     pub variables: BTreeMap<String, String>,
-    /// Longest invocation; the environment is killed then.
+    /// Longest duration of an invocation. The environment is killed after it.
     pub timeout: Duration,
-    /// Configured memory, told to the process and not enforced.
+    /// Configured memory in MB. The process is told, but no limit is enforced.
     pub memory_mb: u32,
-    /// Invocations that run at once in one environment. Over 1 the process is told by `AWS_LAMBDA_MAX_CONCURRENCY`.
+    /// Most invocations that run at once in one environment. If over 1, the process is told by `AWS_LAMBDA_MAX_CONCURRENCY`.
     pub concurrency_per_environment: u32,
 }

@@ -1,4 +1,4 @@
-//! Names and ids in the shape AWS gives them.
+//! ARNs and ids in the format of AWS.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::SystemTime;
@@ -9,14 +9,15 @@ pub(super) fn function_arn(name: &str) -> String {
     format!("arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{name}")
 }
 
-/// A random UUID (version 4), as Lambda's request ids are. It need not be unpredictable, only unique: the randomness
-/// is that of the standard library's hash keys.
+/// Returns a random UUID (version 4), as Lambda's request ids are. It is unique but not unpredictable: the randomness comes
+/// from the hash keys of the standard library.
 pub(super) fn random_id() -> String {
     uuid::Builder::from_random_bytes(random_u128().to_be_bytes())
         .into_uuid()
         .to_string()
 }
 
+/// Returns a new X-Ray trace header that is not sampled.
 pub(super) fn trace_id() -> String {
     let seconds = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

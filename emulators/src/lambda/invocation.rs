@@ -1,55 +1,55 @@
-//! What an invocation comes to, for whoever asked for it.
+//! Results of an invocation, as its caller sees them.
 
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-/// What the process answered.
+/// The response of the process to an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InvokeResponse {
-    /// The handler's response.
+    /// The payload that the handler returned.
     Ok(Bytes),
-    /// The handler returned an error or panicked, or its response was refused; the environment lives on.
+    /// The handler returned an error or panicked, or its payload was refused. The environment stays in use.
     FunctionError {
-        /// Stable name of the error.
+        /// Type of the error, as the runtime reported it.
         error_type: String,
-        /// Its text.
+        /// Text of the error.
         message: String,
     },
 }
 
-/// Why an invocation has no answer.
+/// Why an invocation has no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvokeError {
-    /// The environment did not get as far as its first poll, nor did another one that was started in its place.
+    /// The environment did not initialise, and neither did a second one where Lambda starts a second one.
     #[error("initialise an environment: {error_type}: {message}")]
     InitFailed {
-        /// AWS's name for the kind of failure, or the one the process reported.
+        /// Type of the error: AWS's, or the one that the process reported.
         error_type: String,
-        /// Its text.
+        /// Text of the error.
         message: String,
     },
-    /// The deadline passed; the environment was killed.
+    /// The invocation reached its deadline, and the environment was killed.
     #[error("finish the invocation within {after:?}")]
     Timeout {
         /// The function's timeout.
         after: Duration,
     },
-    /// The process ended during the invocation.
+    /// The process exited during the invocation.
     #[error("finish the invocation: Runtime.ExitError: environment {environment} ended, {}", exit_text(.exit))]
     Crashed {
         /// Number of the environment.
         environment: u32,
-        /// How it ended; `None` if that is not known.
+        /// Exit status of the process; `None` if it is not known.
         exit: Option<ExitStatus>,
     },
     /// The payload is over the limit and was not sent.
-    #[error("send a payload of {size_bytes} bytes, the limit is {limit_bytes}")]
+    #[error("send the payload: got {size_bytes} bytes, expected at most {limit_bytes}")]
     PayloadTooLarge {
-        /// Bytes of the payload.
+        /// Size of the payload.
         size_bytes: usize,
-        /// Most bytes allowed.
+        /// Largest size allowed.
         limit_bytes: usize,
     },
     /// The function was shut down before or during the invocation.

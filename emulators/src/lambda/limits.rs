@@ -1,26 +1,26 @@
-//! What the host tells its functions of itself, and what it holds them to.
+//! Limits that the host enforces, and the region and account that it tells its functions.
 
 use std::time::Duration;
 
-/// Region told to the functions.
+/// Region of every function.
 pub const REGION: &str = "us-east-1";
 
-/// Account in the ARNs handed out.
+/// Account of every function.
 pub const ACCOUNT_ID: &str = "000000000000";
 
-/// Most bytes of a synchronous invocation's payload.
+/// Most bytes of the payload of a synchronous invocation.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
 pub const REQUEST_BYTES_MAX: usize = 6 * 1024 * 1024;
 
-/// Most bytes of a synchronous invocation's response: AWS allows 100 bytes over the 6 MB.
+/// Most bytes of the response to a synchronous invocation: AWS allows 100 bytes more than 6 MB.
 pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;
 
-/// Longest init phase, from the start of the process to its first poll.
+/// Longest init phase: the time from the start of the process to its first poll.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html>
 pub const INIT_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// What Lambda calls an init phase that took longer.
+/// The error type of an init phase that took longer.
 pub(super) const INIT_TIMED_OUT: &str = "Sandbox.Timedout";
 
-/// Time between SIGTERM and SIGKILL for an environment in which an extension registered.
+/// Time from SIGTERM to SIGKILL when an environment with a registered extension is shut down.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);

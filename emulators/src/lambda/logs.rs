@@ -1,4 +1,4 @@
-//! The log pipes of an environment: both always drained, line by line, and handed to a sink.
+//! Reads the log pipes of an environment line by line, and passes each line to a sink.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use super::faults::EnvironmentFaults;
 
-/// Longest line handed over in one piece; a longer one comes in several.
+/// Most bytes of a line that is passed on whole. A longer line is passed on in pieces.
 pub const LINE_BYTES_MAX: usize = 256 * 1024;
 
-/// Which pipe a line came from.
+/// The pipe that a line was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStream {
     /// Standard output.
@@ -19,16 +19,16 @@ pub enum LogStream {
     Stderr,
 }
 
-/// One line written by an execution environment. `Display` is the prefixed form, `[aggregator#1] text`.
+/// One line that an execution environment logged. `Display` adds a prefix: `[<function>#<environment>] <text>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
     /// Name of the function.
     pub function: Arc<str>,
     /// Number of the environment within the function, from 1.
     pub environment: u32,
-    /// Pipe the line came from.
+    /// Pipe that the line was read from.
     pub stream: LogStream,
-    /// The line without its line break; bytes that are not UTF-8 are replaced.
+    /// The line without its line break. Bytes that are not UTF-8 are replaced by U+FFFD.
     pub text: String,
 }
 
@@ -38,27 +38,25 @@ impl fmt::Display for LogLine {
     }
 }
 
-/// Takes every line of every environment. Called on the task that drains the pipe: a slow sink slows the function,
-/// as a slow pipe would.
+/// Receives every line of every environment. It runs on the task that reads the pipe, so a slow sink can block the function.
 pub type LogSink = Arc<dyn Fn(&LogLine) + Send + Sync>;
 
-/// Who watches the environments: each line is handed to the sink and may be the environment's last, and it may matter how
-/// a process ends.
-pub(super) struct Watch {
+/// What the host calls while an environment runs: the log sink, and the faults.
+pub(super) struct EnvironmentHooks {
     pub(super) logs: LogSink,
     pub(super) faults: Arc<dyn EnvironmentFaults>,
 }
 
-/// The default sink: prefixed lines on standard error, so that standard output stays free for results.
+/// Returns a sink that prints each line with its prefix to standard error.
 pub fn print_logs() -> LogSink {
     Arc::new(|line| eprintln!("{line}"))
 }
 
-/// Drains one pipe to its end.
-pub(super) async fn pump(pipe: impl AsyncRead + Unpin, mut emit: impl FnMut(String)) {
+/// Reads a pipe to its end, and calls `emit` with each line.
+pub(super) async fn drain(pipe: impl AsyncRead + Unpin, mut emit: impl FnMut(String)) {
     let mut pipe = BufReader::new(pipe);
     let mut line: Vec<u8> = Vec::new();
-    // True after a piece of exactly the longest length: the line break that may follow belongs to it.
+    // Whether the last piece had the maximal length. A line break that follows it then ends that line, not an empty one.
     let mut cut = false;
     loop {
         let chunk = match pipe.fill_buf().await {
@@ -97,9 +95,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_are_handed_over_without_their_breaks_and_the_last_needs_none() {
+    async fn lines_are_passed_on_without_line_breaks_and_the_last_needs_none() {
         assert_eq!(
-            pumped(b"one\r\n\ntwo\nthree").await,
+            drained(b"one\r\n\ntwo\nthree").await,
             ["one", "", "two", "three"]
         );
     }
@@ -108,7 +106,7 @@ mod tests {
     async fn a_long_line_comes_in_pieces_and_loses_nothing() {
         let mut input = vec![b'x'; LINE_BYTES_MAX + 5];
         input.extend_from_slice(b"\nshort\n");
-        let lines = pumped(&input).await;
+        let lines = drained(&input).await;
         assert_eq!(
             lines.iter().map(String::len).collect::<Vec<_>>(),
             [LINE_BYTES_MAX, 5, 5]
@@ -119,16 +117,16 @@ mod tests {
     async fn a_line_of_exactly_the_longest_length_is_one_line() {
         let mut input = vec![b'x'; LINE_BYTES_MAX];
         input.extend_from_slice(b"\nshort\n");
-        let lines = pumped(&input).await;
+        let lines = drained(&input).await;
         assert_eq!(
             lines.iter().map(String::len).collect::<Vec<_>>(),
             [LINE_BYTES_MAX, 5]
         );
     }
 
-    async fn pumped(input: &[u8]) -> Vec<String> {
+    async fn drained(input: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
-        pump(input, |line| lines.push(line)).await;
+        drain(input, |line| lines.push(line)).await;
         lines
     }
 }

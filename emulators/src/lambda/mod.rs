@@ -1,40 +1,37 @@
-//! A Lambda host: bootstrap binaries run as AWS runs them, and an SQS event source mapping that feeds them.
+//! A Lambda host that runs bootstrap executables as AWS does, and an event source mapping that invokes a function with
+//! batches from an SQS queue.
 //!
-//! What is served is what a bootstrap sees: the Runtime API, the environment variables, cold and warm starts, the
-//! deadline with its SIGKILL, the log pipes, and batches cut and judged by the rules of Lambda's mapping.
+//! A bootstrap sees what it sees on Lambda: the Runtime API, the environment variables, cold and warm starts, the deadline
+//! with its SIGKILL, and the log pipes. The mapping forms batches and reads responses by Lambda's rules.
 //!
-//! Deliberately absent: freezing idle environments, memory limits (the configured size is only told to the
-//! process), throttling, and the scaling ramp of the pollers.
+//! Deliberately absent: freezing idle environments, memory limits (the process is only told the configured size), throttling,
+//! and the slow start of the mapping's pollers.
 //!
-//! The rules live in pure code with tests of their own: [`partial_batch_response()`] for outcomes, [`event`] for the JSON and the 6 MB
-//! cut, [`MappingConfig`] for validation. The rest is processes, sockets and clocks.
+//! The rules are pure functions with their own tests: [`partial_batch_response()`] decides which records are deleted,
+//! [`event`] writes the JSON and enforces the 6 MB limit, and [`MappingConfig`] is validated.
 
-mod accounting;
+mod batcher;
+mod end_command;
 mod environment;
-mod esm;
-mod esm_config;
 pub mod event;
-mod exchange;
+mod event_source_mapping;
 mod faults;
 mod function;
 mod function_config;
-mod gather;
 mod ids;
 mod invocation;
 mod limits;
 mod logs;
-mod orders;
+mod mapping_config;
 mod partial_batch_response;
 mod pool;
 mod process;
 mod runtime_api;
+mod runtime_state;
 mod start_failure;
+mod stats;
 
-pub use accounting::{
-    CpuTime, EnvironmentState, EnvironmentStatus, FunctionStats, MappingRequests, MappingStats,
-};
-pub use esm::EventSourceMapping;
-pub use esm_config::{MappingConfig, MappingError, MappingProblem};
+pub use event_source_mapping::EventSourceMapping;
 pub use faults::{EnvironmentFaults, NoFaults};
 pub use function::Function;
 pub use function_config::{Bootstrap, FunctionConfig};
@@ -43,6 +40,10 @@ pub use limits::{
     ACCOUNT_ID, INIT_TIME_MAX, REGION, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, SHUTDOWN_GRACE,
 };
 pub use logs::{LogLine, LogSink, LogStream, print_logs};
-pub use partial_batch_response::{BatchOutcome, Why, partial_batch_response};
+pub use mapping_config::{MappingConfig, MappingError, MappingProblem};
+pub use partial_batch_response::{BatchOutcome, OutcomeReason, partial_batch_response};
 pub use process::process_variables;
 pub use start_failure::StartFailure;
+pub use stats::{
+    CpuTime, EnvironmentState, EnvironmentStatus, FunctionStats, MappingRequests, MappingStats,
+};

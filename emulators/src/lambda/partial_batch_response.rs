@@ -1,7 +1,8 @@
-//! Which records of a batch are deleted and which come back: Lambda's rules for an SQS event source mapping.
+//! Decides which records of a batch are deleted and which return to the queue, by Lambda's rules for SQS event source
+//! mappings.
 //!
-//! A pure function of the invocation's outcome. What comes back does so by the queue's visibility timeout, which the
-//! mapping never shortens.
+//! The decision is a pure function of the result of the invocation. A record that returns becomes visible when its
+//! visibility timeout ends, which the mapping never shortens.
 //!
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html>
 
@@ -11,73 +12,73 @@ use serde_json::Value;
 
 use super::invocation::{InvokeError, InvokeResponse};
 
-/// What happens to the records of one batch, by their position in it. Every position is in exactly one of the lists.
+/// The decision for the records of one batch, as positions in the batch. Every position is in exactly one of the lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchOutcome {
     /// Records to delete from the queue, ascending.
-    pub delete: Vec<usize>,
-    /// Records that stay and become visible again, ascending.
-    pub keep: Vec<usize>,
-    /// The rule that decided.
-    pub why: Why,
+    pub to_delete: Vec<usize>,
+    /// Records to leave in the queue, ascending. They become visible again.
+    pub to_return: Vec<usize>,
+    /// The rule that applied.
+    pub reason: OutcomeReason,
 }
 
-/// The rule that decided a batch.
+/// The rule that applied to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
-    /// The function answered and reported no failure: all deleted.
+pub enum OutcomeReason {
+    /// The function responded and reported no failure: all records are deleted.
     Succeeded,
-    /// The function reported some of its records: those stay.
+    /// The function reported some records: these return.
     ItemsReported,
-    /// The response is not JSON: all stay.
+    /// The response is not JSON: all records return.
     ResponseNotJson,
-    /// The response, or the list in it, has not the documented shape: all stay.
+    /// The response, or `batchItemFailures` in it, has another type than documented: all records return.
     ResponseMalformed,
-    /// A reported item has no identifier: missing, under another key, null, empty or not a string: all stay.
+    /// The `itemIdentifier` of a reported item is missing, null, empty or not a string: all records return.
     IdentifierMissing,
-    /// A reported identifier is not in the batch: all stay.
+    /// A reported identifier is not in the batch: all records return.
     IdentifierUnknown,
-    /// The handler returned an error or panicked: all stay.
+    /// The handler returned an error or panicked: all records return.
     FunctionError,
-    /// The environment could not be initialised: all stay.
+    /// The environment could not be initialised: all records return.
     InitFailed,
-    /// The invocation reached its deadline: all stay.
+    /// The invocation reached its deadline: all records return.
     TimedOut,
-    /// The process exited during the invocation: all stay.
+    /// The process exited during the invocation: all records return.
     Crashed,
-    /// The payload was refused for its size: all stay.
+    /// The payload was refused for its size: all records return.
     PayloadTooLarge,
-    /// The function was being shut down: all stay.
+    /// The function was shut down: all records return.
     ShutDown,
 }
 
-impl Why {
-    /// Stable name for reports, in snake case.
+impl OutcomeReason {
+    /// Returns a stable name in snake case, for reports and logs.
     pub fn name(self) -> &'static str {
         match self {
-            Why::Succeeded => "succeeded",
-            Why::ItemsReported => "items_reported",
-            Why::ResponseNotJson => "response_not_json",
-            Why::ResponseMalformed => "response_malformed",
-            Why::IdentifierMissing => "identifier_missing",
-            Why::IdentifierUnknown => "identifier_unknown",
-            Why::FunctionError => "function_error",
-            Why::InitFailed => "init_failed",
-            Why::TimedOut => "timed_out",
-            Why::Crashed => "crashed",
-            Why::PayloadTooLarge => "payload_too_large",
-            Why::ShutDown => "shut_down",
+            OutcomeReason::Succeeded => "succeeded",
+            OutcomeReason::ItemsReported => "items_reported",
+            OutcomeReason::ResponseNotJson => "response_not_json",
+            OutcomeReason::ResponseMalformed => "response_malformed",
+            OutcomeReason::IdentifierMissing => "identifier_missing",
+            OutcomeReason::IdentifierUnknown => "identifier_unknown",
+            OutcomeReason::FunctionError => "function_error",
+            OutcomeReason::InitFailed => "init_failed",
+            OutcomeReason::TimedOut => "timed_out",
+            OutcomeReason::Crashed => "crashed",
+            OutcomeReason::PayloadTooLarge => "payload_too_large",
+            OutcomeReason::ShutDown => "shut_down",
         }
     }
 }
 
-/// Decides a batch from the outcome of its invocation.
+/// Returns which records of a batch are deleted, given the result of its invocation.
 ///
-/// `batch_ids` are the message ids in the order of the event; a message delivered twice in one batch has two
-/// positions, and reporting its id keeps both.
+/// `batch_ids` are the message ids in the order of the event. A message that is in the batch twice has two positions; if its
+/// id is reported, both return.
 ///
-/// AWS does not say what a response of valid JSON that is neither null nor an object means (`"ok"`, `[]`). Here the
-/// batch comes back: a handler that answers so is shown its mistake instead of losing what it meant to report.
+/// AWS does not document what a response of valid JSON means that is neither null nor an object, such as `"ok"` or `[]`. Here
+/// the batch returns, so that the bug of the handler shows instead of records being deleted that it meant to report.
 pub fn partial_batch_response<Id: AsRef<str>>(
     response: &Result<InvokeResponse, InvokeError>,
     batch_ids: &[Id],
@@ -85,36 +86,41 @@ pub fn partial_batch_response<Id: AsRef<str>>(
 ) -> BatchOutcome {
     let body = match response {
         Ok(InvokeResponse::Ok(body)) => body,
-        Ok(InvokeResponse::FunctionError { .. }) => return all_stay(batch_ids, Why::FunctionError),
-        Err(InvokeError::InitFailed { .. }) => return all_stay(batch_ids, Why::InitFailed),
-        Err(InvokeError::Timeout { .. }) => return all_stay(batch_ids, Why::TimedOut),
-        Err(InvokeError::Crashed { .. }) => return all_stay(batch_ids, Why::Crashed),
-        Err(InvokeError::PayloadTooLarge { .. }) => {
-            return all_stay(batch_ids, Why::PayloadTooLarge);
+        Ok(InvokeResponse::FunctionError { .. }) => {
+            return all_return(batch_ids, OutcomeReason::FunctionError);
         }
-        Err(InvokeError::ShutDown) => return all_stay(batch_ids, Why::ShutDown),
+        Err(InvokeError::InitFailed { .. }) => {
+            return all_return(batch_ids, OutcomeReason::InitFailed);
+        }
+        Err(InvokeError::Timeout { .. }) => return all_return(batch_ids, OutcomeReason::TimedOut),
+        Err(InvokeError::Crashed { .. }) => return all_return(batch_ids, OutcomeReason::Crashed),
+        Err(InvokeError::PayloadTooLarge { .. }) => {
+            return all_return(batch_ids, OutcomeReason::PayloadTooLarge);
+        }
+        Err(InvokeError::ShutDown) => return all_return(batch_ids, OutcomeReason::ShutDown),
     };
-    // Without the setting the mapping does not look at the response at all.
+    // Without `ReportBatchItemFailures`, the content of the response has no meaning.
     if !report_batch_item_failures || body.is_empty() {
         return all_deleted(batch_ids);
     }
     let failures = match serde_json::from_slice(body) {
-        Err(_) => return all_stay(batch_ids, Why::ResponseNotJson),
+        Err(_) => return all_return(batch_ids, OutcomeReason::ResponseNotJson),
         Ok(Value::Null) => return all_deleted(batch_ids),
         Ok(Value::Object(mut fields)) => match fields.remove("batchItemFailures") {
             None | Some(Value::Null) => return all_deleted(batch_ids),
             Some(Value::Array(failures)) => failures,
             Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
-                return all_stay(batch_ids, Why::ResponseMalformed);
+                return all_return(batch_ids, OutcomeReason::ResponseMalformed);
             }
         },
         Ok(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-            return all_stay(batch_ids, Why::ResponseMalformed);
+            return all_return(batch_ids, OutcomeReason::ResponseMalformed);
         }
     };
     by_reported(&failures, batch_ids)
 }
 
+/// Returns the decision for a list of reported items.
 fn by_reported<Id: AsRef<str>>(failures: &[Value], batch_ids: &[Id]) -> BatchOutcome {
     if failures.is_empty() {
         return all_deleted(batch_ids);
@@ -123,43 +129,43 @@ fn by_reported<Id: AsRef<str>>(failures: &[Value], batch_ids: &[Id]) -> BatchOut
     let mut reported: BTreeMap<&str, bool> = BTreeMap::new();
     for failure in failures {
         match failure.get("itemIdentifier").and_then(Value::as_str) {
-            None | Some("") => return all_stay(batch_ids, Why::IdentifierMissing),
+            None | Some("") => return all_return(batch_ids, OutcomeReason::IdentifierMissing),
             Some(id) => reported.insert(id, false),
         };
     }
     let mut outcome = BatchOutcome {
-        delete: Vec::new(),
-        keep: Vec::new(),
-        why: Why::ItemsReported,
+        to_delete: Vec::new(),
+        to_return: Vec::new(),
+        reason: OutcomeReason::ItemsReported,
     };
     for (position, id) in batch_ids.iter().enumerate() {
         match reported.get_mut(id.as_ref()) {
             Some(in_batch) => {
                 *in_batch = true;
-                outcome.keep.push(position);
+                outcome.to_return.push(position);
             }
-            None => outcome.delete.push(position),
+            None => outcome.to_delete.push(position),
         }
     }
     if reported.values().any(|in_batch| !in_batch) {
-        return all_stay(batch_ids, Why::IdentifierUnknown);
+        return all_return(batch_ids, OutcomeReason::IdentifierUnknown);
     }
     outcome
 }
 
 fn all_deleted<Id>(batch_ids: &[Id]) -> BatchOutcome {
     BatchOutcome {
-        delete: (0..batch_ids.len()).collect(),
-        keep: Vec::new(),
-        why: Why::Succeeded,
+        to_delete: (0..batch_ids.len()).collect(),
+        to_return: Vec::new(),
+        reason: OutcomeReason::Succeeded,
     }
 }
 
-fn all_stay<Id>(batch_ids: &[Id], why: Why) -> BatchOutcome {
+fn all_return<Id>(batch_ids: &[Id], reason: OutcomeReason) -> BatchOutcome {
     BatchOutcome {
-        delete: Vec::new(),
-        keep: (0..batch_ids.len()).collect(),
-        why,
+        to_delete: Vec::new(),
+        to_return: (0..batch_ids.len()).collect(),
+        reason,
     }
 }
 
@@ -185,9 +191,9 @@ mod tests {
             assert_eq!(
                 outcome,
                 BatchOutcome {
-                    delete: vec![0, 1, 2],
-                    keep: vec![],
-                    why: Why::Succeeded
+                    to_delete: vec![0, 1, 2],
+                    to_return: vec![],
+                    reason: OutcomeReason::Succeeded
                 },
                 "{body:?}"
             );
@@ -195,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn reported_records_stay_and_the_others_are_deleted() {
+    fn reported_records_return_and_the_others_are_deleted() {
         let cases: [(&str, &[usize], &[usize]); 4] = [
             (
                 r#"{"batchItemFailures":[{"itemIdentifier":"b"}]}"#,
@@ -218,73 +224,92 @@ mod tests {
                 &[0, 1, 2],
             ),
         ];
-        for (body, delete, keep) in cases {
+        for (body, to_delete, to_return) in cases {
             let outcome = partial_batch_response(&ok(body), &BATCH, true);
-            assert_eq!((&*outcome.delete, &*outcome.keep), (delete, keep), "{body}");
-            assert_eq!(outcome.why, Why::ItemsReported, "{body}");
+            assert_eq!(
+                (&*outcome.to_delete, &*outcome.to_return),
+                (to_delete, to_return),
+                "{body}"
+            );
+            assert_eq!(outcome.reason, OutcomeReason::ItemsReported, "{body}");
         }
     }
 
     #[test]
-    fn a_response_that_cannot_be_trusted_returns_the_whole_batch() {
+    fn after_an_invalid_response_the_whole_batch_returns() {
         let cases = [
-            (" ", Why::ResponseNotJson),
-            ("not json", Why::ResponseNotJson),
+            (" ", OutcomeReason::ResponseNotJson),
+            ("not json", OutcomeReason::ResponseNotJson),
             (
                 r#"{"batchItemFailures":[{"itemIdentifier":"a"}"#,
-                Why::ResponseNotJson,
+                OutcomeReason::ResponseNotJson,
             ),
-            (r#"{"batchItemFailures":[]} trailing"#, Why::ResponseNotJson),
-            ("\u{feff}{}", Why::ResponseNotJson),
-            (r#""ok""#, Why::ResponseMalformed),
-            ("[]", Why::ResponseMalformed),
-            ("true", Why::ResponseMalformed),
-            ("7", Why::ResponseMalformed),
-            (r#"{"batchItemFailures":"a"}"#, Why::ResponseMalformed),
+            (
+                r#"{"batchItemFailures":[]} trailing"#,
+                OutcomeReason::ResponseNotJson,
+            ),
+            ("\u{feff}{}", OutcomeReason::ResponseNotJson),
+            (r#""ok""#, OutcomeReason::ResponseMalformed),
+            ("[]", OutcomeReason::ResponseMalformed),
+            ("true", OutcomeReason::ResponseMalformed),
+            ("7", OutcomeReason::ResponseMalformed),
+            (
+                r#"{"batchItemFailures":"a"}"#,
+                OutcomeReason::ResponseMalformed,
+            ),
             (
                 r#"{"batchItemFailures":{"itemIdentifier":"a"}}"#,
-                Why::ResponseMalformed,
+                OutcomeReason::ResponseMalformed,
             ),
             (
                 r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#,
-                Why::IdentifierMissing,
+                OutcomeReason::IdentifierMissing,
             ),
             (
                 r#"{"batchItemFailures":[{"itemIdentifier":null}]}"#,
-                Why::IdentifierMissing,
+                OutcomeReason::IdentifierMissing,
             ),
             (
                 r#"{"batchItemFailures":[{"itemIdentifier":7}]}"#,
-                Why::IdentifierMissing,
+                OutcomeReason::IdentifierMissing,
             ),
-            (r#"{"batchItemFailures":[{}]}"#, Why::IdentifierMissing),
+            (
+                r#"{"batchItemFailures":[{}]}"#,
+                OutcomeReason::IdentifierMissing,
+            ),
             (
                 r#"{"batchItemFailures":[{"ItemIdentifier":"a"}]}"#,
-                Why::IdentifierMissing,
+                OutcomeReason::IdentifierMissing,
             ),
-            (r#"{"batchItemFailures":["a"]}"#, Why::IdentifierMissing),
-            (r#"{"batchItemFailures":[null]}"#, Why::IdentifierMissing),
+            (
+                r#"{"batchItemFailures":["a"]}"#,
+                OutcomeReason::IdentifierMissing,
+            ),
+            (
+                r#"{"batchItemFailures":[null]}"#,
+                OutcomeReason::IdentifierMissing,
+            ),
             (
                 r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":""}]}"#,
-                Why::IdentifierMissing,
+                OutcomeReason::IdentifierMissing,
             ),
             (
                 r#"{"batchItemFailures":[{"itemIdentifier":"d"}]}"#,
-                Why::IdentifierUnknown,
+                OutcomeReason::IdentifierUnknown,
             ),
             (
                 r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"A"}]}"#,
-                Why::IdentifierUnknown,
+                OutcomeReason::IdentifierUnknown,
             ),
         ];
-        for (body, why) in cases {
+        for (body, reason) in cases {
             let outcome = partial_batch_response(&ok(body), &BATCH, true);
             assert_eq!(
                 outcome,
                 BatchOutcome {
-                    delete: vec![],
-                    keep: vec![0, 1, 2],
-                    why
+                    to_delete: vec![],
+                    to_return: vec![0, 1, 2],
+                    reason
                 },
                 "{body:?}"
             );
@@ -292,53 +317,53 @@ mod tests {
     }
 
     #[test]
-    fn an_invocation_that_failed_returns_the_whole_batch_with_and_without_reporting() {
+    fn after_a_failed_invocation_the_whole_batch_returns_with_and_without_reporting() {
         let cases = [
             (
                 Ok(InvokeResponse::FunctionError {
                     error_type: "E".into(),
                     message: "m".into(),
                 }),
-                Why::FunctionError,
+                OutcomeReason::FunctionError,
             ),
             (
                 Err(InvokeError::InitFailed {
                     error_type: "E".into(),
                     message: "m".into(),
                 }),
-                Why::InitFailed,
+                OutcomeReason::InitFailed,
             ),
             (
                 Err(InvokeError::Timeout {
                     after: Duration::from_secs(3),
                 }),
-                Why::TimedOut,
+                OutcomeReason::TimedOut,
             ),
             (
                 Err(InvokeError::Crashed {
                     environment: 1,
                     exit: None,
                 }),
-                Why::Crashed,
+                OutcomeReason::Crashed,
             ),
             (
                 Err(InvokeError::PayloadTooLarge {
                     size_bytes: 2,
                     limit_bytes: 1,
                 }),
-                Why::PayloadTooLarge,
+                OutcomeReason::PayloadTooLarge,
             ),
-            (Err(InvokeError::ShutDown), Why::ShutDown),
+            (Err(InvokeError::ShutDown), OutcomeReason::ShutDown),
         ];
-        for (response, why) in cases {
+        for (response, reason) in cases {
             for report in [true, false] {
                 let outcome = partial_batch_response(&response, &BATCH, report);
                 assert_eq!(
                     outcome,
                     BatchOutcome {
-                        delete: vec![],
-                        keep: vec![0, 1, 2],
-                        why
+                        to_delete: vec![],
+                        to_return: vec![0, 1, 2],
+                        reason
                     }
                 );
             }
@@ -346,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn without_reporting_the_response_is_not_looked_at() {
+    fn without_reporting_the_content_of_the_response_is_ignored() {
         for body in [
             "",
             "not json",
@@ -354,7 +379,7 @@ mod tests {
             r#""ok""#,
         ] {
             assert_eq!(
-                partial_batch_response(&ok(body), &BATCH, false).delete,
+                partial_batch_response(&ok(body), &BATCH, false).to_delete,
                 [0, 1, 2],
                 "{body:?}"
             );
@@ -362,13 +387,16 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_twice_in_the_batch_stays_twice() {
+    fn a_reported_message_that_is_twice_in_the_batch_returns_twice() {
         let outcome = partial_batch_response(
             &ok(r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#),
             &["a", "b", "a"],
             true,
         );
-        assert_eq!((&*outcome.delete, &*outcome.keep), (&[1][..], &[0, 2][..]));
+        assert_eq!(
+            (&*outcome.to_delete, &*outcome.to_return),
+            (&[1][..], &[0, 2][..])
+        );
     }
 
     fn ok(body: &str) -> Result<InvokeResponse, InvokeError> {

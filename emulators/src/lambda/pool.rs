@@ -1,48 +1,48 @@
-//! The execution environments of one function: which takes an invocation, which are of an older configuration, which have
-//! ended.
+//! The execution environments of one function. Assigns invocations to environments, ends environments with an outdated
+//! configuration, and keeps the statistics of ended ones.
 //!
-//! An invocation takes the most recently used environment with room, or starts one.
+//! An invocation takes the most recently used environment that has room. If none has, it starts a new one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::accounting::{EnvironmentState, EnvironmentStatus, FunctionStats};
 use super::environment::Environment;
 use super::function_config::FunctionConfig;
 use super::start_failure::StartFailure;
+use super::stats::{EnvironmentState, EnvironmentStatus, FunctionStats};
 
-/// The environments, with the configuration they start with.
+/// All environments of a function, and its current configuration.
 pub(super) struct Pool {
     config: Arc<FunctionConfig>,
-    /// Counts updates of the configuration.
+    /// Number of updates of the configuration.
     version: u64,
-    seats: Vec<Seat>,
-    /// Environments that ended, for their figures.
+    active: Vec<PooledEnvironment>,
+    /// Environments that ended, kept for their statistics.
     past: Vec<Arc<Environment>>,
-    /// Counts assignments, to tell which environment was used last.
+    /// Number of assignments, which orders environments by their last use.
     clock: u64,
     running: u32,
     closed: bool,
     pub(super) stats: FunctionStats,
-    /// Of the last cold start, if it failed.
+    /// Failure of the last cold start; `None` if it succeeded.
     pub(super) last_start_failure: Option<StartFailure>,
 }
 
-struct Seat {
+struct PooledEnvironment {
     environment: Arc<Environment>,
-    /// Of the configuration it was started with.
+    /// Version of the configuration that it was started with.
     version: u64,
     assigned: u32,
     last_assigned: u64,
 }
 
 impl Pool {
-    /// No environments yet.
+    /// Makes a pool without environments.
     pub(super) fn new(config: FunctionConfig) -> Pool {
         Pool {
             config: Arc::new(config),
             version: 0,
-            seats: Vec::new(),
+            active: Vec::new(),
             past: Vec::new(),
             clock: 0,
             running: 0,
@@ -52,24 +52,27 @@ impl Pool {
         }
     }
 
-    /// What environments start with.
+    /// Returns the configuration that new environments start with.
     pub(super) fn config(&self) -> &Arc<FunctionConfig> {
         &self.config
     }
 
-    /// Whether no more invocations are taken.
+    /// Returns whether the pool was closed.
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Takes no more invocations; returns the environments that are there.
+    /// Closes the pool, so that it takes no more invocations; returns the environments that have not ended.
     pub(super) fn close(&mut self) -> Vec<Arc<Environment>> {
         self.closed = true;
-        let living = self.seats.iter();
-        living.map(|seat| Arc::clone(&seat.environment)).collect()
+        let living = self.active.iter();
+        living
+            .map(|pooled| Arc::clone(&pooled.environment))
+            .collect()
     }
 
-    /// The most recently used environment with room, else a new one, made by `start`; `None` when it is closed.
+    /// Assigns an invocation to the most recently used environment that has room, or to a new one that `start` makes. Returns
+    /// `None` if the pool is closed.
     pub(super) fn assign(
         &mut self,
         start: impl FnOnce(&FunctionConfig, u32) -> Environment,
@@ -83,19 +86,19 @@ impl Pool {
         self.stats.concurrency_max = self.stats.concurrency_max.max(self.running);
         let (clock, version) = (self.clock, self.version);
         let room = self.config.concurrency_per_environment.max(1);
-        let free = self.seats.iter_mut().filter(|seat| {
-            seat.version == version && seat.assigned < room && !seat.environment.is_ending()
+        let free = self.active.iter_mut().filter(|pooled| {
+            pooled.version == version && pooled.assigned < room && !pooled.environment.is_ending()
         });
-        if let Some(seat) = free.max_by_key(|seat| seat.last_assigned) {
-            seat.assigned += 1;
-            seat.last_assigned = clock;
-            return Some(Arc::clone(&seat.environment));
+        if let Some(pooled) = free.max_by_key(|pooled| pooled.last_assigned) {
+            pooled.assigned += 1;
+            pooled.last_assigned = clock;
+            return Some(Arc::clone(&pooled.environment));
         }
         self.stats.cold_starts += 1;
-        // Under the pool's lock, so that a shutdown that comes now finds the environment; starting one takes about 1 ms.
+        // Started under the lock of the pool, so that a concurrent shutdown finds the environment. That takes about 1 ms.
         let number = u32::try_from(self.stats.cold_starts).unwrap_or(u32::MAX);
         let environment = Arc::new(start(&self.config, number));
-        self.seats.push(Seat {
+        self.active.push(PooledEnvironment {
             environment: Arc::clone(&environment),
             version,
             assigned: 1,
@@ -104,68 +107,72 @@ impl Pool {
         Some(environment)
     }
 
-    /// An invocation has ended in this environment. The last one of an older configuration is its end.
-    pub(super) fn give_back(&mut self, number: u32) {
+    /// Records that an invocation in this environment has ended. Ends the environment if its configuration is outdated and
+    /// no other invocation runs in it.
+    pub(super) fn release(&mut self, number: u32) {
         self.running -= 1;
         let version = self.version;
-        let seats = &mut self.seats;
-        if let Some(seat) = seats
+        let active = &mut self.active;
+        if let Some(pooled) = active
             .iter_mut()
-            .find(|seat| seat.environment.number == number)
+            .find(|pooled| pooled.environment.number == number)
         {
-            seat.assigned -= 1;
-            seat.end_if_old(version);
+            pooled.assigned -= 1;
+            pooled.end_if_outdated(version);
         }
     }
 
-    /// Updates the configuration; returns how many environments are of an older one now.
+    /// Adds variables to the configuration; returns the number of environments that are outdated by it. Idle ones are ended.
     pub(super) fn redeploy(&mut self, variables: &BTreeMap<String, String>) -> u64 {
         let mut config = FunctionConfig::clone(&self.config);
         config.variables.extend(variables.clone());
         self.config = Arc::new(config);
-        let living = |seat: &&Seat| seat.version == self.version && !seat.environment.is_ending();
-        let replaced = self.seats.iter().filter(living).count();
+        let living = |pooled: &&PooledEnvironment| {
+            pooled.version == self.version && !pooled.environment.is_ending()
+        };
+        let replaced = self.active.iter().filter(living).count();
         self.version += 1;
-        for seat in &self.seats {
-            seat.end_if_old(self.version);
+        for pooled in &self.active {
+            pooled.end_if_outdated(self.version);
         }
         replaced as u64
     }
 
-    /// Kills an environment; false if there is none with this number or it is ending already.
+    /// Kills an environment. Returns `false` if none has this number, or if it is ending already.
     pub(super) fn kill(&self, number: u32) -> bool {
         let found = self
-            .seats
+            .active
             .iter()
-            .find(|seat| seat.environment.number == number && !seat.environment.is_ending());
-        found.inspect(|seat| seat.environment.kill()).is_some()
+            .find(|pooled| pooled.environment.number == number && !pooled.environment.is_ending());
+        found.inspect(|pooled| pooled.environment.kill()).is_some()
     }
 
-    /// Every environment there is and was, by number.
+    /// Returns the status of every environment, ended ones included, ordered by number.
     pub(super) fn environments(&self) -> Vec<EnvironmentStatus> {
         let living = self
-            .seats
+            .active
             .iter()
-            .map(|seat| status(&seat.environment, seat.assigned));
+            .map(|pooled| status(&pooled.environment, pooled.assigned));
         let past = self.past.iter().map(|past| status(past, 0));
         let mut all: Vec<EnvironmentStatus> = past.chain(living).collect();
         all.sort_by_key(|environment| environment.number);
         all
     }
 
-    /// Moves what has ended out of the way of the search.
+    /// Moves ended environments to `past`, so that the search for a free one skips them.
     fn retire_ended(&mut self) {
-        let ended = |seat: &mut Seat| seat.assigned == 0 && seat.environment.is_ended();
+        let ended =
+            |pooled: &mut PooledEnvironment| pooled.assigned == 0 && pooled.environment.is_ended();
         self.past.extend(
-            self.seats
+            self.active
                 .extract_if(.., ended)
-                .map(|seat| seat.environment),
+                .map(|pooled| pooled.environment),
         );
     }
 }
 
-impl Seat {
-    fn end_if_old(&self, version: u64) {
+impl PooledEnvironment {
+    fn end_if_outdated(&self, version: u64) {
         if self.version != version && self.assigned == 0 && !self.environment.is_ending() {
             self.environment.terminate();
         }

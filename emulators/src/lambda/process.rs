@@ -1,4 +1,4 @@
-//! The process of an execution environment: how it is started, with which variables, and how its pipes are drained.
+//! Starts the process of an execution environment, sets its variables, and reads its log pipes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,24 +11,24 @@ use axum::serve::ListenerExt;
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
-use super::exchange::Exchange;
+use super::end_command::Killer;
 use super::function_config::FunctionConfig;
 use super::limits::REGION;
-use super::logs::{LogLine, LogStream, Watch, pump};
-use super::orders::Killer;
+use super::logs::{EnvironmentHooks, LogLine, LogStream, drain};
 use super::runtime_api::router;
+use super::runtime_state::RuntimeState;
 
-/// The access key that an environment signs its requests with; the secret is the same for all.
+/// Returns the access key of an environment, `local.<function>.<environment>`. All environments have the same secret key.
 pub(crate) fn access_key(function: &str, environment: u32) -> String {
     format!("local.{function}.{environment}")
 }
 
-/// The last line that says anything, of each pipe.
+/// The last non-empty line of each log pipe.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LastWords(Arc<Mutex<[String; 2]>>);
+pub(super) struct LastLogLines(Arc<Mutex<[String; 2]>>);
 
-impl LastWords {
-    fn heard(&self, stream: LogStream, text: &str) {
+impl LastLogLines {
+    fn note(&self, stream: LogStream, text: &str) {
         let words = text.trim();
         if !words.is_empty() {
             let index = usize::from(stream == LogStream::Stderr);
@@ -36,7 +36,7 @@ impl LastWords {
         }
     }
 
-    /// What was said last, on standard error if there was anything.
+    /// Removes and returns the last line of standard error; of standard output if standard error had none.
     pub(super) fn take(&self) -> String {
         let [out, err] = std::mem::take(&mut *self.lock());
         if err.is_empty() { out } else { err }
@@ -47,7 +47,8 @@ impl LastWords {
     }
 }
 
-/// True if the signal was sent. The standard library only knows SIGKILL, and every shell has `kill` built in.
+/// Sends SIGTERM; returns whether that succeeded. It runs the shell's `kill`, because the standard library can only send
+/// SIGKILL.
 pub(super) async fn send_sigterm(pid: Option<u32>) -> bool {
     let Some(pid) = pid else { return false };
     let sent = Command::new("sh")
@@ -58,17 +59,20 @@ pub(super) async fn send_sigterm(pid: Option<u32>) -> bool {
     sent.is_ok_and(|status| status.success())
 }
 
-/// Starts the process, and its Runtime API.
+/// Starts the process and the server of its Runtime API.
+///
+/// # Errors
+/// No port could be bound, or the executable could not be started.
 pub(super) fn spawn(
     config: &FunctionConfig,
     number: u32,
-    exchange: &Arc<Exchange>,
+    runtime: &Arc<RuntimeState>,
 ) -> io::Result<(Child, JoinHandle<()>)> {
-    // Bound by the standard library because that needs no await: the environment exists once this returns.
+    // Binds with the standard library, because this function is not async: the pool calls it under its lock.
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    // Without nodelay, the last part of a large event waits for the acknowledgement of the part before.
+    // Without TCP_NODELAY, the last packet of a large event waits until the previous one is acknowledged.
     let listener = tokio::net::TcpListener::from_std(listener)?.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
     });
@@ -81,16 +85,17 @@ pub(super) fn spawn(
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
-    let server = axum::serve(listener, router(Arc::clone(exchange)));
+    let server = axum::serve(listener, router(Arc::clone(runtime)));
     let server = tokio::spawn(async move {
-        // Accepting never ends by itself; the task is aborted when the process has.
+        // Never returns; the task is aborted when the process has ended.
         let _ = server.await;
     });
     Ok((child, server))
 }
 
-/// The process's whole environment. The caller's variables win over the defaults, but not over what the process needs
-/// to find its Runtime API and to know how many invocations it takes at once.
+/// Returns all environment variables of the process. Variables of `config` override Lambda's, except
+/// `AWS_LAMBDA_RUNTIME_API` and `AWS_LAMBDA_MAX_CONCURRENCY`. `number` is the number of the environment, `runtime_api` its
+/// `<host>:<port>`.
 ///
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html>
 pub fn process_variables(
@@ -145,24 +150,25 @@ pub fn process_variables(
     variables
 }
 
-/// Drains both pipes of the process, and watches what it says.
-pub(super) fn pump_both(
+/// Starts a task for each log pipe, which reads it to its end. Each line goes to the faults, which may kill the process, and
+/// to the log sink.
+pub(super) fn drain_pipes(
     child: &mut Child,
     (function, environment): (&Arc<str>, u32),
-    watch: &Watch,
+    hooks: &EnvironmentHooks,
     killer: &Killer,
-    last_words: &LastWords,
+    last_log_lines: &LastLogLines,
 ) -> Vec<JoinHandle<()>> {
     let emit = |stream| {
-        let (function, logs) = (Arc::clone(function), Arc::clone(&watch.logs));
-        let (faults, killer) = (Arc::clone(&watch.faults), killer.clone());
-        let last_words = last_words.clone();
+        let (function, logs) = (Arc::clone(function), Arc::clone(&hooks.logs));
+        let (faults, killer) = (Arc::clone(&hooks.faults), killer.clone());
+        let last_log_lines = last_log_lines.clone();
         move |text: String| {
-            // First, so that what is slow about the sink does not give the process time. One kill is enough.
-            if !killer.ending.load(Ordering::Relaxed) && faults.kills_at(&text) {
+            // Before the sink, because a slow sink would give the process time to go on.
+            if !killer.ending.load(Ordering::Relaxed) && faults.kills_at_line(&text) {
                 killer.kill();
             }
-            last_words.heard(stream, &text);
+            last_log_lines.note(stream, &text);
             logs(&LogLine {
                 function: Arc::clone(&function),
                 environment,
@@ -174,10 +180,10 @@ pub(super) fn pump_both(
     let stdout = child
         .stdout
         .take()
-        .map(|pipe| tokio::spawn(pump(pipe, emit(LogStream::Stdout))));
+        .map(|pipe| tokio::spawn(drain(pipe, emit(LogStream::Stdout))));
     let stderr = child
         .stderr
         .take()
-        .map(|pipe| tokio::spawn(pump(pipe, emit(LogStream::Stderr))));
+        .map(|pipe| tokio::spawn(drain(pipe, emit(LogStream::Stderr))));
     stdout.into_iter().chain(stderr).collect()
 }

@@ -1,7 +1,7 @@
-//! The Runtime API as a process sees it, and the little of the Extensions API that a graceful shutdown needs.
+//! The Runtime API of one environment, and the part of the Extensions API that a graceful shutdown needs.
 //!
-//! Each environment has a listener of its own, which is how a request is known to be from that environment. Every
-//! decision is the [`Exchange`]'s; here are paths, headers and status codes.
+//! Each environment has its own listener, which identifies the environment of a request. This file has paths, headers and
+//! status codes; [`RuntimeState`] makes the decisions.
 //!
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>
 
@@ -17,13 +17,13 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use serde_json::json;
 
-use super::exchange::{Diagnostic, Exchange, Init, NotRunning};
 use super::ids::{function_arn, random_id, trace_id};
 use super::invocation::InvokeResponse;
 use super::limits::RESPONSE_BYTES_MAX;
+use super::runtime_state::{Diagnostic, Init, NotRunning, RuntimeState};
 
-/// The API of one environment.
-pub(super) fn router(exchange: Arc<Exchange>) -> Router {
+/// Returns the routes of the API of one environment.
+pub(super) fn router(runtime: Arc<RuntimeState>) -> Router {
     Router::new()
         .route("/2018-06-01/runtime/invocation/next", get(next))
         .route(
@@ -39,10 +39,10 @@ pub(super) fn router(exchange: Arc<Exchange>) -> Router {
         .route("/2020-01-01/extension/event/next", get(extension_next))
         .fallback(not_implemented)
         .method_not_allowed_fallback(not_implemented)
-        .with_state(exchange)
+        .with_state(runtime)
 }
 
-/// Why an answer is not taken, with the status codes AWS uses.
+/// Why a request is refused. The status codes are those of AWS.
 enum Refusal {
     NotRunning(NotRunning),
     TooLarge,
@@ -86,37 +86,40 @@ impl IntoResponse for Refusal {
     }
 }
 
-async fn next(State(exchange): State<Arc<Exchange>>) -> Response {
-    let work = exchange.next().await;
+async fn next(State(runtime): State<Arc<RuntimeState>>) -> Response {
+    let invocation = runtime.next().await;
     (
         [
             ("content-type", "application/json".to_owned()),
-            ("lambda-runtime-deadline-ms", work.deadline_ms.to_string()),
+            (
+                "lambda-runtime-deadline-ms",
+                invocation.deadline_ms.to_string(),
+            ),
             (
                 "lambda-runtime-invoked-function-arn",
-                function_arn(exchange.function_name()),
+                function_arn(runtime.function_name()),
             ),
             ("lambda-runtime-trace-id", trace_id()),
-            ("lambda-runtime-aws-request-id", work.request_id),
+            ("lambda-runtime-aws-request-id", invocation.request_id),
         ],
-        work.payload,
+        invocation.payload,
     )
         .into_response()
 }
 
 async fn response(
-    State(exchange): State<Arc<Exchange>>,
+    State(runtime): State<Arc<RuntimeState>>,
     Path(request_id): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
     match read(request).await {
-        Ok(body) => exchange.answer(&request_id, InvokeResponse::Ok(body))?,
+        Ok(body) => runtime.respond(&request_id, InvokeResponse::Ok(body))?,
         Err(Refusal::TooLarge) => {
             let message = format!(
                 "Response payload size exceeded maximum allowed payload size ({RESPONSE_BYTES_MAX} bytes)."
             );
             let error_type = "Function.ResponseSizeTooLarge".to_owned();
-            exchange.answer(
+            runtime.respond(
                 &request_id,
                 InvokeResponse::FunctionError {
                     error_type,
@@ -131,7 +134,7 @@ async fn response(
 }
 
 async fn error(
-    State(exchange): State<Arc<Exchange>>,
+    State(runtime): State<Arc<RuntimeState>>,
     Path(request_id): Path<String>,
     headers: HeaderMap,
     request: Request,
@@ -141,7 +144,7 @@ async fn error(
         error_type,
         error_message: message,
     } = diagnostic(&headers, &body);
-    exchange.answer(
+    runtime.respond(
         &request_id,
         InvokeResponse::FunctionError {
             error_type,
@@ -152,22 +155,25 @@ async fn error(
 }
 
 async fn init_error(
-    State(exchange): State<Arc<Exchange>>,
+    State(runtime): State<Arc<RuntimeState>>,
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, Refusal> {
     let body = read(request).await?;
-    exchange.init_ended(Init::Failed(diagnostic(&headers, &body)));
+    runtime.init_ended(Init::Failed(diagnostic(&headers, &body)));
     Ok(accepted())
 }
 
-async fn extension_register(State(exchange): State<Arc<Exchange>>, headers: HeaderMap) -> Response {
+async fn extension_register(
+    State(runtime): State<Arc<RuntimeState>>,
+    headers: HeaderMap,
+) -> Response {
     if !headers.contains_key("lambda-extension-name") {
         let body = json!({"errorType": "Extension.InvalidExtensionName", "errorMessage": "Lambda-Extension-Name is missing"});
         return json_response(StatusCode::BAD_REQUEST, &body);
     }
-    exchange.register_extension();
-    let body = json!({"functionName": exchange.function_name(), "functionVersion": "$LATEST", "handler": "bootstrap"});
+    runtime.register_extension();
+    let body = json!({"functionName": runtime.function_name(), "functionVersion": "$LATEST", "handler": "bootstrap"});
     (
         [("lambda-extension-identifier", random_id())],
         json_response(StatusCode::OK, &body),
@@ -175,18 +181,18 @@ async fn extension_register(State(exchange): State<Arc<Exchange>>, headers: Head
         .into_response()
 }
 
-/// Parks until the process goes: no invocation and no shutdown event is ever announced. An extension that has to act
-/// at the end listens for SIGTERM, as `lambda_runtime` does.
+/// Never returns: this host sends extensions no `INVOKE` and no `SHUTDOWN` events. An extension that must act at shutdown
+/// handles SIGTERM, as `lambda_runtime` does.
 async fn extension_next() -> Response {
     std::future::pending().await
 }
 
 async fn not_implemented(
-    State(exchange): State<Arc<Exchange>>,
+    State(runtime): State<Arc<RuntimeState>>,
     method: Method,
     uri: Uri,
 ) -> Response {
-    tracing::error!(function = exchange.function_name(), %method, %uri, "runtime api operation is not implemented");
+    tracing::error!(function = runtime.function_name(), %method, %uri, "runtime api operation is not implemented");
     let message = format!("`{method} {uri}` is not implemented by this Lambda host");
     json_response(
         StatusCode::NOT_FOUND,
@@ -194,8 +200,8 @@ async fn not_implemented(
     )
 }
 
-/// Reads a whole body. One over the limit is read to its end all the same: a client that is still writing would
-/// otherwise see a broken connection instead of the answer.
+/// Reads a whole body. A body over the limit is read to its end as well, because a client that is still writing would see a
+/// broken connection in place of the error.
 async fn read(request: Request) -> Result<Bytes, Refusal> {
     let announced = request
         .headers()
@@ -218,7 +224,7 @@ async fn read(request: Request) -> Result<Bytes, Refusal> {
     }
 }
 
-/// The body's error, else the header's type with the body as its message.
+/// Returns the error in the body. If the body is not JSON, the type comes from the header and the message is the body.
 fn diagnostic(headers: &HeaderMap, body: &[u8]) -> Diagnostic {
     let named = headers
         .get("lambda-runtime-function-error-type")
@@ -249,15 +255,15 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
-    use super::super::exchange::{Outcome, Work};
+    use super::super::runtime_state::{Invocation, ProcessOutcome};
     use super::*;
 
     const INVOCATION: &str = "/2018-06-01/runtime/invocation";
 
     #[tokio::test]
-    async fn an_invocation_goes_out_by_next_and_comes_back_by_response() {
+    async fn next_returns_an_invocation_and_response_ends_it() {
         let server = Server::start().await;
-        let outcome = server.exchange.submit(work("id-1", b"{\"n\":1}"));
+        let outcome = server.runtime.submit(invocation("id-1", b"{\"n\":1}"));
         let next = server.call("GET", &format!("{INVOCATION}/next"), b"").await;
         assert!(next.starts_with("HTTP/1.1 200"), "{next}");
         assert!(
@@ -274,14 +280,16 @@ mod tests {
         );
         assert!(next.contains("lambda-runtime-trace-id: Root=1-"), "{next}");
         assert!(next.ends_with("\r\n\r\n{\"n\":1}"), "{next}");
-        assert_eq!(*server.exchange.init().borrow(), Init::Ready);
+        assert_eq!(*server.runtime.init().borrow(), Init::Ready);
 
-        let answer = server
+        let reply = server
             .call("POST", &format!("{INVOCATION}/id-1/response"), b"\"done\"")
             .await;
-        assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+        assert!(reply.starts_with("HTTP/1.1 202"), "{reply}");
         match outcome.await {
-            Ok(Outcome::Answered(InvokeResponse::Ok(body))) => assert_eq!(&*body, b"\"done\""),
+            Ok(ProcessOutcome::Responded(InvokeResponse::Ok(body))) => {
+                assert_eq!(&*body, b"\"done\"")
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -289,9 +297,9 @@ mod tests {
     #[tokio::test]
     async fn an_unknown_request_id_is_400_and_an_ended_one_is_403() {
         let server = Server::start().await;
-        let _outcome = server.exchange.submit(work("id-1", b"{}"));
-        assert!(server.exchange.expire("id-1"));
-        assert!(!server.exchange.expire("id-1"));
+        let _outcome = server.runtime.submit(invocation("id-1", b"{}"));
+        assert!(server.runtime.expire("id-1"));
+        assert!(!server.runtime.expire("id-1"));
         for operation in ["response", "error"] {
             let unknown = server
                 .call("POST", &format!("{INVOCATION}/id-2/{operation}"), b"{}")
@@ -314,23 +322,20 @@ mod tests {
     async fn a_response_over_the_limit_is_413_and_fails_the_invocation() {
         let server = Server::start().await;
         for (size_bytes, status) in [(RESPONSE_BYTES_MAX, "202"), (RESPONSE_BYTES_MAX + 1, "413")] {
-            let outcome = server.exchange.submit(work("id", b"{}"));
-            let answer = server
+            let outcome = server.runtime.submit(invocation("id", b"{}"));
+            let reply = server
                 .call(
                     "POST",
                     &format!("{INVOCATION}/id/response"),
                     &vec![b'1'; size_bytes],
                 )
                 .await;
-            assert!(
-                answer.starts_with(&format!("HTTP/1.1 {status}")),
-                "{answer}"
-            );
+            assert!(reply.starts_with(&format!("HTTP/1.1 {status}")), "{reply}");
             match outcome.await.unwrap() {
-                Outcome::Answered(InvokeResponse::Ok(body)) => {
+                ProcessOutcome::Responded(InvokeResponse::Ok(body)) => {
                     assert_eq!((body.len(), status), (size_bytes, "202"))
                 }
-                Outcome::Answered(InvokeResponse::FunctionError { error_type, .. }) => {
+                ProcessOutcome::Responded(InvokeResponse::FunctionError { error_type, .. }) => {
                     assert_eq!(
                         (&*error_type, status),
                         ("Function.ResponseSizeTooLarge", "413")
@@ -342,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_is_read_from_the_body_and_else_from_the_header() {
+    async fn an_error_is_read_from_the_body_or_else_from_the_header() {
         let named = HeaderMap::from_iter([(
             "lambda-runtime-function-error-type".parse().unwrap(),
             "Named".parse().unwrap(),
@@ -363,19 +368,19 @@ mod tests {
     async fn an_init_error_fails_the_init_phase_once() {
         let server = Server::start().await;
         let body = br#"{"errorType":"Config","errorMessage":"no table"}"#;
-        let answer = server
+        let reply = server
             .call("POST", "/2018-06-01/runtime/init/error", body)
             .await;
-        assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
-        server.exchange.init_ended(Init::Ready);
+        assert!(reply.starts_with("HTTP/1.1 202"), "{reply}");
+        server.runtime.init_ended(Init::Ready);
         assert_eq!(
-            *server.exchange.init().borrow(),
+            *server.runtime.init().borrow(),
             Init::Failed(Diagnostic::new("Config", "no table"))
         );
     }
 
     #[tokio::test]
-    async fn what_is_not_served_is_named_in_a_404() {
+    async fn an_unsupported_operation_is_named_in_a_404() {
         let server = Server::start().await;
         let restore = server
             .call("GET", "/2018-06-01/runtime/restore/next", b"")
@@ -395,17 +400,17 @@ mod tests {
     }
 
     struct Server {
-        exchange: Arc<Exchange>,
+        runtime: Arc<RuntimeState>,
         address: std::net::SocketAddr,
     }
 
     impl Server {
         async fn start() -> Server {
-            let exchange = Exchange::new("echo".into());
+            let runtime = RuntimeState::new("echo".into());
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            tokio::spawn(axum::serve(listener, router(exchange.clone())).into_future());
-            Server { exchange, address }
+            tokio::spawn(axum::serve(listener, router(runtime.clone())).into_future());
+            Server { runtime, address }
         }
 
         async fn call(&self, method: &str, path: &str, body: &[u8]) -> String {
@@ -416,14 +421,14 @@ mod tests {
             );
             stream.write_all(head.as_bytes()).await.unwrap();
             stream.write_all(body).await.unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await.unwrap();
-            answer
+            let mut reply = String::new();
+            stream.read_to_string(&mut reply).await.unwrap();
+            reply
         }
     }
 
-    fn work(request_id: &str, payload: &'static [u8]) -> Work {
-        Work {
+    fn invocation(request_id: &str, payload: &'static [u8]) -> Invocation {
+        Invocation {
             request_id: request_id.into(),
             deadline_ms: 1_700_000_000_000,
             payload: Bytes::from_static(payload),

@@ -1,58 +1,61 @@
-//! Cold starts that fail, and whether one fails as the one before it did.
+//! Failed cold starts, and whether two of them failed in the same way.
 
 use std::fmt;
 use std::process::ExitStatus;
 
-use super::exchange::Diagnostic;
+use super::runtime_state::Diagnostic;
 
-/// How an environment ended that never polled.
+/// How a cold start failed: the process ended or was ended before its first poll. `Display` has the status and the message.
 #[derive(Clone, Debug)]
 pub struct StartFailure {
-    /// How the process ended, or what it was reported as.
+    /// Exit status of the process, or the error type that was reported.
     status: String,
-    /// What it said last.
-    words: String,
+    /// The last line that the process logged, or the error message that was reported.
+    message: String,
 }
 
 impl StartFailure {
     pub(super) fn new(
         diagnostic: &Diagnostic,
         exit: Option<ExitStatus>,
-        said: String,
+        last_log_line: String,
     ) -> StartFailure {
         match exit {
             Some(exit) if diagnostic.error_type == "Runtime.ExitError" => StartFailure {
                 status: exit.to_string(),
-                words: said,
+                message: last_log_line,
             },
-            // What was reported of a process that was then killed.
+            // The host killed the process after the error was reported, so the exit status tells nothing.
             Some(_) | None => StartFailure {
                 status: diagnostic.error_type.clone(),
-                words: diagnostic.error_message.clone(),
+                message: diagnostic.error_message.clone(),
             },
         }
     }
 
-    /// Whether it is the same failure once more. Numbers may differ: ports, process ids and times do.
+    /// Returns whether both failed in the same way. Digits in the messages are ignored, because ports, process ids and times
+    /// differ.
     pub(super) fn is_like(&self, other: &StartFailure) -> bool {
-        let words = |failure: &StartFailure| -> Vec<String> {
-            let parts = failure.words.split(|letter: char| letter.is_ascii_digit());
+        let without_digits = |failure: &StartFailure| -> Vec<String> {
+            let parts = failure
+                .message
+                .split(|letter: char| letter.is_ascii_digit());
             parts
                 .filter(|part| !part.is_empty())
                 .map(str::to_owned)
                 .collect()
         };
-        self.status == other.status && words(self) == words(other)
+        self.status == other.status && without_digits(self) == without_digits(other)
     }
 }
 
 impl fmt::Display for StartFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = match self.words.as_str() {
-            "" => "it said nothing",
-            words => words,
+        let message = match self.message.as_str() {
+            "" => "the process logged nothing",
+            message => message,
         };
-        write!(f, "{}: {words}", self.status)
+        write!(f, "{}: {message}", self.status)
     }
 }
 
@@ -62,14 +65,14 @@ mod tests {
 
     use super::*;
 
-    fn exited(code: i32, words: &str) -> StartFailure {
+    fn exited(code: i32, message: &str) -> StartFailure {
         let diagnostic = Diagnostic::new("Runtime.ExitError", "the process ended");
         let exit = ExitStatus::from_raw(code << 8);
-        StartFailure::new(&diagnostic, Some(exit), words.to_owned())
+        StartFailure::new(&diagnostic, Some(exit), message.to_owned())
     }
 
     #[test]
-    fn failures_are_alike_by_status_and_words_whatever_the_numbers_in_them() {
+    fn failures_are_alike_if_status_and_message_are_equal_without_digits() {
         let first = exited(3, "no table `a` at port 4711");
         assert!(first.is_like(&exited(3, "no table `a` at port 815")));
         assert!(!first.is_like(&exited(4, "no table `a` at port 4711")));
@@ -77,12 +80,15 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_in_the_words_of_the_process_or_in_what_was_reported() {
+    fn a_failure_shows_the_last_line_of_the_process_or_the_reported_error() {
         assert_eq!(
             exited(3, "no table").to_string(),
             "exit status: 3: no table"
         );
-        assert_eq!(exited(3, "").to_string(), "exit status: 3: it said nothing");
+        assert_eq!(
+            exited(3, "").to_string(),
+            "exit status: 3: the process logged nothing"
+        );
         let reported = Diagnostic::new("Echo.Config", "no table");
         let killed = Some(ExitStatus::from_raw(9));
         let failure = StartFailure::new(&reported, killed, "other words".to_owned());

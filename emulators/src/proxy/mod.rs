@@ -1,28 +1,31 @@
-//! A proxy between a program and any of the services: it lets an observer see every request, and strikes requests with
-//! faults.
+//! An HTTP proxy between a program and a service. It injects faults, and shows every request and reply to an observer.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `call` | requests and replies, as the proxy has them |
-//! | `server` | the proxy itself |
-//! | `strikes` | which faults strike the requests of one proxy |
-//! | `credentials` | requests signed with credentials that have expired |
-//! | `replies` | lost replies, and errors in place of replies |
-//! | `upstream` | the service behind the proxy |
-//! | `observer` | who is shown what passes |
+//! | `server` | the proxy |
+//! | `request` | requests and replies |
+//! | `upstream` | the client of the service behind the proxy |
+//! | `observer` | the trait that is shown requests and replies |
+//! | `faults` | which faults one proxy injects |
+//! | `request_faults` | lost replies, and errors in place of replies |
+//! | `expiring_credentials` | errors for requests that are signed with expired credentials |
+//!
+//! Faults that depend on what a request does implement [`ServiceFaults`]; `crate::dynamodb` has those of DynamoDB tables.
 
-mod call;
-mod credentials;
+mod expiring_credentials;
+mod faults;
 mod observer;
-mod replies;
+mod request;
+mod request_faults;
 mod server;
-mod strikes;
 mod upstream;
 
-pub use call::{Call, Refused, Reply, Service};
-pub use credentials::{Credentials, ExpiredCredentialsReport, access_key};
+pub use expiring_credentials::{ExpiredCredentialsReport, ExpiringCredentials, access_key};
+pub use faults::{ProxyFaults, ServiceFaults};
 pub use observer::Observer;
-pub use replies::{Fate, LostRepliesReport, RequestErrorsReport, RequestFaults, STALL};
+pub use request::{NoReply, Reply, Service, ServiceRequest};
+pub use request_faults::{
+    LostRepliesReport, ReplyOutcome, RequestErrorsReport, RequestFaults, STALL,
+};
 pub use server::Proxy;
-pub use strikes::{ServiceFaults, Strikes};
 pub use upstream::Upstream;

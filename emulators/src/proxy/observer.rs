@@ -1,29 +1,30 @@
-//! Who is shown what passes a proxy.
+//! The trait that is shown the requests and replies of a proxy.
 
 use std::fmt::Debug;
 
 use bytes::Bytes;
 
-use super::call::{Call, Reply, Service};
+use super::request::{Reply, Service, ServiceRequest};
 
-/// Sees the requests that pass a proxy, and their replies.
+/// Sees the requests that a proxy receives and forwards, and the replies of the service. `()` ignores them.
 pub trait Observer: Debug + Send + Sync {
-    /// Takes note of a request that has come, whatever becomes of it.
-    fn asked(&self, service: Service, call: &Call) {
-        let _ = (service, call);
+    /// Is called with each request that the proxy neither failed nor refused for expired credentials. Other faults may
+    /// still keep the request from the service.
+    fn received(&self, service: Service, request: &ServiceRequest) {
+        let _ = (service, request);
     }
 
-    /// Takes note of a request that goes on to the service. Returns the body with which it goes on.
-    fn sends(&self, service: Service, operation: &str, body: Bytes) -> Bytes {
+    /// Is called before a request is sent to the service; returns the body to send in place of `body`.
+    fn forwards(&self, service: Service, operation: &str, body: Bytes) -> Bytes {
         let _ = (service, operation);
         body
     }
 
-    /// Takes note of a reply of the service; `request` is the body that [`sends`](Self::sends) returned.
-    fn answered(&self, service: Service, operation: &str, request: &[u8], reply: &Reply) {
+    /// Is called with each reply of the service, also if the proxy then loses the reply. `request` is the body that
+    /// [`forwards`](Self::forwards) returned.
+    fn replied(&self, service: Service, operation: &str, request: &[u8], reply: &Reply) {
         let _ = (service, operation, request, reply);
     }
 }
 
-/// Observes nothing.
 impl Observer for () {}

@@ -1,7 +1,7 @@
-//! A proxy in front of a service: its observer is shown every request, and faults strike requests here.
+//! The proxy in front of a service: accepts connections, injects faults, and forwards requests.
 //!
-//! A request goes through in a task of its own: a caller that has given up, or has been killed, does not take back
-//! what it sent.
+//! Each request is forwarded in its own task, so that it reaches the service although its client has given up or was
+//! killed meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use hyper::service::service_fn;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::call::{Call, Refused, Reply, Service};
+use super::faults::ProxyFaults;
 use super::observer::Observer;
-use super::replies::{Fate, STALL};
-use super::strikes::Strikes;
+use super::request::{NoReply, Reply, Service, ServiceRequest};
+use super::request_faults::{ReplyOutcome, STALL};
 use super::upstream::Upstream;
 use crate::loopback;
 
-/// A running proxy; it ends when this is dropped.
+/// A running proxy. Dropping it stops it from accepting connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -30,30 +30,30 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Returns the URL where it listens.
+    /// Returns the URL of the proxy, which clients use as their endpoint URL.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Starts one on a loopback port of its own, in front of the service at `endpoint`.
+    /// Starts a proxy on a free loopback port, in front of the service at `endpoint`.
     ///
     /// # Errors
-    /// When the port cannot be bound.
+    /// No port could be bound.
     pub async fn start(
         service: Service,
         endpoint: &str,
         observer: Arc<dyn Observer>,
-        strikes: Strikes,
+        faults: ProxyFaults,
     ) -> anyhow::Result<Proxy> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let upstream = Upstream::new(service, endpoint, observer);
-        let inner = Arc::new(Inner { strikes, upstream });
+        let inner = Arc::new(Inner { faults, upstream });
         Ok(Proxy {
             address,
             accepting: tokio::spawn(loopback::serve(
                 listener,
-                service_fn(move |request| Arc::clone(&inner).answer(request)),
+                service_fn(move |request| Arc::clone(&inner).handle(request)),
             )),
         })
     }
@@ -66,68 +66,75 @@ impl Drop for Proxy {
 }
 
 struct Inner {
-    strikes: Strikes,
+    faults: ProxyFaults,
     upstream: Upstream,
 }
 
 impl Inner {
-    async fn answer(
+    async fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
-    ) -> Result<Response<Body>, Refused> {
+    ) -> Result<Response<Body>, NoReply> {
         let (parts, body) = request.into_parts();
         let service = self.upstream.service;
         let body = to_bytes(Body::new(body), service.body_bytes_max())
             .await
-            .map_err(|error| Refused::NoAnswer(Box::new(error)))?;
-        if let Some(credentials) = &self.strikes.credentials
+            .map_err(|error| NoReply::TransferFailed(Box::new(error)))?;
+        if let Some(credentials) = &self.faults.credentials
             && let Some(error) = credentials.refusal(service, &parts.headers)
         {
             return Ok(error.into_response());
         }
-        if let Some(error) = self.strikes.requests.error(service) {
+        if let Some(error) = self.faults.requests.draw_error(service) {
             return Ok(error.into_response());
         }
         let path_and_query = parts.uri.path_and_query();
-        let call = Call {
+        let request = ServiceRequest {
             operation: service.operation(&parts),
             method: parts.method,
             path_and_query: path_and_query.map_or("/", PathAndQuery::as_str).to_owned(),
             headers: parts.headers,
             body,
         };
-        self.upstream.asked(&call);
-        match self.strikes.requests.fate() {
-            Fate::Arrives => Ok(self.in_a_task(call, Duration::ZERO).await?.into_response()),
-            Fate::Cut => {
-                self.in_a_task(call, Duration::ZERO).await?;
-                Err(Refused::Lost)
+        self.upstream.received(&request);
+        match self.faults.requests.draw_reply() {
+            ReplyOutcome::Returned => Ok(self
+                .send_in_task(request, Duration::ZERO)
+                .await?
+                .into_response()),
+            ReplyOutcome::Cut => {
+                self.send_in_task(request, Duration::ZERO).await?;
+                Err(NoReply::Lost)
             }
-            Fate::Stalled => {
-                self.in_a_task(call, Duration::ZERO).await?;
+            ReplyOutcome::Stalled => {
+                self.send_in_task(request, Duration::ZERO).await?;
                 tokio::time::sleep(STALL).await;
-                Err(Refused::Lost)
+                Err(NoReply::Lost)
             }
-            Fate::AppliedLate => {
-                self.in_a_task(call, STALL).await?;
-                Err(Refused::Lost)
+            ReplyOutcome::AppliedLate => {
+                self.send_in_task(request, STALL).await?;
+                Err(NoReply::Lost)
             }
         }
     }
 
-    /// Goes on when the caller is gone and this future with it.
-    async fn in_a_task(self: &Arc<Self>, call: Call, delay: Duration) -> Result<Reply, Refused> {
+    /// Sends a request after `delay`, even if the returned future is dropped because the client closed its connection.
+    async fn send_in_task(
+        self: &Arc<Self>,
+        request: ServiceRequest,
+        delay: Duration,
+    ) -> Result<Reply, NoReply> {
         let inner = Arc::clone(self);
         let task = tokio::spawn(async move {
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
-            match &inner.strikes.service {
-                Some(faults) => faults.answer(call, &inner.upstream).await,
-                None => inner.upstream.send(call).await,
+            match &inner.faults.service {
+                Some(faults) => faults.reply(request, &inner.upstream).await,
+                None => inner.upstream.send(request).await,
             }
         });
         task.await
-            .unwrap_or_else(|error| Err(Refused::NoAnswer(Box::new(error))))
+            .unwrap_or_else(|error| Err(NoReply::TransferFailed(Box::new(error))))
     }
 }

@@ -1,4 +1,4 @@
-//! The service behind a proxy: its observer is shown what is sent there.
+//! The client of the service behind a proxy.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-use super::call::{Call, Refused, Reply, Service, TARGET};
 use super::observer::Observer;
+use super::request::{NoReply, Reply, Service, ServiceRequest, TARGET};
 
-/// The service behind the proxy.
+/// The service behind a proxy. Shows the observer what is sent there.
 #[derive(Clone, Debug)]
 pub struct Upstream {
     pub(super) service: Service,
@@ -22,7 +22,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Returns the service at an endpoint; `observer` is shown all that is sent there.
+    /// Makes a client of the service at `endpoint`.
     pub(super) fn new(service: Service, endpoint: &str, observer: Arc<dyn Observer>) -> Upstream {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
@@ -34,63 +34,68 @@ impl Upstream {
         }
     }
 
-    /// Shows the observer a call that has come, whatever becomes of it.
-    pub(super) fn asked(&self, call: &Call) {
-        self.observer.asked(self.service, call);
+    /// Shows the observer a request that the proxy received.
+    pub(super) fn received(&self, request: &ServiceRequest) {
+        self.observer.received(self.service, request);
     }
 
-    /// Hands a call on to the service and returns its reply.
+    /// Sends a request to the service, with the body that the observer returns for it, and returns the reply.
     ///
     /// # Errors
-    /// When the service does not reply: it is not there, or it has ended.
-    pub async fn send(&self, mut call: Call) -> Result<Reply, Refused> {
-        let operation = call.operation.clone();
-        call.body = self.observer.sends(self.service, &operation, call.body);
-        let body = call.body.clone();
-        let reply = self.exchange(call).await?;
+    /// [`NoReply::TransferFailed`] if the service returned no complete reply: it does not run, or has stopped.
+    pub async fn send(&self, mut request: ServiceRequest) -> Result<Reply, NoReply> {
+        let operation = request.operation.clone();
+        request.body = self
+            .observer
+            .forwards(self.service, &operation, request.body);
+        let body = request.body.clone();
+        let reply = self.forward(request).await?;
         self.observer
-            .answered(self.service, &operation, &body, &reply);
+            .replied(self.service, &operation, &body, &reply);
         Ok(reply)
     }
 
-    /// Asks the service something for the faults of the proxy itself, signed as `call` is; the observer is not shown this.
-    /// `target` names the request, with the prefix of the service's protocol.
+    /// Sends a request that a fault needs for its own purpose, and returns the reply. The observer does not see it.
+    ///
+    /// The new request has the headers of `request`, signature included, with `target` as the operation: AWS's JSON
+    /// protocols only. `target` has the prefix of the service's protocol, as in `DynamoDB_20120810.GetItem`.
     ///
     /// # Errors
     /// As [`send`](Self::send).
-    pub async fn ask(
+    pub async fn send_unobserved(
         &self,
-        call: &Call,
+        request: &ServiceRequest,
         target: &'static str,
         body: &Value,
-    ) -> Result<Reply, Refused> {
-        let mut question = Call {
+    ) -> Result<Reply, NoReply> {
+        let mut unobserved = ServiceRequest {
             body: body.to_string().into(),
-            ..call.clone()
+            ..request.clone()
         };
         let target = HeaderValue::from_static(target);
-        question.headers.insert(TARGET, target);
-        self.exchange(question).await
+        unobserved.headers.insert(TARGET, target);
+        self.forward(unobserved).await
     }
 
-    async fn exchange(&self, call: Call) -> Result<Reply, Refused> {
-        let Call {
+    async fn forward(&self, request: ServiceRequest) -> Result<Reply, NoReply> {
+        let ServiceRequest {
             operation: _,
             method,
             path_and_query,
             mut headers,
             body,
-        } = call;
-        // The body may be another by now, and is here as a whole. A length that was said may have been signed, also of
-        // nothing.
+        } = request;
+        // The observer or a fault may have replaced the body. A length header is kept, even of an empty body, because
+        // the signature may cover it.
         if headers.contains_key(header::CONTENT_LENGTH) {
             headers.insert(header::CONTENT_LENGTH, body.len().into());
         }
         headers.remove(header::TRANSFER_ENCODING);
-        let no_answer = |error: Box<dyn std::error::Error + Send + Sync>| Refused::NoAnswer(error);
+        let failed =
+            |error: Box<dyn std::error::Error + Send + Sync>| NoReply::TransferFailed(error);
         let uri: Uri = format!("{}{path_and_query}", self.endpoint)
             .parse()
-            .map_err(|error| no_answer(Box::new(error)))?;
+            .map_err(|error| failed(Box::new(error)))?;
         let mut request = Request::new(Body::from(body));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
@@ -99,23 +104,23 @@ impl Upstream {
             .client
             .request(request)
             .await
-            .map_err(|error| no_answer(Box::new(error)))?;
-        let (parts, answer) = response.into_parts();
-        let answer = to_bytes(Body::new(answer), self.service.body_bytes_max())
+            .map_err(|error| failed(Box::new(error)))?;
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(Body::new(body), self.service.body_bytes_max())
             .await
-            .map_err(|error| no_answer(Box::new(error)))?;
+            .map_err(|error| failed(Box::new(error)))?;
         Ok(Reply {
             status: parts.status,
             headers: parts.headers,
-            body: answer,
+            body,
         })
     }
 
-    /// Shows the observer a call that was answered in the service's place, as if the service had replied.
-    pub fn stood_in_for(&self, call: &Call, reply: &Reply) {
-        let (operation, body) = (&call.operation, call.body.clone());
-        let body = self.observer.sends(self.service, operation, body);
-        self.observer
-            .answered(self.service, operation, &body, reply);
+    /// Shows the observer a request and the reply that a fault returned in place of the service, as if the service had
+    /// returned it.
+    pub fn observe_substitute(&self, request: &ServiceRequest, reply: &Reply) {
+        let (operation, body) = (&request.operation, request.body.clone());
+        let body = self.observer.forwards(self.service, operation, body);
+        self.observer.replied(self.service, operation, &body, reply);
     }
 }

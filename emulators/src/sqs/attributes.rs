@@ -1,4 +1,4 @@
-//! A queue's settings: defaults, ranges, and their names and forms on the wire.
+//! Attributes of a queue: defaults, ranges, and their names and formats in the protocol.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -9,29 +9,29 @@ use serde::Deserialize;
 use super::error::SqsError;
 use super::limits;
 
-/// Settings of a queue. The default is AWS's.
+/// Attributes of a queue. The defaults are those of AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueAttributes {
-    /// How long a received message stays invisible; 0 s to 12 h.
+    /// How long a received message is invisible: 0 s to 12 h.
     pub visibility_timeout: Duration,
-    /// How long an undeleted message is kept, from when it was sent; 60 s to 14 days.
+    /// How long a message is kept, counted from when it was sent: 60 s to 14 days.
     pub retention: Duration,
-    /// How long a message sent without a delay of its own stays invisible at first; 0 s to 900 s.
+    /// Delay of messages that are sent without one: 0 s to 900 s.
     pub delay: Duration,
-    /// Longest message with its attributes; 1 KiB to 1 MiB.
+    /// Largest message, attributes included: 1 KiB to 1 MiB.
     pub message_size_max_bytes: usize,
-    /// How long a receive over HTTP waits if it does not say; 0 s to 20 s.
+    /// Wait of a receive over HTTP that names none: 0 s to 20 s.
     pub receive_wait: Duration,
-    /// Where messages go that were received too often.
+    /// Dead-letter queue of the queue, if it has one.
     pub redrive: Option<Redrive>,
 }
 
-/// Where messages go that were received too often.
+/// The redrive policy: when messages are moved to which dead-letter queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redrive {
-    /// Name of the dead-letter queue, which must exist.
+    /// Name of the dead-letter queue. It must exist.
     pub dead_letter_queue: String,
-    /// Receives after which the next one moves the message instead; 1 to 1,000.
+    /// Number of deliveries of a message, 1 to 1,000. The next receive moves the message instead of delivering it.
     pub receives_max: u32,
 }
 
@@ -49,7 +49,7 @@ impl Default for QueueAttributes {
 }
 
 impl QueueAttributes {
-    /// Checks every range.
+    /// Checks the range of every attribute.
     ///
     /// # Errors
     /// `InvalidAttributeValue` for the first attribute out of its range.
@@ -91,7 +91,7 @@ impl QueueAttributes {
         Ok(())
     }
 
-    /// Name of the first attribute that differs, if any.
+    /// Returns the name of the first attribute that differs; `None` if all are equal.
     pub(super) fn first_difference(&self, other: &Self) -> Option<&'static str> {
         let pairs = [
             (
@@ -116,10 +116,11 @@ impl QueueAttributes {
             .map(|(_, name)| name)
     }
 
-    /// Changes what `wire` names, as `CreateQueue` and `SetQueueAttributes` do; an empty redrive policy removes it.
+    /// Sets the attributes that `wire` names, as `CreateQueue` and `SetQueueAttributes` do. An empty redrive policy removes the
+    /// policy.
     ///
     /// # Errors
-    /// `InvalidAttributeName`, `InvalidAttributeValue`, or `NotImplemented` for what this server does not have.
+    /// `InvalidAttributeName`, `InvalidAttributeValue`, or `NotImplemented` for an attribute that this server does not have.
     pub(super) fn set(&mut self, wire: &BTreeMap<String, String>) -> Result<(), SqsError> {
         for (name, value) in wire {
             match name.as_str() {
@@ -158,7 +159,7 @@ impl QueueAttributes {
         self.check()
     }
 
-    /// The settings by their names on the wire.
+    /// Returns the attributes by their names in the protocol.
     pub(super) fn to_wire(&self) -> BTreeMap<&'static str, String> {
         let mut wire = BTreeMap::from([
             (
@@ -187,7 +188,7 @@ impl QueueAttributes {
 }
 
 impl Redrive {
-    /// Reads the JSON of a `RedrivePolicy`; `maxReceiveCount` may be a number or a string.
+    /// Parses the JSON of a `RedrivePolicy`. `maxReceiveCount` may be a number or a string.
     fn from_wire(json: &str) -> Result<Self, SqsError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -223,7 +224,7 @@ impl Redrive {
     }
 }
 
-/// `arn:aws:sqs:<region>:<account>:<name>`.
+/// Returns `arn:aws:sqs:<region>:<account>:<name>`.
 pub(super) fn arn_of_queue(name: &str) -> String {
     format!("arn:aws:sqs:{}:{}:{name}", limits::REGION, limits::ACCOUNT)
 }
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_and_unserved_attributes_are_refused_by_name() {
+    fn unknown_and_unsupported_attributes_are_refused_by_name() {
         assert_eq!(
             set(&[("Colour", "1")]),
             Err(SqsError::InvalidAttributeName {

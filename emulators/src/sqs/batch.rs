@@ -1,11 +1,11 @@
-//! The rules that every batch shares; breaking one refuses the whole batch.
+//! Rules for batch requests as a whole. A batch that breaks one is refused completely.
 
 use std::collections::BTreeSet;
 
 use super::error::SqsError;
 use super::limits;
 
-/// Judges a batch by the ids of its entries.
+/// Checks the number of entries and their ids.
 ///
 /// # Errors
 /// `EmptyBatchRequest`, `TooManyEntriesInBatchRequest`, `InvalidBatchEntryId`, `BatchEntryIdsNotDistinct`.
@@ -28,7 +28,7 @@ pub(super) fn check_ids<'a>(ids: impl ExactSizeIterator<Item = &'a str>) -> Resu
     Ok(())
 }
 
-/// Judges a batch by the sum of its messages' sizes.
+/// Checks the total size of the messages of a batch.
 ///
 /// # Errors
 /// `BatchRequestTooLong` over 1 MiB.
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_holds_one_mebibyte() {
+    fn a_batch_has_at_most_one_mebibyte() {
         assert_eq!(check_bytes(1_048_576), Ok(()));
         let error = SqsError::BatchRequestTooLong {
             bytes: 1_048_577,

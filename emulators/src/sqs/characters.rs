@@ -1,11 +1,11 @@
-//! The characters that a message may have.
+//! The characters that a message may contain.
 
-/// The first character outside the set that XML 1.0 allows, with its place in bytes.
+/// Returns the first character that XML 1.0 does not allow, with its byte position.
 ///
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 pub(super) fn first_disallowed(text: &str) -> Option<(usize, char)> {
-    // Almost every body passes this scan of bytes, which has no branches, so that the compiler can take many at once;
-    // only a suspect one is decoded. 0xEF leads U+FFFE and U+FFFF.
+    // A scan of bytes without branches, which the compiler vectorizes. Almost every body passes it; only others are decoded.
+    // 0xEF is the first byte of U+FFFE and U+FFFF.
     let suspect = |byte: u8| {
         ((byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r')) | (byte == 0xEF)
     };

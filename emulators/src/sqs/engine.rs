@@ -1,7 +1,7 @@
-//! The set of queues: names, locks, long polling, and the way to a dead-letter queue.
+//! The set of queues: finds queues by name, locks them, waits in long polls, and moves messages to dead-letter queues.
 //!
-//! Locks: one mutex per queue, never two at a time, never held over an await. The map of queues may be looked into
-//! while a queue is locked, hence no queue is locked while the map is.
+//! Each queue has a mutex. No task holds two of them, or holds one across an await. The lock of the map of queues may be taken
+//! while a queue is locked, so no queue is locked while the map is.
 
 mod queues;
 
@@ -14,40 +14,40 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::attributes::{QueueAttributes, arn_of_queue};
+use super::duplicate_deliveries::DuplicateDeliveries;
 use super::error::SqsError;
 use super::limits;
 use super::message::{Content, Message, Outgoing};
 use super::message_attribute::MessageAttribute;
 use super::millis::ms;
-use super::queue::{Depth, Queue, Take};
-use super::repeats::Repeats;
+use super::queue::{Depth, Queue, ReceiveOptions};
 
-/// An in-memory SQS: a handle, cheap to clone, to one set of queues.
+/// An in-memory SQS. Clones are cheap and share one set of queues.
 ///
-/// Account 000000000000, region us-east-1. Every method judges as the service does; each error names what it refuses.
+/// The account is 000000000000, the region us-east-1. Every method checks its arguments as the service does.
 #[derive(Clone)]
 pub struct Sqs(Arc<Shared>);
 
 struct Shared {
-    queues: RwLock<BTreeMap<String, Arc<Cell>>>,
-    /// Epoch ms.
+    queues: RwLock<BTreeMap<String, Arc<SharedQueue>>>,
+    /// Returns the time in epoch ms.
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
 }
 
-struct Cell {
+struct SharedQueue {
     state: Mutex<State>,
-    /// Wakes one long poll at a time. Who wakes looks at the queue afresh, and wakes the next when it leaves; so a
-    /// change needs one call, and whatever comes due next, some long poll sleeps no longer than until then.
+    /// Wakes one long poll. A long poll that wakes checks the queue, and wakes another one when it returns. So one call after
+    /// a change is enough, and some long poll always sleeps no longer than until the next message is due.
     changed: Notify,
 }
 
 struct State {
     queue: Queue,
-    /// Set when the queue is deleted, for those who still hold the cell.
+    /// Set when the queue is deleted, for tasks that still have a reference to it.
     deleted: bool,
 }
 
-/// What a send answers.
+/// Result of a send.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) message_id: String,
@@ -55,7 +55,7 @@ pub(super) struct Sent {
     pub(super) md5_of_attributes: Option<String>,
 }
 
-/// A queue as `GetQueueAttributes` shows it.
+/// The values that `GetQueueAttributes` returns.
 #[derive(Clone, Debug)]
 pub(super) struct Description {
     pub(super) attributes: QueueAttributes,
@@ -65,12 +65,12 @@ pub(super) struct Description {
 }
 
 impl Sqs {
-    /// Makes an SQS without queues, on the wall clock.
+    /// Makes an SQS without queues, which uses the system clock.
     pub fn new() -> Self {
         Self::with_clock(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, ms))
     }
 
-    /// As [`Self::new`], on a clock of epoch ms. Long polls still sleep by the runtime's clock.
+    /// Makes an SQS without queues, which uses a clock of epoch ms. Long polls sleep by the clock of Tokio.
     pub(super) fn with_clock(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(Shared {
             queues: RwLock::default(),
@@ -78,14 +78,14 @@ impl Sqs {
         }))
     }
 
-    /// Receives up to `max` (1 to 10) messages, waiting up to `wait` (20 s at most) for the first; each is invisible
-    /// for `visibility`, or as long as the queue says.
+    /// Receives up to `max` (1 to 10) messages. Waits up to `wait` (at most 20 s) until there is one; returns none if there is
+    /// none. Each message is invisible for `visibility` or, with `None`, for the visibility timeout of the queue.
     ///
-    /// Dropping the future before it is ready loses nothing.
+    /// Dropping the future before it is ready receives no messages.
     ///
     /// # Errors
-    /// `QueueDoesNotExist`; `OutOfRange` for an argument; `OverLimit`, if `wait` is zero and 120,000 messages are in
-    /// flight: it ends when some are deleted or visible again.
+    /// `QueueDoesNotExist`; `OutOfRange` for an argument; `OverLimit` if `wait` is zero and 120,000 messages are in flight.
+    /// Only `OverLimit` is worth a retry, after some messages were deleted or became visible again.
     pub async fn receive(
         &self,
         queue: &str,
@@ -103,25 +103,25 @@ impl Sqs {
                 max: secs_max,
             });
         }
-        let take = Take {
+        let options = ReceiveOptions {
             max,
             visibility_ms: visibility.map(ms),
             redrivable: false,
             long_poll: !wait.is_zero(),
         };
-        let cell = self.cell(queue)?;
-        let (messages, _) = self.take(queue, &cell, take)?;
+        let shared = self.find(queue)?;
+        let (messages, _) = self.receive_now(queue, &shared, options)?;
         if !messages.is_empty() || wait.is_zero() {
             return Ok(messages);
         }
 
         let deadline = Instant::now() + wait;
-        // Declared before the wait for a change, so that it is dropped after it: a wake on leaving goes to another.
-        let _wake_next = WakeNext(&cell.changed);
+        // Declared before `changed`, so that it is dropped after it, and the wake goes to another long poll.
+        let _wake_next = WakeNext(&shared.changed);
         loop {
-            // Made before the look at the queue, so that no change in between is missed.
-            let changed = cell.changed.notified();
-            let (messages, due_in) = self.take(queue, &cell, take)?;
+            // Created before the queue is checked, so that no change in between is missed.
+            let changed = shared.changed.notified();
+            let (messages, due_in) = self.receive_now(queue, &shared, options)?;
             let now = Instant::now();
             if !messages.is_empty() || now >= deadline {
                 return Ok(messages);
@@ -134,59 +134,60 @@ impl Sqs {
         }
     }
 
-    /// Receives without waiting; also tells in how long the next message becomes visible by itself.
-    fn take(
+    /// Receives without waiting. Also returns the time until the next delayed message or message in flight becomes visible.
+    fn receive_now(
         &self,
         name: &str,
-        cell: &Cell,
-        take: Take,
+        shared: &SharedQueue,
+        options: ReceiveOptions,
     ) -> Result<(Vec<Message>, Option<Duration>), SqsError> {
         let now_ms = self.now_ms();
-        let mut state = cell.lock();
+        let mut state = shared.lock();
         if state.deleted {
             return Err(does_not_exist(name));
         }
         let redrive = state.queue.attributes.redrive.as_ref();
-        let dead_letter_cell =
-            redrive.and_then(|redrive| self.cell(&redrive.dead_letter_queue).ok());
+        let dead_letter_queue =
+            redrive.and_then(|redrive| self.find(&redrive.dead_letter_queue).ok());
         let due_before_ms = state.queue.next_due_ms();
-        let taken = state.queue.receive(
+        let received = state.queue.receive(
             now_ms,
-            Take {
-                redrivable: dead_letter_cell.is_some(),
-                ..take
+            ReceiveOptions {
+                redrivable: dead_letter_queue.is_some(),
+                ..options
             },
         )?;
         let due_ms = state.queue.next_due_ms();
         drop(state);
 
         if due_ms.is_some_and(|due_ms| due_before_ms.is_none_or(|before_ms| due_ms < before_ms)) {
-            cell.changed.notify_one();
+            shared.changed.notify_one();
         }
-        // Between the two locks a dead letter is in neither queue's count; SQS promises approximate counts only.
-        if let Some(dead_letter_cell) = dead_letter_cell
-            && !taken.dead.is_empty()
+        // Between the two locks, a moved message is counted in neither queue. SQS promises approximate counts only.
+        if let Some(dead_letter_queue) = dead_letter_queue
+            && !received.dead.is_empty()
         {
-            let mut state = dead_letter_cell.lock();
-            for letter in taken.dead {
+            let mut state = dead_letter_queue.lock();
+            for letter in received.dead {
                 state.queue.accept(now_ms, letter);
             }
             drop(state);
-            dead_letter_cell.changed.notify_one();
+            dead_letter_queue.changed.notify_one();
         }
         let due_in = due_ms.map(|due_ms| Duration::from_millis(due_ms.saturating_sub(now_ms)));
-        Ok((taken.messages, due_in))
+        Ok((received.messages, due_in))
     }
 
-    /// Deletes a message. `Ok` too if it is gone already, and if it was received again since: then it stays.
+    /// Deletes a message. Also returns `Ok` if the message no longer exists, and if it was received again: the handle is then
+    /// outdated and deletes nothing.
     ///
     /// # Errors
-    /// `QueueDoesNotExist`; `ReceiptHandleIsInvalid` if the queue did not give the handle out.
+    /// `QueueDoesNotExist`; `ReceiptHandleIsInvalid` if the queue did not issue the handle.
     pub fn delete(&self, queue: &str, receipt_handle: &str) -> Result<(), SqsError> {
-        self.with(queue, |queue, now_ms| queue.delete(now_ms, receipt_handle))?
+        self.change(queue, |queue, now_ms| queue.delete(now_ms, receipt_handle))?
     }
 
-    /// As [`Self::delete`] for each handle, any number of them, with a result for each in order.
+    /// Deletes any number of messages as [`Self::delete`] does; returns the result of each handle, in order.
     ///
     /// # Errors
     /// `QueueDoesNotExist`.
@@ -195,7 +196,7 @@ impl Sqs {
         queue: &str,
         receipt_handles: &[&str],
     ) -> Result<Vec<Result<(), SqsError>>, SqsError> {
-        self.with(queue, |queue, now_ms| {
+        self.change(queue, |queue, now_ms| {
             receipt_handles
                 .iter()
                 .map(|handle| queue.delete(now_ms, handle))
@@ -203,11 +204,11 @@ impl Sqs {
         })
     }
 
-    /// Makes a message in flight visible after `timeout` from now; zero means at once.
+    /// Sets when a message in flight becomes visible again: `timeout` from now, at once if it is zero.
     ///
     /// # Errors
-    /// `QueueDoesNotExist`; `ReceiptHandleIsInvalid`; `MessageUnavailable` if the message is gone or was received
-    /// again since; `MessageNotInflight` if it is visible; `OutOfRange` over 12 h; `VisibilityBeyondLimit` over 12 h
+    /// `QueueDoesNotExist`; `ReceiptHandleIsInvalid`; `MessageUnavailable` if the message no longer exists or
+    /// was received again; `MessageNotInflight` if it is visible; `OutOfRange` over 12 h; `VisibilityBeyondLimit` over 12 h
     /// from the receive.
     pub fn change_visibility(
         &self,
@@ -215,12 +216,12 @@ impl Sqs {
         receipt_handle: &str,
         timeout: Duration,
     ) -> Result<(), SqsError> {
-        self.with(queue, |queue, now_ms| {
+        self.change(queue, |queue, now_ms| {
             queue.change_visibility(now_ms, receipt_handle, ms(timeout))
         })?
     }
 
-    /// Sends a message and answers its id; it is visible after `delay`, or after the queue's.
+    /// Sends a message; returns its id. The message is visible after `delay` or, with `None`, after the delay of the queue.
     ///
     /// # Errors
     /// `QueueDoesNotExist`; `OutOfRange` for a delay over 900 s; `MissingParameter` for an empty body;
@@ -242,22 +243,22 @@ impl Sqs {
         Ok(sent.message_id)
     }
 
-    /// Sends messages, with a result for each in order; what is refused already stays refused.
+    /// Sends messages; returns the result of each, in order. A message that is an error already keeps its error.
     pub(super) fn send_batch(
         &self,
         queue: &str,
         batch: impl IntoIterator<Item = Result<Outgoing, SqsError>>,
     ) -> Result<Vec<Result<Sent, SqsError>>, SqsError> {
-        // Characters are judged and digests computed before the queue is locked.
-        let judge = |outgoing: Outgoing| {
+        // Characters are checked and digests computed before the queue is locked.
+        let check = |outgoing: Outgoing| {
             let delay_ms = outgoing.delay_ms;
             Ok((outgoing.into_content(Uuid::now_v7().to_string())?, delay_ms))
         };
-        let judged: Vec<_> = batch
+        let checked: Vec<_> = batch
             .into_iter()
-            .map(|outgoing| outgoing.and_then(judge))
+            .map(|outgoing| outgoing.and_then(check))
             .collect();
-        self.with(queue, |queue, now_ms| {
+        self.change(queue, |queue, now_ms| {
             let mut send = |(content, delay_ms): (Content, _)| {
                 let sent = Sent {
                     message_id: content.message_id.clone(),
@@ -266,22 +267,28 @@ impl Sqs {
                 };
                 queue.send(now_ms, content, delay_ms).map(|()| sent)
             };
-            judged
+            checked
                 .into_iter()
-                .map(|judged| judged.and_then(&mut send))
+                .map(|checked| checked.and_then(&mut send))
                 .collect()
         })
     }
 
-    /// Delivers some messages of a queue again although they are in flight; `None` ends that.
+    /// Turns on the fault that delivers messages of a queue again while they are in flight; `None` turns it off.
     ///
     /// # Errors
     /// `QueueDoesNotExist`.
-    pub fn set_repeats(&self, queue: &str, repeats: Option<Repeats>) -> Result<(), SqsError> {
-        self.with(queue, |queue, _now_ms| queue.repeats = repeats)
+    pub fn set_duplicate_deliveries(
+        &self,
+        queue: &str,
+        duplicates: Option<DuplicateDeliveries>,
+    ) -> Result<(), SqsError> {
+        self.change(queue, |queue, _now_ms| {
+            queue.duplicate_deliveries = duplicates
+        })
     }
 
-    /// Counts a queue's messages, exactly.
+    /// Returns the exact number of messages in a queue, by state.
     ///
     /// # Errors
     /// `QueueDoesNotExist`.
@@ -289,12 +296,12 @@ impl Sqs {
         self.describe(queue).map(|description| description.depth)
     }
 
-    /// The ARN a queue of this name has.
+    /// Returns the ARN of a queue of this name, whether or not it exists.
     pub fn arn(&self, queue: &str) -> String {
         arn_of_queue(queue)
     }
 
-    /// A queue's settings.
+    /// Returns the attributes of a queue.
     ///
     /// # Errors
     /// `QueueDoesNotExist`.
@@ -303,11 +310,11 @@ impl Sqs {
             .map(|description| description.attributes)
     }
 
-    /// A queue's settings, counts and stamps.
+    /// Returns the attributes, counts and timestamps of a queue.
     pub(super) fn describe(&self, queue: &str) -> Result<Description, SqsError> {
-        let cell = self.cell(queue)?;
+        let shared = self.find(queue)?;
         let now_ms = self.now_ms();
-        let mut state = cell.lock();
+        let mut state = shared.lock();
         let depth = state.queue.depth(now_ms);
         let Queue {
             attributes,
@@ -323,25 +330,25 @@ impl Sqs {
         })
     }
 
-    /// Changes a queue, then wakes a long poll to look at it.
-    fn with<R>(
+    /// Changes a queue, then wakes a long poll to check it.
+    fn change<R>(
         &self,
         queue: &str,
         change: impl FnOnce(&mut Queue, u64) -> R,
     ) -> Result<R, SqsError> {
-        let cell = self.cell(queue)?;
+        let shared = self.find(queue)?;
         let now_ms = self.now_ms();
-        let mut state = cell.lock();
+        let mut state = shared.lock();
         if state.deleted {
             return Err(does_not_exist(queue));
         }
         let result = change(&mut state.queue, now_ms);
         drop(state);
-        cell.changed.notify_one();
+        shared.changed.notify_one();
         Ok(result)
     }
 
-    fn cell(&self, queue: &str) -> Result<Arc<Cell>, SqsError> {
+    fn find(&self, queue: &str) -> Result<Arc<SharedQueue>, SqsError> {
         let queues = self.0.queues.read().unwrap_or_else(PoisonError::into_inner);
         queues
             .get(queue)
@@ -360,7 +367,7 @@ impl Default for Sqs {
     }
 }
 
-impl Cell {
+impl SharedQueue {
     fn new(queue: Queue) -> Self {
         Self {
             state: Mutex::new(State {
@@ -376,7 +383,7 @@ impl Cell {
     }
 }
 
-/// Wakes another long poll when this one leaves, for whatever reason: with messages, without, or dropped.
+/// Wakes another long poll when this one returns or is dropped.
 struct WakeNext<'a>(&'a Notify);
 
 impl Drop for WakeNext<'_> {

@@ -1,12 +1,12 @@
-//! What SQS refuses, and the name each refusal has on the wire.
+//! Errors of SQS operations, and their names in the protocol.
 
 use thiserror::Error;
 
-/// Why an operation was refused. Only [`SqsError::OverLimit`] can end by itself; the rest fail again if repeated.
+/// Why an operation failed. Only [`SqsError::OverLimit`] is worth a retry.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[expect(
     missing_docs,
-    reason = "each variant and its values are told by its message"
+    reason = "the message of each variant describes it and its fields"
 )]
 #[non_exhaustive]
 pub enum SqsError {
@@ -19,15 +19,15 @@ pub enum SqsError {
     },
     #[error("queue name `{queue}` is not 1 to 80 of the characters A-Z a-z 0-9 - _")]
     InvalidQueueName { queue: String },
-    #[error("receipt handle `{handle}` was not given out by this queue")]
+    #[error("receipt handle `{handle}` was not issued by this queue")]
     ReceiptHandleIsInvalid { handle: String },
     #[error("message of receipt handle `{handle}` is not in flight")]
     MessageNotInflight { handle: String },
     #[error(
-        "value `{handle}` of `ReceiptHandle` is invalid: the message is gone or was received again since"
+        "value `{handle}` of `ReceiptHandle` is invalid: the message no longer exists or was received again"
     )]
     MessageUnavailable { handle: String },
-    #[error("queue `{queue}` has {in_flight_max} messages in flight, no more are allowed")]
+    #[error("queue `{queue}` has {in_flight_max} messages in flight, which is the most allowed")]
     OverLimit { queue: String, in_flight_max: usize },
     #[error("value `{value}` of `{parameter}` is invalid: it must be from {min} to {max}")]
     OutOfRange {
@@ -37,7 +37,7 @@ pub enum SqsError {
         max: u64,
     },
     #[error(
-        "value `{value_secs}` of `VisibilityTimeout` is invalid: 43200 s from the receive allow {left_secs} more"
+        "value `{value_secs}` of `VisibilityTimeout` is invalid: it must be at most {left_secs}, because a message is invisible for at most 43200 s after its receive"
     )]
     VisibilityBeyondLimit { value_secs: u64, left_secs: u64 },
     #[error("parameter `{parameter}` is missing or empty")]
@@ -55,10 +55,13 @@ pub enum SqsError {
     InvalidMessageContents { character: u32, at_byte: usize },
     #[error("message of {bytes} bytes with its attributes is longer than the {bytes_max} allowed")]
     MessageTooLong { bytes: usize, bytes_max: usize },
-    #[error("message has {count} attributes, 10 are allowed")]
+    #[error("message has {count} attributes, at most 10 are allowed")]
     TooManyMessageAttributes { count: usize },
-    #[error("message attribute `{name}` is invalid: {fault}")]
-    InvalidMessageAttribute { name: String, fault: AttributeFault },
+    #[error("message attribute `{name}` is invalid: {problem}")]
+    InvalidMessageAttribute {
+        name: String,
+        problem: AttributeProblem,
+    },
     #[error("queue or message attribute `{name}` is unknown")]
     InvalidAttributeName { name: String },
     #[error("value `{value}` of queue attribute `{name}` is invalid: it must be {allowed}")]
@@ -69,9 +72,9 @@ pub enum SqsError {
     },
     #[error("batch has no entries")]
     EmptyBatchRequest,
-    #[error("batch has {count} entries, 10 are allowed")]
+    #[error("batch has {count} entries, at most 10 are allowed")]
     TooManyEntriesInBatchRequest { count: usize },
-    #[error("batch entry id `{id}` is repeated")]
+    #[error("batch entry id `{id}` is used more than once")]
     BatchEntryIdsNotDistinct { id: String },
     #[error("batch entry id `{id}` is not 1 to 80 of the characters A-Z a-z 0-9 - _")]
     InvalidBatchEntryId { id: String },
@@ -79,16 +82,18 @@ pub enum SqsError {
     BatchRequestTooLong { bytes: usize, bytes_max: usize },
     #[error("not implemented here: {what}")]
     NotImplemented { what: String },
-    #[error("request is not what the operation takes: {reason}")]
+    #[error("request is not valid JSON of the operation: {reason}")]
     Malformed { reason: String },
 }
 
-/// What is wrong with a message's attribute.
+/// Why a message attribute is refused.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant is told by its message")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 #[non_exhaustive]
-pub enum AttributeFault {
-    #[error("a name is 1 to 256 of A-Z a-z 0-9 - _ . with no period first, last or twice in a row")]
+pub enum AttributeProblem {
+    #[error(
+        "a name has 1 to 256 of the characters A-Z a-z 0-9 - _ . and no period at its start, at its end or after another period"
+    )]
     Name,
     #[error("names beginning with `AWS.` or `Amazon.` are reserved")]
     NameReserved,
@@ -97,28 +102,29 @@ pub enum AttributeFault {
     )]
     DataType,
     #[error(
-        "its data type wants exactly one value, not empty: string for String and Number, binary for Binary"
+        "it must have exactly one value, not empty: a string for String and Number, a binary value for Binary"
     )]
     Value,
-    #[error("its string holds a character that SQS does not allow")]
+    #[error("its value contains a character that SQS does not allow")]
     Characters,
     #[error("its value is not a number")]
     Number,
 }
 
-/// The two names of an error: the shape in the body's `__type`, and the code in the `x-amzn-query-error` header.
+/// The names of an error in the protocol: the shape in the field `__type` of the body, and the code in the header
+/// `x-amzn-query-error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WireCode {
     /// Shape with its namespace.
     pub(super) shape: &'static str,
-    /// Code as the older query protocol had it; SDKs report this one, and so do entries of a batch.
+    /// Code of the older query protocol. SDKs report this one, and entries of a batch have it.
     pub(super) query: &'static str,
     /// HTTP status.
     pub(super) status: u16,
 }
 
 impl SqsError {
-    /// Names the error as AWS does.
+    /// Returns the names that AWS gives the error.
     ///
     /// Source: the `awsQueryError` traits of the service's API model; `InvalidParameterValue` and
     /// `MissingParameter` are not in the model and come from AWS's front end.

@@ -1,6 +1,6 @@
-//! The server: AWS JSON 1.0 over HTTP, one path for everything, the operation in the `X-Amz-Target` header.
+//! The HTTP server: the AWS JSON 1.0 protocol, with one path for all requests and the operation in the header `X-Amz-Target`.
 //!
-//! Signatures are not checked.
+//! Signatures are not verified.
 //! Source: <https://smithy.io/2.0/aws/protocols/aws-json-1_0-protocol.html>, and for the `x-amzn-query-error` header
 //! <https://smithy.io/2.0/aws/protocols/aws-query-protocol.html#awsquerycompatible-trait>.
 
@@ -32,18 +32,19 @@ const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/x-amz-js
 #[derive(Clone)]
 struct Server {
     operations: Operations,
-    /// Becomes true when the server shuts down.
+    /// Becomes `true` when the server shuts down.
     closing: watch::Receiver<bool>,
 }
 
 impl Sqs {
-    /// Serves the wire protocol until `shutdown` resolves; long polls then end empty, and nothing is cut off.
+    /// Serves the queues over HTTP until `shutdown` resolves. Long polls then return without messages, and other requests are
+    /// completed.
     ///
-    /// Queue URLs are `http://<address of the listener>/000000000000/<name>`. The queues live on after it: several
-    /// servers may serve one set of queues.
+    /// Queue URLs are `http://<address of the listener>/000000000000/<name>`. The queues stay usable after the
+    /// shutdown, and several servers may serve one set of queues.
     ///
     /// # Errors
-    /// Those of the listener.
+    /// The listener failed.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -59,10 +60,10 @@ impl Sqs {
             closing,
         };
         let app = axum::Router::new()
-            .fallback(answer)
+            .fallback(respond)
             .layer(DefaultBodyLimit::max(limits::REQUEST_BYTES_MAX))
             .with_state(server);
-        // A connection whose options cannot be set has been closed by its peer, and says so when it is read.
+        // Fails if the client has closed the connection already; reading from it then fails too.
         let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
         let shutdown = async move {
             shutdown.await;
@@ -74,7 +75,7 @@ impl Sqs {
     }
 }
 
-async fn answer(State(server): State<Server>, headers: HeaderMap, body: Bytes) -> Response<Body> {
+async fn respond(State(server): State<Server>, headers: HeaderMap, body: Bytes) -> Response<Body> {
     let target = headers.get(TARGET).and_then(|target| target.to_str().ok());
     let result = match target.and_then(|target| target.strip_prefix(TARGET_PREFIX)) {
         Some(operation) => server.dispatch(operation, &body).await,
@@ -126,7 +127,7 @@ impl Server {
             "ReceiveMessage" => {
                 let mut closing = self.closing.clone();
                 let received = tokio::select! {
-                    // A receive that is ready has taken messages: they must reach their consumer.
+                    // Checked first: a receive that is ready has put messages in flight, so they must be returned.
                     biased;
                     received = on.receive_message(parse(body)?) => received?,
                     _ = closing.wait_for(|closing| *closing) => ReceivedMessages { messages: Vec::new() },
@@ -148,11 +149,11 @@ impl Server {
     }
 }
 
-fn call<Request: DeserializeOwned, Answer: Serialize>(
+fn call<Request: DeserializeOwned, Reply: Serialize>(
     body: &[u8],
-    operation: impl FnOnce(Request) -> Result<Answer, SqsError>,
+    operation: impl FnOnce(Request) -> Result<Reply, SqsError>,
 ) -> Result<Vec<u8>, SqsError> {
-    operation(parse(body)?).map(|answer| write(&answer))
+    operation(parse(body)?).map(|reply| write(&reply))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, SqsError> {
@@ -161,8 +162,8 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, SqsError> {
     })
 }
 
-fn write(answer: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(answer).expect("answers are structs of strings, which always serialize")
+fn write(reply: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(reply).expect("responses are structs of strings, which always serialize")
 }
 
 fn insert_text(headers: &mut HeaderMap, name: &'static str, text: &str) {

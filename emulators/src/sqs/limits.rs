@@ -1,4 +1,4 @@
-//! The service's limits for standard queues.
+//! Limits of SQS for standard queues.
 //!
 //! Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-quotas.html>, read in
 //! stored copies of November 2026.
@@ -11,44 +11,44 @@ pub(super) const ACCOUNT: &str = "000000000000";
 /// Region of every queue.
 pub(super) const REGION: &str = "us-east-1";
 
-/// Longest name of a queue, in characters.
+/// Longest queue name, in characters.
 pub(super) const QUEUE_NAME_CHARS_MAX: usize = 80;
-/// Messages received and not yet deleted or visible again, per standard queue.
+/// Most messages in flight per queue: received, and neither deleted nor visible again.
 pub(super) const IN_FLIGHT_MAX: usize = 120_000;
-/// Messages of one receive.
+/// Allowed numbers of messages per receive.
 pub(super) const RECEIVE_MESSAGES: RangeInclusive<usize> = 1..=10;
-/// Long poll, in seconds.
+/// Allowed waits of a receive, in seconds.
 pub(super) const WAIT_SECS: RangeInclusive<u64> = 0..=20;
-/// Delay of a message, in seconds.
+/// Allowed delays of a message, in seconds.
 pub(super) const DELAY_SECS: RangeInclusive<u64> = 0..=900;
-/// Visibility timeout, in seconds.
+/// Allowed visibility timeouts, in seconds.
 pub(super) const VISIBILITY_SECS: RangeInclusive<u64> = 0..=43_200;
-/// Time from a receive until the message becomes visible again, however often it is extended.
+/// Longest time from a receive until the message becomes visible again, extensions included.
 pub(super) const VISIBILITY_TOTAL_MAX: Duration = Duration::from_secs(43_200);
-/// Retention of a message, in seconds.
+/// Allowed retention periods, in seconds.
 pub(super) const RETENTION_SECS: RangeInclusive<u64> = 60..=1_209_600;
-/// Size of a message with its attributes, as a queue may set it.
+/// Allowed values of `MaximumMessageSize`, which limits a body with its attributes.
 pub(super) const MESSAGE_SIZE_BYTES: RangeInclusive<u64> = 1_024..=1_048_576;
-/// Receives before a message goes to the dead-letter queue.
+/// Allowed values of `maxReceiveCount`.
 pub(super) const RECEIVES_MAX: RangeInclusive<u32> = 1..=1_000;
 
-/// Entries of one batch.
+/// Most entries of a batch request.
 pub(super) const BATCH_ENTRIES_MAX: usize = 10;
-/// Sum of a batch's messages with their attributes.
+/// Most bytes of all messages of a batch request, attributes included.
 pub(super) const BATCH_BYTES_MAX: usize = 1_048_576;
-/// Longest id of a batch's entry, in characters.
+/// Longest id of a batch entry, in characters.
 pub(super) const BATCH_ENTRY_ID_CHARS_MAX: usize = 80;
 
-/// Attributes of one message.
+/// Most attributes of a message.
 pub(super) const ATTRIBUTES_MAX: usize = 10;
-/// Longest name or data type of a message's attribute, in characters.
+/// Longest name, and longest data type, of a message attribute, in characters.
 pub(super) const ATTRIBUTE_NAME_CHARS_MAX: usize = 256;
 /// Longest message group id, in characters.
 pub(super) const GROUP_ID_CHARS_MAX: usize = 128;
 
-/// Queues of one page of a listing.
+/// Most queues of one page of a listing.
 pub(super) const LIST_QUEUES_MAX: usize = 1_000;
-/// Largest request: a full batch whose every byte is escaped as `\u00xx`, and room for the rest.
+/// Most bytes of a request: a full batch in which each byte is escaped as `\u00xx`, plus the other fields.
 pub(super) const REQUEST_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 const _: () = assert!(REQUEST_BYTES_MAX > 6 * BATCH_BYTES_MAX);

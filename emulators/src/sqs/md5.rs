@@ -1,18 +1,18 @@
-//! MD5 digests as SQS computes them; SDKs compare them with their own.
+//! MD5 digests as SQS computes them. SDKs compare them with their own digests.
 
 use md5::{Digest, Md5};
 
 use super::message_attribute::MessageAttribute;
 
-/// Digest of a message's body, in lowercase hexadecimal.
+/// Returns the digest of a body, in lowercase hexadecimal.
 pub(super) fn of_body(body: &str) -> String {
     hex::encode(Md5::digest(body))
 }
 
-/// Digest of a message's attributes, in lowercase hexadecimal; none if there are no attributes.
+/// Returns the digest of message attributes, in lowercase hexadecimal; `None` if there are none.
 ///
-/// In order of names: name, data type, one byte that tells strings (1) from binaries (2), value; each but the byte
-/// with its length before it, as four bytes, big-endian.
+/// The digest covers, for each attribute in the order of names: the name, the data type, one byte (1 for a string, 2 for a
+/// binary value) and the value. Name, type and value follow their length as a big-endian number of four bytes.
 ///
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html#sqs-attributes-md5-message-digest-calculation>
 pub(super) fn of_attributes<'a>(
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn attribute_digest_covers_names_types_and_values_in_name_order() {
-        // Computed apart from this code: Python's hashlib over the bytes that AWS's page prescribes.
+        // Expected value: Python's hashlib over the bytes that AWS's documentation prescribes.
         let attributes = BTreeMap::from([
             (
                 "timestamp".to_owned(),

@@ -1,4 +1,4 @@
-//! Messages: as received, as sent, and what may be sent.
+//! Messages as they are received and sent, and the rules for sending one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,44 +8,44 @@ use super::error::SqsError;
 use super::message_attribute::MessageAttribute;
 use super::{limits, md5};
 
-/// A message as one receive delivers it.
+/// One delivery of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Identity of the message, the same at every delivery and in a dead-letter queue.
+    /// Id of the message, the same at every delivery and in a dead-letter queue.
     pub message_id: String,
-    /// Identity of this delivery, to delete the message or to change its visibility.
+    /// Handle of this delivery, with which the message is deleted or its visibility changed.
     pub receipt_handle: String,
-    /// Body.
+    /// The body.
     pub body: Arc<str>,
-    /// MD5 of the body, lowercase hexadecimal.
+    /// MD5 of the body, in lowercase hexadecimal.
     pub md5_of_body: String,
-    /// Attributes the sender gave.
+    /// Attributes that the sender set, by name.
     pub message_attributes: Arc<BTreeMap<String, MessageAttribute>>,
-    /// MD5 of the attributes, if there are any.
+    /// MD5 of the attributes; `None` if there are none.
     pub md5_of_message_attributes: Option<String>,
-    /// Deliveries from this queue so far, this one included.
+    /// Number of deliveries from this queue so far, this one included.
     pub receive_count: u32,
-    /// When the message was sent, epoch ms; unchanged in a dead-letter queue.
+    /// Time when the message was sent, epoch ms. A move to a dead-letter queue does not change it.
     pub sent_ms: u64,
-    /// When the message was first received from this queue, epoch ms.
+    /// Time of the first delivery from this queue, epoch ms.
     pub first_receive_ms: u64,
-    /// Who sent it: always the one account.
+    /// Account of the sender, always `000000000000`.
     pub sender_id: String,
-    /// Tenant for fair queues. It is carried, and changes nothing here.
+    /// Message group id, which names the tenant for fair queues. It has no effect on deliveries here.
     pub message_group_id: Option<String>,
 }
 
-/// A message to send, not yet judged.
+/// A message to send, not yet checked.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outgoing {
     pub(super) body: String,
     pub(super) attributes: BTreeMap<String, MessageAttribute>,
-    /// In milliseconds; none means the queue's.
+    /// Delay in milliseconds; `None` means the delay of the queue.
     pub(super) delay_ms: Option<u64>,
     pub(super) group_id: Option<String>,
 }
 
-/// What never changes about a message, shared by its deliveries.
+/// The part of a message that is the same at every delivery.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     pub(super) message_id: String,
@@ -54,12 +54,12 @@ pub(super) struct Content {
     pub(super) attributes: Arc<BTreeMap<String, MessageAttribute>>,
     pub(super) md5_of_attributes: Option<String>,
     pub(super) group_id: Option<String>,
-    /// Size that counts against the limits.
+    /// Size that counts towards the limits.
     pub(super) bytes: usize,
 }
 
 impl Outgoing {
-    /// Size that counts against the limits: the body, and the names, types and values of the attributes.
+    /// Returns the size that counts towards the limits: that of the body, and of the names, types and values of attributes.
     pub(super) fn bytes(&self) -> usize {
         let attribute = |(name, attribute): (&String, &MessageAttribute)| {
             name.len() + attribute.data_type.len() + attribute.value_bytes().len()
@@ -67,7 +67,7 @@ impl Outgoing {
         self.body.len() + self.attributes.iter().map(attribute).sum::<usize>()
     }
 
-    /// Judges all that does not depend on the queue, and computes the digests.
+    /// Checks the rules that do not depend on the queue, and computes the digests.
     pub(super) fn into_content(self, message_id: String) -> Result<Content, SqsError> {
         if self.body.is_empty() {
             return Err(SqsError::MissingParameter {
@@ -86,11 +86,11 @@ impl Outgoing {
             });
         }
         for (name, attribute) in &self.attributes {
-            let fault = |fault| SqsError::InvalidMessageAttribute {
+            let problem = |problem| SqsError::InvalidMessageAttribute {
                 name: name.clone(),
-                fault,
+                problem,
             };
-            attribute.check(name).map_err(fault)?;
+            attribute.check(name).map_err(problem)?;
         }
         check_group_id(self.group_id.as_deref())?;
         Ok(Content {
@@ -120,10 +120,10 @@ fn check_group_id(group_id: Option<&str>) -> Result<(), SqsError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::error::AttributeFault;
+    use super::super::error::AttributeProblem;
     use super::*;
 
-    fn judged(body: &str, attributes: &[(&str, MessageAttribute)]) -> Result<Content, SqsError> {
+    fn checked(body: &str, attributes: &[(&str, MessageAttribute)]) -> Result<Content, SqsError> {
         let attributes = attributes
             .iter()
             .map(|(name, a)| ((*name).to_owned(), a.clone()))
@@ -136,9 +136,9 @@ mod tests {
         .into_content("id".to_owned())
     }
 
-    fn fault(name: &str, attribute: MessageAttribute) -> Option<AttributeFault> {
-        match judged("body", &[(name, attribute)]) {
-            Err(SqsError::InvalidMessageAttribute { fault, .. }) => Some(fault),
+    fn problem(name: &str, attribute: MessageAttribute) -> Option<AttributeProblem> {
+        match checked("body", &[(name, attribute)]) {
+            Err(SqsError::InvalidMessageAttribute { problem, .. }) => Some(problem),
             Err(other) => panic!("{other}"),
             Ok(_) => None,
         }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn empty_body_is_refused() {
         assert_eq!(
-            judged("", &[]).unwrap_err(),
+            checked("", &[]).unwrap_err(),
             SqsError::MissingParameter {
                 parameter: "MessageBody"
             }
@@ -155,11 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn characters_outside_the_xml_set_are_refused_with_their_place() {
+    fn characters_outside_the_xml_set_are_refused_with_their_position() {
         for (body, character, at_byte) in
             [("a\0", 0, 1), ("é\u{1F}", 0x1F, 2), ("\u{FFFF}", 0xFFFF, 0)]
         {
-            let error = judged(body, &[]).unwrap_err();
+            let error = checked(body, &[]).unwrap_err();
             assert_eq!(
                 error,
                 SqsError::InvalidMessageContents { character, at_byte },
@@ -170,13 +170,13 @@ mod tests {
             "\t\n\r ",
             "\u{7F}\u{D7FF}\u{E000}\u{FFFD}\u{10000}\u{10FFFF}",
         ] {
-            assert!(judged(body, &[]).is_ok(), "{body:?}");
+            assert!(checked(body, &[]).is_ok(), "{body:?}");
         }
     }
 
     #[test]
     fn names_types_and_values_of_attributes_count_as_size() {
-        let content = judged("1234", &[("name", MessageAttribute::string("ab"))]).unwrap();
+        let content = checked("1234", &[("name", MessageAttribute::string("ab"))]).unwrap();
         assert_eq!(
             content.bytes,
             4 + "name".len() + "String".len() + "ab".len()
@@ -184,47 +184,47 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_judged_by_name_type_and_value() {
+    fn attributes_are_checked_by_name_type_and_value() {
         let custom = |data_type: &str, text: &str| MessageAttribute {
             data_type: data_type.to_owned(),
             ..MessageAttribute::string(text)
         };
-        assert_eq!(fault("a.b-c_D1", custom("Number.int", "-1.5e3")), None);
+        assert_eq!(problem("a.b-c_D1", custom("Number.int", "-1.5e3")), None);
         assert_eq!(
-            fault("é", MessageAttribute::string("x")),
-            Some(AttributeFault::Name)
+            problem("é", MessageAttribute::string("x")),
+            Some(AttributeProblem::Name)
         );
         assert_eq!(
-            fault("a..b", MessageAttribute::string("x")),
-            Some(AttributeFault::Name)
+            problem("a..b", MessageAttribute::string("x")),
+            Some(AttributeProblem::Name)
         );
         assert_eq!(
-            fault(&"n".repeat(257), MessageAttribute::string("x")),
-            Some(AttributeFault::Name)
+            problem(&"n".repeat(257), MessageAttribute::string("x")),
+            Some(AttributeProblem::Name)
         );
         assert_eq!(
-            fault("AWS.trace", MessageAttribute::string("x")),
-            Some(AttributeFault::NameReserved)
+            problem("AWS.trace", MessageAttribute::string("x")),
+            Some(AttributeProblem::NameReserved)
         );
         assert_eq!(
-            fault("a", custom("Text", "x")),
-            Some(AttributeFault::DataType)
+            problem("a", custom("Text", "x")),
+            Some(AttributeProblem::DataType)
         );
         assert_eq!(
-            fault("a", MessageAttribute::string("")),
-            Some(AttributeFault::Value)
+            problem("a", MessageAttribute::string("")),
+            Some(AttributeProblem::Value)
         );
         assert_eq!(
-            fault("a", custom("Binary", "x")),
-            Some(AttributeFault::Value)
+            problem("a", custom("Binary", "x")),
+            Some(AttributeProblem::Value)
         );
         assert_eq!(
-            fault("a", MessageAttribute::string("\u{1}")),
-            Some(AttributeFault::Characters)
+            problem("a", MessageAttribute::string("\u{1}")),
+            Some(AttributeProblem::Characters)
         );
         assert_eq!(
-            fault("a", MessageAttribute::number("nan")),
-            Some(AttributeFault::Number)
+            problem("a", MessageAttribute::number("nan")),
+            Some(AttributeProblem::Number)
         );
     }
 
@@ -236,9 +236,9 @@ mod tests {
             .map(|name| (&**name, MessageAttribute::string("x")))
             .collect();
         assert_eq!(
-            judged("b", &attributes).unwrap_err(),
+            checked("b", &attributes).unwrap_err(),
             SqsError::TooManyMessageAttributes { count: 11 }
         );
-        assert!(judged("b", &attributes[..10]).is_ok());
+        assert!(checked("b", &attributes[..10]).is_ok());
     }
 }

@@ -1,31 +1,35 @@
-//! An in-memory SQS standard queue, correct to AWS's contract, for one process and one machine.
+//! In-memory SQS standard queues that follow AWS's documentation, for one process.
 //!
-//! Two doors lead to the same queues: [`Sqs::serve`] speaks the AWS JSON 1.0 protocol, so that a real SDK works
-//! against it, and the methods of [`Sqs`] serve an event source mapping in the same process.
+//! The same queues can be used in two ways: [`Sqs::serve`] speaks the AWS JSON 1.0 protocol, so that any SDK can use them,
+//! and the methods of [`Sqs`] are for code in the same process, such as the event source mapping.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `queue` | one queue, pure: every decision about a message's life, with `now` as an argument |
-//! | `receipt` | receipt handles: which delivery of which message of which queue |
-//! | `repeats` | deliveries repeated on purpose, to see what consumers make of them |
-//! | `message`, `message_attribute`, `characters` | what may be sent: size, attributes, characters |
-//! | `attributes` | a queue's settings: ranges, wire names, redrive policy |
-//! | `engine` | the set of queues, locks, long polling, dead-letter moves; `queues`: their creation and settings |
-//! | `http`, `operations`, `wire`, `batch` | the server, its operations, their shapes, the rules of batches |
+//! | `queue` | one queue, as pure functions with the time as an argument: decides when a message is visible, returned or deleted |
+//! | `receipt` | receipt handles: the queue, the message and the delivery that each belongs to |
+//! | `duplicate_deliveries` | the fault that delivers messages again while they are in flight |
+//! | `message`, `message_attribute`, `characters` | messages, and the rules for their size, attributes and characters |
+//! | `attributes` | the attributes of a queue: ranges, names in the protocol, redrive policy |
+//! | `engine` | the set of queues, locks, long polling, moves to dead-letter queues; `engine/queues`: creates and changes queues |
+//! | `http`, `operations`, `wire`, `batch` | the server, its operations, the JSON of requests and responses, the rules of batches |
+//! | `billed_requests` | how many requests a payload is billed as |
 //!
 //! Every operation costs O(log n) or less (amortized), however many messages are visible, delayed or in flight.
 //!
-//! What it deliberately does not do: FIFO queues, encryption, policies, tags and message system attributes, which it
-//! refuses by name, and the waits of 60 seconds after `DeleteQueue` and `PurgeQueue`, which would only slow a local
-//! run. Queue counts are exact, and it delivers no message twice by itself, unless told to (`Repeats`).
-//! Two choices where AWS's text leaves room: an outdated receipt handle deletes nothing and answers success, and a
-//! message's receive count starts again in its dead-letter queue.
+//! Deliberately absent: FIFO queues, encryption, policies, tags and message system attributes, each of which gets an error
+//! that names it, and the waits of 60 s after `DeleteQueue` and `PurgeQueue`. Queue counts are exact. No message is delivered
+//! twice before its visibility timeout ends, except with [`DuplicateDeliveries`].
+//!
+//! AWS's documentation leaves two cases open. Here, deleting with an outdated receipt handle succeeds and deletes nothing, and
+//! the receive count of a message starts at zero again in its dead-letter queue.
 //!
 //! Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/Welcome.html>
 
 mod attributes;
 mod batch;
+mod billed_requests;
 mod characters;
+mod duplicate_deliveries;
 mod engine;
 mod error;
 mod http;
@@ -37,15 +41,13 @@ mod millis;
 mod operations;
 mod queue;
 mod receipt;
-mod repeats;
-mod requests;
 mod wire;
 
 pub use attributes::{QueueAttributes, Redrive};
+pub use billed_requests::{RequestCount, SQS_CHUNK_BYTES};
+pub use duplicate_deliveries::DuplicateDeliveries;
 pub use engine::Sqs;
-pub use error::{AttributeFault, SqsError};
+pub use error::{AttributeProblem, SqsError};
 pub use message::Message;
 pub use message_attribute::MessageAttribute;
 pub use queue::Depth;
-pub use repeats::Repeats;
-pub use requests::{Requests, SQS_CHUNK_BYTES};

@@ -1,5 +1,5 @@
-//! The operations of the protocol: from the shapes of requests to the engine and back. No decision about a message is
-//! made here.
+//! The operations of the protocol: translates requests into calls of the engine, and results into responses. Decisions about
+//! messages are made in `queue`.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -12,7 +12,7 @@ use super::message::{Message, Outgoing};
 use super::wire::{self, BatchResult, Empty};
 use super::{batch, limits, md5};
 
-/// One server's view of the queues: it knows its own address, which queue URLs begin with.
+/// The operations of one server. Queue URLs begin with its address.
 #[derive(Clone)]
 pub(super) struct Operations {
     pub(super) sqs: Sqs,
@@ -54,7 +54,7 @@ impl Operations {
         let max_results = max.map_or(limits::LIST_QUEUES_MAX, |max| {
             usize::try_from(max).unwrap_or(usize::MAX)
         });
-        // One more than asked for tells whether there is a next page.
+        // One name more than requested tells whether there is a next page.
         let mut names = self.sqs.list(
             &request.queue_name_prefix,
             request.next_token.as_deref(),
@@ -62,7 +62,7 @@ impl Operations {
         );
         let more = names.len() > max_results;
         names.truncate(max_results);
-        // As the service does: pages are for those who asked for a page's size.
+        // As in SQS, only requests with `MaxResults` get a token.
         let next_token = names.last().cloned().filter(|_| more && max.is_some());
         Ok(wire::QueueUrls {
             queue_urls: names.iter().map(|name| self.url(name).queue_url).collect(),
@@ -84,7 +84,7 @@ impl Operations {
         &self,
         request: wire::GetQueueAttributes,
     ) -> Result<wire::QueueAttributeMap, SqsError> {
-        /// Known to the service, never set here.
+        /// Attributes that SQS knows and queues here never have.
         const UNSET: [&str; 9] = [
             "Policy",
             "FifoQueue",
@@ -134,7 +134,7 @@ impl Operations {
             });
         }
         if !names.iter().any(|name| name == "All") {
-            all.retain(|name, _| names.iter().any(|asked| asked == name));
+            all.retain(|name, _| names.iter().any(|requested| requested == name));
         }
         Ok(wire::QueueAttributeMap { attributes: all })
     }
@@ -169,8 +169,8 @@ impl Operations {
         let outgoing: Vec<_> = entries.into_iter().map(outgoing).collect();
         batch::check_bytes(outgoing.iter().flatten().map(Outgoing::bytes).sum())?;
         let results = self.sqs.send_batch(&queue, outgoing)?;
-        let answers = results.into_iter().map(|result| result.map(sent));
-        Ok(BatchResult::from_results(ids.into_iter().zip(answers)))
+        let responses = results.into_iter().map(|result| result.map(sent));
+        Ok(BatchResult::from_results(ids.into_iter().zip(responses)))
     }
 
     pub(super) async fn receive_message(
@@ -178,7 +178,7 @@ impl Operations {
         request: wire::ReceiveMessage,
     ) -> Result<wire::ReceivedMessages, SqsError> {
         let queue = queue_of(request.queue_url)?;
-        let shown = SystemAttributes::asked_for(
+        let shown = SystemAttributes::requested(
             [
                 request.message_system_attribute_names,
                 request.attribute_names,
@@ -231,8 +231,8 @@ impl Operations {
             .map(|entry| entry.receipt_handle.as_str())
             .collect();
         let results = self.sqs.delete_batch(&queue, &handles)?;
-        let answers = results.into_iter().map(|result| result.map(|()| Empty {}));
-        Ok(BatchResult::from_results(ids.into_iter().zip(answers)))
+        let responses = results.into_iter().map(|result| result.map(|()| Empty {}));
+        Ok(BatchResult::from_results(ids.into_iter().zip(responses)))
     }
 
     pub(super) fn change_message_visibility(
@@ -271,7 +271,7 @@ impl Operations {
     }
 }
 
-/// The name at the end of a queue's URL; the host before it may be any name of this machine.
+/// Returns the queue name at the end of a queue URL. The host is ignored, because a client may use any name of this machine.
 fn queue_of(url: Option<String>) -> Result<String, SqsError> {
     let url = required("QueueUrl", url)?;
     let (_, name) = url.rsplit_once('/').unwrap_or(("", &url));
@@ -314,7 +314,7 @@ fn seconds(
     in_range(parameter, value, range).map(Duration::from_secs)
 }
 
-/// Splits a batch whose ids are in order into ids and contents.
+/// Checks the ids of a batch, and splits its entries into ids and contents.
 fn entries<T>(entries: Vec<wire::Entry<T>>) -> Result<(Vec<String>, Vec<T>), SqsError> {
     batch::check_ids(entries.iter().map(|entry| entry.id.as_str()))?;
     Ok(entries
@@ -361,7 +361,7 @@ fn sent(sent: Sent) -> wire::SentMessage {
     }
 }
 
-/// The message, with no more of its attributes than were asked for.
+/// Returns a message with the requested attributes only.
 fn received(message: Message, shown: &SystemAttributes, names: &[String]) -> wire::ReceivedMessage {
     let shown_attribute = |name: &str| {
         names
@@ -376,8 +376,8 @@ fn received(message: Message, shown: &SystemAttributes, names: &[String]) -> wir
     };
     let all_chosen = chosen().count() == message.message_attributes.len();
     wire::ReceivedMessage {
-        attributes: shown.of(&message),
-        // The digest is of what is delivered: SDKs compute it from that.
+        attributes: shown.select(&message),
+        // The digest covers the returned attributes, because SDKs compute theirs from these.
         md5_of_message_attributes: if all_chosen {
             message.md5_of_message_attributes.clone()
         } else {
@@ -393,7 +393,7 @@ fn received(message: Message, shown: &SystemAttributes, names: &[String]) -> wir
     }
 }
 
-/// `All`, `.*`, a name, or a prefix before `.*`.
+/// Returns whether a pattern selects an attribute name. A pattern is `All`, `.*`, a name, or a prefix followed by `.*`.
 fn attribute_name_matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix(".*") {
         Some(prefix) => name.starts_with(prefix),
@@ -401,11 +401,11 @@ fn attribute_name_matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Which system attributes a receive asked for.
+/// The system attributes that a receive requests.
 struct SystemAttributes(Vec<String>);
 
 impl SystemAttributes {
-    fn asked_for(names: Vec<String>) -> Result<Self, SqsError> {
+    fn requested(names: Vec<String>) -> Result<Self, SqsError> {
         const KNOWN: [&str; 10] = [
             "All",
             "SenderId",
@@ -413,7 +413,7 @@ impl SystemAttributes {
             "ApproximateReceiveCount",
             "ApproximateFirstReceiveTimestamp",
             "MessageGroupId",
-            // The service knows these; no message here has them.
+            // SQS knows these; messages here never have them.
             "SequenceNumber",
             "MessageDeduplicationId",
             "AWSTraceHeader",
@@ -427,7 +427,8 @@ impl SystemAttributes {
         }
     }
 
-    fn of(&self, message: &Message) -> BTreeMap<&'static str, String> {
+    /// Returns the requested system attributes of a message.
+    fn select(&self, message: &Message) -> BTreeMap<&'static str, String> {
         if self.0.is_empty() {
             return BTreeMap::new();
         }
@@ -446,7 +447,11 @@ impl SystemAttributes {
                 .clone()
                 .map(|id| ("MessageGroupId", id)),
         );
-        attributes.retain(|name, _| self.0.iter().any(|asked| asked == "All" || asked == name));
+        attributes.retain(|name, _| {
+            self.0
+                .iter()
+                .any(|requested| requested == "All" || requested == name)
+        });
         attributes
     }
 }
@@ -482,7 +487,7 @@ mod tests {
 
     #[test]
     fn unknown_system_attributes_are_refused_by_name() {
-        let error = SystemAttributes::asked_for(vec!["All".to_owned(), "Colour".to_owned()]).err();
+        let error = SystemAttributes::requested(vec!["All".to_owned(), "Colour".to_owned()]).err();
         assert_eq!(
             error,
             Some(SqsError::InvalidAttributeName {

@@ -1,53 +1,56 @@
-//! One queue, pure: every decision about a message's life, with `now` as an argument.
+//! One queue: decides when a message is visible, delivered, returned, moved or deleted. The time is an argument of each
+//! method; nothing here waits or reads a clock.
 //!
-//! A message is in one of three places, each an ordered set of (epoch ms, key): delayed and in flight by when they
-//! end, visible by when it began. [`Queue::advance`] moves what is due and drops what is past retention; every other
-//! method calls it first, so that a queue never needs a timer of its own. Invariants: `tests::check_invariants`.
+//! A message is in one of three ordered sets of (epoch ms, key). Delayed messages and messages in flight are ordered by the
+//! time when they become visible, visible ones by the time when they became visible. [`Queue::advance`] makes due messages
+//! visible and deletes messages past retention. Every other method calls it first, so that a queue needs no timer.
+//! Invariants: `tests::check_invariants`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::attributes::QueueAttributes;
+use super::duplicate_deliveries::DuplicateDeliveries;
 use super::error::SqsError;
 use super::limits;
 use super::message::{Content, Message};
 use super::millis::ms;
 use super::receipt::Receipt;
-use super::repeats::Repeats;
 
-/// Why a key of a set is found among the entries.
-const HAS_ENTRY: &str = "every key of a set has its entry";
+/// Why the entry of a key in a set is always found.
+const HAS_ENTRY: &str = "every key in a set has an entry";
 
-/// How many messages a queue holds, by where they are in their life.
+/// Number of messages in a queue, by their state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
-    /// Ready to be received.
+    /// Messages that can be received.
     pub visible: usize,
-    /// Received, and neither deleted nor visible again.
+    /// Messages that were received and are neither deleted nor visible again.
     pub in_flight: usize,
-    /// Sent with a delay that has not ended.
+    /// Messages whose delay has not ended.
     pub delayed: usize,
 }
 
-/// What a receive asks for.
+/// Parameters of a receive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Take {
+pub(super) struct ReceiveOptions {
     /// Most messages, 1 to 10.
     pub(super) max: usize,
-    /// Milliseconds the messages stay invisible; none means the queue's.
+    /// Visibility timeout in milliseconds; `None` means the visibility timeout of the queue.
     pub(super) visibility_ms: Option<u64>,
-    /// Whether the dead-letter queue of the redrive policy is there; without it messages stay and are delivered.
+    /// Whether the dead-letter queue of the redrive policy exists. If not, messages are delivered however often they were.
     pub(super) redrivable: bool,
-    /// Whether the receive may wait; then a full queue is empty, otherwise an error.
+    /// Whether the receive may wait. With too many messages in flight, such a receive gets no messages, any other an error.
     pub(super) long_poll: bool,
 }
 
-/// What a receive gets.
+/// Result of a receive.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct Received {
     /// Messages to deliver, now in flight.
     pub(super) messages: Vec<Message>,
-    /// Messages that were received too often. They have left this queue: the caller must hand them on.
+    /// Messages that were received too often. They are removed from this queue, and the caller must put them into the
+    /// dead-letter queue.
     pub(super) dead: Vec<DeadLetter>,
 }
 
@@ -58,23 +61,23 @@ pub(super) struct DeadLetter {
     sent_ms: u64,
 }
 
-/// One queue's messages and settings.
+/// The messages and attributes of one queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     name: String,
-    /// Tells this queue's receipt handles from others', also from an earlier queue's of the same name.
+    /// Id in receipt handles. It differs from that of any other queue, also of a deleted one with the same name.
     id: u64,
     pub(super) attributes: QueueAttributes,
     pub(super) created_ms: u64,
     pub(super) modified_ms: u64,
-    /// Which deliveries are repeated; as a rule none.
-    pub(super) repeats: Option<Repeats>,
+    /// The fault that duplicates deliveries; `None` if it is off.
+    pub(super) duplicate_deliveries: Option<DuplicateDeliveries>,
     next_key: u64,
     entries: HashMap<u64, Entry>,
     visible: BTreeSet<(u64, u64)>,
     delayed: BTreeSet<(u64, u64)>,
     in_flight: BTreeSet<(u64, u64)>,
-    /// Every message by when it was sent: the oldest are the first past retention, whatever it is set to.
+    /// Every message by the time when it was sent, which is the order in which retention ends.
     by_age: BTreeSet<(u64, u64)>,
 }
 
@@ -84,13 +87,13 @@ struct Entry {
     sent_ms: u64,
     receive_count: u32,
     first_receive_ms: Option<u64>,
-    /// In flight for less than the visibility timeout, to be delivered again.
-    repeats: bool,
-    place: Place,
+    /// Whether the fault has shortened the time in flight, so that the next delivery is a duplicate.
+    duplicate_due: bool,
+    state: MessageState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum MessageState {
     Visible { since_ms: u64 },
     Delayed { until_ms: u64 },
     InFlight { until_ms: u64, received_ms: u64 },
@@ -104,7 +107,7 @@ impl Queue {
             attributes,
             created_ms: now_ms,
             modified_ms: now_ms,
-            repeats: None,
+            duplicate_deliveries: None,
             next_key: 0,
             entries: HashMap::new(),
             visible: BTreeSet::new(),
@@ -114,10 +117,10 @@ impl Queue {
         }
     }
 
-    /// Takes a message in, visible at once or after its delay, which takes the place of the queue's.
+    /// Adds a message. It is visible after its own delay or, with `None`, after the delay of the queue.
     ///
     /// # Errors
-    /// `MessageTooLong` for the queue's limit, `OutOfRange` for a delay over 900 s.
+    /// `MessageTooLong` over the limit of the queue, `OutOfRange` for a delay over 900 s.
     pub(super) fn send(
         &mut self,
         now_ms: u64,
@@ -140,66 +143,71 @@ impl Queue {
             )?;
         }
         self.advance(now_ms);
-        let place = match delay_ms.unwrap_or_else(|| ms(self.attributes.delay)) {
-            0 => Place::Visible { since_ms: now_ms },
-            delay_ms => Place::Delayed {
+        let state = match delay_ms.unwrap_or_else(|| ms(self.attributes.delay)) {
+            0 => MessageState::Visible { since_ms: now_ms },
+            delay_ms => MessageState::Delayed {
                 until_ms: now_ms + delay_ms,
             },
         };
-        self.insert(content, now_ms, place);
+        self.insert(content, now_ms, state);
         Ok(())
     }
 
-    /// Takes in a message that another queue gave up: visible at once, its age kept, its receives counted anew.
+    /// Adds a message from another queue to this dead-letter queue. It is visible at once, keeps the time when it was sent, and
+    /// its receive count starts at zero.
     pub(super) fn accept(&mut self, now_ms: u64, letter: DeadLetter) {
         self.advance(now_ms);
         self.insert(
             letter.content,
             letter.sent_ms,
-            Place::Visible { since_ms: now_ms },
+            MessageState::Visible { since_ms: now_ms },
         );
     }
 
-    /// Delivers visible messages, those that have been visible longest first.
+    /// Delivers visible messages, those that became visible first in front.
     ///
     /// # Errors
-    /// `OutOfRange` for what is asked, `OverLimit` for a short poll while as many as allowed are in flight.
-    pub(super) fn receive(&mut self, now_ms: u64, take: Take) -> Result<Taken, SqsError> {
-        check_max(take.max)?;
-        let visibility_ms = take
+    /// `OutOfRange` for a parameter, `OverLimit` for a receive without a wait while 120,000 messages are in flight.
+    pub(super) fn receive(
+        &mut self,
+        now_ms: u64,
+        options: ReceiveOptions,
+    ) -> Result<Received, SqsError> {
+        check_max(options.max)?;
+        let visibility_ms = options
             .visibility_ms
             .unwrap_or_else(|| ms(self.attributes.visibility_timeout));
         check_visibility(visibility_ms)?;
         self.advance(now_ms);
-        if self.is_full() && !take.long_poll {
+        if self.is_full() && !options.long_poll {
             return Err(SqsError::OverLimit {
                 queue: self.name.clone(),
                 in_flight_max: limits::IN_FLIGHT_MAX,
             });
         }
         let receives_max = match &self.attributes.redrive {
-            Some(redrive) if take.redrivable => redrive.receives_max,
+            Some(redrive) if options.redrivable => redrive.receives_max,
             Some(_) | None => u32::MAX,
         };
-        let mut taken = Taken::default();
-        while taken.messages.len() < take.max && !self.is_full() {
+        let mut received = Received::default();
+        while received.messages.len() < options.max && !self.is_full() {
             let Some((_, key)) = self.visible.pop_first() else {
                 break;
             };
             let receive_count = self.entries.get(&key).map(|entry| entry.receive_count);
             if receive_count.expect(HAS_ENTRY) >= receives_max {
-                taken.dead.push(self.give_up(key));
+                received.dead.push(self.remove_dead_letter(key));
             } else {
-                taken
+                received
                     .messages
                     .push(self.deliver(key, now_ms, visibility_ms));
             }
         }
-        Ok(taken)
+        Ok(received)
     }
 
-    /// Removes a message, which was received too often.
-    fn give_up(&mut self, key: u64) -> DeadLetter {
+    /// Removes a message that was received too often.
+    fn remove_dead_letter(&mut self, key: u64) -> DeadLetter {
         let entry = self.entries.remove(&key).expect(HAS_ENTRY);
         self.by_age.remove(&(entry.sent_ms, key));
         DeadLetter {
@@ -208,19 +216,19 @@ impl Queue {
         }
     }
 
-    /// Puts a message in flight, for less than its visibility timeout if it is to be delivered twice.
+    /// Puts a message in flight. If the fault duplicates this delivery, the message becomes visible before its timeout.
     fn deliver(&mut self, key: u64, now_ms: u64, visibility_ms: u64) -> Message {
         let entry = self.entries.get_mut(&key).expect(HAS_ENTRY);
-        let repeats = self.repeats.as_ref();
-        repeats
-            .filter(|_| entry.repeats)
-            .inspect(|repeats| repeats.repeated());
-        let again_after_ms = repeats
-            .and_then(Repeats::again_after_ms)
+        let duplicates = self.duplicate_deliveries.as_ref();
+        duplicates
+            .filter(|_| entry.duplicate_due)
+            .inspect(|duplicates| duplicates.duplicated());
+        let again_after_ms = duplicates
+            .and_then(DuplicateDeliveries::again_after_ms)
             .filter(|after_ms| *after_ms < visibility_ms);
-        entry.repeats = again_after_ms.is_some();
+        entry.duplicate_due = again_after_ms.is_some();
         let until_ms = now_ms + again_after_ms.unwrap_or(visibility_ms);
-        entry.place = Place::InFlight {
+        entry.state = MessageState::InFlight {
             until_ms,
             received_ms: now_ms,
         };
@@ -237,10 +245,11 @@ impl Queue {
 
     /// Deletes the message of a receipt handle, in flight or visible again.
     ///
-    /// `Ok` too if the message is gone already, and if it was received again since: then it stays.
+    /// Also returns `Ok` if the message no longer exists, and if the handle is outdated because the message was received again.
+    /// An outdated handle deletes nothing.
     ///
     /// # Errors
-    /// `ReceiptHandleIsInvalid` if this queue did not give the handle out.
+    /// `ReceiptHandleIsInvalid` if this queue did not issue the handle.
     pub(super) fn delete(&mut self, now_ms: u64, handle: &str) -> Result<(), SqsError> {
         self.advance(now_ms);
         let receipt = self.read_receipt(handle)?;
@@ -257,8 +266,8 @@ impl Queue {
     /// Makes a message in flight visible `timeout_ms` from now.
     ///
     /// # Errors
-    /// `ReceiptHandleIsInvalid` as in [`Self::delete`]; `MessageUnavailable` if the message is gone or was received
-    /// again since; `MessageNotInflight` if it is visible; `OutOfRange`, `VisibilityBeyondLimit` for the timeout.
+    /// `ReceiptHandleIsInvalid` as in [`Self::delete`]; `MessageUnavailable` if the message no longer exists or
+    /// was received again; `MessageNotInflight` if it is visible; `OutOfRange`, `VisibilityBeyondLimit` for the timeout.
     pub(super) fn change_visibility(
         &mut self,
         now_ms: u64,
@@ -275,10 +284,10 @@ impl Queue {
         let entry = newest.ok_or_else(|| SqsError::MessageUnavailable {
             handle: handle.to_owned(),
         })?;
-        let Place::InFlight {
+        let MessageState::InFlight {
             until_ms,
             received_ms,
-        } = entry.place
+        } = entry.state
         else {
             return Err(SqsError::MessageNotInflight {
                 handle: handle.to_owned(),
@@ -293,12 +302,12 @@ impl Queue {
                 left_secs,
             });
         }
-        entry.place = Place::InFlight {
+        entry.state = MessageState::InFlight {
             until_ms: until_new_ms,
             received_ms,
         };
-        // It comes again because it was asked for, not because a queue may do so.
-        entry.repeats = false;
+        // The consumer chose this time, so the next delivery is no duplicate of the fault.
+        entry.duplicate_due = false;
         self.in_flight.remove(&(until_ms, key));
         self.in_flight.insert((until_new_ms, key));
         self.advance(now_ms);
@@ -318,7 +327,7 @@ impl Queue {
         }
     }
 
-    /// Counts the messages, exactly.
+    /// Returns the exact number of messages by state.
     pub(super) fn depth(&mut self, now_ms: u64) -> Depth {
         self.advance(now_ms);
         Depth {
@@ -328,7 +337,7 @@ impl Queue {
         }
     }
 
-    /// When the next message becomes visible by itself, epoch ms.
+    /// Returns when the next delayed message or message in flight becomes visible, epoch ms.
     pub(super) fn next_due_ms(&self) -> Option<u64> {
         let first = |set: &BTreeSet<(u64, u64)>| set.first().map(|&(due_ms, _)| due_ms);
         [first(&self.delayed), first(&self.in_flight)]
@@ -337,12 +346,12 @@ impl Queue {
             .min()
     }
 
-    /// Whether as many messages are in flight as are allowed.
+    /// Returns whether the limit of messages in flight is reached.
     pub(super) fn is_full(&self) -> bool {
         self.in_flight.len() >= limits::IN_FLIGHT_MAX
     }
 
-    /// Drops what is past retention and makes visible what is due.
+    /// Deletes messages past retention, and makes due messages visible.
     fn advance(&mut self, now_ms: u64) {
         let retention_ms = ms(self.attributes.retention);
         while let Some(&(sent_ms, key)) = self.by_age.first()
@@ -356,16 +365,16 @@ impl Queue {
             {
                 set.pop_first();
                 let entry = self.entries.get_mut(&key).expect(HAS_ENTRY);
-                entry.place = Place::Visible { since_ms: due_ms };
+                entry.state = MessageState::Visible { since_ms: due_ms };
                 self.visible.insert((due_ms, key));
             }
         }
     }
 
-    fn insert(&mut self, content: Content, sent_ms: u64, place: Place) {
+    fn insert(&mut self, content: Content, sent_ms: u64, state: MessageState) {
         let key = self.next_key;
         self.next_key += 1;
-        self.set_of(place).insert((place.since_or_until_ms(), key));
+        self.set_of(state).insert((state.since_or_until_ms(), key));
         self.by_age.insert((sent_ms, key));
         self.entries.insert(
             key,
@@ -374,37 +383,41 @@ impl Queue {
                 sent_ms,
                 receive_count: 0,
                 first_receive_ms: None,
-                repeats: false,
-                place,
+                duplicate_due: false,
+                state,
             },
         );
     }
 
     fn remove(&mut self, key: u64) {
         if let Some(entry) = self.entries.remove(&key) {
-            self.set_of(entry.place)
-                .remove(&(entry.place.since_or_until_ms(), key));
+            self.set_of(entry.state)
+                .remove(&(entry.state.since_or_until_ms(), key));
             self.by_age.remove(&(entry.sent_ms, key));
         }
     }
 
-    fn set_of(&mut self, place: Place) -> &mut BTreeSet<(u64, u64)> {
-        match place {
-            Place::Visible { .. } => &mut self.visible,
-            Place::Delayed { .. } => &mut self.delayed,
-            Place::InFlight { .. } => &mut self.in_flight,
+    fn set_of(&mut self, state: MessageState) -> &mut BTreeSet<(u64, u64)> {
+        match state {
+            MessageState::Visible { .. } => &mut self.visible,
+            MessageState::Delayed { .. } => &mut self.delayed,
+            MessageState::InFlight { .. } => &mut self.in_flight,
         }
     }
 
-    /// Reads a handle that this queue gave out, as far as it can still know.
+    /// Parses a handle.
+    ///
+    /// # Errors
+    /// `ReceiptHandleIsInvalid` if this queue cannot have issued the handle. That is not known exactly of a message that no
+    /// longer exists.
     fn read_receipt(&self, handle: &str) -> Result<Receipt, SqsError> {
         let receipt = Receipt::from_handle(handle)?;
         let received = |entry: &Entry| (1..=entry.receive_count).contains(&receipt.receive);
-        let given_out = receipt.queue == self.id
+        let issued = receipt.queue == self.id
             && receipt.key < self.next_key
             && receipt.receive > 0
             && self.entries.get(&receipt.key).is_none_or(received);
-        if given_out {
+        if issued {
             Ok(receipt)
         } else {
             Err(SqsError::ReceiptHandleIsInvalid {
@@ -432,7 +445,7 @@ impl Entry {
     }
 }
 
-impl Place {
+impl MessageState {
     fn since_or_until_ms(self) -> u64 {
         match self {
             Self::Visible { since_ms } => since_ms,
@@ -441,7 +454,7 @@ impl Place {
     }
 }
 
-/// Checks how many messages a receive may take.
+/// Checks the number of messages that a receive requests.
 fn check_max(max: usize) -> Result<(), SqsError> {
     if limits::RECEIVE_MESSAGES.contains(&max) {
         return Ok(());

@@ -1,31 +1,31 @@
-//! Receipt handles: which delivery of which message of which queue.
+//! Receipt handles: the queue, the message and the delivery that a handle belongs to.
 
 use super::error::SqsError;
 
-/// Characters of a handle: two numbers of 16 hexadecimal digits and one of 8.
+/// Length of a handle: two numbers of 16 hexadecimal digits and one of 8.
 const HANDLE_CHARS: usize = 40;
 
-/// What a receipt handle says.
+/// The content of a receipt handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Receipt {
-    /// The queue, as one life of a name: a queue deleted and created again is another.
+    /// Id of the queue. A queue that was deleted and created again has another id.
     pub(super) queue: u64,
-    /// The message's number in that queue.
+    /// Number of the message in that queue.
     pub(super) key: u64,
-    /// Which of the message's receives this was, from 1.
+    /// Number of the delivery of that message, from 1.
     pub(super) receive: u32,
 }
 
 impl Receipt {
-    /// The handle a consumer gets.
+    /// Returns the handle as text.
     pub(super) fn to_handle(self) -> String {
         format!("{:016x}{:016x}{:08x}", self.queue, self.key, self.receive)
     }
 
-    /// Reads a handle.
+    /// Parses a handle.
     ///
     /// # Errors
-    /// `ReceiptHandleIsInvalid` if it does not have the form; whether it was given out, only the queue knows.
+    /// `ReceiptHandleIsInvalid` if the text is no handle. Whether the queue issued it is not checked here.
     pub(super) fn from_handle(handle: &str) -> Result<Self, SqsError> {
         Self::parse(handle).ok_or_else(|| SqsError::ReceiptHandleIsInvalid {
             handle: handle.to_owned(),
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_reads_back_as_the_receipt_it_was_made_of() {
+    fn a_handle_parses_to_the_receipt_it_was_made_from() {
         let receipt = Receipt {
             queue: u64::MAX,
             key: 7,

@@ -1,4 +1,5 @@
-//! The shapes of the protocol: field names are AWS's. What may be absent is judged by the operation, which can name it.
+//! The JSON of requests and responses, with the field names of AWS. Fields are optional here even if AWS requires them, so
+//! that the operation can return an error that names the missing one.
 //!
 //! Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_Operations.html>
 
@@ -22,14 +23,14 @@ pub(super) struct CreateQueue {
     pub(super) tags: BTreeMap<String, String>,
 }
 
-/// `GetQueueUrl`.
+/// Request of `GetQueueUrl`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct ByName {
     pub(super) queue_name: Option<String>,
 }
 
-/// `DeleteQueue` and `PurgeQueue`.
+/// Request of `DeleteQueue` and `PurgeQueue`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct ByUrl {
@@ -61,7 +62,7 @@ pub(super) struct SetQueueAttributes {
     pub(super) attributes: BTreeMap<String, String>,
 }
 
-/// What `SendMessage` and an entry of `SendMessageBatch` share.
+/// The fields that `SendMessage` and an entry of `SendMessageBatch` share.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Payload {
@@ -84,7 +85,7 @@ pub(super) struct SendMessage {
     pub(super) payload: Payload,
 }
 
-/// Any batch request; what an entry is made of is the operation's.
+/// A batch request. The content of its entries depends on the operation.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Batch<T> {
@@ -111,14 +112,14 @@ pub(super) struct ReceiveMessage {
     pub(super) visibility_timeout: Option<i64>,
     #[serde(default)]
     pub(super) message_system_attribute_names: Vec<String>,
-    /// The older name of the one above.
+    /// Older name of `message_system_attribute_names`.
     #[serde(default)]
     pub(super) attribute_names: Vec<String>,
     #[serde(default)]
     pub(super) message_attribute_names: Vec<String>,
 }
 
-/// What deletes share.
+/// The fields that `DeleteMessage` and an entry of `DeleteMessageBatch` share.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Handle {
@@ -126,7 +127,7 @@ pub(super) struct Handle {
     pub(super) receipt_handle: String,
 }
 
-/// What changes of visibility share.
+/// The fields that `ChangeMessageVisibility` and an entry of `ChangeMessageVisibilityBatch` share.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Visibility {
@@ -135,7 +136,7 @@ pub(super) struct Visibility {
     pub(super) visibility_timeout: Option<i64>,
 }
 
-/// A request for one queue that carries one thing.
+/// A request with the URL of a queue and one content.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Single<T> {
@@ -144,7 +145,7 @@ pub(super) struct Single<T> {
     pub(super) content: T,
 }
 
-/// A message's attribute; binary values are in Base64.
+/// A message attribute. Binary values are in Base64.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Attribute {
@@ -243,7 +244,7 @@ pub(super) struct ReceivedMessage {
     pub(super) message_attributes: BTreeMap<String, Attribute>,
 }
 
-/// Answer to a batch: entries fail one by one inside an HTTP 200.
+/// Response to a batch request. Its HTTP status is 200 even if entries failed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct BatchResult<T> {
@@ -256,7 +257,7 @@ pub(super) struct BatchResult<T> {
 pub(super) struct Succeeded<T> {
     pub(super) id: String,
     #[serde(flatten)]
-    pub(super) answer: T,
+    pub(super) content: T,
 }
 
 #[derive(Debug, Serialize)]
@@ -268,7 +269,7 @@ pub(super) struct Failed {
     pub(super) message: String,
 }
 
-/// An answer without content.
+/// A response without fields.
 #[derive(Debug, Serialize)]
 pub(super) struct Empty {}
 
@@ -283,7 +284,7 @@ impl<T> BatchResult<T> {
         };
         for (id, result) in results {
             match result {
-                Ok(answer) => sorted.successful.push(Succeeded { id, answer }),
+                Ok(content) => sorted.successful.push(Succeeded { id, content }),
                 Err(error) => {
                     let code = error.wire_code().query;
                     sorted.failed.push(Failed {

@@ -1,4 +1,4 @@
-//! Environments: cold and warm starts, variables, redeploys, accounting and shutdown.
+//! Environments: cold and warm starts, variables, redeploys, statistics and shutdown.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::support::*;
 #[tokio::test]
 async fn an_invocation_cold_starts_an_environment_and_the_next_reuses_it() {
     let host = Host::start();
-    let (first, second) = (host.answer("").await, host.answer("").await);
+    let (first, second) = (host.response_to("").await, host.response_to("").await);
     assert_eq!(first["pid"], second["pid"]);
     assert_ne!(first["request_id"], second["request_id"]);
     assert_eq!(
@@ -37,9 +37,9 @@ async fn the_process_has_the_variables_of_lambda_and_the_callers_and_no_others()
         ("AWS_REGION".to_owned(), "x".to_owned()),
     ]);
     let host = Host::with(|config| config.variables = variables);
-    let answer = host.answer("").await;
+    let response = host.response_to("").await;
     // Set by `lambda_runtime` itself before each invocation.
-    let mut seen = answer["variables"].as_object().unwrap().clone();
+    let mut seen = response["variables"].as_object().unwrap().clone();
     assert!(
         seen.remove("_X_AMZN_TRACE_ID")
             .unwrap()
@@ -73,15 +73,15 @@ async fn the_process_has_the_variables_of_lambda_and_the_callers_and_no_others()
 #[tokio::test]
 async fn concurrent_invocations_take_an_environment_each_and_a_later_one_the_last_used() {
     let host = Host::start();
-    let (slow, fast) = tokio::join!(host.answer("sleep 600"), async {
-        host.until("the first is running", || busy(&host) == [1])
+    let (slow, fast) = tokio::join!(host.response_to("sleep 600"), async {
+        host.until("the first invocation runs", || busy(&host) == [1])
             .await;
-        host.answer("").await
+        host.response_to("").await
     });
     assert_ne!(slow["pid"], fast["pid"]);
     assert_eq!(host.function.stats().concurrency_max, 2);
-    // The slow one was assigned first, so the fast one's environment is the most recently used.
-    assert_eq!(host.answer("").await["pid"], fast["pid"]);
+    // The slow invocation was assigned first, so the environment of the fast one is the most recently used.
+    assert_eq!(host.response_to("").await["pid"], fast["pid"]);
     assert_eq!(host.function.stats().cold_starts, 2);
     host.end().await;
 }
@@ -89,16 +89,16 @@ async fn concurrent_invocations_take_an_environment_each_and_a_later_one_the_las
 #[tokio::test]
 async fn several_invocations_run_in_one_environment_if_it_is_configured_so() {
     let host = Host::with(|config| config.concurrency_per_environment = 3);
-    let answers = tokio::join!(
-        host.answer("sleep 300"),
-        host.answer("sleep 300"),
-        host.answer("sleep 300")
+    let responses = tokio::join!(
+        host.response_to("sleep 300"),
+        host.response_to("sleep 300"),
+        host.response_to("sleep 300")
     );
     assert_eq!(
-        (&answers.0["pid"], &answers.0["pid"]),
-        (&answers.1["pid"], &answers.2["pid"])
+        (&responses.0["pid"], &responses.0["pid"]),
+        (&responses.1["pid"], &responses.2["pid"])
     );
-    assert_eq!(answers.0["variables"]["AWS_LAMBDA_MAX_CONCURRENCY"], "3");
+    assert_eq!(responses.0["variables"]["AWS_LAMBDA_MAX_CONCURRENCY"], "3");
     let stats = host.function.stats();
     assert_eq!((stats.cold_starts, stats.concurrency_max), (1, 3));
     host.end().await;
@@ -109,38 +109,44 @@ async fn a_redeploy_replaces_idle_environments_at_once_and_busy_ones_after_their
     let host = Host::start();
     let ((), (old, idle)) = tokio::join!(
         async {
-            host.until("both are running", || busy(&host) == [1, 1])
+            host.until("both invocations run", || busy(&host) == [1, 1])
                 .await;
         },
-        async { tokio::join!(host.answer("sleep 1500"), host.answer("sleep 300")) }
+        async {
+            tokio::join!(
+                host.response_to("sleep 1500"),
+                host.response_to("sleep 300")
+            )
+        }
     );
     assert_ne!(old["pid"], idle["pid"]);
     let changed = |value: &str| BTreeMap::from([("MINE".to_owned(), value.to_owned())]);
     let ((), (slow, mine)) = tokio::join!(
         async {
-            host.until("one is running", || busy(&host) == [1]).await;
+            host.until("one invocation runs", || busy(&host) == [1])
+                .await;
             assert_eq!(host.function.redeploy(&changed("new")), 2);
-            host.until("the idle one is gone", || {
+            host.until("the idle environment has ended", || {
                 exit_of(&host, 1).is_some() || exit_of(&host, 2).is_some()
             })
             .await;
-            assert_eq!(busy(&host), [1], "the other goes on");
+            assert_eq!(busy(&host), [1], "the other environment is still busy");
         },
         async {
             let slow = host.invoke("sleep 800");
             let later = async {
-                host.until("the idle one is gone", || {
+                host.until("the idle environment has ended", || {
                     exit_of(&host, 1).is_some() || exit_of(&host, 2).is_some()
                 })
                 .await;
-                host.answer("").await["variables"]["MINE"].clone()
+                host.response_to("").await["variables"]["MINE"].clone()
             };
             tokio::join!(slow, later)
         }
     );
     assert!(matches!(slow, Ok(InvokeResponse::Ok(_))), "{slow:?}");
     assert_eq!(mine, "new");
-    host.until("the busy one is gone too", || {
+    host.until("the busy environment has ended too", || {
         exit_of(&host, 1).is_some() && exit_of(&host, 2).is_some()
     })
     .await;
@@ -152,12 +158,12 @@ async fn a_redeploy_replaces_idle_environments_at_once_and_busy_ones_after_their
 #[tokio::test]
 async fn cpu_time_and_peak_memory_survive_the_process() {
     let host = Host::start();
-    host.answer("grow 64").await;
+    host.response_to("grow 64").await;
     let started = Instant::now();
     // On a busy machine, time spent spinning is not CPU time.
     while host.function.stats().cpu.total() < Duration::from_millis(200) {
         assert!(started.elapsed() < PATIENCE, "{:?}", host.environments());
-        host.answer("spin 50").await;
+        host.response_to("spin 50").await;
     }
     host.end().await;
     let stats = host.function.stats();
@@ -183,7 +189,8 @@ async fn shutdown_kills_running_invocations_reaps_every_process_and_refuses_late
     let host = Host::start();
     let ((), interrupted) = tokio::join!(
         async {
-            host.until("it is running", || busy(&host) == [1]).await;
+            host.until("the invocation runs", || busy(&host) == [1])
+                .await;
             host.function.shutdown().await;
         },
         host.invoke("sleep 60000")
@@ -205,7 +212,7 @@ async fn a_process_with_an_extension_is_asked_to_end_by_sigterm() {
                 .insert("ECHO_INIT".into(), "extension".into()),
         )
     });
-    host.answer("").await;
+    host.response_to("").await;
     host.end().await;
     assert_eq!(exit_of(&host, 1).as_deref(), Some("exit status: 0"));
     assert!(host.logged().iter().any(|line| line.text == "terminated"));

@@ -24,7 +24,7 @@ async fn errors_and_panics_are_function_errors_and_the_environment_lives_on() {
             other => panic!("{other:?}"),
         }
     }
-    host.answer("").await;
+    host.response_to("").await;
     let stats = host.function.stats();
     assert_eq!(
         (
@@ -53,7 +53,7 @@ async fn an_invocation_at_its_deadline_is_a_timeout_and_the_process_is_killed() 
         .await;
     assert!(exit_of(&host, 1).unwrap().contains("SIGKILL"));
     // The next invocation has an environment of its own.
-    host.answer("").await;
+    host.response_to("").await;
     let stats = host.function.stats();
     assert_eq!(
         (stats.cold_starts, stats.timeouts, stats.crashes),
@@ -80,7 +80,7 @@ async fn a_process_that_exits_mid_invocation_is_a_crash_with_its_status() {
         other => panic!("{other:?}"),
     }
     assert_eq!(
-        host.answer("").await["variables"]["AWS_LAMBDA_LOG_STREAM_NAME"],
+        host.response_to("").await["variables"]["AWS_LAMBDA_LOG_STREAM_NAME"],
         "local/[$LATEST]2"
     );
     assert_eq!(host.function.stats().crashes, 1);
@@ -93,7 +93,8 @@ async fn a_killed_environment_crashes_its_invocation_and_is_not_used_again() {
     assert!(!host.function.kill_environment(1));
     let ((), crashed) = tokio::join!(
         async {
-            host.until("it is running", || busy(&host) == [1]).await;
+            host.until("the invocation runs", || busy(&host) == [1])
+                .await;
             assert!(host.function.kill_environment(1));
             assert!(!host.function.kill_environment(1));
         },
@@ -105,9 +106,9 @@ async fn a_killed_environment_crashes_its_invocation_and_is_not_used_again() {
         }
         other => panic!("{other:?}"),
     }
-    // Idle environments can be killed too: the next invocation does not run in a dying process.
+    // The next invocation does not run in an idle environment that was killed.
     for number in 2..8 {
-        host.answer("").await;
+        host.response_to("").await;
         assert!(host.function.kill_environment(number));
     }
     assert_eq!(host.function.stats().crashes, 1);
@@ -115,13 +116,13 @@ async fn a_killed_environment_crashes_its_invocation_and_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn a_process_that_dies_idle_is_replaced_unnoticed() {
+async fn an_idle_process_that_exits_is_replaced_without_a_failed_invocation() {
     let host = Host::start();
-    host.answer("exit-after 50 5").await;
+    host.response_to("exit-after 50 5").await;
     host.until("the process is reaped", || exit_of(&host, 1).is_some())
         .await;
     assert_eq!(
-        host.answer("").await["variables"]["AWS_LAMBDA_LOG_STREAM_NAME"],
+        host.response_to("").await["variables"]["AWS_LAMBDA_LOG_STREAM_NAME"],
         "local/[$LATEST]2"
     );
     assert_eq!(host.function.stats().crashes, 0);
@@ -148,24 +149,26 @@ async fn a_failed_init_fails_the_invocation_with_its_reason() {
             }
             other => panic!("{other:?}"),
         }
-        // Lambda starts one more process for the invocation.
+        // Lambda starts a second environment for the invocation.
         let stats = host.function.stats();
         assert_eq!((stats.cold_starts, stats.init_failures), (2, 2));
-        let failure = host.function.start_fails_again().await;
+        let failure = host.function.repeated_start_failure().await;
         assert!(failure.to_string().contains(message), "{failure}");
         host.end().await;
     }
 }
 
 #[tokio::test]
-async fn processes_that_are_killed_before_they_poll_are_no_failing_starts() {
+async fn processes_killed_by_the_host_before_they_poll_do_not_count_as_failed_starts() {
     let host =
         Host::with(|config| drop(config.variables.insert("ECHO_INIT".into(), "hang".into())));
     for number in 1..=3 {
         let ((), killed) = tokio::join!(
             async {
-                host.until("it is starting", || host.environments().len() == number)
-                    .await;
+                host.until("the environment starts", || {
+                    host.environments().len() == number
+                })
+                .await;
                 assert!(host.function.kill_environment(number as u32));
             },
             host.invoke("")
@@ -175,8 +178,8 @@ async fn processes_that_are_killed_before_they_poll_are_no_failing_starts() {
             "{killed:?}"
         );
     }
-    let failing = host.function.start_fails_again().now_or_never();
-    assert!(failing.is_none(), "{failing:?}");
+    let failure = host.function.repeated_start_failure().now_or_never();
+    assert!(failure.is_none(), "{failure:?}");
     host.end().await;
 }
 
@@ -196,7 +199,7 @@ async fn a_process_that_does_not_poll_within_the_init_time_is_killed() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_fails_the_invocation() {
+async fn a_missing_executable_fails_the_invocation() {
     let host = Host::with(|config| config.bootstrap.program = "no/such/bootstrap".into());
     match host.invoke("").await {
         Err(InvokeError::InitFailed {

@@ -1,10 +1,10 @@
-//! Batches from a queue, and what becomes of their messages.
+//! The event source mapping: batches, and which messages are deleted or returned.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use emulators::lambda::{
-    EventSourceMapping, MappingConfig, MappingProblem, REQUEST_BYTES_MAX, Why,
+    EventSourceMapping, MappingConfig, MappingProblem, OutcomeReason, REQUEST_BYTES_MAX,
 };
 
 use crate::support::*;
@@ -14,7 +14,7 @@ async fn a_burst_is_invoked_in_full_batches_and_every_message_is_deleted() {
     let host = Host::start();
     host.send(vec!["x".to_owned(); 2500]);
     let mapping = host.map(1000, Duration::from_secs(1), 2);
-    host.until_all_is_done(&mapping).await;
+    host.until_all_is_processed(&mapping).await;
     let stats = mapping.stats();
     assert_eq!(
         (
@@ -51,7 +51,7 @@ async fn concurrency_never_exceeds_its_maximum() {
     let host = Host::start();
     host.send(vec!["sleep 100".to_owned(); 12]);
     let mapping = host.map(1, Duration::ZERO, 3);
-    host.until_all_is_done(&mapping).await;
+    host.until_all_is_processed(&mapping).await;
     let stats = host.function.stats();
     assert_eq!((stats.invocations, stats.concurrency_max), (12, 3));
     mapping.stop().await;
@@ -59,31 +59,29 @@ async fn concurrency_never_exceeds_its_maximum() {
 }
 
 #[tokio::test]
-async fn a_reported_message_comes_back_after_the_visibility_timeout_and_the_others_are_deleted() {
+async fn a_reported_message_returns_after_the_visibility_timeout_and_the_others_are_deleted() {
     let host = Host::with_visibility(Duration::from_secs(2), |config| {
         config.timeout = Duration::from_secs(2)
     });
     host.send(["x".to_owned(), "fail".to_owned(), "x".to_owned()]);
     let mapping = host.map(3, Duration::from_secs(1), 2);
-    host.until("the first batch is judged", || {
+    host.until("the first invocation ends", || {
         mapping.stats().invocations == 1
     })
     .await;
     let first = mapping.stats();
     assert_eq!(
         (first.deleted, first.returned, &first.returned_by),
-        (2, 1, &BTreeMap::from([(Why::ItemsReported, 1)]))
+        (2, 1, &BTreeMap::from([(OutcomeReason::ItemsReported, 1)]))
     );
-    let judged = Instant::now();
-    host.until("the message comes back", || {
-        mapping.stats().invocations == 2
-    })
-    .await;
-    // Received at most a window and an invocation before it was judged.
+    let ended = Instant::now();
+    host.until("the message returns", || mapping.stats().invocations == 2)
+        .await;
+    // The visibility timeout began with the receive, at most a window and an invocation before the invocation ended.
     assert!(
-        judged.elapsed() > Duration::from_millis(300),
+        ended.elapsed() > Duration::from_millis(300),
         "{:?}",
-        judged.elapsed()
+        ended.elapsed()
     );
     assert_eq!(mapping.stats().returned, 2);
     mapping.stop().await;
@@ -92,8 +90,8 @@ async fn a_reported_message_comes_back_after_the_visibility_timeout_and_the_othe
 }
 
 #[tokio::test]
-async fn a_visibility_that_is_set_while_the_invocation_runs_outlives_its_report() {
-    // Shorter than the queue's, and longer.
+async fn a_visibility_timeout_that_is_set_during_the_invocation_holds_after_it() {
+    // Shorter than the timeout of the queue, and longer.
     for (of_queue, set) in [(30, 2), (2, 5)] {
         let secs = Duration::from_secs;
         let host = Host::with_visibility(secs(of_queue), |config| config.timeout = secs(2));
@@ -111,18 +109,16 @@ async fn a_visibility_that_is_set_while_the_invocation_runs_outlives_its_report(
             .change_visibility(QUEUE, &handle().unwrap(), secs(set))
             .expect("the message is in flight");
         let changed = Instant::now();
-        assert_eq!(mapping.stats().invocations, 0, "it still runs");
-        host.until("the batch is judged", || mapping.stats().invocations == 1)
+        assert_eq!(mapping.stats().invocations, 0, "the invocation still runs");
+        host.until("the invocation ends", || mapping.stats().invocations == 1)
             .await;
         let stats = mapping.stats();
         assert_eq!(
             (stats.deleted, stats.returned_by),
-            (1, BTreeMap::from([(Why::ItemsReported, 1)]))
+            (1, BTreeMap::from([(OutcomeReason::ItemsReported, 1)]))
         );
-        host.until("the message comes back", || {
-            mapping.stats().invocations == 2
-        })
-        .await;
+        host.until("the message returns", || mapping.stats().invocations == 2)
+            .await;
         let waited = changed.elapsed();
         assert!(
             waited + Duration::from_millis(20) >= secs(set),
@@ -135,24 +131,24 @@ async fn a_visibility_that_is_set_while_the_invocation_runs_outlives_its_report(
 }
 
 #[tokio::test]
-async fn a_batch_that_fails_comes_back_whole() {
-    for (command, why) in [
-        ("error no", Why::FunctionError),
-        ("panic", Why::FunctionError),
-        ("exit 9", Why::Crashed),
-        ("sleep 60000", Why::TimedOut),
-        ("report ", Why::IdentifierMissing),
-        ("report stranger", Why::IdentifierUnknown),
+async fn a_batch_whose_invocation_fails_returns_completely() {
+    for (command, reason) in [
+        ("error no", OutcomeReason::FunctionError),
+        ("panic", OutcomeReason::FunctionError),
+        ("exit 9", OutcomeReason::Crashed),
+        ("sleep 60000", OutcomeReason::TimedOut),
+        ("report ", OutcomeReason::IdentifierMissing),
+        ("report stranger", OutcomeReason::IdentifierUnknown),
     ] {
         let host = Host::with(|config| config.timeout = Duration::from_millis(700));
         host.send(["x".to_owned(), command.to_owned()]);
         let mapping = host.map(2, Duration::from_secs(1), 2);
-        host.until("the batch is judged", || mapping.stats().invocations == 1)
+        host.until("the invocation ends", || mapping.stats().invocations == 1)
             .await;
         let stats = mapping.stats();
         assert_eq!(
             (stats.deleted, stats.returned_by),
-            (0, BTreeMap::from([(why, 2)])),
+            (0, BTreeMap::from([(reason, 2)])),
             "{command}"
         );
         mapping.stop().await;
@@ -167,9 +163,9 @@ async fn large_messages_are_cut_at_six_megabytes_and_none_is_lost() {
     let body = format!("x {}", "\"".repeat(400_000));
     host.send(vec![body; 20]);
     let mapping = host.map(100, Duration::from_secs(1), 2);
-    host.until_all_is_done(&mapping).await;
+    host.until_all_is_processed(&mapping).await;
     let stats = mapping.stats();
-    // Escaped, one is over 800 KB: seven fit.
+    // Each message is over 800 KB when escaped, so seven fit.
     assert_eq!(
         (stats.deleted, stats.batch_records_max, stats.invocations),
         (20, 7, 3)
@@ -180,11 +176,11 @@ async fn large_messages_are_cut_at_six_megabytes_and_none_is_lost() {
 }
 
 #[tokio::test]
-async fn stop_waits_for_what_is_in_flight_and_leaves_the_rest_to_the_queue() {
+async fn stop_waits_for_invocations_in_flight_and_leaves_other_messages_in_the_queue() {
     let host = Host::start();
     host.send(vec!["sleep 500".to_owned(); 6]);
     let mapping = host.map(1, Duration::ZERO, 2);
-    host.until("two are running", || busy(&host) == [1, 1])
+    host.until("two invocations run", || busy(&host) == [1, 1])
         .await;
     mapping.stop().await;
     assert!(mapping.idle());
@@ -196,7 +192,7 @@ async fn stop_waits_for_what_is_in_flight_and_leaves_the_rest_to_the_queue() {
 }
 
 #[tokio::test]
-async fn a_mapping_lambda_would_refuse_is_refused() {
+async fn a_mapping_that_lambda_would_refuse_is_refused() {
     let host = Host::with(|config| config.timeout = Duration::from_secs(31));
     let config = MappingConfig {
         concurrency_max: 1,

@@ -1,6 +1,7 @@
-//! The Lambda host and the event source mapping end to end, with the real `lambda_runtime` of `examples/echo_lambda.rs`.
+//! End-to-end tests of the Lambda host and the event source mapping. The function is `examples/echo_lambda.rs`, which uses the
+//! crate `lambda_runtime`.
 //!
-//! Waiting is always for a condition, with [`support::PATIENCE`] as the cap.
+//! Tests wait for conditions, at most for [`support::PATIENCE`], and never for a fixed time.
 
 mod environments;
 mod failures;

@@ -1,4 +1,4 @@
-//! Payloads, responses, logs, and callers that go away.
+//! Payloads, responses, logs, and callers that disconnect.
 
 use bytes::Bytes;
 use emulators::lambda::{
@@ -29,7 +29,7 @@ async fn payloads_and_responses_over_six_megabytes_are_refused() {
         Ok(InvokeResponse::Ok(_))
     ));
 
-    // Two bytes are the quotes.
+    // The quotes take two bytes.
     match host
         .invoke(&format!("respond {}", RESPONSE_BYTES_MAX - 2))
         .await
@@ -52,7 +52,7 @@ async fn payloads_and_responses_over_six_megabytes_are_refused() {
 #[tokio::test]
 async fn both_pipes_reach_the_log_sink_with_the_environments_number() {
     let host = Host::start();
-    host.answer("print hello there").await;
+    host.response_to("print hello there").await;
     for stream in [LogStream::Stdout, LogStream::Stderr] {
         host.until("the line is logged", || {
             host.logged()
@@ -61,8 +61,8 @@ async fn both_pipes_reach_the_log_sink_with_the_environments_number() {
         })
         .await;
     }
-    // A pipe holds 64 KiB: this would block for ever if the host did not read it.
-    host.answer("long-line 1000000").await;
+    // A pipe holds 64 KiB, so the process would block for ever if the host did not read it.
+    host.response_to("long-line 1000000").await;
     host.end().await;
     let lines = host.logged();
     assert!(
@@ -86,17 +86,19 @@ async fn both_pipes_reach_the_log_sink_with_the_environments_number() {
 }
 
 #[tokio::test]
-async fn an_invocation_goes_on_when_its_caller_goes_away() {
+async fn an_invocation_continues_when_its_caller_drops_the_future() {
     let host = Host::start();
     let mut abandoned = Box::pin(host.invoke("sleep 300"));
     tokio::select! {
         result = &mut abandoned => panic!("{result:?}"),
-        () = host.until("it is running", || busy(&host) == [1]) => {}
+        () = host.until("the invocation runs", || busy(&host) == [1]) => {}
     }
     drop(abandoned);
-    host.until("it has ended", || host.function.stats().invocations == 1)
-        .await;
-    host.answer("").await;
+    host.until("the invocation has ended", || {
+        host.function.stats().invocations == 1
+    })
+    .await;
+    host.response_to("").await;
     assert_eq!(host.function.stats().cold_starts, 1);
     host.end().await;
 }

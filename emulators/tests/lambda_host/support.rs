@@ -1,4 +1,4 @@
-//! A function that runs the example, with its logs and a queue.
+//! A function that runs the example `echo_lambda`, its logs, and a queue.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use emulators::lambda::{
 use emulators::sqs::{QueueAttributes, Sqs};
 use serde_json::{Value, json};
 
-/// Cap of every wait.
+/// Longest wait for a condition.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Name of the queue.
 pub const QUEUE: &str = "input";
 
-/// A function running the example, its logs, and a queue.
+/// A function that runs the example `echo_lambda`, its logs, and a queue.
 pub struct Host {
     pub function: Function,
     logs: Arc<Mutex<Vec<LogLine>>>,
@@ -79,10 +79,10 @@ impl Host {
             .await
     }
 
-    pub async fn answer(&self, command: &str) -> Value {
+    pub async fn response_to(&self, command: &str) -> Value {
         match self.invoke(command).await {
             Ok(InvokeResponse::Ok(body)) => {
-                serde_json::from_slice(&body).expect("the example answers JSON")
+                serde_json::from_slice(&body).expect("the example returns JSON")
             }
             other => panic!("{other:?}, logs: {:?}", self.logged()),
         }
@@ -115,12 +115,12 @@ impl Host {
             .expect("the mapping is valid")
     }
 
-    pub async fn until_all_is_done(&self, mapping: &EventSourceMapping) {
-        let done = || {
+    pub async fn until_all_is_processed(&self, mapping: &EventSourceMapping) {
+        let processed = || {
             let depth = self.sqs.depth(QUEUE).expect("the queue exists");
             depth.visible + depth.in_flight == 0 && mapping.idle()
         };
-        self.until("all is done", done).await;
+        self.until("every message is processed", processed).await;
     }
 
     pub async fn until(&self, what: &str, condition: impl Fn() -> bool) {
@@ -129,13 +129,13 @@ impl Host {
             let (environments, logs) = (self.environments(), self.logged());
             assert!(
                 started.elapsed() < PATIENCE,
-                "not within {PATIENCE:?}: {what}; {environments:?}, logs: {logs:?}"
+                "not within {PATIENCE:?}: {what}; environments: {environments:?}, logs: {logs:?}"
             );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// Shuts down and checks that no process is left.
+    /// Shuts the function down, and checks that none of its processes remains.
     pub async fn end(&self) {
         self.function.shutdown().await;
         for environment in self.environments() {
@@ -163,7 +163,7 @@ pub fn mapping_config(batch_size: usize, window: Duration, concurrency_max: u32)
     }
 }
 
-/// Invocations running in each environment that runs any.
+/// Returns the number of invocations in each busy environment.
 pub fn busy(host: &Host) -> Vec<u32> {
     let running = |environment: EnvironmentStatus| match environment.state {
         EnvironmentState::Busy { invocations } => Some(invocations),
@@ -178,7 +178,7 @@ pub fn busy(host: &Host) -> Vec<u32> {
         .collect()
 }
 
-/// Exit status of an environment, once it is reaped.
+/// Returns the exit status of an environment; `None` if it is not reaped yet.
 pub fn exit_of(host: &Host, number: u32) -> Option<String> {
     let environment = host
         .environments()
@@ -193,17 +193,17 @@ pub fn exit_of(host: &Host, number: u32) -> Option<String> {
     }
 }
 
-/// The example, `<target>/<profile>/examples/echo_lambda`.
+/// Returns the path of the example, `<target>/<profile>/examples/echo_lambda`.
 ///
-/// Cargo builds it with all tests of the package, but not when the command names a test or a target: then it is
-/// built here, if it is missing or older than its source.
+/// Cargo builds the example together with all tests of the package, but not if the command selects some tests. This function
+/// then builds it, if it is missing or older than its source.
 pub fn bootstrap() -> PathBuf {
     static BOOTSTRAP: LazyLock<PathBuf> = LazyLock::new(|| {
         let test = std::env::current_exe().expect("a test knows its executable");
         let profile = test
             .parent()
             .and_then(Path::parent)
-            .expect("a test stands in <profile>/deps");
+            .expect("a test is in <profile>/deps");
         let bootstrap = profile.join("examples/echo_lambda");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/echo_lambda.rs");
         let modified = |path: &Path| {
@@ -222,8 +222,8 @@ pub fn bootstrap() -> PathBuf {
 
 fn build(profile: &Path) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let target = profile.parent().expect("a profile stands in <target>");
-    // The directory of the profile `dev` has another name.
+    let target = profile.parent().expect("a profile is in <target>");
+    // The directory of the profile `dev` is named `debug`.
     let name = profile
         .file_name()
         .filter(|name| *name != "debug")
@@ -243,6 +243,6 @@ fn build(profile: &Path) {
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
-        .expect("cargo is there where tests are run");
+        .expect("cargo runs these tests, so it is installed");
     assert!(built.success(), "build the example `echo_lambda`: {built}");
 }

@@ -1,4 +1,4 @@
-//! The SQS server against the SDK that the lambdas use, over HTTP on a loopback port.
+//! Tests of the SQS server with the SDK.
 
 #![expect(
     clippy::unwrap_used,

@@ -133,7 +133,7 @@ fn check_system_attributes(system: &HashMap<MessageSystemAttributeName, String>)
 }
 
 #[tokio::test]
-async fn attributes_travel_with_the_message_and_are_filtered_by_name() {
+async fn attributes_are_delivered_with_the_message_and_filtered_by_name() {
     let Served { client, url, .. } = served().await;
     let blob = MessageAttributeValue::builder()
         .data_type("Binary")
@@ -193,7 +193,7 @@ async fn attributes_travel_with_the_message_and_are_filtered_by_name() {
 }
 
 #[tokio::test]
-async fn a_long_poll_wakes_for_a_message_and_ends_when_the_server_shuts_down() {
+async fn a_long_poll_returns_when_a_message_is_sent_and_when_the_server_shuts_down() {
     let Served {
         sqs,
         client,
@@ -230,7 +230,7 @@ async fn a_long_poll_wakes_for_a_message_and_ends_when_the_server_shuts_down() {
     );
 
     let ended = poll();
-    // The poll began before this request, and has most likely reached the server when this returns.
+    // The poll was started before this request, so it has most likely reached the server when the request returns.
     client.list_queues().send().await.unwrap();
     stop.send(()).unwrap();
     server.await.unwrap().unwrap();

@@ -21,7 +21,7 @@ async fn create_other(client: &Client) -> String {
     created.queue_url.unwrap()
 }
 
-/// Reads one attribute of a queue, or all.
+/// Reads one attribute of a queue, or all of them.
 async fn describe(
     client: &Client,
     url: &str,

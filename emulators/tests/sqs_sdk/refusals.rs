@@ -1,4 +1,4 @@
-//! Requests that are refused, whole or in part.
+//! Tests of requests that are refused, completely or in part.
 
 use aws_sdk_sqs::error::ProvideErrorMetadata;
 

@@ -1,4 +1,4 @@
-//! A server with one queue, and the SDK's client of it.
+//! An SQS server with one queue, and a client.
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
@@ -8,7 +8,7 @@ use emulators::sqs::Sqs;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// A served SQS, with one queue named `queue`.
+/// An SQS server with one queue, named `queue`.
 pub struct Served {
     pub sqs: Sqs,
     pub client: Client,
@@ -17,14 +17,14 @@ pub struct Served {
     pub server: tokio::task::JoinHandle<std::io::Result<()>>,
 }
 
-/// Serves an SQS on a free port, and makes the queue.
+/// Starts a server on a free port, and creates the queue.
 pub async fn served() -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let sqs = Sqs::new();
     let (stop, stopped) = oneshot::channel();
     let server = tokio::spawn(sqs.clone().serve(listener, async {
-        // A test that does not stop its server drops the sender; the server then lives as long as the runtime.
+        // A test that does not stop its server drops the sender. The server then runs until the runtime ends.
         if stopped.await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -54,11 +54,11 @@ pub async fn served() -> Served {
     }
 }
 
-/// Returns the code of the error that a request must end in.
+/// Returns the code of the error of a request that must fail.
 pub fn code<T: std::fmt::Debug, E: ProvideErrorMetadata>(result: Result<T, SdkError<E>>) -> String {
     let error = result.expect_err("the service refuses this");
-    assert!(error.message().is_some(), "an error says what is wrong");
-    error.code().expect("an error has its code").to_owned()
+    assert!(error.message().is_some(), "an error has a message");
+    error.code().expect("an error has a code").to_owned()
 }
 
 pub fn entry(id: &str, body: impl Into<String>) -> SendMessageBatchRequestEntry {

@@ -1,41 +1,43 @@
-//! What strikes the environments of one function.
+//! The faults of the environments of one function, as the Lambda host asks for them.
 
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
 use emulators::lambda;
-use emulators::proxy::Credentials;
+use emulators::proxy::ExpiringCredentials;
 
 use super::kills::Kills;
 
-/// What strikes the environments of one function.
+/// The faults of the environments of one function.
 #[derive(Clone, Debug, Default)]
 pub struct EnvironmentFaults {
-    /// Which of them are killed.
+    /// Decides which environments are killed.
     pub kills: Option<Arc<Kills>>,
-    /// Whose credentials expire.
-    pub credentials: Option<Arc<Credentials>>,
+    /// Decides whose credentials expire.
+    pub credentials: Option<Arc<ExpiringCredentials>>,
 }
 
 impl lambda::EnvironmentFaults for EnvironmentFaults {
     fn kill_after(&self) -> Option<Duration> {
-        self.kills.as_ref()?.moment()
+        self.kills.as_ref()?.delay()
     }
 
     fn killed(&self) {
         if let Some(kills) = &self.kills {
-            kills.killed();
+            kills.record_kill();
         }
     }
 
-    fn kills_at(&self, line: &str) -> bool {
-        self.kills.as_ref().is_some_and(|kills| kills.at_line(line))
+    fn kills_at_line(&self, line: &str) -> bool {
+        self.kills
+            .as_ref()
+            .is_some_and(|kills| kills.kills_at(line))
     }
 
-    fn answered(&self, time: Duration) {
+    fn completed(&self, time: Duration) {
         if let Some(kills) = &self.kills {
-            kills.took(time);
+            kills.record_duration(time);
         }
     }
 

@@ -3,47 +3,48 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use emulators::{Counter, Draws, Percent};
+use emulators::{Counter, Percent, RandomStream};
 
 use super::options::{FaultOptions, KillAt};
 
-/// How long an invocation is thought to take before one has ended.
-const TYPICAL_AT_FIRST: Duration = Duration::from_secs(1);
+/// The assumed duration of invocations until the first one has ended.
+const MEAN_AT_FIRST: Duration = Duration::from_secs(1);
 
 /// Decides which environments of one function are killed, and when.
 #[derive(Debug)]
 pub struct Kills {
     percent: Percent,
-    draws: Draws,
-    /// Running mean of the invocations' times.
-    typical: Mutex<Duration>,
+    draws: RandomStream,
+    /// Running mean of the durations of invocations.
+    mean: Mutex<Duration>,
     killed: Counter,
-    at: Vec<Line>,
+    at: Vec<KillLine>,
 }
 
+/// A text at which environments are killed, with its counts.
 #[derive(Debug)]
-struct Line {
+struct KillLine {
     at: KillAt,
-    draws: Draws,
+    draws: RandomStream,
     lines: Counter,
     killed: Counter,
 }
 
 impl Kills {
-    /// The kills of the function with this name; `None` where none are asked for.
+    /// Returns the kills of the function with this name; `None` if the options ask for none.
     pub fn new(options: &FaultOptions, function: &str) -> Option<Kills> {
         let asked = !options.kills.is_zero() || !options.kill_at.is_empty();
         asked.then(|| Kills {
             percent: options.kills,
-            draws: Draws::new(options.seed, &format!("kills of {function}")),
-            typical: Mutex::new(TYPICAL_AT_FIRST),
+            draws: RandomStream::new(options.seed, &format!("kills of {function}")),
+            mean: Mutex::new(MEAN_AT_FIRST),
             killed: Counter::default(),
             at: options
                 .kill_at
                 .iter()
-                .map(|at| Line {
+                .map(|at| KillLine {
                     at: at.clone(),
-                    draws: Draws::new(options.seed, &format!("{function} at {}", at.text)),
+                    draws: RandomStream::new(options.seed, &format!("{function} at {}", at.text)),
                     lines: Counter::default(),
                     killed: Counter::default(),
                 })
@@ -51,34 +52,35 @@ impl Kills {
         })
     }
 
-    /// How long after the start of this invocation its environment is to be killed, if it is: uniformly within what
-    /// invocations take. One that ends before leaves its environment to be killed idle, or in its next invocation.
-    pub(crate) fn moment(&self) -> Option<Duration> {
-        // Drawn in any case, so that the draws do not depend on what is struck.
+    /// Draws whether an invocation's environment is killed. Returns how long after the start of the invocation: uniformly
+    /// distributed up to the mean duration of invocations. If the invocation ends earlier, its environment is killed idle
+    /// or in the next invocation.
+    pub(crate) fn delay(&self) -> Option<Duration> {
+        // The delay is always drawn, so that the sequence of draws does not depend on their results.
         let after = self
             .draws
-            .within(*self.typical.lock().unwrap_or_else(PoisonError::into_inner));
-        self.draws.strikes(self.percent).then_some(after)
+            .duration_up_to(*self.mean.lock().unwrap_or_else(PoisonError::into_inner));
+        self.draws.happens(self.percent).then_some(after)
     }
 
-    /// Takes in how long an invocation took that was not killed.
-    pub(crate) fn took(&self, time: Duration) {
-        let mut typical = self.typical.lock().unwrap_or_else(PoisonError::into_inner);
-        *typical = (*typical * 7 + time) / 8;
+    /// Records the duration of an invocation that was not killed.
+    pub(crate) fn record_duration(&self, duration: Duration) {
+        let mut mean = self.mean.lock().unwrap_or_else(PoisonError::into_inner);
+        *mean = (*mean * 7 + duration) / 8;
     }
 
-    /// An environment was killed at its moment.
-    pub(crate) fn killed(&self) {
+    /// Records that an environment was killed at its random moment.
+    pub(crate) fn record_kill(&self) {
         self.killed.add(1);
     }
 
-    /// Whether the environment that has logged this line is to be killed; then it counts as killed.
-    pub(crate) fn at_line(&self, text: &str) -> bool {
+    /// Returns whether to kill the environment that logged this line, and counts that as a kill.
+    pub(crate) fn kills_at(&self, text: &str) -> bool {
         let mut kill = false;
         for line in &self.at {
             if text.contains(&line.at.text) {
                 line.lines.add(1);
-                let strikes = line.draws.strikes(line.at.percent);
+                let strikes = line.draws.happens(line.at.percent);
                 let spent = |kills_max| line.killed.get() >= kills_max;
                 if strikes && !kill && !line.at.kills_max.is_some_and(spent) {
                     line.killed.add(1);
@@ -89,11 +91,12 @@ impl Kills {
         kill
     }
 
+    /// Returns the number of environments killed at random moments.
     pub(super) fn random_count(&self) -> u64 {
         self.killed.get()
     }
 
-    /// Lines seen, and environments killed, of the `index`th text.
+    /// Returns the number of lines with the `index`th text, and of environments killed at them.
     pub(super) fn at_counts(&self, index: usize) -> (u64, u64) {
         self.at
             .get(index)
@@ -106,19 +109,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_within_what_invocations_take_and_as_many_as_asked_for() {
+    fn delays_are_within_the_duration_of_invocations_and_as_many_as_asked_for() {
         let options = FaultOptions {
             kills: "50".parse().unwrap(),
             ..FaultOptions::default()
         };
         let kills = Kills::new(&options, "f").unwrap();
-        (0..100).for_each(|_| kills.took(Duration::from_millis(80)));
-        let moments: Vec<Duration> = (0..1_000).filter_map(|_| kills.moment()).collect();
-        assert!((400..600).contains(&moments.len()), "{}", moments.len());
+        (0..100).for_each(|_| kills.record_duration(Duration::from_millis(80)));
+        let delays: Vec<Duration> = (0..1_000).filter_map(|_| kills.delay()).collect();
+        assert!((400..600).contains(&delays.len()), "{}", delays.len());
         assert!(
-            moments
+            delays
                 .iter()
-                .all(|moment| *moment <= Duration::from_millis(81))
+                .all(|delay| *delay <= Duration::from_millis(81))
         );
         assert!(Kills::new(&FaultOptions::default(), "f").is_none());
     }
@@ -135,9 +138,9 @@ mod tests {
             ..FaultOptions::default()
         };
         let kills = Kills::new(&options, "f").unwrap();
-        assert!(kills.at_line(" INFO part frozen batch_id=1"));
-        assert!(!kills.at_line(" INFO batch leased"));
-        assert!(!kills.at_line(" INFO part frozen batch_id=2"));
+        assert!(kills.kills_at(" INFO part frozen batch_id=1"));
+        assert!(!kills.kills_at(" INFO batch leased"));
+        assert!(!kills.kills_at(" INFO part frozen batch_id=2"));
         assert_eq!(kills.at_counts(0), (2, 1));
         assert_eq!(kills.at_counts(1), (3, 0));
     }

@@ -1,22 +1,22 @@
-//! Faults: what the services behind the functions, and the machines under them, are allowed to do, made to happen.
+//! Faults: everything that AWS services and their machines may do wrong, on demand.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `options` | the flags, and what they come to |
-//! | `environments` | `kills` and expired credentials, as the Lambda host asks for them |
-//! | `kills` | SIGKILL, at a random moment or at a line of the log |
-//! | `outages` | when the sink is down |
-//! | `sink` | a directory that cannot be written to |
-//! | `sink_errors` | deliveries that fail at the sink's end |
+//! | `options` | the flags and the checked options |
+//! | `environments` | the faults of a function's environments, for the Lambda host |
+//! | `kills` | SIGKILL at a random moment or at a line of the log |
+//! | `outages` | the times at which the sink is down |
+//! | `sink` | a directory that cannot be written to while the sink is down |
+//! | `sink_errors` | deliveries that the sink makes fail |
 //! | `redeploys` | updates of the functions' configuration |
-//! | `report` | how often each struck |
+//! | `report` | how often each fault struck |
 //!
-//! Lost replies, errors and expired credentials strike in the proxies (`emulators::proxy`) in front of DynamoDB, of the
-//! functions' queues and of what stands in for sinks. The faults of the tables are in `emulators::dynamodb`, repeated
-//! deliveries in the queue server (`sqs::Repeats`), failing deliveries in the sinks.
+//! The proxies (`emulators::proxy`) in front of DynamoDB, the queues and the stand-ins for sinks lose replies, return
+//! errors, and refuse expired credentials. The faults of the tables are in `emulators::dynamodb`, and repeated deliveries
+//! in the queue server (`sqs::DuplicateDeliveries`).
 //!
-//! The draws are the same for the same seed; what they strike depends on the order in which requests and lines come,
-//! which no seed decides.
+//! The same seed gives the same random draws. Which request or log line a draw applies to depends on their order, which
+//! differs between runs.
 
 mod environments;
 mod kills;
@@ -27,7 +27,7 @@ mod report;
 mod sink;
 mod sink_errors;
 
-pub use emulators::{Draws, Percent};
+pub use emulators::{Percent, RandomStream};
 pub use environments::EnvironmentFaults;
 pub use kills::Kills;
 pub use options::{FaultArgs, FaultOptions, KillAt};
@@ -38,7 +38,7 @@ pub use report::{
     TableLimitReport,
 };
 pub use sink::SinkGate;
-pub(crate) use sink_errors::Delivery;
+pub(crate) use sink_errors::DeliveryFate;
 pub use sink_errors::SinkErrors;
 
 use std::path::Path;
@@ -46,20 +46,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use emulators::Counter;
 use emulators::dynamodb::{Table, TableFaultOptions, TableFaults, WatchedTable};
-use emulators::proxy::{Credentials, RequestFaults, STALL, ServiceFaults, Strikes};
-use emulators::sqs::Repeats;
+use emulators::proxy::{ExpiringCredentials, ProxyFaults, RequestFaults, STALL, ServiceFaults};
+use emulators::sqs::DuplicateDeliveries;
 
 use crate::dynamodb::{BATCH_INDEX, BATCH_TABLE, LOCK_TABLE};
 use crate::given_back::GIVEN_BACK;
 
-/// What stalls must outlast the longest attempt of the functions, or it would be slow and not lost.
+/// A stalled request must last longer than the functions wait for a reply, or the reply would be late instead of lost.
 const _: () = assert!(STALL.as_millis() > protocol::limits::ATTEMPT_TIMEOUT_MAX.as_millis());
 
 /// The faults of one stack.
 pub struct Faults {
     options: FaultOptions,
     timeline: Arc<Timeline>,
-    credentials: Option<Arc<Credentials>>,
+    credentials: Option<Arc<ExpiringCredentials>>,
     requests: Arc<RequestFaults>,
     tables: Option<Arc<TableFaults>>,
     aggregator_kills: Option<Arc<Kills>>,
@@ -71,15 +71,15 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// What the options ask for, with the batch table as the template has it, where there is one.
+    /// Returns the faults of these options. `batch_table` is the definition of the batch table, if the template has one.
     ///
     /// # Errors
-    /// When there is no memory for what the faults must remember.
+    /// There is not enough memory for the state of the faults.
     pub fn new(options: &FaultOptions, batch_table: Option<&Table>) -> anyhow::Result<Faults> {
         let timeline = Arc::new(Timeline::default());
         let seed = options.seed;
         let expired = Some(options.expired_credentials).filter(|percent| !percent.is_zero());
-        let credentials = expired.map(|percent| Arc::new(Credentials::new(seed, percent)));
+        let credentials = expired.map(|percent| Arc::new(ExpiringCredentials::new(seed, percent)));
         let requests = RequestFaults::new(seed, options.lost_replies, options.error_rate);
         Ok(Faults {
             options: options.clone(),
@@ -90,20 +90,20 @@ impl Faults {
             batch_processor_kills: Kills::new(options, "batch-processor").map(Arc::new),
             repeated: Arc::default(),
             sink_refusals: Counter::default(),
-            sink_errors: Arc::new(SinkErrors::on(options, Arc::clone(&timeline))),
+            sink_errors: Arc::new(SinkErrors::with_timeline(options, Arc::clone(&timeline))),
             redeployed: Mutex::default(),
             timeline,
         })
     }
 
-    /// When the burst has begun: what comes at a certain time counts from there.
+    /// Returns the timeline. Outages and redeploys count their times from its beginning.
     pub fn timeline(&self) -> &Arc<Timeline> {
         &self.timeline
     }
 
-    /// What strikes requests to DynamoDB.
-    pub fn on_dynamodb(&self) -> Strikes {
-        Strikes {
+    /// Returns the faults of requests to DynamoDB.
+    pub fn on_dynamodb(&self) -> ProxyFaults {
+        ProxyFaults {
             service: self
                 .tables
                 .clone()
@@ -112,47 +112,48 @@ impl Faults {
         }
     }
 
-    /// What strikes the functions' requests to the queues, and to a sink.
-    pub fn on_requests(&self) -> Strikes {
-        Strikes {
+    /// Returns the faults of the functions' requests to the queues, to S3 and to a sink.
+    pub fn on_requests(&self) -> ProxyFaults {
+        ProxyFaults {
             credentials: self.credentials.clone(),
             requests: Arc::clone(&self.requests),
             service: None,
         }
     }
 
-    /// What has deliveries fail at the sink's end.
+    /// Returns the object that decides which deliveries the sink makes fail.
     pub fn sink_errors(&self) -> Arc<SinkErrors> {
         Arc::clone(&self.sink_errors)
     }
 
-    /// What stands before a sink that is a directory; `None` where it is never down. It makes what it needs below `work`.
+    /// Starts the gate of a sink that is a directory; returns `None` if the sink is never down. The gate keeps its own
+    /// files below `work`.
     ///
     /// # Errors
-    /// As [`SinkGate::start`].
+    /// Those of [`SinkGate::start`].
     ///
     /// # Panics
-    /// As [`SinkGate::start`].
+    /// Those of [`SinkGate::start`].
     pub fn sink_gate(&self, directory: &Path, work: &Path) -> anyhow::Result<Option<SinkGate>> {
         let outages = &self.options.sink_outages;
         let start = || SinkGate::start(directory, work, outages, Arc::clone(&self.timeline));
         (!outages.is_empty()).then(start).transpose()
     }
 
-    /// The outages of the sink, each with how many requests it has refused.
+    /// Returns the outages of the sink, each with the number of requests refused in it so far.
     pub fn outages(&self) -> Vec<(Outage, u64)> {
         let refused = self.sink_errors.outages().refused();
         let outages = self.options.sink_outages.iter().copied();
         outages.zip(refused).collect()
     }
 
-    /// What environments' credentials do.
-    pub fn credentials(&self) -> Option<Arc<Credentials>> {
+    /// Returns the credentials of environments, if any of them expire.
+    pub fn credentials(&self) -> Option<Arc<ExpiringCredentials>> {
         self.credentials.clone()
     }
 
-    /// An update of the functions' configuration has come to pass.
-    pub(crate) fn redeployed(&self, redeploy: &Redeploy, environments_replaced: u64) {
+    /// Records an update of the functions' configuration for the report.
+    pub(crate) fn record_redeploy(&self, redeploy: &Redeploy, environments_replaced: u64) {
         let report = RedeployReport {
             at_secs: redeploy.at.as_secs_f64(),
             variables: redeploy.variables.keys().cloned().collect(),
@@ -164,32 +165,32 @@ impl Faults {
             .push(report);
     }
 
-    /// What kills the environments of the aggregator.
+    /// Returns the kills of the aggregator's environments, if any are on.
     pub fn aggregator_kills(&self) -> Option<Arc<Kills>> {
         self.aggregator_kills.clone()
     }
 
-    /// What kills the environments of the batch processor.
+    /// Returns the kills of the batch-processor's environments, if any are on.
     pub fn batch_processor_kills(&self) -> Option<Arc<Kills>> {
         self.batch_processor_kills.clone()
     }
 
-    /// What delivers messages of a queue again although they are in flight.
-    pub fn repeats(&self, queue: &str) -> Option<Repeats> {
+    /// Returns the repeated deliveries of a queue's messages in flight, if any are on.
+    pub fn repeats(&self, queue: &str) -> Option<DuplicateDeliveries> {
         let percent = self.options.duplicate_deliveries;
-        let draws = Draws::new(self.options.seed, &format!("deliveries of {queue}"));
+        let draws = RandomStream::new(self.options.seed, &format!("deliveries of {queue}"));
         let repeated = Arc::clone(&self.repeated);
-        (!percent.is_zero()).then(|| Repeats::new(percent, draws, repeated))
+        (!percent.is_zero()).then(|| DuplicateDeliveries::new(percent, draws, repeated))
     }
 
-    /// Takes in a line of a function's log: it may tell of a ticket that is given back while the sink is down.
-    pub fn heard(&self, line: &str) {
-        if line.contains(GIVEN_BACK) && self.sink_errors.outages().is_one_now() {
+    /// Reads a line of a function's log, and counts it if it reports a ticket that was given back while the sink is down.
+    pub fn read_log_line(&self, line: &str) {
+        if line.contains(GIVEN_BACK) && self.sink_errors.outages().is_down() {
             self.sink_refusals.add(1);
         }
     }
 
-    /// How often each fault has struck; `None` where none is on.
+    /// Returns how often each fault has struck; `None` if no fault is on.
     pub fn report(&self) -> Option<FaultReport> {
         let options = &self.options;
         if !options.any() {
@@ -239,7 +240,7 @@ impl Faults {
     }
 }
 
-/// The faults of the tables: those of the lock table, and of the batch table the limit of its indexes' keys.
+/// Returns the faults of the tables. The lock table has all of them, the batch table only the limit of its index keys.
 fn of_tables(options: &FaultOptions, batch_table: Option<&Table>) -> TableFaultOptions {
     TableFaultOptions {
         seed: options.seed,

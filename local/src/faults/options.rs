@@ -1,4 +1,4 @@
-//! The flags, and what they come to.
+//! The flags of the faults, and the options that they are checked into.
 
 use std::time::Duration;
 
@@ -9,51 +9,52 @@ use emulators::Percent;
 use super::outages::Outage;
 use super::redeploys::Redeploy;
 
-/// Flags of the faults. None of them is on by default, and then nothing stands in the way of a request.
+/// Flags of the faults. All faults are off by default.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Faults")]
 pub struct FaultArgs {
-    /// Where all randomness of the faults comes from; with any fault, messages may come back 100 times, not 5
+    /// The seed of all faults. With any fault on, a message is received up to 100 times, not 5, before it is a dead letter
     #[arg(long, value_name = "N", default_value_t = 1)]
     fault_seed: u64,
-    /// batchId-index shows puts and removals up to so much later; each query draws its own lag
+    /// Longest lag with which batchId-index shows changes; each query draws its own lag
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     index_lag: f64,
-    /// Write units a second of each lock item and each key of an index; one with none left throttles the table
+    /// Write units per second of each lock item and each index key; one that has none left throttles the table
     #[arg(long, value_name = "UNITS")]
     partition_limit: Option<u32>,
-    /// Write units a second of the whole lock table, and as many of its whole index; a new table takes 4000
+    /// Write units per second of the whole lock table, and as many of its whole index; a new table on AWS has 4000
     #[arg(long, value_name = "UNITS")]
     table_limit: Option<u32>,
-    /// Share of the functions' requests whose reply is lost: most are applied, some only after the caller gave up
+    /// Share of the functions' requests whose reply is lost; the requests are applied, some only after the caller gave up
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     lost_replies: Percent,
-    /// Share of the functions' requests answered with an error and not applied: two of three 500, the others throttled
+    /// Share of the functions' requests that are not applied: two of three return status 500, the others are throttled
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     error_rate: Percent,
-    /// Share of the received messages that become visible again within 2 s, although in flight
+    /// Share of the received messages that become visible again within 2 s, while they are in flight
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     duplicate_deliveries: Percent,
-    /// Share of the invocations, of both functions, whose environment is killed at a random moment
+    /// Share of the invocations of both functions whose environment is killed at a random moment
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     kills: Percent,
-    /// An environment that logs a line with this text is killed, with this probability; may be repeated
+    /// Kill an environment when it logs a line that contains TEXT, with this probability [default: 100]; may be repeated
     #[arg(long = "kill-at", value_name = "TEXT[:PERCENT]")]
     kill_at: Vec<String>,
     /// Share of the environments whose credentials expire within 5 s of their first request
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     expired_credentials: Percent,
-    /// The sink is down from the start for so long, as with --sink-outage 0:SECONDS
+    /// Time from the start for which the sink is down, as with --sink-outage 0:SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     sink_down: f64,
-    /// From AT seconds after the start on, the sink returns 503 or cannot be written to for FOR seconds; may be repeated
+    /// The sink is down for FOR seconds, from AT seconds after the start: it returns 503, or cannot be written to; may be
+    /// repeated
     #[arg(long = "sink-outage", value_name = "AT:FOR")]
     sink_outages: Vec<Outage>,
-    /// Share of the deliveries to `s3`, `http` or `postgres` that fail; half of them were stored
+    /// Share of the deliveries to any sink but `file` that fail; half of them are stored before they fail
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     sink_error_rate: Percent,
-    /// So many seconds after the start the functions are updated: environments started then have these variables, those of
-    /// before end with the invocation they are in; may be repeated
+    /// Update the functions SECONDS after the start: new environments get these variables, and the others end after the
+    /// invocation they are in; may be repeated
     #[arg(long = "redeploy-at", value_name = "SECONDS[:NAME=VALUE,...]")]
     redeploys: Vec<Redeploy>,
 }
@@ -61,47 +62,46 @@ pub struct FaultArgs {
 /// A line of the log at which environments are killed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KillAt {
-    /// What the line contains.
+    /// The text that the line contains.
     pub text: String,
-    /// How often such a line kills.
+    /// The probability with which such a line kills its environment.
     pub percent: Percent,
-    /// Kills after which such lines kill no more.
+    /// Maximum number of kills per function; `None` for no limit.
     pub kills_max: Option<u64>,
 }
 
 /// The faults that are on. The default is none.
 #[derive(Clone, Debug, Default)]
 pub struct FaultOptions {
-    /// Where all randomness comes from.
     pub seed: u64,
-    /// Longest lag of the index.
+    /// Longest lag of `batchId-index`.
     pub index_lag: Option<Duration>,
-    /// Write units a second of each key.
+    /// Write units per second of each lock item and each index key.
     pub partition_limit: Option<u32>,
-    /// Write units a second of the whole lock table, and as many of its whole index.
+    /// Write units per second of the whole lock table, and as many of its whole index.
     pub table_limit: Option<u32>,
-    /// Requests whose reply is lost.
+    /// Share of the requests whose reply is lost.
     pub lost_replies: Percent,
-    /// Requests answered with an error.
+    /// Share of the requests that return an error and are not applied.
     pub error_rate: Percent,
-    /// Messages delivered again.
+    /// Share of the received messages that are delivered again while they are in flight.
     pub duplicate_deliveries: Percent,
-    /// Invocations whose environment is killed.
+    /// Share of the invocations whose environment is killed at a random moment.
     pub kills: Percent,
-    /// Lines that kill.
+    /// Log lines at which environments are killed.
     pub kill_at: Vec<KillAt>,
-    /// Environments whose credentials expire.
+    /// Share of the environments whose credentials expire.
     pub expired_credentials: Percent,
-    /// Times at which the sink is down, in order.
+    /// Times at which the sink is down: sorted, and none overlaps another.
     pub sink_outages: Vec<Outage>,
-    /// Deliveries that fail at the sink's end.
+    /// Share of the deliveries that the sink makes fail.
     pub sink_error_rate: Percent,
-    /// Updates of the functions' configuration, in order.
+    /// Updates of the functions' configuration, sorted by time.
     pub redeploys: Vec<Redeploy>,
 }
 
 impl FaultOptions {
-    /// Whether any fault is on.
+    /// Returns whether any fault or redeploy is on.
     pub fn any(&self) -> bool {
         self.index_lag.is_some()
             || self.partition_limit.is_some()
@@ -116,19 +116,19 @@ impl FaultOptions {
             || !self.redeploys.is_empty()
     }
 
-    /// Whether any request may be struck, whatever it asks.
+    /// Returns whether requests of any kind may lose their reply or fail.
     pub(super) fn strikes_requests(&self) -> bool {
         !self.lost_replies.is_zero() || !self.error_rate.is_zero()
     }
 }
 
 impl FaultArgs {
-    /// Whether deliveries are to fail at the sink's end.
+    /// Returns whether the sink is to make deliveries fail.
     pub(crate) fn sink_errors(&self) -> bool {
         !self.sink_error_rate.is_zero()
     }
 
-    /// Whether the sink is to be down at any time.
+    /// Returns whether the sink is to be down at any time.
     #[cfg(feature = "postgres")]
     pub(crate) fn sink_outages(&self) -> bool {
         self.sink_down != 0.0 || !self.sink_outages.is_empty()
@@ -137,14 +137,14 @@ impl FaultArgs {
     /// Checks the flags.
     ///
     /// # Errors
-    /// A duration or a share out of range, an empty text, a limit of nothing, outages that overlap.
+    /// A duration or a share is out of range, a text is empty, a limit is 0, or outages overlap.
     pub fn resolve(&self) -> anyhow::Result<FaultOptions> {
         for (flag, limit) in [
             ("--partition-limit", self.partition_limit),
             ("--table-limit", self.table_limit),
         ] {
             if limit == Some(0) {
-                bail!("`{flag} 0` would let nothing be written, ever");
+                bail!("`{flag}`: too small: got `0`, expected at least 1");
             }
         }
         let mut redeploys = self.redeploys.clone();
@@ -171,9 +171,9 @@ impl FaultArgs {
     }
 
     fn outages(&self) -> anyhow::Result<Vec<Outage>> {
-        let from_the_start = duration("--sink-down", self.sink_down)?.map(|time| Outage {
+        let from_the_start = duration("--sink-down", self.sink_down)?.map(|duration| Outage {
             at: Duration::ZERO,
-            time,
+            duration,
         });
         let mut outages = Vec::from_iter(from_the_start);
         outages.extend(&self.sink_outages);
@@ -181,7 +181,7 @@ impl FaultArgs {
         for pair in outages.windows(2) {
             if pair[1].at < pair[0].end() {
                 bail!(
-                    "`--sink-outage`: two outages overlap: one ends after {} s, the next begins after {} s",
+                    "`--sink-outage`: two outages overlap: got one that ends after {} s and one that begins after {} s",
                     pair[0].end().as_secs_f64(),
                     pair[1].at.as_secs_f64()
                 );
@@ -192,18 +192,22 @@ impl FaultArgs {
 }
 
 fn duration(flag: &str, secs: f64) -> anyhow::Result<Option<Duration>> {
-    let duration = Duration::try_from_secs_f64(secs).with_context(|| format!("`{flag} {secs}`"))?;
+    let duration = Duration::try_from_secs_f64(secs)
+        .with_context(|| format!("`{flag}`: wrong duration: got `{secs}`"))?;
     Ok((!duration.is_zero()).then_some(duration))
 }
 
-/// What follows the last colon is the probability, if it is a number: a text may hold colons itself.
+/// Parses `TEXT[:PERCENT]`. The text may contain colons: what follows the last colon is the probability only if it is a
+/// number.
 fn kill_at(argument: &str) -> anyhow::Result<KillAt> {
     let (text, percent) = match argument.rsplit_once(':') {
         Some((text, percent)) if percent.parse::<f64>().is_ok() => (text, percent.parse()?),
         Some(_) | None => (argument, Percent::ALL),
     };
     if text.is_empty() {
-        bail!("`--kill-at {argument}` names no text: every line has an empty one");
+        bail!(
+            "`--kill-at`: no text: got `{argument}`, expected TEXT[:PERCENT]: every line contains an empty text"
+        );
     }
     Ok(KillAt {
         text: text.to_owned(),
@@ -273,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_nothing_is_refused() {
+    fn a_limit_of_0_is_refused() {
         for flag in ["--partition-limit", "--table-limit"] {
             let error = resolved(&[flag, "0"]).unwrap_err().to_string();
             assert!(error.contains(flag), "{error}");

@@ -1,4 +1,4 @@
-//! Times at which the sink is down, and what has begun when: a run's clock.
+//! The outages of the sink, and the timeline of a run from which they count.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -7,16 +7,15 @@ use std::time::{Duration, Instant, SystemTime};
 use emulators::Counter;
 use tokio::sync::watch;
 
-/// A time at which the sink is down, from the start of the burst.
+/// A time during which the sink is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Outage {
-    /// When it begins.
+    /// When the outage begins, from the start of the burst.
     pub at: Duration,
-    /// How long it lasts.
-    pub time: Duration,
+    pub duration: Duration,
 }
 
-/// A text that is no outage.
+/// A text that cannot be parsed as an outage.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "wrong form: got `{0}`, expected AT:FOR, two numbers of seconds of which the second is over 0"
@@ -24,9 +23,9 @@ pub struct Outage {
 pub struct MalformedOutage(String);
 
 impl Outage {
-    /// When it is over.
+    /// Returns when the outage ends, from the start of the burst.
     pub fn end(self) -> Duration {
-        self.at + self.time
+        self.at + self.duration
     }
 }
 
@@ -35,17 +34,17 @@ impl FromStr for Outage {
 
     fn from_str(text: &str) -> Result<Outage, MalformedOutage> {
         let secs = |text: &str| Duration::try_from_secs_f64(text.parse().ok()?).ok();
-        let outage = text.split_once(':').and_then(|(at, time)| {
+        let outage = text.split_once(':').and_then(|(at, duration)| {
             Some(Outage {
                 at: secs(at)?,
-                time: secs(time).filter(|time| !time.is_zero())?,
+                duration: secs(duration).filter(|duration| !duration.is_zero())?,
             })
         });
         outage.ok_or_else(|| MalformedOutage(text.to_owned()))
     }
 }
 
-/// When the burst has begun, once it has.
+/// The clock of a run. It starts when the burst begins.
 #[derive(Debug)]
 pub struct Timeline(watch::Sender<Option<(Instant, SystemTime)>>);
 
@@ -56,7 +55,7 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// The burst begins; later calls change nothing.
+    /// Starts the clock. Later calls change nothing.
     pub fn begin(&self) {
         self.0.send_if_modified(|begun| {
             let first = begun.is_none();
@@ -65,22 +64,22 @@ impl Timeline {
         });
     }
 
-    /// How long ago the burst has begun; nothing if it has not.
+    /// Returns the time since the start of the burst; zero if it has not started.
     pub(super) fn elapsed(&self) -> Duration {
         let begun = *self.0.borrow();
         begun.map_or(Duration::ZERO, |(instant, _)| instant.elapsed())
     }
 
-    /// What the clock shows so long after the burst has begun; `None` if it has not.
+    /// Returns the system time `after` the start of the burst; `None` if it has not started.
     pub(crate) fn clock_at(&self, after: Duration) -> Option<SystemTime> {
         let begun = *self.0.borrow();
         begun.map(|(_, clock)| clock + after)
     }
 
-    /// Waits until the burst has begun so long ago.
-    pub(crate) async fn reaches(&self, after: Duration) {
+    /// Waits until `after` the start of the burst.
+    pub(crate) async fn wait_until(&self, after: Duration) {
         let mut begun = self.0.subscribe();
-        // An error would mean that the sender is gone, and this is one.
+        // An error would mean that the sender was dropped, but `self` has it.
         let begun = begun.wait_for(Option::is_some).await.map(|begun| *begun);
         let Ok(Some((instant, _))) = begun else {
             return;
@@ -97,7 +96,7 @@ pub struct Outages {
 }
 
 impl Outages {
-    /// These, none of which begins before the one before it is over.
+    /// Returns outages with counters of refused requests. No outage may begin before the one before it ends.
     pub fn new(outages: &[Outage], timeline: Arc<Timeline>) -> Outages {
         Outages {
             outages: outages
@@ -108,15 +107,15 @@ impl Outages {
         }
     }
 
-    /// Whether a request that comes now is refused; then it is counted.
+    /// Returns whether the sink is down now, and counts the request that asks as refused.
     pub(crate) fn refuses(&self) -> bool {
         self.current()
             .inspect(|(_, refused)| refused.add(1))
             .is_some()
     }
 
-    /// Whether the sink is down now.
-    pub(super) fn is_one_now(&self) -> bool {
+    /// Returns whether the sink is down now. Counts nothing.
+    pub(super) fn is_down(&self) -> bool {
         self.current().is_some()
     }
 
@@ -126,7 +125,7 @@ impl Outages {
         self.outages.iter().find(|(outage, _)| now(outage))
     }
 
-    /// How many requests each has refused.
+    /// Returns how many requests were refused in each outage.
     pub(super) fn refused(&self) -> Vec<u64> {
         self.outages
             .iter()
@@ -145,8 +144,8 @@ mod tests {
 
     #[test]
     fn an_outage_is_two_numbers_of_seconds() {
-        let (at, time) = (Duration::from_millis(1_500), Duration::from_secs(20));
-        assert_eq!(outage("1.5:20"), Outage { at, time });
+        let (at, duration) = (Duration::from_millis(1_500), Duration::from_secs(20));
+        assert_eq!(outage("1.5:20"), Outage { at, duration });
         assert_eq!(outage("1.5:20").end(), Duration::from_millis(21_500));
         for text in ["", "5", "5:", ":5", "5:0", "-1:5", "a:5", "1:2:3"] {
             assert_eq!(
@@ -163,7 +162,7 @@ mod tests {
         let outages = Outages::new(&asked, Arc::clone(&timeline));
         assert!(outages.refuses(), "also before the burst has begun");
         timeline.begin();
-        assert!(outages.refuses() && outages.is_one_now());
+        assert!(outages.refuses() && outages.is_down());
         assert_eq!(outages.refused(), [2, 0]);
         let later = Outages::new(&asked[1..], timeline);
         assert!(!later.refuses());
@@ -173,7 +172,7 @@ mod tests {
     #[tokio::test]
     async fn a_time_is_reached_only_after_the_burst_has_begun() {
         let timeline = Timeline::default();
-        let reached = timeline.reaches(Duration::from_millis(20));
+        let reached = timeline.wait_until(Duration::from_millis(20));
         tokio::pin!(reached);
         assert!(futures::poll!(&mut reached).is_pending());
         assert_eq!(timeline.clock_at(Duration::ZERO), None);

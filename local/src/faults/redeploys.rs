@@ -7,13 +7,13 @@ use std::time::Duration;
 /// An update of both functions' configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redeploy {
-    /// When it comes, from the start of the burst.
+    /// When the update is made, from the start of the burst.
     pub at: Duration,
-    /// The variables that change, over those of before.
+    /// The variables that change. All others keep their values.
     pub variables: BTreeMap<String, String>,
 }
 
-/// A text that is no redeploy.
+/// A text that cannot be parsed as a redeploy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("wrong form: got `{0}`, expected SECONDS[:NAME=VALUE,...]")]
 pub struct MalformedRedeploy(String);
@@ -30,7 +30,7 @@ impl FromStr for Redeploy {
         for piece in pairs.split(',').filter(|_| !pairs.is_empty()) {
             match piece.split_once('=').filter(|(name, _)| is_name(name)) {
                 Some((name, value)) => variables.push((name, value.to_owned())),
-                // A value may have commas of its own: a list of columns has.
+                // Without a name it belongs to the value before, which may contain commas, as a list of columns does.
                 None => {
                     let (_, value) = variables.last_mut().ok_or_else(wrong)?;
                     value.push(',');

@@ -1,4 +1,4 @@
-//! How often each fault struck, for people and for programs.
+//! The report of how often each fault struck, as text and as JSON.
 
 use std::fmt;
 
@@ -6,20 +6,19 @@ use emulators::dynamodb::{IndexLagReport, KeyLimitReport, TableLimitUsage};
 use emulators::proxy::{ExpiredCredentialsReport, LostRepliesReport, RequestErrorsReport};
 use serde::Serialize;
 
-/// How often each fault struck; what is not on is absent.
+/// How often each fault struck. A fault that is off is `None` or empty.
 #[derive(Clone, Debug, Serialize)]
 pub struct FaultReport {
-    /// The seed.
     pub seed: u64,
-    /// Queries of the index.
+    /// Queries of the index that saw an old state.
     pub index_lag: Option<IndexLagReport>,
-    /// Writes over a key's limit.
+    /// Writes throttled by the limit of an item or index key.
     pub partition_limit: Option<PartitionLimitReport>,
-    /// The lock table's limit: how much of it was used, and what it refused.
+    /// Use of the lock table's limit, and the writes it throttled.
     pub table_limit: Option<TableLimitReport>,
-    /// Replies that did not come.
+    /// Requests whose reply was lost.
     pub lost_replies: Option<LostRepliesReport>,
-    /// Requests answered with an error.
+    /// Requests that returned an error and were not applied.
     pub request_errors: Option<RequestErrorsReport>,
     /// Messages delivered again while they were in flight.
     pub deliveries_repeated: Option<u64>,
@@ -31,44 +30,44 @@ pub struct FaultReport {
     pub expired_credentials: Option<ExpiredCredentialsReport>,
     /// Tickets given back while the sink was down.
     pub tickets_refused_by_sink: Option<u64>,
-    /// Deliveries that failed at the sink's end.
+    /// Deliveries that the sink made fail.
     pub sink_errors: Option<SinkErrorsReport>,
-    /// Updates of the functions' configuration that have come to pass.
+    /// Updates of the functions' configuration that were made.
     pub redeploys: Vec<RedeployReport>,
 }
 
-/// Writes over a key's limit.
+/// Writes throttled by the limit of an item or index key.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PartitionLimitReport {
-    /// Over the limit of the item.
+    /// Writes throttled by the limit of their item.
     pub by_item: u64,
-    /// Over the limit of the index key that the write would have touched.
+    /// Writes throttled by the limit of an index key.
     pub by_index_key: u64,
-    /// The same of the batch table and its indexes.
+    /// Writes to the batch table that were throttled by the limit of an index key.
     pub by_batch_index_key: u64,
 }
 
-/// How much of the lock table's limit was used while claims were written, from the first throttle to the last claim, and
-/// what it refused. Nothing is said of that time where the limit was never reached.
+/// The use of the lock table's limit between the first throttled write and the last claim, and the writes it throttled. The
+/// figures of that time are `None` if no write was throttled.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct TableLimitReport {
-    /// The limit: of the table's items, and as much of its index.
+    /// The limit of the table's items. Its index has the same limit.
     pub units_per_second: u32,
-    /// Writes of the whole run: requests for one item, and members of PartiQL batches.
+    /// Writes of the whole run. Each statement of a PartiQL batch counts as one.
     pub writes: u64,
-    /// Of those, refused because the items had no units left.
+    /// Writes throttled because the items had no units left.
     pub throttled_by_items: u64,
-    /// Of those, refused because the index had none left.
+    /// Writes throttled because the index had no units left.
     pub throttled_by_index: u64,
-    /// How long claims were written under throttles.
+    /// The time from the first throttled write to the last claim.
     pub claiming_secs: Option<f64>,
-    /// In that time: units used of the limit, by the items or the index, whichever used more.
+    /// Share of the limit used in that time, by the items or the index, whichever used more.
     pub used_percent: Option<f64>,
-    /// In that time: units used by the items.
+    /// Share of the limit used in that time by the items.
     pub items_used_percent: Option<f64>,
-    /// In that time: units used by the index.
+    /// Share of the limit used in that time by the index.
     pub index_used_percent: Option<f64>,
-    /// In that time: writes refused.
+    /// Share of the writes in that time that were throttled.
     pub refused_percent: Option<f64>,
 }
 
@@ -82,7 +81,7 @@ impl From<KeyLimitReport> for PartitionLimitReport {
     }
 }
 
-/// Entries of the index are claims.
+/// Maps additions to the index, in which only claims have entries, to claims.
 impl From<TableLimitUsage> for TableLimitReport {
     fn from(usage: TableLimitUsage) -> TableLimitReport {
         TableLimitReport {
@@ -102,35 +101,35 @@ impl From<TableLimitUsage> for TableLimitReport {
 /// An update of the functions' configuration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RedeployReport {
-    /// When it came, in seconds from the start of the burst.
+    /// When the update was made, in seconds from the start of the burst.
     pub at_secs: f64,
-    /// The variables that changed. Values may be secrets.
+    /// The names of the variables that changed, without their values, which may be secrets.
     pub variables: Vec<String>,
-    /// Environments of before that were there.
+    /// Environments that were running with the former variables.
     pub environments_replaced: u64,
 }
 
-/// Deliveries that failed at the sink's end.
+/// Deliveries that the sink made fail.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SinkErrorsReport {
-    /// With nothing stored.
+    /// Deliveries that failed before anything was stored.
     pub before: u64,
-    /// Having been stored.
+    /// Deliveries that failed after they were stored.
     pub after: u64,
 }
 
 /// Environments killed at a line of their log.
 #[derive(Clone, Debug, Serialize)]
 pub struct KillAtReport {
-    /// What the line contains.
+    /// The text that the lines contain.
     pub text: String,
-    /// Such lines.
+    /// The number of lines with this text.
     pub lines: u64,
-    /// Environments killed.
+    /// The number of environments killed at them.
     pub killed: u64,
 }
 
-/// One line for each kind of fault, each ended.
+/// A line for people for each fault that is on, each with its line break.
 impl fmt::Display for FaultReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "faults      seed {}", self.seed)?;
@@ -223,7 +222,7 @@ impl FaultReport {
         if let Some(errors) = self.sink_errors {
             writeln!(
                 f,
-                "  sink errors           {} deliveries: {} refused, {} stored and called refused",
+                "  sink errors           {} deliveries: {} refused, {} stored and reported as failed",
                 errors.before + errors.after,
                 errors.before,
                 errors.after
@@ -247,7 +246,7 @@ impl FaultReport {
     }
 }
 
-/// Lines for people, each ended.
+/// Lines for people, each with its line break.
 impl fmt::Display for TableLimitReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let throttled = self.throttled_by_items + self.throttled_by_index;

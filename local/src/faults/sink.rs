@@ -1,7 +1,7 @@
-//! A sink that cannot be written to: where its directory should be, there is a file.
+//! Makes a directory sink unwritable during its outages.
 //!
-//! The sink is told a link, which leads to the directory as a rule, and to a file while the sink is down. It is replaced
-//! as a whole, so that no write meets anything in between, and what is in the directory stays where it is.
+//! The sink writes through a symbolic link. The link points to the directory, and during an outage to a file, so that every
+//! write fails. It is replaced atomically, and the directory itself is not touched.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,26 +13,28 @@ use tokio::task::JoinHandle;
 
 use super::outages::{Outage, Timeline};
 
-/// The link, while the run lasts.
+/// The link and the task that switches it. Dropping this stops the task.
 #[derive(Debug)]
 pub struct SinkGate {
     link: PathBuf,
-    turning: JoinHandle<()>,
+    switching: JoinHandle<()>,
 }
 
-/// What the link may lead to.
+/// The link and its targets.
 #[derive(Clone, Debug)]
-struct Ways {
+struct SinkLink {
     link: PathBuf,
     directory: PathBuf,
+    /// The file to which the link points during an outage.
     obstacle: PathBuf,
 }
 
 impl SinkGate {
-    /// Makes a link to `directory`, and what else there is to it, below `work`, and turns it as the outages say.
+    /// Creates a link to `directory` below `work`, and starts a task that switches it at the beginning and end of each
+    /// outage.
     ///
     /// # Errors
-    /// When any of it cannot be written.
+    /// The directory, the link or the file for outages cannot be created.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
@@ -42,7 +44,7 @@ impl SinkGate {
         outages: &[Outage],
         timeline: Arc<Timeline>,
     ) -> anyhow::Result<SinkGate> {
-        let ways = Ways {
+        let sink = SinkLink {
             link: work.join("sink"),
             directory: directory.to_owned(),
             obstacle: work.join("sink-is-down"),
@@ -50,32 +52,36 @@ impl SinkGate {
         let failed = || format!("make a link to `{}`", directory.display());
         fs::create_dir_all(directory).with_context(failed)?;
         fs::create_dir_all(work).with_context(failed)?;
-        fs::write(&ways.obstacle, "the sink is down\n").with_context(failed)?;
+        fs::write(&sink.obstacle, "the sink is down\n").with_context(failed)?;
         let down_at_once = outages.first().is_some_and(|outage| outage.at.is_zero());
-        ways.turn(down_at_once).with_context(failed)?;
-        let link = ways.link.clone();
+        sink.switch(down_at_once).with_context(failed)?;
+        let link = sink.link.clone();
         let outages = outages.to_vec();
-        let turning = tokio::spawn(async move {
+        let switching = tokio::spawn(async move {
             for outage in outages {
                 for (at, down) in [(outage.at, true), (outage.end(), false)] {
-                    timeline.reaches(at).await;
-                    if let Err(error) = ways.turn(down) {
-                        eprintln!("error: `{}` cannot be turned: {error}", ways.link.display());
+                    timeline.wait_until(at).await;
+                    if let Err(error) = sink.switch(down) {
+                        eprintln!(
+                            "error: link `{}`: not switched: {error}",
+                            sink.link.display()
+                        );
                     }
                 }
             }
         });
-        Ok(SinkGate { link, turning })
+        Ok(SinkGate { link, switching })
     }
 
-    /// Where the sink is to write.
+    /// Returns the link, through which the sink must write.
     pub fn path(&self) -> &Path {
         &self.link
     }
 }
 
-impl Ways {
-    fn turn(&self, down: bool) -> std::io::Result<()> {
+impl SinkLink {
+    /// Points the link to the obstacle if the sink is `down`, else to the directory.
+    fn switch(&self, down: bool) -> std::io::Result<()> {
         let to = match down {
             true => &self.obstacle,
             false => &self.directory,
@@ -88,7 +94,7 @@ impl Ways {
 
 impl Drop for SinkGate {
     fn drop(&mut self) {
-        self.turning.abort();
+        self.switching.abort();
     }
 }
 
@@ -102,23 +108,23 @@ mod tests {
     fn the_directory_cannot_be_written_while_the_sink_is_down_and_keeps_what_it_has() {
         let temporary = tempfile::tempdir().unwrap();
         let path = |name: &str| temporary.path().join(name);
-        let ways = Ways {
+        let sink = SinkLink {
             link: path("link"),
             directory: path("out"),
             obstacle: path("obstacle"),
         };
-        fs::create_dir(&ways.directory).unwrap();
-        fs::write(&ways.obstacle, "").unwrap();
-        ways.turn(false).unwrap();
-        fs::create_dir_all(ways.link.join("batch")).unwrap();
-        fs::write(ways.link.join("batch/0.jsonl"), "part").unwrap();
-        ways.turn(true).unwrap();
-        let error = fs::create_dir_all(ways.link.join("other")).unwrap_err();
+        fs::create_dir(&sink.directory).unwrap();
+        fs::write(&sink.obstacle, "").unwrap();
+        sink.switch(false).unwrap();
+        fs::create_dir_all(sink.link.join("batch")).unwrap();
+        fs::write(sink.link.join("batch/0.jsonl"), "part").unwrap();
+        sink.switch(true).unwrap();
+        let error = fs::create_dir_all(sink.link.join("other")).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::NotADirectory);
-        assert!(fs::File::open(ways.link.join("batch/0.jsonl")).is_err());
-        ways.turn(false).unwrap();
-        assert!(ways.link.join("batch/0.jsonl").is_file());
-        assert!(ways.directory.join("batch/0.jsonl").is_file());
+        assert!(fs::File::open(sink.link.join("batch/0.jsonl")).is_err());
+        sink.switch(false).unwrap();
+        assert!(sink.link.join("batch/0.jsonl").is_file());
+        assert!(sink.directory.join("batch/0.jsonl").is_file());
     }
 
     #[tokio::test]
@@ -128,7 +134,7 @@ mod tests {
         let timeline = Arc::new(Timeline::default());
         let outage = Outage {
             at: Duration::ZERO,
-            time: Duration::from_millis(30),
+            duration: Duration::from_millis(30),
         };
         let work = temporary.path().join("work");
         let gate = SinkGate::start(&out, &work, &[outage], Arc::clone(&timeline)).unwrap();

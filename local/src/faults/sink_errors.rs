@@ -1,77 +1,78 @@
-//! Deliveries that fail at the sink's end: refused, or taken and then called refused.
+//! Deliveries that the sink makes fail: some before they are stored, some after.
 
 use std::sync::Arc;
 
-use emulators::{Counter, Draws, Percent};
+use emulators::{Counter, Percent, RandomStream};
 
 use super::options::FaultOptions;
 use super::outages::{Outages, Timeline};
 use super::report::SinkErrorsReport;
 
-/// Which deliveries fail, and how.
+/// Decides which deliveries fail, and counts them.
 #[derive(Debug)]
 pub struct SinkErrors {
     percent: Percent,
-    draws: Draws,
+    draws: RandomStream,
     before: Counter,
     after: Counter,
     outages: Outages,
 }
 
-/// What becomes of a delivery.
+/// What a fault does to a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivery {
-    /// What it would be without faults.
-    Answered,
-    /// It fails, and nothing was stored.
+pub(crate) enum DeliveryFate {
+    /// No fault strikes: the sink stores the delivery, or refuses it by its own rules.
+    Normal,
+    /// The delivery fails, and is not stored.
     FailsBefore,
-    /// It fails as seen from outside, having been stored.
+    /// The delivery is stored, and then reported as failed.
     FailsAfter,
 }
 
 impl SinkErrors {
-    /// The failures that the options ask for, in a burst that has not begun.
+    /// Returns the failures of these options, with a timeline that has not begun.
     pub fn new(options: &FaultOptions) -> SinkErrors {
-        SinkErrors::on(options, Arc::default())
+        SinkErrors::with_timeline(options, Arc::default())
     }
 
-    /// As [`new`](Self::new), in the burst of this timeline.
-    pub(super) fn on(options: &FaultOptions, timeline: Arc<Timeline>) -> SinkErrors {
+    /// Returns the failures of these options. Outages count from the beginning of `timeline`.
+    pub(super) fn with_timeline(options: &FaultOptions, timeline: Arc<Timeline>) -> SinkErrors {
         SinkErrors {
             percent: options.sink_error_rate,
-            draws: Draws::new(options.seed, "deliveries to the sink"),
+            draws: RandomStream::new(options.seed, "deliveries to the sink"),
             before: Counter::default(),
             after: Counter::default(),
             outages: Outages::new(&options.sink_outages, timeline),
         }
     }
 
-    /// Whether the sink is down; a request that asks is counted as refused.
-    pub(crate) fn is_down(&self) -> bool {
+    /// Returns whether the sink is down, and counts the request that asks as refused.
+    pub(crate) fn refuses_request(&self) -> bool {
         self.outages.refuses()
     }
 
-    /// What becomes of the next delivery.
-    pub(crate) fn next(&self) -> Delivery {
-        if self.is_down() {
-            return Delivery::FailsBefore;
+    /// Returns the fate of the next delivery.
+    pub(crate) fn next(&self) -> DeliveryFate {
+        if self.refuses_request() {
+            return DeliveryFate::FailsBefore;
         }
-        if !self.draws.strikes(self.percent) {
-            return Delivery::Answered;
+        if !self.draws.happens(self.percent) {
+            return DeliveryFate::Normal;
         }
-        let (delivery, counter) = match self.draws.below(2) {
-            0 => (Delivery::FailsBefore, &self.before),
-            _ => (Delivery::FailsAfter, &self.after),
+        let (fate, counter) = match self.draws.below(2) {
+            0 => (DeliveryFate::FailsBefore, &self.before),
+            _ => (DeliveryFate::FailsAfter, &self.after),
         };
         counter.add(1);
-        delivery
+        fate
     }
 
-    /// The times at which the sink is down.
+    /// Returns the outages of the sink.
     pub(super) fn outages(&self) -> &Outages {
         &self.outages
     }
 
+    /// Returns the counts of failed deliveries, without those refused in outages.
     pub(super) fn report(&self) -> SinkErrorsReport {
         SinkErrorsReport {
             before: self.before.get(),
@@ -90,7 +91,7 @@ mod tests {
             sink_error_rate: "10".parse().unwrap(),
             ..FaultOptions::default()
         });
-        let failed = (0..1_000).filter(|_| errors.next() != Delivery::Answered);
+        let failed = (0..1_000).filter(|_| errors.next() != DeliveryFate::Normal);
         let failed = failed.count() as u64;
         let report = errors.report();
         assert!((60..140).contains(&failed), "{failed}");
@@ -104,7 +105,7 @@ mod tests {
             sink_outages: vec!["0:3600".parse().unwrap()],
             ..FaultOptions::default()
         });
-        assert!((0..100).all(|_| errors.next() == Delivery::FailsBefore));
+        assert!((0..100).all(|_| errors.next() == DeliveryFate::FailsBefore));
         assert_eq!(errors.outages().refused(), [100]);
         assert_eq!(errors.report().before, 0, "those are not drawn");
     }

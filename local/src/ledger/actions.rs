@@ -1,25 +1,25 @@
-//! What IAM would be asked about the functions' requests: the action, and on what.
+//! Derives from the functions' requests the actions and resources that IAM would check.
 
 use std::str::FromStr;
 
-use emulators::proxy::{Call, Service, access_key};
+use emulators::proxy::{Service, ServiceRequest, access_key};
 use protocol::ids::BatchId;
 use serde_json::Value;
 
-/// An action of a function, as IAM names it, on a resource.
+/// An action of a function on a resource, in the words of IAM.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Action {
     /// The function whose credentials signed the request.
     pub function: String,
     /// The service's prefix and the action: `dynamodb:Query`.
     pub action: String,
-    /// `table`, `table/index/name`, the name of a queue, a bucket, `bucket/key`, or an ARN. Whatever in a key comes from a
-    /// batch's id on is `*`.
+    /// `table`, `table/index/name`, the name of a queue, a bucket, `bucket/key`, or an ARN. In a key, a batch id and
+    /// everything after it is replaced by `*`.
     pub resource: String,
 }
 
-/// Returns the actions of a request; none for one that no function has signed.
-pub(crate) fn actions(service: Service, call: &Call) -> Vec<Action> {
+/// Returns the actions of a request; none if no function signed it.
+pub(crate) fn actions(service: Service, call: &ServiceRequest) -> Vec<Action> {
     let Some(function) = access_key(&call.headers).and_then(function_of) else {
         return Vec::new();
     };
@@ -39,7 +39,7 @@ pub(crate) fn actions(service: Service, call: &Call) -> Vec<Action> {
         .collect()
 }
 
-/// Returns the function that an access key was given to: `local.<function>.<environment>`.
+/// Returns the function in an access key of the form `local.<function>.<environment>`.
 fn function_of(access_key: &str) -> Option<&str> {
     access_key
         .strip_prefix("local.")?
@@ -72,7 +72,7 @@ fn of_tables(operation: &str, body: &[u8]) -> Vec<(String, String)> {
     }
 }
 
-/// Returns the action of a PartiQL statement; the table is the first name in double quotes.
+/// Returns the action and the table of a PartiQL statement. The table is the first name in double quotes.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html> (2026-11).
 fn statement(statement: &str) -> (String, String) {
     let verb = statement.split_whitespace().next().unwrap_or_default();
@@ -82,6 +82,7 @@ fn statement(statement: &str) -> (String, String) {
     (action, table.to_owned())
 }
 
+/// Returns the action and the queue of a request to SQS.
 /// Source: <https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsqs.html> (2026-11).
 fn of_queues(operation: &str, body: &[u8]) -> Vec<(String, String)> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -93,6 +94,7 @@ fn of_queues(operation: &str, body: &[u8]) -> Vec<(String, String)> {
     vec![(format!("sqs:{action}"), queue.to_owned())]
 }
 
+/// Returns the action and the resource of a request to S3.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html> (2026-11).
 fn of_buckets(operation: &str, path_and_query: &str) -> Vec<(String, String)> {
     let (path, query) = path_and_query
@@ -114,8 +116,8 @@ fn of_buckets(operation: &str, path_and_query: &str) -> Vec<(String, String)> {
     vec![(format!("s3:{action}"), resource.join("/"))]
 }
 
-/// The sinks that are called stand behind the proxy of HTTP.
-fn of_other_services(call: &Call) -> Vec<(String, String)> {
+/// Returns the actions of requests that go through the HTTP proxy: those to functions and state machines.
+fn of_other_services(call: &ServiceRequest) -> Vec<(String, String)> {
     let body = || serde_json::from_slice::<Value>(&call.body).unwrap_or_default();
     let target = call
         .headers
@@ -150,13 +152,13 @@ mod tests {
 
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 
-    /// What a request of the aggregator comes to, each `action resource`.
+    /// Returns the actions of a request of the aggregator, each as `action resource`.
     fn asked(service: Service, operation: &str, path: &str, body: &Value) -> Vec<String> {
         let mut headers = HeaderMap::new();
         let signed =
             "AWS4-HMAC-SHA256 Credential=local.aggregator.7/20260101/us-east-1/s/aws4_request";
         headers.insert(header::AUTHORIZATION, HeaderValue::from_static(signed));
-        let call = Call {
+        let call = ServiceRequest {
             operation: operation.to_owned(),
             method: Method::POST,
             path_and_query: path.to_owned(),

@@ -1,4 +1,4 @@
-//! Which batches a request claims into: the time of a batch's last claim is what its latency counts from.
+//! Finds the batches into which a request claims. The latency of a batch counts from the time of its last claim.
 
 use std::borrow::Cow;
 
@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 
 use crate::dynamodb::LOCK_TABLE;
 
-/// How a PartiQL claim names its batch's place among the parameters.
-const NAME: &str = "'batchId'";
+/// The attribute name in a PartiQL claim. The number of `?` before it is the position of the batch among the parameters.
+const BATCH_ATTRIBUTE: &str = "'batchId'";
 
-/// The batches of the claims that a request has written, each once for every run of claims into it; `results` is what
-/// became of the statements of a PartiQL batch.
+/// Returns the batches of the claims that a successful request wrote. Claims of one batch that follow each other count
+/// once. `results` has the results of the statements of a PartiQL batch.
 pub(super) fn claimed(
     operation: &str,
     request: &[u8],
@@ -53,7 +53,7 @@ fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<BatchId>> 
         #[serde(borrow)]
         statements: Vec<Statement<'a>>,
     }
-    // As they stand, because texts with escapes would have to be copied.
+    // Raw values, because texts with escapes cannot be borrowed.
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Statement<'a> {
@@ -73,12 +73,12 @@ fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<BatchId>> 
         result,
     ) in statements.iter().zip(results)
     {
-        // Releases come in requests of their own.
+        // A request has claims only or releases only, so the first statement that is no claim decides.
         let text = statement.get();
         if !text.starts_with("\"INSERT INTO") || !text.contains(LOCK_TABLE) {
             return None;
         }
-        let position = text[..text.find(NAME)?].matches('?').count();
+        let position = text[..text.find(BATCH_ATTRIBUTE)?].matches('?').count();
         let batch = batch(parameters.get(position)?)?;
         if *result == StatementResult::Applied && batches.last() != Some(&batch) {
             batches.push(batch);
@@ -87,7 +87,7 @@ fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<BatchId>> 
     Some(batches)
 }
 
-/// Of `{"S":"<batch>#<shard>"}`, the batch.
+/// Returns the batch in `{"S":"<batch>#<shard>"}`.
 fn batch(value: &RawValue) -> Option<BatchId> {
     #[derive(Deserialize)]
     struct Text<'a> {

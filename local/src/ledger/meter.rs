@@ -1,49 +1,51 @@
-//! The meter: what goes from the functions to DynamoDB, to the queues and to a sink, added up on its way.
+//! The meter: counts the requests of the functions to DynamoDB, the queues and a sink, and their capacity units.
 //!
-//! It stands behind the faults, where requests reach the service: what a fault refused, whole or as a statement of a
-//! batch, was never charged, and what was applied although its reply was lost was.
+//! It counts the requests that reach the service. A request or statement that a fault refused is not counted, because AWS
+//! would not charge it. One that was applied although its reply was lost is counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use axum::body::Bytes;
-use emulators::dynamodb::capacity::{Kind, StatementResult, asking, condition_failed, kind, read};
-use emulators::proxy::{Call, Observer, Reply, Service};
-use emulators::sqs::Requests;
+use emulators::dynamodb::capacity::{
+    CapacityKind, StatementResult, capacity_kind, failed_condition_table, parse_reply,
+    with_capacity_requested,
+};
+use emulators::proxy::{Observer, Reply, Service, ServiceRequest};
+use emulators::sqs::RequestCount;
 use protocol::ids::BatchId;
 use serde::Serialize;
 
 use super::actions::{Action, actions};
 use super::claims::claimed;
 
-/// What has gone through so far.
+/// Counts requests as the observer of the proxies.
 #[derive(Debug, Default)]
 pub struct Meter {
     counts: Mutex<Counts>,
     actions: Mutex<BTreeSet<Action>>,
 }
 
-/// Requests, units and claims.
+/// Counts of requests and capacity units, and the times of claims.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// By service and operation.
-    pub requests: BTreeMap<(Service, String), Requests>,
-    /// By table, and by what of it they are for.
-    pub units: BTreeMap<(String, Part), Units>,
-    /// Of the units of failed conditions, those that no answer told.
+    /// Requests by service and operation.
+    pub requests: BTreeMap<(Service, String), RequestCount>,
+    /// Capacity units by table and purpose.
+    pub units: BTreeMap<(String, UnitsPurpose), Units>,
+    /// Write units of failed conditions that DynamoDB did not report, estimated as one each. `units` includes them.
     pub unreported: f64,
-    /// When the last claim into each batch was acknowledged.
+    /// When the table acknowledged the last claim of each batch.
     pub last_claims: BTreeMap<BatchId, SystemTime>,
 }
 
-/// What of a table units are for.
+/// What a table used capacity units for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// Its items.
+pub enum UnitsPurpose {
     Items,
-    /// Entries of this index.
+    /// The entries of the index with this name.
     Index(String),
     /// Writes whose condition did not hold.
     FailedConditions,
@@ -52,19 +54,17 @@ pub enum Part {
 /// Capacity units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Units {
-    /// Written.
     pub writes: f64,
-    /// Read.
     pub reads: f64,
 }
 
 impl Meter {
-    /// What has gone through so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         self.lock().clone()
     }
 
-    /// Returns what the functions have asked for so far, whatever became of it.
+    /// Returns the IAM actions of all requests so far, whether they succeeded or not.
     pub fn actions(&self) -> BTreeSet<Action> {
         self.actions
             .lock()
@@ -78,52 +78,57 @@ impl Meter {
 }
 
 impl Observer for Meter {
-    fn asked(&self, service: Service, call: &Call) {
-        let asked = actions(service, call);
+    fn received(&self, service: Service, request: &ServiceRequest) {
+        let asked = actions(service, request);
         let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
         actions.extend(asked);
     }
 
-    /// Counts a request. Where it goes to DynamoDB, the body returned asks what the request consumes.
-    fn sends(&self, service: Service, operation: &str, body: Bytes) -> Bytes {
+    /// Counts a request. Returns its body, in which a request to DynamoDB also asks for the capacity units that it uses.
+    fn forwards(&self, service: Service, operation: &str, body: Bytes) -> Bytes {
         let key = (service, operation.to_owned());
         let mut counts = self.lock();
         counts.requests.entry(key).or_default().add(body.len());
         drop(counts);
         match service {
-            Service::DynamoDb if kind(operation).is_some() => {
-                asking(&body).map_or(body, Bytes::from)
+            Service::DynamoDb if capacity_kind(operation).is_some() => {
+                with_capacity_requested(&body).map_or(body, Bytes::from)
             }
             Service::DynamoDb | Service::Sqs | Service::S3 | Service::Http => body,
         }
     }
 
-    fn answered(&self, service: Service, operation: &str, request: &[u8], reply: &Reply) {
-        let Some(kind) = kind(operation).filter(|_| service == Service::DynamoDb) else {
+    fn replied(&self, service: Service, operation: &str, request: &[u8], reply: &Reply) {
+        let Some(kind) = capacity_kind(operation).filter(|_| service == Service::DynamoDb) else {
             return;
         };
         if !reply.status.is_success() {
-            if let Some(table) = condition_failed(request, &reply.body) {
+            if let Some(table) = failed_condition_table(request, &reply.body) {
                 self.lock().unreported(&table, 1.0);
             }
             return;
         }
-        let answer = read(operation, &reply.body);
-        let claimed = claimed(operation, request, &answer.statements);
+        let response = parse_reply(operation, &reply.body);
+        let claimed = claimed(operation, request, &response.statements);
         let now = SystemTime::now();
         let mut counts = self.lock();
-        for consumed in &answer.consumed {
+        for consumed in &response.consumed {
             let table = &*consumed.table_name;
-            counts.add(table, Part::Items, kind, consumed.table_units());
+            counts.add(table, UnitsPurpose::Items, kind, consumed.table_units());
             for (index, units) in consumed.index_units() {
-                counts.add(table, Part::Index(index.to_owned()), kind, units);
+                counts.add(table, UnitsPurpose::Index(index.to_owned()), kind, units);
             }
-            counts.add(table, Part::FailedConditions, kind, consumed.failed_units());
+            counts.add(
+                table,
+                UnitsPurpose::FailedConditions,
+                kind,
+                consumed.failed_units(),
+            );
         }
-        if answer.consumed.is_empty() {
+        if response.consumed.is_empty() {
             let failed =
                 |statement: &&StatementResult| **statement == StatementResult::ConditionFailed;
-            let failed = answer.statements.iter().filter(failed).count();
+            let failed = response.statements.iter().filter(failed).count();
             counts.unreported(crate::dynamodb::LOCK_TABLE, failed as f64);
         }
         for batch in claimed {
@@ -133,20 +138,25 @@ impl Observer for Meter {
 }
 
 impl Counts {
-    fn add(&mut self, table: &str, part: Part, kind: Kind, units: f64) {
+    fn add(&mut self, table: &str, purpose: UnitsPurpose, kind: CapacityKind, units: f64) {
         if units == 0.0 {
             return;
         }
-        let sum = self.units.entry((table.to_owned(), part)).or_default();
+        let sum = self.units.entry((table.to_owned(), purpose)).or_default();
         match kind {
-            Kind::Writes => sum.writes += units,
-            Kind::Reads => sum.reads += units,
+            CapacityKind::Writes => sum.writes += units,
+            CapacityKind::Reads => sum.reads += units,
         }
     }
 
-    /// Conditions that did not hold, of which no answer told the cost: the least there is, one unit each.
+    /// Counts failed conditions whose cost DynamoDB did not report, as one unit each, which is the least it charges.
     fn unreported(&mut self, table: &str, units: f64) {
-        self.add(table, Part::FailedConditions, Kind::Writes, units);
+        self.add(
+            table,
+            UnitsPurpose::FailedConditions,
+            CapacityKind::Writes,
+            units,
+        );
         self.unreported += units;
     }
 }
@@ -161,24 +171,24 @@ mod tests {
 
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 
-    /// Sends a request through, and answers what it looked like behind the meter.
+    /// Passes a request and its reply through the meter. Returns the request as the service gets it.
     fn through(
         meter: &Meter,
         operation: &str,
         request: &Value,
         status: u16,
-        answer: &Value,
+        body: &Value,
     ) -> Value {
         let request = Bytes::from(request.to_string());
-        let request = meter.sends(Service::DynamoDb, operation, request);
-        let reply = Reply::json(status, answer);
-        meter.answered(Service::DynamoDb, operation, &request, &reply);
+        let request = meter.forwards(Service::DynamoDb, operation, request);
+        let reply = Reply::json(status, body);
+        meter.replied(Service::DynamoDb, operation, &request, &reply);
         serde_json::from_slice(&request).unwrap()
     }
 
-    fn units(meter: &Meter, part: Part) -> (f64, f64) {
+    fn units(meter: &Meter, purpose: UnitsPurpose) -> (f64, f64) {
         let counts = meter.counts();
-        let sum = counts.units.get(&("lock-table".to_owned(), part));
+        let sum = counts.units.get(&("lock-table".to_owned(), purpose));
         sum.map_or((0.0, 0.0), |units| (units.writes, units.reads))
     }
 
@@ -193,17 +203,20 @@ mod tests {
         });
         let statement = json!({ "Statement": "UPDATE", "Parameters": [{ "S": "e" }] });
         let batch = json!({ "Statements": [statement] });
-        let answer = json!({ "Responses": [{}], "ConsumedCapacity": [consumed] });
+        let response = json!({ "Responses": [{}], "ConsumedCapacity": [consumed] });
         for _ in 0..2 {
-            let request = through(&meter, "BatchExecuteStatement", &batch, 200, &answer);
+            let request = through(&meter, "BatchExecuteStatement", &batch, 200, &response);
             assert_eq!(request["ReturnConsumedCapacity"], "INDEXES");
         }
         let query = json!({ "TableName": "lock-table" });
-        let answer = json!({ "Items": [], "ConsumedCapacity": consumed });
-        through(&meter, "Query", &query, 200, &answer);
-        assert_eq!(units(&meter, Part::Items), (4.0, 2.0));
-        assert_eq!(units(&meter, Part::Index("i".to_owned())), (4.0, 2.0));
-        assert_eq!(units(&meter, Part::FailedConditions), (2.0, 1.0));
+        let response = json!({ "Items": [], "ConsumedCapacity": consumed });
+        through(&meter, "Query", &query, 200, &response);
+        assert_eq!(units(&meter, UnitsPurpose::Items), (4.0, 2.0));
+        assert_eq!(
+            units(&meter, UnitsPurpose::Index("i".to_owned())),
+            (4.0, 2.0)
+        );
+        assert_eq!(units(&meter, UnitsPurpose::FailedConditions), (2.0, 1.0));
         assert_eq!(meter.counts().unreported, 0.0);
         let requests = Vec::from_iter(meter.counts().requests.into_values());
         assert_eq!(
@@ -213,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_conditions_that_nobody_reports_count_one_each_and_throttles_nothing() {
+    fn failed_conditions_that_are_not_reported_count_one_each_and_throttles_nothing() {
         let meter = Meter::default();
         let request = json!({ "TableName": "lock-table", "Item": {} });
         let failure =
@@ -224,9 +237,9 @@ mod tests {
         let statement = |code: &str| json!({ "Error": { "Code": code } });
         let statements = ["DuplicateItem", "ThrottlingError", "DuplicateItem"].map(statement);
         let request = json!({ "Statements": [] });
-        let answer = json!({ "Responses": statements });
-        through(&meter, "BatchExecuteStatement", &request, 200, &answer);
-        assert_eq!(units(&meter, Part::FailedConditions), (3.0, 0.0));
+        let response = json!({ "Responses": statements });
+        through(&meter, "BatchExecuteStatement", &request, 200, &response);
+        assert_eq!(units(&meter, UnitsPurpose::FailedConditions), (3.0, 0.0));
         assert_eq!(meter.counts().unreported, 3.0);
     }
 
@@ -250,17 +263,20 @@ mod tests {
         let meter = Meter::default();
         for bytes in [0, SQS_CHUNK_BYTES, SQS_CHUNK_BYTES + 1] {
             let body = Bytes::from(vec![b' '; bytes]);
-            assert_eq!(meter.sends(Service::Sqs, "SendMessage", body.clone()), body);
+            assert_eq!(
+                meter.forwards(Service::Sqs, "SendMessage", body.clone()),
+                body
+            );
         }
         let sent = (Service::Sqs, "SendMessage".to_owned());
-        let expected = Requests {
+        let expected = RequestCount {
             count: 3,
             billed: 4,
         };
         assert_eq!(meter.counts().requests[&sent], expected);
         let body = Bytes::from_static(b"{}");
         assert_eq!(
-            meter.sends(Service::DynamoDb, "CreateTable", body.clone()),
+            meter.forwards(Service::DynamoDb, "CreateTable", body.clone()),
             body
         );
     }

@@ -1,16 +1,15 @@
-//! The cost ledger: what the functions and their mappings asked of the services, in the units that are billed, and what
-//! those come to at list prices.
+//! The cost of a run: the billed units of all requests of the functions and their mappings, at list prices.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `meter` | in the proxies: every request of the functions, added up |
-//! | `actions` | what IAM would be asked about each of them |
-//! | `claims` | which batches a request claims into, for the latencies |
+//! | `meter` | counts every request of the functions, in the proxies |
+//! | `actions` | the IAM actions of each request |
+//! | `claims` | the batches into which a request claims, for the latencies |
 //! | `prices` | the list prices, with their sources |
 //!
-//! Not in it: what producers send, logs and metrics, the schedule, the sink (its requests are counted, not priced),
-//! storage, backups, alarms, data transfer, and polls of queues that are empty for long. Seconds are this machine's, with
-//! its stand-ins for neighbours.
+//! The cost does not include the requests of producers, logs and metrics, the schedule, requests to the sink (they are
+//! counted, but have no price here), storage, backups, alarms, data transfer, and polls of queues that stay empty.
+//! GB-seconds are measured on this machine, where the stand-ins share its processors.
 
 mod actions;
 mod claims;
@@ -22,40 +21,37 @@ use std::fmt;
 use serde::Serialize;
 
 pub use actions::Action;
-pub use emulators::sqs::Requests;
-pub use meter::{Counts, Meter, Part, Units};
+pub use emulators::sqs::RequestCount;
+pub use meter::{Counts, Meter, Units, UnitsPurpose};
 
 use emulators::lambda::FunctionStats;
 use emulators::proxy::Service;
 use prices::MILLION;
 
-/// What a run is charged for.
+/// Everything a run is charged for.
 #[derive(Clone, Debug, Default)]
 pub struct Bill {
-    /// What the functions asked of the services.
+    /// The requests of the functions.
     pub counts: Counts,
-    /// What the mappings asked of the queues, by operation.
-    pub mappings: Vec<(&'static str, Requests)>,
-    /// The functions.
+    /// The requests of the mappings to the queues, by operation.
+    pub mappings: Vec<(&'static str, RequestCount)>,
     pub functions: Vec<FunctionBill>,
 }
 
-/// What a function is charged for.
+/// Everything a function is charged for.
 #[derive(Clone, Debug, Serialize)]
 pub struct FunctionBill {
-    /// Its name.
     pub name: &'static str,
-    /// Its invocations.
     pub invocations: u64,
-    /// Time of invocations and of cold starts, times the memory.
+    /// The time of invocations and cold starts, times the memory.
     pub gb_seconds: f64,
-    /// Dollars of a GB-second on its processor.
+    /// The price of a GB-second in dollars, which depends on the instruction set.
     #[serde(skip)]
     pub gb_second_price: f64,
 }
 
 impl FunctionBill {
-    /// From the host's accounts.
+    /// Returns the bill of a function with these statistics. `architecture` is `arm64` or `x86_64`.
     pub fn new(
         name: &'static str,
         stats: &FunctionStats,
@@ -75,95 +71,86 @@ impl FunctionBill {
     }
 }
 
-/// What a run cost.
+/// The cost of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ledger {
-    /// Per message sent.
-    pub per_message: Share,
-    /// Per unique message.
-    pub per_unique: Share,
-    /// Capacity units of the whole run.
-    pub units: Vec<UnitsOf>,
-    /// Write units of failed conditions that no answer told, counted as one each; they are among `units`.
+    /// The cost per message sent.
+    pub per_message: CostShare,
+    /// The cost per unique message.
+    pub per_unique: CostShare,
+    /// The capacity units of the whole run.
+    pub units: Vec<TableUnits>,
+    /// Write units of failed conditions that DynamoDB did not report, estimated as one each. `units` includes them.
     pub unreported_write_units: f64,
-    /// Requests of the whole run.
-    pub requests: Vec<RequestsOf>,
-    /// The functions, over the whole run.
+    /// The requests of the whole run.
+    pub requests: Vec<OperationRequests>,
+    /// The functions' cost over the whole run.
     pub functions: Vec<FunctionBill>,
-    /// What the write units alone of a million unique messages cost in the public proof of concept.
+    /// The price of the write units of a million unique messages in the public proof of concept.
     pub proof_of_concept_dollars_per_million: f64,
 }
 
-/// Capacity units of one part of one table.
+/// The capacity units that one table used for one purpose.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct UnitsOf {
-    /// The table.
+pub struct TableUnits {
     pub table: String,
-    /// `items`, the name of an index, or `failed conditions`.
+    /// The purpose: `items`, the name of an index, or `failed conditions`.
     pub part: String,
-    /// The units.
     #[serde(flatten)]
     pub units: Units,
 }
 
-/// Requests of one kind.
+/// The requests of one operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RequestsOf {
-    /// The service.
+pub struct OperationRequests {
     pub service: Service,
-    /// The operation.
     pub operation: String,
-    /// How many.
     #[serde(flatten)]
-    pub requests: Requests,
+    pub requests: RequestCount,
 }
 
-/// The share of one message.
+/// One message's share of the cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Share {
-    /// Write units.
+pub struct CostShare {
     pub write_units: f64,
-    /// Read units.
     pub read_units: f64,
-    /// Requests to DynamoDB, which are not billed as such.
+    /// Requests to DynamoDB. They have no price: DynamoDB bills units.
     pub dynamodb_requests: f64,
-    /// Requests to the queues, as billed.
+    /// Billed requests to the queues: one per 64 KB.
     pub sqs_requests: f64,
     /// GB-seconds of both functions.
     pub gb_seconds: f64,
-    /// The list price of a million.
+    /// The list price of a million messages.
     pub dollars_per_million: Dollars,
 }
 
-/// A list price and what it consists of.
+/// A list price in dollars, and its parts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Dollars {
-    /// DynamoDB's write units.
+    /// Write units of DynamoDB.
     pub write_units: f64,
-    /// DynamoDB's read units.
+    /// Read units of DynamoDB.
     pub read_units: f64,
     /// Requests to the queues.
     pub sqs_requests: f64,
     /// Invocations.
     pub lambda_requests: f64,
-    /// GB-seconds.
     pub lambda_gb_seconds: f64,
-    /// The sum.
     pub total: f64,
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for UnitsPurpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Part::Items => f.write_str("items"),
-            Part::Index(name) => f.write_str(name),
-            Part::FailedConditions => f.write_str("failed conditions"),
+            UnitsPurpose::Items => f.write_str("items"),
+            UnitsPurpose::Index(name) => f.write_str(name),
+            UnitsPurpose::FailedConditions => f.write_str("failed conditions"),
         }
     }
 }
 
 impl Bill {
-    /// What it comes to, for so many messages, so many of them unique.
+    /// Returns the cost of a run that sent `sent` messages with `unique` events.
     pub fn ledger(self, sent: u64, unique: u64) -> Ledger {
         let sum = self.sum();
         let Bill {
@@ -181,16 +168,16 @@ impl Bill {
             units: counts
                 .units
                 .into_iter()
-                .map(|((table, part), units)| UnitsOf {
+                .map(|((table, purpose), units)| TableUnits {
                     table,
-                    part: part.to_string(),
+                    part: purpose.to_string(),
                     units,
                 })
                 .collect(),
             unreported_write_units: counts.unreported,
             requests: of_functions
                 .chain(of_mappings)
-                .map(|((service, operation), requests)| RequestsOf {
+                .map(|((service, operation), requests)| OperationRequests {
                     service,
                     operation,
                     requests,
@@ -203,8 +190,8 @@ impl Bill {
         }
     }
 
-    /// Everything together, as if it were one message.
-    fn sum(&self) -> Share {
+    /// Returns the cost of the whole run, as the share of a single message.
+    fn sum(&self) -> CostShare {
         let units = self.counts.units.values();
         let (write_units, read_units) = units.fold((0.0, 0.0), |(writes, reads), units| {
             (writes + units.writes, reads + units.reads)
@@ -214,7 +201,7 @@ impl Bill {
             requests.filter_map(move |((one, _), requests)| (*one == service).then_some(*requests))
         };
         let of_mappings = self.mappings.iter().map(|(_, requests)| *requests);
-        let billed = |requests: Requests| requests.billed as f64;
+        let billed = |requests: RequestCount| requests.billed as f64;
         let sqs_requests: f64 = of(Service::Sqs).chain(of_mappings).map(billed).sum();
         let invocations: u64 = self.functions.iter().map(|one| one.invocations).sum();
         let mut dollars = Dollars {
@@ -234,7 +221,7 @@ impl Bill {
             + dollars.sqs_requests
             + dollars.lambda_requests
             + dollars.lambda_gb_seconds;
-        Share {
+        CostShare {
             write_units,
             read_units,
             dynamodb_requests: of(Service::DynamoDb).map(|one| one.count as f64).sum(),
@@ -245,11 +232,11 @@ impl Bill {
     }
 }
 
-impl Share {
-    fn shared_by(&self, messages: u64) -> Share {
+impl CostShare {
+    fn shared_by(&self, messages: u64) -> CostShare {
         let share = |whole: f64| whole / messages.max(1) as f64;
         let dollars = &self.dollars_per_million;
-        Share {
+        CostShare {
             write_units: share(self.write_units),
             read_units: share(self.read_units),
             dynamodb_requests: share(self.dynamodb_requests),
@@ -267,7 +254,7 @@ impl Share {
     }
 }
 
-/// Lines for a summary, each ended.
+/// Lines for people, each with its line break.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (each, unique) = (&self.per_message, &self.per_unique);
@@ -276,7 +263,7 @@ impl fmt::Display for Ledger {
             "units       {:.3} written, {:.3} read a unique message; {:.3} and {:.3} a message sent",
             unique.write_units, unique.read_units, each.write_units, each.read_units
         )?;
-        for UnitsOf { table, part, units } in &self.units {
+        for TableUnits { table, part, units } in &self.units {
             let name = format!("{table}, {part}");
             writeln!(
                 f,
@@ -287,8 +274,8 @@ impl fmt::Display for Ledger {
         if self.unreported_write_units > 0.0 {
             writeln!(
                 f,
-                "  of which no answer told          {:>10} written, counted as one each",
-                self.unreported_write_units
+                "  {:<32} {:>10} written: failed conditions that DynamoDB did not report, one unit each",
+                "of these, estimated", self.unreported_write_units
             )?;
         }
         for (service, name, share) in [
@@ -337,15 +324,18 @@ mod tests {
 
     fn bill() -> Bill {
         let mut bill = Bill::default();
-        let part = |part| ("lock-table".to_owned(), part);
+        let lock_table = |purpose| ("lock-table".to_owned(), purpose);
         let units = |writes, reads| Units { writes, reads };
         bill.counts.units = [
-            (part(Part::Items), units(200.0, 100.0)),
-            (part(Part::Index("by-batch".to_owned())), units(200.0, 1.5)),
-            (part(Part::FailedConditions), units(20.0, 0.0)),
+            (lock_table(UnitsPurpose::Items), units(200.0, 100.0)),
+            (
+                lock_table(UnitsPurpose::Index("by-batch".to_owned())),
+                units(200.0, 1.5),
+            ),
+            (lock_table(UnitsPurpose::FailedConditions), units(20.0, 0.0)),
         ]
         .into();
-        let requests = |count, billed| Requests { count, billed };
+        let requests = |count, billed| RequestCount { count, billed };
         let operation = |service, name: &str| (service, name.to_owned());
         bill.counts.requests = [
             (operation(Service::DynamoDb, "Query"), requests(8, 8)),

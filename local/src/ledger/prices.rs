@@ -1,6 +1,6 @@
 //! List prices, in dollars, for us-east-1: on demand, first tier, no free tier, no savings plan.
 //!
-//! No price list was read from AWS itself; these are its figures as others quoted them, and the month of the newest quote.
+//! The prices are quoted from others, and were not read from AWS's own price lists. Each has the month of its newest quote.
 
 /// One write unit of an on-demand table (September 2026; unchanged since November 2024).
 /// Source: <https://aws.amazon.com/dynamodb/pricing/on-demand/>
@@ -26,9 +26,9 @@ pub const LAMBDA_GB_SECOND_ARM64: f64 = 0.000_013_333_4;
 /// Source: <https://aws.amazon.com/lambda/pricing/>
 pub const LAMBDA_GB_SECOND_X86_64: f64 = 0.000_016_666_7;
 
-/// Write units of a unique message in the public proof of concept of such a service: a lock item and its index entry,
-/// each written and each removed.
+/// Write units of a unique message in the public proof of concept of such a service. The lock item and its index entry are
+/// each written once and removed once.
 pub const PROOF_OF_CONCEPT_WRITE_UNITS: f64 = 4.0;
 
-/// Prices are for so many.
+/// The number of messages to which prices refer.
 pub const MILLION: f64 = 1e6;

@@ -1,5 +1,5 @@
-//! A real PostgreSQL for the sink `postgres`: a server of this run's own, a proxy that fails deliveries in front of it,
-//! and its rows as files, for the audit.
+//! Runs a PostgreSQL server for the sink `postgres`, with a proxy in front that makes deliveries fail. Exports the rows as
+//! files for the audit.
 
 mod proxy;
 mod server;
@@ -18,12 +18,12 @@ use crate::faults::SinkErrors;
 pub use proxy::{Proxy, Sent};
 pub use server::Server;
 
-/// The tables of the sink.
+/// The SQL that creates the tables of the sink.
 pub const TABLES: &str = include_str!("../../../infra/postgres.sql");
-/// One part after the other.
+/// Sorts rows so that those of a part follow each other.
 const ORDER: &str = "ORDER BY batch_id, part, seq";
 
-/// A server with the sink's tables, and what stands in front of it.
+/// A running server with the sink's tables, and the proxy in front of it.
 pub struct Postgres {
     _server: Server,
     proxy: Proxy,
@@ -32,10 +32,11 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server, as [`Server::start`] finds one, and makes the tables. Its rows will be brought to `out`.
+    /// Starts a server as [`Server::start`] does, and creates the tables. [`export_parts`](Self::export_parts) will write
+    /// to `out`.
     ///
     /// # Errors
-    /// Where no server is installed, or it does not start.
+    /// No server is installed, or it does not start.
     pub async fn start(out: PathBuf, errors: Arc<SinkErrors>) -> anyhow::Result<Postgres> {
         let server = Server::start().await?;
         let (client, connection) = tokio_postgres::connect(&server.url(), NoTls)
@@ -45,7 +46,7 @@ impl Postgres {
         client
             .batch_execute(TABLES)
             .await
-            .context("make the tables of infra/postgres.sql")?;
+            .context("create the tables of infra/postgres.sql")?;
         let proxy = Proxy::start(server.port(), errors).await?;
         Ok(Postgres {
             _server: server,
@@ -55,17 +56,17 @@ impl Postgres {
         })
     }
 
-    /// The variable `SINK`.
+    /// Returns the value of `SINK`.
     pub fn variable(&self) -> String {
         self.proxy.url()
     }
 
-    /// Writes what the table has as the files `<out>/<batchId>/<part>.jsonl`, and checks that it is what the ledger says.
+    /// Writes the rows as files `<out>/<batchId>/<part>.jsonl`, and checks them against the table `events_parts`.
     ///
     /// # Errors
-    /// Rows that no part or several have, parts with other counts than the ledger says, rows that are still staged though
-    /// their part is delivered, or files that cannot be written.
-    pub async fn bring_out(&self) -> anyhow::Result<()> {
+    /// A row is there twice, a part has another number of rows than `events_parts` says, rows of a delivered part are still
+    /// staged, or a file cannot be written.
+    pub async fn export_parts(&self) -> anyhow::Result<()> {
         let rows = self
             .client
             .query(
@@ -79,7 +80,7 @@ impl Postgres {
         self.write(&rows)
     }
 
-    /// Compares the rows with the ledger of parts.
+    /// Checks the rows against the table `events_parts`.
     async fn check(&self) -> anyhow::Result<()> {
         let twice: i64 = self
             .client
@@ -89,7 +90,10 @@ impl Postgres {
             )
             .await?
             .get(0);
-        ensure!(twice == 0, "{twice} rows are in the table twice");
+        ensure!(
+            twice == 0,
+            "table `events`: rows that are there twice: got {twice}, expected none"
+        );
         let wrong = self
             .client
             .query(
@@ -102,7 +106,7 @@ impl Postgres {
             .await?;
         ensure!(
             wrong.is_empty(),
-            "parts have other rows than the ledger says: {:?}",
+            "table `events`: parts with another number of rows than `events_parts` says: got {:?}, expected none",
             Vec::from_iter(wrong.iter().map(|row| row.get::<_, Option<String>>(0)))
         );
         let staged: i64 = self
@@ -115,12 +119,12 @@ impl Postgres {
             .get(0);
         ensure!(
             staged == 0,
-            "{staged} rows of delivered parts are still staged"
+            "table `events_staging`: rows of delivered parts: got {staged}, expected none"
         );
         Ok(())
     }
 
-    /// Writes the rows, which are sorted by part, as one file a part.
+    /// Writes the rows, which must be sorted by part, as one file per part.
     fn write(&self, rows: &[Row]) -> anyhow::Result<()> {
         let mut file: Option<(PathBuf, std::io::BufWriter<fs::File>)> = None;
         for row in rows {

@@ -1,6 +1,6 @@
-//! Stands between the sink and the server: fails deliveries, as a connection that breaks when its transaction begins, or
-//! when it is committed and before anybody is told; counts what the sink sends; and breaks or freezes a connection where
-//! a test says.
+//! A proxy between the sink and the PostgreSQL server. It makes deliveries fail: the connection breaks when a transaction
+//! begins, or after its commit and before the sink gets the reply. It counts what the sink sends, and breaks or freezes a
+//! connection when a test asks for that.
 
 use std::io;
 use std::sync::Arc;
@@ -12,42 +12,43 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::faults::{Delivery, SinkErrors};
+use crate::faults::{DeliveryFate, SinkErrors};
 
-/// No connection is broken.
+/// A number of bytes that is never reached: no connection breaks.
 const NEVER: u64 = u64::MAX;
 
-/// A running proxy; it takes no more connections when this is dropped.
+/// A running proxy. Dropping it stops accepting connections; those that are open stay open.
 pub struct Proxy {
     port: u16,
     accepting: JoinHandle<()>,
     wire: Arc<Wire>,
 }
 
-/// What sinks sent through a proxy, over all connections.
+/// Counts of what sinks sent through a proxy, over all its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Requests that the server was asked to answer: round trips.
+    /// Requests to which the server must reply: round trips.
     pub requests: u64,
     /// Bytes of all messages.
     pub bytes: u64,
 }
 
-/// What all connections of a proxy share.
+/// The state that all connections of a proxy share.
 struct Wire {
     errors: Arc<SinkErrors>,
     requests: AtomicU64,
     bytes: AtomicU64,
-    /// How many bytes are handed on before a connection breaks.
+    /// The connection that would exceed this sum of bytes breaks.
     break_at: AtomicU64,
+    /// Whether the next connection that commits freezes.
     freeze: AtomicBool,
 }
 
 impl Proxy {
-    /// Starts a proxy in front of a loopback port.
+    /// Starts a proxy in front of the loopback port `server`.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// No port can be bound.
     pub async fn start(server: u16, errors: Arc<SinkErrors>) -> anyhow::Result<Proxy> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
@@ -62,8 +63,8 @@ impl Proxy {
         let accepting = tokio::spawn(async move {
             while let Ok((sink, _)) = listener.accept().await {
                 let wire = Arc::clone(&shared);
-                // An error is a connection that ended, on purpose or not.
-                tokio::spawn(async move { between(sink, server, &wire).await });
+                // An error means that the connection ended, on purpose or not.
+                tokio::spawn(async move { forward(sink, server, &wire).await });
             }
         });
         Ok(Proxy {
@@ -73,17 +74,17 @@ impl Proxy {
         })
     }
 
-    /// Where it listens.
+    /// Returns the port of the proxy.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The URL of the server behind it.
+    /// Returns the URL at which the server is reached through the proxy.
     pub fn url(&self) -> String {
         super::server::url(self.port)
     }
 
-    /// What was sent so far.
+    /// Returns what was sent so far.
     pub fn sent(&self) -> Sent {
         Sent {
             requests: self.wire.requests.load(Ordering::Relaxed),
@@ -91,24 +92,25 @@ impl Proxy {
         }
     }
 
-    /// Breaks one connection, as a process does that is killed: that which would send more than so many bytes from now on.
+    /// Breaks one connection, as if its process was killed: the one that sends more than `bytes` bytes from now on, counted
+    /// over all connections.
     pub fn break_after(&self, bytes: u64) {
         let at = self.sent().bytes.saturating_add(bytes);
         self.wire.break_at.store(at, Ordering::Relaxed);
     }
 
-    /// Freezes the next connection that commits, before the server is told: it stays open and is silent, as a Lambda
-    /// environment is that nobody invokes.
+    /// Freezes the next connection that commits, before the server gets the commit. The connection stays open and silent,
+    /// like that of a frozen Lambda environment.
     pub fn freeze_at_commit(&self) {
         self.wire.freeze.store(true, Ordering::Relaxed);
     }
 }
 
 impl Wire {
-    /// Counts a message of so many bytes; returns whether its connection breaks instead.
-    fn counts(&self, kind: Option<u8>, bytes: u64) -> bool {
+    /// Counts a message. Returns whether its connection must break instead.
+    fn count(&self, kind: Option<u8>, bytes: u64) -> bool {
         let sent = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        // A statement in text, or the end of a request in several messages.
+        // `Q` is a statement as text, and `S` is the end of a request of several messages.
         if matches!(kind, Some(b'Q' | b'S')) {
             self.requests.fetch_add(1, Ordering::Relaxed);
         }
@@ -126,48 +128,49 @@ impl Drop for Proxy {
     }
 }
 
-async fn between(sink: TcpStream, server: u16, wire: &Wire) -> io::Result<()> {
+/// Forwards both directions of a connection until one of them ends.
+async fn forward(sink: TcpStream, server: u16, wire: &Wire) -> io::Result<()> {
     let server = TcpStream::connect(("127.0.0.1", server)).await?;
     sink.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_sink, to_sink) = sink.into_split();
     let (from_server, to_server) = server.into_split();
     let silence = Notify::new();
-    // Whichever ends first ends both.
+    // The direction that ends first ends both.
     tokio::select! {
-        ended = asked(from_sink, to_server, wire, &silence) => ended,
-        ended = answered(from_server, to_sink, &silence) => ended,
+        ended = forward_requests(from_sink, to_server, wire, &silence) => ended,
+        ended = forward_replies(from_server, to_sink, &silence) => ended,
     }
 }
 
-/// Hands on what the sink says, message by message.
+/// Forwards the messages of the sink, one by one.
 /// Source: <https://www.postgresql.org/docs/current/protocol-message-formats.html> (2026-08).
-async fn asked(
+async fn forward_requests(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     wire: &Wire,
     silence: &Notify,
 ) -> io::Result<()> {
-    let mut delivery = Delivery::Answered;
+    let mut fate = DeliveryFate::Normal;
     // The first message has no type.
     let length = from.read_u32().await?;
-    wire.counts(None, u64::from(length));
-    hand_on(&mut from, &mut to, None, length).await?;
+    wire.count(None, u64::from(length));
+    forward_message(&mut from, &mut to, None, length).await?;
     loop {
         let kind = from.read_u8().await?;
         let length = from.read_u32().await?;
-        if wire.counts(Some(kind), 1 + u64::from(length)) {
+        if wire.count(Some(kind), 1 + u64::from(length)) {
             return Ok(());
         }
         if kind != b'Q' {
-            hand_on(&mut from, &mut to, Some(kind), length).await?;
+            forward_message(&mut from, &mut to, Some(kind), length).await?;
             continue;
         }
         let mut text = vec![0; (length as usize).saturating_sub(4)];
         from.read_exact(&mut text).await?;
         if text.starts_with(b"BEGIN") {
-            delivery = wire.errors.next();
-            if delivery == Delivery::FailsBefore {
+            fate = wire.errors.next();
+            if fate == DeliveryFate::FailsBefore {
                 return Ok(());
             }
         }
@@ -175,7 +178,7 @@ async fn asked(
             if wire.freeze.swap(false, Ordering::Relaxed) {
                 return std::future::pending().await;
             }
-            if delivery == Delivery::FailsAfter {
+            if fate == DeliveryFate::FailsAfter {
                 silence.notify_one();
             }
         }
@@ -185,7 +188,8 @@ async fn asked(
     }
 }
 
-async fn hand_on(
+/// Forwards one message, of which `from` has only the rest after its length.
+async fn forward_message(
     from: &mut OwnedReadHalf,
     to: &mut OwnedWriteHalf,
     kind: Option<u8>,
@@ -199,8 +203,9 @@ async fn hand_on(
     tokio::io::copy(&mut message, to).await.map(|_| ())
 }
 
-/// Hands on what the server answers. After `silence` the next answer, which is that to the commit, ends it.
-async fn answered(
+/// Forwards the replies of the server. Once `silence` is notified, ends instead of forwarding the next reply, which is the
+/// one to the commit.
+async fn forward_replies(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     silence: &Notify,
@@ -211,7 +216,7 @@ async fn answered(
         if read == 0 {
             return Ok(());
         }
-        // The permit is there before the statement is handed on, so before its answer.
+        // The notification is sent before the commit is forwarded, so it comes before the reply to the commit.
         let silent = std::pin::pin!(silence.notified()).enable();
         if silent {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A PostgreSQL server on a loopback port, with its data in a temporary directory.
+//! Runs a PostgreSQL server on a loopback port, with its data in a temporary directory.
 
 use std::env;
 use std::ffi::OsStr;
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use tokio_postgres::NoTls;
 
-/// Where the programs `initdb` and `postgres` are, if not where they are looked for.
+/// The variable with the directory of the programs `initdb` and `postgres`. Without it they are searched for.
 const POSTGRES_BIN: &str = "POSTGRES_BIN";
-/// Where Debian puts the programs, below the version.
+/// The directory in which Debian installs the programs, below the version.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// The user and group `nobody`, for the server does not run as root.
+/// The user and group `nobody`, because the server refuses to run as root.
 const NOBODY: u32 = 65_534;
-/// For the server to take connections.
+/// The time limit within which the server must accept a connection.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running server; it ends when this is dropped.
+/// A running server. Dropping it stops it.
 pub struct Server {
     process: Child,
     port: u16,
@@ -29,10 +29,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the server that `POSTGRES_BIN` names, or one in the search path, or the newest of Debian's packages.
+    /// Starts the server in the directory `POSTGRES_BIN`. Without that variable, starts one in the search path, or the
+    /// newest of Debian's packages.
     ///
     /// # Errors
-    /// Where there is none, or it does not start.
+    /// No server is found, or it does not start.
     pub async fn start() -> anyhow::Result<Server> {
         let programs = programs()?;
         let directory = tempfile::Builder::new().prefix("postgres-").tempdir()?;
@@ -56,18 +57,18 @@ impl Server {
             .with_context(|| format!("run `initdb` of {}", programs.display()))?;
         ensure!(
             made.status.success(),
-            "initdb: {}",
+            "initdb: failed: {}",
             String::from_utf8_lossy(&made.stderr)
         );
         let log = directory.path().join("log");
-        // Freed here and taken there: another process may come between, and then the server does not start.
+        // The port is free again before the server binds it. If another process binds it first, the server does not start.
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let process = program("postgres")
             .arg("-D")
             .arg(&data)
             .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-k"])
             .arg(directory.path())
-            // A crash of the machine is not what is tried here.
+            // Crashes of the machine are not tested here.
             .args(["-c", "fsync=off", "-c", "max_connections=100"])
             .stderr(fs::File::create(&log)?)
             .spawn()
@@ -81,30 +82,30 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits until the server accepts a connection: it listens before it is ready.
+    /// Waits until the server accepts a connection. It listens before it is ready.
     async fn ready(&mut self, log: &Path) -> anyhow::Result<()> {
         let started = Instant::now();
         while tokio_postgres::connect(&self.url(), NoTls).await.is_err() {
             if self.process.try_wait()?.is_some() || started.elapsed() > START_TIMEOUT {
-                bail!("postgres does not start: {}", fs::read_to_string(log)?);
+                bail!("postgres: does not start: {}", fs::read_to_string(log)?);
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         Ok(())
     }
 
-    /// Where it listens.
+    /// Returns the port of the server.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its URL.
+    /// Returns the URL of the server.
     pub fn url(&self) -> String {
         url(self.port)
     }
 }
 
-/// A command that runs in `directory`, as `nobody` where this process is root.
+/// Returns a command that runs in `directory`, as the user `nobody` if this process runs as root.
 fn command(program: &Path, directory: &Path, root: bool) -> Command {
     let mut command = match root {
         false => Command::new(program),
@@ -122,14 +123,14 @@ fn command(program: &Path, directory: &Path, root: bool) -> Command {
     command
 }
 
-/// The URL of the server, or of what is in front of it.
+/// Returns the URL of a server or proxy on this port.
 pub fn url(port: u16) -> String {
     format!("postgres://postgres@127.0.0.1:{port}/postgres")
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // At once, but with its shared memory given back, which it would leave behind if it were killed.
+        // SIGQUIT ends the server at once, but lets it free its shared memory. SIGKILL would leave the memory behind.
         let asked = Command::new("kill")
             .args(["-QUIT", &self.process.id().to_string()])
             .status();
@@ -140,6 +141,7 @@ impl Drop for Server {
     }
 }
 
+/// Returns the directory of the programs.
 fn programs() -> anyhow::Result<PathBuf> {
     let has = |directory: &Path| {
         ["initdb", "postgres"]
@@ -149,7 +151,7 @@ fn programs() -> anyhow::Result<PathBuf> {
     if let Some(named) = env::var_os(POSTGRES_BIN).map(PathBuf::from) {
         ensure!(
             has(&named),
-            "`{POSTGRES_BIN}` is `{}`: no `initdb` and `postgres` there",
+            "`{POSTGRES_BIN}`: wrong directory: got `{}`, expected one with `initdb` and `postgres`",
             named.display()
         );
         return Ok(named);
@@ -171,8 +173,8 @@ fn programs() -> anyhow::Result<PathBuf> {
     directories.extend(versions.iter().rev().map(|version| version.join("bin")));
     directories.into_iter().find(|directory| has(directory)).with_context(|| {
         format!(
-            "no PostgreSQL server is installed: Debian's package is `postgresql`; or say in `{POSTGRES_BIN}` where \
-             `initdb` and `postgres` are"
+            "PostgreSQL server: not installed: install Debian's package `postgresql`, or set `{POSTGRES_BIN}` to the \
+             directory of `initdb` and `postgres`"
         )
     })
 }

@@ -1,4 +1,4 @@
-//! What a run came to so far: costs, latencies, and what the tables and the sink have.
+//! Measures a run: costs, latencies, outages, and the states of its batches.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,23 +14,25 @@ use sinks::directory_of;
 
 use super::Stack;
 use crate::deploy::{AGGREGATOR, BATCH_PROCESSOR, number};
-use crate::latency::{Delivered, Latencies, delivered_at};
+use crate::latency::{DeliveredBatch, Latencies, delivered_at};
 use crate::ledger::{Bill, FunctionBill, Ledger};
 use crate::recovery::{DueBatch, OutageReport};
 use crate::sink::SinkReport;
 
-/// A batch with claims, and what the sink has of it.
-struct Batch {
+/// A batch that has claims.
+struct ClaimedBatch {
+    /// When the table acknowledged its last claim.
     claimed_at: SystemTime,
     record: Option<BatchRecord>,
+    /// When each of its files was complete at the sink, sorted.
     delivered_at: Vec<SystemTime>,
 }
 
 impl Stack {
-    /// How many batches have each status; complete ones have none.
+    /// Returns the number of batches with each status. Complete batches have no status, and are not counted.
     ///
     /// # Errors
-    /// When the table cannot be read.
+    /// The batch table cannot be read.
     pub async fn batches_by_status(&self) -> anyhow::Result<BTreeMap<Status, usize>> {
         let mut counts = BTreeMap::new();
         for status in Status::ALL {
@@ -44,7 +46,7 @@ impl Stack {
         Ok(counts)
     }
 
-    /// What everything so far has cost, for so many messages, so many of them unique.
+    /// Returns what the run has cost so far, shared by `sent` messages with `unique` events.
     pub fn ledger(&self, sent: u64, unique: u64) -> Ledger {
         let functions = [
             (AGGREGATOR, &self.aggregator),
@@ -55,8 +57,8 @@ impl Stack {
         let bill = Bill {
             counts: self.meter.counts(),
             mappings: vec![
-                ("ReceiveMessage", input.receives.and(tickets.receives)),
-                ("DeleteMessageBatch", input.deletes.and(tickets.deletes)),
+                ("ReceiveMessage", input.receives.plus(tickets.receives)),
+                ("DeleteMessageBatch", input.deletes.plus(tickets.deletes)),
             ],
             functions: functions
                 .map(|(name, function)| {
@@ -68,34 +70,35 @@ impl Stack {
         bill.ledger(sent, unique)
     }
 
-    /// Brings the parts to [`out`](Self::out), if the sink has them elsewhere.
+    /// Writes the parts as files below [`out`](Self::out), if the sink keeps them elsewhere.
     ///
     /// # Errors
-    /// As [`SinkHost::bring_out`].
-    pub async fn bring_out(&self) -> anyhow::Result<()> {
-        self.sink.bring_out().await
+    /// Those of [`SinkHost::export_parts`](crate::sink::SinkHost::export_parts).
+    pub async fn export_parts(&self) -> anyhow::Result<()> {
+        self.sink.export_parts().await
     }
 
-    /// What the sink has taken so far.
+    /// Returns what the sink has received so far.
     pub fn sink_report(&self) -> SinkReport {
         self.sink.report()
     }
 
-    /// How long the batches took that the sink has, where every body has so many bytes.
+    /// Returns the latencies of the delivered batches. `body_bytes` is the size of every body, which decides when a batch
+    /// is full.
     ///
     /// # Errors
-    /// When the batch table or the sink's directory cannot be read, or a limit is no number.
+    /// The batch table or the sink's directory cannot be read, or the variable of a limit is not a number.
     pub async fn latencies(&self, body_bytes: usize) -> anyhow::Result<Latencies> {
         let items_max = self.batch_items_max(body_bytes)?;
         let delivered = self.batches_with_claims().await?.into_iter();
         let delivered = delivered.filter_map(|batch| {
             let delivered_at = batch.delivered_at.last()?;
-            Some(Delivered {
-                // The kernel's clock of files may be a tick behind.
+            Some(DeliveredBatch {
+                // The clock with which the kernel stamps files may be a tick behind.
                 latency: delivered_at
                     .duration_since(batch.claimed_at)
                     .unwrap_or_default(),
-                // A place whose claim is uncertain is taken as well.
+                // Uncertain claims take up room in a batch too.
                 full: batch.record.is_some_and(|record| {
                     record.sealed_at.is_some() && record.confirmed + record.uncertain >= items_max
                 }),
@@ -104,7 +107,7 @@ impl Stack {
         Ok(Latencies::of(&Vec::from_iter(delivered)))
     }
 
-    /// Items of a full batch; of the smallest ones, where a redeploy changes how large they are.
+    /// Returns the number of items of a full batch. If redeploys change it, returns the smallest of the numbers.
     fn batch_items_max(&self, body_bytes: usize) -> anyhow::Result<u64> {
         let mut variables = self.variables.clone();
         let mut items_max = u64::MAX;
@@ -119,10 +122,10 @@ impl Stack {
         Ok(items_max)
     }
 
-    /// The outages of the sink that have begun, and how fast deliveries resumed after each.
+    /// Returns the outages of the sink that have begun, with how fast deliveries resumed after each.
     ///
     /// # Errors
-    /// When the batch table or the sink's directory cannot be read.
+    /// The batch table or the sink's directory cannot be read.
     pub async fn outages(&self) -> anyhow::Result<Vec<OutageReport>> {
         let outages = self.faults.outages();
         if outages.is_empty() {
@@ -131,7 +134,8 @@ impl Stack {
         let batches = self.batches_with_claims().await?.into_iter();
         let due = batches.filter_map(|batch| {
             let record = batch.record?;
-            // Its ticket comes so late on purpose; a full batch has one of its own.
+            // The ticket of an open batch is delayed until its window closes, plus the clock skew. A sealed batch gets one
+            // at once.
             let due_at = record
                 .sealed_at
                 .unwrap_or(record.closes_at + CLOCK_SKEW_MAX);
@@ -154,8 +158,8 @@ impl Stack {
             .collect())
     }
 
-    /// Every batch that a claim was written into.
-    async fn batches_with_claims(&self) -> anyhow::Result<Vec<Batch>> {
+    /// Returns every batch that has had a claim.
+    async fn batches_with_claims(&self) -> anyhow::Result<Vec<ClaimedBatch>> {
         let mut batches = Vec::new();
         for (batch, claimed_at) in self.meter.counts().last_claims {
             batches.push(self.batch(batch, claimed_at).await?);
@@ -163,12 +167,12 @@ impl Stack {
         Ok(batches)
     }
 
-    async fn batch(&self, batch: BatchId, claimed_at: SystemTime) -> anyhow::Result<Batch> {
+    async fn batch(&self, batch: BatchId, claimed_at: SystemTime) -> anyhow::Result<ClaimedBatch> {
         let record = self.batches.read(batch).await;
         let record = record.context("read the batch table")?;
         let batch_key = record.as_ref().and_then(|record| record.batch_key.as_ref());
         let directory = self.out.join(directory_of(batch, batch_key));
-        Ok(Batch {
+        Ok(ClaimedBatch {
             claimed_at,
             delivered_at: delivered_at(&directory)?,
             record,

@@ -1,4 +1,4 @@
-//! The proxies between the functions and the services: requests are counted there, and faults strike there.
+//! The proxies between the functions and the services. They count requests, and apply the faults.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use super::services::Services;
 use crate::deploy::Endpoints;
 use crate::ledger::Meter;
 
-/// What the functions connect to in place of the services.
+/// The running proxies, which the functions connect to.
 pub(super) struct Proxies {
     pub(super) proxies: Vec<Proxy>,
     pub(super) endpoints: Endpoints,
-    /// In front of the sink's receiver, where there is one.
+    /// The endpoint of the proxy in front of the sink's receiver, if the sink has one.
     pub(super) receiver: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The services of the stack, and the sink.
+//! Starts the services of the stack, and the sink.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::faults::{Faults, SinkGate};
 use crate::options::StackOptions;
 use crate::sink::{SinkHost, SinkKind};
 
-/// The services as they listen themselves, without the proxies.
+/// The running services. Their endpoints are their own, not those of the proxies.
 pub(super) struct Services {
     pub(super) sqs: Sqs,
-    /// Stops serving SQS when it is dropped.
+    /// Dropping this stops the SQS server.
     pub(super) sqs_stop: oneshot::Sender<()>,
     pub(super) sqs_client: aws_sdk_sqs::Client,
     pub(super) dynamodb: DynamoDb,

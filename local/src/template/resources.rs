@@ -1,4 +1,4 @@
-//! What a template makes: queues, tables, functions and their mappings.
+//! The resources of a template: queues, tables, functions and their mappings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,94 +11,89 @@ use serde_json::Value;
 
 use super::text::text;
 
-/// What a template makes of one set of parameters. Every key is a resource's name as [`local_name`] spells it.
+/// The resources of a template with one set of parameters, by their [local names](super::local_name).
 #[derive(Clone, Debug)]
 pub struct Resources {
-    /// The queues.
     pub queues: BTreeMap<String, Queue>,
-    /// The tables.
     pub tables: BTreeMap<String, Table>,
-    /// The functions, each with its mapping.
     pub functions: BTreeMap<String, Function>,
 }
 
-/// A queue.
+/// The properties of a queue. The service's default applies to those that are `None`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Queue {
-    /// How long a received message stays invisible, in seconds; none is the service's default.
+    /// How long a received message stays invisible.
     #[serde(default, deserialize_with = "seconds_if_any")]
     pub visibility_timeout: Option<Duration>,
-    /// How long a message is kept, in seconds.
+    /// How long a message is kept.
     #[serde(default, deserialize_with = "seconds_if_any")]
     pub message_retention_period: Option<Duration>,
-    /// How long a receive waits for a first message, in seconds.
+    /// How long a receive waits for a first message.
     #[serde(default, deserialize_with = "seconds_if_any")]
     pub receive_message_wait_time_seconds: Option<Duration>,
-    /// Where messages go that came back too often.
     pub redrive_policy: Option<RedrivePolicy>,
 }
 
-/// Where messages go that came back too often.
+/// Where messages go that were received too often.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RedrivePolicy {
-    /// ARN of the dead-letter queue.
+    /// The ARN of the dead-letter queue.
     pub dead_letter_target_arn: String,
-    /// Receives before that.
+    /// Receives after which a message goes there.
     #[serde(deserialize_with = "number")]
     pub max_receive_count: u32,
 }
 
-/// A function.
+/// The properties of a function.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// Its environment variables.
+    /// The environment variables.
     pub variables: BTreeMap<String, String>,
-    /// Its memory in MB.
     pub memory_mb: u32,
-    /// Its processor, `arm64` or `x86_64`.
+    /// The instruction set, `arm64` or `x86_64`.
     pub architecture: String,
-    /// The mapping that feeds it.
+    /// The event source mapping that invokes it.
     pub mapping: Mapping,
 }
 
-/// An event source mapping.
+/// The properties of an event source mapping.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Mapping {
-    /// ARN of the queue.
+    /// The ARN of the queue.
     #[serde(rename = "Queue")]
     pub queue_arn: String,
-    /// Most messages of one event.
+    /// Maximum number of messages in one event.
     #[serde(deserialize_with = "number")]
     pub batch_size: usize,
-    /// How long a batch is gathered, in seconds.
+    /// How long the mapping gathers messages for one event.
     #[serde(
         default,
         rename = "MaximumBatchingWindowInSeconds",
         deserialize_with = "seconds"
     )]
     pub window: Duration,
-    /// Kinds of answers that are listened to.
+    /// The kinds of responses that the mapping reads.
     #[serde(default)]
     pub function_response_types: Vec<String>,
 }
 
 impl Resources {
-    /// A function by its local name.
+    /// Returns a function by its local name.
     ///
     /// # Errors
-    /// When the template has none of that name.
+    /// The template has no function with this name.
     pub fn function(&self, name: &str) -> anyhow::Result<&Function> {
         self.functions
             .get(name)
-            .with_context(|| format!("the template has no function `{name}`"))
+            .with_context(|| format!("function `{name}`: not in the template"))
     }
 }
 
 impl Queue {
-    /// What it is created with; what the template leaves open is the service's default.
+    /// Returns the attributes with which to create the queue.
     pub fn attributes(&self) -> QueueAttributes {
         let default = QueueAttributes::default();
         QueueAttributes {
@@ -119,12 +114,12 @@ impl Queue {
 }
 
 impl Mapping {
-    /// Local name of the queue.
+    /// Returns the local name of the queue.
     pub fn queue(&self) -> &str {
         queue_of(&self.queue_arn)
     }
 
-    /// Whether the function's answer is looked at.
+    /// Returns whether the mapping reads from the function's response which messages failed.
     pub fn reports_batch_item_failures(&self) -> bool {
         self.function_response_types
             .iter()
@@ -136,7 +131,7 @@ fn queue_of(arn: &str) -> &str {
     arn.rsplit(':').next().unwrap_or(arn)
 }
 
-/// A number, which is text where it comes from a parameter.
+/// Deserializes a number. One that comes from a parameter is a text.
 fn number<'de, D, N>(deserializer: D) -> Result<N, D::Error>
 where
     D: Deserializer<'de>,

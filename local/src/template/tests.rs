@@ -1,4 +1,4 @@
-//! The template that is deployed, and wrong ones.
+//! Resolves the deployed template, and refuses wrong ones.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn the_deployed_template_has_what_the_stack_needs() {
     assert_eq!(aggregator.variables["DDB_LOCK_TABLE"], "lock-table");
 }
 
-/// The rule that the stack applies to timeouts that the template does not allow is the template's own.
+/// The stack uses this rule for timeouts that the template does not allow.
 #[test]
 fn the_visibility_timeout_of_every_allowed_timeout_is_six_times_it_and_the_window() {
     let template = Template::deployed().unwrap();
@@ -88,10 +88,10 @@ fn the_visibility_timeout_of_every_allowed_timeout_is_six_times_it_and_the_windo
 fn a_variable_chooses_its_parameter_where_the_template_allows_the_value() {
     let variables = [
         ("ON_DUPLICATE", "requeue"),
-        ("WRITE_MODE", "by pigeon"),
+        ("WRITE_MODE", "other"),
         ("MAX_BATCH_SIZE", "7"),
         ("DDB_LOCK_TABLE", "mine"),
-        ("NOBODY_KNOWS", "it"),
+        ("UNKNOWN", "value"),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let parameters = Template::deployed()
@@ -109,14 +109,14 @@ fn a_wrong_template_is_refused_with_the_place_and_the_reason() {
     };
     let cases = [
         ("[", "while"),
-        ("a: 1", "there are no `Resources`"),
+        ("a: 1", "`Resources`: missing"),
         (
             &queue("{ VisibilityTimeout: !Ref Nothing }"),
-            "nothing is called `Nothing`",
+            "`Nothing`: neither a parameter nor a resource",
         ),
         (
             &queue("{ VisibilityTimeout: !Cidr [1] }"),
-            "{\"Fn::Cidr\":[1]}`: not known here",
+            "{\"Fn::Cidr\":[1]}`: not supported",
         ),
         (
             &queue("{ VisibilityTimeout: soon }"),
@@ -124,7 +124,7 @@ fn a_wrong_template_is_refused_with_the_place_and_the_reason() {
         ),
         (
             &queue("{ VisibilityTimeout: !If [Hurry, 1, 2] }"),
-            "no condition is called `Hurry`",
+            "condition `Hurry`: not in the template",
         ),
     ];
     for (text, expected) in cases {
@@ -132,5 +132,5 @@ fn a_wrong_template_is_refused_with_the_place_and_the_reason() {
         assert!(error.contains(expected), "{error}");
     }
     let error = resolve(DEPLOYED, &[("Colour", "blue")]).unwrap_err();
-    assert_eq!(error.to_string(), "the template has no parameter `Colour`");
+    assert_eq!(error.to_string(), "parameter `Colour`: not in the template");
 }

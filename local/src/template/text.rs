@@ -1,8 +1,8 @@
-//! Values of a template as texts.
+//! Converts values of a template to texts.
 
 use serde_json::Value;
 
-/// A value as CloudFormation compares it and hands it on.
+/// Returns a value as the text that CloudFormation compares and passes on.
 pub(super) fn text(value: &Value) -> String {
     value
         .as_str()

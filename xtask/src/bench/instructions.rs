@@ -106,8 +106,8 @@ fn count(messages: u64) -> anyhow::Result<BTreeMap<&'static str, u64>> {
     )?;
     let summary = burst(&mut summarised(command, SLOW))?;
     let mut counts = BTreeMap::new();
-    for (function, place) in FUNCTIONS {
-        let environments = figure(&summary, place)? as usize;
+    for (function, pointer) in FUNCTIONS {
+        let environments = figure(&summary, pointer)? as usize;
         counts.insert(function, counted(&directory, function, environments)?);
     }
     Ok(counts)

@@ -45,19 +45,27 @@ enum What {
 /// A figure of a burst's summary.
 struct Figure {
     name: &'static str,
-    place: &'static str,
+    pointer: &'static str,
     /// The largest allowed median. Figures that depend on the disk have none.
     limit: Option<f64>,
 }
 
-const fn limited(name: &'static str, place: &'static str, limit: f64) -> Figure {
+const fn limited(name: &'static str, pointer: &'static str, limit: f64) -> Figure {
     let limit = Some(limit);
-    Figure { name, place, limit }
+    Figure {
+        name,
+        pointer,
+        limit,
+    }
 }
 
-const fn unlimited(name: &'static str, place: &'static str) -> Figure {
+const fn unlimited(name: &'static str, pointer: &'static str) -> Figure {
     let limit = None;
-    Figure { name, place, limit }
+    Figure {
+        name,
+        pointer,
+        limit,
+    }
 }
 
 const FIGURES: [Figure; 6] = [
@@ -101,7 +109,7 @@ fn bursts(bench: &Bench) -> anyhow::Result<()> {
     for _ in 0..bench.runs {
         let summary = burst(&mut command)?;
         for (one, values) in FIGURES.iter().zip(&mut figures) {
-            values.push(figure(&summary, one.place)?);
+            values.push(figure(&summary, one.pointer)?);
         }
     }
     println!("{} bursts of {} messages", bench.runs, bench.messages);

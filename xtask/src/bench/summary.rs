@@ -29,9 +29,9 @@ pub(super) fn burst(command: &mut Command) -> anyhow::Result<Value> {
 }
 
 /// Returns a number in a burst's summary.
-pub(super) fn figure(summary: &Value, place: &str) -> anyhow::Result<f64> {
+pub(super) fn figure(summary: &Value, pointer: &str) -> anyhow::Result<f64> {
     summary
-        .pointer(place)
+        .pointer(pointer)
         .and_then(Value::as_f64)
-        .with_context(|| format!("the summary has no number at {place}"))
+        .with_context(|| format!("the summary has no number at {pointer}"))
 }

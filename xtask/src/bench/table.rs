@@ -114,6 +114,6 @@ pub fn run(table: &Table) -> anyhow::Result<()> {
 fn cells(summary: &Value) -> anyhow::Result<Vec<String>> {
     COLUMNS
         .iter()
-        .map(|(_, place, decimals)| Ok(format!("{:.*}", decimals, figure(summary, place)?)))
+        .map(|(_, pointer, decimals)| Ok(format!("{:.*}", decimals, figure(summary, pointer)?)))
         .collect()
 }

@@ -1,4 +1,4 @@
-//! Queues come, change and go.
+//! Creates, changes, lists and deletes queues.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,13 +10,13 @@ use super::super::attributes::QueueAttributes;
 use super::super::error::SqsError;
 use super::super::limits;
 use super::super::queue::Queue;
-use super::{Cell, Sqs, does_not_exist};
+use super::{SharedQueue, Sqs, does_not_exist};
 
 impl Sqs {
-    /// Creates a queue; `Ok` too if it exists with the same attributes.
+    /// Creates a queue. Also returns `Ok` if it exists with the same attributes.
     ///
     /// # Errors
-    /// `QueueNameExists` if it exists with others, `InvalidQueueName`, `InvalidAttributeValue` (also for a
+    /// `QueueNameExists` if it exists with other attributes, `InvalidQueueName`, `InvalidAttributeValue` (also for a
     /// dead-letter queue that does not exist), `NotImplemented` for a FIFO queue.
     pub fn create_queue(&self, name: &str, attributes: QueueAttributes) -> Result<(), SqsError> {
         attributes.check()?;
@@ -25,7 +25,7 @@ impl Sqs {
         })
     }
 
-    /// As [`Self::create_queue`], comparing only the attributes that the request names.
+    /// Creates a queue as [`Self::create_queue`] does, but compares only the attributes that the request names.
     pub(in crate::sqs) fn create_queue_from_wire(
         &self,
         name: &str,
@@ -60,7 +60,7 @@ impl Sqs {
                 None => {
                     let (_, id) = Uuid::now_v7().as_u64_pair();
                     let queue = Queue::new(name, id, attributes, now_ms);
-                    queues.insert(name.to_owned(), Arc::new(Cell::new(queue)));
+                    queues.insert(name.to_owned(), Arc::new(SharedQueue::new(queue)));
                     return Ok(());
                 }
             }
@@ -84,14 +84,14 @@ impl Sqs {
         let mut attributes = self.attributes(queue)?;
         attributes.set(wire)?;
         self.check_redrive(&attributes)?;
-        // Applied to what is there now: another request may have changed other attributes meanwhile.
-        self.with(queue, |queue, now_ms| {
+        // Set on the current attributes, because another request may have changed some since they were read.
+        self.change(queue, |queue, now_ms| {
             queue.modified_ms = now_ms;
             queue.attributes.set(wire)
         })?
     }
 
-    /// Deletes a queue with its messages; its long polls end with an error.
+    /// Deletes a queue and its messages. Its long polls return `QueueDoesNotExist`.
     pub(in crate::sqs) fn delete_queue(&self, queue: &str) -> Result<(), SqsError> {
         let removed = self
             .0
@@ -99,18 +99,18 @@ impl Sqs {
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(queue);
-        let cell = removed.ok_or_else(|| does_not_exist(queue))?;
-        cell.lock().deleted = true;
-        cell.changed.notify_waiters();
+        let shared = removed.ok_or_else(|| does_not_exist(queue))?;
+        shared.lock().deleted = true;
+        shared.changed.notify_waiters();
         Ok(())
     }
 
     /// Deletes every message of a queue.
     pub(in crate::sqs) fn purge(&self, queue: &str) -> Result<(), SqsError> {
-        self.with(queue, |queue, _now_ms| queue.purge())
+        self.change(queue, |queue, _now_ms| queue.purge())
     }
 
-    /// Names that begin with `prefix` and come after `after`, in order, at most `max`.
+    /// Returns up to `max` names of queues, in order, that begin with `prefix` and follow `after`.
     pub(in crate::sqs) fn list(
         &self,
         prefix: &str,
@@ -131,7 +131,7 @@ impl Sqs {
 
     fn check_redrive(&self, attributes: &QueueAttributes) -> Result<(), SqsError> {
         match &attributes.redrive {
-            Some(redrive) if self.cell(&redrive.dead_letter_queue).is_err() => {
+            Some(redrive) if self.find(&redrive.dead_letter_queue).is_err() => {
                 Err(SqsError::InvalidAttributeValue {
                     name: "RedrivePolicy",
                     value: redrive.dead_letter_queue.clone(),

@@ -1,4 +1,4 @@
-//! Claims about the set of queues. Time is set by hand, but for the wakes of long polls, which take milliseconds.
+//! Tests of the set of queues. The tests set the time; only long polls wait for milliseconds of real time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ fn send(sqs: &Sqs, queue: &str, body: &str) -> String {
         .unwrap()
 }
 
-/// A long poll that has begun to wait.
+/// Starts a long poll; returns when it waits.
 async fn waiting(sqs: &Sqs) -> tokio::task::JoinHandle<Result<Vec<Message>, SqsError>> {
     let polling = sqs.clone();
     let poll = tokio::spawn(async move { polling.receive("queue", 1, LONG, None).await });
@@ -30,7 +30,7 @@ async fn waiting(sqs: &Sqs) -> tokio::task::JoinHandle<Result<Vec<Message>, SqsE
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(10), future)
         .await
-        .expect("a wake came long before the poll's end")
+        .expect("the long poll returns long before its wait ends")
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_queue_is_created_once_and_again_only_with_equal_attributes() {
 }
 
 #[test]
-fn over_the_wire_only_the_attributes_named_are_compared() {
+fn a_request_to_create_a_queue_again_compares_only_the_attributes_it_names() {
     let sqs = Sqs::new();
     let wire = |value: &str| BTreeMap::from([("DelaySeconds".to_owned(), value.to_owned())]);
     sqs.create_queue_from_wire("queue", &wire("1")).unwrap();
@@ -61,7 +61,7 @@ fn over_the_wire_only_the_attributes_named_are_compared() {
 }
 
 #[test]
-fn queue_names_are_judged_and_fifo_is_refused() {
+fn queue_names_are_checked_and_fifo_is_refused() {
     let sqs = Sqs::new();
     for name in ["", "a.b", "é", &"n".repeat(81)] {
         let error = SqsError::InvalidQueueName {
@@ -254,7 +254,7 @@ async fn a_long_poll_wakes_when_visibility_ends_by_timeout_or_by_change() {
 }
 
 #[tokio::test]
-async fn a_long_poll_that_is_dropped_passes_its_wake_on() {
+async fn a_dropped_long_poll_wakes_another() {
     let sqs = with_queue();
     let (first, second) = (waiting(&sqs).await, waiting(&sqs).await);
     send(&sqs, "queue", "body");
@@ -268,10 +268,10 @@ async fn a_long_poll_that_is_dropped_passes_its_wake_on() {
 }
 
 #[tokio::test]
-async fn the_next_sleeper_takes_over_when_the_one_that_knew_the_due_time_leaves() {
+async fn when_the_long_poll_that_sleeps_until_the_due_time_is_dropped_another_wakes() {
     let sqs = with_queue();
     let (first, second) = (waiting(&sqs).await, waiting(&sqs).await);
-    // This wakes `first`, which now knows when the message is due; `second` still sleeps until its own end.
+    // Wakes `first`, which then sleeps until the message is due. `second` still sleeps until its own wait ends.
     sqs.send(
         "queue",
         "body".to_owned(),
@@ -313,7 +313,7 @@ async fn a_wait_over_twenty_seconds_is_refused() {
 }
 
 #[tokio::test]
-async fn a_batch_of_deletes_answers_for_each_handle() {
+async fn a_batch_of_deletes_returns_a_result_for_each_handle() {
     let sqs = with_queue();
     send(&sqs, "queue", "body");
     let received = sqs.receive("queue", 1, Duration::ZERO, None).await.unwrap();

@@ -1,4 +1,4 @@
-//! Claims about one queue, at times that the tests choose.
+//! Tests of one queue. The tests set the time.
 
 mod handles;
 mod random;
@@ -30,8 +30,8 @@ fn send(queue: &mut Queue, now_ms: u64, id: &str) {
     queue.send(now_ms, content(id), None).unwrap();
 }
 
-fn take(max: usize) -> Take {
-    Take {
+fn up_to(max: usize) -> ReceiveOptions {
+    ReceiveOptions {
         max,
         visibility_ms: None,
         redrivable: true,
@@ -40,7 +40,7 @@ fn take(max: usize) -> Take {
 }
 
 fn receive(queue: &mut Queue, now_ms: u64) -> Vec<Message> {
-    let taken = queue.receive(now_ms, take(10)).unwrap();
+    let taken = queue.receive(now_ms, up_to(10)).unwrap();
     assert!(taken.dead.is_empty());
     check_invariants(queue);
     taken.messages
@@ -60,26 +60,30 @@ fn depth(visible: usize, in_flight: usize, delayed: usize) -> Depth {
     }
 }
 
-/// INV-1: every message is in exactly the one set that its place says. INV-2: and in the set of ages.
-/// INV-3: no set has a key without a message. INV-4: no more messages are in flight than allowed.
+/// Checks the invariants of a queue:
+///
+/// - INV-1: each message is in the set of its state, and in no other set of states.
+/// - INV-2: each message is in the set of ages.
+/// - INV-3: each key in a set belongs to a message.
+/// - INV-4: at most 120,000 messages are in flight.
 fn check_invariants(queue: &Queue) {
     let keys: BTreeSet<u64> = queue.entries.keys().copied().collect();
     for key in &keys {
         let entry = &queue.entries[key];
-        let at = (entry.place.since_or_until_ms(), *key);
+        let at = (entry.state.since_or_until_ms(), *key);
         assert_eq!(
             queue.visible.contains(&at),
-            matches!(entry.place, Place::Visible { .. }),
+            matches!(entry.state, MessageState::Visible { .. }),
             "INV-1 visible"
         );
         assert_eq!(
             queue.delayed.contains(&at),
-            matches!(entry.place, Place::Delayed { .. }),
+            matches!(entry.state, MessageState::Delayed { .. }),
             "INV-1 delayed"
         );
         assert_eq!(
             queue.in_flight.contains(&at),
-            matches!(entry.place, Place::InFlight { .. }),
+            matches!(entry.state, MessageState::InFlight { .. }),
             "INV-1 in flight"
         );
         assert!(queue.by_age.contains(&(entry.sent_ms, *key)), "INV-2");

@@ -1,10 +1,10 @@
-//! Random operations against a model.
+//! Random operations on a queue and on a model, which must agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
-/// A queue, and a model that has only the ids of its messages.
+/// A queue, and a model that only knows the ids of its messages.
 struct Pair {
     seed: u64,
     queue: Queue,
@@ -47,11 +47,11 @@ impl Pair {
 
     fn receive(&mut self) {
         let visibility_ms = Some(self.random.below(40 * SECOND));
-        let take = Take {
+        let options = ReceiveOptions {
             visibility_ms,
-            ..take(1 + self.random.below(10) as usize)
+            ..up_to(1 + self.random.below(10) as usize)
         };
-        for message in self.queue.receive(self.now_ms, take).unwrap().messages {
+        for message in self.queue.receive(self.now_ms, options).unwrap().messages {
             assert!(
                 self.model.contains(&message.message_id),
                 "seed {}: a deleted message was received",
@@ -92,7 +92,7 @@ impl Pair {
 }
 
 #[test]
-fn no_message_is_lost_or_comes_back_under_random_operations() {
+fn no_message_is_lost_and_no_deleted_message_is_received_under_random_operations() {
     for seed in 1..=20 {
         let mut pair = Pair::new(seed);
         for step in 0..2_000 {
@@ -102,7 +102,7 @@ fn no_message_is_lost_or_comes_back_under_random_operations() {
     }
 }
 
-/// SplitMix64: a seed gives the same run in every version.
+/// SplitMix64, so that a seed gives the same run in every version of this crate.
 struct Random(u64);
 
 impl Random {

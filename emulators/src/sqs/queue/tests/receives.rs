@@ -26,9 +26,9 @@ fn a_receive_may_choose_its_own_visibility_timeout_even_zero() {
         let taken = queue
             .receive(
                 0,
-                Take {
+                ReceiveOptions {
                     visibility_ms: Some(0),
-                    ..take(10)
+                    ..up_to(10)
                 },
             )
             .unwrap();
@@ -38,9 +38,9 @@ fn a_receive_may_choose_its_own_visibility_timeout_even_zero() {
     let error = queue
         .receive(
             0,
-            Take {
+            ReceiveOptions {
                 visibility_ms: Some(43_201 * SECOND),
-                ..take(10)
+                ..up_to(10)
             },
         )
         .unwrap_err();
@@ -64,7 +64,7 @@ fn a_receive_takes_one_to_ten_messages() {
         send(&mut queue, n, &n.to_string());
     }
     for max in [0, 11] {
-        let error = queue.receive(20, take(max)).unwrap_err();
+        let error = queue.receive(20, up_to(max)).unwrap_err();
         assert!(
             matches!(
                 error,
@@ -77,7 +77,7 @@ fn a_receive_takes_one_to_ten_messages() {
         );
     }
     assert_eq!(
-        queue.receive(20, take(1)).unwrap().messages[0].message_id,
+        queue.receive(20, up_to(1)).unwrap().messages[0].message_id,
         "0"
     );
     assert_eq!(receive(&mut queue, 20).len(), 10);
@@ -155,9 +155,9 @@ fn twelve_hours_from_the_receive_cannot_be_extended() {
     let taken = queue
         .receive(
             0,
-            Take {
+            ReceiveOptions {
                 visibility_ms: Some(12 * HOUR),
-                ..take(1)
+                ..up_to(1)
             },
         )
         .unwrap();

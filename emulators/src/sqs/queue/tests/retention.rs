@@ -78,20 +78,20 @@ fn a_receive_over_the_maximum_moves_the_message_and_keeps_its_id_and_age() {
     let undeliverable = source
         .receive(
             now_ms,
-            Take {
+            ReceiveOptions {
                 redrivable: false,
                 visibility_ms: Some(0),
-                ..take(10)
+                ..up_to(10)
             },
         )
         .unwrap();
     assert_eq!(
         undeliverable.messages.len(),
         1,
-        "without its dead-letter queue the message stays"
+        "without its dead-letter queue the message is delivered"
     );
 
-    let taken = source.receive(now_ms, take(10)).unwrap();
+    let taken = source.receive(now_ms, up_to(10)).unwrap();
     assert_eq!((taken.messages.len(), taken.dead.len()), (0, 1));
     check_invariants(&source);
     for letter in taken.dead {
@@ -109,7 +109,7 @@ fn a_receive_over_the_maximum_moves_the_message_and_keeps_its_id_and_age() {
     assert_eq!(source.depth(now_ms), depth(0, 0, 0));
     source
         .delete(now_ms, &last.receipt_handle)
-        .expect("a handle of a moved message succeeds");
+        .expect("deleting with a handle of a moved message succeeds");
     assert_eq!(dead.depth(now_ms), depth(0, 1, 0));
 }
 
@@ -128,7 +128,7 @@ fn the_dead_letters_before_a_good_message_do_not_shorten_the_receive() {
     }
     assert_eq!(receive(&mut source, 0).len(), 10);
     send(&mut source, 30 * SECOND, "good");
-    let taken = source.receive(30 * SECOND, take(10)).unwrap();
+    let taken = source.receive(30 * SECOND, up_to(10)).unwrap();
     assert_eq!((taken.messages.len(), taken.dead.len()), (1, 10));
 }
 
@@ -162,7 +162,7 @@ fn a_full_queue_refuses_short_polls_and_leaves_long_polls_empty() {
     }
     let mut handle = String::new();
     for _ in 0..limits::IN_FLIGHT_MAX / 10 {
-        let mut taken = queue.receive(0, take(10)).unwrap();
+        let mut taken = queue.receive(0, up_to(10)).unwrap();
         assert_eq!(taken.messages.len(), 10);
         handle = taken.messages.remove(0).receipt_handle;
     }
@@ -170,9 +170,9 @@ fn a_full_queue_refuses_short_polls_and_leaves_long_polls_empty() {
     let error = queue
         .receive(
             0,
-            Take {
+            ReceiveOptions {
                 long_poll: false,
-                ..take(10)
+                ..up_to(10)
             },
         )
         .unwrap_err();
@@ -189,7 +189,7 @@ fn a_full_queue_refuses_short_polls_and_leaves_long_polls_empty() {
 }
 
 #[test]
-fn a_purge_takes_everything_and_leaves_handles_harmless() {
+fn a_purge_deletes_every_message_and_its_handles_still_delete_without_error() {
     let mut queue = queue(QueueAttributes::default());
     send(&mut queue, 0, "a");
     let message = receive_one(&mut queue, 0);

@@ -1,8 +1,8 @@
-//! Gathering of batches: messages from the queue into the JSON of one event.
+//! Forms batches: receives messages from a queue and writes them into the JSON of one event.
 //!
-//! A batch is closed by the first of: `batch_size` records, the window since its first record, the 6 MB of an
-//! invocation's payload. The message that no longer fits begins the next batch. With at most ten records and no
-//! window, a batch is what one receive gave.
+//! A batch is complete when it has `batch_size` records, when its window since the first record is over, or when the next
+//! record would exceed the 6 MB of a payload. That record begins the next batch. With a batch size of at most ten and no
+//! window, a batch has the messages of one receive.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -11,16 +11,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::esm_config::{BATCH_SIZE_WITHOUT_WINDOW_MAX, MappingConfig};
-use super::event::{Event, EventSource};
+use super::event::{EventSource, EventWriter};
+use super::mapping_config::{BATCH_SIZE_WITHOUT_WINDOW_MAX, MappingConfig};
 use crate::sqs::Message;
 
-/// Messages one receive call may give, and the longest it may wait.
+/// Most messages of one receive request, and the longest it may wait.
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html>
 const RECEIVE_MESSAGES_MAX: usize = 10;
 const RECEIVE_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// A closed batch: the event and what is needed to delete its messages. Bodies are only in the event.
+/// A complete batch: the event, and what the mapping needs to delete its messages. Ids and handles are in the order of the
+/// event.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) event: Bytes,
@@ -28,12 +29,13 @@ pub(super) struct Batch {
     pub(super) receipt_handles: Vec<String>,
 }
 
-/// Where messages come from, and the clock by which they come: tests have a queue with a clock of its own.
-pub(super) trait Receive {
-    /// The time now.
+/// A queue to receive from, with the clock that windows are measured by. Tests implement it with a simulated clock.
+pub(super) trait MessageSource {
+    /// Returns the current time.
     fn now(&self) -> Instant;
 
-    /// Up to `messages_max` messages as soon as there is one; none after `wait`, or after an error and a pause.
+    /// Waits for messages, at most for `wait`; returns up to `messages_max`. Returns none when the time is over, and none after
+    /// an error and a pause.
     fn receive(
         &self,
         messages_max: usize,
@@ -41,25 +43,25 @@ pub(super) trait Receive {
     ) -> impl Future<Output = Vec<Message>> + Send;
 }
 
-/// Gathers one batch after the other.
-pub(super) struct Gatherer {
+/// Forms one batch after another.
+pub(super) struct Batcher {
     source: EventSource,
     batch_size: usize,
     window: Duration,
     event_bytes_max: usize,
-    /// Received but not in a batch yet: what the byte limit cut off.
+    /// Messages that were received and did not fit the previous batch.
     carried: VecDeque<Message>,
-    /// Bytes of the last event, the best guess at the next.
+    /// Size of the last event, as an estimate for the next one.
     event_bytes_last: usize,
 }
 
-impl Gatherer {
+impl Batcher {
     pub(super) fn new(
         source: EventSource,
         config: &MappingConfig,
         event_bytes_max: usize,
-    ) -> Gatherer {
-        Gatherer {
+    ) -> Batcher {
+        Batcher {
             source,
             batch_size: config.batch_size,
             window: config.window,
@@ -69,23 +71,24 @@ impl Gatherer {
         }
     }
 
-    /// Count of messages received but not in a batch yet.
+    /// Returns the number of messages that were received and are not in a batch yet.
     pub(super) fn carried_count(&self) -> usize {
         self.carried.len()
     }
 
-    /// Gathers one batch of at least one record, however long that takes. `held` is told how many messages are in
-    /// hand whenever that changes.
+    /// Waits for messages and returns a batch of at least one record. Calls `held` with the number of received messages
+    /// whenever it changes.
     ///
-    /// Not cancel-safe: messages gathered when the future is dropped become visible again by their timeout.
+    /// Not cancel-safe: if the future is dropped, the messages received so far become visible again after their visibility
+    /// timeout.
     pub(super) async fn next(
         &mut self,
-        queue: &impl Receive,
+        queue: &impl MessageSource,
         mut held: impl FnMut(usize),
     ) -> Batch {
         let at_once = self.window.is_zero() && self.batch_size <= BATCH_SIZE_WITHOUT_WINDOW_MAX;
-        // A little over the last, so that a run of equal batches is written without moving the bytes.
-        let mut event = Event::new(
+        // Slightly more than the last event, so that events of similar size are written without a reallocation.
+        let mut event = EventWriter::new(
             self.event_bytes_max,
             self.event_bytes_last + self.event_bytes_last / 16,
         );
@@ -106,7 +109,7 @@ impl Gatherer {
             let messages_max = RECEIVE_MESSAGES_MAX.min(self.batch_size - event.records_count());
             self.carried.extend(queue.receive(messages_max, wait).await);
             held(event.records_count() + self.carried.len());
-            // A full queue answers every receive at once: leave the others on this thread their turn.
+            // Receives from a full queue return at once, so yield to other tasks of this thread from time to time.
             tokio::task::consume_budget().await;
         }
         let event = event.finish();
@@ -118,10 +121,10 @@ impl Gatherer {
         }
     }
 
-    /// Moves carried messages into the event; true if it takes no more.
+    /// Moves carried messages into the event; returns whether the event is full.
     fn fill(
         &mut self,
-        event: &mut Event,
+        event: &mut EventWriter,
         message_ids: &mut Vec<String>,
         receipt_handles: &mut Vec<String>,
     ) -> bool {
@@ -138,7 +141,7 @@ impl Gatherer {
                     self.carried.push_front(message);
                     return true;
                 }
-                // Over the limit all by itself: no invocation can ever carry it, redrive has to take it.
+                // No invocation can carry this message. It stays in the queue until redrive or retention removes it.
                 Err(error) => {
                     tracing::error!(sqs_message_id = message.message_id, %error, "message does not fit an invocation");
                 }
@@ -157,66 +160,66 @@ mod tests {
     const ARN: &str = "arn:aws:sqs:us-east-1:000000000000:input";
 
     #[tokio::test]
-    async fn a_full_batch_is_closed_before_its_window_and_never_asks_for_more_than_fits() {
-        let queue = Script::new((0..30).map(|n| (Duration::ZERO, n)));
-        let mut gatherer = gatherer(25, Duration::from_secs(5), usize::MAX);
+    async fn a_full_batch_is_complete_before_its_window_ends_and_never_requests_more_than_fits() {
+        let queue = ScriptedQueue::new((0..30).map(|n| (Duration::ZERO, n)));
+        let mut batcher = batcher(25, Duration::from_secs(5), usize::MAX);
         let started = queue.now();
-        assert_eq!(gathered(&mut gatherer, &queue).await.len(), 25);
+        assert_eq!(next_batch(&mut batcher, &queue).await.len(), 25);
         assert_eq!(queue.now() - started, Duration::ZERO);
         assert_eq!(*queue.asked.lock().unwrap(), [10, 10, 5]);
-        assert_eq!(gatherer.carried_count(), 0);
+        assert_eq!(batcher.carried_count(), 0);
     }
 
     #[tokio::test]
     async fn the_window_counts_from_the_first_record() {
         let seconds = Duration::from_secs;
-        let queue = Script::new([
+        let queue = ScriptedQueue::new([
             (seconds(60), 0),
             (seconds(62), 1),
             (seconds(64), 2),
             (seconds(66), 3),
         ]);
-        let mut gatherer = gatherer(100, seconds(5), usize::MAX);
+        let mut batcher = batcher(100, seconds(5), usize::MAX);
         let started = queue.now();
-        assert_eq!(gathered(&mut gatherer, &queue).await, [0, 1, 2]);
+        assert_eq!(next_batch(&mut batcher, &queue).await, [0, 1, 2]);
         assert_eq!(queue.now() - started, seconds(65));
-        assert_eq!(gathered(&mut gatherer, &queue).await, [3]);
+        assert_eq!(next_batch(&mut batcher, &queue).await, [3]);
         assert_eq!(queue.now() - started, seconds(71));
     }
 
     #[tokio::test]
-    async fn without_a_window_a_batch_is_what_one_receive_gave() {
-        let queue = Script::new([
+    async fn without_a_window_a_batch_has_the_messages_of_one_receive() {
+        let queue = ScriptedQueue::new([
             (Duration::ZERO, 0),
             (Duration::ZERO, 1),
             (Duration::from_secs(1), 2),
         ]);
-        let mut gatherer = gatherer(10, Duration::ZERO, usize::MAX);
-        assert_eq!(gathered(&mut gatherer, &queue).await, [0, 1]);
-        assert_eq!(gathered(&mut gatherer, &queue).await, [2]);
+        let mut batcher = batcher(10, Duration::ZERO, usize::MAX);
+        assert_eq!(next_batch(&mut batcher, &queue).await, [0, 1]);
+        assert_eq!(next_batch(&mut batcher, &queue).await, [2]);
         assert_eq!(*queue.asked.lock().unwrap(), [10, 10]);
     }
 
     #[tokio::test]
-    async fn what_does_not_fit_the_payload_begins_the_next_batch_in_order() {
-        let queue = Script::new((0..21).map(|n| (Duration::ZERO, n)));
+    async fn a_message_that_does_not_fit_begins_the_next_batch_in_order() {
+        let queue = ScriptedQueue::new((0..21).map(|n| (Duration::ZERO, n)));
         let three = {
-            let mut event = Event::new(usize::MAX, 0);
+            let mut event = EventWriter::new(usize::MAX, 0);
             (0..3).for_each(|n| event.push(&EventSource::new(ARN), &message(n)).unwrap());
             event.finish().len()
         };
-        let mut gatherer = gatherer(100, Duration::from_secs(1), three + 5);
+        let mut batcher = batcher(100, Duration::from_secs(1), three + 5);
         let mut batches = Vec::new();
         let mut held_max = 0;
         while batches.iter().map(Vec::len).sum::<usize>() < 21 {
-            let batch = gatherer
+            let batch = batcher
                 .next(&queue, |held| held_max = held_max.max(held))
                 .await;
             assert!(batch.event.len() <= three + 5);
             batches.push(numbers(&batch));
         }
         assert_eq!(batches.concat(), (0..21).collect::<Vec<_>>());
-        // Numbers of two digits make longer records, of which only two fit.
+        // Records with numbers of two digits are longer, so that only two fit.
         assert!(
             batches.iter().all(|batch| (2..=3).contains(&batch.len())),
             "{batches:?}"
@@ -226,26 +229,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_over_the_limit_by_itself_is_left_to_the_queue() {
-        let queue = Script::new([
+    async fn a_message_that_exceeds_the_payload_alone_stays_in_the_queue() {
+        let queue = ScriptedQueue::new([
             (Duration::ZERO, 0),
             (Duration::ZERO, 1_000_000),
             (Duration::ZERO, 2),
         ]);
         let alone = {
-            let mut event = Event::new(usize::MAX, 0);
+            let mut event = EventWriter::new(usize::MAX, 0);
             event.push(&EventSource::new(ARN), &message(0)).unwrap();
             event.finish().len()
         };
-        let mut gatherer = gatherer(100, Duration::from_secs(1), alone);
-        assert_eq!(gathered(&mut gatherer, &queue).await, [0]);
-        assert_eq!(gathered(&mut gatherer, &queue).await, [2]);
+        let mut batcher = batcher(100, Duration::from_secs(1), alone);
+        assert_eq!(next_batch(&mut batcher, &queue).await, [0]);
+        assert_eq!(next_batch(&mut batcher, &queue).await, [2]);
     }
 
     #[tokio::test]
-    async fn receipts_stand_beside_their_ids() {
-        let queue = Script::new((0..3).map(|n| (Duration::ZERO, n)));
-        let batch = gatherer(3, Duration::from_secs(1), usize::MAX)
+    async fn receipt_handles_are_in_the_order_of_message_ids() {
+        let queue = ScriptedQueue::new((0..3).map(|n| (Duration::ZERO, n)));
+        let batch = batcher(3, Duration::from_secs(1), usize::MAX)
             .next(&queue, |_| ())
             .await;
         assert_eq!(batch.message_ids, ["0", "1", "2"]);
@@ -255,18 +258,18 @@ mod tests {
         );
     }
 
-    /// A queue that has each message from its time on, and whose clock is moved by waiting for it alone.
-    struct Script {
+    /// A queue in which each message appears at a given time. Only waiting receives advance its clock.
+    struct ScriptedQueue {
         started: Instant,
         elapsed: Mutex<Duration>,
         messages: Mutex<VecDeque<(Duration, u32)>>,
         asked: Mutex<Vec<usize>>,
     }
 
-    impl Script {
-        fn new(messages: impl IntoIterator<Item = (Duration, u32)>) -> Script {
+    impl ScriptedQueue {
+        fn new(messages: impl IntoIterator<Item = (Duration, u32)>) -> ScriptedQueue {
             let messages = Mutex::new(messages.into_iter().collect());
-            Script {
+            ScriptedQueue {
                 started: Instant::now(),
                 elapsed: Mutex::default(),
                 messages,
@@ -275,7 +278,7 @@ mod tests {
         }
     }
 
-    impl Receive for Script {
+    impl MessageSource for ScriptedQueue {
         fn now(&self) -> Instant {
             self.started + *self.elapsed.lock().unwrap()
         }
@@ -301,7 +304,7 @@ mod tests {
         }
     }
 
-    fn gatherer(batch_size: usize, window: Duration, event_bytes_max: usize) -> Gatherer {
+    fn batcher(batch_size: usize, window: Duration, event_bytes_max: usize) -> Batcher {
         let config = MappingConfig {
             queue: "input".into(),
             batch_size,
@@ -309,11 +312,11 @@ mod tests {
             concurrency_max: 2,
             report_batch_item_failures: true,
         };
-        Gatherer::new(EventSource::new(ARN), &config, event_bytes_max)
+        Batcher::new(EventSource::new(ARN), &config, event_bytes_max)
     }
 
-    async fn gathered(gatherer: &mut Gatherer, queue: &Script) -> Vec<u32> {
-        numbers(&gatherer.next(queue, |_| ()).await)
+    async fn next_batch(batcher: &mut Batcher, queue: &ScriptedQueue) -> Vec<u32> {
+        numbers(&batcher.next(queue, |_| ()).await)
     }
 
     fn numbers(batch: &Batch) -> Vec<u32> {

@@ -1,22 +1,23 @@
-//! Write units a second: a token bucket for each key and one for each whole table, all one second deep.
+//! Write units per second: one token bucket for each key, one for the whole table and one for its whole index. A full
+//! bucket holds the units of one second.
 //!
-//! An index without units left throttles the write to the table that would have touched it.
+//! A write is throttled if any bucket it needs is empty: an index without units also throttles writes to its table.
 //! Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/gsi-throttling.html> (2026-08).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Buckets kept before the full ones are thrown away: a bucket that is not there is full.
+/// Number of buckets above which full ones are deleted. A missing bucket counts as full.
 const BUCKETS_MAX: usize = 20_000;
 
-/// What has units of its own.
+/// What a bucket limits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
-    /// An item of the watched table.
+pub(super) enum BucketKey {
+    /// One item of the watched table.
     Item(String),
-    /// A key of its index.
+    /// One partition key of its index.
     Index(String),
-    /// A key of an index of the other table.
+    /// One partition key of an index of the other table.
     OtherIndex(String),
     /// All items of the watched table together.
     Table,
@@ -24,58 +25,60 @@ pub(super) enum Key {
     TableIndex,
 }
 
-/// Write units a second; what has no limit is never short.
+/// Write units per second; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rates {
-    /// Of each item and each index key.
+    /// For each item and each index key.
     pub(super) key: Option<u32>,
-    /// Of the whole watched table, and as much of its whole index.
+    /// For the whole watched table, and as many for its whole index.
     pub(super) table: Option<u32>,
 }
 
 impl Rates {
-    fn of(self, key: &Key) -> Option<f64> {
+    fn of(self, key: &BucketKey) -> Option<f64> {
         match key {
-            Key::Item(_) | Key::Index(_) | Key::OtherIndex(_) => self.key,
-            Key::Table | Key::TableIndex => self.table,
+            BucketKey::Item(_) | BucketKey::Index(_) | BucketKey::OtherIndex(_) => self.key,
+            BucketKey::Table | BucketKey::TableIndex => self.table,
         }
         .map(f64::from)
     }
 }
 
-/// Units a write takes of a key.
+/// The units that a write takes from one bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Charge {
-    pub(super) key: Key,
+    pub(super) key: BucketKey,
     pub(super) units: u32,
 }
 
-/// The buckets of all keys.
+/// All buckets.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(super) struct TokenBuckets {
     rates: Rates,
-    buckets: BTreeMap<Key, Bucket>,
+    buckets: BTreeMap<BucketKey, Bucket>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
+    /// Units left at `at`; negative after a write that was larger than estimated.
     units: f64,
     at: Duration,
 }
 
-impl Limits {
-    /// Buckets that hold one second of these rates, all full.
-    pub(super) fn new(rates: Rates) -> Limits {
-        Limits {
+impl TokenBuckets {
+    /// Makes full buckets.
+    pub(super) fn new(rates: Rates) -> TokenBuckets {
+        TokenBuckets {
             rates,
             buckets: BTreeMap::new(),
         }
     }
 
-    /// Takes all that a write takes, or nothing.
+    /// Takes the units of a write from all its buckets, or from none. A write larger than a full bucket needs a full bucket,
+    /// and leaves it in debt.
     ///
     /// # Errors
-    /// The first key that has too few units left. A write larger than a full bucket needs a full bucket.
+    /// The first charge whose bucket has too few units left.
     pub(super) fn take<'a>(
         &mut self,
         charges: &'a [Charge],
@@ -87,19 +90,19 @@ impl Limits {
         for charge in charges {
             self.add(&charge.key, -f64::from(charge.units), now);
         }
-        self.forget_the_full(now);
+        self.delete_full(now);
         Ok(())
     }
 
-    /// Gives back what a write took that did not come to pass.
+    /// Returns units to their buckets, of a write that was not applied.
     pub(super) fn give_back(&mut self, charges: &[Charge], now: Duration) {
         for charge in charges {
             self.add(&charge.key, f64::from(charge.units), now);
         }
     }
 
-    /// Adds units to a key, up to a full bucket; negative ones may leave it in debt.
-    pub(super) fn add(&mut self, key: &Key, units: f64, now: Duration) {
+    /// Adds units to a bucket until it is full. Negative units may leave it in debt.
+    pub(super) fn add(&mut self, key: &BucketKey, units: f64, now: Duration) {
         let Some(rate) = self.rates.of(key) else {
             return;
         };
@@ -114,14 +117,14 @@ impl Limits {
         })
     }
 
-    fn left(&self, key: &Key, rate: f64, now: Duration) -> f64 {
+    fn left(&self, key: &BucketKey, rate: f64, now: Duration) -> f64 {
         self.buckets.get(key).map_or(rate, |bucket| {
             let since = now.saturating_sub(bucket.at).as_secs_f64();
             (bucket.units + since * rate).min(rate)
         })
     }
 
-    fn forget_the_full(&mut self, now: Duration) {
+    fn delete_full(&mut self, now: Duration) {
         if self.buckets.len() <= BUCKETS_MAX {
             return;
         }
@@ -131,7 +134,7 @@ impl Limits {
     }
 }
 
-/// Write units of so many bytes.
+/// Returns the write units of `bytes`: one per KiB begun, and at least one.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html> (2026-08).
 pub(super) fn units(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(1_024))
@@ -145,7 +148,7 @@ mod tests {
 
     fn charge(key: &str, units: u32) -> Charge {
         Charge {
-            key: Key::Index(key.to_owned()),
+            key: BucketKey::Index(key.to_owned()),
             units,
         }
     }
@@ -154,8 +157,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn per_key(key: u32) -> Limits {
-        Limits::new(Rates {
+    fn per_key(key: u32) -> TokenBuckets {
+        TokenBuckets::new(Rates {
             key: Some(key),
             table: None,
         })
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_takes_of_all_its_keys_or_of_none() {
+    fn a_write_takes_units_of_all_its_keys_or_of_none() {
         let mut limits = per_key(2);
         assert_eq!(limits.take(&[charge("b", 2)], ms(0)), Ok(()));
         let both = [charge("a", 2), charge("b", 1)];
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_written_is_given_back() {
+    fn units_of_a_write_that_was_not_applied_are_returned() {
         let mut limits = per_key(2);
         let two = [charge("a", 2)];
         assert_eq!(limits.take(&two, ms(0)), Ok(()));
@@ -209,12 +212,12 @@ mod tests {
 
     #[test]
     fn a_whole_table_has_a_bucket_beside_those_of_its_keys() {
-        let mut limits = Limits::new(Rates {
+        let mut limits = TokenBuckets::new(Rates {
             key: Some(2),
             table: Some(3),
         });
         let write = |item: &str| {
-            [Key::Item(item.to_owned()), Key::Table].map(|key| Charge { key, units: 1 })
+            [BucketKey::Item(item.to_owned()), BucketKey::Table].map(|key| Charge { key, units: 1 })
         };
         for item in ["a", "a", "b"] {
             assert_eq!(limits.take(&write(item), ms(0)), Ok(()));
@@ -227,8 +230,8 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_limit_is_never_short() {
-        let mut limits = Limits::new(Rates::default());
+    fn without_a_limit_no_write_is_throttled() {
+        let mut limits = TokenBuckets::new(Rates::default());
         let large = [charge("a", u32::MAX)];
         for _ in 0..3 {
             assert_eq!(limits.take(&large, ms(0)), Ok(()));
@@ -237,15 +240,15 @@ mod tests {
 
     #[test]
     fn a_debt_is_paid_off_before_anything_is_written() {
-        let mut limits = Limits::new(Rates {
+        let mut limits = TokenBuckets::new(Rates {
             key: None,
             table: Some(10),
         });
         let one = [Charge {
-            key: Key::Table,
+            key: BucketKey::Table,
             units: 1,
         }];
-        limits.add(&Key::Table, -20.0, ms(0));
+        limits.add(&BucketKey::Table, -20.0, ms(0));
         assert_eq!(limits.take(&one, ms(1_050)), Err(&one[0]));
         assert_eq!(limits.take(&one, ms(1_150)), Ok(()));
     }

@@ -1,43 +1,43 @@
-//! What may strike any request, whatever it asks: its reply is lost, or it fails.
+//! Faults of any request, whatever it asks for: its reply is lost, or it fails with an error.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::call::{Reply, Service};
+use super::request::{Reply, Service};
 use crate::counter::Counter;
-use crate::draws::{Draws, Percent};
+use crate::random::{Percent, RandomStream};
 
-/// How long a stalled request or reply is held back. A caller that waits longer sees its connection closed.
+/// How long a stalled request or reply is held back: 2 s. A client that waits longer sees its connection closed.
 pub const STALL: Duration = Duration::from_millis(2_000);
 
-/// How many replies were lost, and how.
+/// Number of lost replies, by how they were lost. Each request was forwarded to the service.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LostRepliesReport {
-    /// Applied, and the connection closed.
+    /// Forwarded, then the connection was closed at once.
     pub cut: u64,
-    /// Applied, and nothing said for [`STALL`].
+    /// Forwarded at once, then the connection was closed after [`STALL`].
     pub stalled: u64,
-    /// Applied only after [`STALL`].
+    /// Forwarded only after [`STALL`].
     pub applied_late: u64,
 }
 
-/// How many requests were answered with an error and not applied.
+/// Number of requests that the proxy failed with an error. The service never saw them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RequestErrorsReport {
-    /// With status 500.
+    /// Failed with status 500.
     pub server_errors: u64,
-    /// With a throttling error.
+    /// Failed with a throttling error of the service.
     pub throttled: u64,
 }
 
-/// What may strike any request, whatever it asks.
+/// Loses replies and fails requests at random. The default does neither.
 #[derive(Debug)]
 pub struct RequestFaults {
     lost_replies: Percent,
-    lost_draws: Draws,
+    lost_draws: RandomStream,
     error_rate: Percent,
-    error_draws: Draws,
+    error_draws: RandomStream,
     cut: Counter,
     stalled: Counter,
     applied_late: Counter,
@@ -45,28 +45,29 @@ pub struct RequestFaults {
     throttled: Counter,
 }
 
-/// What becomes of a reply.
+/// What the proxy does with the reply to a request.
 #[derive(Clone, Copy, Debug)]
-pub enum Fate {
-    /// It reaches the caller.
-    Arrives,
-    /// The request is applied, and the connection closed in place of the reply. The most frequent: the caller knows
-    /// at once and goes on, so that much of it fits a run.
+pub enum ReplyOutcome {
+    /// Returns it to the client.
+    Returned,
+    /// Forwards the request, and closes the connection in place of the reply. 8 of 10 lost replies are cut: the client
+    /// notices at once, so that a test run has room for many of them.
     Cut,
-    /// The request is applied, and nothing is said until the caller has given up.
+    /// Forwards the request, and closes the connection after [`STALL`], when the client has given up.
     Stalled,
-    /// The request is applied only after the caller has given up.
+    /// Forwards the request only after [`STALL`], when the client has given up, and closes the connection.
     AppliedLate,
 }
 
 impl RequestFaults {
-    /// Loses replies of this share of the requests, and fails this share of them; the draws come from the seed.
+    /// Makes faults that lose the replies of `lost_replies` of the requests and fail `error_rate` of them. Equal seeds draw
+    /// the same faults in the same order.
     pub fn new(seed: u64, lost_replies: Percent, error_rate: Percent) -> RequestFaults {
         RequestFaults {
             lost_replies,
-            lost_draws: Draws::new(seed, "lost replies"),
+            lost_draws: RandomStream::new(seed, "lost replies"),
             error_rate,
-            error_draws: Draws::new(seed, "errors"),
+            error_draws: RandomStream::new(seed, "errors"),
             cut: Counter::default(),
             stalled: Counter::default(),
             applied_late: Counter::default(),
@@ -75,7 +76,7 @@ impl RequestFaults {
         }
     }
 
-    /// Returns how many replies were lost so far.
+    /// Returns the number of replies lost so far.
     pub fn lost_report(&self) -> LostRepliesReport {
         LostRepliesReport {
             cut: self.cut.get(),
@@ -84,7 +85,7 @@ impl RequestFaults {
         }
     }
 
-    /// Returns how many requests have failed so far.
+    /// Returns the number of requests failed so far.
     pub fn error_report(&self) -> RequestErrorsReport {
         RequestErrorsReport {
             server_errors: self.server_errors.get(),
@@ -92,23 +93,24 @@ impl RequestFaults {
         }
     }
 
-    /// Draws what becomes of the next reply, and counts it.
-    pub(super) fn fate(&self) -> Fate {
-        if !self.lost_draws.strikes(self.lost_replies) {
-            return Fate::Arrives;
+    /// Draws what happens to the next reply, and counts it if it is lost.
+    pub(super) fn draw_reply(&self) -> ReplyOutcome {
+        if !self.lost_draws.happens(self.lost_replies) {
+            return ReplyOutcome::Returned;
         }
-        let (fate, counter) = match self.lost_draws.below(10) {
-            0 => (Fate::Stalled, &self.stalled),
-            1 => (Fate::AppliedLate, &self.applied_late),
-            _ => (Fate::Cut, &self.cut),
+        let (outcome, counter) = match self.lost_draws.below(10) {
+            0 => (ReplyOutcome::Stalled, &self.stalled),
+            1 => (ReplyOutcome::AppliedLate, &self.applied_late),
+            _ => (ReplyOutcome::Cut, &self.cut),
         };
         counter.add(1);
-        fate
+        outcome
     }
 
-    /// Draws whether the next request fails; returns the error in place of the service's reply if it does.
-    pub(super) fn error(&self, service: Service) -> Option<Reply> {
-        if !self.error_draws.strikes(self.error_rate) {
+    /// Draws whether the next request fails; returns the error to return to the client if it does. One error in three is a
+    /// throttling error, the others have status 500.
+    pub(super) fn draw_error(&self, service: Service) -> Option<Reply> {
+        if !self.error_draws.happens(self.error_rate) {
             return None;
         }
         let throttled = self.error_draws.below(3) == 0;
@@ -149,7 +151,6 @@ impl RequestFaults {
     }
 }
 
-/// Strikes nothing.
 impl Default for RequestFaults {
     fn default() -> RequestFaults {
         RequestFaults::new(0, Percent::default(), Percent::default())

@@ -1,16 +1,16 @@
-//! What a run cost: counts and times of invocations, and what the kernel says about each process.
+//! Statistics of functions, environments and mappings: counts and times of invocations, CPU time and memory of processes.
 //!
-//! The processes do not survive the run, so their figures are sampled from `/proc` while they live and the last
-//! sample is kept. A process killed between two samples loses at most the CPU time since the last.
+//! CPU time and memory are sampled from `/proc` while a process lives, and the last sample is kept. The CPU time that a
+//! process uses between its last sample and its end is not counted.
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use super::partial_batch_response::Why;
-use crate::sqs::Requests;
+use super::partial_batch_response::OutcomeReason;
+use crate::sqs::RequestCount;
 
-/// CPU time of a process, all threads.
+/// CPU time of all threads of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// Time in user mode.
@@ -20,78 +20,78 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// User and system time together.
+    /// Returns the sum of user and system time.
     pub fn total(&self) -> Duration {
         self.user + self.system
     }
 }
 
-/// Where an execution environment is in its life.
+/// The state of an execution environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnvironmentState {
-    /// The process runs and has not polled yet.
+    /// The process runs and has not polled the Runtime API yet.
     Starting,
-    /// Initialised, no invocation assigned.
+    /// Initialised, without an invocation.
     Idle,
-    /// As many invocations assigned.
+    /// Initialised, with invocations.
     Busy {
-        /// Count of invocations assigned.
+        /// Number of invocations assigned.
         invocations: u32,
     },
-    /// Killed or exiting: takes no more invocations, not reaped yet.
+    /// Killed or exiting: takes no more invocations, and is not reaped yet.
     Ending,
-    /// Reaped.
+    /// The process is reaped.
     Ended {
-        /// How the process ended; `None` if it never started.
+        /// Exit status of the process; `None` if it never started.
         exit: Option<ExitStatus>,
     },
 }
 
-/// One execution environment, living or ended.
+/// State and statistics of one execution environment, running or ended.
 #[derive(Clone, Debug)]
 pub struct EnvironmentStatus {
     /// Number within the function, from 1, in order of start.
     pub number: u32,
     /// Process id; `None` if the process never started.
     pub pid: Option<u32>,
-    /// Where it is in its life.
+    /// Current state.
     pub state: EnvironmentState,
     /// Invocations assigned, whatever their outcome.
     pub invocations: u64,
-    /// Sum of the times of its invocations.
+    /// Sum of the durations of its invocations.
     pub invoke_time: Duration,
     /// Invocations that ended at their deadline.
     pub timeouts: u64,
-    /// Invocations that ended because the process did.
+    /// Invocations that ended because the process exited.
     pub crashes: u64,
-    /// From the start of the process to its first poll; `None` until then.
+    /// Time from the start of the process to its first poll; `None` until then.
     pub init_time: Option<Duration>,
-    /// CPU time, as last sampled.
+    /// CPU time at the last sample.
     pub cpu: CpuTime,
-    /// Peak resident set in bytes, as last sampled.
+    /// Peak resident set in bytes at the last sample.
     pub peak_rss_bytes: u64,
 }
 
-/// Totals of a function over all its environments, living and ended.
+/// Totals of a function over all its environments, running and ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionStats {
     /// Environments started.
     pub cold_starts: u64,
     /// Environments that failed to initialise.
     pub init_failures: u64,
-    /// Sum of the init times of those that succeeded.
+    /// Sum of the init times of environments that initialised.
     pub init_time: Duration,
-    /// Invocations that ended, whatever their outcome; those refused for their size or after shutdown are not counted.
+    /// Invocations that ended, whatever their outcome. Invocations refused for their size or after shutdown are not counted.
     pub invocations: u64,
-    /// Invocations answered with a function error.
+    /// Invocations that returned a function error.
     pub function_errors: u64,
     /// Invocations killed at their deadline.
     pub timeouts: u64,
     /// Invocations whose process exited.
     pub crashes: u64,
-    /// Sum of the invocations' times, from assignment to outcome, without init.
+    /// Sum of the durations of invocations, from assignment to outcome, without init.
     pub invoke_time: Duration,
-    /// Longest invocation, same measure.
+    /// Longest duration of an invocation, without init.
     pub invoke_time_max: Duration,
     /// Most invocations running at one time.
     pub concurrency_max: u32,
@@ -104,37 +104,37 @@ pub struct FunctionStats {
 /// Totals of an event source mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MappingStats {
-    /// Batches handed to the function and judged.
+    /// Invocations that ended, one per batch.
     pub invocations: u64,
     /// Records in those batches.
     pub records: u64,
     /// Records deleted from the queue.
     pub deleted: u64,
-    /// Records the queue refused to delete, for instance because their receipt had expired.
+    /// Records that could not be deleted, for instance because the queue no longer exists.
     pub delete_failures: u64,
-    /// Records left in the queue, visible again after its visibility timeout.
+    /// Records left in the queue, which become visible again after the visibility timeout.
     pub returned: u64,
-    /// The same by reason.
-    pub returned_by: BTreeMap<Why, u64>,
+    /// `returned` by reason.
+    pub returned_by: BTreeMap<OutcomeReason, u64>,
     /// Records in the largest batch.
     pub batch_records_max: u64,
     /// Bytes of the largest event.
     pub batch_bytes_max: u64,
-    /// Sum of the times spent in the function, cold starts included.
+    /// Sum of the durations of invocations, cold starts included.
     pub function_time: Duration,
 }
 
-/// Requests of an event source mapping to its queue.
+/// Number of requests of an event source mapping to its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappingRequests {
     /// `ReceiveMessage`.
-    pub receives: Requests,
+    pub receives: RequestCount,
     /// `DeleteMessageBatch`.
-    pub deletes: Requests,
+    pub deletes: RequestCount,
 }
 
 impl MappingStats {
-    /// Mean records of a batch; 0 before the first.
+    /// Returns the mean number of records per batch; 0 before the first batch.
     pub fn batch_records_mean(&self) -> f64 {
         if self.invocations == 0 {
             0.0
@@ -144,9 +144,9 @@ impl MappingStats {
     }
 }
 
-/// Figures of one environment that change while it lives.
+/// Counts, times and samples of one environment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
+pub(super) struct EnvironmentUsage {
     pub(super) invocations: u64,
     pub(super) invoke_time: Duration,
     pub(super) timeouts: u64,
@@ -155,26 +155,26 @@ pub(super) struct Usage {
     pub(super) peak_rss_bytes: u64,
 }
 
-impl Usage {
-    /// Takes a sample of a living process; keeps the last one if there is nothing to read.
+impl EnvironmentUsage {
+    /// Samples CPU time and memory of a process; keeps the last sample if the process is gone.
     pub(super) fn sample(&mut self, pid: u32) {
         let read = |file| std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
         if let Some(cpu) = read("stat").as_deref().and_then(cpu_of_stat) {
             self.cpu = cpu;
         }
-        // A zombie has no VmHWM line: the last sample stands.
+        // The status of a zombie has no VmHWM line.
         if let Some(bytes) = read("status").as_deref().and_then(peak_rss_of_status) {
             self.peak_rss_bytes = self.peak_rss_bytes.max(bytes);
         }
     }
 }
 
-/// `utime` and `stime`, fields 14 and 15 of `/proc/<pid>/stat`.
+/// Reads `utime` and `stime`, fields 14 and 15 of `/proc/<pid>/stat`.
 /// Source: <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>
 fn cpu_of_stat(stat: &str) -> Option<CpuTime> {
-    // The kernel reports in ticks of USER_HZ, which is 100 on every architecture we run on.
+    // The kernel counts in ticks of 1/USER_HZ seconds. USER_HZ is 100 on x86-64 and arm64.
     const TICK: Duration = Duration::from_millis(10);
-    // The second field is the program's name in parentheses and may itself hold spaces and parentheses.
+    // The second field is the name of the program in parentheses; the name may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields
         .split_ascii_whitespace()
@@ -187,7 +187,7 @@ fn cpu_of_stat(stat: &str) -> Option<CpuTime> {
     })
 }
 
-/// `VmHWM` of `/proc/<pid>/status`, in bytes.
+/// Reads `VmHWM` of `/proc/<pid>/status`; returns bytes.
 fn peak_rss_of_status(status: &str) -> Option<u64> {
     let line = status
         .lines()
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_sample_of_this_process_sees_memory_and_a_missing_process_changes_nothing() {
-        let mut usage = Usage::default();
+        let mut usage = EnvironmentUsage::default();
         usage.sample(std::process::id());
         let seen = usage.peak_rss_bytes;
         assert!(seen > 0);

@@ -1,10 +1,11 @@
-//! An SQS event source mapping: polls a queue, invokes a function with batches, deletes what it processed.
+//! An SQS event source mapping: polls a queue, invokes a function with batches, and deletes the processed messages.
 //!
-//! One task gathers; up to `concurrency_max` invocations run beside it, and one gathered batch waits for the next of
-//! them to end. That is one batch ahead for the whole mapping, not one for each invocation, and it keeps batches as
-//! full as the queue allows. Lambda's several pollers would make more and smaller batches of a trickle.
+//! One task forms batches, and up to `concurrency_max` invocations run concurrently. While all of them run, one further batch
+//! waits, so batches are as full as the queue allows. Lambda has several pollers and forms more and smaller batches from a
+//! slow stream of messages.
 //!
-//! Messages are deleted before their invocation counts as ended, so "idle" and an empty queue mean that all is done.
+//! Messages are deleted before their invocation counts as ended. All work is done when the mapping is idle and the queue is
+//! empty.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,23 +15,23 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use super::accounting::{MappingRequests, MappingStats};
-use super::esm_config::{MappingConfig, MappingError};
+use super::batcher::{Batch, Batcher, MessageSource};
 use super::event::EventSource;
 use super::function::Function;
-use super::gather::{Batch, Gatherer, Receive};
 use super::invocation::{InvokeError, InvokeResponse};
 use super::limits::REQUEST_BYTES_MAX;
+use super::mapping_config::{MappingConfig, MappingError};
 use super::partial_batch_response::{BatchOutcome, partial_batch_response};
+use super::stats::{MappingRequests, MappingStats};
 use crate::sqs::{Message, Sqs};
 
-/// Receipts one delete call takes.
+/// Most receipt handles of one delete request.
 const DELETE_ENTRIES_MAX: usize = 10;
 
-/// Pause after a receive that failed.
+/// Pause after a failed receive.
 const RECEIVE_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// A running mapping. Dropping it stops the polling, without waiting for what is in flight.
+/// A running mapping. Dropping it stops the polling without waiting for invocations in flight.
 pub struct EventSourceMapping {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
@@ -41,7 +42,7 @@ struct Shared {
     sqs: Sqs,
     function: Function,
     config: MappingConfig,
-    /// Messages received and not yet handed to an invocation.
+    /// Number of messages that are received and not yet part of an invocation.
     gathered: AtomicUsize,
     in_flight: AtomicUsize,
     stats: Mutex<MappingStats>,
@@ -52,10 +53,10 @@ impl EventSourceMapping {
     /// Starts polling.
     ///
     /// # Errors
-    /// [`MappingError`] with everything that Lambda would refuse about the mapping.
+    /// [`MappingError`] with all reasons why Lambda would refuse the mapping.
     ///
     /// # Panics
-    /// Outside of a Tokio runtime.
+    /// It is called outside of a Tokio runtime.
     pub fn start(
         sqs: Sqs,
         function: Function,
@@ -69,7 +70,7 @@ impl EventSourceMapping {
             visibility.map_err(|error| error.to_string()),
         )?;
         let source = EventSource::new(&sqs.arn(&config.queue));
-        let gatherer = Gatherer::new(source, &config, REQUEST_BYTES_MAX);
+        let batcher = Batcher::new(source, &config, REQUEST_BYTES_MAX);
         let shared = Arc::new(Shared {
             sqs,
             function,
@@ -80,7 +81,7 @@ impl EventSourceMapping {
             requests: Mutex::default(),
         });
         let (stop, stopped) = watch::channel(false);
-        let poller = tokio::spawn(poll(Arc::clone(&shared), gatherer, stopped));
+        let poller = tokio::spawn(poll(Arc::clone(&shared), batcher, stopped));
         Ok(EventSourceMapping {
             shared,
             stop,
@@ -88,26 +89,26 @@ impl EventSourceMapping {
         })
     }
 
-    /// True when no message is gathered and no invocation is in flight. A message that is just being received shows
-    /// up in the queue's depth, so whoever waits for the end asks both.
+    /// Returns whether the mapping holds no messages and no invocation is in flight. To wait until all messages are processed,
+    /// also check the depth of the queue, where a message that is being received still counts.
     pub fn idle(&self) -> bool {
-        // In flight goes up before gathered goes down, so this order sees a batch on its way from one to the other.
+        // `in_flight` rises before `gathered` falls, so this order sees a batch that moves from one to the other.
         self.shared.gathered.load(Ordering::SeqCst) == 0
             && self.shared.in_flight.load(Ordering::SeqCst) == 0
     }
 
-    /// Totals so far.
+    /// Returns the totals so far.
     pub fn stats(&self) -> MappingStats {
         self.shared.stats().clone()
     }
 
-    /// Requests to the queue so far, those that brought nothing included.
+    /// Returns the number of requests to the queue so far, empty receives included.
     pub fn requests(&self) -> MappingRequests {
         *self.shared.requests()
     }
 
-    /// Stops polling and waits for the invocations in flight and their deletes. Messages gathered and not handed to
-    /// an invocation become visible again by their timeout. May be called again.
+    /// Stops polling, and waits for the invocations in flight and their deletes. Messages that were received for a later batch
+    /// become visible again after their visibility timeout. May be called more than once.
     pub async fn stop(&self) {
         self.stop.send_replace(true);
         let poller = self
@@ -124,12 +125,12 @@ impl EventSourceMapping {
     }
 }
 
-async fn poll(shared: Arc<Shared>, mut gatherer: Gatherer, mut stopped: watch::Receiver<bool>) {
+async fn poll(shared: Arc<Shared>, mut batcher: Batcher, mut stopped: watch::Receiver<bool>) {
     let slots = Arc::new(Semaphore::new(shared.config.concurrency_max as usize));
     let mut invocations = JoinSet::new();
     loop {
         let gather = async {
-            let batch = gatherer
+            let batch = batcher
                 .next(&*shared, |held| {
                     shared.gathered.store(held, Ordering::SeqCst)
                 })
@@ -142,14 +143,14 @@ async fn poll(shared: Arc<Shared>, mut gatherer: Gatherer, mut stopped: watch::R
         };
         let (batch, slot) = tokio::select! {
             biased;
-            // An error means that the mapping was dropped.
+            // Fails if the mapping was dropped, which ends the polling too.
             _ = stopped.wait_for(|stopped| *stopped) => break,
             gathered = gather => gathered,
         };
         let in_flight = InFlight::new(Arc::clone(&shared));
         shared
             .gathered
-            .store(gatherer.carried_count(), Ordering::SeqCst);
+            .store(batcher.carried_count(), Ordering::SeqCst);
         invocations.spawn(async move {
             in_flight.shared.process(batch).await;
             drop((in_flight, slot));
@@ -164,7 +165,7 @@ async fn poll(shared: Arc<Shared>, mut gatherer: Gatherer, mut stopped: watch::R
     }
 }
 
-/// A bug in the mapping itself must not look like a queue that drains slowly.
+/// Resumes a panic of an invocation task: a bug of the mapping must not look like a slow queue.
 fn propagate(ended: Result<(), tokio::task::JoinError>) {
     if let Err(failed) = ended
         && failed.is_panic()
@@ -173,7 +174,7 @@ fn propagate(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-impl Receive for Shared {
+impl MessageSource for Shared {
     fn now(&self) -> Instant {
         Instant::now()
     }
@@ -199,7 +200,7 @@ impl Receive for Shared {
 }
 
 impl Shared {
-    /// Invokes the function with a batch and does what the outcome says.
+    /// Invokes the function with a batch, and deletes the records that the outcome allows to delete.
     async fn process(&self, batch: Batch) {
         let Batch {
             event,
@@ -215,26 +216,26 @@ impl Shared {
             &message_ids,
             self.config.report_batch_item_failures,
         );
-        if !outcome.keep.is_empty() {
+        if !outcome.to_return.is_empty() {
             self.log_returned(&outcome, &response);
         }
-        let deleted = self.delete(&outcome.delete, &receipt_handles);
+        let deleted = self.delete(&outcome.to_delete, &receipt_handles);
         let mut stats = self.stats();
         stats.invocations += 1;
         stats.records += message_ids.len() as u64;
         stats.deleted += deleted;
-        stats.delete_failures += outcome.delete.len() as u64 - deleted;
-        if !outcome.keep.is_empty() {
-            stats.returned += outcome.keep.len() as u64;
-            *stats.returned_by.entry(outcome.why).or_default() += outcome.keep.len() as u64;
+        stats.delete_failures += outcome.to_delete.len() as u64 - deleted;
+        if !outcome.to_return.is_empty() {
+            stats.returned += outcome.to_return.len() as u64;
+            *stats.returned_by.entry(outcome.reason).or_default() += outcome.to_return.len() as u64;
         }
         stats.batch_records_max = stats.batch_records_max.max(message_ids.len() as u64);
         stats.batch_bytes_max = stats.batch_bytes_max.max(event_bytes as u64);
         stats.function_time += function_time;
     }
 
-    /// Deletes by tens; answers how many are deleted. What is not will be delivered again, which is no more than a
-    /// standard queue may do anyway.
+    /// Deletes messages in requests of ten; returns the number deleted. A failed delete is not retried: the message is delivered
+    /// again, which a standard queue may do anyway.
     fn delete(&self, positions: &[usize], receipt_handles: &[String]) -> u64 {
         let queue = &self.config.queue;
         let mut deleted = 0;
@@ -256,11 +257,19 @@ impl Shared {
 
     fn log_returned(&self, outcome: &BatchOutcome, response: &Result<InvokeResponse, InvokeError>) {
         let config = self.function.config();
-        let (function, why, returned_count) =
-            (&*config.name, outcome.why.name(), outcome.keep.len());
+        let (function, reason, returned_count) = (
+            &*config.name,
+            outcome.reason.name(),
+            outcome.to_return.len(),
+        );
         match response {
             Ok(InvokeResponse::Ok(_)) => {
-                tracing::info!(function, why, returned_count, "records return to the queue")
+                tracing::info!(
+                    function,
+                    reason,
+                    returned_count,
+                    "records return to the queue"
+                )
             }
             Ok(InvokeResponse::FunctionError {
                 error_type,
@@ -268,7 +277,7 @@ impl Shared {
             }) => {
                 tracing::warn!(
                     function,
-                    why,
+                    reason,
                     returned_count,
                     error_type,
                     message,
@@ -276,7 +285,7 @@ impl Shared {
                 );
             }
             Err(error) => {
-                tracing::warn!(function, why, returned_count, %error, "records return to the queue")
+                tracing::warn!(function, reason, returned_count, %error, "records return to the queue")
             }
         }
     }
@@ -290,7 +299,7 @@ impl Shared {
     }
 }
 
-/// Counts an invocation for as long as it exists, whatever ends it.
+/// Counts an invocation as in flight until it is dropped.
 struct InFlight {
     shared: Arc<Shared>,
 }

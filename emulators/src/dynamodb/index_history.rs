@@ -1,81 +1,83 @@
-//! The index as it was: every entry with when it came and when it went, so that it can be shown as of any time.
+//! The entries of an index over time: when each was added and removed, so that the index can be shown as it was at any
+//! earlier time.
 //!
-//! Both are noted on their own, in whatever order the replies come that tell of them: an entry comes once and goes once
-//! (`WatchedTable::index_sort_key`). Times are durations since any fixed moment.
+//! An entry is added once and removed once (`WatchedTable::index_sort_key`), so both times may be recorded in any order,
+//! as replies arrive. Times are durations since a fixed moment.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
-/// Entries of one page: fewer than AWS's 1 MB holds, so that keys with many entries come in several pages.
+/// Most entries of one page. AWS's pages of 1 MB hold more; with fewer, clients page through large partitions in tests too.
 const PAGE_ENTRIES_MAX: usize = 1_000;
 
-/// An entry of the index.
+/// An entry of the index, by its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The index's partition key.
+    /// Partition key of the index.
     pub(super) hash: String,
-    /// The index's sort key.
+    /// Sort key of the index.
     pub(super) range: u64,
-    /// The table's key.
+    /// Partition key of the table.
     pub(super) key: String,
 }
 
-/// Where among the entries of one partition key an entry is: the index's sort key, and the table's key.
+/// The position of an entry within its partition: the sort key of the index, then the key of the table.
 pub(super) type Position = (u64, String);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Life {
-    came: Option<Duration>,
-    went: Option<Duration>,
+struct EntryTimes {
+    added: Option<Duration>,
+    removed: Option<Duration>,
 }
 
-impl Life {
-    fn is_there(self, at: Duration) -> bool {
-        self.came.is_some_and(|came| came <= at) && self.went.is_none_or(|went| went > at)
+impl EntryTimes {
+    fn exists(self, at: Duration) -> bool {
+        self.added.is_some_and(|added| added <= at)
+            && self.removed.is_none_or(|removed| removed > at)
     }
 }
 
-/// A page of the index.
+/// One page of a query.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) positions: Vec<Position>,
-    /// Whether there are more after the last one.
+    /// Whether there are further entries after the last one.
     pub(super) more: bool,
-    /// Entries that are there now and were not shown.
+    /// Entries that exist now and are missing from the page.
     pub(super) hidden: u64,
-    /// Entries that are gone now and were shown.
+    /// Entries that no longer exist and are on the page.
     pub(super) gone: u64,
 }
 
-/// The index with its past.
+/// The entries of an index, with those removed within `memory`.
 #[derive(Debug)]
-pub(super) struct Index {
-    /// How long what has gone is remembered.
+pub(super) struct IndexHistory {
+    /// How long removed entries are kept.
     memory: Duration,
-    partitions: BTreeMap<String, BTreeMap<Position, Life>>,
+    partitions: BTreeMap<String, BTreeMap<Position, EntryTimes>>,
 }
 
-impl Index {
-    /// An empty index that can be shown as of any time back to `memory` ago.
-    pub(super) fn new(memory: Duration) -> Index {
-        Index {
+impl IndexHistory {
+    /// Makes the history of an empty index. It can show the index as it was up to `memory` ago.
+    pub(super) fn new(memory: Duration) -> IndexHistory {
+        IndexHistory {
             memory,
             partitions: BTreeMap::new(),
         }
     }
 
-    /// An entry has come.
-    pub(super) fn came(&mut self, entry: &Entry, now: Duration) {
-        self.life(entry).came.get_or_insert(now);
+    /// Records that an entry was added.
+    pub(super) fn added(&mut self, entry: &Entry, now: Duration) {
+        self.times(entry).added.get_or_insert(now);
     }
 
-    /// An entry has gone.
-    pub(super) fn went(&mut self, entry: &Entry, now: Duration) {
-        self.life(entry).went.get_or_insert(now);
+    /// Records that an entry was removed.
+    pub(super) fn removed(&mut self, entry: &Entry, now: Duration) {
+        self.times(entry).removed.get_or_insert(now);
     }
 
-    fn life(&mut self, entry: &Entry) -> &mut Life {
+    fn times(&mut self, entry: &Entry) -> &mut EntryTimes {
         self.partitions
             .entry(entry.hash.clone())
             .or_default()
@@ -83,7 +85,7 @@ impl Index {
             .or_default()
     }
 
-    /// The entries of a partition key after a position, as they were `lag` ago.
+    /// Returns the entries of a partition key after a position, as they were `lag` ago: at most `limit`, and at most 1,000.
     pub(super) fn page(
         &mut self,
         hash: &str,
@@ -96,18 +98,22 @@ impl Index {
         let Some(entries) = self.partitions.get_mut(hash) else {
             return page;
         };
-        let forgotten = |life: &Life| life.went.is_some_and(|went| went + self.memory < now);
-        entries.retain(|_, life| !forgotten(life));
+        let expired = |times: &EntryTimes| {
+            times
+                .removed
+                .is_some_and(|removed| removed + self.memory < now)
+        };
+        entries.retain(|_, times| !expired(times));
         let as_of = now.saturating_sub(lag);
         let limit = limit.unwrap_or(PAGE_ENTRIES_MAX).min(PAGE_ENTRIES_MAX);
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        for (position, life) in entries.range::<Position, _>((from, Bound::Unbounded)) {
-            let shown = life.is_there(as_of);
+        for (position, times) in entries.range::<Position, _>((from, Bound::Unbounded)) {
+            let shown = times.exists(as_of);
             if shown && page.positions.len() == limit {
                 page.more = true;
                 break;
             }
-            match (shown, life.is_there(now)) {
+            match (shown, times.exists(now)) {
                 (true, false) => page.gone += 1,
                 (false, true) => page.hidden += 1,
                 (true, true) | (false, false) => {}
@@ -138,17 +144,17 @@ mod tests {
         Duration::from_secs(secs)
     }
 
-    fn shown(index: &mut Index, now: u64, lag: u64) -> Vec<u64> {
+    fn shown(index: &mut IndexHistory, now: u64, lag: u64) -> Vec<u64> {
         let page = index.page(HASH, None, None, secs(now), secs(lag));
         page.positions.into_iter().map(|(range, _)| range).collect()
     }
 
     #[test]
-    fn what_came_and_went_is_shown_as_it_was_and_queries_may_go_back() {
-        let mut index = Index::new(secs(10));
-        index.came(&entry(1), secs(1));
-        index.came(&entry(2), secs(3));
-        index.went(&entry(1), secs(5));
+    fn an_entry_is_shown_as_it_was_and_a_later_query_may_show_an_earlier_time() {
+        let mut index = IndexHistory::new(secs(10));
+        index.added(&entry(1), secs(1));
+        index.added(&entry(2), secs(3));
+        index.removed(&entry(1), secs(5));
         assert_eq!(shown(&mut index, 5, 0), [2]);
         assert_eq!(shown(&mut index, 5, 1), [1, 2]);
         assert_eq!(shown(&mut index, 5, 3), [1]);
@@ -159,17 +165,17 @@ mod tests {
     }
 
     #[test]
-    fn the_order_in_which_comings_and_goings_are_heard_of_does_not_matter() {
-        let mut index = Index::new(secs(10));
-        index.went(&entry(1), secs(2));
-        index.came(&entry(1), secs(2));
+    fn additions_and_removals_may_be_recorded_in_any_order() {
+        let mut index = IndexHistory::new(secs(10));
+        index.removed(&entry(1), secs(2));
+        index.added(&entry(1), secs(2));
         assert_eq!(shown(&mut index, 3, 0), [] as [u64; 0]);
     }
 
     #[test]
     fn pages_follow_each_other_and_the_last_says_so() {
-        let mut index = Index::new(secs(10));
-        (0..5).for_each(|range| index.came(&entry(range), secs(1)));
+        let mut index = IndexHistory::new(secs(10));
+        (0..5).for_each(|range| index.added(&entry(range), secs(1)));
         let mut after = None;
         let mut seen = Vec::new();
         loop {
@@ -184,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_for_longer_than_any_lag_is_forgotten() {
-        let mut index = Index::new(secs(2));
-        index.came(&entry(1), secs(1));
-        index.went(&entry(1), secs(2));
+    fn entries_removed_longer_ago_than_any_lag_are_deleted() {
+        let mut index = IndexHistory::new(secs(2));
+        index.added(&entry(1), secs(1));
+        index.removed(&entry(1), secs(2));
         assert_eq!(shown(&mut index, 5, 0), [] as [u64; 0]);
         assert!(index.partitions[HASH].is_empty());
     }

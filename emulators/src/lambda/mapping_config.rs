@@ -1,46 +1,46 @@
-//! The settings of an event source mapping and what Lambda refuses about them.
+//! The configuration of an event source mapping, and the rules by which Lambda refuses one.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Records in one batch. Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
+/// Allowed numbers of records in one batch. Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
 pub const BATCH_SIZE: RangeInclusive<usize> = 1..=10_000;
 
-/// Largest batch that needs no window.
+/// Largest batch size that does not need a window.
 pub const BATCH_SIZE_WITHOUT_WINDOW_MAX: usize = 10;
 
 /// Longest batching window.
 pub const WINDOW_MAX: Duration = Duration::from_secs(300);
 
-/// Shortest batching window for batches over [`BATCH_SIZE_WITHOUT_WINDOW_MAX`].
+/// Shortest batching window for batch sizes over [`BATCH_SIZE_WITHOUT_WINDOW_MAX`].
 pub const WINDOW_OF_LARGE_BATCH_MIN: Duration = Duration::from_secs(1);
 
-/// `MaximumConcurrency`. Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
+/// Allowed values of `MaximumConcurrency`. Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
 pub const CONCURRENCY: RangeInclusive<u32> = 2..=1000;
 
-/// An event source mapping as it is deployed.
+/// The configuration of an event source mapping.
 #[derive(Clone, Debug)]
 pub struct MappingConfig {
     /// Name of the queue.
     pub queue: String,
     /// Most records in one batch.
     pub batch_size: usize,
-    /// Time a batch is gathered from its first record on.
+    /// Batching window: longest time from the first record of a batch until the function is invoked with it.
     pub window: Duration,
-    /// Most invocations at once.
+    /// Most concurrent invocations (`MaximumConcurrency`).
     pub concurrency_max: u32,
-    /// Whether `ReportBatchItemFailures` is set; without it the response is not looked at.
+    /// Whether `ReportBatchItemFailures` is set. If not, the mapping ignores the content of responses.
     pub report_batch_item_failures: bool,
 }
 
-/// Everything that is wrong with a mapping.
+/// The error for a mapping that Lambda would refuse, with all problems at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("create an event source mapping for queue `{queue}`: {}", joined(.problems))]
 pub struct MappingError {
     /// Name of the queue.
     pub queue: String,
-    /// Each problem, at least one.
+    /// The problems; at least one.
     pub problems: Vec<MappingProblem>,
 }
 
@@ -52,28 +52,29 @@ fn joined(problems: &[MappingProblem]) -> String {
         .join("; ")
 }
 
-/// One thing that is wrong with a mapping.
+/// One reason to refuse a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MappingProblem {
-    /// The queue cannot be read.
+    /// The attributes of the queue could not be read.
     QueueUnavailable {
-        /// What the queue service said.
+        /// Error of the queue service.
         reason: String,
     },
-    /// The batch size is out of range.
+    /// The batch size is not from 1 to 10,000.
     BatchSizeOutOfRange(usize),
-    /// The window is too long.
+    /// The window is longer than 300 s.
     WindowTooLong(Duration),
-    /// A batch of this size needs a window.
+    /// A batch size over 10 needs a window of at least 1 s.
     LargeBatchNeedsWindow {
         /// The batch size.
         batch_size: usize,
         /// The window.
         window: Duration,
     },
-    /// The concurrency is out of range.
+    /// The maximal concurrency is not from 2 to 1,000.
     ConcurrencyOutOfRange(u32),
-    /// A message would become visible while an invocation may still work on it.
+    /// The timeout of the function is longer than the visibility timeout of the queue, so a message could become visible while
+    /// an invocation still works on it.
     TimeoutOverVisibility {
         /// Timeout of the function.
         function_timeout: Duration,
@@ -86,28 +87,31 @@ impl fmt::Display for MappingProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MappingProblem::QueueUnavailable { reason } => {
-                write!(f, "the queue cannot be read: {reason}")
+                write!(f, "attributes of the queue: {reason}")
             }
             MappingProblem::BatchSizeOutOfRange(size) => {
                 write!(
                     f,
-                    "batch size `{size}` is not in {} to {}",
+                    "batch size: got `{size}`, expected {} to {}",
                     BATCH_SIZE.start(),
                     BATCH_SIZE.end()
                 )
             }
             MappingProblem::WindowTooLong(window) => {
-                write!(f, "window `{window:?}` is over {WINDOW_MAX:?}")
+                write!(
+                    f,
+                    "window: got `{window:?}`, expected at most {WINDOW_MAX:?}"
+                )
             }
             MappingProblem::LargeBatchNeedsWindow { batch_size, window } => write!(
                 f,
-                "batch size `{batch_size}` is over {BATCH_SIZE_WITHOUT_WINDOW_MAX} and needs a window of at least \
-                 {WINDOW_OF_LARGE_BATCH_MIN:?}, not `{window:?}`"
+                "window: got `{window:?}`, expected at least {WINDOW_OF_LARGE_BATCH_MIN:?} for batch size `{batch_size}`, \
+                 which is over {BATCH_SIZE_WITHOUT_WINDOW_MAX}"
             ),
             MappingProblem::ConcurrencyOutOfRange(concurrency) => {
                 write!(
                     f,
-                    "concurrency `{concurrency}` is not in {} to {}",
+                    "concurrency: got `{concurrency}`, expected {} to {}",
                     CONCURRENCY.start(),
                     CONCURRENCY.end()
                 )
@@ -117,17 +121,19 @@ impl fmt::Display for MappingProblem {
                 visibility_timeout,
             } => write!(
                 f,
-                "function timeout `{function_timeout:?}` is over the queue's visibility timeout `{visibility_timeout:?}`"
+                "function timeout: got `{function_timeout:?}`, expected at most the visibility timeout of the queue, \
+                 `{visibility_timeout:?}`"
             ),
         }
     }
 }
 
 impl MappingConfig {
-    /// Checks the mapping as Lambda does when it is created. `visibility_timeout` is the queue's, or why it is unknown.
+    /// Checks the configuration by the rules of `CreateEventSourceMapping`. `visibility_timeout` is that of the queue, or the
+    /// error of reading it.
     ///
     /// # Errors
-    /// All problems at once.
+    /// [`MappingError`] with all problems.
     pub(super) fn validate(
         &self,
         function_timeout: Duration,
@@ -254,9 +260,9 @@ mod tests {
         assert_eq!(error.problems.len(), 4);
         assert_eq!(
             error.to_string(),
-            "create an event source mapping for queue `input`: batch size `20000` is not in 1 to 10000; batch size \
-             `20000` is over 10 and needs a window of at least 1s, not `0ns`; concurrency `0` is not in 2 to 1000; \
-             the queue cannot be read: no such queue"
+            "create an event source mapping for queue `input`: batch size: got `20000`, expected 1 to 10000; window: got \
+             `0ns`, expected at least 1s for batch size `20000`, which is over 10; concurrency: got `0`, expected 2 to \
+             1000; attributes of the queue: no such queue"
         );
     }
 

@@ -1,8 +1,8 @@
-//! What a write to a table does to the keys of its indexes, found out before it is made: it is made first in a
-//! database of its own, which holds nothing but the item as it is.
+//! Finds out which units a write will take from the keys of a table's indexes, before the write is made: it first makes the
+//! write in a scratch database that contains only the current item.
 //!
-//! An entry that moves is a delete and a put, one that changes in place is one write of its larger image, and one of which
-//! nothing changes costs nothing. Sizes are those of the entry, not of the item.
+//! An index entry whose keys change costs a delete and a put. An entry that changes in place costs one write of the larger of
+//! its old and new size. An unchanged entry costs nothing. Sizes are those of the entry, not of the item.
 //! Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html>, "Write capacity units" (2026-11).
 
 use std::collections::BTreeMap;
@@ -13,18 +13,18 @@ use dynoxide::{AttributeValue, Database, Item};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::limits::{Charge, Key, units};
 use super::table::{Index, Table};
+use super::token_buckets::{BucketKey, Charge, units};
 
-/// The database, and the indexes of the table.
-pub(super) struct Rehearsal {
+/// A scratch database, and the indexes of the table.
+pub(super) struct DryRun {
     database: Database,
     table: String,
     key: Vec<String>,
     indexes: Vec<Index>,
 }
 
-/// What an index holds of an item.
+/// The index entry of an item.
 #[derive(Debug, PartialEq)]
 struct Entry {
     hash: String,
@@ -32,12 +32,12 @@ struct Entry {
     projected: Item,
 }
 
-impl Rehearsal {
-    /// For a table of this name.
+impl DryRun {
+    /// Makes an empty scratch database for a table.
     ///
     /// # Errors
-    /// When the database cannot be had.
-    pub(super) fn new(name: &str, table: &Table) -> anyhow::Result<Rehearsal> {
+    /// The database could not be created.
+    pub(super) fn new(name: &str, table: &Table) -> anyhow::Result<DryRun> {
         let key: Vec<String> = table
             .key_schema
             .iter()
@@ -54,16 +54,16 @@ impl Rehearsal {
             .iter()
             .map(|key| json!({ "AttributeName": key.attribute_name, "KeyType": key.key_type }))
             .collect();
-        let database = Database::memory().map_err(said)?;
+        let database = Database::memory().map_err(database_error)?;
         database
-            .create_table(request(json!({
+            .create_table(parse(json!({
                 "TableName": name,
                 "AttributeDefinitions": definitions,
                 "KeySchema": schema,
                 "BillingMode": "PAY_PER_REQUEST",
             }))?)
-            .map_err(said)?;
-        Ok(Rehearsal {
+            .map_err(database_error)?;
+        Ok(DryRun {
             database,
             table: name.to_owned(),
             key,
@@ -71,13 +71,13 @@ impl Rehearsal {
         })
     }
 
-    /// Whether a request is a write to the table of this name.
-    pub(super) fn concerns(table: &str, operation: &str, body: &Value) -> bool {
+    /// Returns whether a request writes one item of the table of this name.
+    pub(super) fn applies_to(table: &str, operation: &str, body: &Value) -> bool {
         ["PutItem", "UpdateItem", "DeleteItem"].contains(&operation) && body["TableName"] == table
     }
 
-    /// The request for the item that a write is about, as it is.
-    pub(super) fn question(&self, operation: &str, body: &Value) -> Value {
+    /// Returns the body of the `GetItem` request that reads the item before the write.
+    pub(super) fn read_request(&self, operation: &str, body: &Value) -> Value {
         let named = match operation {
             "PutItem" => &body["Item"],
             _ => &body["Key"],
@@ -90,62 +90,68 @@ impl Rehearsal {
         json!({ "TableName": self.table, "Key": key, "ConsistentRead": true })
     }
 
-    /// What the write will take of the indexes' keys, given the answer to [`question`](Self::question). A write that will
-    /// be refused takes nothing.
+    /// Returns the units that the write will take from index keys. `reply` is the reply to
+    /// [`read_request`](Self::read_request). A write that the table will refuse takes nothing.
     ///
     /// # Errors
-    /// When the item cannot be copied.
+    /// The item could not be copied into the scratch database.
     pub(super) fn charges(
         &self,
         operation: &str,
         body: &Value,
-        answer: &Value,
+        reply: &Value,
     ) -> anyhow::Result<Vec<Charge>> {
-        let before: Option<Item> = answer
+        let before: Option<Item> = reply
             .get("Item")
-            .map(|item| request(item.clone()))
+            .map(|item| parse(item.clone()))
             .transpose()?;
-        if let Some(item) = answer.get("Item") {
+        if let Some(item) = reply.get("Item") {
             let copy = json!({ "TableName": self.table, "Item": item });
-            self.database.put_item(request(copy)?).map_err(said)?;
+            self.database
+                .put_item(parse(copy)?)
+                .map_err(database_error)?;
         }
-        let after = self.rehearse(operation, body);
-        let cleared = self.question(operation, body);
+        let after = self.item_after(operation, body);
+        let cleared = self.read_request(operation, body);
         let cleared = json!({ "TableName": self.table, "Key": cleared["Key"] });
-        self.database.delete_item(request(cleared)?).map_err(said)?;
+        self.database
+            .delete_item(parse(cleared)?)
+            .map_err(database_error)?;
         Ok(match after {
             Some(after) => self.difference(before.as_ref(), after.as_ref()),
             None => Vec::new(),
         })
     }
 
-    /// The item after the write; `None` where the write is refused.
-    fn rehearse(&self, operation: &str, body: &Value) -> Option<Option<Item>> {
+    /// Makes the write in the scratch database; returns the item after it. The outer `None` means that the write was refused,
+    /// the inner one that the item was deleted.
+    fn item_after(&self, operation: &str, body: &Value) -> Option<Option<Item>> {
         match operation {
             "PutItem" => {
-                self.database.put_item(request(body.clone()).ok()?).ok()?;
-                Some(request(body["Item"].clone()).ok())
+                self.database.put_item(parse(body.clone()).ok()?).ok()?;
+                Some(parse(body["Item"].clone()).ok())
             }
             "DeleteItem" => {
-                let delete = request(body.clone()).ok()?;
+                let delete = parse(body.clone()).ok()?;
                 self.database.delete_item(delete).ok()?;
                 Some(None)
             }
             _ => {
                 let mut body = body.clone();
                 body["ReturnValues"] = json!("ALL_NEW");
-                let update = self.database.update_item(request(body).ok()?);
+                let update = self.database.update_item(parse(body).ok()?);
                 Some(update.ok()?.attributes)
             }
         }
     }
 
+    /// Returns the charges for the change of index entries from `before` to `after`.
     fn difference(&self, before: Option<&Item>, after: Option<&Item>) -> Vec<Charge> {
-        let mut charges: BTreeMap<Key, u32> = BTreeMap::new();
+        let mut charges: BTreeMap<BucketKey, u32> = BTreeMap::new();
         for index in &self.indexes {
             let entry = |item: Option<&Item>| item.and_then(|item| self.entry(item, index));
             let mut charge = |entry: &Entry, units: u32| {
-                let key = Key::OtherIndex(format!("{}/{}", index.index_name, entry.hash));
+                let key = BucketKey::OtherIndex(format!("{}/{}", index.index_name, entry.hash));
                 *charges.entry(key).or_default() += units;
             };
             match (entry(before), entry(after)) {
@@ -165,7 +171,7 @@ impl Rehearsal {
             .collect()
     }
 
-    /// What the index holds of an item; an item without one of its keys is not in it.
+    /// Returns the entry of an item in an index; `None` if the item lacks a key of the index.
     fn entry(&self, item: &Item, index: &Index) -> Option<Entry> {
         let names: Vec<&String> = index
             .key_schema
@@ -185,7 +191,7 @@ impl Rehearsal {
             all || names.contains(name) || self.key.contains(name) || included.contains(name)
         });
         let projected = projected
-            .map(|(name, value)| (name.clone(), in_order(value)))
+            .map(|(name, value)| (name.clone(), with_sorted_set(value)))
             .collect();
         Some(Entry {
             hash,
@@ -201,8 +207,8 @@ impl Entry {
     }
 }
 
-/// The same value with the members of a set in order: a set has none.
-fn in_order(value: &AttributeValue) -> AttributeValue {
+/// Returns the value with the members of a set sorted, so that equal sets compare as equal.
+fn with_sorted_set(value: &AttributeValue) -> AttributeValue {
     let mut value = value.clone();
     match &mut value {
         AttributeValue::SS(texts) | AttributeValue::NS(texts) => texts.sort_unstable(),
@@ -212,11 +218,11 @@ fn in_order(value: &AttributeValue) -> AttributeValue {
     value
 }
 
-fn request<T: DeserializeOwned>(body: Value) -> anyhow::Result<T> {
-    serde_json::from_value(body).context("read a request")
+fn parse<T: DeserializeOwned>(body: Value) -> anyhow::Result<T> {
+    serde_json::from_value(body).context("parse a request")
 }
 
-fn said(error: dynoxide::DynoxideError) -> anyhow::Error {
+fn database_error(error: dynoxide::DynoxideError) -> anyhow::Error {
     anyhow::anyhow!("{error}")
 }
 
@@ -247,8 +253,8 @@ mod tests {
         })
     }
 
-    fn rehearsal(projection: Value) -> Rehearsal {
-        Rehearsal::new(TABLE, &serde_json::from_value(table(projection)).unwrap()).unwrap()
+    fn dry_run(projection: Value) -> DryRun {
+        DryRun::new(TABLE, &serde_json::from_value(table(projection)).unwrap()).unwrap()
     }
 
     fn record(settled: usize) -> Value {
@@ -272,12 +278,12 @@ mod tests {
         })
     }
 
-    fn taken(rehearsal: &Rehearsal, body: &Value, answer: &Value) -> Vec<(String, u32)> {
-        let charges = rehearsal.charges("UpdateItem", body, answer).unwrap();
+    fn taken(dry_run: &DryRun, body: &Value, reply: &Value) -> Vec<(String, u32)> {
+        let charges = dry_run.charges("UpdateItem", body, reply).unwrap();
         charges
             .into_iter()
             .map(|charge| match charge.key {
-                Key::OtherIndex(key) => (key, charge.units),
+                BucketKey::OtherIndex(key) => (key, charge.units),
                 other => panic!("{other:?}"),
             })
             .collect()
@@ -288,25 +294,31 @@ mod tests {
     }
 
     #[test]
-    fn an_account_rewrites_the_entry_only_where_it_is_projected() {
-        let account = update(
+    fn an_attribute_rewrites_the_entry_only_where_it_is_projected() {
+        let new_settled = update(
             "SET settled = :settled",
             json!({ ":settled": { "S": "y" } }),
         );
-        let all = rehearsal(json!({ "ProjectionType": "ALL" }));
-        assert_eq!(taken(&all, &account, &record(10)), [units_of("open", 1)]);
-        // The larger image counts.
-        assert_eq!(taken(&all, &account, &record(5_000)), [units_of("open", 5)]);
+        let all = dry_run(json!({ "ProjectionType": "ALL" }));
+        assert_eq!(
+            taken(&all, &new_settled, &record(10)),
+            [units_of("open", 1)]
+        );
+        // The larger size counts.
+        assert_eq!(
+            taken(&all, &new_settled, &record(5_000)),
+            [units_of("open", 5)]
+        );
         for other in [
             json!({ "ProjectionType": "KEYS_ONLY" }),
             json!({ "ProjectionType": "INCLUDE", "NonKeyAttributes": ["source"] }),
         ] {
-            assert_eq!(taken(&rehearsal(other), &account, &record(5_000)), []);
+            assert_eq!(taken(&dry_run(other), &new_settled, &record(5_000)), []);
         }
         let included = json!({ "ProjectionType": "INCLUDE", "NonKeyAttributes": ["settled"] });
-        let included = rehearsal(included);
+        let included = dry_run(included);
         assert_eq!(
-            taken(&included, &account, &record(10)),
+            taken(&included, &new_settled, &record(10)),
             [units_of("open", 1)]
         );
         // Nothing changes.
@@ -318,16 +330,16 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_moves_is_deleted_and_put() {
-        let rehearsal = rehearsal(json!({ "ProjectionType": "KEYS_ONLY" }));
+    fn an_entry_whose_keys_change_costs_a_delete_and_a_put() {
+        let dry_run = dry_run(json!({ "ProjectionType": "KEYS_ONLY" }));
         let due = update("SET dueAt = :due", json!({ ":due": { "N": "8" } }));
-        assert_eq!(taken(&rehearsal, &due, &record(9)), [units_of("open", 2)]);
+        assert_eq!(taken(&dry_run, &due, &record(9)), [units_of("open", 2)]);
         let sealed = update(
             "SET #state = :state",
             json!({ ":state": { "S": "sealed" } }),
         );
         assert_eq!(
-            taken(&rehearsal, &sealed, &record(9)),
+            taken(&dry_run, &sealed, &record(9)),
             [units_of("open", 1), units_of("sealed", 1)]
         );
         let complete = json!({
@@ -337,33 +349,33 @@ mod tests {
             "ExpressionAttributeNames": { "#state": "state" },
         });
         assert_eq!(
-            taken(&rehearsal, &complete, &record(9)),
+            taken(&dry_run, &complete, &record(9)),
             [units_of("open", 1)]
         );
     }
 
     #[test]
-    fn a_write_that_is_refused_takes_nothing_and_a_new_record_is_put() {
-        let rehearsal = rehearsal(json!({ "ProjectionType": "ALL" }));
+    fn a_refused_write_takes_nothing_and_a_new_item_is_put() {
+        let dry_run = dry_run(json!({ "ProjectionType": "ALL" }));
         let due = update("SET dueAt = :due", json!({ ":due": { "N": "8" } }));
-        assert_eq!(taken(&rehearsal, &due, &json!({})), []);
+        assert_eq!(taken(&dry_run, &due, &json!({})), []);
         let put = json!({
             "TableName": TABLE,
             "Item": record(3_000)["Item"],
             "ConditionExpression": "attribute_not_exists(batchId)",
         });
-        let charges = |answer: &Value| rehearsal.charges("PutItem", &put, answer).unwrap();
+        let charges = |reply: &Value| dry_run.charges("PutItem", &put, reply).unwrap();
         assert_eq!(charges(&json!({}))[0].units, 3);
         assert!(charges(&record(1)).is_empty());
         assert_eq!(
-            rehearsal.question("PutItem", &put)["Key"],
+            dry_run.read_request("PutItem", &put)["Key"],
             json!({ "batchId": { "S": "b" } })
         );
     }
 
-    /// What the whole index takes, in the words of the table itself.
+    /// Compares the charges with the units that the table itself reports for the index.
     #[test]
-    fn the_keys_together_take_what_the_table_says_that_the_index_took() {
+    fn the_charges_of_all_keys_add_up_to_the_units_reported_for_the_index() {
         let text = |text: &str| json!({ "S": text });
         let updates = [
             ("SET dueAt = :a", json!({ ":a": { "N": "8" } })),
@@ -389,26 +401,26 @@ mod tests {
             json!({ "ProjectionType": "KEYS_ONLY" }),
             json!({ "ProjectionType": "INCLUDE", "NonKeyAttributes": ["seen", "parts"] }),
         ] {
-            let rehearsal = rehearsal(projection.clone());
+            let dry_run = dry_run(projection.clone());
             let database = Database::memory().unwrap();
-            let create = request(table(projection.clone())).unwrap();
+            let create = parse(table(projection.clone())).unwrap();
             database.create_table(create).unwrap();
             let mut put = record(1_500);
             put["TableName"] = json!(TABLE);
-            database.put_item(request(put).unwrap()).unwrap();
+            database.put_item(parse(put).unwrap()).unwrap();
             for (expression, values) in &updates {
                 let mut body = update(expression, values.clone());
                 body["ReturnConsumedCapacity"] = json!("INDEXES");
-                let question = request(rehearsal.question("UpdateItem", &body)).unwrap();
+                let question = parse(dry_run.read_request("UpdateItem", &body)).unwrap();
                 let before = serde_json::to_value(database.get_item(question).unwrap()).unwrap();
-                let charges = rehearsal.charges("UpdateItem", &body, &before).unwrap();
-                let foreseen: u32 = charges.iter().map(|charge| charge.units).sum();
-                let done = database.update_item(request(body).unwrap()).unwrap();
+                let charges = dry_run.charges("UpdateItem", &body, &before).unwrap();
+                let charged: u32 = charges.iter().map(|charge| charge.units).sum();
+                let done = database.update_item(parse(body).unwrap()).unwrap();
                 let done = serde_json::to_value(done).unwrap();
                 let units = done
                     .pointer("/ConsumedCapacity/GlobalSecondaryIndexes/status-index/CapacityUnits");
-                let told = units.and_then(Value::as_f64).unwrap_or_default();
-                assert_eq!(f64::from(foreseen), told, "{expression} {projection}");
+                let reported = units.and_then(Value::as_f64).unwrap_or_default();
+                assert_eq!(f64::from(charged), reported, "{expression} {projection}");
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Credentials that expire before their environment is gone: from a drawn moment on, every request that is signed with
-//! them is refused, until the process ends.
+//! Credentials that expire while their environment still runs: from a random moment on, the proxy refuses every request
+//! that is signed with them.
 //!
-//! Every environment of the Lambda host has an access key of its own, by which its requests are known.
+//! The Lambda host gives each environment its own access key, which identifies the environment of a request.
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
@@ -11,101 +11,104 @@ use std::time::{Duration, Instant};
 use axum::http::{HeaderMap, header};
 use serde::Serialize;
 
-use super::call::{Reply, Service};
-use crate::draws::{Draws, Percent};
+use super::request::{Reply, Service};
+use crate::random::{Percent, RandomStream};
 
-/// Credentials that expire do so within this time from their first use.
+/// Longest time from the first request with an access key until the key expires.
 const EXPIRES_WITHIN: Duration = Duration::from_secs(5);
 
-/// The credentials of all environments that have asked for anything.
+/// The access keys that requests were signed with, and when each expires.
 #[derive(Debug)]
-pub struct Credentials {
+pub struct ExpiringCredentials {
     percent: Percent,
     seed: u64,
-    lives: Mutex<BTreeMap<String, Life>>,
+    keys: Mutex<BTreeMap<String, KeyState>>,
 }
 
-/// Environments whose credentials expired.
+/// Counts of environments whose credentials expired, and of their requests.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ExpiredCredentialsReport {
-    /// How many have been refused a request.
+    /// Environments that had a request refused.
     pub environments: u64,
-    /// How many of those have ended by themselves.
+    /// Those of them whose process then exited by itself.
     pub ended_themselves: u64,
-    /// Requests that were refused.
+    /// Requests refused.
     pub requests_refused: u64,
 }
 
 #[derive(Debug)]
-struct Life {
-    /// `None` if they outlive their environment.
+struct KeyState {
+    /// `None` if the key never expires.
     expires_at: Option<Instant>,
     refused: u64,
-    ended: bool,
+    exited_by_itself: bool,
 }
 
-impl Credentials {
-    /// Lets the credentials of this share of the environments expire within 5 s of their first request.
-    pub fn new(seed: u64, percent: Percent) -> Credentials {
-        Credentials {
+impl ExpiringCredentials {
+    /// Makes credentials of which `percent` expire, each within 5 s of the first request that is signed with it. Equal seeds
+    /// let the same access keys expire.
+    pub fn new(seed: u64, percent: Percent) -> ExpiringCredentials {
+        ExpiringCredentials {
             percent,
             seed,
-            lives: Mutex::default(),
+            keys: Mutex::default(),
         }
     }
 
-    /// Returns the reply to a request whose credentials have expired, and `None` for any other.
+    /// Returns the error for a request whose credentials have expired; `None` for any other request.
     pub(super) fn refusal(&self, service: Service, headers: &HeaderMap) -> Option<Reply> {
         self.refusal_at(service, access_key(headers)?, Instant::now())
     }
 
     fn refusal_at(&self, service: Service, access_key: &str, now: Instant) -> Option<Reply> {
         let reply = expired(service)?;
-        let mut lives = self.lives();
-        let life = lives
+        let mut keys = self.keys();
+        let key = keys
             .entry(access_key.to_owned())
-            .or_insert_with(|| self.life(access_key, now));
-        if life.expires_at.is_none_or(|expires_at| now < expires_at) {
+            .or_insert_with(|| self.new_key(access_key, now));
+        if key.expires_at.is_none_or(|expires_at| now < expires_at) {
             return None;
         }
-        life.refused += 1;
+        key.refused += 1;
         Some(reply)
     }
 
-    /// A stream of draws for each, so that it does not matter who asks first.
-    fn life(&self, access_key: &str, now: Instant) -> Life {
-        let draws = Draws::new(self.seed, &format!("credentials of {access_key}"));
-        let after = draws.within(EXPIRES_WITHIN);
-        Life {
-            expires_at: draws.strikes(self.percent).then(|| now + after),
+    /// Draws whether and when an access key expires. Each key has its own random stream, so that the result does not depend
+    /// on the order of first requests.
+    fn new_key(&self, access_key: &str, now: Instant) -> KeyState {
+        let draws = RandomStream::new(self.seed, &format!("credentials of {access_key}"));
+        let after = draws.duration_up_to(EXPIRES_WITHIN);
+        KeyState {
+            expires_at: draws.happens(self.percent).then(|| now + after),
             refused: 0,
-            ended: false,
+            exited_by_itself: false,
         }
     }
 
-    /// Takes note that the process that had these credentials has exited; with a signal, somebody ended it.
+    /// Records that the process with this access key has exited. It counts as having exited by itself if `exit` has an exit
+    /// code; `None` means that the host ended the process.
     pub fn exited(&self, access_key: &str, exit: Option<ExitStatus>) {
         let by_itself = exit.is_some_and(|exit| exit.code().is_some());
-        if let Some(life) = self.lives().get_mut(access_key)
-            && life.refused > 0
+        if let Some(key) = self.keys().get_mut(access_key)
+            && key.refused > 0
         {
-            life.ended = by_itself;
+            key.exited_by_itself = by_itself;
         }
     }
 
-    /// Returns what expired credentials have done so far.
+    /// Returns the counts so far.
     pub fn report(&self) -> ExpiredCredentialsReport {
-        let lives = self.lives();
-        let refused = lives.values().filter(|life| life.refused > 0);
+        let keys = self.keys();
+        let refused = keys.values().filter(|key| key.refused > 0);
         ExpiredCredentialsReport {
             environments: refused.clone().count() as u64,
-            ended_themselves: refused.clone().filter(|life| life.ended).count() as u64,
-            requests_refused: refused.map(|life| life.refused).sum(),
+            ended_themselves: refused.clone().filter(|key| key.exited_by_itself).count() as u64,
+            requests_refused: refused.map(|key| key.refused).sum(),
         }
     }
 
-    fn lives(&self) -> MutexGuard<'_, BTreeMap<String, Life>> {
-        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
+    fn keys(&self) -> MutexGuard<'_, BTreeMap<String, KeyState>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,7 +121,8 @@ pub fn access_key(headers: &HeaderMap) -> Option<&str> {
     Some(access_key)
 }
 
-/// Each service has its own name for it. `x-amzn-query-error` has the code that SQS's older protocol had, which SDKs report.
+/// Returns the error with which a service refuses expired credentials. SQS's `x-amzn-query-error` header has the code of its
+/// older query protocol, which SDKs report.
 /// Sources: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/CommonErrors.html>,
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html>,
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html> (2026-11).
@@ -136,7 +140,7 @@ fn expired(service: Service) -> Option<Reply> {
             "ExpiredToken",
             "The provided token has expired.",
         )),
-        // Any other service knows nothing of these credentials.
+        // Any other service does not check AWS credentials.
         Service::Http => None,
     }
 }
@@ -147,11 +151,11 @@ mod tests {
 
     use super::*;
 
-    fn credentials(percent: &str) -> Credentials {
-        Credentials::new(0, percent.parse().unwrap())
+    fn credentials(percent: &str) -> ExpiringCredentials {
+        ExpiringCredentials::new(0, percent.parse().unwrap())
     }
 
-    fn expires(credentials: &Credentials, access_key: &str) -> bool {
+    fn expires(credentials: &ExpiringCredentials, access_key: &str) -> bool {
         let now = Instant::now();
         let refused = |at| credentials.refusal_at(Service::DynamoDb, access_key, at);
         refused(now);
@@ -159,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_environments_expire_and_the_same_ones_for_the_same_seed() {
+    fn the_given_share_of_environments_expires_and_equal_seeds_choose_the_same() {
         let drawn = || {
             let credentials = credentials("30");
             let expires = |number| expires(&credentials, &format!("local.f.{number}"));
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_stays_so_until_its_process_ends_by_itself() {
+    fn expired_credentials_count_as_ended_by_themselves_only_without_a_signal() {
         let credentials = credentials("100");
         assert!(expires(&credentials, "a") && expires(&credentials, "b"));
         let exit = |raw| Some(ExitStatus::from_raw(raw));
@@ -185,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_request_it_is_stands_in_its_signature() {
+    fn the_access_key_is_read_from_the_signature() {
         let mut headers = HeaderMap::new();
         assert_eq!(access_key(&headers), None);
         let signed = "AWS4-HMAC-SHA256 Credential=local.f.3/20261101/us-east-1/sqs/aws4_request, SignedHeaders=host";

@@ -1,4 +1,4 @@
-//! Requests to a service and its replies, as a proxy between has them.
+//! Requests and replies as the proxy passes them on.
 
 use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
@@ -8,27 +8,28 @@ use serde_json::{Value, json};
 
 use crate::OBJECT_BYTES_MAX;
 
-/// Most bytes of a request to DynamoDB or SQS, or of its reply: DynamoDB's limit, and some for what is around it.
+/// Most bytes of a request to DynamoDB or SQS, and of its reply. DynamoDB returns up to 16 MB of data; its JSON is larger.
 const BODY_BYTES_MAX: usize = 32 << 20;
 
-/// The header with the name of what a request asks, of the JSON protocols.
+/// The header in which AWS's JSON protocols name the operation: `DynamoDB_20120810.PutItem`.
 pub(super) const TARGET: &str = "x-amz-target";
 
-/// What is behind a proxy.
+/// The service behind a proxy. It decides how requests are named and what errors look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Service {
-    /// DynamoDB.
+    /// Amazon DynamoDB, JSON 1.0.
     DynamoDb,
-    /// SQS.
+    /// Amazon SQS, JSON 1.0.
     Sqs,
-    /// S3.
+    /// Amazon S3, with the bucket in the path.
     S3,
-    /// Any other service that speaks HTTP.
+    /// Any other HTTP service. Its operations are HTTP methods.
     Http,
 }
 
 impl Service {
+    /// Returns the most bytes of a request or reply body.
     pub(super) fn body_bytes_max(self) -> usize {
         match self {
             Service::DynamoDb | Service::Sqs => BODY_BYTES_MAX,
@@ -36,7 +37,7 @@ impl Service {
         }
     }
 
-    /// Returns the name of what a request asks; empty where it has none.
+    /// Returns the operation of a request, such as `PutItem`; empty if a JSON request names none.
     pub(super) fn operation(self, request: &Parts) -> String {
         let of_object = request.uri.path().trim_matches('/').contains('/');
         match (self, request.method.as_str()) {
@@ -56,45 +57,45 @@ impl Service {
     }
 }
 
-/// A request on its way.
+/// A request to the service behind a proxy.
 #[derive(Clone, Debug)]
-pub struct Call {
-    /// Its name, without the prefix of the service's protocol.
+pub struct ServiceRequest {
+    /// The operation, such as `PutItem`; the HTTP method for [`Service::Http`].
     pub operation: String,
-    /// The HTTP method.
+    /// HTTP method.
     pub method: Method,
-    /// The path with the query, if there is one.
+    /// Path, with the query string if there is one.
     pub path_and_query: String,
-    /// The headers, as they came.
+    /// Headers as the client sent them, signature included.
     pub headers: HeaderMap,
     /// The whole body.
     pub body: Bytes,
 }
 
-/// A reply on its way back.
+/// A reply of the service, or of a fault in its place.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The HTTP status.
+    /// HTTP status.
     pub status: StatusCode,
-    /// The headers.
+    /// Headers.
     pub headers: HeaderMap,
     /// The whole body.
     pub body: Bytes,
 }
 
-/// Why there is no reply: the connection is closed in its place.
+/// Why a request gets no reply. The proxy then closes the connection of the client.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
-    /// A fault took it.
-    #[error("the reply is lost")]
+pub enum NoReply {
+    /// A fault dropped the reply.
+    #[error("reply dropped by a fault")]
     Lost,
-    /// The service could not be reached.
-    #[error("the service behind the proxy did not answer: {0}")]
-    NoAnswer(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A body could not be read, or the service could not be reached.
+    #[error("request or reply not transferred: {0}")]
+    TransferFailed(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Reply {
-    /// Returns a reply of the JSON protocols.
+    /// Makes a reply of AWS's JSON 1.0 protocol.
     pub fn json(status: u16, body: &Value) -> Reply {
         let mut headers = HeaderMap::new();
         let json = HeaderValue::from_static("application/x-amz-json-1.0");
@@ -106,12 +107,12 @@ impl Reply {
         }
     }
 
-    /// Returns an error of the JSON protocols.
+    /// Makes an error of AWS's JSON 1.0 protocol. `name` is the exception with its namespace.
     pub fn error(status: u16, name: &str, message: &str) -> Reply {
         Reply::json(status, &json!({ "__type": name, "message": message }))
     }
 
-    /// Returns an error of S3; the texts are the caller's own, and nothing in them must be escaped.
+    /// Makes an error of S3. `code` and `message` are not escaped, so they must not contain XML markup.
     pub(super) fn s3_error(status: u16, code: &str, message: &str) -> Reply {
         let xml = HeaderValue::from_static("application/xml");
         let body = format!(
@@ -124,7 +125,7 @@ impl Reply {
         }
     }
 
-    /// Returns a status without headers and body.
+    /// Makes a reply without headers and body.
     pub(super) fn bare(status: u16) -> Reply {
         Reply {
             status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
@@ -133,13 +134,13 @@ impl Reply {
         }
     }
 
-    /// Returns the same with one header more.
+    /// Returns the reply with one more header.
     pub(super) fn with_header(mut self, name: &'static str, value: &'static str) -> Reply {
         self.headers.insert(name, HeaderValue::from_static(value));
         self
     }
 
-    /// Returns the same with another body, and without what was said about the one before.
+    /// Returns the reply with another body, without the length and checksum headers of the previous body.
     pub fn with_body(mut self, body: &Value) -> Reply {
         self.headers.remove(header::CONTENT_LENGTH);
         self.headers.remove("x-amz-crc32");

@@ -1,25 +1,28 @@
-//! What a request does to the watched table, or asks of its index: as much as the faults must know. What could change the
-//! index unseen is named, so that it can be refused.
+//! Parses requests as far as the faults need: what a request writes to the watched table, or reads from its index.
+//!
+//! Requests that may change the index in a way this parser does not support are reported as such, so that they can be
+//! refused.
 
 use serde_json::Value;
 
-use super::index::{Entry, Position};
-use super::limits::{Charge, Key, units};
+use super::index_history::{Entry, Position};
 use super::options::WatchedTable;
+use super::token_buckets::{BucketKey, Charge, units};
 
 /// A write to an item of the watched table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Write {
+    /// Partition key of the item.
     pub(super) key: String,
-    /// Bytes of what is written.
+    /// Size of the item that a put or an insert writes; 0 for other writes.
     pub(super) bytes: usize,
-    /// The index entry that comes with it.
-    pub(super) comes: Option<Entry>,
-    /// The index entry that goes with it: the one that its condition names.
-    pub(super) goes: Option<Entry>,
+    /// The index entry that the write adds.
+    pub(super) adds: Option<Entry>,
+    /// The index entry that the write removes, which its condition names.
+    pub(super) removes: Option<Entry>,
 }
 
-/// A query of the watched table's index.
+/// A query of the index of the watched table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IndexQuery {
     pub(super) hash: String,
@@ -27,34 +30,35 @@ pub(super) struct IndexQuery {
     pub(super) limit: Option<usize>,
 }
 
-/// What a request is to the watched table's faults.
+/// A request, as far as the faults of the watched table are concerned with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    /// Nothing to them.
+pub(super) enum WatchedRequest {
+    /// Neither writes to the watched table nor queries its index.
     Other,
     Query(IndexQuery),
     Write(Write),
-    /// One for each statement, `None` for those that are nothing to them.
+    /// A PartiQL batch: the write of each statement, `None` for a statement that does not write to the watched table.
     Batch(Vec<Option<Write>>),
-    /// It may write to the watched table in a way that is not understood here.
-    NotUnderstood(String),
+    /// May write to the watched table in a way that this parser does not support. Has the operation and the beginning of
+    /// the body.
+    Unsupported(String),
 }
 
-/// Reads a request.
-pub(super) fn read(watched: &WatchedTable, operation: &str, body: &Value) -> Request {
+/// Parses a request.
+pub(super) fn parse(watched: &WatchedTable, operation: &str, body: &Value) -> WatchedRequest {
     let is_watched = body["TableName"] == watched.table.as_str();
     match operation {
         "Query" if is_watched && body["IndexName"] == watched.index.as_str() => {
-            query(watched, body).map_or_else(|| not_understood(operation, body), Request::Query)
+            query(watched, body).map_or_else(|| unsupported(operation, body), WatchedRequest::Query)
         }
         "PutItem" | "UpdateItem" | "DeleteItem" if is_watched => {
             item_write(watched, operation, body)
-                .map_or_else(|| not_understood(operation, body), Request::Write)
+                .map_or_else(|| unsupported(operation, body), WatchedRequest::Write)
         }
         "ExecuteStatement" => match statement(watched, body) {
-            Ok(Some(write)) => Request::Write(write),
-            Ok(None) => Request::Other,
-            Err(()) => not_understood(operation, body),
+            Ok(Some(write)) => WatchedRequest::Write(write),
+            Ok(None) => WatchedRequest::Other,
+            Err(()) => unsupported(operation, body),
         },
         "BatchExecuteStatement" => {
             let statements = body["Statements"].as_array().map_or(&[][..], Vec::as_slice);
@@ -62,19 +66,19 @@ pub(super) fn read(watched: &WatchedTable, operation: &str, body: &Value) -> Req
                 .iter()
                 .map(|each| statement(watched, each))
                 .collect();
-            writes.map_or_else(|()| not_understood(operation, body), Request::Batch)
+            writes.map_or_else(|()| unsupported(operation, body), WatchedRequest::Batch)
         }
         "BatchWriteItem" | "TransactWriteItems" | "ExecuteTransaction" => {
-            not_understood(operation, body)
+            unsupported(operation, body)
         }
-        _ => Request::Other,
+        _ => WatchedRequest::Other,
     }
 }
 
-fn not_understood(operation: &str, body: &Value) -> Request {
+fn unsupported(operation: &str, body: &Value) -> WatchedRequest {
     let mut text = format!("{operation} {body}");
     text.truncate(text.floor_char_boundary(500));
-    Request::NotUnderstood(text)
+    WatchedRequest::Unsupported(text)
 }
 
 fn query(watched: &WatchedTable, body: &Value) -> Option<IndexQuery> {
@@ -112,27 +116,27 @@ fn item_write(watched: &WatchedTable, operation: &str, body: &Value) -> Option<W
         ..
     } = watched;
     let value = |name: &str| &body["ExpressionAttributeValues"][format!(":{name}")];
-    // Whoever takes an entry away says in the condition which.
-    let named = |of: &str| entry(value(index_key), value(index_sort_key), of);
+    // A request that removes an entry names the entry in its condition.
+    let named_in_condition = |of: &str| entry(value(index_key), value(index_sort_key), of);
     match operation {
         "PutItem" => {
             let item = &body["Item"];
             let of = text(&item[key])?;
             Some(Write {
                 bytes: item_bytes(item),
-                comes: entry(&item[index_key], &item[index_sort_key], &of),
-                goes: named(&of),
+                adds: entry(&item[index_key], &item[index_sort_key], &of),
+                removes: named_in_condition(&of),
                 key: of,
             })
         }
         "UpdateItem" => {
             let of = text(&body["Key"][key])?;
             let update = body["UpdateExpression"].as_str().unwrap_or_default();
-            let leaves = update
+            let leaves_index = update
                 .split_once("REMOVE")
                 .is_some_and(|(_, removed)| removed.contains(index_key));
             Some(Write {
-                goes: named(&of).filter(|_| leaves),
+                removes: named_in_condition(&of).filter(|_| leaves_index),
                 key: of,
                 ..Write::default()
             })
@@ -140,7 +144,7 @@ fn item_write(watched: &WatchedTable, operation: &str, body: &Value) -> Option<W
         _ => {
             let of = text(&body["Key"][key])?;
             Some(Write {
-                goes: named(&of),
+                removes: named_in_condition(&of),
                 key: of,
                 ..Write::default()
             })
@@ -148,7 +152,8 @@ fn item_write(watched: &WatchedTable, operation: &str, body: &Value) -> Option<W
     }
 }
 
-/// Reads a PartiQL statement whose values are all parameters; `Ok(None)` if it does not write to the watched table.
+/// Parses a PartiQL statement whose values are all parameters. Returns `Ok(None)` if it does not write to the watched table,
+/// `Err` if it cannot be parsed.
 fn statement(watched: &WatchedTable, body: &Value) -> Result<Option<Write>, ()> {
     let text = body["Statement"].as_str().ok_or(())?;
     let verb = text.split_whitespace().next().unwrap_or_default();
@@ -157,7 +162,7 @@ fn statement(watched: &WatchedTable, body: &Value) -> Result<Option<Write>, ()> 
         return Ok(None);
     }
     let parameters = body["Parameters"].as_array().ok_or(())?;
-    // Before each parameter's place stands the name of what it is, quoted: `'seq': ?`, `"seq" = ?`.
+    // The quoted name before each `?` is the attribute of that parameter: `'seq': ?`, `"seq" = ?`.
     let names: Vec<&str> = text
         .split('?')
         .take(parameters.len())
@@ -179,7 +184,7 @@ fn statement(watched: &WatchedTable, body: &Value) -> Result<Option<Write>, ()> 
         ..
     } = watched;
     let named = entry(value(index_key), value(index_sort_key), &key);
-    let (comes, goes, bytes) = match verb.to_ascii_uppercase().as_str() {
+    let (adds, removes, bytes) = match verb.to_ascii_uppercase().as_str() {
         "INSERT" => {
             let bytes = names.iter().zip(parameters);
             let bytes = bytes.map(|(name, value)| name.len() + value_bytes(value));
@@ -191,8 +196,8 @@ fn statement(watched: &WatchedTable, body: &Value) -> Result<Option<Write>, ()> 
     Ok(Some(Write {
         key,
         bytes,
-        comes,
-        goes,
+        adds,
+        removes,
     }))
 }
 
@@ -225,7 +230,7 @@ fn item_bytes(item: &Value) -> usize {
         .sum()
 }
 
-/// About as many bytes as the value takes in a table.
+/// Returns roughly the bytes that a value takes in a table.
 fn value_bytes(value: &Value) -> usize {
     match value.as_object().and_then(|value| value.iter().next()) {
         Some((kind, Value::String(text))) => match kind.as_str() {
@@ -239,15 +244,15 @@ fn value_bytes(value: &Value) -> usize {
 }
 
 impl Write {
-    /// The units it takes: of its item, and of each index key that it touches. How large an item is that an
-    /// update or a delete changes is not known here, so it counts as small.
+    /// Returns the units that the write takes from its item and from each index key it touches. An update or a delete counts
+    /// one unit for its item, because the request does not tell the size of the item.
     pub(super) fn charges(&self) -> Vec<Charge> {
         let item = Charge {
-            key: Key::Item(self.key.clone()),
+            key: BucketKey::Item(self.key.clone()),
             units: units(self.bytes),
         };
-        let entries = self.comes.iter().chain(&self.goes).map(|entry| Charge {
-            key: Key::Index(entry.hash.clone()),
+        let entries = self.adds.iter().chain(&self.removes).map(|entry| Charge {
+            key: BucketKey::Index(entry.hash.clone()),
             units: units(entry.hash.len() + entry.key.len() + 32),
         });
         std::iter::once(item).chain(entries).collect()
@@ -263,7 +268,7 @@ mod tests {
     const TABLE: &str = "lock-table";
     const INDEX: &str = "batchId-index";
 
-    fn read(operation: &str, body: &Value) -> Request {
+    fn parsed(operation: &str, body: &Value) -> WatchedRequest {
         let watched = WatchedTable {
             table: TABLE.to_owned(),
             key: "messageId".to_owned(),
@@ -271,7 +276,7 @@ mod tests {
             index_key: "batchId".to_owned(),
             index_sort_key: "seq".to_owned(),
         };
-        super::read(&watched, operation, body)
+        super::parse(&watched, operation, body)
     }
 
     fn entry_of(key: &str) -> Option<Entry> {
@@ -283,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_tell_which_entries_come_and_go() {
+    fn statements_tell_which_entries_they_add_and_remove() {
         let insert = json!({
             "Statement": "INSERT INTO \"lock-table\" VALUE {'messageId': ?, 'batchId': ?, 'seq': ?, 'message': ?}",
             "Parameters": [{"S": "e1"}, {"S": "b#3"}, {"N": "13"}, {"S": "body?"}],
@@ -298,12 +303,12 @@ mod tests {
         });
         let other = json!({ "Statement": "SELECT * FROM \"lock-table\"" });
         let body = json!({ "Statements": [insert, tombstone, delete, other] });
-        let Request::Batch(writes) = read("BatchExecuteStatement", &body) else {
-            panic!("not understood");
+        let WatchedRequest::Batch(writes) = parsed("BatchExecuteStatement", &body) else {
+            panic!("unsupported");
         };
         let entries: Vec<_> = writes
             .into_iter()
-            .map(|write| write.map(|write| (write.comes, write.goes)))
+            .map(|write| write.map(|write| (write.adds, write.removes)))
             .collect();
         assert_eq!(
             entries,
@@ -317,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_for_one_item_tell_which_entries_come_and_go() {
+    fn requests_for_one_item_tell_which_entries_they_add_and_remove() {
         let values = json!({ ":batchId": {"S": "b#3"}, ":seq": {"N": "13"} });
         let put = json!({
             "TableName": TABLE,
@@ -329,8 +334,8 @@ mod tests {
             "UpdateExpression": "SET expiresAt = :expiresAt REMOVE batchId, seq",
             "ExpressionAttributeValues": values,
         });
-        let entries = |operation, body| match read(operation, &body) {
-            Request::Write(write) => (write.comes, write.goes),
+        let entries = |operation, body| match parsed(operation, &body) {
+            WatchedRequest::Write(write) => (write.adds, write.removes),
             other => panic!("{other:?}"),
         };
         assert_eq!(entries("PutItem", put), (entry_of("e1"), None));
@@ -340,11 +345,11 @@ mod tests {
         );
         assert_eq!(entries("DeleteItem", release), (None, entry_of("e1")));
         let other_table = json!({ "TableName": "batch-table", "Item": {} });
-        assert_eq!(read("PutItem", &other_table), Request::Other);
+        assert_eq!(parsed("PutItem", &other_table), WatchedRequest::Other);
     }
 
     #[test]
-    fn a_query_of_the_index_tells_where_it_goes_on() {
+    fn a_query_of_the_index_tells_where_it_continues() {
         let body = json!({
             "TableName": TABLE,
             "IndexName": INDEX,
@@ -358,15 +363,15 @@ mod tests {
             after: Some((13, "e1".to_owned())),
             limit: None,
         };
-        assert_eq!(read("Query", &body), Request::Query(query));
+        assert_eq!(parsed("Query", &body), WatchedRequest::Query(query));
     }
 
     #[test]
-    fn what_could_write_unseen_is_named() {
+    fn a_request_that_might_write_unseen_is_unsupported() {
         let body = json!({ "TransactItems": [] });
         assert!(matches!(
-            read("TransactWriteItems", &body),
-            Request::NotUnderstood(_)
+            parsed("TransactWriteItems", &body),
+            WatchedRequest::Unsupported(_)
         ));
     }
 
@@ -375,8 +380,8 @@ mod tests {
         let write = Write {
             key: "e1".to_owned(),
             bytes: 3_000,
-            comes: entry_of("e1"),
-            goes: None,
+            adds: entry_of("e1"),
+            removes: None,
         };
         let units: Vec<u32> = write.charges().iter().map(|charge| charge.units).collect();
         assert_eq!(units, [3, 1]);

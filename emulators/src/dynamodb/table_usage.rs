@@ -1,0 +1,170 @@
+//! How much of the limit of a whole table is used while index entries are added, and how many writes it throttles.
+
+use std::time::Duration;
+
+use super::reports::TableLimitUsage;
+
+/// Totals of a table, with their values at two moments: the first throttled write, and the last added index entry.
+#[derive(Debug)]
+pub(super) struct TableUsage {
+    units_per_second: u32,
+    totals: Totals,
+    first_throttle: Option<Mark>,
+    last_entry: Option<Mark>,
+}
+
+/// Totals of units and writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Totals {
+    /// Units of the items, including those of failed conditions.
+    pub(super) items: f64,
+    /// Units of the index.
+    pub(super) index: f64,
+    /// Writes that were not throttled.
+    pub(super) written: u64,
+    /// Writes throttled because the items had no units left.
+    pub(super) throttled_by_items: u64,
+    /// Writes throttled because the index had no units left.
+    pub(super) throttled_by_index: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Duration,
+    totals: Totals,
+}
+
+impl TableUsage {
+    /// Makes empty totals of a table with this limit.
+    pub(super) fn new(units_per_second: u32) -> TableUsage {
+        TableUsage {
+            units_per_second,
+            totals: Totals::default(),
+            first_throttle: None,
+            last_entry: None,
+        }
+    }
+
+    /// Adds the totals of one request. `adds_entries` tells whether the request added an entry to the index.
+    pub(super) fn add(&mut self, more: Totals, adds_entries: bool, now: Duration) {
+        // Marked before this request is added: up to the first throttled write, units may have come from a full bucket.
+        if more.throttled() > 0 {
+            self.first_throttle.get_or_insert(Mark {
+                at: now,
+                totals: self.totals,
+            });
+        }
+        self.totals = self.totals.plus(more);
+        if adds_entries {
+            self.last_entry = Some(Mark {
+                at: now,
+                totals: self.totals,
+            });
+        }
+    }
+
+    /// Returns the report so far.
+    pub(super) fn report(&self) -> TableLimitUsage {
+        let mut report = TableLimitUsage {
+            units_per_second: self.units_per_second,
+            throttled_by_items: self.totals.throttled_by_items,
+            throttled_by_index: self.totals.throttled_by_index,
+            writes: self.totals.written + self.totals.throttled(),
+            ..TableLimitUsage::default()
+        };
+        let (Some(from), Some(to)) = (self.first_throttle, self.last_entry) else {
+            return report;
+        };
+        let (secs, totals) = (
+            to.at.saturating_sub(from.at).as_secs_f64(),
+            to.totals.minus(from.totals),
+        );
+        let writes = totals.written + totals.throttled();
+        if secs == 0.0 || writes == 0 {
+            return report;
+        }
+        let of_limit = |units: f64| 100.0 * units / (f64::from(self.units_per_second) * secs);
+        report.adding_secs = Some(secs);
+        report.items_used_percent = Some(of_limit(totals.items));
+        report.index_used_percent = Some(of_limit(totals.index));
+        report.used_percent = Some(of_limit(totals.items.max(totals.index)));
+        report.refused_percent = Some(100.0 * totals.throttled() as f64 / writes as f64);
+        report
+    }
+}
+
+impl Totals {
+    fn throttled(self) -> u64 {
+        self.throttled_by_items + self.throttled_by_index
+    }
+
+    fn plus(self, other: Totals) -> Totals {
+        Totals {
+            items: self.items + other.items,
+            index: self.index + other.index,
+            written: self.written + other.written,
+            throttled_by_items: self.throttled_by_items + other.throttled_by_items,
+            throttled_by_index: self.throttled_by_index + other.throttled_by_index,
+        }
+    }
+
+    /// Returns what was added since `earlier`.
+    fn minus(self, earlier: Totals) -> Totals {
+        Totals {
+            items: self.items - earlier.items,
+            index: self.index - earlier.index,
+            written: self.written - earlier.written,
+            throttled_by_items: self.throttled_by_items - earlier.throttled_by_items,
+            throttled_by_index: self.throttled_by_index - earlier.throttled_by_index,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(units: f64, count: u64) -> Totals {
+        Totals {
+            items: units,
+            index: units / 2.0,
+            written: count,
+            ..Totals::default()
+        }
+    }
+
+    fn throttled(count: u64) -> Totals {
+        Totals {
+            throttled_by_items: count,
+            ..Totals::default()
+        }
+    }
+
+    #[test]
+    fn the_share_counts_from_the_first_throttle_to_the_last_added_entry() {
+        let mut usage = TableUsage::new(100);
+        let secs = Duration::from_secs;
+        usage.add(written(100.0, 100), true, secs(1));
+        usage.add(throttled(10), false, secs(2));
+        usage.add(written(150.0, 90), true, secs(4));
+        // What follows the last added entry counts in the totals, but not in the shares.
+        usage.add(written(1_000.0, 1_000), false, secs(5));
+        usage.add(throttled(5), false, secs(6));
+        let report = usage.report();
+        assert_eq!(report.adding_secs, Some(2.0));
+        assert_eq!(report.items_used_percent, Some(75.0));
+        assert_eq!(report.index_used_percent, Some(37.5));
+        assert_eq!(report.used_percent, Some(75.0));
+        assert_eq!(report.refused_percent, Some(10.0));
+        assert_eq!((report.writes, report.throttled_by_items), (1_205, 15));
+    }
+
+    #[test]
+    fn a_limit_that_was_never_reached_has_no_share() {
+        let mut usage = TableUsage::new(100);
+        usage.add(written(50.0, 50), true, Duration::from_secs(1));
+        let report = usage.report();
+        assert_eq!((report.used_percent, report.refused_percent), (None, None));
+        assert_eq!(report.writes, 50);
+    }
+}
