@@ -1,11 +1,12 @@
-//! One candidate on its way to an outcome.
+//! One claim attempt: from its seat to the outcome of its candidate.
 
 use std::sync::Arc;
 
 use protocol::allocator::SeatEnd;
+use protocol::batch::BatchRecord;
 use protocol::claim::{
-    BatchFate, Claim, ClaimRules, ExistingClaim, LockItem, Outcome, Overflow, PastDeliveries,
-    Verdict, classify, settle_live,
+    Claim, ClaimRules, ExistingClaim, LockItem, Outcome, Overflow, PastDeliveries, Verdict,
+    classify, seat_fate, settle_live,
 };
 use protocol::ids::{BatchShard, Seat};
 use protocol::planted::{Bug, planted};
@@ -17,52 +18,51 @@ use tracing::warn;
 use crate::invocation::InvocationCounts;
 use crate::shared_allocator::Seated;
 
-/// What the attempts to claim one seat came to.
+/// The attempt to claim an event with one seat. It may take several writes.
 #[derive(Debug)]
 pub struct ClaimAttempt<'a> {
-    /// Whose.
     pub seated: Seated<'a>,
-    /// What is known now.
     pub state: State,
-    /// Whether a write had no reply: it may still arrive.
+    /// Whether a write of this attempt had no reply. Such a write may still be applied later.
     pub unanswered: bool,
-    /// Where its body goes, if it does not fit the item.
+    /// The object for the body, if the body does not fit the lock item.
     pub overflow: Option<Box<Overflow>>,
-    /// Whether its claim remembers earlier messages: then only the table can tell a duplicate from a redelivery.
+    /// Whether the claim has past deliveries. Then the environment must not remember the claim: only the lock item can tell
+    /// a duplicate from a redelivery.
     pub has_past: bool,
 }
 
-/// How far a candidate has come. Items stand in the way seldom; boxed, they take no room where there is none.
+/// The state of a claim attempt. Few attempts find an item, so items are boxed to keep the others small.
 #[derive(Debug)]
 pub enum State {
-    /// To be written.
-    Open,
-    /// An item stands in the way, which is not read yet.
-    Met,
-    /// Decided.
+    /// The claim must be written, for the first time or again.
+    Unwritten,
+    /// An item exists, but has not been read.
+    Unread,
+    /// The outcome is known. The item is the one that holds the event, if the attempt found one.
     Done(Outcome, Option<Box<LockItem>>),
-    /// A live claim stands in the way; its batch must be asked.
+    /// A live claim exists. The outcome depends on the fate of its batch.
     Live(Box<LockItem>, ExistingClaim),
-    /// The item may be replaced.
+    /// The claim may replace this item, and must carry these past deliveries.
     Replace(Box<LockItem>, Box<PastDeliveries>),
 }
 
 /// A candidate whose outcome is known.
 #[derive(Debug)]
 pub struct Settled {
-    /// Position among the leaders of the invocation.
+    /// The position of the candidate among the leaders of the invocation.
     pub leader: usize,
     pub outcome: Outcome,
-    /// What holds the event, where it is not this candidate.
+    /// The item that holds the event, if it is not this candidate's.
     pub winner: Option<Box<LockItem>>,
-    /// The seat it claimed.
+    /// The seat of the claim, if the outcome is `Claimed`.
     pub seat: Option<Seat>,
-    /// A body that was stored for a claim there is not, and never will be.
+    /// The object with a body whose claim was not written and never will be. The caller must remove it.
     pub unused: Option<Box<Overflow>>,
 }
 
 impl Settled {
-    /// A candidate that was not tried.
+    /// Returns the result of a candidate that got no seat.
     pub fn failed(leader: usize) -> Settled {
         Settled {
             leader,
@@ -73,7 +73,7 @@ impl Settled {
         }
     }
 
-    /// A candidate whose event is held by a claim that nothing needs to be asked about.
+    /// Returns the result of a candidate whose event is claimed by a claim that the environment remembers.
     pub fn known(leader: usize, existing: ExistingClaim) -> Settled {
         Settled {
             outcome: existing.outcome(),
@@ -89,19 +89,20 @@ impl Keyed for ClaimAttempt<'_> {
 }
 
 impl<'a> ClaimAttempt<'a> {
-    /// A candidate with a seat, to be written; with its body in `bucket` if it does not fit the item.
+    /// Returns an attempt that is not written yet. A body that does not fit the lock item goes to `bucket`.
     pub fn new(seated: Seated<'a>, bucket: Option<&Arc<str>>) -> ClaimAttempt<'a> {
+        let bucket = bucket.filter(|_| seated.seat.chunk.is_none());
         let overflow = bucket.and_then(|bucket| seated.candidate.overflow(bucket, seated.seat));
         ClaimAttempt {
             seated,
-            state: State::Open,
+            state: State::Unwritten,
             unanswered: false,
             overflow: overflow.map(Box::new),
             has_past: false,
         }
     }
 
-    /// The claim as it is written.
+    /// Returns the claim to write.
     pub fn claim(&self, past: PastDeliveries) -> Claim {
         Claim {
             candidate: self.seated.candidate.clone(),
@@ -111,7 +112,7 @@ impl<'a> ClaimAttempt<'a> {
         }
     }
 
-    /// Takes in the error of a write; returns whether it shall be written again.
+    /// Records the error of a write. Returns whether the write may be retried.
     pub fn failed(&mut self, error: &PortError, counts: &InvocationCounts) -> bool {
         match error {
             PortError::Throttled { .. } => counts.claim_throttled(),
@@ -122,8 +123,8 @@ impl<'a> ClaimAttempt<'a> {
         error.retryable()
     }
 
-    /// What `item`, which stands in the way, means for the candidate.
-    pub fn judge(&self, item: LockItem, rules: &ClaimRules, now: Timestamp) -> State {
+    /// Returns the state after the attempt found `item`.
+    pub fn classify(&self, item: LockItem, rules: &ClaimRules, now: Timestamp) -> State {
         let Seated {
             candidate, seat, ..
         } = &self.seated;
@@ -131,29 +132,30 @@ impl<'a> ClaimAttempt<'a> {
         State::of(verdict, Box::new(item))
     }
 
-    /// What a live claim means, the fate of its batch being known.
-    pub fn judge_live(
+    /// Returns the state after the attempt found a claim whose batch has the record `record`.
+    pub fn classify_live(
         &self,
         item: Box<LockItem>,
         existing: ExistingClaim,
-        fate: &BatchFate,
+        record: Option<&BatchRecord>,
         rules: &ClaimRules,
         now: Timestamp,
     ) -> State {
+        let fate = seat_fate(record, &item.state, rules.dedup_window, now);
         let verdict = settle_live(self.seated.candidate, &item, existing, fate, rules, now);
         State::of(verdict, item)
     }
 
-    /// Ends the seat and keeps the outcome.
+    /// Reports the end of the seat to the allocator, and returns the outcome. An attempt that is not done has failed.
     pub fn settle(self) -> Settled {
         let State::Done(outcome, winner) = self.state else {
-            // Never carried on: out of time, or what stood in the way could not be read.
+            // The time was over, or the existing item could not be read.
             return self.fail();
         };
         let (leader, seat) = (self.seated.leader, self.seated.seat);
         let end = match outcome {
             Outcome::Claimed => SeatEnd::Claimed,
-            // What went unanswered may still arrive in the table, after whatever was read there.
+            // A write without a reply may be applied later, whatever was read in the table since.
             _ if self.unanswered && !planted(Bug::UncertainTakenForFree) => SeatEnd::Uncertain,
             _ => SeatEnd::Free,
         };

@@ -1,13 +1,15 @@
-//! The rounds of an invocation: seat as many as there is room for, claim them, give back the seats they did not need.
+//! Claims the events of an invocation in rounds. A round gives seats to as many candidates as the open batches have room
+//! for, claims their events, and gives back the seats that were not needed.
 //!
-//! Rounds and not a pipeline: a seat that a duplicate did not need goes to the next candidate, so the last seats of a
-//! batch depend on attempts under way. A round's end is where that is known, and where full batches are sealed.
+//! There are rounds, and no pipeline, because a seat that a duplicate did not need goes to the next candidate: the last
+//! seats of a batch depend on attempts in flight. At the end of a round no attempt is in flight, and full batches can be
+//! sealed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use protocol::allocator::{Opening, Seating, Slot};
-use protocol::claim::{DuplicateRule, LockState, Outcome};
+use protocol::claim::{DuplicateRule, Outcome};
 use protocol::ids::BatchId;
 use protocol::limits::{OLD_SEALS_TIME_MAX, SEAT_WAIT_MAX, SHORT_ROUNDS_MAX};
 use protocol::planted::{Bug, planted};
@@ -16,39 +18,41 @@ use protocol::time::Timestamp;
 use shared::retry::{Budget, bounded};
 use tracing::{error, warn};
 
+use crate::chunks::Chunks;
 use crate::claim_attempt::{ClaimAttempt, Settled, State};
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
-use crate::drain_detector::{DrainDetector, Received};
+use crate::drain_detector::{DrainDetector, ReceivedCounts};
 use crate::invocation::{Budgets, InvocationCounts};
 use crate::open_batches::{CountedBatches, OpenBatches, ReliedOn};
 use crate::overflow_bodies::OverflowBodies;
 use crate::records::Record;
-use crate::shared_allocator::{Seated, SharedAllocator, wait};
+use crate::shared_allocator::{Seated, SharedAllocator, wait_for_change};
 
 /// Claims the events of an invocation.
 pub struct ClaimRounds {
     open_batches: Arc<OpenBatches>,
     writer: ClaimWriter,
+    chunks: Chunks,
     bodies: OverflowBodies,
     drain_detector: DrainDetector,
-    /// Where bodies go that do not fit an item, if anywhere.
+    /// The bucket for bodies that do not fit their lock items.
     overflow_bucket: Option<Arc<str>>,
     concurrency: usize,
 }
 
-/// The candidates of one invocation: who waits for a seat, and who is settled.
+/// The candidates of one invocation: those that wait for a seat, and those that are settled.
 struct Candidates<'a> {
-    /// The first message of each event id: whom the others follow.
+    /// The first message of each event id. The outcome of each later message follows from its leader's.
     leaders: &'a [&'a Record],
-    /// Who wants a seat, per slot, in order of arrival.
+    /// The positions of the leaders that wait for a seat, by slot, in the order of the event.
     waiting: BTreeMap<&'a Slot, VecDeque<usize>>,
     settled: Vec<Settled>,
 }
 
-/// What one pass over the slots comes to.
+/// The result of one request for seats in all slots.
 #[derive(Default)]
-struct Pass<'a> {
+struct SeatingPass<'a> {
     seated: Vec<Seated<'a>>,
     openings: Vec<Opening>,
 }
@@ -58,12 +62,14 @@ impl ClaimRounds {
         config: &Config,
         open_batches: Arc<OpenBatches>,
         writer: ClaimWriter,
+        chunks: Chunks,
         bodies: OverflowBodies,
         drain_detector: DrainDetector,
     ) -> ClaimRounds {
         ClaimRounds {
             open_batches,
             writer,
+            chunks,
             bodies,
             drain_detector,
             overflow_bucket: config.overflow_bucket.clone(),
@@ -71,57 +77,69 @@ impl ClaimRounds {
         }
     }
 
-    /// Claims every leader; returns an outcome for each. `Claimed` is returned only for claims that were counted.
+    /// Claims the events of all leaders. Returns an outcome for each, in any order; `Claimed` only if the claim was
+    /// counted.
     pub async fn claim_all<'a>(
         &'a self,
         leaders: &'a [&'a Record],
-        received: &Received<'_>,
+        received: &ReceivedCounts<'_>,
         budgets: &Budgets<'_>,
         counts: &'a InvocationCounts,
     ) -> Vec<Settled> {
         let allocator = self.open_batches.allocator();
         let mut candidates = Candidates::new(leaders, allocator, budgets.deadline);
-        // Late seals cost promptness, late claims cost a redelivery: old seals get only a little time.
-        let soon = budgets.claims.clock.now() + OLD_SEALS_TIME_MAX;
+        // Batches of earlier invocations are sealed first, but within a short time: a late seal delays a batch, whereas a
+        // late claim has its message delivered again.
+        let old_seals_end = budgets.claims.clock.now() + OLD_SEALS_TIME_MAX;
         let old_seals = Budget {
-            stop_at: soon.min(budgets.claims.stop_at),
+            stop_at: old_seals_end.min(budgets.claims.stop_at),
             ..budgets.claims
         };
-        let mut counted = self.open_batches.seal_done(&old_seals, counts).await;
+        let mut counted = self.open_batches.seal_sealable(&old_seals, counts).await;
         let mut short_rounds = 0;
         while !candidates.waiting.is_empty() && budgets.claims.has_time() {
-            let change = allocator.change();
+            let change = allocator.next_change();
             let seated = self.seat_all(&mut candidates, budgets, counts).await;
             let waiting_count = candidates.waiting_count();
             short_rounds += u32::from(seated.len() * 16 < waiting_count);
             if seated.is_empty() && waiting_count > 0 {
-                // The last seats depend on other invocations of this environment.
-                if !wait(change, &budgets.claims, SEAT_WAIT_MAX).await {
+                // Attempts of other invocations of this environment are in flight, and may give their seats back.
+                if !wait_for_change(change, &budgets.claims, SEAT_WAIT_MAX).await {
                     candidates.retire_slots(allocator);
                 }
                 continue;
             }
             if short_rounds > SHORT_ROUNDS_MAX {
-                // Each round fills the last seats with duplicates, which give them back: so few are not worth it.
+                // Round after round seats only a few candidates, which are duplicates and give their seats back. A new
+                // batch is faster.
                 candidates.retire_slots(allocator);
                 short_rounds = 0;
             }
             let round = self.claim_round(seated, budgets, counts).await;
             candidates.settled.extend(round);
-            counted.extend(self.open_batches.seal_done(&budgets.wrap_up, counts).await);
+            counted.extend(
+                self.open_batches
+                    .seal_sealable(&budgets.wrap_up, counts)
+                    .await,
+            );
         }
-        // Before the counts are written: the seal brings the last ones, which saves a write.
+        // This comes before the counts are written: a seal contains them, which saves a write.
         let drained = self
             .drain_detector
             .retire_drained(received, &budgets.claims);
         if drained.await {
-            counted.extend(self.open_batches.seal_done(&budgets.wrap_up, counts).await);
+            counted.extend(
+                self.open_batches
+                    .seal_sealable(&budgets.wrap_up, counts)
+                    .await,
+            );
         }
-        self.count(candidates.into_settled(), counted, budgets)
+        self.count_claims(candidates.into_settled(), counted, budgets)
             .await
     }
 
-    /// Seats as many as there is room for, opening batches where there is none.
+    /// Gives seats to as many candidates as the open batches have room for. Opens a batch for each slot that has none; if
+    /// that fails, the candidates of the slot fail.
     async fn seat_all<'a>(
         &'a self,
         candidates: &mut Candidates<'a>,
@@ -141,7 +159,7 @@ impl ClaimRounds {
                 let opened = self.open_batches.open(opening, deadline, budget, counts);
                 let failed = opened
                     .await
-                    .inspect_err(|error| error!(%error, "no batch opened"));
+                    .inspect_err(|error| error!(%error, "batch not opened"));
                 failed.is_err().then_some(slot)
             });
             let failed = bounded(opened.collect(), self.concurrency).await;
@@ -151,7 +169,7 @@ impl ClaimRounds {
         }
     }
 
-    /// Claims what is seated, and settles everything that stood in the way.
+    /// Claims the events of seated candidates, and settles those that found an item.
     async fn claim_round<'a>(
         &'a self,
         seated: Vec<Seated<'a>>,
@@ -159,50 +177,64 @@ impl ClaimRounds {
         counts: &'a InvocationCounts,
     ) -> Vec<Settled> {
         let bucket = self.overflow_bucket.as_ref();
-        let mut open: Vec<_> = seated
+        let mut attempts: Vec<_> = seated
             .into_iter()
             .map(|seated| ClaimAttempt::new(seated, bucket))
             .collect();
-        self.bodies.store(&mut open, &budgets.claims).await;
-        let failed: Vec<_> = open
+        self.chunks.store(&mut attempts, &budgets.claims).await;
+        self.bodies.store(&mut attempts, &budgets.claims).await;
+        let failed: Vec<_> = attempts
             .extract_if(.., |attempt| matches!(attempt.state, State::Done(..)))
             .collect();
-        let mut attempted = self.writer.write_all(open, &budgets.claims, counts).await;
+        let mut attempted = self
+            .writer
+            .write_all(attempts, &budgets.claims, counts)
+            .await;
         attempted.extend(failed);
         let relied_on = relied_on(&attempted, self.writer.rules().on_duplicate);
-        let fates = self.open_batches.fates(relied_on, &budgets.wrap_up).await;
+        let records = self
+            .open_batches
+            .witness_all(relied_on, &budgets.wrap_up)
+            .await;
         let now = budgets.claims.clock.now();
         let mut settled = Vec::with_capacity(attempted.len());
-        let mut open = Vec::new();
+        let mut unsettled = Vec::new();
         for mut attempt in attempted {
             attempt.state =
                 match std::mem::replace(&mut attempt.state, State::Done(Outcome::Failed, None)) {
                     State::Live(item, existing) => {
-                        match batch_of(&item.state).and_then(|batch| fates.get(&batch)) {
-                            Some(fate) => {
-                                attempt.judge_live(item, existing, fate, self.writer.rules(), now)
-                            }
+                        let seat = item.state.claimed_seat();
+                        match seat.and_then(|seat| records.get(&seat.batch)) {
+                            Some(record) => attempt.classify_live(
+                                item,
+                                existing,
+                                record.as_deref(),
+                                self.writer.rules(),
+                                now,
+                            ),
                             None => State::Done(Outcome::Failed, Some(item)),
                         }
                     }
                     state => state,
                 };
             match attempt.state {
-                State::Done(..) | State::Open | State::Met => settled.push(attempt.settle()),
+                State::Done(..) | State::Unwritten | State::Unread => {
+                    settled.push(attempt.settle())
+                }
                 State::Live(..) | State::Replace(..) => {
-                    open.push(self.writer.settle_one(attempt, &budgets.claims, counts));
+                    unsettled.push(self.writer.settle_one(attempt, &budgets.claims, counts));
                 }
             }
         }
-        settled.extend(bounded(open, self.concurrency).await);
+        settled.extend(bounded(unsettled, self.concurrency).await);
         self.bodies
             .remove_unused(&mut settled, &budgets.wrap_up)
             .await;
         settled
     }
 
-    /// Has every claim of this invocation counted in its batch's record; a claim that is not has failed.
-    async fn count(
+    /// Makes sure that the batch records count every claim of this invocation. Claims that are not counted fail.
+    async fn count_claims(
         &self,
         mut settled: Vec<Settled>,
         mut counted: CountedBatches,
@@ -215,11 +247,11 @@ impl ClaimRounds {
         for seat in settled.iter().filter_map(|one| one.seat) {
             claimed.entry(seat.batch).or_default().insert(seat.seq);
         }
-        claimed.retain(|batch, _| !counted.has_tried(*batch));
+        claimed.retain(|batch, _| !counted.was_tried(*batch));
         let counts = claimed.into_iter().map(|(batch, seqs)| async move {
             let count = self
                 .open_batches
-                .count(batch, &seqs, &budgets.wrap_up)
+                .ensure_counted(batch, &seqs, &budgets.wrap_up)
                 .await;
             (batch, count)
         });
@@ -227,7 +259,7 @@ impl ClaimRounds {
         counted.extend(counts.into_iter().collect());
         for one in &mut settled {
             if let Some(seat) = one.seat
-                && !counted.has(seat.batch)
+                && !counted.is_counted(seat.batch)
             {
                 *one = Settled::failed(one.leader);
             }
@@ -237,7 +269,7 @@ impl ClaimRounds {
 }
 
 impl<'a> Candidates<'a> {
-    /// Settles the leaders whose events this environment knows to be in an open batch; the others want seats.
+    /// Settles the leaders whose events are claimed by claims that the environment remembers. All others wait for seats.
     fn new(
         leaders: &'a [&'a Record],
         allocator: &SharedAllocator,
@@ -263,21 +295,22 @@ impl<'a> Candidates<'a> {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// Has the open batches of all slots that somebody waits for sealed: their last seats are not waited for.
+    /// Retires the current batch of every slot that has waiting candidates, so that they get a new batch instead of its
+    /// last seats.
     fn retire_slots(&self, allocator: &SharedAllocator) {
         let mut allocator = allocator.lock();
         self.waiting.keys().for_each(|slot| allocator.retire(slot));
     }
 
-    /// Fails all who wait for a seat of `slot`.
+    /// Fails all candidates that wait for a seat of `slot`.
     fn fail_slot(&mut self, slot: &Slot) {
         let failed = self.waiting.remove(slot).into_iter().flatten();
         self.settled.extend(failed.map(Settled::failed));
     }
 
-    /// One pass over the slots under the lock: seats those for whom there is room.
-    fn seat(&mut self, shared: &'a SharedAllocator, deadline: Timestamp) -> Pass<'a> {
-        let mut pass = Pass::default();
+    /// Requests seats for all waiting candidates, under one lock.
+    fn seat(&mut self, shared: &'a SharedAllocator, deadline: Timestamp) -> SeatingPass<'a> {
+        let mut pass = SeatingPass::default();
         let mut allocator = shared.lock();
         let (leaders, settled) = (self.leaders, &mut self.settled);
         self.waiting.retain(|slot, queue| {
@@ -302,7 +335,7 @@ impl<'a> Candidates<'a> {
                         keys_max,
                         batch_key = key.unwrap_or_default(),
                         failed_count = queue.len(),
-                        "too many batch keys are open"
+                        "too many batch keys open"
                     );
                     settled.extend(queue.drain(..).map(Settled::failed));
                 }
@@ -312,7 +345,7 @@ impl<'a> Candidates<'a> {
         pass
     }
 
-    /// Returns the settled ones; who still waits has failed.
+    /// Returns all results. Candidates that still wait for a seat have failed.
     fn into_settled(mut self) -> Vec<Settled> {
         let waiting = self.waiting.into_values().flatten();
         self.settled.extend(waiting.map(Settled::failed));
@@ -320,25 +353,19 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// The seqs that acknowledgements will rely on, by the batch of the live claims that stand in the way.
+/// Returns the batches of the live claims that the attempts found, each with the seats of those claims that an
+/// acknowledgement will rely on.
 fn relied_on(attempted: &[ClaimAttempt<'_>], rule: DuplicateRule) -> ReliedOn {
     let mut relied_on = ReliedOn::new();
     for attempt in attempted {
         if let State::Live(item, existing) = &attempt.state
-            && let LockState::Live { shard, seq } = item.state
+            && let Some(seat) = item.state.claimed_seat()
         {
-            let seqs = relied_on.entry(shard.batch).or_default();
+            let seats = relied_on.entry(seat.batch).or_default();
             if existing.relies_on_it(rule) {
-                seqs.insert(seq);
+                seats.insert(seat);
             }
         }
     }
     relied_on
-}
-
-fn batch_of(state: &LockState) -> Option<BatchId> {
-    match state {
-        LockState::Live { shard, .. } => Some(shard.batch),
-        LockState::Tombstone { .. } => None,
-    }
 }

@@ -1,11 +1,11 @@
-//! Writing claims: what stands in the way is read and judged, and replaced where the rules allow it.
+//! Writes claims. Where an item exists already, reads and classifies it, and replaces it if the rules allow that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use protocol::claim::{ClaimRules, ExistingClaim, LockItem, LockState, Outcome, PastDeliveries};
+use protocol::claim::{ClaimRules, ExistingClaim, LockItem, Outcome, PastDeliveries};
 use protocol::ids::EventId;
 use protocol::limits::{BATCH_GET_KEYS_MAX, REPLACE_ROUNDS_MAX};
 use protocol::retry::RetryPolicy;
@@ -17,7 +17,7 @@ use tracing::{debug, warn};
 use crate::claim_attempt::{ClaimAttempt, Settled, State};
 use crate::config::Config;
 use crate::invocation::InvocationCounts;
-use crate::open_batches::OpenBatches;
+use crate::open_batches::{OpenBatches, Seats};
 
 /// Writes claims to the lock table.
 pub struct ClaimWriter {
@@ -25,11 +25,11 @@ pub struct ClaimWriter {
     open_batches: Arc<OpenBatches>,
     bulk: BulkWriter,
     rules: ClaimRules,
-    /// How long one request may take.
+    /// The time limit of one request.
     attempt_timeout: Duration,
 }
 
-/// One request of claims, as the bulk writer sends it.
+/// Sends claims for the bulk writer, up to a request's limit at a time.
 struct ClaimRequest<'a> {
     lock_store: &'a dyn LockStore,
     rules: &'a ClaimRules,
@@ -55,7 +55,7 @@ impl<'a> Writer for ClaimRequest<'a> {
         }
     }
 
-    /// An item that stands in the way and is not shown is left unread: those of many requests are read together.
+    /// Leaves an item that the reply does not show unread: the items of many requests are read together later.
     fn settle(
         &self,
         mut attempt: ClaimAttempt<'a>,
@@ -64,8 +64,8 @@ impl<'a> Writer for ClaimRequest<'a> {
     ) -> Result<ClaimAttempt<'a>, ClaimAttempt<'a>> {
         attempt.state = match reply {
             ClaimReply::Written => State::Done(Outcome::Claimed, None),
-            ClaimReply::Exists(Some(item)) => attempt.judge(item, self.rules, now),
-            ClaimReply::Exists(None) => State::Met,
+            ClaimReply::Exists(Some(item)) => attempt.classify(item, self.rules, now),
+            ClaimReply::Exists(None) => State::Unread,
             ClaimReply::Unstorable(_) => State::Done(Outcome::Unstorable, None),
             ClaimReply::Error(error) if attempt.failed(&error, self.counts) => return Err(attempt),
             ClaimReply::Error(_) => State::Done(Outcome::Failed, None),
@@ -75,7 +75,7 @@ impl<'a> Writer for ClaimRequest<'a> {
 }
 
 impl ClaimWriter {
-    /// Writes through `bulk`, and asks `open_batches` about the batches of others.
+    /// Returns a writer that sends through `bulk`, and reads the records of batches through `open_batches`.
     pub fn new(
         config: &Config,
         ports: &Ports,
@@ -91,19 +91,21 @@ impl ClaimWriter {
         }
     }
 
-    /// What the rules make of items that stand in the way.
+    /// Returns the rules by which existing items are classified.
     pub fn rules(&self) -> &ClaimRules {
         &self.rules
     }
 
-    /// Writes what is to be written, and reads what stands in its way, until nothing is left to try or no time.
+    /// Writes the claims of `unwritten`, and reads and classifies the existing items, until every attempt was written or
+    /// the time is over. Returns all attempts; those in the state `Live` or `Replace` need
+    /// [`settle_one`](Self::settle_one).
     pub async fn write_all<'a>(
         &'a self,
-        mut open: Vec<ClaimAttempt<'a>>,
+        mut unwritten: Vec<ClaimAttempt<'a>>,
         budget: &Budget<'_>,
         counts: &'a InvocationCounts,
     ) -> Vec<ClaimAttempt<'a>> {
-        let mut attempted = Vec::with_capacity(open.len());
+        let mut attempted = Vec::with_capacity(unwritten.len());
         let mut round = 0;
         loop {
             let request = ClaimRequest {
@@ -111,46 +113,47 @@ impl ClaimWriter {
                 rules: &self.rules,
                 counts,
             };
-            let (mut written, unwritten) = self.bulk.write_all(&request, open, budget).await;
-            written.extend(self.fail_unwritten(unwritten, budget).await);
-            // Where an item is gone again, its candidate is written once more.
-            open = self.read_met(&mut written, budget).await;
+            let (mut written, out_of_time) = self.bulk.write_all(&request, unwritten, budget).await;
+            written.extend(self.fail(out_of_time, budget).await);
+            // A claim whose existing item is gone again is written once more.
+            unwritten = self.read_existing(&mut written, budget).await;
             attempted.append(&mut written);
             round += 1;
-            if open.is_empty() || !budget.pause(RetryPolicy::ITEMS, round).await {
-                attempted.append(&mut open);
+            if unwritten.is_empty() || !budget.pause(RetryPolicy::ITEMS, round).await {
+                attempted.append(&mut unwritten);
                 return attempted;
             }
         }
     }
 
-    /// Ends what there was no time to write (again). Whether lost replies were successes can still be read, once.
-    async fn fail_unwritten<'a>(
+    /// Gives attempts that ran out of time the outcome `Failed`. Reads the items of those whose replies were lost once,
+    /// because some of their writes may have succeeded.
+    async fn fail<'a>(
         &self,
-        mut unwritten: Vec<ClaimAttempt<'a>>,
+        mut out_of_time: Vec<ClaimAttempt<'a>>,
         budget: &Budget<'_>,
     ) -> Vec<ClaimAttempt<'a>> {
-        for attempt in &mut unwritten {
+        for attempt in &mut out_of_time {
             attempt.state = State::Done(Outcome::Failed, None);
         }
-        let mut unanswered: Vec<&mut ClaimAttempt<'_>> = unwritten
+        let mut unanswered: Vec<&mut ClaimAttempt<'_>> = out_of_time
             .iter_mut()
             .filter(|attempt| attempt.unanswered)
             .collect();
         let reads = unanswered
             .chunks_mut(BATCH_GET_KEYS_MAX)
-            .map(|attempts| self.settle_by_reading(attempts, budget))
+            .map(|attempts| self.read_unanswered(attempts, budget))
             .collect();
         bounded(reads, self.bulk.concurrency).await;
-        unwritten
+        out_of_time
     }
 
-    async fn settle_by_reading(&self, attempts: &mut [&mut ClaimAttempt<'_>], budget: &Budget<'_>) {
+    async fn read_unanswered(&self, attempts: &mut [&mut ClaimAttempt<'_>], budget: &Budget<'_>) {
         let ids: Vec<EventId> = attempts
             .iter()
             .map(|attempt| attempt.seated.candidate.event_id.clone())
             .collect();
-        let late = self.settling(budget);
+        let late = self.late_reads(budget);
         let read = self.lock_store.read(&ids);
         let Ok(items) = self.bulk.permits.with(&late, read).await else {
             return;
@@ -158,35 +161,36 @@ impl ClaimWriter {
         let now = budget.clock.now();
         for (attempt, item) in attempts.iter_mut().zip(items) {
             if let Some(item) = item
-                && let state @ State::Done(..) = attempt.judge(item, &self.rules, now)
+                && let state @ State::Done(..) = attempt.classify(item, &self.rules, now)
             {
                 attempt.state = state;
             }
         }
     }
 
-    /// Reads what stands in the way of attempts that met something. Where it is gone again, the attempt is taken out, to be
-    /// written again; where it cannot be read, the attempt stays as it is, which is failed.
-    async fn read_met<'a>(
+    /// Reads and classifies the existing items of attempts in the state `Unread`. Removes and returns the attempts whose
+    /// items are gone again, so that the caller writes them again. An attempt whose item cannot be read stays `Unread`, and
+    /// so fails.
+    async fn read_existing<'a>(
         &self,
         attempts: &mut Vec<ClaimAttempt<'a>>,
         budget: &Budget<'_>,
     ) -> Vec<ClaimAttempt<'a>> {
-        let mut met: Vec<&mut ClaimAttempt<'a>> = attempts
+        let mut unread: Vec<&mut ClaimAttempt<'a>> = attempts
             .iter_mut()
-            .filter(|attempt| matches!(attempt.state, State::Met))
+            .filter(|attempt| matches!(attempt.state, State::Unread))
             .collect();
-        let reads = met
+        let reads = unread
             .chunks_mut(BATCH_GET_KEYS_MAX)
-            .map(|attempts| self.judge_by_reading(attempts, budget))
+            .map(|attempts| self.read_and_classify(attempts, budget))
             .collect();
         bounded(reads, self.bulk.concurrency).await;
         attempts
-            .extract_if(.., |attempt| matches!(attempt.state, State::Open))
+            .extract_if(.., |attempt| matches!(attempt.state, State::Unwritten))
             .collect()
     }
 
-    async fn judge_by_reading(&self, attempts: &mut [&mut ClaimAttempt<'_>], budget: &Budget<'_>) {
+    async fn read_and_classify(&self, attempts: &mut [&mut ClaimAttempt<'_>], budget: &Budget<'_>) {
         let ids: Vec<EventId> = attempts
             .iter()
             .map(|attempt| attempt.seated.candidate.event_id.clone())
@@ -194,13 +198,14 @@ impl ClaimWriter {
         let items = read_items(&*self.lock_store, &ids, &self.bulk.permits, budget).await;
         for (attempt, item) in attempts.iter_mut().zip(items) {
             attempt.state = match item {
-                Some(item) => attempt.judge(item, &self.rules, budget.clock.now()),
-                None => State::Open,
+                Some(item) => attempt.classify(item, &self.rules, budget.clock.now()),
+                None => State::Unwritten,
             };
         }
     }
 
-    /// Carries one candidate on from whatever stands in its way to an outcome: asks batches, replaces items.
+    /// Settles one attempt that found an item: reads the record of its batch, and replaces the item where the rules allow it.
+    /// An attempt that is not done after four rounds fails.
     pub async fn settle_one(
         &self,
         mut attempt: ClaimAttempt<'_>,
@@ -214,9 +219,10 @@ impl ClaimWriter {
                     attempt.state = step;
                     return attempt.settle();
                 }
-                State::Open | State::Met => break,
+                State::Unwritten | State::Unread => break,
                 State::Live(item, existing) => {
-                    self.ask_and_judge(&attempt, item, existing, budget).await
+                    self.read_record_and_classify(&attempt, item, existing, budget)
+                        .await
                 }
                 State::Replace(expected, past) => {
                     debug!(event_id = %attempt.seated.candidate.event_id, round, "replacing a lock item");
@@ -228,28 +234,35 @@ impl ClaimWriter {
         attempt.settle()
     }
 
-    async fn ask_and_judge(
+    /// Returns the state of an attempt that found a live claim, after the record of the claim's batch was read.
+    async fn read_record_and_classify(
         &self,
         attempt: &ClaimAttempt<'_>,
         item: Box<LockItem>,
         existing: ExistingClaim,
         budget: &Budget<'_>,
     ) -> State {
-        let LockState::Live { shard, seq } = item.state else {
-            return attempt.judge(*item, &self.rules, budget.clock.now());
+        let Some(seat) = item.state.claimed_seat() else {
+            return attempt.classify(*item, &self.rules, budget.clock.now());
         };
-        let relied_on = existing
-            .relies_on_it(self.rules.on_duplicate)
-            .then_some(seq);
-        let relied_on = relied_on.into_iter().collect();
-        match self.open_batches.fate(shard.batch, relied_on, budget).await {
-            Some(fate) => {
-                attempt.judge_live(item, existing, &fate, &self.rules, budget.clock.now())
+        let mut relied_on = Seats::default();
+        if existing.relies_on_it(self.rules.on_duplicate) {
+            relied_on.insert(seat);
+        }
+        match self
+            .open_batches
+            .witness(seat.batch, &relied_on, budget)
+            .await
+        {
+            Ok(record) => {
+                let now = budget.clock.now();
+                attempt.classify_live(item, existing, record.as_deref(), &self.rules, now)
             }
-            None => State::Done(Outcome::Failed, Some(item)),
+            Err(_) => State::Done(Outcome::Failed, Some(item)),
         }
     }
 
+    /// Replaces `expected` with the attempt's claim, which carries the past deliveries `past`.
     async fn replace(
         &self,
         attempt: &mut ClaimAttempt<'_>,
@@ -281,38 +294,40 @@ impl ClaimWriter {
         match reply {
             Ok(ClaimReply::Written) => State::Done(Outcome::Claimed, None),
             Ok(ClaimReply::Exists(Some(item))) => {
-                attempt.judge(item, &self.rules, budget.clock.now())
+                attempt.classify(item, &self.rules, budget.clock.now())
             }
-            // The store does not show what refused, or it is gone: for a read to say.
+            // The reply does not show the item that refused the write, or the item is gone: a read tells.
             Ok(ClaimReply::Exists(None)) => self.read_one(attempt, budget).await,
             Ok(ClaimReply::Unstorable(_)) => State::Done(Outcome::Unstorable, None),
-            // Many may come here when the time is over: only those that wrote something read what became of it.
+            // When the time is over, many attempts may fail here at once. Only those with a lost reply have a reason to
+            // read.
             Ok(ClaimReply::Error(_)) | Err(_) if !attempt.unanswered => {
                 State::Done(Outcome::Failed, None)
             }
             Ok(ClaimReply::Error(_)) | Err(_) => match self.read_one(attempt, budget).await {
                 state @ State::Done(..) => state,
-                State::Open | State::Met | State::Live(..) | State::Replace(..) => {
+                State::Unwritten | State::Unread | State::Live(..) | State::Replace(..) => {
                     State::Done(Outcome::Failed, None)
                 }
             },
         }
     }
 
-    /// The time for reads that tell what became of writes: as much longer as one attempt may take.
-    fn settling<'b>(&self, budget: &Budget<'b>) -> Budget<'b> {
+    /// Returns the budget for reads that find out whether a write without a reply was applied. It ends later than `budget`,
+    /// by the time limit of one request.
+    fn late_reads<'b>(&self, budget: &Budget<'b>) -> Budget<'b> {
         budget.later(self.attempt_timeout)
     }
 
-    /// What stands in the table now, read once. Gone is failed: the message's redelivery finds the place free. So is what
-    /// there is no time to read: many may come here one after the other.
+    /// Reads and classifies the item in the table, with a single request. If there is no item, the attempt fails: a
+    /// redelivery of the message can claim the event. It also fails if there is no time for the request.
     async fn read_one(&self, attempt: &ClaimAttempt<'_>, budget: &Budget<'_>) -> State {
-        let late = self.settling(budget);
+        let late = self.late_reads(budget);
         let id = std::slice::from_ref(&attempt.seated.candidate.event_id);
         let read = self.lock_store.read(id);
         let items = self.bulk.permits.with(&late, read).await;
         match items.map(|items| items.into_iter().next()) {
-            Ok(Some(Some(item))) => attempt.judge(item, &self.rules, budget.clock.now()),
+            Ok(Some(Some(item))) => attempt.classify(item, &self.rules, budget.clock.now()),
             Ok(Some(None) | None) | Err(_) => State::Done(Outcome::Failed, None),
         }
     }

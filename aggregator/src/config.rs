@@ -5,9 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::allocator::BatchLimits;
+use protocol::bodies::Bodies;
 use protocol::claim::{ClaimRules, DuplicateRule};
 use protocol::ids::SourceArn;
-use protocol::limits::{KNOWN_CLAIMS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX, SQS_DELAY_MAX};
+use protocol::limits::{
+    CHUNK_BATCH_ITEMS_MAX, CHUNK_SEATS_MAX, KNOWN_CLAIMS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX,
+    SQS_DELAY_MAX,
+};
 use shared::config::{
     BUCKET_NAME, BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL, Reader,
     Text, Topic, Unset, Variable, Word, bucket_name, queue_url,
@@ -39,7 +43,7 @@ const INDEX_SHARDS: Variable<Number<u16>> = Variable {
     },
     meaning: "Keys that the index entries of a batch are spread over. One index key takes 1,000 write units a second.",
 };
-/// An error of a record names it.
+/// Crate-visible because errors of records name it.
 pub(crate) const EVENT_ID: Variable<Text> = Variable {
     name: "EVENT_ID",
     topic: Topic::Events,
@@ -60,7 +64,7 @@ const EVENT_ID_PREFIX: Variable<Text> = Variable {
     meaning: "Put before every event id. `{source}` in it is the ARN of the event's queue; without that, the same id from \
               two queues is one event.",
 };
-/// An error of a record names it.
+/// Crate-visible because errors of records name it.
 pub(crate) const BATCH_KEY: Variable<Text> = Variable {
     name: "BATCH_KEY",
     topic: Topic::Batches,
@@ -104,7 +108,18 @@ const ON_DUPLICATE: Variable<Word<DuplicateRule>> = Variable {
     meaning: "What happens to a duplicate: `drop` acknowledges it; with `requeue` it waits in the queue, and is processed \
               after the first.",
 };
-/// Where bodies go that do not fit an item.
+/// Where the bodies of batches go.
+pub const BODIES: Variable<Text> = Variable {
+    name: "BODIES",
+    topic: Topic::Batches,
+    value: Text {
+        unset: Unset::Default("items"),
+        allowed: "`items`, `table` or `s3://BUCKET/PREFIX`",
+    },
+    meaning: "Where the bodies of new batches go: `items` keeps each in its lock item; with `table` or a place in S3, the bodies \
+              of one invocation go into one chunk, which takes a quarter of the writes. docs/choosing.md compares them.",
+};
+/// The bucket for bodies that do not fit their lock items.
 pub const OVERFLOW_BUCKET: Variable<Text> = Variable {
     name: "OVERFLOW_BUCKET",
     topic: Topic::Events,
@@ -115,48 +130,48 @@ pub const OVERFLOW_BUCKET: Variable<Text> = Variable {
     meaning: "The bucket for bodies that fit no item (400 KB) even when they are compressed. Without it they go to the quarantine.",
 };
 
-/// What stands for the source in `EVENT_ID_PREFIX`.
+/// The text in `EVENT_ID_PREFIX` that is replaced by the source.
 const SOURCE_IN_PREFIX: &str = "{source}";
 
-/// Everything the aggregator is told.
+/// The configuration of the aggregator.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What both functions are told.
+    /// The variables that both functions read.
     pub common: Common,
-    /// From the first invocation's deadline to the ticket.
+    /// How long an open batch takes claims, from the deadline of the invocation that opens it.
     pub window: Duration,
-    /// How large batches may be.
     pub limits: BatchLimits,
-    /// What makes an event the same event.
     pub event_id: EventIdRule,
-    /// Put before every event id; `{source}` in it stands for the ARN of the queue that the event came from.
+    /// The text before every event id; `{source}` in it is replaced by the ARN of the message's queue.
     pub event_id_prefix: String,
-    /// What the events of one batch have in common.
+    /// Finds the batch key in a body; `None` if a batch may hold any events of its source.
     pub batch_key: Option<Expression>,
-    /// Whether a batch is sealed when its source holds nothing more.
+    /// Whether a batch is sealed when its source is drained.
     pub seal_when_drained: bool,
-    /// What happens to a duplicate.
+    /// `ON_DUPLICATE`.
     pub rule: DuplicateRule,
-    /// Past deliveries that one lock item remembers.
+    /// Maximum number of past deliveries in one lock item.
     pub past_deliveries_max: usize,
-    /// Where messages go that cannot be processed.
+    /// Where the bodies of new batches go.
+    pub bodies: Bodies,
+    /// The queue for messages that cannot be processed; without it they are reported as failed.
     pub quarantine_url: Option<String>,
-    /// Where bodies go that do not fit an item; without it, into the quarantine.
+    /// The bucket for bodies that do not fit their lock items; without it such messages go to the quarantine.
     pub overflow_bucket: Option<Arc<str>>,
 }
 
 impl Config {
-    /// Reads the configuration through `lookup`.
+    /// Reads the configuration from the variables that `lookup` returns.
     ///
     /// # Errors
-    /// [`ConfigError`] with every problem; the same environment fails every time.
+    /// [`ConfigError`] with every problem. A retry with the same variables fails too.
     pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
         let mut reader = Reader::new(lookup);
         let config = Config::read_with(&mut reader);
         reader.finish(config)
     }
 
-    /// Returns every variable that is read, and what they must be together.
+    /// Returns every variable that is read, and the rules about several of them.
     pub fn declarations() -> Declarations {
         Declarations::of(Config::read_with)
     }
@@ -179,11 +194,41 @@ impl Config {
         let rule = reader.word(&ON_DUPLICATE);
         let quarantine_url = reader.text(&QUARANTINE_SQS_URL, queue_url);
         let overflow_bucket = reader.text(&OVERFLOW_BUCKET, bucket_name);
+        let bodies: Option<Bodies> = reader.text_with(&BODIES, str::parse);
+        let in_chunks = bodies.as_ref().is_some_and(Bodies::in_chunks);
+        reader.rule(
+            "`BODIES` other than `items` needs `QUARANTINE_SQS_URL`: a batch that nobody repairs goes there after 10 days.",
+            (in_chunks && quarantine_url.is_none()).then(|| {
+                format!("`{QUARANTINE_SQS_URL}`: not set: expected the URL of a queue, because `{BODIES}` keeps bodies in chunks")
+            }),
+        );
+        reader.rule(
+            "`MAX_BATCH_SIZE` is at most 100,000 if `BODIES` is not `items`.",
+            (in_chunks && items_max > CHUNK_BATCH_ITEMS_MAX).then(|| {
+                format!("`MAX_BATCH_SIZE`: too large for bodies in chunks: got {items_max}, expected at most {CHUNK_BATCH_ITEMS_MAX}")
+            }),
+        );
+        let bucket = match &bodies {
+            Some(Bodies::S3(place)) => Some(place.bucket.clone()),
+            Some(Bodies::Items | Bodies::Table) | None => None,
+        };
+        reader.rule(
+            "`BODIES` and `OVERFLOW_BUCKET` are different buckets.",
+            (bucket.is_some() && bucket == overflow_bucket).then(|| {
+                format!("`{BODIES}`: the bucket of `{OVERFLOW_BUCKET}`: expected another bucket")
+            }),
+        );
+        reader.rule(
+            "`BODIES` in S3 needs a build with the cargo feature `s3`.",
+            (bucket.is_some() && !cfg!(feature = "s3")).then(|| {
+                format!("`{BODIES}`: not available: in S3, but the executable was built without the cargo feature `s3`")
+            }),
+        );
         let without_s3 = overflow_bucket.is_some() && !cfg!(feature = "s3");
         reader.rule(
             "`OVERFLOW_BUCKET` needs a build with the cargo feature `s3`.",
             without_s3.then(|| {
-                format!("`{OVERFLOW_BUCKET}` is set, but the executable was built without the cargo feature `s3`")
+                format!("`{OVERFLOW_BUCKET}`: not available: set, but the executable was built without the cargo feature `s3`")
             }),
         );
         Some(Config {
@@ -194,9 +239,13 @@ impl Config {
                 bytes_max,
                 shards,
                 keys_max,
-                seats_max: SEATS_MAX,
+                seats_max: match in_chunks {
+                    true => CHUNK_SEATS_MAX,
+                    false => SEATS_MAX,
+                },
                 known_claims_max: KNOWN_CLAIMS_MAX,
             },
+            bodies: bodies?,
             past_deliveries_max: PAST_DELIVERIES_MAX,
             event_id: event_id?,
             event_id_prefix,
@@ -208,7 +257,7 @@ impl Config {
         })
     }
 
-    /// Returns what is put before the event ids of a source.
+    /// Returns the text that goes before the event ids of a source.
     pub fn prefix_of(&self, source: &SourceArn) -> Cow<'_, str> {
         match self.event_id_prefix.contains(SOURCE_IN_PREFIX) {
             true => Cow::Owned(
@@ -219,7 +268,7 @@ impl Config {
         }
     }
 
-    /// Returns how what a claim meets is judged.
+    /// Returns the rules that decide the outcome of a claim attempt that finds a lock item.
     pub fn claim_rules(&self) -> ClaimRules {
         ClaimRules {
             on_duplicate: self.rule,
@@ -297,17 +346,17 @@ mod tests {
         let text = error.to_string();
         assert_eq!(error.problems.len(), 11, "{text}");
         for words in [
-            "`DDB_LOCK_TABLE` is not set",
-            "`MAX_SECONDARY_BATCHING_WINDOW` is `0`, expected a whole number of seconds from 1 to 900",
-            "`MAX_BATCH_SIZE` is `many`",
-            "`MAX_BATCH_BYTES` is `1`, expected a whole number of bytes from 409600",
-            "`INDEX_SHARDS` is `101`, expected a whole number of shards from 1 to 100",
-            "`EVENT_ID` is `json:a[`: ",
-            "`BATCH_KEY` is `]`: ",
-            "`SEAL_WHEN_DRAINED` is `yes`, expected `on` or `off`",
-            "`ON_DUPLICATE` is `ignore`, expected `drop` or `requeue`",
-            "`QUARANTINE_SQS_URL` is `here`",
-            "`OVERFLOW_BUCKET` is `Here`, expected the name of a bucket",
+            "`DDB_LOCK_TABLE`: not set",
+            "`MAX_SECONDARY_BATCHING_WINDOW`: wrong value: got `0`, expected a whole number of seconds from 1 to 900",
+            "`MAX_BATCH_SIZE`: wrong value: got `many`",
+            "`MAX_BATCH_BYTES`: wrong value: got `1`, expected a whole number of bytes from 409600",
+            "`INDEX_SHARDS`: wrong value: got `101`, expected a whole number of shards from 1 to 100",
+            "`EVENT_ID`: wrong value: got `json:a[`: ",
+            "`BATCH_KEY`: wrong value: got `]`: ",
+            "`SEAL_WHEN_DRAINED`: wrong value: got `yes`, expected `on` or `off`",
+            "`ON_DUPLICATE`: wrong value: got `ignore`, expected `drop` or `requeue`",
+            "`QUARANTINE_SQS_URL`: wrong value: got `here`",
+            "`OVERFLOW_BUCKET`: wrong value: got `Here`, expected the name of a bucket",
         ] {
             assert!(text.contains(words), "{words} in {text}");
         }

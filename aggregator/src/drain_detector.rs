@@ -1,7 +1,8 @@
-//! The end of a burst: with nothing left in its queue, what is open of a source need not wait for its window.
+//! Notices the end of a burst: the open batches of a source whose queue is empty need not wait for their windows.
 //!
-//! What a queue says about itself is approximate and late, and no promise rests on it: a batch sealed too early is a
-//! smaller batch, and one that is not sealed has its window. So it is asked twice at most, and never instead of a claim.
+//! A queue reports its depth approximately and late, so no promise depends on it: a batch that is sealed too early is
+//! smaller, and a batch that is not sealed is processed when its window closes. An invocation reads the depth
+//! of a source at most twice, and only after all its claims.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use tracing::{debug, warn};
 
 use crate::open_batches::OpenBatches;
 
-/// How many messages of each source an invocation holds; SQS counts them as in flight until it responds. Empty unless
-/// `SEAL_WHEN_DRAINED` is on.
-pub type Received<'a> = BTreeMap<&'a SourceArn, u64>;
+/// The number of messages of each source in an invocation's event. SQS counts them as in flight until the invocation
+/// returns. Empty unless `SEAL_WHEN_DRAINED` is on.
+pub type ReceivedCounts<'a> = BTreeMap<&'a SourceArn, u64>;
 
-/// Finds out whether a source holds nothing more, and then has its open batches sealed.
+/// Reads the depth of sources, and retires the open batches of drained ones.
 pub struct DrainDetector {
     source_queues: Arc<dyn SourceQueues>,
     open_batches: Arc<OpenBatches>,
@@ -36,13 +37,14 @@ impl DrainDetector {
         }
     }
 
-    /// Retires what is open of the sources whose queues are drained; whether there was anything.
+    /// Retires the open batches of the sources that are drained. Returns whether any batch was retired: the caller then
+    /// seals it.
     ///
-    /// A batch that another invocation of this environment is at work on is left to that one.
-    pub async fn retire_drained(&self, received: &Received<'_>, budget: &Budget<'_>) -> bool {
+    /// A batch into which another invocation of this environment is claiming is left to that invocation.
+    pub async fn retire_drained(&self, received: &ReceivedCounts<'_>, budget: &Budget<'_>) -> bool {
         let mut retired = false;
         for (source, own) in received {
-            // A call that would change nothing is not made.
+            // No request is sent for a source without a batch to retire.
             let has_idle = !self.open_batches.allocator().lock().idle(source).is_empty();
             if has_idle && budget.has_time() && self.is_drained(source, *own, budget).await {
                 let mut allocator = self.open_batches.allocator().lock();
@@ -55,11 +57,13 @@ impl DrainDetector {
         retired
     }
 
-    /// Whether a queue has nothing to receive, and nothing in flight but `own` messages. Where others hold messages
-    /// still, it is looked at again: once nobody has received more in the meantime, these are the burst's last, and
-    /// whoever holds them seals their batches. Otherwise invocations that end together would each wait for the others.
+    /// Returns whether a queue has nothing to receive, and nothing in flight except the `own` messages of this invocation.
+    ///
+    /// While other invocations have messages in flight, the depth is read a second time. If no more messages are in flight
+    /// then, the burst has ended, and each of those invocations seals its own batches. Without the second look, invocations
+    /// that end at the same time would each wait for the others, and none would seal.
     async fn is_drained(&self, source: &SourceArn, own: u64, budget: &Budget<'_>) -> bool {
-        let Some(first) = self.empty(source).await else {
+        let Some(first) = self.depth_if_empty(source).await else {
             return false;
         };
         if first.in_flight <= own {
@@ -69,19 +73,19 @@ impl DrainDetector {
             return false;
         }
         budget.clock.sleep(DRAINED_LOOKS_APART).await;
-        let second = self.empty(source).await;
+        let second = self.depth_if_empty(source).await;
         second.is_some_and(|second| second.in_flight <= first.in_flight)
     }
 
-    /// What a queue with nothing to receive holds.
-    async fn empty(&self, source: &SourceArn) -> Option<QueueDepth> {
+    /// Returns the depth of a queue that has nothing to receive; `None` if it has, or if its depth could not be read.
+    async fn depth_if_empty(&self, source: &SourceArn) -> Option<QueueDepth> {
         match self.source_queues.depth(source).await {
             Ok(depth) => {
                 debug!(%source, ?depth, "depth of the source");
                 (depth.is_empty() && !planted(Bug::DrainedUnnoticed)).then_some(depth)
             }
             Err(error) => {
-                warn!(%source, %error, "whether the source is drained is not known");
+                warn!(%source, %error, "depth of the source not read");
                 None
             }
         }

@@ -1,44 +1,37 @@
-//! What makes an event the same event: `EVENT_ID` and `BATCH_KEY`.
+//! Parses `EVENT_ID`, and finds event ids and batch keys in bodies.
 
 use std::str::FromStr;
 
 use jmespath::{Rcvar, Variable};
 use shared::expression::Expression;
 
-/// What an expression found that cannot be an id.
+/// Why an expression finds no event id or batch key in a body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
-    /// Nothing there.
-    #[error("`{expression}` finds nothing")]
-    Nothing {
-        /// The expression.
-        expression: String,
-    },
-    /// Something that has no one text.
+    /// The result is null, an empty text, or an empty list.
     #[error(
-        "`{expression}` finds {found}, expected a string, a whole number, a boolean, or a list of these"
+        "`{expression}`: found nothing, expected a string, a whole number, a boolean, or a list of these"
+    )]
+    Nothing { expression: String },
+    /// The result is an object, a list in a list, or a number that is not whole or does not fit 64 bits.
+    #[error(
+        "`{expression}`: found {found}, expected a string, a whole number, a boolean, or a list of these"
     )]
     NoText {
-        /// The expression.
         expression: String,
-        /// What was found.
+        /// The kind of the result, with its value if it is a number.
         found: String,
     },
-    /// The expression itself failed on this body.
-    #[error("`{expression}` cannot be evaluated: {message}")]
-    Evaluation {
-        /// The expression.
-        expression: String,
-        /// Why.
-        message: String,
-    },
+    /// The evaluation failed on this body.
+    #[error("`{expression}`: cannot be evaluated: {message}")]
+    Evaluation { expression: String, message: String },
 }
 
-/// Returns the text that an expression finds in a JSON body. A list joins to one text, by `|`; a `|` or `\` inside a
-/// member is escaped, so that different lists never join to the same text.
+/// Returns the text that an expression finds in a JSON body. The members of a list are joined with `|`. A `|` or `\` inside
+/// a member is escaped, so that different lists never give the same text.
 ///
 /// # Errors
-/// [`ExpressionError`]; the same body fails every time.
+/// [`ExpressionError`]. A retry fails too: the result depends on the body only.
 pub fn find_text(expression: &Expression, body: &Rcvar) -> Result<String, ExpressionError> {
     let name = || expression.as_str().to_owned();
     let nothing = || ExpressionError::Nothing { expression: name() };
@@ -76,8 +69,8 @@ fn join(members: &[String]) -> String {
     escaped.join("|")
 }
 
-/// The one text of a scalar. Numbers that are not whole, or do not fit 64 bits, have none: they would be read as
-/// floating point, where two different ids can become one.
+/// Returns a scalar as a text. Returns `None` for numbers that are not whole or do not fit 64 bits: they are parsed as
+/// floating point, which can turn two different ids into one.
 fn scalar(value: &Variable) -> Option<String> {
     match value {
         Variable::String(text) => Some(text.clone()),
@@ -103,16 +96,16 @@ fn describe(value: &Variable) -> String {
     }
 }
 
-/// Where an event's id comes from.
+/// `EVENT_ID`: where the event id of a message comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventIdRule {
-    /// The SQS message id: only redeliveries are the same event.
+    /// The SQS message id: two messages never carry the same event.
     MessageId,
-    /// The content hash of the body.
+    /// The body hash: messages with the same body carry the same event.
     BodyHash,
-    /// A message attribute.
+    /// The string value of the message attribute with this name.
     Attribute(String),
-    /// An expression over the JSON body.
+    /// What this expression finds in the JSON body.
     Json(Expression),
 }
 
@@ -172,10 +165,10 @@ mod tests {
     #[test]
     fn what_has_no_text_is_refused_by_name() {
         for (expression, body, words) in [
-            ("id", "{}", "`id` finds nothing"),
-            ("id", r#"{"id":null}"#, "`id` finds nothing"),
-            ("id", r#"{"id":""}"#, "`id` finds nothing"),
-            ("id", r#"{"id":{}}"#, "`id` finds an object"),
+            ("id", "{}", "`id`: found nothing"),
+            ("id", r#"{"id":null}"#, "`id`: found nothing"),
+            ("id", r#"{"id":""}"#, "`id`: found nothing"),
+            ("id", r#"{"id":{}}"#, "`id`: found an object"),
             ("id", r#"{"id":1.5}"#, "the number `1.5`"),
             (
                 "id",

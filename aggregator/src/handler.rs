@@ -1,4 +1,4 @@
-//! One invocation: SQS records in, the messages that must come back out.
+//! Handles one invocation: takes an SQS event, and returns the ids of the messages that SQS must deliver again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,11 +14,12 @@ use shared::ports::{Ports, Quarantined, SourceQueues};
 use shared::retry::{BulkWriter, RequestPermits};
 use tracing::{error, info};
 
+use crate::chunks::Chunks;
 use crate::claim_attempt::Settled;
 use crate::claim_rounds::ClaimRounds;
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
-use crate::drain_detector::{DrainDetector, Received};
+use crate::drain_detector::{DrainDetector, ReceivedCounts};
 use crate::invocation::{Budgets, Invocation, InvocationCounts};
 use crate::open_batches::OpenBatches;
 use crate::overflow_bodies::OverflowBodies;
@@ -35,7 +36,7 @@ impl From<NoMessageId> for Diagnostic {
     }
 }
 
-/// The aggregator. One per environment; any number of invocations at once.
+/// The aggregator. An environment has one; it may handle several invocations at once.
 pub struct Handler {
     config: Config,
     ports: Ports,
@@ -44,7 +45,7 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// A handler over the open batches of its environment.
+    /// Returns a handler that fills the open batches of `allocator`, which is shared by all invocations of the environment.
     pub fn new(
         config: Config,
         ports: Ports,
@@ -53,17 +54,13 @@ impl Handler {
     ) -> Handler {
         let concurrency = config.common.write_concurrency;
         let permits = Arc::new(RequestPermits::new(concurrency));
-        let bulk = BulkWriter {
-            permits: permits.clone(),
-            paces: Arc::default(),
-            items_per_request: ports.lock_store.items_per_request(),
-            concurrency,
-        };
+        let bulk = BulkWriter::new(&*ports.lock_store, permits.clone(), concurrency);
         let open_batches = Arc::new(OpenBatches::new(&config, &ports, allocator));
         let claim_rounds = ClaimRounds::new(
             &config,
             open_batches.clone(),
             ClaimWriter::new(&config, &ports, open_batches.clone(), bulk),
+            Chunks::new(&ports, permits.clone(), config.bodies.clone()),
             OverflowBodies::new(&ports, permits),
             DrainDetector::new(source_queues, open_batches),
         );
@@ -75,10 +72,10 @@ impl Handler {
         }
     }
 
-    /// Handles one event.
+    /// Handles one event. Returns the ids of the messages that failed, which SQS delivers again.
     ///
     /// # Errors
-    /// [`NoMessageId`], before anything was claimed: an error brings the whole event back.
+    /// [`NoMessageId`], before anything is claimed. SQS then delivers the whole event again.
     pub async fn handle(
         &self,
         event: SqsEvent,
@@ -92,7 +89,7 @@ impl Handler {
             let margin_ms = margin.as_millis() as u64;
             error!(
                 margin_ms,
-                "the deadline is within `DEADLINE_MARGIN_MS`: nothing can be claimed"
+                "deadline too near: got less than `DEADLINE_MARGIN_MS`; nothing is claimed"
             );
         }
         let counts = InvocationCounts::default();
@@ -108,7 +105,7 @@ impl Handler {
                 Response::Failure => false,
                 Response::Quarantine => in_quarantine || planted(Bug::QuarantineNotAwaited),
             };
-            let (id, source) = names(record);
+            let (id, source) = id_and_source(record);
             if !success {
                 failed.insert(id);
             }
@@ -128,7 +125,7 @@ impl Handler {
         Ok(response)
     }
 
-    /// Claims what can be claimed; returns an outcome for each record.
+    /// Claims the events of all records that could be read. Returns an outcome for each record, in order.
     async fn claim(
         &self,
         records: &[Result<Record, Quarantined>],
@@ -137,7 +134,7 @@ impl Handler {
     ) -> Vec<Outcome> {
         let mut leader_of: HashMap<&EventId, usize> = HashMap::with_capacity(records.len());
         let mut leaders = Vec::new();
-        let mut received = Received::new();
+        let mut received = ReceivedCounts::new();
         for record in records {
             if let Ok(record) = record {
                 let event_id = &record.candidate.event_id;
@@ -147,7 +144,7 @@ impl Handler {
                 });
             }
             if self.config.seal_when_drained {
-                *received.entry(names(record).1).or_default() += 1;
+                *received.entry(id_and_source(record).1).or_default() += 1;
             }
         }
         let mut settled = self
@@ -161,13 +158,14 @@ impl Handler {
                 let leader = leader_of[&candidate.event_id];
                 outcome_of(candidate, &leaders[leader].candidate, &settled[leader])
             }
-            // A bad record goes where an unstorable one goes.
+            // A record that cannot be read is handled as one that cannot be stored: it goes to the quarantine.
             Err(_) => Outcome::Unstorable,
         };
         records.iter().map(outcome).collect()
     }
 
-    /// Sends what cannot be processed to the quarantine; returns the positions of the records that are there.
+    /// Sends the messages that cannot be processed to the quarantine. Returns the positions of the records that it
+    /// acknowledged.
     async fn send_to_quarantine(
         &self,
         records: &[Result<Record, Quarantined>],
@@ -186,6 +184,7 @@ impl Handler {
         sent.map(|(index, _)| index).collect()
     }
 
+    /// Logs a summary and writes the metrics, each per source.
     fn report(
         &self,
         mut metrics: BTreeMap<&SourceArn, Metrics>,
@@ -195,7 +194,7 @@ impl Handler {
         failed_count: usize,
     ) {
         let now = self.ports.clock.now();
-        // What belongs to the invocation and not to a message is shown with its first source; as a rule the only one.
+        // Counts that belong to no single message go to the first source. An invocation rarely has another.
         if let Some(first) = metrics.values_mut().next() {
             for (name, count) in counts.metrics() {
                 first.count(name, count);
@@ -219,6 +218,7 @@ impl Handler {
     }
 }
 
+/// Returns the outcome of a candidate, given the result of the first message with its event id.
 fn outcome_of(candidate: &Candidate, leader: &Candidate, settled: &Settled) -> Outcome {
     if std::ptr::eq(candidate, leader) {
         settled.outcome
@@ -232,7 +232,7 @@ fn outcome_of(candidate: &Candidate, leader: &Candidate, settled: &Settled) -> O
     }
 }
 
-fn names(record: &Result<Record, Quarantined>) -> (&SqsMessageId, &SourceArn) {
+fn id_and_source(record: &Result<Record, Quarantined>) -> (&SqsMessageId, &SourceArn) {
     match record {
         Ok(Record { candidate, .. }) => (&candidate.sqs_message_id, &candidate.source),
         Err(bad) => (&bad.sqs_message_id, &bad.source),
@@ -245,8 +245,10 @@ fn to_quarantine(record: &Result<Record, Quarantined>, outcome: Outcome) -> Quar
         Err(bad) => return bad.clone(),
     };
     let reason = match outcome {
-        Outcome::Conflict => "another message carries the same event id with different content",
-        _ => "the lock table cannot hold the message",
+        Outcome::Conflict => {
+            "event id: conflict: another message has the same event id and another body"
+        }
+        _ => "message: too large: the lock table refused the item",
     };
     Quarantined {
         sqs_message_id: candidate.sqs_message_id.clone(),
@@ -257,7 +259,7 @@ fn to_quarantine(record: &Result<Record, Quarantined>, outcome: Outcome) -> Quar
     }
 }
 
-/// Returns the metric that counts messages with this outcome.
+/// Returns the metric that counts messages with this outcome. The metric `Failed` counts responses instead of outcomes.
 fn metric(outcome: Outcome) -> Option<&'static str> {
     match outcome {
         Outcome::Claimed => Some("Claimed"),

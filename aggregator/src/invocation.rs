@@ -1,4 +1,4 @@
-//! What belongs to one invocation: its limits of time, and what happens during it.
+//! One invocation: its deadline, its time budgets and its counts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,34 +7,31 @@ use protocol::time::Timestamp;
 use shared::ports::Ports;
 use shared::retry::Budget;
 
-/// What Lambda says about an invocation.
+/// What the handler must know about an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// Name of the function.
+    /// The name of the function, which is a dimension of its metrics.
     pub function: String,
-    /// When it is killed.
+    /// When Lambda ends the invocation.
     pub deadline: Timestamp,
 }
 
-/// Time limits of an invocation.
+/// The time budgets of an invocation.
 pub struct Budgets<'a> {
-    /// When it is killed.
+    /// When Lambda ends the invocation.
     pub deadline: Timestamp,
-    /// For claims.
+    /// The time for claims.
     pub claims: Budget<'a>,
-    /// For what must still be written after the last claim.
+    /// The time for counts, seals, witnesses and the quarantine. It ends later than the time for claims, because what was
+    /// claimed last must still be counted.
     pub wrap_up: Budget<'a>,
 }
 
 impl<'a> Budgets<'a> {
-    /// Claims start until `margin` before the deadline. Counts, seals and witnesses of what was claimed last may start
-    /// later, but must end in time.
+    /// Returns budgets in which claims start until `margin` before `deadline`, and the writes after them until a third of
+    /// `margin` before it.
     pub fn new(deadline: Timestamp, margin: Duration, ports: &'a Ports) -> Budgets<'a> {
-        let budget = |margin| Budget {
-            clock: &*ports.clock,
-            entropy: &*ports.entropy,
-            stop_at: deadline.saturating_sub(margin),
-        };
+        let budget = |margin| Budget::new(ports, deadline.saturating_sub(margin));
         Budgets {
             deadline,
             claims: budget(margin),
@@ -43,7 +40,7 @@ impl<'a> Budgets<'a> {
     }
 }
 
-/// How often things happened that no single message tells.
+/// Counts of an invocation that belong to no single message.
 #[derive(Debug, Default)]
 pub struct InvocationCounts {
     opened: AtomicU64,
@@ -64,7 +61,7 @@ impl InvocationCounts {
         self.throttled.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the counts by the names of their metrics.
+    /// Returns the counts, each with the name of its metric.
     pub fn metrics(&self) -> [(&'static str, u64); 3] {
         [
             ("BatchesOpened", &self.opened),

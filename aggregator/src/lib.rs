@@ -1,24 +1,26 @@
-//! The aggregator: takes SQS events, claims each message into a batch, and returns which messages SQS must deliver again.
+//! The aggregator: takes SQS events, claims the event of each message into a batch, and returns the ids of the messages
+//! that SQS must deliver again.
 //!
 //! One invocation, in order:
 //!
-//! 1. [`records`] reads every message of the event; a bad one fails alone.
-//! 2. `claim_rounds` seats the first message of each event id (`shared_allocator`, which opens batches through
-//!    `open_batches`) and claims it (`claim_writer`), round by round; full batches are sealed on the way.
-//! 3. `drain_detector` has the open batches of a source sealed that holds nothing more.
+//! 1. [`records`] reads the messages. One that cannot be read goes to the quarantine.
+//! 2. `claim_rounds` takes a seat for the first message of each event id (from `shared_allocator`; `open_batches` opens
+//!    batches where none has seats), and claims the event (`claim_writer`), in rounds. It seals full batches on the way.
+//! 3. `drain_detector` retires the open batches of a source whose queue is empty, so that they are sealed.
 //! 4. `open_batches` writes the counts of the claims to the batch records.
-//! 5. [`handler`] says which messages must come back; `quarantine` takes those that cannot be processed.
+//! 5. [`handler`] returns the messages that failed; `quarantine` sends those that cannot be processed.
 //!
-//! What there is to decide is decided in [`protocol`]; here it is carried out.
+//! [`protocol`] makes the decisions; this crate sends the requests that follow from them.
 //!
-//! A message is acknowledged only after its claim stands in the lock table *and* the batch record, not complete,
-//! has counted or witnessed it. No clock is part of that argument.
+//! A message whose event is claimed is acknowledged only if the claim is in the lock table *and* was counted or witnessed in
+//! a batch record that was not complete. No clock is part of that argument: see docs/protocol.md, "Why each promise holds".
 
 pub mod config;
 pub mod event_id;
 pub mod records;
 
 #[cfg(feature = "function")]
+mod chunks;
 mod claim_attempt;
 #[cfg(feature = "function")]
 mod claim_rounds;

@@ -1,6 +1,6 @@
 //! The executable of the aggregator Lambda function.
 
-/// The system's allocator takes about a fifth more CPU a message.
+/// The allocator of the system takes about a fifth more CPU per message.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

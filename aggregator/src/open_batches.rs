@@ -1,4 +1,4 @@
-//! The batches that are open, as far as their records are concerned: open, count, seal, and what became of others.
+//! Writes the records of open batches: opens, counts and seals them. Reads the fates of the batches of existing claims.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use protocol::allocator::{Opening, Sealable};
 use protocol::batch::{BatchCounts, BatchRecord, BatchWrite, Closing, NoWindow};
-use protocol::claim::BatchFate;
-use protocol::ids::BatchId;
+use protocol::bodies::Bodies;
+use protocol::claim::ClaimedSeat;
+use protocol::ids::{BatchId, Seq};
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -24,48 +25,67 @@ use crate::shared_allocator::{OpeningGuard, SharedAllocator};
 /// Why no batch could be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// No room for a window.
+    /// The deadline is so far away that the ticket's delay would exceed what SQS allows.
     #[error(transparent)]
     NoWindow(#[from] NoWindow),
-    /// The record is not acknowledged.
-    #[error("record of batch {batch}: {source}")]
+    /// The write of the record was not acknowledged.
+    #[error("record of batch `{batch}`: not written: {source}")]
     Record {
-        /// The batch that is not.
         batch: BatchId,
         #[source]
-        /// Why.
         source: PortError,
     },
-    /// The ticket is not acknowledged.
-    #[error("ticket of batch {batch}: {source}")]
+    /// The record is written, but its ticket was not acknowledged. The batch stays empty.
+    #[error("ticket of batch `{batch}`: not sent: {source}")]
     Ticket {
-        /// The batch that stays empty.
         batch: BatchId,
         #[source]
-        /// Why.
         source: PortError,
     },
 }
 
-/// The seqs that acknowledgements will rely on, by the batch whose live claims stand in the way.
-pub type ReliedOn = BTreeMap<BatchId, SeqSet>;
+/// The batches of the live claims that attempts found, each with the seats of those claims that an acknowledgement will rely
+/// on.
+pub type ReliedOn = BTreeMap<BatchId, Seats>;
 
-/// For which batches this invocation has tried to write the counts, and whether the batch table is known to have them.
+/// Seats of existing claims of one batch.
+#[derive(Debug, Default)]
+pub struct Seats {
+    seqs: SeqSet,
+    /// The first seqs of the chunks that have the bodies, as the claims name them.
+    chunks: BTreeMap<Seq, Seq>,
+}
+
+impl Seats {
+    pub fn insert(&mut self, seat: ClaimedSeat) {
+        self.seqs.insert(seat.seq);
+        if let Some(chunk) = seat.chunk {
+            self.chunks.insert(seat.seq, chunk);
+        }
+    }
+
+    /// Returns the chunks of `seqs`.
+    fn chunks_of<'a>(&'a self, seqs: &'a SeqSet) -> impl Iterator<Item = Seq> + 'a {
+        seqs.iter().filter_map(|seq| self.chunks.get(&seq).copied())
+    }
+}
+
+/// The batches whose counts this invocation tried to write, and whether the batch table has them.
 #[derive(Debug, Default)]
 pub struct CountedBatches(BTreeMap<BatchId, bool>);
 
 impl CountedBatches {
-    /// Whether the counts of `batch` were written, or tried to be.
-    pub fn has_tried(&self, batch: BatchId) -> bool {
+    /// Returns whether this invocation tried to write the counts of `batch`, successfully or not.
+    pub fn was_tried(&self, batch: BatchId) -> bool {
         self.0.contains_key(&batch)
     }
 
-    /// Whether the batch table is known to have the counts of `batch`.
-    pub fn has(&self, batch: BatchId) -> bool {
+    /// Returns whether the batch table has the counts of `batch`; `false` if that is unknown.
+    pub fn is_counted(&self, batch: BatchId) -> bool {
         self.0.get(&batch) == Some(&true)
     }
 
-    /// Takes in what later attempts came to.
+    /// Adds the results of later writes, which replace earlier results of the same batches.
     pub fn extend(&mut self, later: CountedBatches) {
         self.0.extend(later.0);
     }
@@ -77,7 +97,7 @@ impl FromIterator<(BatchId, bool)> for CountedBatches {
     }
 }
 
-/// Opens, counts and seals batches, and finds out what became of those of others.
+/// Opens, counts and seals batches, and reads the fates of the batches of existing claims.
 pub struct OpenBatches {
     allocator: Arc<SharedAllocator>,
     batch_store: Arc<dyn BatchStore>,
@@ -85,11 +105,13 @@ pub struct OpenBatches {
     entropy: Arc<dyn Entropy>,
     window: Duration,
     shards: u16,
+    bodies: Bodies,
+    dedup_window: Duration,
     concurrency: usize,
 }
 
 impl OpenBatches {
-    /// Works on the batches that `allocator` knows.
+    /// Returns an object that writes the records of the batches in `allocator`.
     pub fn new(config: &Config, ports: &Ports, allocator: Arc<SharedAllocator>) -> OpenBatches {
         OpenBatches {
             allocator,
@@ -98,19 +120,23 @@ impl OpenBatches {
             entropy: ports.entropy.clone(),
             window: config.window,
             shards: config.limits.shards,
+            bodies: config.bodies.clone(),
+            dedup_window: config.common.dedup_window,
             concurrency: config.common.write_concurrency,
         }
     }
 
-    /// The seats and counts of the open batches.
+    /// Returns the allocator, which has the seats and counts of the open batches.
     pub fn allocator(&self) -> &SharedAllocator {
         &self.allocator
     }
 
-    /// Opens a batch: record, then ticket; only then may it be claimed into.
+    /// Opens a batch: writes its record, then sends its ticket. The allocator gives out seats of the batch only after both
+    /// were acknowledged.
     ///
     /// # Errors
-    /// [`OpenError`]; the slot is free again, and a batch that got a record stays empty until the sweep ends it.
+    /// [`OpenError`]. The slot is free again then. A batch that got a record but no ticket stays empty until the sweep sends it a
+    /// ticket.
     pub async fn open(
         &self,
         opening: Opening,
@@ -125,28 +151,29 @@ impl OpenBatches {
         let slot = opening.slot.clone();
         let shards = self.shards;
         let record =
-            BatchRecord::open(batch, slot.source, slot.key, shards, now, closing.closes_at);
+            BatchRecord::open(batch, slot.source, slot.key, shards, now, closing.closes_at)
+                .with_bodies(self.bodies.clone(), self.dedup_window);
         budget
             .call(RetryPolicy::CONTROL, || self.batch_store.create(&record))
             .await
             .map_err(|source| OpenError::Record { batch, source })?;
-        let recorded = opening.record_acknowledged(batch, closing.closes_at);
+        let recorded = opening.record_acknowledged(&record);
         let ticket = Ticket {
             source: Some(record.source.clone()),
             shards: Some(shards),
             ..Ticket::new(batch, TicketReason::Window)
         };
-        let announced = budget.call(RetryPolicy::CONTROL, || {
+        let sent = budget.call(RetryPolicy::CONTROL, || {
             let delay = closing.ticket_delay(budget.clock.now());
             self.batch_queue.send(&ticket, delay)
         });
-        let unannounced = |source| OpenError::Ticket { batch, source };
+        let not_sent = |source| OpenError::Ticket { batch, source };
         if planted(Bug::CacheBeforeTicket) {
             guard.opened(recorded.ticket_acknowledged());
-            return announced.await.map_err(unannounced);
+            return sent.await.map_err(not_sent);
         }
         if !planted(Bug::TicketAfterFirstClaim) {
-            announced.await.map_err(unannounced)?;
+            sent.await.map_err(not_sent)?;
         }
         guard.opened(recorded.ticket_acknowledged());
         counts.batch_opened();
@@ -154,9 +181,9 @@ impl OpenBatches {
         Ok(())
     }
 
-    /// Seals every batch that is full or past its window, and sends its immediate ticket. Returns which batches have
-    /// their counts in the table.
-    pub async fn seal_done(
+    /// Seals every batch that gets no further claims and has no attempt in flight, and sends its immediate ticket. Returns
+    /// which of them the batch table has the counts of.
+    pub async fn seal_sealable(
         &self,
         budget: &Budget<'_>,
         counts: &InvocationCounts,
@@ -169,12 +196,12 @@ impl OpenBatches {
         bounded(seals, self.concurrency).await.into_iter().collect()
     }
 
-    /// Returns the batch, and whether its counts are in the table.
+    /// Seals a batch. Returns its id, and whether its counts are in the table.
     async fn seal(
         &self,
         sealable: Sealable,
         budget: &Budget<'_>,
-        invocation: &InvocationCounts,
+        invocation_counts: &InvocationCounts,
     ) -> (BatchId, bool) {
         let Sealable { id, counts, slot } = sealable;
         let seal = BatchWrite::Seal {
@@ -183,7 +210,7 @@ impl OpenBatches {
         };
         let counted = match budget.write(&*self.batch_store, id, &seal).await {
             Ok(Written::Applied(_)) => {
-                invocation.batch_sealed();
+                invocation_counts.batch_sealed();
                 info!(batch_id = %id, items_count = counts.confirmed, uncertain_count = counts.uncertain, "batch sealed");
                 let ticket = Ticket {
                     source: Some(slot.source),
@@ -193,19 +220,21 @@ impl OpenBatches {
                 if !planted(Bug::SealWithoutTicket)
                     && let Err(error) = budget.call(RetryPolicy::CONTROL, send).await
                 {
-                    // The window's ticket still comes: later, but it comes.
+                    // The batch is only late: the ticket that was sent when it was opened arrives when its window closes.
                     warn!(batch_id = %id, %error, "no immediate ticket for a sealed batch");
                 }
                 true
             }
             Ok(Written::Refused(_)) if planted(Bug::RefusedSealCounted) => true,
-            // A processor was quicker (its window closed), and everything was counted before.
+            // The window closed and a processor has taken the batch, but the record has these counts already.
             Ok(Written::Refused(Some(record)))
-                if record.settled == counts.settled && record.uncertain == counts.uncertain =>
+                if record.settled == counts.settled
+                    && record.claimed == counts.claimed
+                    && record.uncertain == counts.uncertain =>
             {
                 true
             }
-            // It was quicker, and the last counts still have to arrive.
+            // A processor has taken the batch, and the record does not have the last counts yet.
             Ok(Written::Refused(_)) => self.write_counts(id, counts, budget).await,
             Err(error) => {
                 warn!(batch_id = %id, %error, "batch not sealed");
@@ -215,9 +244,10 @@ impl OpenBatches {
         (id, counted)
     }
 
-    /// Writes the counts of a batch whose claims `seqs` this invocation made; `false` when they are not known to be
-    /// in the table of a batch that is not complete.
-    pub async fn count(&self, batch: BatchId, seqs: &SeqSet, budget: &Budget<'_>) -> bool {
+    /// Makes sure that the record of a batch counts the claims `seqs`, which this invocation made: writes the counts, or
+    /// waits until the invocation that seals the batch has written them. Returns `false` if the record does not count them,
+    /// or only counted them after the batch was complete, or if that is unknown.
+    pub async fn ensure_counted(&self, batch: BatchId, seqs: &SeqSet, budget: &Budget<'_>) -> bool {
         let counts = self.allocator.lock().counts(batch);
         match counts {
             Some(counts) => {
@@ -237,7 +267,7 @@ impl OpenBatches {
         match budget.write(&*self.batch_store, batch, &write).await {
             Ok(Written::Applied(record)) if record.status.is_some() => true,
             Ok(_) if planted(Bug::CompleteBatchCounted) => true,
-            // The counts may be there, but too late: a complete batch is not looked at again.
+            // The record may have the counts, but too late: nobody processes a complete batch again.
             Ok(Written::Applied(_) | Written::Refused(_)) => {
                 warn!(batch_id = %batch, "batch was completed before its claims were counted; their messages come back");
                 false
@@ -249,8 +279,8 @@ impl OpenBatches {
         }
     }
 
-    /// Another invocation of this environment took the batch for sealing, with our claims in its counts: wait until
-    /// the table shows them.
+    /// Waits until the record counts the claims `seqs`. Another invocation of this environment is sealing the batch, and
+    /// its counts include these claims.
     async fn counted_by_another(&self, batch: BatchId, seqs: &SeqSet, budget: &Budget<'_>) -> bool {
         if planted(Bug::CountedByAnotherUnread) {
             return true;
@@ -259,24 +289,27 @@ impl OpenBatches {
         let is_counted = || async {
             let read = || batches.read(batch);
             let record = budget.call(RetryPolicy::CONTROL, read).await.ok()??;
-            // Counted claims are delivered before the batch can be complete, so a complete one will do as well.
-            seqs.is_subset(&record.settled).then_some(())
+            // A complete batch will do as well: a batch completes only after its counted claims were delivered or set
+            // aside.
+            seqs.is_subset(record.counted()).then_some(())
         };
         let counted = budget.poll(RetryPolicy::CONTROL, is_counted).await;
         counted.is_some()
     }
 
-    /// What became of the batches whose live claims were met. Where an acknowledgement will rely on a claim, its batch
-    /// is told first, unless it knows: from then on the batch cannot complete without it. No entry: not found out.
-    pub async fn fates(
+    /// Returns the records of the batches of existing claims. A claim that an acknowledgement will rely on is first
+    /// recorded as a witness, unless the record knows it: then the batch cannot complete without the claim. A batch whose
+    /// record could not be read has no entry.
+    pub async fn witness_all(
         &self,
         relied_on: ReliedOn,
         budget: &Budget<'_>,
-    ) -> BTreeMap<BatchId, BatchFate> {
+    ) -> BTreeMap<BatchId, Option<Box<BatchRecord>>> {
         let asked: Vec<_> = relied_on
             .into_iter()
             .map(|(batch, relied_on)| async move {
-                Some((batch, self.fate(batch, relied_on, budget).await?))
+                let record = self.witness(batch, &relied_on, budget).await.ok()?;
+                Some((batch, record))
             })
             .collect();
         bounded(asked, self.concurrency)
@@ -286,44 +319,33 @@ impl OpenBatches {
             .collect()
     }
 
-    /// The fate of one batch; see [`fates`](Self::fates).
-    pub async fn fate(
+    /// Records the seqs `relied_on` as witnesses, unless the record knows them or is complete, and returns the record, if
+    /// there is one. When several invocations record witnesses at the same time, one write succeeds, and the others read
+    /// the record and try again.
+    pub async fn witness(
         &self,
         batch: BatchId,
-        relied_on: SeqSet,
+        relied_on: &Seats,
         budget: &Budget<'_>,
-    ) -> Option<BatchFate> {
-        let fate = self.tell_and_ask(batch, &relied_on, budget).await;
-        match fate {
-            Ok(fate) => Some(fate),
-            Err(error) => {
-                warn!(batch_id = %batch, %error, "fate of a batch unknown");
-                None
-            }
-        }
-    }
-
-    /// Tells a batch of the claims that are relied on, unless it knows of them or is complete, and returns its fate. Others
-    /// may tell it of theirs at the same time: one is first, and the others read again what it knows.
-    async fn tell_and_ask(
-        &self,
-        batch: BatchId,
-        relied_on: &SeqSet,
-        budget: &Budget<'_>,
-    ) -> Result<BatchFate, PortError> {
-        let tell = |known: &BatchRecord| {
-            let unknown = known.unknown_of(relied_on);
+    ) -> Result<Option<Box<BatchRecord>>, PortError> {
+        let witness = |known: &BatchRecord| {
+            let unknown = known.unknown_of(&relied_on.seqs);
             if known.status.is_none() || unknown.is_empty() || planted(Bug::WitnessSkipped) {
                 return None;
             }
             let mut witnessed = known.witnessed.clone();
             witnessed.extend_from(&unknown);
+            let mut chunks = known.witnessed_chunks.clone();
+            chunks.extend(relied_on.chunks_of(&unknown));
             Some(BatchWrite::Witness {
                 witnessed,
+                chunks,
                 witnesses: known.witnesses,
             })
         };
-        let record = budget.update(&*self.batch_store, batch, tell).await?;
-        Ok(BatchFate::from(record.as_deref()))
+        budget
+            .update(&*self.batch_store, batch, witness)
+            .await
+            .inspect_err(|error| warn!(batch_id = %batch, %error, "fate of the batch unknown"))
     }
 }

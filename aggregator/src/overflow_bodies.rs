@@ -1,4 +1,4 @@
-//! Bodies that do not fit their items.
+//! Stores and removes the bodies that do not fit their lock items.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tracing::warn;
 
 use crate::claim_attempt::{ClaimAttempt, Settled, State};
 
-/// Stores bodies before their claims are written, and removes those whose claims came to nothing.
+/// Stores bodies before their claims are written, and removes those whose claims were not written.
 pub struct OverflowBodies {
     overflow_store: Arc<dyn OverflowStore>,
     permits: Arc<RequestPermits>,
@@ -26,8 +26,8 @@ impl OverflowBodies {
         }
     }
 
-    /// Stores the bodies that do not fit their items, before any claim says where they are. A candidate whose body could
-    /// not be stored has failed.
+    /// Stores the bodies that do not fit their lock items. Must come before the claims, which name the objects. An attempt
+    /// whose body was not stored has the outcome `Failed` afterwards.
     pub async fn store(&self, attempts: &mut [ClaimAttempt<'_>], budget: &Budget<'_>) {
         let large = attempts
             .iter_mut()
@@ -39,7 +39,7 @@ impl OverflowBodies {
     }
 
     async fn store_one(&self, attempt: &mut ClaimAttempt<'_>, budget: &Budget<'_>) {
-        let Some(place) = &attempt.overflow else {
+        let Some(object) = &attempt.overflow else {
             return;
         };
         if planted(Bug::OverflowLost) {
@@ -47,7 +47,7 @@ impl OverflowBodies {
         }
         let body = &attempt.seated.candidate.body;
         let put = || {
-            let request = self.overflow_store.put(place, body);
+            let request = self.overflow_store.put(object, body);
             self.permits.with(budget, request)
         };
         if let Err(error) = budget.call(RetryPolicy::ITEMS, put).await {
@@ -57,17 +57,18 @@ impl OverflowBodies {
         }
     }
 
-    /// Removes bodies of claims that came to nothing. A body that cannot be removed is for the bucket's lifecycle.
+    /// Removes the bodies whose claims were not written and never will be. A body that cannot be removed stays until the
+    /// bucket's lifecycle rule removes it.
     pub async fn remove_unused(&self, settled: &mut [Settled], budget: &Budget<'_>) {
         let unused = settled.iter_mut().filter_map(|one| one.unused.take());
         let removals = unused
-            .map(|place| async move {
+            .map(|object| async move {
                 let remove = || {
-                    let request = self.overflow_store.remove(&place);
+                    let request = self.overflow_store.remove(&object);
                     self.permits.with(budget, request)
                 };
                 if let Err(error) = budget.call(RetryPolicy::ITEMS, remove).await {
-                    warn!(key = place.key, %error, "unused body not removed");
+                    warn!(key = object.key, %error, "unused body not removed");
                 }
             })
             .collect();

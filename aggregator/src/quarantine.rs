@@ -1,4 +1,4 @@
-//! Messages that cannot be processed: to the quarantine with a reason, or back to the queue.
+//! Sends messages that cannot be processed to the quarantine, with a reason.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tracing::warn;
 
 use crate::config::Config;
 
-/// Sends messages to the quarantine queue, if there is one.
+/// Sends messages to the quarantine queue, if one is configured.
 pub struct Quarantine {
     queue: Option<Arc<dyn QuarantineQueue>>,
     concurrency: usize,
@@ -22,7 +22,8 @@ impl Quarantine {
         }
     }
 
-    /// Sends messages to the quarantine; returns for each whether it is there. None is, without a queue.
+    /// Sends messages to the quarantine queue. Returns for each whether the queue acknowledged it; without a queue, `false`
+    /// for all.
     pub async fn send(&self, messages: &[Quarantined], budget: &Budget<'_>) -> Vec<bool> {
         for message in messages {
             let event_id = message.event_id.as_ref().map(|id| id.as_str());

@@ -1,4 +1,4 @@
-//! Reading an SQS event: every message by itself, a bad one alone.
+//! Reads the messages of an SQS event, each by itself: a message that cannot be read does not affect the others.
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
@@ -22,33 +22,33 @@ use crate::event_id::{EventIdRule, ExpressionError, find_text};
 /// A message that can be claimed.
 #[derive(Debug)]
 pub struct Record {
-    /// The event.
     pub candidate: Candidate,
-    /// Whose batch it goes into.
+    /// The source and batch key of the batches that may take the message.
     pub slot: Slot,
 }
 
-/// A message has no id, so it cannot be named in the response: only the whole event can fail for it.
+/// A record has no message id, so the response cannot report it as failed. The whole event fails instead.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "record {index} of the event has no message id; nothing can be reported for it, so the event fails whole"
+    "record {index} of the event: got no message id, expected one: the event fails as a whole, because nothing else can \
+     be reported for this record"
 )]
 pub struct NoMessageId {
-    /// Its position in the event.
+    /// The position of the record in the event, from 0.
     pub index: usize,
 }
 
 /// Why a message can never be claimed.
 #[derive(Debug, thiserror::Error)]
 enum BadRecord {
-    #[error("message has no body")]
+    #[error("message: got no body, expected one")]
     NoBody,
-    #[error("body is not JSON, which `{needed_by}` needs: {message}")]
+    #[error("body: not JSON, which `{needed_by}` needs: {message}")]
     NotJson {
         needed_by: &'static str,
         message: String,
     },
-    #[error("message has no attribute `{name}` with a string value, which `EVENT_ID` needs")]
+    #[error("message attribute `{name}`: missing, expected a string value, which `EVENT_ID` needs")]
     NoAttribute { name: String },
     #[error("`{needed_by}`: {source}")]
     Expression {
@@ -58,18 +58,20 @@ enum BadRecord {
     },
     #[error(transparent)]
     Id(#[from] IdError),
-    #[error("message needs an item of `{bytes}` bytes, at most {max} can be stored")]
+    #[error(
+        "message: too large: got an item of {bytes} bytes, expected at most {max}; `OVERFLOW_BUCKET` takes larger bodies"
+    )]
     TooLarge { bytes: usize, max: usize },
 }
 
-/// A body as JSON, or what the parser says.
+/// A body as JSON, or the error of the parser.
 type Json = Result<Rcvar, String>;
 
-/// Reads every message of an event. Returns in the same order what can be claimed, or, for what never can be, what the
-/// quarantine is sent.
+/// Reads every message of an event. Returns, in the order of the event, a record for each message that can be claimed, and
+/// for each other message the copy that goes to the quarantine. `now` stands in for a missing `SentTimestamp`.
 ///
 /// # Errors
-/// [`NoMessageId`] when a message cannot be named in the response: only failing the whole event loses nothing then.
+/// [`NoMessageId`] if a message has no id. The caller must fail the whole event, or the message would be deleted.
 pub fn read(
     event: SqsEvent,
     config: &Config,
@@ -136,8 +138,8 @@ fn read_message(
     }
 }
 
-/// Returns the queue that a message was in. A direct invocation may leave the ARN out; such messages share the batches of
-/// one nameless source.
+/// Returns the queue that a message came from. A direct invocation may leave the ARN out: such messages share one source,
+/// `unknown`.
 fn source_of(arn: Option<String>) -> SourceArn {
     let source = arn.and_then(|arn| SourceArn::try_from(arn).ok());
     source.unwrap_or_else(|| {
@@ -146,7 +148,7 @@ fn source_of(arn: Option<String>) -> SourceArn {
 }
 
 fn prefixed(id: &str, prefix: &str) -> Result<EventId, BadRecord> {
-    // The check for emptiness comes before the prefix: a prefix alone would be one id for every nameless event.
+    // An empty id is refused before the prefix is added: otherwise all events without an id would share the prefix as id.
     let event_id = EventId::try_from(id)?;
     if prefix.is_empty() {
         return Ok(event_id);
@@ -202,7 +204,8 @@ fn find(
     }
 }
 
-/// Returns the attributes as JSON, in the order of their names: the same message is stored as the same bytes.
+/// Returns the attributes as JSON, sorted by name, so that a message is stored as the same bytes every time; `None` if
+/// there are none.
 fn attributes_text(attributes: &HashMap<String, SqsMessageAttribute>) -> Option<Arc<str>> {
     if attributes.is_empty() {
         return None;

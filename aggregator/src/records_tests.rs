@@ -41,10 +41,13 @@ fn a_bad_message_is_named_and_leaves_its_neighbours_alone() {
     assert_eq!(good(0).slot.source.as_str(), "arn:q");
     assert_eq!(good(0).candidate.sent_at, Timestamp::from_ms(5));
     assert_eq!(good(6).candidate.sent_at, Timestamp::from_ms(77));
-    assert!(reason(&records[1]).starts_with("body is not JSON, which `EVENT_ID` needs"));
-    assert_eq!(reason(&records[2]), "`EVENT_ID`: `id` finds nothing");
-    assert_eq!(reason(&records[3]), "message has no body");
-    assert!(reason(&records[4]).contains("at most 409600 can be stored"));
+    assert!(reason(&records[1]).starts_with("body: not JSON, which `EVENT_ID` needs"));
+    assert_eq!(
+        reason(&records[2]),
+        "`EVENT_ID`: `id`: found nothing, expected a string, a whole number, a boolean, or a list of these"
+    );
+    assert_eq!(reason(&records[3]), "message: got no body, expected one");
+    assert!(reason(&records[4]).contains("expected at most 409600"));
     let bad = records[4].as_ref().unwrap_err();
     assert_eq!(bad.event_id, "e4".parse().ok());
     assert_eq!(
@@ -83,7 +86,9 @@ fn every_rule_finds_its_id() {
         format!("t1-{}", BodyHash::of(br#"{"customer":"c","day":3}"#))
     );
     let missing = config(&[("EVENT_ID", "attribute:none")]);
-    assert!(reason(&read_bodies(&missing, message.clone())[0]).contains("no attribute `none`"));
+    assert!(
+        reason(&read_bodies(&missing, message.clone())[0]).contains("attribute `none`: missing")
+    );
 }
 
 #[test]
@@ -111,7 +116,10 @@ fn a_batch_key_makes_a_slot_of_its_own() {
         ]),
     );
     assert_eq!(records[0].as_ref().unwrap().slot.key, "a".parse().ok());
-    assert_eq!(reason(&records[1]), "`BATCH_KEY`: `customer` finds nothing");
+    assert_eq!(
+        reason(&records[1]),
+        "`BATCH_KEY`: `customer`: found nothing, expected a string, a whole number, a boolean, or a list of these"
+    );
 }
 
 #[test]
@@ -143,7 +151,7 @@ fn what_is_needed_of_a_message_is_read_and_nulls_are_nothing() {
     );
     let second = &records[1].as_ref().unwrap().candidate;
     assert_eq!(second.attributes, None);
-    assert_eq!(reason(&records[2]), "message has no body");
+    assert_eq!(reason(&records[2]), "message: got no body, expected one");
 }
 
 #[test]
@@ -155,7 +163,7 @@ fn a_body_that_cannot_be_read_names_the_variable_that_needs_it() {
             let config = config(&[(variable, setting)]);
             let message = serde_json::json!([{ "messageId": "m0", "body": body }]);
             let records = read_bodies(&config, message);
-            let expected = format!("body is not JSON, which `{variable}` needs: ");
+            let expected = format!("body: not JSON, which `{variable}` needs: ");
             assert!(
                 reason(&records[0]).starts_with(&expected),
                 "{:?}",

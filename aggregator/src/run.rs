@@ -1,4 +1,4 @@
-//! The process of the Lambda function.
+//! Runs the Lambda function: reads the configuration, makes the adapters, and handles invocations.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::handler::Handler;
 use crate::invocation::Invocation;
 use crate::shared_allocator::SharedAllocator;
 
-/// The current batches of this environment: they live as long as the process does, over all its invocations.
+/// The open batches of this environment. All its invocations share them, until the process ends.
 static CURRENT_BATCHES: OnceCell<Arc<SharedAllocator>> = OnceCell::new();
 
-/// The index is the processor's; the aggregator never asks it.
-const NO_INDEX: &str = "batchId-index";
+/// The lock store takes the name of the index, which only the batch-processor queries.
+const UNUSED_INDEX: &str = "batchId-index";
 
 /// Runs the function until Lambda ends the process.
 ///
 /// # Errors
-/// A wrong configuration, with all its problems; or the Runtime API failing.
+/// A configuration error with all its problems, or an error of the Runtime API.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     init_logs();
     let config = Config::read(&|name| std::env::var(name).ok())?;
@@ -34,11 +34,11 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let sdk = Sdk::from_env(config.common.write_concurrency);
     #[cfg(feature = "s3")]
     if let Some(bucket) = &config.overflow_bucket {
-        // Beside the first invocation, which does not wait for it.
+        // In a task of its own, so that the first invocation does not wait for it.
         tokio::spawn(tell_overflow_retention(sdk.clone(), bucket.clone()));
     }
     let common = &config.common;
-    let ports = aws_ports(&sdk, common, NO_INDEX, config.quarantine_url.as_deref());
+    let ports = aws_ports(&sdk, common, UNUSED_INDEX, config.quarantine_url.as_deref());
     let source_queues = aws_source_queues(&sdk, common);
     let allocator = CURRENT_BATCHES
         .get_or_init(|| Arc::new(SharedAllocator::new(config.limits)))

@@ -1,4 +1,4 @@
-//! The open batches of an environment as its invocations share them: who sits where, and what is still to be counted.
+//! The allocator that all invocations of an environment share: the seats and counts of its open batches.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::futures::Notified;
 
 use shared::retry::Budget;
 
-/// The allocator behind a lock that is never held across an `await`, with a notification for those who wait for a change.
+/// The allocator behind a lock, with a notification of its changes. The lock is never held across an `await`.
 #[derive(Debug)]
 pub struct SharedAllocator {
     allocator: Mutex<Allocator>,
@@ -19,7 +19,7 @@ pub struct SharedAllocator {
 }
 
 impl SharedAllocator {
-    /// No batch is open.
+    /// Returns an allocator without open batches.
     pub fn new(limits: BatchLimits) -> SharedAllocator {
         SharedAllocator {
             allocator: Mutex::new(Allocator::new(limits)),
@@ -27,51 +27,50 @@ impl SharedAllocator {
         }
     }
 
-    /// The allocator, for one decision.
+    /// Locks the allocator, for one decision.
     pub fn lock(&self) -> MutexGuard<'_, Allocator> {
-        // A decision that panicked left its counts as they were or uncertain; both are states the protocol knows.
+        // After a panic the counts are either unchanged or uncertain, and the protocol allows for both.
         self.allocator
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes everybody who waits for a change.
+    /// Wakes all tasks that wait for a change.
     pub fn notify(&self) {
         self.changed.notify_waiters();
     }
 
-    /// The next change; create it before looking, so that none is missed between looking and waiting.
-    pub fn change(&self) -> Notified<'_> {
+    /// Returns a future that ends at the next change. Call this before reading the allocator, so that no change between the
+    /// read and the wait is missed.
+    pub fn next_change(&self) -> Notified<'_> {
         self.changed.notified()
     }
 }
 
-/// Waits for `change`, but not past the budget, and not longer than `longest`; whether it came.
-pub async fn wait(change: Notified<'_>, budget: &Budget<'_>, longest: Duration) -> bool {
-    let rest = budget.clock.now().until(budget.stop_at).min(longest);
+/// Waits for `change`, at most until the budget ends and at most for `longest`. Returns whether the change came.
+pub async fn wait_for_change(change: Notified<'_>, budget: &Budget<'_>, longest: Duration) -> bool {
+    let time_left = budget.clock.now().until(budget.stop_at).min(longest);
     let change = std::pin::pin!(change);
-    let sleep = std::pin::pin!(budget.clock.sleep(rest));
+    let sleep = std::pin::pin!(budget.clock.sleep(time_left));
     matches!(
         futures::future::select(change, sleep).await,
         futures::future::Either::Left(_)
     )
 }
 
-/// A candidate on its seat. Dropped before it is settled (a panic in the same environment), it counts as uncertain.
+/// A candidate with a seat. If it is dropped before it is settled, for example by a panic, its seat counts as uncertain.
 #[derive(Debug)]
 pub struct Seated<'a> {
-    /// Position among the leaders of the invocation.
+    /// The position of the candidate among the leaders of the invocation.
     pub leader: usize,
-    /// The event.
     pub candidate: &'a Candidate,
-    /// Its place.
     pub seat: Seat,
     allocator: &'a SharedAllocator,
     settled: bool,
 }
 
 impl<'a> Seated<'a> {
-    /// Puts a candidate on a seat the allocator gave.
+    /// Pairs a candidate with a seat that `allocator` gave out.
     pub fn new(
         leader: usize,
         candidate: &'a Candidate,
@@ -87,16 +86,17 @@ impl<'a> Seated<'a> {
         }
     }
 
-    /// Tells the allocator how it ended, and whether its claim tells duplicates of the event from redeliveries.
-    pub fn settle(mut self, end: SeatEnd, tells_duplicates: bool) {
-        self.end(end, tells_duplicates);
+    /// Reports the end of the attempt to the allocator. With `remember`, the allocator keeps the claim in memory, and
+    /// settles later messages of the event without a request.
+    pub fn settle(mut self, end: SeatEnd, remember: bool) {
+        self.end(end, remember);
     }
 
-    fn end(&mut self, end: SeatEnd, tells_duplicates: bool) {
+    fn end(&mut self, end: SeatEnd, remember: bool) {
         if !std::mem::replace(&mut self.settled, true) {
             let mut allocator = self.allocator.lock();
             allocator.settle(self.seat, self.candidate.body.len() as u64, end);
-            if tells_duplicates {
+            if remember {
                 allocator.remember(self.seat, self.candidate);
             }
             drop(allocator);
@@ -111,7 +111,7 @@ impl Drop for Seated<'_> {
     }
 }
 
-/// Frees the slot of an opening that came to nothing, however it ended.
+/// Frees the slot of an opening that does not succeed, also if the opening is cancelled or panics.
 #[derive(Debug)]
 pub struct OpeningGuard<'a> {
     slot: Slot,
@@ -120,7 +120,7 @@ pub struct OpeningGuard<'a> {
 }
 
 impl<'a> OpeningGuard<'a> {
-    /// Guards an opening.
+    /// Guards the opening of a batch for `slot`.
     pub fn new(slot: Slot, allocator: &'a SharedAllocator) -> OpeningGuard<'a> {
         OpeningGuard {
             slot,
@@ -131,7 +131,7 @@ impl<'a> OpeningGuard<'a> {
 }
 
 impl OpeningGuard<'_> {
-    /// The opening succeeded.
+    /// Hands the opened batch to the allocator, which gives out its seats from now on.
     pub fn opened(mut self, opened: Opened) {
         self.done = true;
         self.allocator.lock().opened(opened);

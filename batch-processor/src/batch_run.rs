@@ -18,19 +18,21 @@ use shared::wire::{Ticket, TicketReason};
 use sinks::{Part, SinkError, content_hash};
 use tracing::{debug, error, info, warn};
 
-use crate::collector::{Collector, ReadLimits};
-use crate::delivery::{Delivery, PrepareError, report_delivered};
-use crate::index_snapshot::{IndexEntries, IndexRead, IndexSnapshot, missing, seqs};
+use crate::body_source::{BodySource, Look, Snapshot, Unread};
+use crate::collector::ReadLimits;
+use crate::delivery::{Delivery, report_delivered};
+use crate::index_snapshot::{missing, seqs};
 use crate::invocation::Budgets;
 use crate::lease::LeasedBatch;
-use crate::outcome::{Done, RetryTicket};
-use crate::quarantine::{Quarantine, QuarantineError};
+use crate::outcome::{Done, RetryTicket, Stop};
+use crate::overflow_bodies::HandOverError;
+use crate::quarantine::Quarantine;
 use crate::release::Releaser;
 
 /// The components that a run uses, and its limits.
 pub(crate) struct Components {
     pub(crate) batch_queue: Arc<dyn BatchQueue>,
-    pub(crate) collector: Collector,
+    pub(crate) body_source: BodySource,
     pub(crate) delivery: Delivery,
     pub(crate) releaser: Releaser,
     pub(crate) quarantine: Quarantine,
@@ -57,8 +59,6 @@ enum Step {
     Lagging(String),
     /// There was no event to deliver.
     NothingNew,
-    /// The ticket is done.
-    Done(Done),
 }
 
 /// A leased batch, with the releases and metrics of this run.
@@ -104,19 +104,21 @@ impl<'a> BatchRun<'a> {
 
     /// Goes on with the batch; gives up its lease where the ticket must be retried.
     pub(crate) async fn run(mut self) -> Result<Done, RetryTicket> {
-        let done = self.run_to_end().await;
-        if let Err(reason) = &done {
-            self.batch.give_up(reason).await;
+        match self.run_to_end().await {
+            Ok(done) | Err(Stop::Done(done)) => Ok(done),
+            Err(Stop::Retry(reason)) => {
+                self.batch.give_up(&reason).await;
+                Err(reason)
+            }
         }
-        done
     }
 
-    /// Reads the index and delivers what it shows, until the batch is complete or must wait.
-    async fn run_to_end(&mut self) -> Result<Done, RetryTicket> {
+    /// Looks for events and delivers them, until the batch is complete or must wait.
+    async fn run_to_end(&mut self) -> Result<Done, Stop> {
         let mut lags = 0;
         loop {
             if !self.budgets.work.has_time() {
-                return Err(RetryTicket::DeadlineReached { batch: self.id() });
+                return Err(RetryTicket::DeadlineReached { batch: self.id() }.into());
             }
             if proven(self.batch.record(), &self.released) {
                 if self.complete().await? {
@@ -124,14 +126,12 @@ impl<'a> BatchRun<'a> {
                 }
                 continue;
             }
-            let collector = &self.components.collector;
+            let source = &self.components.body_source;
             let record = self.batch.record();
-            let index = collector
-                .read_index(record, &self.released, &self.budgets.work)
-                .await;
-            let step = match index.map_err(|source| self.service(source))? {
-                IndexRead::Complete(snapshot) => self.deliver_snapshot(snapshot).await?,
-                IndexRead::Lagging { missing } => Step::Lagging(missing),
+            let look = source.look(record, &self.released, &self.budgets.work);
+            let step = match look.await.map_err(|source| self.service(source))? {
+                Look::Complete(snapshot) => self.deliver_snapshot(snapshot).await?,
+                Look::Lagging { missing } => Step::Lagging(missing),
             };
             match step {
                 Step::ReadIndexAgain => {}
@@ -144,14 +144,13 @@ impl<'a> BatchRun<'a> {
                         return Ok(done);
                     }
                 }
-                Step::Done(done) => return Ok(done),
             }
         }
     }
 
     /// Releases the leftovers, and delivers or quarantines the other entries, as the batch record demands.
-    async fn deliver_snapshot(&mut self, snapshot: IndexSnapshot) -> Result<Step, RetryTicket> {
-        let IndexSnapshot {
+    async fn deliver_snapshot(&mut self, snapshot: Snapshot) -> Result<Step, Stop> {
+        let Snapshot {
             new,
             frozen,
             leftovers,
@@ -168,7 +167,7 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    async fn release_leftovers(&mut self, mut leftovers: IndexEntries) -> Result<(), RetryTicket> {
+    async fn release_leftovers(&mut self, mut leftovers: Unread) -> Result<(), Stop> {
         while !leftovers.is_empty() {
             let limits = self.components.limits(1);
             let events = self.read(&mut leftovers, limits).await?;
@@ -178,14 +177,10 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Delivers exactly the members of the frozen part.
-    async fn deliver_frozen(
-        &mut self,
-        index: usize,
-        mut frozen: IndexEntries,
-    ) -> Result<Step, RetryTicket> {
+    async fn deliver_frozen(&mut self, index: usize, mut frozen: Unread) -> Result<Step, Stop> {
         if let Some(error) = self.other_sink(index) {
             error!(batch_id = %self.id(), part = index, error, "part was frozen for another sink");
-            return self.batch.fail(error).await.map(Step::Done);
+            return Err(self.fail(error).await);
         }
         let events = self.read(&mut frozen, WHOLE_PART).await?;
         if let Some(missing) = missing(self.batch.record(), &seqs(&events)) {
@@ -195,7 +190,7 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Delivers the entries that are in no part yet, part by part.
-    async fn deliver_new(&mut self, mut new: IndexEntries) -> Result<Step, RetryTicket> {
+    async fn deliver_new(&mut self, mut new: Unread) -> Result<Step, Stop> {
         let mut step = Step::NothingNew;
         loop {
             let limits = self.components.limits(self.items_min(new.len()));
@@ -207,19 +202,14 @@ impl<'a> BatchRun<'a> {
                 return Ok(Step::Lagging(missing));
             }
             if !events.is_empty() {
-                step = match self.freeze(&events).await? {
-                    Some(index) => self.deliver(index, events).await?,
-                    None => Step::Done(Done::InError),
-                };
-                if let Step::Done(_) = step {
-                    return Ok(step);
-                }
+                let index = self.freeze(&events).await?;
+                step = self.deliver(index, events).await?;
             }
             if new.is_empty() {
                 return Ok(step);
             }
             if !self.budgets.work.has_time() {
-                return Err(RetryTicket::DeadlineReached { batch: self.id() });
+                return Err(RetryTicket::DeadlineReached { batch: self.id() }.into());
             }
         }
     }
@@ -247,9 +237,8 @@ impl<'a> BatchRun<'a> {
         })
     }
 
-    /// Freezes the next part before the sink sees any of it. Returns the part's index; `None` when the batch may have
-    /// no further part and was put in error.
-    async fn freeze(&mut self, events: &[StoredEvent]) -> Result<Option<usize>, RetryTicket> {
+    /// Freezes the next part before the sink sees any of it. Returns the part's index.
+    async fn freeze(&mut self, events: &[StoredEvent]) -> Result<usize, Stop> {
         let record = self.batch.record();
         let index = match record.frozen_part() {
             Some((index, _)) if planted(Bug::PartRefrozen) => index,
@@ -261,35 +250,24 @@ impl<'a> BatchRun<'a> {
                 "parts: too many: got a further part after {index}, expected at most {parts_max}: new claims kept \
                  becoming visible; set the batch aside"
             );
-            return self.batch.fail(error).await.map(|_| None);
+            return Err(self.fail(error).await);
         }
         let sink = self.components.delivery.fingerprint();
         let part = PartRecord::frozen(seqs(events), content_hash(events), Some(sink));
         self.batch.freeze(index, part).await?;
         info!(batch_id = %self.id(), part = index, items_count = events.len(), "part frozen");
-        Ok(Some(index))
+        Ok(index)
     }
 
     /// Delivers a frozen part, writes the receipt to the record, and releases its claims.
-    async fn deliver(
-        &mut self,
-        index: usize,
-        events: Vec<StoredEvent>,
-    ) -> Result<Step, RetryTicket> {
+    async fn deliver(&mut self, index: usize, events: Vec<StoredEvent>) -> Result<Step, Stop> {
         let batch = self.id();
         let delivery = &self.components.delivery;
         let mut part = self.batch.part(index, events);
         let frozen = self.batch.record().parts.get(index).map(|part| part.hash);
-        match delivery
-            .prepare(&mut part, frozen, &self.budgets.work)
-            .await
-        {
-            Ok(()) => {}
-            Err(PrepareError::Service(source)) => return Err(self.service(source)),
-            Err(PrepareError::Permanent(error)) => {
-                error!(batch_id = %batch, part = index, error, "part cannot be delivered");
-                return self.batch.fail(error).await.map(Step::Done);
-            }
+        let prepared = delivery.prepare(&mut part, frozen, &self.budgets.work);
+        if let Err(error) = prepared.await {
+            return Err(self.hand_over_failed(error).await);
         }
         info!(batch_id = %batch, part = index, items_count = part.items.len(), "delivering part");
         self.plant_early_steps(&part).await?;
@@ -300,9 +278,9 @@ impl<'a> BatchRun<'a> {
             Ok(receipt) => receipt,
             Err(SinkError::Permanent { reason }) => {
                 error!(batch_id = %batch, part = index, reason, "sink refused a part for good");
-                return self.batch.fail(reason).await.map(Step::Done);
+                return Err(self.fail(reason).await);
             }
-            Err(source) => return Err(RetryTicket::Sink { batch, source }),
+            Err(source) => return Err(RetryTicket::Sink { batch, source }.into()),
         };
         report_delivered(&part, &receipt, elapsed, self.metrics);
         let wrap_up = self.budgets.wrap_up;
@@ -325,11 +303,7 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Sends exactly the members of the frozen part to the quarantine.
-    async fn quarantine_frozen(
-        &mut self,
-        index: usize,
-        mut frozen: IndexEntries,
-    ) -> Result<Step, RetryTicket> {
+    async fn quarantine_frozen(&mut self, index: usize, mut frozen: Unread) -> Result<Step, Stop> {
         let events = self.read(&mut frozen, WHOLE_PART).await?;
         if let Some(missing) = missing(self.batch.record(), &seqs(&events)) {
             return Ok(Step::Lagging(missing));
@@ -338,7 +312,7 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Sends the entries that are in no part yet to the quarantine.
-    async fn quarantine_new(&mut self, mut new: IndexEntries) -> Result<Step, RetryTicket> {
+    async fn quarantine_new(&mut self, mut new: Unread) -> Result<Step, Stop> {
         let mut step = Step::NothingNew;
         loop {
             let limits = self.components.limits(1);
@@ -350,9 +324,6 @@ impl<'a> BatchRun<'a> {
             }
             if !events.is_empty() {
                 step = self.quarantine(events, None).await?;
-                if let Step::Done(_) = step {
-                    return Ok(step);
-                }
             }
             if new.is_empty() {
                 return Ok(step);
@@ -365,18 +336,14 @@ impl<'a> BatchRun<'a> {
         &mut self,
         events: Vec<StoredEvent>,
         part: Option<usize>,
-    ) -> Result<Step, RetryTicket> {
+    ) -> Result<Step, Stop> {
         let batch = self.id();
         let quarantine = &self.components.quarantine;
         let error = self.batch.record().quarantine.as_deref();
         let reason = error.unwrap_or(NO_ERROR);
         let sent = match quarantine.send(events, reason, &self.budgets.work).await {
             Ok(sent) => sent,
-            Err(QuarantineError::Service(source)) => return Err(self.service(source)),
-            Err(QuarantineError::Permanent(error)) => {
-                error!(batch_id = %batch, error, "events cannot be set aside");
-                return self.batch.fail(error).await.map(Step::Done);
-            }
+            Err(error) => return Err(self.hand_over_failed(error).await),
         };
         // A part is recorded only when all its events were sent. Of events in no part, those that were sent are
         // recorded, so that they are not sent again.
@@ -389,24 +356,52 @@ impl<'a> BatchRun<'a> {
         match (sent.refused, sent.unsent_count) {
             (Some(error), _) => {
                 error!(batch_id = %batch, error, "an event cannot be set aside");
-                self.batch.fail(error).await.map(Step::Done)
+                Err(self.fail(error).await)
             }
             (None, 0) => Ok(Step::ReadIndexAgain),
-            (None, count) => Err(RetryTicket::NotQuarantined { batch, count }),
+            (None, count) => Err(RetryTicket::NotQuarantined { batch, count }.into()),
+        }
+    }
+
+    /// Puts the batch in error.
+    async fn fail(&mut self, error: String) -> Stop {
+        match self.batch.fail(error).await {
+            Ok(done) => Stop::Done(done),
+            Err(reason) => Stop::Retry(reason),
+        }
+    }
+
+    async fn hand_over_failed(&mut self, error: HandOverError) -> Stop {
+        match error {
+            HandOverError::Service(source) => Stop::Retry(self.service(source)),
+            HandOverError::Permanent(error) => {
+                error!(batch_id = %self.id(), error, "events cannot be handed over");
+                self.fail(error).await
+            }
         }
     }
 
     async fn read(
-        &self,
-        entries: &mut IndexEntries,
+        &mut self,
+        unread: &mut Unread,
         limits: ReadLimits,
-    ) -> Result<Vec<StoredEvent>, RetryTicket> {
-        let collector = &self.components.collector;
-        let read = collector.read(self.id(), entries, limits, &self.budgets.work);
-        read.await.map_err(|source| self.service(source))
+    ) -> Result<Vec<StoredEvent>, Stop> {
+        let source = &self.components.body_source;
+        let record = self.batch.record();
+        match source
+            .read(record, unread, limits, &self.budgets.work)
+            .await
+        {
+            Ok(events) => Ok(events),
+            Err(error) => Err(self.hand_over_failed(error).await),
+        }
     }
 
+    /// Releases the claims of events whose bodies were in their lock items. Other claims stay as they are.
     async fn release(&mut self, events: &[StoredEvent]) -> Result<(), RetryTicket> {
+        if self.batch.record().bodies.in_chunks() {
+            return Ok(());
+        }
         let releaser = &self.components.releaser;
         let set_aside = &self.batch.record().set_aside;
         let released = releaser.release(events, set_aside, &self.budgets.work);

@@ -211,6 +211,6 @@ impl Progress<'_> {
 
 /// Returns the approximate memory of an event once its body is fetched, in bytes.
 fn memory_bytes(event: &StoredEvent) -> u64 {
-    let overflow = event.overflow.as_ref().map_or(0, |place| place.bytes);
+    let overflow = event.overflow.as_ref().map_or(0, |object| object.bytes);
     (event.body.len() + CLAIM_OVERHEAD_BYTES) as u64 + overflow
 }

@@ -55,18 +55,18 @@ fn every_wrong_variable_is_named_in_one_message() {
     let text = error.to_string();
     assert_eq!(error.problems.len(), 12, "{text}");
     for words in [
-        "`DDB_BATCH_TABLE` is not set",
-        "`DDB_BATCH_INDEX` is `!`",
-        "`VERIFY_DELAY` is `901`, expected a whole number of seconds from 1 to 900",
-        "`MAX_PART_BYTES` is `1k`, expected a whole number of bytes from 1024 to 1073741824",
-        "`SINK` is `ftp://host`: expected `log:`, `file:///directory`, `s3://bucket/prefix`, `https://host/path`, ",
-        "`SINK_FORMAT` is `xml`, expected `envelope`, `body`, `csv` or `fixed-width`",
-        "`SINK_COLUMNS` is `id`: no JSON list of columns: ",
-        "`SINK_HEADER` is `yes`, expected `on` or `off`",
-        "`SINK_COMPRESSION` is `zip`, expected `none`, `gzip` or `zstd`",
-        "`SINK_TIMEOUT` is `0`, expected a whole number of seconds from 1 to 900",
-        "`SINK_REJECTS` names a `log:` sink, expected `file:///directory` or `s3://bucket/prefix`",
-        "`SINK_PAYLOADS` is `log:`: expected `s3://bucket/prefix`",
+        "`DDB_BATCH_TABLE`: not set",
+        "`DDB_BATCH_INDEX`: wrong value: got `!`",
+        "`VERIFY_DELAY`: wrong value: got `901`, expected a whole number of seconds from 1 to 900",
+        "`MAX_PART_BYTES`: wrong value: got `1k`, expected a whole number of bytes from 1024 to 1073741824",
+        "`SINK`: wrong value: got `ftp://host`: expected `log:`, `file:///directory`, `s3://bucket/prefix`, `https://host/path`, ",
+        "`SINK_FORMAT`: wrong value: got `xml`, expected `envelope`, `body`, `csv` or `fixed-width`",
+        "`SINK_COLUMNS`: wrong value: got `id`: no JSON list of columns: ",
+        "`SINK_HEADER`: wrong value: got `yes`, expected `on` or `off`",
+        "`SINK_COMPRESSION`: wrong value: got `zip`, expected `none`, `gzip` or `zstd`",
+        "`SINK_TIMEOUT`: wrong value: got `0`, expected a whole number of seconds from 1 to 900",
+        "`SINK_REJECTS`: wrong sink: got `log:`, expected `file:///directory` or `s3://bucket/prefix`",
+        "`SINK_PAYLOADS`: wrong value: got `log:`: expected `s3://bucket/prefix`",
     ] {
         assert!(text.contains(words), "{words} in {text}");
     }

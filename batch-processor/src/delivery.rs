@@ -8,27 +8,17 @@ use protocol::limits::FINGERPRINT_BYTES_MAX;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use shared::metrics::Metrics;
-use shared::ports::PortError;
 use shared::retry::Budget;
 use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 use tracing::{info, warn};
 
 use crate::lease::cut;
-use crate::overflow_bodies::{BodyProblem, OverflowBodies};
+use crate::overflow_bodies::{HandOverError, OverflowBodies};
 
 /// Completes parts, and calls the sink with them.
 pub(crate) struct Delivery {
     sink: Arc<dyn Sink>,
     bodies: Arc<OverflowBodies>,
-}
-
-/// Why a part cannot be given to the sink.
-#[derive(Debug)]
-pub(crate) enum PrepareError {
-    /// Another attempt would end the same.
-    Permanent(String),
-    /// A service could not be reached in time.
-    Service(PortError),
 }
 
 impl Delivery {
@@ -47,15 +37,11 @@ impl Delivery {
         part: &mut Part,
         frozen: Option<[u8; 32]>,
         budget: &Budget<'_>,
-    ) -> Result<(), PrepareError> {
-        match self.bodies.fetch_all(&mut part.items, budget).await {
-            Ok(()) => {}
-            Err(BodyProblem::Unread(source)) => return Err(PrepareError::Service(source)),
-            Err(problem) => return Err(PrepareError::Permanent(problem.to_string())),
-        }
+    ) -> Result<(), HandOverError> {
+        self.bodies.fetch_all(&mut part.items, budget).await?;
         if frozen != Some(content_hash(&part.items)) && !planted(Bug::ContentHashNotCompared) {
             let error = format!("content of part {} is not what was frozen", part.number);
-            return Err(PrepareError::Permanent(error));
+            return Err(HandOverError::Permanent(error));
         }
         Ok(())
     }

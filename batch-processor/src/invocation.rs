@@ -41,11 +41,7 @@ impl<'a> Budgets<'a> {
         receives: u32,
         ports: &'a Ports,
     ) -> Budgets<'a> {
-        let budget = |margin| Budget {
-            clock: &*ports.clock,
-            entropy: &*ports.entropy,
-            stop_at: deadline.saturating_sub(margin),
-        };
+        let budget = |margin| Budget::new(ports, deadline.saturating_sub(margin));
         Budgets {
             deadline,
             work: budget(margin),

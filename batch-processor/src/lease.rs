@@ -220,6 +220,7 @@ impl LeasedBatch<'_> {
             owner: self.owner.clone(),
             index,
             receipt: cut(receipt, RECEIPT_BYTES_MAX),
+            at: budget.clock.now(),
             delivered: self.record.delivered_with(index),
         };
         self.write(&write, budget).await
@@ -261,6 +262,7 @@ impl LeasedBatch<'_> {
             witnesses: self.record.witnesses,
             parts: self.record.parts.len(),
             at,
+            expires_at: self.record.kept_until(at),
         };
         let budget = self.budgets.wrap_up;
         match budget.write(self.batch_store, self.id(), &write).await {

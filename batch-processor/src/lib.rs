@@ -20,6 +20,8 @@
 #![warn(missing_docs)]
 
 mod batch_run;
+mod body_source;
+mod chunk_reader;
 mod collector;
 mod config;
 mod delivery;

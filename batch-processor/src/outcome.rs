@@ -85,6 +85,19 @@ impl RetryTicket {
     }
 }
 
+/// Why a run ends before the batch is complete.
+pub(crate) enum Stop {
+    /// The ticket is done.
+    Done(Done),
+    Retry(RetryTicket),
+}
+
+impl From<RetryTicket> for Stop {
+    fn from(reason: RetryTicket) -> Stop {
+        Stop::Retry(reason)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,9 +15,9 @@ use tracing::warn;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyProblem {
     #[error(
-        "body of event `{event_id}`: missing: got no object at `{place}`; restore the object, or set the batch aside"
+        "body of event `{event_id}`: missing: got no object at `{object}`; restore the object, or set the batch aside"
     )]
-    Missing { event_id: EventId, place: String },
+    Missing { event_id: EventId, object: String },
     /// The store refused the request, or the object is not text. A retry would fail too.
     #[error(
         "body of event `{event_id}`: {source}; make the object readable, or remove it and set the batch aside"
@@ -28,12 +28,30 @@ pub(crate) enum BodyProblem {
         source: PortError,
     },
     #[error(
-        "body of event `{event_id}`: `{place}` is not what was claimed; restore the object, or set the batch aside"
+        "body of event `{event_id}`: `{object}` is not what was claimed; restore the object, or set the batch aside"
     )]
-    Replaced { event_id: EventId, place: String },
+    Replaced { event_id: EventId, object: String },
     /// A retry may succeed.
     #[error(transparent)]
     Unread(PortError),
+}
+
+/// Why events cannot be given to the sink or the quarantine.
+#[derive(Debug)]
+pub(crate) enum HandOverError {
+    /// A retry would fail too.
+    Permanent(String),
+    /// A service could not be reached in time.
+    Service(PortError),
+}
+
+impl From<BodyProblem> for HandOverError {
+    fn from(problem: BodyProblem) -> HandOverError {
+        match problem {
+            BodyProblem::Unread(source) => HandOverError::Service(source),
+            problem => HandOverError::Permanent(problem.to_string()),
+        }
+    }
 }
 
 /// Reads and removes bodies in the overflow store.
@@ -72,12 +90,12 @@ impl OverflowBodies {
         event: &mut StoredEvent,
         budget: &Budget<'_>,
     ) -> Result<(), BodyProblem> {
-        let Some(place) = &event.overflow else {
+        let Some(object) = &event.overflow else {
             return Ok(());
         };
-        let get = || self.permits.with(budget, self.overflow_store.get(place));
+        let get = || self.permits.with(budget, self.overflow_store.get(object));
         let read = budget.call(RetryPolicy::ITEMS, get).await;
-        let (event_id, place) = (event.event_id.clone(), place.to_string());
+        let (event_id, object) = (event.event_id.clone(), object.to_string());
         let read = read.map_err(|source| match source {
             PortError::Refused { .. } => BodyProblem::Refused {
                 event_id: event_id.clone(),
@@ -90,8 +108,8 @@ impl OverflowBodies {
                 event.body = body;
                 Ok(())
             }
-            Some(_) => Err(BodyProblem::Replaced { event_id, place }),
-            None => Err(BodyProblem::Missing { event_id, place }),
+            Some(_) => Err(BodyProblem::Replaced { event_id, object }),
+            None => Err(BodyProblem::Missing { event_id, object }),
         }
     }
 
@@ -106,15 +124,18 @@ impl OverflowBodies {
         let released = events.iter().filter(|event| released.contains(event.seq));
         let removals = released
             .filter_map(|event| event.overflow.as_ref())
-            .map(|place| self.remove_one(place, budget))
+            .map(|object| self.remove_one(object, budget))
             .collect();
         bounded(removals, OVERFLOW_CALLS_MAX).await;
     }
 
-    async fn remove_one(&self, place: &Overflow, budget: &Budget<'_>) {
-        let remove = || self.permits.with(budget, self.overflow_store.remove(place));
+    async fn remove_one(&self, object: &Overflow, budget: &Budget<'_>) {
+        let remove = || {
+            self.permits
+                .with(budget, self.overflow_store.remove(object))
+        };
         if let Err(error) = budget.call(RetryPolicy::ITEMS, remove).await {
-            warn!(key = place.key, %error, "body of a released claim not removed");
+            warn!(key = object.key, %error, "body of a released claim not removed");
         }
     }
 }

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use shared::ports::{PortError, Ports, QuarantineQueue, Quarantined, StoredEvent};
+use shared::ports::{Ports, QuarantineQueue, Quarantined, StoredEvent};
 use shared::retry::{Budget, Unsent, send_to_quarantine};
 use shared::sqs_text::sqs_text;
 
-use crate::overflow_bodies::{BodyProblem, OverflowBodies};
+use crate::overflow_bodies::{BodyProblem, HandOverError, OverflowBodies};
 
 /// Sends events to the quarantine queue, if there is one.
 pub(crate) struct Quarantine {
@@ -28,15 +28,6 @@ pub(crate) struct Sent {
     pub(crate) unsent_count: usize,
     /// Why the queue refused one of them for good.
     pub(crate) refused: Option<String>,
-}
-
-/// Why no event was sent.
-#[derive(Debug)]
-pub(crate) enum QuarantineError {
-    /// A retry would fail too.
-    Permanent(String),
-    /// A service could not be reached in time.
-    Service(PortError),
 }
 
 impl Quarantine {
@@ -63,18 +54,14 @@ impl Quarantine {
         mut events: Vec<StoredEvent>,
         reason: &str,
         budget: &Budget<'_>,
-    ) -> Result<Sent, QuarantineError> {
+    ) -> Result<Sent, HandOverError> {
         let Some(queue) = self.queue.as_deref() else {
             let error = "quarantine: no queue: `QUARANTINE_SQS_URL` is no longer set; set it, and send a ticket again";
-            return Err(QuarantineError::Permanent(error.to_owned()));
+            return Err(HandOverError::Permanent(error.to_owned()));
         };
         let mut messages = Vec::with_capacity(events.len());
         for event in &mut events {
-            match self.message(event, reason, budget).await {
-                Ok(message) => messages.push(message),
-                Err(BodyProblem::Unread(source)) => return Err(QuarantineError::Service(source)),
-                Err(problem) => return Err(QuarantineError::Permanent(problem.to_string())),
-            }
+            messages.push(self.message(event, reason, budget).await?);
         }
         let replies = send_to_quarantine(queue, &messages, self.concurrency, budget).await;
         let mut sent = Sent {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use protocol::ids::{BatchShard, EventId, Place, Seq};
+use protocol::ids::{BatchShard, EventId, SeatKey, Seq};
 use protocol::planted::{Bug, planted};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -103,9 +103,9 @@ impl<'a> Writer for ReleaseWriter<'a> {
     type Done = Option<Seq>;
 
     async fn send(&self, events: &[Delivered<'a>]) -> Vec<ReleaseReply> {
-        let items: Vec<(EventId, Place)> = events
+        let items: Vec<(EventId, SeatKey)> = events
             .iter()
-            .map(|Delivered(event)| (event.event_id.clone(), event.place()))
+            .map(|Delivered(event)| (event.event_id.clone(), event.seat_key()))
             .collect();
         self.lock_store.release(&items, self.release).await
     }

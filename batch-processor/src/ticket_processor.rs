@@ -11,6 +11,8 @@ use sinks::Sink;
 use tracing::{error, info};
 
 use crate::batch_run::{BatchRun, Components};
+use crate::body_source::BodySource;
+use crate::chunk_reader::ChunkReader;
 use crate::collector::Collector;
 use crate::config::Config;
 use crate::delivery::Delivery;
@@ -31,19 +33,17 @@ impl TicketProcessor {
     pub(crate) fn new(config: &Config, ports: &Ports, sink: Arc<dyn Sink>) -> TicketProcessor {
         let concurrency = config.common.write_concurrency;
         let permits = Arc::new(RequestPermits::new(concurrency));
-        let bulk = BulkWriter {
-            permits: permits.clone(),
-            paces: Arc::default(),
-            items_per_request: ports.lock_store.items_per_request(),
-            concurrency,
-        };
+        let bulk = BulkWriter::new(&*ports.lock_store, permits.clone(), concurrency);
         let bodies = Arc::new(OverflowBodies::new(ports, permits.clone()));
         let window = config.common.dedup_window;
         TicketProcessor {
             batch_store: ports.batch_store.clone(),
             components: Components {
                 batch_queue: ports.batch_queue.clone(),
-                collector: Collector::new(ports, permits, concurrency),
+                body_source: BodySource {
+                    chunk_reader: ChunkReader::new(ports, permits.clone()),
+                    collector: Collector::new(ports, permits, concurrency),
+                },
                 delivery: Delivery::new(sink, bodies.clone()),
                 releaser: Releaser::new(ports, bulk, bodies.clone(), window),
                 quarantine: Quarantine::new(ports, bodies, concurrency),

@@ -96,6 +96,7 @@ impl Allocator {
                     .get_mut(&id)
                     .expect("a current batch is in the table of batches");
                 if deadline < batch.closes_at && !batch.is_full() {
+                    batch.begin_grant();
                     let seats: Vec<Seat> = sizes
                         .iter()
                         .map_while(|bytes| batch.fits(*bytes).then(|| batch.seat(*bytes)))
@@ -159,6 +160,10 @@ impl Allocator {
                 batch.confirmed += 1;
                 batch.confirmed_bytes += bytes;
                 batch.settled.insert(seat.seq);
+                if let Some(chunk) = seat.chunk {
+                    batch.claimed.insert(seat.seq);
+                    batch.chunks.insert(chunk.first);
+                }
             }
             SeatEnd::Free => {
                 batch.confirmed += u64::from(planted(Bug::AttemptsCountedAsClaims));

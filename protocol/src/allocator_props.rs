@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::batch::BatchRecord;
 use crate::ids::{BodyHash, Seq};
+use crate::seqs::SeqSet;
 
 const LIMITS: BatchLimits = BatchLimits {
     items_max: 4,
@@ -76,6 +78,8 @@ impl ModelBatch {
             uncertain: self.count(Some(SeatEnd::Uncertain)),
             settled: settled.collect(),
             version: self.counts_version,
+            claimed: SeqSet::new(),
+            chunks: SeqSet::new(),
         }
     }
 }
@@ -129,6 +133,7 @@ impl Model {
                             batch: *id,
                             seq,
                             shards: LIMITS.shards,
+                            chunk: None,
                         });
                     }
                     if !seats.is_empty() {
@@ -303,7 +308,9 @@ impl Both {
             self.ids += 1;
             let id = BatchId::new(uuid::Uuid::from_u128(self.ids));
             let opening = Opening { slot: slot.clone() };
-            let recorded = opening.record_acknowledged(id, closes_at);
+            let (source, key) = (slot.source.clone(), slot.key.clone());
+            let record = BatchRecord::open(id, source, key, 1, Timestamp::EPOCH, closes_at);
+            let recorded = opening.record_acknowledged(&record);
             self.allocator.opened(recorded.ticket_acknowledged());
             self.model.current.insert(slot.clone(), Some(id));
             let batch = ModelBatch {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::batch::BatchRecord;
 use crate::ids::BodyHash;
 
 const DEADLINE: Timestamp = Timestamp::from_ms(15_000);
@@ -24,12 +25,12 @@ fn slot(source: &str, key: Option<&str>) -> Slot {
 
 fn open(allocator: &mut Allocator, slot: &Slot, n: u128) -> BatchId {
     let id = BatchId::new(uuid::Uuid::from_u128(n));
+    let (source, key) = (slot.source.clone(), slot.key.clone());
+    let record = BatchRecord::open(id, source, key, 10, Timestamp::EPOCH, CLOSES);
     match allocator.seat(slot, &[1], DEADLINE) {
-        Seating::Open(opening) => allocator.opened(
-            opening
-                .record_acknowledged(id, CLOSES)
-                .ticket_acknowledged(),
-        ),
+        Seating::Open(opening) => {
+            allocator.opened(opening.record_acknowledged(&record).ticket_acknowledged())
+        }
         other => panic!("expected to open, got {other:?}"),
     }
     id
@@ -103,7 +104,8 @@ fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
         [Seat {
             batch: id,
             seq: 4,
-            shards: 10
+            shards: 10,
+            chunk: None,
         }],
         "the place is given out again, and the seq is not"
     );

@@ -3,25 +3,27 @@
 //!
 //! Two of the rules are there because a crash could lose or repeat an event without them:
 //!
-//! * **A live claim is worth nothing once its batch is complete.** A claim that becomes visible in the index after its
-//!   batch completed would never be processed. So an attempt that finds a live claim first reads the [`BatchFate`] of
-//!   the claim's batch. While the batch is alive, the claim stands. If the batch ended without delivering the seat, the
-//!   claim is an orphan and is replaced. If the batch delivered the seat, the claim is a leftover and is judged as the
-//!   tombstone that its release would have made.
+//! * **A claim is worth nothing once its batch is complete.** A claim that becomes visible after its batch completed
+//!   would never be processed. So an attempt that finds a claim first reads the record of the claim's batch, and judges
+//!   by the [`SeatFate`]. While the batch is alive, the claim stands. If the batch ended without delivering the seat,
+//!   the claim is an orphan and is replaced. If the batch delivered the seat, the claim is judged as the tombstone that
+//!   its release makes, or would have made.
 //! * **`requeue` replaces tombstones, which hold the ids of delivered messages.** The replacing claim carries the past
 //!   deliveries that are still within the dedup window, so that a redelivery of an older message is recognised.
 
 use std::time::Duration;
 
-use crate::batch::BatchRecord;
-use crate::ids::{BodyHash, Seat, Seq, SqsMessageId};
+use crate::ids::{Seat, SqsMessageId};
 use crate::planted::{Bug, planted};
-use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
 mod candidate;
+mod fate;
+mod lock_item;
 
 pub use candidate::{Candidate, Claim, Overflow, PastDeliveries};
+pub use fate::{SeatFate, seat_fate};
+pub use lock_item::{ClaimedSeat, LockItem, LockState};
 
 /// What to do with a message whose event id is claimed already, or was delivered within the dedup window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,49 +42,6 @@ pub struct ClaimRules {
     /// `DEDUP_WINDOW`.
     pub dedup_window: Duration,
     pub past_deliveries_max: usize,
-}
-
-/// One item of the lock table, without the body.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockItem {
-    /// The message that made the claim.
-    pub sqs_message_id: SqsMessageId,
-    pub body_hash: BodyHash,
-    pub past: PastDeliveries,
-    pub state: LockState,
-    /// Whether the item is the tombstone of an event that an operator set aside. Then the event was not delivered.
-    pub set_aside: bool,
-}
-
-impl LockItem {
-    /// Returns whether the item is still in the state of `expected`: the condition of a replacement.
-    pub fn is_same_state(&self, expected: &LockItem) -> bool {
-        self.sqs_message_id == expected.sqs_message_id && self.state == expected.state
-    }
-
-    /// Returns the end of a tombstone's window, `None` for a live claim.
-    pub fn expires_at(&self) -> Option<Timestamp> {
-        match self.state {
-            LockState::Live { .. } if planted(Bug::TtlOnLiveClaim) => Some(Timestamp::EPOCH),
-            LockState::Live { .. } => None,
-            LockState::Tombstone { expires_at } => Some(expires_at),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockState {
-    /// A claim that is not released yet.
-    Live {
-        /// The index key of the claim: its batch and shard.
-        shard: crate::ids::BatchShard,
-        seq: Seq,
-    },
-    /// The event was delivered and its claim released.
-    Tombstone {
-        /// End of the dedup window.
-        expires_at: Timestamp,
-    },
 }
 
 /// How a live claim relates to the candidate that found it.
@@ -116,40 +75,6 @@ impl ExistingClaim {
             (ExistingClaim::Duplicate, DuplicateRule::Requeue) | (ExistingClaim::Conflict, _) => {
                 false
             }
-        }
-    }
-}
-
-/// What became of the batch that a live claim names.
-#[derive(Clone, Debug, PartialEq)]
-pub enum BatchFate {
-    /// The batch is not complete: it will process the claim, or has done so and is about to release it.
-    Alive,
-    /// The batch is complete.
-    Ended {
-        delivered: SeqSet,
-        /// Seats whose events an operator sent to the quarantine.
-        set_aside: SeqSet,
-        completed_at: Timestamp,
-    },
-    /// The batch has no record. Every record outlasts the dedup window.
-    Unknown,
-}
-
-impl From<Option<&BatchRecord>> for BatchFate {
-    fn from(record: Option<&BatchRecord>) -> BatchFate {
-        match record {
-            None => BatchFate::Unknown,
-            Some(record) if record.status.is_some() => BatchFate::Alive,
-            Some(_) if planted(Bug::OrphanTakenForAlive) => BatchFate::Alive,
-            Some(record) => BatchFate::Ended {
-                delivered: record.members(),
-                set_aside: record.set_aside.clone(),
-                completed_at: record
-                    .completed_at
-                    .filter(|_| !planted(Bug::LeftoversWindowFromOpening))
-                    .unwrap_or(record.created_at),
-            },
         }
     }
 }
@@ -207,7 +132,7 @@ impl Outcome {
 pub enum Verdict {
     /// The outcome is known.
     Done(Outcome),
-    /// The outcome depends on the fate of the batch that the live claim names. Read it, then call [`settle_live`].
+    /// The outcome depends on the fate of the claim's seat. Read the record of its batch, then call [`settle_live`].
     Live(ExistingClaim),
     /// The candidate may replace the item, on condition that the item is still exactly what was read.
     Replace {
@@ -227,10 +152,10 @@ pub fn classify(
     let same_message = item.sqs_message_id == candidate.sqs_message_id
         && !(planted(Bug::RedeliveryTakenForDuplicate)
             && rules.on_duplicate == DuplicateRule::Requeue);
+    let is_own = |seat: Seat| same_message && item.state.is_claim_of(seat);
     match item.state {
-        LockState::Live { shard, seq } => {
-            let is_at = |seat: Seat| seat.shard() == shard && seat.seq == seq;
-            if same_message && own.is_some_and(is_at) {
+        LockState::Live { .. } | LockState::InChunk { .. } => {
+            if own.is_some_and(is_own) {
                 return Verdict::Done(Outcome::Claimed);
             }
             if remembers(&item.past, &candidate.sqs_message_id, now) {
@@ -256,55 +181,32 @@ pub fn classify(
     }
 }
 
-/// Judges a live claim once the fate of its batch is known.
+/// Judges an existing claim once the fate of its seat is known.
 pub fn settle_live(
     candidate: &Candidate,
     item: &LockItem,
     existing: ExistingClaim,
-    fate: &BatchFate,
+    fate: SeatFate,
     rules: &ClaimRules,
     now: Timestamp,
 ) -> Verdict {
-    let LockState::Live { seq, .. } = item.state else {
-        return classify(candidate, None, item, rules, now);
-    };
+    let same_message = existing == ExistingClaim::Redelivered;
     match fate {
-        BatchFate::Alive => Verdict::Done(existing.outcome()),
+        SeatFate::Alive => Verdict::Done(existing.outcome()),
+        // The claim is judged as the tombstone that a release makes, or would have made.
+        SeatFate::Delivered { until } if same_message => Verdict::Done(redelivered(until, now)),
+        SeatFate::Delivered { until } => against_tombstone(candidate, item, until, rules, now),
         // The event is in the quarantine. Its message is done, and another message may claim the event.
-        BatchFate::Ended {
-            set_aside,
-            completed_at,
-            ..
-        } if set_aside.contains(seq) => match existing {
-            ExistingClaim::Redelivered => Verdict::Done(Outcome::RedeliveredLate),
-            ExistingClaim::Duplicate | ExistingClaim::Conflict => {
-                after_set_aside(item, *completed_at + rules.dedup_window, rules, now)
-            }
-        },
-        BatchFate::Ended {
-            delivered,
-            completed_at,
-            ..
-        } if delivered.contains(seq) => {
-            // The release of this claim never reached the table, so the claim is judged as a tombstone.
-            let expires_at = *completed_at + rules.dedup_window;
-            if existing == ExistingClaim::Redelivered {
-                return Verdict::Done(redelivered(expires_at, now));
-            }
-            against_tombstone(candidate, item, expires_at, rules, now)
-        }
+        SeatFate::SetAside { .. } if same_message => Verdict::Done(Outcome::RedeliveredLate),
+        SeatFate::SetAside { until } => after_set_aside(item, until, rules, now),
         // The claim was not delivered and never will be, so any candidate may replace it.
-        BatchFate::Unknown if planted(Bug::UnknownFateTakenForAlive) => {
-            Verdict::Done(existing.outcome())
-        }
-        BatchFate::Ended { .. } | BatchFate::Unknown if planted(Bug::OrphansPastDropped) => {
-            Verdict::Replace {
-                past: PastDeliveries::new(),
-            }
-        }
-        BatchFate::Ended { .. } | BatchFate::Unknown => Verdict::Replace {
-            past: still_remembered(&item.past, now),
+        SeatFate::Orphan => Verdict::Replace {
+            past: match planted(Bug::OrphansPastDropped) {
+                true => PastDeliveries::new(),
+                false => still_remembered(&item.past, now),
+            },
         },
+        SeatFate::Unknown => Verdict::Done(Outcome::Failed),
     }
 }
 

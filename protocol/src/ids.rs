@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::limits::DYNAMODB_KEY_BYTES_MAX;
+use crate::time::Timestamp;
 
 /// A text or byte string that is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -171,6 +172,8 @@ pub struct Seat {
     pub seq: Seq,
     /// Number of index shards of the batch.
     pub shards: u16,
+    /// The seat's chunk, if the bodies of the batch are in chunks.
+    pub chunk: Option<ChunkSeat>,
 }
 
 impl Seat {
@@ -182,18 +185,27 @@ impl Seat {
         }
     }
 
+    /// Returns the chunk with the body, if the bodies of the batch are in chunks.
+    pub fn chunk_id(self) -> Option<ChunkId> {
+        self.chunk.map(|ChunkSeat { first, .. }| ChunkId {
+            batch: self.batch,
+            first,
+        })
+    }
+
     /// Returns the seat as the lock table stores it.
-    pub fn place(self) -> Place {
-        Place {
+    pub fn key(self) -> SeatKey {
+        SeatKey {
             shard: self.shard(),
             seq: self.seq,
         }
     }
 }
 
-/// A seat as the lock table stores it. Writes to a live claim are conditional on it.
+/// A seat as the lock table stores it, and the key of its entry in `batchId-index`. Writes to a live claim are conditional
+/// on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct SeatKey {
     pub shard: BatchShard,
     pub seq: Seq,
 }
@@ -226,6 +238,29 @@ impl FromStr for BatchShard {
             shard: shard.parse().map_err(|_| malformed())?,
         })
     }
+}
+
+/// The name of a chunk: the bodies of one grant of seats, which are consecutive seqs of one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChunkId {
+    pub batch: BatchId,
+    /// The first seq of the chunk.
+    pub first: Seq,
+}
+
+impl fmt::Display for ChunkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.batch, self.first)
+    }
+}
+
+/// What a seat has in a batch whose bodies are in chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChunkSeat {
+    /// The first seq of the chunk that has the seat's body.
+    pub first: Seq,
+    /// When DynamoDB may remove the seat's claim (the TTL attribute).
+    pub claim_expires_at: Timestamp,
 }
 
 /// The body hash: the first 16 bytes of the BLAKE3 hash of a body.
@@ -286,7 +321,7 @@ mod tests {
         ) {
             let batch = BatchId::new(Uuid::from_u128(batch));
             prop_assert_eq!(batch.to_string().parse(), Ok(batch));
-            let seat = Seat { batch, seq, shards };
+            let seat = Seat { batch, seq, shards, chunk: None };
             prop_assert_eq!(seat.shard().to_string().parse(), Ok(seat.shard()));
             prop_assert!(seat.shard().shard < shards.max(1));
             let id = EventId::try_from(text.as_str()).unwrap();
@@ -320,6 +355,7 @@ mod tests {
             batch,
             seq: 27,
             shards: 10,
+            chunk: None,
         };
         assert_eq!(
             seat.shard().to_string(),

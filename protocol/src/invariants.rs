@@ -107,13 +107,13 @@ pub fn complete_means_whole(record: &BatchRecord) -> Check {
 pub fn counts_fit_the_settled_seats(record: &BatchRecord) -> Check {
     hold(
         "INV-4 counts_fit_the_settled_seats",
-        record.confirmed <= record.settled.len(),
+        record.confirmed <= record.counted().len(),
         || {
             format!(
                 "batch {}: {} confirmed, {} settled",
                 record.batch_id,
                 record.confirmed,
-                record.settled.len()
+                record.counted().len()
             )
         },
     )
@@ -239,9 +239,9 @@ pub fn completion_is_proven_or_verified(
     if before.status.is_none() || after.status.is_some() {
         return Ok(());
     }
-    let proven = before.sealed_at.is_some()
-        && before.uncertain == 0
-        && lag(before, &SeqSet::new()).is_none();
+    let is_counted =
+        before.bodies.in_chunks() || (before.sealed_at.is_some() && before.uncertain == 0);
+    let proven = is_counted && lag(before, &SeqSet::new()).is_none();
     let verified = before.verify_at.is_some_and(|at| at <= now);
     hold(
         "INV-11 completion_is_proven_or_verified",
@@ -261,6 +261,9 @@ pub fn counts_never_go_back(before: &BatchRecord, after: &BatchRecord) -> Check 
         && before.witnesses <= after.witnesses
         && before.confirmed <= after.confirmed
         && before.settled.is_subset(&after.settled)
+        && before.claimed.is_subset(&after.claimed)
+        && before.chunks.is_subset(&after.chunks)
+        && before.witnessed_chunks.is_subset(&after.witnessed_chunks)
         && before.witnessed.is_subset(&after.witnessed)
         && before.set_asides <= after.set_asides
         && before.members().is_subset(&after.members());

@@ -6,6 +6,7 @@
 
 pub mod allocator;
 pub mod batch;
+pub mod bodies;
 pub mod claim;
 pub mod ids;
 pub mod invariants;

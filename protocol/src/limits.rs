@@ -124,6 +124,35 @@ pub const SWEEP_BATCHES_MAX: usize = 500;
 /// Longest one call to DynamoDB or SQS may take before its reply counts as lost.
 pub const ATTEMPT_TIMEOUT_MAX: Duration = Duration::from_millis(1_500);
 
+/// How long a batch may stay incomplete. After that, nothing of it is frozen or delivered, and it is set aside.
+pub const BATCH_LIFE_MAX: Duration = Duration::from_secs(10 * 24 * 3_600);
+/// How long a claim whose body is in a chunk outlasts the dedup window, from the opening of its batch on.
+pub const CHUNK_CLAIM_RETENTION: Duration = Duration::from_secs(15 * 24 * 3_600);
+/// How long the record of a complete batch of chunks outlasts the dedup window. It judges every claim of the batch.
+pub const CHUNK_RECORD_RETENTION: Duration = Duration::from_secs(16 * 24 * 3_600);
+/// How long a chunk is kept.
+pub const CHUNK_RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// Bytes of all bodies of a chunk; a single body may have more.
+pub const CHUNK_BYTES_MAX: u64 = 6 << 20;
+/// Chunks that an environment writes or reads at once, of up to [`CHUNK_BYTES_MAX`] each.
+pub const CHUNK_CALLS_MAX: usize = 8;
+/// Bytes of a compressed chunk that goes into the table although there is a bucket. Writing it there costs at most what
+/// a request to the bucket does.
+pub const SMALL_CHUNK_BYTES_MAX: usize = 8 << 10;
+/// Bytes of a chunk in one item of the batch table.
+pub const CHUNK_ITEM_BYTES_MAX: usize = 350 << 10;
+/// Seats of one batch whose bodies are in chunks, so that its record stays below [`CHUNK_RECORD_BYTES_MAX`].
+pub const CHUNK_SEATS_MAX: u32 = 131_072;
+/// Events of the largest batch that can be configured with bodies in chunks.
+pub const CHUNK_BATCH_ITEMS_MAX: u64 = 100_000;
+/// Bytes of the largest record of a batch whose bodies are in chunks. Every write of it is paid for by its size.
+pub const CHUNK_RECORD_BYTES_MAX: usize = 160 << 10;
+
+const _: () = assert!(CHUNK_RECORD_RETENTION.as_secs() > CHUNK_CLAIM_RETENTION.as_secs());
+const _: () = assert!(CHUNK_CLAIM_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());
+const _: () = assert!(CHUNK_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());
+const _: () = assert!(CHUNK_BATCH_ITEMS_MAX <= CHUNK_SEATS_MAX as u64);
+
 const _: () = assert!(BATCH_RECORD_RETENTION.as_secs() > DEDUP_WINDOW_MAX.as_secs());
 /// Bytes of a set of any seqs below [`SEATS_MAX`]: a container of 8 KB for every 65,536 of them, and its header.
 /// Source: <https://github.com/RoaringBitmap/RoaringFormatSpec> (2026-08).

@@ -100,6 +100,12 @@ pub enum Bug {
     WitnessOverwrites,
     /// Claims that were not counted stand in for counted claims.
     CountsAlone,
+    /// Claims are written although their chunk was not stored.
+    ClaimBeforeChunk,
+    /// A chunk counts as stored although no request for it had a reply.
+    UnknownChunkTaken,
+    /// The events of a missing chunk are left out.
+    MissingChunkSkipped,
     /// An event that was set aside is remembered as if it had been delivered.
     SetAsideRemembered,
     /// The record does not keep the operator's decision to set the batch aside.
@@ -159,6 +165,9 @@ impl Bug {
         Bug::CompleteBatchCounted,
         Bug::WitnessOverwrites,
         Bug::CountsAlone,
+        Bug::ClaimBeforeChunk,
+        Bug::UnknownChunkTaken,
+        Bug::MissingChunkSkipped,
         Bug::SetAsideRemembered,
         Bug::SetAsideForgotten,
         Bug::SetAsideMessageForgotten,

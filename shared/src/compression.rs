@@ -12,11 +12,12 @@ use protocol::limits::SQS_MESSAGE_BYTES_MAX;
 pub enum DecompressError {
     /// The frame header has no length, or one that is too large.
     #[error(
-        "not a valid compressed body: got a length of {bytes} bytes, expected 1 to {SQS_MESSAGE_BYTES_MAX}"
+        "not a valid compressed body: got a length of {bytes} bytes, expected 1 to {bytes_max}"
     )]
     Length {
         /// The length in the header, 0 if there is none.
         bytes: u64,
+        bytes_max: usize,
     },
     #[error("not a valid compressed body: {0}")]
     Frame(std::io::Error),
@@ -32,13 +33,21 @@ thread_local! {
 
 /// Returns the compressed body; `None` when it is not shorter.
 pub fn compress(body: &str) -> Option<Vec<u8>> {
+    let bytes = compress_bytes(body.as_bytes()).ok()?;
+    (bytes.len() < body.len()).then_some(bytes)
+}
+
+/// Returns compressed bytes, whether they are shorter or not.
+///
+/// # Errors
+/// An error of the library, which has no memory left.
+pub fn compress_bytes(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     COMPRESSOR.with_borrow_mut(|compressor| {
         let compressor = match compressor {
             Some(compressor) => compressor,
-            None => compressor.insert(Compressor::new(1).ok()?),
+            None => compressor.insert(Compressor::new(1)?),
         };
-        let bytes = compressor.compress(body.as_bytes()).ok()?;
-        (bytes.len() < body.len()).then_some(bytes)
+        compressor.compress(bytes)
     })
 }
 
@@ -47,20 +56,29 @@ pub fn compress(body: &str) -> Option<Vec<u8>> {
 /// # Errors
 /// [`DecompressError`]; the same bytes fail every time.
 pub fn decompress(bytes: &[u8]) -> Result<String, DecompressError> {
+    let bytes = decompress_bytes(bytes, SQS_MESSAGE_BYTES_MAX)?;
+    Ok(String::from_utf8(bytes)?)
+}
+
+/// Returns the bytes that were compressed, of which there may be at most `bytes_max`.
+///
+/// # Errors
+/// [`DecompressError`]; the same bytes fail every time.
+pub fn decompress_bytes(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecompressError> {
+    let wrong_length = |bytes| DecompressError::Length { bytes, bytes_max };
     let length = match get_frame_content_size(bytes) {
-        Ok(Some(length)) if length <= SQS_MESSAGE_BYTES_MAX as u64 => length as usize,
-        Ok(Some(bytes)) => return Err(DecompressError::Length { bytes }),
-        Ok(None) | Err(_) => return Err(DecompressError::Length { bytes: 0 }),
+        Ok(Some(length)) if length <= bytes_max as u64 => length as usize,
+        Ok(Some(bytes)) => return Err(wrong_length(bytes)),
+        Ok(None) | Err(_) => return Err(wrong_length(0)),
     };
     DECOMPRESSOR.with_borrow_mut(|decompressor| {
         let decompressor = match decompressor {
             Some(decompressor) => decompressor,
             None => decompressor.insert(Decompressor::new().map_err(DecompressError::Frame)?),
         };
-        let bytes = decompressor
+        decompressor
             .decompress(bytes, length)
-            .map_err(DecompressError::Frame)?;
-        Ok(String::from_utf8(bytes)?)
+            .map_err(DecompressError::Frame)
     })
 }
 

@@ -203,7 +203,7 @@ impl BatchBytes {
         let least = read.part_bytes_min();
         let problem = || {
             format!(
-                "`{MAX_PART_BYTES}` is `{}`, expected at least {least} with `{MAX_BATCH_BYTES}` `{}` and `{MAX_BATCH_SIZE}` `{}`: \
+                "`{MAX_PART_BYTES}`: too small: got `{}`, expected at least {least} with `{MAX_BATCH_BYTES}` `{}` and `{MAX_BATCH_SIZE}` `{}`: \
                  a batch has at most {PARTS_MAX} parts",
                 read.part_bytes_max, read.bytes_max, read.items_max
             )
@@ -287,12 +287,12 @@ mod tests {
         let text = error.to_string();
         assert_eq!(error.problems.len(), 6, "{text}");
         for words in [
-            "`DDB_LOCK_TABLE` is `x`",
-            "`DDB_BATCH_TABLE` is not set",
-            "`BATCH_QUEUE_URL` is `queue`, expected the URL of an SQS queue",
-            "`DEDUP_WINDOW` is `an hour`, expected a whole number of seconds from 0 to 1123200",
-            "`WRITE_MODE` is `both`, expected `batch` or `put`",
-            "`WRITE_CONCURRENCY` is `0`, expected a whole number of requests from 1 to 900",
+            "`DDB_LOCK_TABLE`: wrong value: got `x`",
+            "`DDB_BATCH_TABLE`: not set",
+            "`BATCH_QUEUE_URL`: wrong value: got `queue`, expected the URL of an SQS queue",
+            "`DEDUP_WINDOW`: wrong value: got `an hour`, expected a whole number of seconds from 0 to 1123200",
+            "`WRITE_MODE`: wrong value: got `both`, expected `batch` or `put`",
+            "`WRITE_CONCURRENCY`: wrong value: got `0`, expected a whole number of requests from 1 to 900",
         ] {
             assert!(text.contains(words), "{words} in {text}");
         }
@@ -321,7 +321,9 @@ mod tests {
         ];
         let error = read(&stranded).unwrap_err().to_string();
         assert!(
-            error.contains("`MAX_PART_BYTES` is `1048576`, expected at least 3152593 with"),
+            error.contains(
+                "`MAX_PART_BYTES`: too small: got `1048576`, expected at least 3152593 with"
+            ),
             "{error}"
         );
         let least = [

@@ -40,13 +40,13 @@ impl FromStr for Expression {
     fn from_str(text: &str) -> Result<Expression, String> {
         let compiled = jmespath::compile(text).map_err(|error| {
             format!(
-                "no JMESPath expression: {} (at column {})",
+                "not a JMESPath expression: {} (at column {})",
                 error.reason, error.column
             )
         })?;
         match step_max(compiled.as_ast()) {
             step if step > SLICE_STEP_MAX => Err(format!(
-                "a slice has the step `{step}`, at most {SLICE_STEP_MAX} is allowed"
+                "slice step too large: got `{step}`, expected at most {SLICE_STEP_MAX}"
             )),
             _ => Ok(Expression { compiled }),
         }
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(found("a.c", r#"{"a":{"b":[1]}}"#).as_deref(), Ok("null"));
         assert!(found("abs(a)", r#"{"a":"x"}"#).is_err());
         let error = "a[".parse::<Expression>().unwrap_err();
-        assert!(error.starts_with("no JMESPath expression: "), "{error}");
+        assert!(error.starts_with("not a JMESPath expression: "), "{error}");
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         ] {
             let error = wide.parse::<Expression>().unwrap_err();
             assert!(
-                error.starts_with("a slice has the step `"),
+                error.starts_with("slice step too large: got `"),
                 "{wide}: {error}"
             );
         }

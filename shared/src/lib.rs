@@ -6,6 +6,7 @@
 //!
 //! The invariants the protocol keeps are listed in `ARCHITECTURE.md`, each with the code that checks it.
 
+pub mod chunk;
 pub mod compression;
 pub mod config;
 #[cfg(feature = "expressions")]

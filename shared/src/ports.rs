@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use protocol::batch::{BatchRecord, BatchWrite, Status};
+use protocol::bodies::Bodies;
 use protocol::claim::{Claim, LockItem, Overflow};
-use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, Place, Seq, SourceArn, SqsMessageId};
+use protocol::ids::{
+    BatchId, BatchShard, BodyHash, ChunkId, EventId, SeatKey, Seq, SourceArn, SqsMessageId,
+};
 use protocol::time::Timestamp;
 
 use crate::wire::Ticket;
@@ -123,8 +126,8 @@ pub struct StoredEvent {
 
 impl StoredEvent {
     /// Returns the seat, on which the release is conditional.
-    pub fn place(&self) -> Place {
-        Place {
+    pub fn seat_key(&self) -> SeatKey {
+        SeatKey {
             shard: self.shard,
             seq: self.seq,
         }
@@ -157,7 +160,7 @@ pub trait LockStore: Send + Sync {
 
     /// Releases claims, on condition that they still have their seat. Takes at most
     /// [`items_per_request`](Self::items_per_request) claims. Returns a reply for each, in order.
-    async fn release(&self, items: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply>;
+    async fn release(&self, items: &[(EventId, SeatKey)], release: Release) -> Vec<ReleaseReply>;
 
     /// Returns one page of the index. It is eventually consistent: entries may be missing, or be of claims that were
     /// released long ago.
@@ -270,14 +273,40 @@ pub trait SourceQueues: Send + Sync {
 /// The store of bodies that do not fit their lock items.
 #[async_trait]
 pub trait OverflowStore: Send + Sync {
-    /// Stores a body. Each place belongs to one claim, so storing a body twice is harmless.
-    async fn put(&self, place: &Overflow, body: &Arc<str>) -> Result<(), PortError>;
+    /// Stores a body. Each object belongs to one claim, so storing a body twice is harmless.
+    async fn put(&self, object: &Overflow, body: &Arc<str>) -> Result<(), PortError>;
 
     /// Reads a body; returns `None` when there is none.
-    async fn get(&self, place: &Overflow) -> Result<Option<Arc<str>>, PortError>;
+    async fn get(&self, object: &Overflow) -> Result<Option<Arc<str>>, PortError>;
 
     /// Removes a body. Succeeds when there is none.
-    async fn remove(&self, place: &Overflow) -> Result<(), PortError>;
+    async fn remove(&self, object: &Overflow) -> Result<(), PortError>;
+}
+
+/// What became of a chunk that was to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkReply {
+    Stored,
+    /// There is a chunk of this name. After a request without a reply it is that request's; otherwise another's.
+    Exists,
+}
+
+/// The store of chunks: the bodies of several events in one object.
+#[async_trait]
+pub trait ChunkStore: Send + Sync {
+    /// Stores a chunk where `bodies` says, if there is none of this name. DynamoDB or S3 may remove it after
+    /// `expires_at`.
+    async fn put(
+        &self,
+        bodies: &Bodies,
+        chunk: ChunkId,
+        bytes: &Arc<[u8]>,
+        expires_at: Timestamp,
+    ) -> Result<ChunkReply, PortError>;
+
+    /// Reads a chunk with strong consistency; returns `None` when there is none. An error may mean that the caller has no
+    /// permission: only `None` is certain.
+    async fn get(&self, bodies: &Bodies, chunk: ChunkId) -> Result<Option<Arc<[u8]>>, PortError>;
 }
 
 /// The time, and pauses.
@@ -313,6 +342,7 @@ pub struct Ports {
     /// Absent without `QUARANTINE_SQS_URL`.
     pub quarantine_queue: Option<Arc<dyn QuarantineQueue>>,
     pub overflow_store: Arc<dyn OverflowStore>,
+    pub chunk_store: Arc<dyn ChunkStore>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub metric_log: Arc<dyn MetricLog>,

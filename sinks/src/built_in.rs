@@ -76,7 +76,8 @@ impl BuiltInSink {
             #[cfg(feature = "postgres")]
             SinkUri::Postgres(url) => {
                 let sink = PostgresSink::new(url, &config.database, config.timeout);
-                let sink = sink.map_err(|error| format!("`SINK` is `{url}`: {error}"))?;
+                let sink =
+                    sink.map_err(|error| format!("`SINK`: wrong value: got `{url}`: {error}"))?;
                 Box::new(match &config.secret {
                     Some(secret) => sink.with_secret(secret.reader(sdk)),
                     None => sink,

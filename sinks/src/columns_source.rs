@@ -57,14 +57,14 @@ pub async fn with_columns<C>(
     in_place(lookup, read, value, columns)
 }
 
-/// Reads the configuration with columns that were elsewhere, at `place`.
+/// Reads the configuration with `columns`, which were read from `uri`.
 fn in_place<C>(
     lookup: Lookup<'_>,
     read: impl Fn(Lookup<'_>) -> Result<C, ConfigError>,
-    place: &str,
+    uri: &str,
     columns: Result<String, String>,
 ) -> Result<C, ConfigError> {
-    // Read here, where a problem can name the place: the configuration would show all of the text.
+    // Read here, where a problem can name the URI: the configuration would show all of the text.
     let columns = columns.and_then(|text| match text.parse::<Columns>() {
         Ok(_) => Ok(text),
         Err(error) => Err(error.to_string()),
@@ -72,7 +72,8 @@ fn in_place<C>(
     let (text, problem) = match columns {
         Ok(text) => (text, None),
         Err(words) => {
-            let problem = format!("`{SINK_COLUMNS}` is `{place}`: {words}, {EXPECTED}");
+            let problem =
+                format!("`{SINK_COLUMNS}`: wrong value: got `{uri}`: {words}, {EXPECTED}");
             (IN_THEIR_PLACE.to_owned(), Some(problem))
         }
     };
@@ -110,11 +111,11 @@ fn in_file(rest: &str) -> Result<String, String> {
 /// The columns in the object of what follows `s3:`.
 #[cfg(feature = "s3")]
 async fn in_s3(rest: &str) -> Result<String, String> {
-    let place = rest
+    let object = rest
         .strip_prefix("//")
         .and_then(|rest| rest.split_once('/'));
     let Some((bucket, key)) =
-        place.filter(|(bucket, key)| bucket_name(bucket).is_some() && !key.is_empty())
+        object.filter(|(bucket, key)| bucket_name(bucket).is_some() && !key.is_empty())
     else {
         return Err("no bucket and key of an object".to_owned());
     };
@@ -225,7 +226,7 @@ mod tests {
         let (path, uri) = file(&directory, b"");
         let missing = format!("{uri}.not");
         let below = format!("{uri}/x");
-        for (place, words) in [
+        for (uri, words) in [
             (&*missing, "No such file or directory"),
             (&below, "Not a directory"),
             (&uri, "no JSON list of columns: "),
@@ -233,15 +234,15 @@ mod tests {
             ("file://host/columns", "no path of a file"),
             ("file:columns", "no path of a file"),
         ] {
-            let problem = problem(place).await;
-            let begins = format!("`SINK_COLUMNS` is `{place}`: {words}");
+            let problem = problem(uri).await;
+            let begins = format!("`SINK_COLUMNS`: wrong value: got `{uri}`: {words}");
             assert!(problem.starts_with(&begins), "{begins} in {problem}");
             assert!(problem.ends_with(EXPECTED), "{problem}");
         }
         for (bytes, words) in [
             (
                 &br#"[{"name":"a","json":"a["}]"#[..],
-                "column `a`: `json` is `a[`",
+                "column `a`: `json`: wrong value: got `a[`",
             ),
             (b"[\xff]", "invalid utf-8"),
         ] {
@@ -273,7 +274,10 @@ mod tests {
         let error = error.unwrap_err();
         assert_eq!(error.problems.len(), 2, "{error}");
         let text = error.to_string();
-        for words in ["`SINK_TIMEOUT` is `0`", "`SINK_COLUMNS` is `file:///n"] {
+        for words in [
+            "`SINK_TIMEOUT`: wrong value: got `0`",
+            "`SINK_COLUMNS`: wrong value: got `file:///n",
+        ] {
             assert!(text.contains(words), "{words} in {text}");
         }
     }
@@ -281,15 +285,16 @@ mod tests {
     #[cfg(feature = "s3")]
     #[tokio::test]
     async fn what_is_no_object_is_told_before_anything_is_asked() {
-        for place in [
+        for uri in [
             "s3:",
             "s3://bucket",
             "s3://bucket/",
             "s3://B/key",
             "s3:bucket/key",
         ] {
-            let problem = problem(place).await;
-            let words = format!("`SINK_COLUMNS` is `{place}`: no bucket and key of an object");
+            let problem = problem(uri).await;
+            let words =
+                format!("`SINK_COLUMNS`: wrong value: got `{uri}`: no bucket and key of an object");
             assert!(problem.starts_with(&words), "{problem}");
         }
     }

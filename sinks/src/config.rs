@@ -249,7 +249,7 @@ fn format(
     let has_columns = matches!(name, FormatName::Csv | FormatName::FixedWidth);
     let problem = match &columns {
         ColumnsValue::Unset if has_columns => Some(format!(
-            "`{SINK_COLUMNS}` is not set, `{SINK_FORMAT}` needs it: \
+            "`{SINK_COLUMNS}`: not set: `{SINK_FORMAT}` needs it, expected \
              a JSON list of columns, each with a `name` and a `json` or `field`"
         )),
         ColumnsValue::Valid(_) if !has_columns => Some(format!(
@@ -303,10 +303,10 @@ fn check_rejects(
     let is_store = |kind: SinkKind| matches!(kind, SinkKind::File | SinkKind::S3);
     let problem = match (needs_store, rejects.map(SinkUri::kind)) {
         (_, Some(kind)) if !is_store(kind) => Some(format!(
-            "`{SINK_REJECTS}` names a `{kind}` sink, expected {stores}"
+            "`{SINK_REJECTS}`: wrong sink: got `{kind}`, expected {stores}"
         )),
         (true, None) if format.rejects() => Some(format!(
-            "`{SINK_REJECTS}` is not set, `{SINK_FORMAT}` `{}` needs it with `{SINK}` `{}`, expected {stores}",
+            "`{SINK_REJECTS}`: not set: `{SINK_FORMAT}` `{}` needs it with `{SINK}` `{}`, expected {stores}",
             format.name(),
             sink.kind()
         )),
@@ -336,7 +336,7 @@ fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, compression: Compression) -
     let unread = payloads.is_some() && !is_call;
     let problem = match (missing, unread) {
         (true, _) => Some(format!(
-            "`{SINK_PAYLOADS}` is not set, `{SINK_COMPRESSION}` `{}` needs it with `{SINK}` `{}`, {expected}",
+            "`{SINK_PAYLOADS}`: not set: `{SINK_COMPRESSION}` `{}` needs it with `{SINK}` `{}`, {expected}",
             compression.name(),
             sink.kind()
         )),

@@ -40,7 +40,7 @@ fn columns_go_with_the_formats_that_have_them() {
     for (extra, words) in [
         (
             vec![("SINK_FORMAT", "csv")],
-            "`SINK_COLUMNS` is not set, `SINK_FORMAT` needs it",
+            "`SINK_COLUMNS`: not set: `SINK_FORMAT` needs it",
         ),
         (
             vec![("SINK_COLUMNS", COLUMNS)],
@@ -56,7 +56,7 @@ fn columns_go_with_the_formats_that_have_them() {
         ),
         (
             vec![("SINK_FORMAT", "csv"), ("SINK_COLUMNS", "[]")],
-            "`SINK_COLUMNS` is `[]`: no columns",
+            "`SINK_COLUMNS`: wrong value: got `[]`: no columns",
         ),
     ] {
         let problem = problem(&extra);
@@ -75,11 +75,11 @@ fn an_endpoint_needs_a_reject_store_if_the_format_can_reject() {
     for (extra, words) in [
         (
             vec![url, ("SINK_FORMAT", "body")],
-            "`SINK_REJECTS` is not set, `SINK_FORMAT` `body` needs it",
+            "`SINK_REJECTS`: not set: `SINK_FORMAT` `body` needs it",
         ),
         (
             vec![url, ("SINK_REJECTS", "https://host/rejects")],
-            "`SINK_REJECTS` names a `https:` sink, expected `file:///directory`",
+            "`SINK_REJECTS`: wrong sink: got `https:`, expected `file:///directory`",
         ),
         (
             vec![("SINK", "file:///parts"), file],
@@ -123,15 +123,15 @@ fn a_secret_is_for_an_endpoint_and_in_no_error() {
         ),
         (
             vec![url, name, ("SINK_SECRET_HEADER", "batch-id")],
-            "`SINK_SECRET_HEADER` is `batch-id`: expected a header that the sink does not set itself",
+            "`SINK_SECRET_HEADER`: wrong value: got `batch-id`: expected a header that the sink does not set itself",
         ),
         (
             vec![url, name, ("PARAMETERS_SECRETS_EXTENSION_HTTP_PORT", "0")],
-            "`PARAMETERS_SECRETS_EXTENSION_HTTP_PORT` is `0`, expected a port from 1 to 65535",
+            "`PARAMETERS_SECRETS_EXTENSION_HTTP_PORT`: wrong value: got `0`, expected a port from 1 to 65535",
         ),
         (
             vec![url, ("SINK_SECRET", "hunter2")],
-            "`SINK_SECRET` is malformed (its value is not shown): expected `secretsmanager:<name or ARN>`",
+            "`SINK_SECRET`: wrong value (not shown): expected `secretsmanager:<name or ARN>`",
         ),
     ] {
         let problem = problem(&extra);
@@ -167,19 +167,19 @@ fn functions_and_state_machines_need_stores_for_rejects_and_compressed_parts() {
         for (extra, words) in [
             (
                 vec![sink, zstd],
-                "`SINK_PAYLOADS` is not set, `SINK_COMPRESSION` `zstd` needs it",
+                "`SINK_PAYLOADS`: not set: `SINK_COMPRESSION` `zstd` needs it",
             ),
             (
                 vec![sink, ("SINK_FORMAT", "body")],
-                "`SINK_REJECTS` is not set, `SINK_FORMAT` `body` needs it",
+                "`SINK_REJECTS`: not set: `SINK_FORMAT` `body` needs it",
             ),
             (
                 vec![sink, zstd, ("SINK_PAYLOADS", "file:///parts")],
-                "`SINK_PAYLOADS` is `file:///parts`: expected `s3://bucket/prefix`",
+                "`SINK_PAYLOADS`: wrong value: got `file:///parts`: expected `s3://bucket/prefix`",
             ),
             (
                 vec![sink, ("SINK_REJECTS", arn)],
-                "`SINK_REJECTS` names a `arn:",
+                "`SINK_REJECTS`: wrong sink: got `arn:",
             ),
         ] {
             let problem = problem(&extra);
@@ -230,7 +230,7 @@ fn the_limit_of_rejects_of_a_part_is_a_bounded_number() {
         assert_eq!(
             problem(&[url, ("SINK_REJECTS_MAX", wrong)]),
             format!(
-                "`SINK_REJECTS_MAX` is `{wrong}`, expected a whole number of records from 0 to 1000000"
+                "`SINK_REJECTS_MAX`: wrong value: got `{wrong}`, expected a whole number of records from 0 to 1000000"
             )
         );
     }

@@ -8,6 +8,7 @@ use aws_lambda_events::event::sqs::SqsEvent;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use protocol::allocator::{Allocator, BatchLimits, SeatEnd, Seating, Slot};
+use protocol::batch::BatchRecord;
 use protocol::claim::Candidate;
 use protocol::ids::{BatchId, BodyHash, Seat};
 use protocol::time::Timestamp;
@@ -131,7 +132,9 @@ fn open(slot: &Slot) -> Allocator {
     let Seating::Open(opening) = allocator.seat(slot, &[1], DEADLINE) else {
         panic!("nothing is open");
     };
-    let recorded = opening.record_acknowledged(batch(), CLOSES_AT);
+    let source = slot.source.clone();
+    let record = BatchRecord::open(batch(), source, None, 10, Timestamp::EPOCH, CLOSES_AT);
+    let recorded = opening.record_acknowledged(&record);
     allocator.opened(recorded.ticket_acknowledged());
     allocator
 }
@@ -167,6 +170,7 @@ fn part() -> Part {
             batch: batch(),
             seq: index as u32,
             shards: 10,
+            chunk: None,
         };
         StoredEvent {
             event_id: candidate.event_id,

@@ -71,6 +71,8 @@ impl Draw {
             uncertain: self.below(3),
             settled,
             version: record.counts_version + self.below(4),
+            claimed: SeqSet::new(),
+            chunks: SeqSet::new(),
         }
     }
 
@@ -159,6 +161,7 @@ impl Draw {
         BatchWrite::Witness {
             witnessed,
             witnesses: self.near(record.witnesses),
+            chunks: SeqSet::new(),
         }
     }
 
@@ -191,6 +194,7 @@ impl Draw {
                 }
                 delivered
             }),
+            at: Timestamp::EPOCH,
         }
     }
 
@@ -202,6 +206,7 @@ impl Draw {
             parts: self.near(record.parts.len() as u64) as usize,
             // Whole seconds, because the table stores `expiresAt` in seconds.
             at: self.time(),
+            expires_at: Timestamp::EPOCH,
         }
     }
 

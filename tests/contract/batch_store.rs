@@ -4,6 +4,7 @@ use protocol::batch::{
     BatchCounts, BatchRecord, BatchWrite, Lease, OperatorDecision, PartRecord, PartState, Status,
 };
 use protocol::ids::LeaseOwner;
+use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::ports::{BatchReply, BatchStore, Overdue};
 
@@ -72,6 +73,8 @@ fn counts() -> Vec<BatchWrite> {
         uncertain: 0,
         settled: (0..1).collect(),
         version: 1,
+        claimed: SeqSet::new(),
+        chunks: SeqSet::new(),
     };
     vec![
         BatchWrite::Count(counts.clone()),
@@ -113,6 +116,7 @@ fn processing() -> Vec<BatchWrite> {
             index: 0,
             receipt: "r".to_owned(),
             delivered: None,
+            at: Timestamp::EPOCH,
         },
         BatchWrite::GiveUp {
             owner: owner(),
@@ -129,6 +133,7 @@ fn processing() -> Vec<BatchWrite> {
             witnesses: 0,
             parts: 0,
             at: ms(0),
+            expires_at: Timestamp::EPOCH,
         },
     ]
 }
@@ -163,6 +168,8 @@ async fn seal<S: BatchStore>(store: &S) -> BatchRecord {
         uncertain: 0,
         settled: (0..4).collect(),
         version: 1,
+        claimed: SeqSet::new(),
+        chunks: SeqSet::new(),
     };
     let at = ms(5_000);
     applied(store, BatchWrite::Seal { counts, at }).await
@@ -172,6 +179,7 @@ fn witness(seqs: &[u32], witnesses: u64) -> BatchWrite {
     BatchWrite::Witness {
         witnessed: seqs.iter().copied().collect(),
         witnesses,
+        chunks: SeqSet::new(),
     }
 }
 
@@ -212,20 +220,29 @@ async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
     .await;
     assert_eq!(frozen.parts, [part]);
     let receipt = "where it went".to_owned();
+    let at = Timestamp::from_ms(7);
     let delivered = BatchWrite::Delivered {
         owner: owner(),
         index: 0,
         receipt: receipt.clone(),
         delivered: None,
+        at,
     };
     let delivered = applied(store, delivered).await;
-    assert_eq!(delivered.parts[0].state, PartState::Delivered { receipt });
+    assert_eq!(
+        delivered.parts[0].state,
+        PartState::Delivered {
+            receipt,
+            at: Some(at)
+        }
+    );
     let end = BatchWrite::Complete {
         owner: owner(),
         counts_version: 1,
         witnesses: 0,
         parts: 1,
         at: ms(8_000),
+        expires_at: Timestamp::EPOCH,
     };
     let complete = applied(store, end).await;
     assert_eq!(
@@ -319,6 +336,7 @@ async fn a_complete_batch_is_never_overdue<S: BatchStore>(store: &S) {
             witnesses: 0,
             parts: 0,
             at: ms(11_000),
+            expires_at: Timestamp::EPOCH,
         },
     )
     .await;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use aws_sdk_dynamodb::Client;
 use protocol::batch::{BatchWrite, Status};
 use protocol::claim::Claim;
-use protocol::ids::{BatchShard, Place};
+use protocol::ids::{BatchShard, SeatKey};
+use protocol::seqs::SeqSet;
 use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use shared::ports::{BatchStore, ClaimReply, LockStore, PortError, Release, ReleaseReply};
@@ -15,7 +16,7 @@ use crate::dynamo::{BATCH_INDEX, dynamodb, dynamodb_of};
 use crate::events::{batch, claim, claim_all, event, item, ms, record};
 use crate::scripted;
 
-const PLACE: Place = Place {
+const SEAT: SeatKey = SeatKey {
     shard: SHARD,
     seq: 0,
 };
@@ -74,7 +75,7 @@ async fn every_error(dynamodb: Client, table: &str) -> Vec<PortError> {
             Release::SetAside(ms(0)),
             Release::Deleted,
         ] {
-            let replies = store.release(&[(event("e"), PLACE)], release).await;
+            let replies = store.release(&[(event("e"), SEAT)], release).await;
             errors.extend(replies.into_iter().map(release_error));
         }
         errors.push(store.index(SHARD, None).await.unwrap_err());
@@ -270,7 +271,7 @@ async fn releases_of_a_request_have_separate_results() {
         {"Error":{"Code":"ThrottlingError","Message":"slow"}}
     ]}"#;
     let store = store(scripted::dynamodb(200, body).await, "t", WriteMode::Batch);
-    let items = ["a", "b", "c", "d"].map(|id| (event(id), PLACE));
+    let items = ["a", "b", "c", "d"].map(|id| (event(id), SEAT));
     let replies = store.release(&items, Release::Deleted).await;
     assert!(
         matches!(
@@ -325,5 +326,6 @@ fn witness() -> BatchWrite {
     BatchWrite::Witness {
         witnessed: (0..1).collect(),
         witnesses: 0,
+        chunks: SeqSet::new(),
     }
 }

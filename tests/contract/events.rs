@@ -59,6 +59,7 @@ pub fn claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
             batch,
             seq,
             shards: SHARDS,
+            chunk: None,
         },
         overflow: None,
         past: PastDeliveries::new(),

@@ -100,7 +100,7 @@ async fn items_that_are_not_live_claims_are_not_read_as_events<S: LockStore>(sto
     claim_free(store, &claims).await;
     store
         .release(
-            &[(event("released"), claims[2].seat.place())],
+            &[(event("released"), claims[2].seat.key())],
             Release::Remembered(ms(5_000)),
         )
         .await;
@@ -201,7 +201,7 @@ async fn a_page_of_the_index_starts_after_the_given_entry<S: LockStore>(store: &
     let shard = claims[0].seat.shard();
     // A page may also start after an entry that was released since, because the entry is only a position.
     store
-        .release(&[(event("e6"), claims[6].seat.place())], Release::Deleted)
+        .release(&[(event("e6"), claims[6].seat.key())], Release::Deleted)
         .await;
     let after = IndexEntry {
         event_id: event("e6"),

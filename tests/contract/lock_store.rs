@@ -1,7 +1,7 @@
 //! The contract of the lock table: writes.
 
 use protocol::claim::{Claim, LockItem, LockState};
-use protocol::ids::Place;
+use protocol::ids::SeatKey;
 use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use shared::config::WriteMode;
 use shared::memory::MemoryLockStore;
@@ -114,7 +114,7 @@ async fn a_claim_of_a_tombstone_finds_it<S: LockStore>(store: &S) {
     assert_released(
         &store
             .release(
-                &[(event("e"), old.seat.place())],
+                &[(event("e"), old.seat.key())],
                 Release::Remembered(ms(5_000)),
             )
             .await,
@@ -180,7 +180,7 @@ async fn attributes_and_past_deliveries_of_a_claim_are_kept<S: LockStore>(store:
         assert_released(
             &store
                 .release(
-                    &[(claim.candidate.event_id.clone(), claim.seat.place())],
+                    &[(claim.candidate.event_id.clone(), claim.seat.key())],
                     Release::Remembered(ms(0)),
                 )
                 .await,
@@ -251,7 +251,7 @@ async fn a_tombstone_is_replaced_only_in_the_expected_state<S: LockStore>(store:
     assert_released(
         &store
             .release(
-                &[(event("e"), old.seat.place())],
+                &[(event("e"), old.seat.key())],
                 Release::Remembered(ms(5_000)),
             )
             .await,
@@ -295,7 +295,7 @@ async fn a_release_leaves_a_tombstone_that_remembers_the_message<S: LockStore>(s
         .collect();
     claim_free(store, &claims).await;
     for claim in &claims {
-        let released = [(claim.candidate.event_id.clone(), claim.seat.place())];
+        let released = [(claim.candidate.event_id.clone(), claim.seat.key())];
         assert_released(
             &store
                 .release(&released, Release::Remembered(ms(5_000)))
@@ -328,7 +328,7 @@ async fn a_release_without_a_window_leaves_nothing<S: LockStore>(store: &S) {
     claim_free(store, std::slice::from_ref(&old)).await;
     assert_released(
         &store
-            .release(&[(event("e"), old.seat.place())], Release::Deleted)
+            .release(&[(event("e"), old.seat.key())], Release::Deleted)
             .await,
     );
     assert_eq!(read_one(store, "e").await, None);
@@ -346,22 +346,22 @@ async fn a_release_without_a_window_leaves_nothing<S: LockStore>(store: &S) {
 async fn a_release_of_another_seats_claim_changes_nothing<S: LockStore>(store: &S) {
     let held = claim("e", "body", 0);
     claim_free(store, std::slice::from_ref(&held)).await;
-    let another_batch = claim_in(batch(2), "e", "body", 0).seat.place();
-    let another_shard = claim("e", "body", 1).seat.place();
-    let another_seq = Place {
+    let another_batch = claim_in(batch(2), "e", "body", 0).seat.key();
+    let another_shard = claim("e", "body", 1).seat.key();
+    let another_seq = SeatKey {
         shard: held.seat.shard(),
         ..another_shard
     };
-    for place in [another_batch, another_shard, another_seq] {
+    for seat in [another_batch, another_shard, another_seq] {
         for release in [
             Release::Remembered(ms(5_000)),
             Release::SetAside(ms(5_000)),
             Release::Deleted,
         ] {
-            assert_released(&store.release(&[(event("e"), place)], release).await);
+            assert_released(&store.release(&[(event("e"), seat)], release).await);
             assert_eq!(read_one(store, "e").await, Some(item(&held)));
             // It does not create an item either.
-            assert_released(&store.release(&[(event("nothing"), place)], release).await);
+            assert_released(&store.release(&[(event("nothing"), seat)], release).await);
             assert_eq!(read_one(store, "nothing").await, None);
         }
     }
@@ -374,7 +374,7 @@ async fn every_release_has_a_reply_and_may_be_repeated<S: LockStore>(store: &S) 
     claim_free(store, &claims).await;
     let all: Vec<_> = claims
         .iter()
-        .map(|claim| (claim.candidate.event_id.clone(), claim.seat.place()))
+        .map(|claim| (claim.candidate.event_id.clone(), claim.seat.key()))
         .collect();
     for release in [
         Release::Remembered(ms(5_000)),
@@ -400,7 +400,7 @@ async fn a_tombstone_never_ends_too_early<S: LockStore>(store: &S) {
     assert_released(
         &store
             .release(
-                &[(event("e"), old.seat.place())],
+                &[(event("e"), old.seat.key())],
                 Release::Remembered(ms(5_001)),
             )
             .await,
@@ -457,9 +457,9 @@ async fn a_tombstone_of_a_set_aside_event_is_marked_and_keeps_past_deliveries_un
     let mut old = claim("e", "body", 0);
     old.past.insert("earlier".parse().unwrap(), ms(4_000));
     claim_free(store, std::slice::from_ref(&old)).await;
-    let places = [(event("e"), old.seat.place())];
+    let seats = [(event("e"), old.seat.key())];
     let release = Release::SetAside(ms(5_000));
-    assert_released(&store.release(&places, release).await);
+    assert_released(&store.release(&seats, release).await);
     let there = LockItem {
         set_aside: true,
         ..tombstone(&old, ms(5_000))

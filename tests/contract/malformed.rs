@@ -4,6 +4,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{BatchWrite, Status};
 use protocol::ids::BatchId;
+use protocol::seqs::SeqSet;
 use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use shared::ports::{BatchStore, ClaimReply, LockStore, PortError};
@@ -168,5 +169,6 @@ fn witness() -> BatchWrite {
     BatchWrite::Witness {
         witnessed: (0..1).collect(),
         witnesses: 0,
+        chunks: SeqSet::new(),
     }
 }

@@ -12,7 +12,7 @@ use shared::ports::{OverflowStore, PortError};
 
 const BUCKET: &str = "bodies";
 
-fn place(bucket: &str, key: &str) -> Overflow {
+fn object(bucket: &str, key: &str) -> Overflow {
     Overflow {
         bucket: bucket.into(),
         key: key.to_owned(),
@@ -21,7 +21,7 @@ fn place(bucket: &str, key: &str) -> Overflow {
 }
 
 async fn a_body_can_be_read_until_it_is_removed<S: OverflowStore>(store: &S) {
-    let (one, other) = (place(BUCKET, "batch/1"), place(BUCKET, "batch/2"));
+    let (one, other) = (object(BUCKET, "batch/1"), object(BUCKET, "batch/2"));
     assert_eq!(store.get(&one).await.unwrap(), None);
     let body: Arc<str> = format!("{}\u{1f980}\r\n", noise(600_000)).into();
     store.put(&one, &body).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_body_can_be_read_until_it_is_removed_on_s3() {
     let store = AwsOverflowStore::of(aws_sdk_s3::Client::from_conf(config.build()));
     a_body_can_be_read_until_it_is_removed(&store).await;
     let body = "body".into();
-    let error = store.put(&place("nowhere", "b/1"), &body).await;
+    let error = store.put(&object("nowhere", "b/1"), &body).await;
     let error = error.unwrap_err();
     assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
     assert!(error.to_string().contains("s3://nowhere/b/1"), "{error}");

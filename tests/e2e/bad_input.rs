@@ -34,16 +34,20 @@ fn every_kind() -> Vec<Bad> {
     let too_large = format!(r#"{{"id":"large","key":"k","pad":"{}"}}"#, noise(600_000));
     let long_id = format!(r#"{{"id":"{}","key":"k"}}"#, "x".repeat(2_049));
     vec![
-        bad(r#"{"no":"id"}"#, "`EVENT_ID`: `id` finds nothing", None),
+        bad(r#"{"no":"id"}"#, "`EVENT_ID`: `id`: found nothing", None),
         bad(r#"{"id":null,"key":"k"}"#, "`EVENT_ID`: `id`", None),
         bad(r#"{"id":"","key":"k"}"#, "`EVENT_ID`: `id`", None),
-        bad("not json", "body is not JSON, which `EVENT_ID` needs", None),
-        bad(r#"{"id":"cut"#, "body is not JSON", None),
+        bad("not json", "body: not JSON, which `EVENT_ID` needs", None),
+        bad(r#"{"id":"cut"#, "body: not JSON", None),
         bad(long_id, "event id: too long: got 2049 bytes", None),
-        bad(too_large, "message needs an item of", Some("large")),
+        bad(
+            too_large,
+            "message: too large: got an item of",
+            Some("large"),
+        ),
         bad(
             r#"{"id":"keyless"}"#,
-            "`BATCH_KEY`: `key` finds nothing",
+            "`BATCH_KEY`: `key`: found nothing",
             Some("keyless"),
         ),
     ]

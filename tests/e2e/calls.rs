@@ -24,7 +24,7 @@ const HEAD: &str = "\
 # UPDATE_CALLS=1 cargo test --workspace --test e2e calls
 ";
 /// The variables that name a bucket, a function or a state machine.
-const PLACES: [&str; 5] = [
+const RESOURCE_VARIABLES: [&str; 5] = [
     "SINK_COLUMNS",
     "SINK_REJECTS",
     "SINK_PAYLOADS",
@@ -186,7 +186,7 @@ async fn ended(rig: &Rig) -> BTreeSet<String> {
 /// Returns an action as a line of `calls.txt`.
 fn line(rig: &Rig, action: &Action) -> String {
     let function = camel(&action.function);
-    let resource = place(rig, &action.resource).unwrap_or_else(|| {
+    let resource = named_by_variable(rig, &action.resource).unwrap_or_else(|| {
         let (name, index) = match action.resource.split_once('/') {
             Some((table, index)) => (table, format!("/{index}")),
             None => (action.resource.as_str(), String::new()),
@@ -207,8 +207,8 @@ fn line(rig: &Rig, action: &Action) -> String {
 }
 
 /// Returns the variable that names a resource, followed by the path below it.
-fn place(rig: &Rig, resource: &str) -> Option<String> {
-    PLACES.iter().find_map(|name| {
+fn named_by_variable(rig: &Rig, resource: &str) -> Option<String> {
+    RESOURCE_VARIABLES.iter().find_map(|name| {
         let value = rig.stack.variable(name)?;
         let value = value.strip_prefix("s3://").unwrap_or(value);
         let below = resource.strip_prefix(value).filter(|_| !value.is_empty())?;

@@ -38,11 +38,11 @@ async fn wrong_variables_of_either_function_end_the_command_before_anything_star
         let arguments = [&[command], &wrong[..]].concat();
         let err = refused(&arguments).await;
         let named = [
-            "aggregator: `MAX_BATCH_SIZE` is `abc`, expected",
-            "aggregator: `DEDUP_WINDOW` is `-1`, expected",
-            "batch-processor: `MAX_BATCH_SIZE` is `abc`, expected",
-            "batch-processor: `VERIFY_DELAY` is `soon`, expected",
-            "batch-processor: `DEDUP_WINDOW` is `-1`, expected",
+            "aggregator: `MAX_BATCH_SIZE`: wrong value: got `abc`, expected",
+            "aggregator: `DEDUP_WINDOW`: wrong value: got `-1`, expected",
+            "batch-processor: `MAX_BATCH_SIZE`: wrong value: got `abc`, expected",
+            "batch-processor: `VERIFY_DELAY`: wrong value: got `soon`, expected",
+            "batch-processor: `DEDUP_WINDOW`: wrong value: got `-1`, expected",
         ];
         for words in named {
             assert!(err.contains(words), "{words} is not in {err}");
@@ -56,12 +56,13 @@ async fn wrong_variables_of_either_function_end_the_command_before_anything_star
 async fn wrong_variables_of_a_redeploy_end_the_command_before_anything_starts() {
     let redeploy = "--redeploy-at=3600:INDEX_SHARDS=0,VERIFY_DELAY=9";
     let err = refused(&["burst", "--messages", "10", redeploy]).await;
-    let words = "aggregator, redeployed after 3600 s: `INDEX_SHARDS` is `0`, expected";
+    let words =
+        "aggregator, redeployed after 3600 s: `INDEX_SHARDS`: wrong value: got `0`, expected";
     assert!(err.contains(words), "{err}");
     assert_eq!(err.lines().count(), 2, "{err}");
     let err = refused(&["burst", "--redeploy-at=5:ON_DUPLICATE=requeue"]).await;
     assert!(
-        err.contains("`--redeploy-at` changes `ON_DUPLICATE`"),
+        err.contains("`--redeploy-at`: changes `ON_DUPLICATE`"),
         "{err}"
     );
 }

@@ -159,14 +159,17 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
         (&["--duplicates", "100"], "100"),
         (&["--env", "NAME"], "NAME=VALUE"),
         (&["--aggregator", "/no/such/file"], "/no/such/file"),
-        (&["--aggregators", "1"], "concurrency `1`"),
-        (&["--out", taken], "is not empty"),
+        (&["--aggregators", "1"], "concurrency: got `1`"),
+        (&["--out", taken], "`--out`: not empty"),
         (&["--template", "/no/such/file"], "--template /no/such/file"),
-        (&["--template", template], "there are no `Resources`"),
+        (&["--template", template], "`Resources`: missing"),
         (&["--sink", "tape"], "tape"),
         (&["--sink-error-rate", "10"], "--sink file"),
         (&["--sink", "http", "--sink-error-rate", "101"], "101"),
-        (&["--table-limit", "0"], "--table-limit 0"),
+        (
+            &["--table-limit", "0"],
+            "`--table-limit`: too small: got `0`",
+        ),
         (&["--redeploy-at", "soon"], "SECONDS[:NAME=VALUE,...]"),
         (&["--expired-credentials", "101"], "101"),
     ];
@@ -185,8 +188,8 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
     }
     let (code, _, err) = local(&["--env", "SINK=log:"]).await;
     assert_eq!(code, Some(EXIT_NOTHING_TO_SAY));
-    assert!(err.contains("`SINK` is set"), "{err}");
+    assert!(err.contains("`SINK`: not with `burst`"), "{err}");
     let (code, _, err) = local(&["serve", "--sink", "s3", "--env", "SINK=log:"]).await;
     assert_eq!(code, Some(EXIT_NOTHING_TO_SAY));
-    assert!(err.contains("`SINK=log:` is set as well"), "{err}");
+    assert!(err.contains("`--sink s3` and `SINK=log:`"), "{err}");
 }

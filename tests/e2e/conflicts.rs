@@ -5,7 +5,7 @@ use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 
 use crate::rig::Setup;
 
-const REASON: &str = "another message carries the same event id with different content";
+const REASON: &str = "event id: conflict: another message has the same event id and another body";
 
 fn version(id: &str, version: u32) -> String {
     format!(r#"{{"id":"{id}","version":{version}}}"#)

@@ -11,7 +11,7 @@ use crate::rig::{Rig, Setup, plan};
 
 /// Returns the units of one part of one table; zero if the ledger does not have it.
 fn units(ledger: &Ledger, table: &str, part: &str) -> Units {
-    let of = |one: &&local::ledger::UnitsOf| one.table == table && one.part == part;
+    let of = |one: &&local::ledger::TableUnits| one.table == table && one.part == part;
     let found = ledger.units.iter().find(of);
     found.map(|one| one.units).unwrap_or_default()
 }

@@ -23,8 +23,9 @@ use crate::executables::bootstrap;
 
 /// The limit of every wait, long enough for a slow machine.
 const CAP: Duration = Duration::from_secs(90);
-/// Time between two checks of a condition.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Time between two checks of a condition. Many checks send requests: when every test made them more often, the stacks under
+/// test had too little processor time.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// If this variable is set, log lines are printed at once; for use with `--nocapture`.
 const SHOW_LOGS: &str = "E2E_LOGS";
 /// Number of log lines that are kept.

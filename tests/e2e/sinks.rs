@@ -49,7 +49,10 @@ async fn burst_through(
         0,
         "the sink refused a batch for good"
     );
-    rig.stack.bring_out().await.expect("the sink is in order");
+    rig.stack
+        .export_parts()
+        .await
+        .expect("the sink is in order");
     let audited = rig.audit(&plan, DuplicateRule::Drop);
     let sink = rig.stack.sink_report();
     let faults = rig.stack.faults.report().expect("faults are on");

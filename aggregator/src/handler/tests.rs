@@ -1,4 +1,5 @@
 mod batches;
+mod chunks;
 mod drained;
 mod duplicates;
 #[cfg(feature = "s3")]

@@ -6,6 +6,7 @@ use protocol::claim::{Candidate, Claim, LockState, Overflow, PastDeliveries};
 use protocol::claim::{ClaimRules, DuplicateRule, LockItem, Outcome, Verdict, classify};
 use protocol::ids::{BatchId, BodyHash, EventId, Seat};
 use protocol::limits::{DUE_GRACE, PARTS_FOR_STRAGGLERS, REMINDED_FOR, TICKET_BACKOFF_MAX};
+use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use serde_json::json;
 use shared::memory::{Fakes, MemoryBatchStore};
@@ -132,6 +133,8 @@ async fn opened(processor: &Processor, seqs: &[u32], confirmed: u64) {
             uncertain: 0,
             settled,
             version: 1,
+            claimed: SeqSet::new(),
+            chunks: SeqSet::new(),
         }),
     )
     .await;
@@ -162,6 +165,7 @@ fn a_claim(seq: u32) -> Claim {
             batch: batch(),
             seq,
             shards: 3,
+            chunk: None,
         },
         overflow: None,
         past: PastDeliveries::new(),
@@ -187,6 +191,8 @@ async fn seal(processor: &Processor, seqs: u32) {
         uncertain: 0,
         settled: (0..seqs).collect(),
         version: 2,
+        claimed: SeqSet::new(),
+        chunks: SeqSet::new(),
     };
     write(processor, BatchWrite::Seal { counts, at: START }).await;
 }

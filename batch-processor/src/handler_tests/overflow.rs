@@ -1,18 +1,18 @@
 use super::*;
 
-/// Adds a claim with seq `seq` to the batch, with its body in the overflow store; returns the place of the body.
+/// Adds a claim with seq `seq` to the batch, with its body in the overflow store; returns the object with the body.
 async fn claim_with_stored_body(processor: &Processor, seq: u32) -> Overflow {
-    let place = Overflow {
+    let object = Overflow {
         bucket: "bodies".into(),
         key: format!("{}/{seq}", batch()),
         bytes: 6,
     };
     let claim = Claim {
-        overflow: Some(place.clone()),
+        overflow: Some(object.clone()),
         ..a_claim(seq)
     };
     processor.fakes.lock_store.claim(&[claim]).await;
-    place
+    object
 }
 
 #[tokio::test]
@@ -20,12 +20,12 @@ async fn a_body_in_the_overflow_store_is_delivered_and_removed_after_the_release
     let processor = a_processor();
     opened(&processor, &[0, 1], 2).await;
     seal(&processor, 3).await;
-    let place = claim_with_stored_body(&processor, 2).await;
+    let object = claim_with_stored_body(&processor, 2).await;
     let body: Arc<str> = "body 2".into();
     processor
         .fakes
         .overflow_store
-        .put(&place, &body)
+        .put(&object, &body)
         .await
         .unwrap();
     assert!(!ticket(&processor).await);
@@ -41,13 +41,13 @@ async fn a_missing_body_puts_the_batch_in_error_with_the_place_of_the_body() {
         let processor = a_processor();
         opened(&processor, &[0, 1], 2).await;
         seal(&processor, 3).await;
-        let place = claim_with_stored_body(&processor, 2).await;
+        let object = claim_with_stored_body(&processor, 2).await;
         if let Some(other) = other {
             let body: Arc<str> = other.into();
             processor
                 .fakes
                 .overflow_store
-                .put(&place, &body)
+                .put(&object, &body)
                 .await
                 .unwrap();
         }
@@ -56,7 +56,7 @@ async fn a_missing_body_puts_the_batch_in_error_with_the_place_of_the_body() {
         assert_eq!(failed.status, Some(Status::Error));
         let error = failed.error.unwrap();
         assert!(
-            error.contains("`e2`") && error.contains(&place.to_string()),
+            error.contains("`e2`") && error.contains(&object.to_string()),
             "{error}"
         );
         assert_eq!(delivered(&processor), []);
@@ -72,7 +72,7 @@ async fn a_missing_body_puts_the_batch_in_error_with_the_place_of_the_body() {
             processor
                 .fakes
                 .overflow_store
-                .put(&place, &body)
+                .put(&object, &body)
                 .await
                 .unwrap();
         }
@@ -84,7 +84,7 @@ async fn a_missing_body_puts_the_batch_in_error_with_the_place_of_the_body() {
             _ => {
                 assert_eq!(quarantined.len(), 3);
                 assert!(
-                    quarantined[2].body.contains(&place.to_string()),
+                    quarantined[2].body.contains(&object.to_string()),
                     "{quarantined:?}"
                 );
             }

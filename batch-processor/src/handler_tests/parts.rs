@@ -69,6 +69,7 @@ async fn nothing_is_delivered_while_a_counted_claim_is_missing() {
         BatchWrite::Witness {
             witnessed: [5].into_iter().collect(),
             witnesses: 0,
+            chunks: SeqSet::new(),
         },
     )
     .await;
@@ -147,22 +148,21 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
             index: 0,
             receipt: "r".to_owned(),
             delivered: None,
+            at: Timestamp::EPOCH,
         },
     )
     .await;
-    let place = Seat {
+    let seat = Seat {
         batch: batch(),
         seq: 0,
         shards: 3,
+        chunk: None,
     }
-    .place();
+    .key();
     processor
         .fakes
         .lock_store
-        .release(
-            &[("e0".parse().unwrap(), place)],
-            Release::Remembered(START),
-        )
+        .release(&[("e0".parse().unwrap(), seat)], Release::Remembered(START))
         .await;
     assert!(!ticket(&processor).await);
     assert!(delivered(&processor).is_empty() && live(&processor).is_empty());

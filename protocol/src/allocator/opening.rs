@@ -1,5 +1,6 @@
 //! The steps of opening a batch: its record is acknowledged first, then its ticket.
 
+use crate::batch::BatchRecord;
 use crate::ids::{BatchId, BatchKey, SourceArn};
 use crate::time::Timestamp;
 
@@ -25,6 +26,7 @@ pub struct Recorded {
     slot: Slot,
     id: BatchId,
     closes_at: Timestamp,
+    chunk_claims_expire_at: Option<Timestamp>,
 }
 
 /// An opening whose record and ticket are both acknowledged. The allocator takes only these.
@@ -34,15 +36,18 @@ pub struct Opened {
     pub(super) slot: Slot,
     pub(super) id: BatchId,
     pub(super) closes_at: Timestamp,
+    /// The TTL of the batch's claims, if its bodies are in chunks.
+    pub(super) chunk_claims_expire_at: Option<Timestamp>,
 }
 
 impl Opening {
     /// Notes that the batch record is in the table.
-    pub fn record_acknowledged(self, id: BatchId, closes_at: Timestamp) -> Recorded {
+    pub fn record_acknowledged(self, record: &BatchRecord) -> Recorded {
         Recorded {
             slot: self.slot,
-            id,
-            closes_at,
+            id: record.batch_id,
+            closes_at: record.closes_at,
+            chunk_claims_expire_at: record.chunk_claims_expire_at(),
         }
     }
 }
@@ -54,6 +59,7 @@ impl Recorded {
             slot: self.slot,
             id: self.id,
             closes_at: self.closes_at,
+            chunk_claims_expire_at: self.chunk_claims_expire_at,
         }
     }
 }

@@ -24,7 +24,7 @@ pub fn lag(record: &BatchRecord, new: &SeqSet) -> Option<Lag> {
     known.extend_from(new);
     let found = match planted(Bug::CountsAlone) {
         true => known.len(),
-        false => known.intersection_len(&record.settled),
+        false => known.intersection_len(record.counted()),
     };
     let witnessed_missing = record.witnessed.difference_len(&known);
     if planted(Bug::SealedDeliveredShort) && record.sealed_at.is_some() {
@@ -39,7 +39,13 @@ pub fn lag(record: &BatchRecord, new: &SeqSet) -> Option<Lag> {
 
 /// Returns whether no claim of the batch can be left: the batch is sealed, no seat is uncertain, every counted claim is
 /// in a delivered part, and this run saw the release of every member acknowledged.
+///
+/// If the bodies are in chunks, the record alone proves it: it lists every counted and every witnessed claim, and nothing
+/// is released.
 pub fn proven(record: &BatchRecord, released: &SeqSet) -> bool {
+    if record.bodies.in_chunks() {
+        return record.frozen_part().is_none() && record.undelivered().is_empty();
+    }
     record.sealed_at.is_some()
         && record.uncertain == 0
         && record.frozen_part().is_none()

@@ -97,6 +97,8 @@ impl World {
                 uncertain: 0,
                 settled: SeqSet::new(),
                 version: 0,
+                claimed: SeqSet::new(),
+                chunks: SeqSet::new(),
             },
             claims: SeqSet::new(),
             processors: Vec::new(),
@@ -163,6 +165,7 @@ impl World {
                 self.send(BatchWrite::Witness {
                     witnessed,
                     witnesses,
+                    chunks: SeqSet::new(),
                 })?;
             }
             Step::Lease { secs, operator } => self.lease(*secs, *operator)?,
@@ -280,6 +283,7 @@ impl World {
                     delivered.extend_from(&read.parts[index].members);
                     delivered
                 }),
+                at: Timestamp::EPOCH,
             },
             _ if !new.is_empty() && lag(read, &new).is_none() => BatchWrite::Freeze {
                 owner,
@@ -292,6 +296,7 @@ impl World {
                 witnesses: read.witnesses,
                 parts: read.parts.len(),
                 at: self.now,
+                expires_at: Timestamp::EPOCH,
             },
             _ => return None,
         })

@@ -1,8 +1,12 @@
 //! The fields of a batch record.
 
-use crate::ids::{BatchId, BatchKey, LeaseOwner, SourceArn};
+use std::time::Duration;
+
+use crate::bodies::Bodies;
+use crate::ids::{BatchId, BatchKey, ChunkId, LeaseOwner, Seq, SourceArn};
 use crate::limits::{
-    CLOCK_SKEW_MAX, DUE_GRACE, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES,
+    BATCH_RECORD_RETENTION, CHUNK_CLAIM_RETENTION, CHUNK_RECORD_RETENTION, CLOCK_SKEW_MAX,
+    DUE_GRACE, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES,
 };
 use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
@@ -47,7 +51,11 @@ pub enum PartState {
     /// The content of the part is fixed. The sink may or may not have it.
     Frozen,
     /// The sink has the part.
-    Delivered { receipt: String },
+    Delivered {
+        receipt: String,
+        /// When the sink had the part. Records of earlier versions do not say.
+        at: Option<Timestamp>,
+    },
     /// An operator sent the events of the part to the quarantine. If an earlier attempt reached the sink, the sink has
     /// them as well.
     SetAside,
@@ -81,7 +89,7 @@ impl PartRecord {
 
     fn bytes(&self) -> usize {
         let receipt = match &self.state {
-            PartState::Delivered { receipt } => receipt.len(),
+            PartState::Delivered { receipt, .. } => receipt.len(),
             PartState::Frozen | PartState::SetAside => 0,
         };
         let sink = self.sink.as_ref().map_or(0, String::len);
@@ -113,17 +121,27 @@ pub struct BatchRecord {
     pub closes_at: Timestamp,
     /// Number of index shards.
     pub shards: u16,
+    /// Where the bodies are.
+    pub bodies: Bodies,
+    /// The dedup window of the aggregator that opened the batch. It judges claims whose bodies are in chunks.
+    pub dedup_window: Duration,
     /// Number of claims among the settled seqs.
     pub confirmed: u64,
     /// Number of seats whose claim may or may not be in the table.
     pub uncertain: u64,
     /// Seats whose attempt ended with a known result.
     pub settled: SeqSet,
-    /// Version of the three fields above. Only the aggregator that opened the batch writes them.
+    /// Seats whose claims were counted; empty unless the bodies are in chunks.
+    pub claimed: SeqSet,
+    /// The first seqs of the chunks that have the bodies of `claimed`.
+    pub chunks: SeqSet,
+    /// Version of the five fields above. Only the aggregator that opened the batch writes them.
     pub counts_version: u64,
     pub sealed_at: Option<Timestamp>,
     /// Seats whose claim an acknowledgement relies on.
     pub witnessed: SeqSet,
+    /// The first seqs of the chunks that have the bodies of `witnessed`, as the claims name them.
+    pub witnessed_chunks: SeqSet,
     /// Number of witness writes so far.
     pub witnesses: u64,
     pub lease: Option<Lease>,
@@ -166,12 +184,17 @@ impl BatchRecord {
             created_at: now,
             closes_at,
             shards,
+            bodies: Bodies::Items,
+            dedup_window: Duration::ZERO,
             confirmed: 0,
             uncertain: 0,
             settled: SeqSet::new(),
+            claimed: SeqSet::new(),
+            chunks: SeqSet::new(),
             counts_version: 0,
             sealed_at: None,
             witnessed: SeqSet::new(),
+            witnessed_chunks: SeqSet::new(),
             witnesses: 0,
             lease: None,
             attempts: 0,
@@ -184,6 +207,70 @@ impl BatchRecord {
             completed_at: None,
             error: None,
             expires_at: None,
+        }
+    }
+
+    /// Returns the record of a new batch whose bodies are in `bodies`. `dedup_window` is that of its aggregator.
+    #[must_use]
+    pub fn with_bodies(mut self, bodies: Bodies, dedup_window: Duration) -> BatchRecord {
+        self.bodies = bodies;
+        self.dedup_window = dedup_window;
+        self
+    }
+
+    /// Returns the seats whose claims are counted, and others that are known to hold no claim.
+    pub fn counted(&self) -> &SeqSet {
+        match self.bodies.in_chunks() {
+            true => &self.claimed,
+            false => &self.settled,
+        }
+    }
+
+    /// Returns the seats whose events must still be delivered, if the bodies are in chunks. (Otherwise only the index shows
+    /// them.)
+    pub fn undelivered(&self) -> SeqSet {
+        let mut seqs = self.claimed.clone();
+        seqs.extend_from(&self.witnessed);
+        seqs.remove_from(&self.members());
+        seqs
+    }
+
+    /// Returns the chunk of a seat that is counted or witnessed. Chunks are disjoint runs of seqs, so it is the last one
+    /// that begins at or before the seat.
+    pub fn chunk_of(&self, seq: Seq) -> Option<ChunkId> {
+        let first = self
+            .chunks
+            .last_up_to(seq)
+            .max(self.witnessed_chunks.last_up_to(seq))?;
+        Some(ChunkId {
+            batch: self.batch_id,
+            first,
+        })
+    }
+
+    /// Returns when the last of the delivered parts that keep no set of their own was delivered.
+    pub fn shared_parts_delivered_at(&self) -> Option<Timestamp> {
+        let shared = self.parts.iter().filter(|part| part.members.is_empty());
+        let at = |part: &PartRecord| match part.state {
+            PartState::Delivered { at, .. } => at,
+            PartState::Frozen | PartState::SetAside => None,
+        };
+        shared.filter_map(at).max()
+    }
+
+    /// Returns the TTL of the batch's claims, if its bodies are in chunks. A live claim in a lock item with its body never
+    /// expires.
+    pub fn chunk_claims_expire_at(&self) -> Option<Timestamp> {
+        let expire_at = self.created_at + CHUNK_CLAIM_RETENTION + self.dedup_window;
+        self.bodies.in_chunks().then_some(expire_at)
+    }
+
+    /// Returns when DynamoDB may remove the record of a batch that is complete at `at`. It judges claims of the batch until
+    /// then.
+    pub fn kept_until(&self, at: Timestamp) -> Timestamp {
+        match self.bodies.in_chunks() {
+            true => at + CHUNK_RECORD_RETENTION + self.dedup_window,
+            false => at + BATCH_RECORD_RETENTION,
         }
     }
 
@@ -209,12 +296,17 @@ impl BatchRecord {
 
     /// Returns the size of the item in bytes; never less than DynamoDB counts.
     pub fn bytes(&self) -> usize {
-        let sets = [
+        let mut sets = vec![
             &self.settled,
             &self.witnessed,
             &self.delivered,
             &self.set_aside,
         ];
+        let mut bodies_bytes = 0;
+        if self.bodies.in_chunks() {
+            sets.extend([&self.claimed, &self.chunks, &self.witnessed_chunks]);
+            bodies_bytes = self.bodies.to_string().len();
+        }
         let texts = [
             self.error.as_ref().map(String::len),
             self.quarantine.as_ref().map(String::len),
@@ -223,16 +315,17 @@ impl BatchRecord {
             Some(self.source.as_str().len()),
         ];
         RECORD_OVERHEAD_BYTES
+            + bodies_bytes
             + sets.iter().map(|set| set.to_bytes().len()).sum::<usize>()
             + texts.into_iter().flatten().sum::<usize>()
             + self.parts.iter().map(PartRecord::bytes).sum::<usize>()
     }
 
-    /// Returns those of `seqs` that are not settled, not witnessed, in no part and not set aside. The batch may
+    /// Returns those of `seqs` that are not counted, not witnessed, in no part and not set aside. The batch may
     /// complete without these.
     pub fn unknown_of(&self, seqs: &SeqSet) -> SeqSet {
         let mut known = self.members();
-        known.extend_from(&self.settled);
+        known.extend_from(self.counted());
         known.extend_from(&self.witnessed);
         seqs.iter().filter(|seq| !known.contains(*seq)).collect()
     }

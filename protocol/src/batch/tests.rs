@@ -28,6 +28,8 @@ fn counts(version: u64, confirmed: u64, uncertain: u64, settled: u32) -> BatchCo
         uncertain,
         settled: (0..settled).collect(),
         version,
+        claimed: SeqSet::new(),
+        chunks: SeqSet::new(),
     }
 }
 
@@ -54,6 +56,7 @@ fn witness(seqs: &[Seq], witnesses: u64) -> BatchWrite {
     BatchWrite::Witness {
         witnessed: seqs.iter().copied().collect(),
         witnesses,
+        chunks: SeqSet::new(),
     }
 }
 
@@ -80,6 +83,7 @@ fn delivered(record: &BatchRecord, seqs: std::ops::Range<u32>) -> BatchRecord {
             index,
             receipt: "r".to_owned(),
             delivered: frozen.delivered_with(index),
+            at: Timestamp::EPOCH,
         },
     )
 }

@@ -3,7 +3,7 @@
 use super::lease::{LeaseVerdict, OperatorDecision, may_lease};
 use super::record::{BatchRecord, Lease, PartRecord, PartState, Status};
 use crate::ids::LeaseOwner;
-use crate::limits::{BATCH_RECORD_RETENTION, DUE_GRACE};
+use crate::limits::DUE_GRACE;
 use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
@@ -16,8 +16,12 @@ pub struct BatchCounts {
     pub confirmed: u64,
     /// Number of seats whose claim may or may not be in the table.
     pub uncertain: u64,
-    /// Seats whose attempt ended with a known result.
+    /// Seats whose attempt ended with a known result; empty if the bodies are in chunks.
     pub settled: SeqSet,
+    /// Seats whose claims are confirmed; empty unless the bodies are in chunks.
+    pub claimed: SeqSet,
+    /// The first seqs of the chunks that have the bodies of `claimed`.
+    pub chunks: SeqSet,
     /// 1 for the first counts of a batch, then ascending.
     pub version: u64,
 }
@@ -33,6 +37,8 @@ pub enum BatchWrite {
     Witness {
         /// All witnessed seats, earlier and new ones.
         witnessed: SeqSet,
+        /// The first seqs of the chunks that have their bodies, as the claims name them.
+        chunks: SeqSet,
         /// `witnesses` as read.
         witnesses: u64,
     },
@@ -61,6 +67,7 @@ pub enum BatchWrite {
         owner: LeaseOwner,
         index: usize,
         receipt: String,
+        at: Timestamp,
         /// What [`BatchRecord::delivered_with`] returned for this part.
         delivered: Option<SeqSet>,
     },
@@ -104,6 +111,8 @@ pub enum BatchWrite {
         /// Number of parts as read, all of them delivered.
         parts: usize,
         at: Timestamp,
+        /// When DynamoDB may remove the record: [`BatchRecord::kept_until`].
+        expires_at: Timestamp,
     },
 }
 
@@ -121,8 +130,9 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
         BatchWrite::Seal { counts, at } => next.seal(counts, *at)?,
         BatchWrite::Witness {
             witnessed,
+            chunks,
             witnesses,
-        } => next.witness(witnessed, *witnesses)?,
+        } => next.witness(witnessed, chunks, *witnesses)?,
         BatchWrite::Lease {
             lease,
             at,
@@ -136,9 +146,10 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             owner,
             index,
             receipt,
+            at,
             delivered,
         } => {
-            next.deliver(owner, *index, receipt, delivered.as_ref())?;
+            next.deliver(owner, *index, receipt, *at, delivered.as_ref())?;
         }
         BatchWrite::SetAside {
             owner,
@@ -166,9 +177,10 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             witnesses,
             parts,
             at,
+            expires_at,
         } => {
             next.leased_by(owner).then_some(())?;
-            next.complete((*counts_version, *witnesses, *parts), *at)?;
+            next.complete((*counts_version, *witnesses, *parts), *at, *expires_at)?;
         }
     }
     Some(next)
@@ -182,6 +194,8 @@ impl BatchRecord {
         self.confirmed = counts.confirmed;
         self.uncertain = counts.uncertain;
         self.settled = counts.settled.clone();
+        self.claimed = counts.claimed.clone();
+        self.chunks = counts.chunks.clone();
         self.counts_version = counts.version;
         Some(())
     }
@@ -195,11 +209,12 @@ impl BatchRecord {
         Some(())
     }
 
-    fn witness(&mut self, witnessed: &SeqSet, witnesses: u64) -> Option<()> {
+    fn witness(&mut self, witnessed: &SeqSet, chunks: &SeqSet, witnesses: u64) -> Option<()> {
         self.status?;
         let unchanged = self.witnesses == witnesses;
         (unchanged || planted(Bug::WitnessOverwrites)).then_some(())?;
         self.witnessed = witnessed.clone();
+        self.witnessed_chunks = chunks.clone();
         self.witnesses += 1;
         Some(())
     }
@@ -240,6 +255,7 @@ impl BatchRecord {
         owner: &LeaseOwner,
         index: usize,
         receipt: &str,
+        at: Timestamp,
         delivered: Option<&SeqSet>,
     ) -> Option<()> {
         (self.leased_by(owner) && self.is_frozen(index)).then_some(())?;
@@ -247,6 +263,7 @@ impl BatchRecord {
         part.sink = None;
         part.state = PartState::Delivered {
             receipt: receipt.to_owned(),
+            at: Some(at),
         };
         if let Some(delivered) = delivered {
             part.members = SeqSet::new();
@@ -311,7 +328,12 @@ impl BatchRecord {
 
     /// `seen` is the version of the counts, the number of witnesses and the number of parts that the processor has
     /// read.
-    fn complete(&mut self, seen: (u64, u64, usize), at: Timestamp) -> Option<()> {
+    fn complete(
+        &mut self,
+        seen: (u64, u64, usize),
+        at: Timestamp,
+        expires_at: Timestamp,
+    ) -> Option<()> {
         let (counts_version, witnesses, parts) = seen;
         let unchanged = self.counts_version == counts_version && self.witnesses == witnesses;
         (self.parts.len() == parts).then_some(())?;
@@ -319,7 +341,7 @@ impl BatchRecord {
         self.status = None;
         self.lease = None;
         self.completed_at = Some(at);
-        self.expires_at = Some(at + BATCH_RECORD_RETENTION);
+        self.expires_at = Some(expires_at);
         Some(())
     }
 }

@@ -98,6 +98,7 @@ impl Claim {
     /// Returns the size in bytes of the lock item without past deliveries; never less than DynamoDB counts.
     pub fn item_bytes(&self) -> usize {
         match &self.overflow {
+            None if self.seat.chunk.is_some() => self.candidate.item_bytes_but_body(),
             None => self.candidate.item_bytes(),
             Some(Overflow { bucket, key, .. }) => {
                 self.candidate.item_bytes_but_body() + OVERFLOW_BYTES + bucket.len() + key.len()

@@ -6,7 +6,7 @@ mod meetings;
 use proptest::prelude::*;
 
 use super::*;
-use crate::ids::BatchId;
+use crate::ids::{BatchId, BodyHash, Seq};
 use crate::limits::PAST_DELIVERIES_MAX;
 
 const NOW: u64 = 1_000_000;
@@ -28,7 +28,7 @@ fn settle_live(
     candidate: &Candidate,
     item: &LockItem,
     existing: ExistingClaim,
-    fate: &BatchFate,
+    fate: SeatFate,
     rule: DuplicateRule,
     now: Timestamp,
 ) -> Verdict {
@@ -79,6 +79,7 @@ fn seats() -> impl Strategy<Value = Seat> {
         batch: BatchId::new(uuid::Uuid::from_u128(batch)),
         seq,
         shards: 2,
+        chunk: None,
     })
 }
 
@@ -87,6 +88,12 @@ fn states() -> impl Strategy<Value = LockState> {
         seats().prop_map(|seat| LockState::Live {
             shard: seat.shard(),
             seq: seat.seq,
+        }),
+        (seats(), time()).prop_map(|(seat, expires_at)| LockState::InChunk {
+            batch: seat.batch,
+            seq: seat.seq,
+            chunk: 0,
+            expires_at,
         }),
         time().prop_map(|expires_at| LockState::Tombstone { expires_at }),
     ]
@@ -111,25 +118,18 @@ fn items() -> impl Strategy<Value = LockItem> {
             body_hash: maker.body_hash,
             past,
             state,
-            // Only a tombstone is marked as set aside; for a live claim, the batch record says so.
+            // Only a tombstone is marked as set aside; for a claim, the batch record says so.
             set_aside: aside && matches!(state, LockState::Tombstone { .. }),
         }
     })
 }
 
-fn fates() -> impl Strategy<Value = BatchFate> {
-    let delivered = prop::collection::vec(0..3_u32, 0..3);
-    let set_aside = prop::collection::vec(0..3_u32, 0..2);
-    let completed_at = (NOW - 110..NOW - 90).prop_map(Timestamp::from_ms);
+fn fates() -> impl Strategy<Value = SeatFate> {
     prop_oneof![
-        Just(BatchFate::Alive),
-        Just(BatchFate::Unknown),
-        (delivered, set_aside, completed_at).prop_map(|(delivered, set_aside, completed_at)| {
-            BatchFate::Ended {
-                delivered: delivered.into_iter().chain(set_aside.clone()).collect(),
-                set_aside: set_aside.into_iter().collect(),
-                completed_at,
-            }
-        }),
+        Just(SeatFate::Alive),
+        Just(SeatFate::Orphan),
+        Just(SeatFate::Unknown),
+        time().prop_map(|until| SeatFate::Delivered { until }),
+        time().prop_map(|until| SeatFate::SetAside { until }),
     ]
 }

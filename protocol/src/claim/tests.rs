@@ -1,9 +1,10 @@
+mod fates;
 mod outcomes;
 mod sizes;
 mod verdicts;
 
 use super::*;
-use crate::ids::BatchId;
+use crate::ids::{BatchId, BodyHash, Seq};
 use crate::limits::PAST_DELIVERIES_MAX;
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
@@ -25,7 +26,7 @@ fn settle_live(
     candidate: &Candidate,
     item: &LockItem,
     existing: ExistingClaim,
-    fate: &BatchFate,
+    fate: SeatFate,
     rule: DuplicateRule,
     now: Timestamp,
 ) -> Verdict {
@@ -49,6 +50,7 @@ fn seat(n: u128, seq: Seq) -> Seat {
         batch: batch(n),
         seq,
         shards: 10,
+        chunk: None,
     }
 }
 

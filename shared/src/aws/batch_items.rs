@@ -1,7 +1,10 @@
 //! Items of the batch table: a batch record as attributes, and back.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
+use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, SourceArn};
 use protocol::limits::STATUS_SHARDS;
 use protocol::seqs::SeqSet;
@@ -17,6 +20,10 @@ pub(super) const STATUS_SHARD: &str = "statusShard";
 pub(super) const FROZEN: &str = "frozen";
 /// `state` of a part that the sink has.
 pub(super) const DELIVERED: &str = "delivered";
+/// When the sink had a part.
+pub(super) const DELIVERED_AT: &str = "deliveredAt";
+/// Where the bodies are; absent if they are in the lock items.
+const BODIES: &str = "bodies";
 /// `state` of a part that an operator sent to the quarantine.
 pub(super) const SET_ASIDE: &str = "setAside";
 
@@ -40,7 +47,15 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
     put("source", s(record.source.as_str()));
     put("createdAt", ms(record.created_at));
     put("closesAt", ms(record.closes_at));
-    put("shards", n(record.shards));
+    match record.bodies.in_chunks() {
+        // Without `shards`, a batch-processor of an earlier version refuses the record. It would look for the claims in the
+        // index, find none, and complete the batch.
+        true => {
+            put(BODIES, s(record.bodies.to_string()));
+            put("window", n(record.dedup_window.as_secs()));
+        }
+        false => put("shards", n(record.shards)),
+    }
     put("confirmed", n(record.confirmed));
     put("uncertain", n(record.uncertain));
     put("accounts", n(record.counts_version));
@@ -69,7 +84,10 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
             record.batch_key.as_ref().map(|key| s(key.as_str())),
         ),
         ("settled", seqs_value(&record.settled)),
+        ("claimed", seqs_value(&record.claimed)),
+        ("chunks", seqs_value(&record.chunks)),
         ("witnessed", seqs_value(&record.witnessed)),
+        ("witnessedChunks", seqs_value(&record.witnessed_chunks)),
         ("delivered", seqs_value(&record.delivered)),
         ("setAside", seqs_value(&record.set_aside)),
         (
@@ -111,8 +129,9 @@ pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
     let state = match &part.state {
         PartState::Frozen => FROZEN,
         PartState::SetAside => SET_ASIDE,
-        PartState::Delivered { receipt } => {
+        PartState::Delivered { receipt, at } => {
             map.insert("receipt".to_owned(), s(receipt));
+            at.map(|at| map.insert(DELIVERED_AT.to_owned(), ms(at)));
             DELIVERED
         }
     };
@@ -127,6 +146,8 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         .key()
         .parse()
         .map_err(|error| item.malformed(BATCH_ID, error))?;
+    let bodies = bodies(&mut item)?;
+    let in_chunks = bodies.in_chunks();
     Ok(BatchRecord {
         batch_id,
         status: status(&mut item)?,
@@ -135,13 +156,24 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         batch_key: item.text("batchKey")?,
         created_at: required(&mut item, "createdAt", StoredItem::time_ms)?,
         closes_at: required(&mut item, "closesAt", StoredItem::time_ms)?,
-        shards: required(&mut item, "shards", StoredItem::number)?,
+        shards: match in_chunks {
+            true => 1,
+            false => required(&mut item, "shards", StoredItem::number)?,
+        },
+        bodies,
+        dedup_window: match in_chunks {
+            true => Duration::from_secs(required(&mut item, "window", StoredItem::number)?),
+            false => Duration::ZERO,
+        },
         confirmed: required(&mut item, "confirmed", StoredItem::number)?,
         uncertain: required(&mut item, "uncertain", StoredItem::number)?,
         settled: seqs(&mut item, "settled")?.unwrap_or_default(),
+        claimed: seqs(&mut item, "claimed")?.unwrap_or_default(),
+        chunks: seqs(&mut item, "chunks")?.unwrap_or_default(),
         counts_version: required(&mut item, "accounts", StoredItem::number)?,
         sealed_at: item.time_ms("sealedAt")?,
         witnessed: seqs(&mut item, "witnessed")?.unwrap_or_default(),
+        witnessed_chunks: seqs(&mut item, "witnessedChunks")?.unwrap_or_default(),
         delivered: seqs(&mut item, "delivered")?.unwrap_or_default(),
         set_aside: seqs(&mut item, "setAside")?.unwrap_or_default(),
         set_asides: item.number("setAsides")?.unwrap_or_default(),
@@ -191,6 +223,15 @@ fn status(item: &mut StoredItem<'_>) -> Result<Option<Status>, MalformedItem> {
     {
         Some(status) => Ok(Some(status)),
         None => Err(item.malformed("status", format_args!("not a status: got `{text}`"))),
+    }
+}
+
+fn bodies(item: &mut StoredItem<'_>) -> Result<Bodies, MalformedItem> {
+    match item.string(BODIES)? {
+        None => Ok(Bodies::Items),
+        Some(text) => text.parse().map_err(|error| {
+            item.malformed(BODIES, format_args!("unknown: got `{text}`, {error}"))
+        }),
     }
 }
 
@@ -255,6 +296,7 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
         SET_ASIDE => PartState::SetAside,
         DELIVERED => PartState::Delivered {
             receipt: required(&mut part, "receipt", StoredItem::string)?,
+            at: part.time_ms(DELIVERED_AT)?,
         },
         other => {
             return Err(part.malformed("state", format_args!("not a state: got `{other}`")));
@@ -309,6 +351,7 @@ mod tests {
         record.parts = vec![
             part(PartState::Delivered {
                 receipt: "r".to_owned(),
+                at: Some(at),
             }),
             PartRecord {
                 members: SeqSet::new(),

@@ -6,7 +6,7 @@ use protocol::batch::{
     BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorDecision, PartRecord, Status,
 };
 use protocol::ids::{BatchId, LeaseOwner};
-use protocol::limits::{BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE};
+use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 
@@ -34,8 +34,9 @@ pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
         BatchWrite::Seal { counts, at } => seal(batch, counts, *at),
         BatchWrite::Witness {
             witnessed,
+            chunks,
             witnesses,
-        } => witness(witnessed, *witnesses),
+        } => witness(witnessed, chunks, *witnesses),
         BatchWrite::Lease {
             lease,
             at,
@@ -47,8 +48,9 @@ pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
             owner,
             index,
             receipt,
+            at,
             delivered,
-        } => mark_delivered(owner, *index, receipt, delivered.as_ref()),
+        } => mark_delivered(owner, *index, receipt, *at, delivered.as_ref()),
         BatchWrite::SetAside {
             owner,
             part,
@@ -68,7 +70,11 @@ pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
             witnesses,
             parts,
             at,
-        } => complete(owner, *counts_version, *witnesses, *parts, *at),
+            expires_at,
+        } => {
+            let seen = (*counts_version, *witnesses, *parts);
+            complete(owner, seen, *at, *expires_at)
+        }
     }
 }
 
@@ -81,6 +87,13 @@ fn counted(condition: String, also: &str, counts: &BatchCounts) -> Update {
         (":uncertain", n(counts.uncertain)),
         (":version", n(counts.version)),
     ];
+    if let (Some(claimed), Some(chunks)) = (seqs_value(&counts.claimed), seqs_value(&counts.chunks))
+    {
+        let set = format!("{set}, #claimed = :claimed, #chunks = :chunks");
+        return Update::new(condition, set, values)
+            .with(":claimed", claimed)
+            .with(":chunks", chunks);
+    }
     match seqs_value(&counts.settled) {
         Some(settled) => Update::new(condition, format!("{set}, #settled = :settled"), values)
             .with(":settled", settled),
@@ -107,16 +120,26 @@ fn seal(batch: BatchId, counts: &BatchCounts, at: Timestamp) -> Update {
 }
 
 /// Sets the witnessed seats, if the batch is not complete and got no witness since it was read.
-fn witness(witnessed: &SeqSet, witnesses: u64) -> Update {
-    Update::new(
-        format!("{NOT_COMPLETE} AND #witnesses = :witnesses"),
-        "SET #witnessed = :witnessed ADD #witnesses :one",
-        [
-            (":witnessed", b(witnessed.to_bytes())),
-            (":witnesses", n(witnesses)),
-            (":one", n(1)),
-        ],
-    )
+fn witness(witnessed: &SeqSet, chunks: &SeqSet, witnesses: u64) -> Update {
+    let condition = format!("{NOT_COMPLETE} AND #witnesses = :witnesses");
+    let values = [
+        (":witnessed", b(witnessed.to_bytes())),
+        (":witnesses", n(witnesses)),
+        (":one", n(1)),
+    ];
+    match seqs_value(chunks) {
+        None => Update::new(
+            condition,
+            "SET #witnessed = :witnessed ADD #witnesses :one",
+            values,
+        ),
+        Some(chunks) => Update::new(
+            condition,
+            "SET #witnessed = :witnessed, #witnessedChunks = :chunks ADD #witnesses :one",
+            values,
+        )
+        .with(":chunks", chunks),
+    }
 }
 
 /// Takes the lease of a batch that is free, or with an operator's decision, of a batch in error, and removes its error.
@@ -233,11 +256,15 @@ fn mark_delivered(
     owner: &LeaseOwner,
     index: usize,
     receipt: &str,
+    at: Timestamp,
     delivered: Option<&SeqSet>,
 ) -> Update {
-    let set =
-        format!("SET #parts[{index}].#state = :delivered, #parts[{index}].#receipt = :receipt");
+    let set = format!(
+        "SET #parts[{index}].#state = :delivered, #parts[{index}].#receipt = :receipt, \
+             #parts[{index}].#deliveredAt = :at"
+    );
     let values = [
+        (":at", ms(at)),
         (":owner", s(owner.as_str())),
         (":frozen", s(FROZEN)),
         (":delivered", s(DELIVERED)),
@@ -348,10 +375,9 @@ fn fail(batch: BatchId, owner: &LeaseOwner, error: &str) -> Update {
 /// read.
 fn complete(
     owner: &LeaseOwner,
-    counts_version: u64,
-    witnesses: u64,
-    parts: usize,
+    (counts_version, witnesses, parts): (u64, u64, usize),
     at: Timestamp,
+    expires_at: Timestamp,
 ) -> Update {
     let unchanged = format!("{LEASED} AND #accounts = :accounts AND #witnesses = :witnesses");
     let expression = "SET #completedAt = :at, #expiresAt = :expiresAt \
@@ -361,7 +387,7 @@ fn complete(
         (":accounts", n(counts_version)),
         (":witnesses", n(witnesses)),
         (":at", ms(at)),
-        (":expiresAt", ttl(at + BATCH_RECORD_RETENTION)),
+        (":expiresAt", ttl(expires_at)),
     ];
     with_parts(unchanged, parts, expression, values)
 }

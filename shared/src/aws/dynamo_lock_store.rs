@@ -5,14 +5,14 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use futures::future::join_all;
 use protocol::claim::{Claim, LockItem};
-use protocol::ids::{BatchShard, EventId, Place};
+use protocol::ids::{BatchShard, EventId, SeatKey};
 use protocol::limits::{BATCH_GET_KEYS_MAX, PARTIQL_STATEMENTS_MAX};
 
 use super::attributes::{Item, s};
 use super::errors::{DYNAMODB, port_error};
 use super::lock_items::{
-    EVENT_NAMES, EVENT_PROJECTION, LOCK_ITEM_PROJECTION, MESSAGE_ID, index_key, key, read_event,
-    read_index_entry, read_lock_item,
+    EVENT_NAMES, EVENT_PROJECTION, LOCK_ITEM_NAMES, LOCK_ITEM_PROJECTION, MESSAGE_ID, index_key,
+    key, read_event, read_index_entry, read_lock_item,
 };
 use super::partiql::{self, Statements};
 use super::single_writes;
@@ -154,7 +154,9 @@ impl LockStore for DynamoLockStore {
     }
 
     async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError> {
-        let got = self.get(ids, LOCK_ITEM_PROJECTION, &[]).await?;
+        let got = self
+            .get(ids, LOCK_ITEM_PROJECTION, &LOCK_ITEM_NAMES)
+            .await?;
         let items: BTreeMap<EventId, LockItem> = got
             .items
             .into_iter()
@@ -201,16 +203,16 @@ impl LockStore for DynamoLockStore {
         Ok((events, unread))
     }
 
-    async fn release(&self, items: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply> {
+    async fn release(&self, items: &[(EventId, SeatKey)], release: Release) -> Vec<ReleaseReply> {
         match self.mode {
             WriteMode::Batch => {
                 partiql::release(&self.client, &self.statements, items, release).await
             }
             WriteMode::Put => {
-                let one = |(id, place)| {
-                    single_writes::release(&self.client, &self.table, (id, place), release)
+                let one = |(id, seat)| {
+                    single_writes::release(&self.client, &self.table, (id, seat), release)
                 };
-                join_all(items.iter().map(|(id, place)| one((id, *place)))).await
+                join_all(items.iter().map(|(id, seat)| one((id, *seat)))).await
             }
         }
     }

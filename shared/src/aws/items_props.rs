@@ -13,8 +13,8 @@ use protocol::time::Timestamp;
 use super::attributes::{Item, ttl};
 use super::batch_items::{read_record, record_item};
 use super::lock_items::{
-    EXPIRES_AT, OF_LIVE_CLAIMS, claim_item, claim_names, claim_values, index_key, read_event,
-    read_index_entry, read_lock_item,
+    ClaimForm, EXPIRES_AT, OF_LIVE_CLAIMS, claim_item, claim_names, claim_values, index_key,
+    read_event, read_index_entry, read_lock_item,
 };
 use crate::compression::compress;
 use crate::ports::{IndexEntry, StoredEvent};
@@ -81,7 +81,12 @@ fn claims() -> impl Strategy<Value = Claim> {
                     attributes: attributes.map(Into::into),
                 }
                 .compressed(compress),
-                seat: Seat { batch, seq, shards },
+                seat: Seat {
+                    batch,
+                    seq,
+                    shards,
+                    chunk: None,
+                },
                 overflow,
                 past,
             }
@@ -93,7 +98,7 @@ fn parts() -> impl Strategy<Value = PartRecord> {
     let state = prop_oneof![
         Just(PartState::Frozen),
         Just(PartState::SetAside),
-        text(0..=20).prop_map(|receipt| PartState::Delivered { receipt }),
+        text(0..=20).prop_map(|receipt| PartState::Delivered { receipt, at: None }),
     ];
     let sink = prop::option::of(text(1..=20));
     let members = seqs().prop_filter("a frozen part has members", |seqs| !seqs.is_empty());
@@ -232,7 +237,7 @@ proptest! {
 
     #[test]
     fn a_claim_has_a_name_for_each_of_its_values(claim in claims()) {
-        let names = claim_names(claim.candidate.attributes.is_some(), !claim.past.is_empty());
+        let names = claim_names(ClaimForm::of(&claim));
         prop_assert_eq!(names.count(), claim_values(&claim).len());
     }
 

@@ -8,7 +8,7 @@ use protocol::ids::{BatchShard, BodyHash, EventId, SourceArn, SqsMessageId};
 use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
 
-use super::attributes::{Item, MalformedItem, StoredBody, StoredItem, b, ms, n, s};
+use super::attributes::{Item, MalformedItem, StoredBody, StoredItem, b, ms, n, s, ttl};
 use crate::ports::{ClaimReply, IndexEntry, StoredEvent};
 
 /// Partition key: the event id.
@@ -18,7 +18,11 @@ pub(super) const SQS_MESSAGE_ID: &str = "sqsMessageId";
 pub(super) const BODY_HASH: &str = "bodyHash";
 /// `<batch uuid>#<shard>`; only live claims have it.
 pub(super) const BATCH_ID: &str = "batchId";
-/// The seq; only live claims have it.
+/// The batch of a claim whose body is in a chunk; only such claims have it, so the index never lists them.
+pub(super) const BATCH: &str = "batch";
+/// The first seq of the chunk; only claims whose bodies are in chunks have it.
+pub(super) const CHUNK: &str = "chunk";
+/// The seq; only live claims, and those whose bodies are in chunks, have it.
 pub(super) const SEQ: &str = "seq";
 /// The body: a string, compressed bytes, or a map that names an S3 object; only live claims have it.
 pub(super) const MESSAGE: &str = "message";
@@ -34,7 +38,7 @@ pub(super) const SOURCE: &str = "source";
 pub(super) const SENT_AT: &str = "sentAt";
 /// The SQS message attributes as JSON text, if there are any; only live claims have it.
 pub(super) const ATTRIBUTES: &str = "attributes";
-/// The table's TTL attribute; only tombstones have it.
+/// The table's TTL attribute; only tombstones, and claims whose bodies are in chunks, have it.
 pub(super) const EXPIRES_AT: &str = "expiresAt";
 /// `true` for the tombstone of an event that was set aside; absent otherwise.
 pub(super) const SET_ASIDE: &str = "setAside";
@@ -44,8 +48,9 @@ pub(super) const PAST_DELIVERIES: &str = "pastDeliveries";
 /// The attributes that a release removes.
 pub(super) const OF_LIVE_CLAIMS: [&str; 6] = [BATCH_ID, SEQ, MESSAGE, SOURCE, SENT_AT, ATTRIBUTES];
 /// The attributes that [`read_lock_item`] needs. The body is not among them, because it may be large.
-pub(super) const LOCK_ITEM_PROJECTION: &str =
-    "messageId, sqsMessageId, bodyHash, batchId, seq, expiresAt, setAside, pastDeliveries";
+pub(super) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, #batch, seq, chunk, expiresAt, setAside, pastDeliveries";
+/// The placeholders in [`LOCK_ITEM_PROJECTION`], each with its attribute. `batch` is a reserved word.
+pub(super) const LOCK_ITEM_NAMES: [(&str, &str); 1] = [("#batch", BATCH)];
 /// The attributes that [`read_event`] needs. `source` is a reserved word.
 pub(super) const EVENT_PROJECTION: &str =
     "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt";
@@ -64,10 +69,34 @@ pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
     SENT_AT,
 ];
 
-/// Returns the values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`] and
-/// [`PAST_DELIVERIES`] if the claim has them.
+/// The attributes that every claim has whose body is in a chunk, in the order of [`claim_values`].
+pub(super) const OF_EVERY_CHUNK_CLAIM: [&str; 7] = [
+    MESSAGE_ID,
+    SQS_MESSAGE_ID,
+    BODY_HASH,
+    BATCH,
+    SEQ,
+    CHUNK,
+    EXPIRES_AT,
+];
+
+/// Returns the values of a claim: those of [`OF_EVERY_CLAIM`] or [`OF_EVERY_CHUNK_CLAIM`] in that order, then [`ATTRIBUTES`]
+/// and [`PAST_DELIVERIES`] if the claim has them.
 pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
     let candidate = &claim.candidate;
+    if let Some(chunk) = claim.seat.chunk {
+        let mut values = vec![
+            s(candidate.event_id.as_str()),
+            s(candidate.sqs_message_id.as_str()),
+            b(candidate.body_hash.as_bytes()),
+            s(claim.seat.batch.to_string()),
+            n(claim.seat.seq),
+            n(chunk.first),
+            ttl(chunk.claim_expires_at),
+        ];
+        values.extend((!claim.past.is_empty()).then(|| past_value(&claim.past)));
+        return values;
+    }
     let body = match (&claim.overflow, &candidate.compressed) {
         (Some(overflow), _) => overflow_value(overflow),
         (None, Some(bytes)) => b(&**bytes),
@@ -89,19 +118,69 @@ pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
 }
 
 /// Returns the names that go with [`claim_values`].
-pub(super) fn claim_names(
-    has_attributes: bool,
-    has_past: bool,
-) -> impl Iterator<Item = &'static str> {
-    OF_EVERY_CLAIM
-        .into_iter()
+pub(super) fn claim_names(form: ClaimForm) -> impl Iterator<Item = &'static str> {
+    let (every, has_attributes) = match form.body {
+        BodyForm::InChunk => (OF_EVERY_CHUNK_CLAIM.as_slice(), false),
+        BodyForm::InItem { has_attributes } => (OF_EVERY_CLAIM.as_slice(), has_attributes),
+    };
+    every
+        .iter()
+        .copied()
         .chain(has_attributes.then_some(ATTRIBUTES))
-        .chain(has_past.then_some(PAST_DELIVERIES))
+        .chain(form.has_past.then_some(PAST_DELIVERIES))
+}
+
+/// Which attributes a claim has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ClaimForm {
+    pub(super) body: BodyForm,
+    pub(super) has_past: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum BodyForm {
+    InItem { has_attributes: bool },
+    InChunk,
+}
+
+impl ClaimForm {
+    /// Every form.
+    pub(super) const ALL: [ClaimForm; 6] = {
+        const fn form(body: BodyForm, has_past: bool) -> ClaimForm {
+            ClaimForm { body, has_past }
+        }
+        const PLAIN: BodyForm = BodyForm::InItem {
+            has_attributes: false,
+        };
+        const WITH_ATTRIBUTES: BodyForm = BodyForm::InItem {
+            has_attributes: true,
+        };
+        [
+            form(PLAIN, false),
+            form(PLAIN, true),
+            form(WITH_ATTRIBUTES, false),
+            form(WITH_ATTRIBUTES, true),
+            form(BodyForm::InChunk, false),
+            form(BodyForm::InChunk, true),
+        ]
+    };
+
+    pub(super) fn of(claim: &Claim) -> ClaimForm {
+        ClaimForm {
+            body: match claim.seat.chunk {
+                Some(_) => BodyForm::InChunk,
+                None => BodyForm::InItem {
+                    has_attributes: claim.candidate.attributes.is_some(),
+                },
+            },
+            has_past: !claim.past.is_empty(),
+        }
+    }
 }
 
 /// Returns a claim as an item.
 pub(super) fn claim_item(claim: &Claim) -> Item {
-    claim_names(claim.candidate.attributes.is_some(), !claim.past.is_empty())
+    claim_names(ClaimForm::of(claim))
         .map(str::to_owned)
         .zip(claim_values(claim))
         .collect()
@@ -157,6 +236,16 @@ pub(super) fn read_lock_item(
     let state = if item.has(BATCH_ID) {
         let (shard, seq) = live(&mut item)?;
         LockState::Live { shard, seq }
+    } else if item.has(BATCH) {
+        let batch = item.parsed(BATCH)?;
+        let (seq, chunk) = (item.number(SEQ)?, item.number(CHUNK)?);
+        let expires_at = item.time_secs(EXPIRES_AT)?;
+        LockState::InChunk {
+            batch: item.required(BATCH, batch)?,
+            seq: item.required(SEQ, seq)?,
+            chunk: item.required(CHUNK, chunk)?,
+            expires_at: item.required(EXPIRES_AT, expires_at)?,
+        }
     } else {
         let expires_at = item.time_secs(EXPIRES_AT)?;
         LockState::Tombstone {

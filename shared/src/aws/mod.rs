@@ -12,6 +12,7 @@ mod attributes;
 mod batch_items;
 mod batch_writes;
 mod dynamo_batch_store;
+mod dynamo_chunk_store;
 mod dynamo_lock_store;
 mod errors;
 #[cfg(test)]
@@ -23,7 +24,11 @@ mod no_overflow_store;
 mod partiql;
 mod ports;
 #[cfg(feature = "s3")]
+mod s3_chunk_store;
+#[cfg(feature = "s3")]
 mod s3_lifecycle;
+#[cfg(feature = "s3")]
+mod s3_objects;
 #[cfg(feature = "s3")]
 mod s3_overflow_store;
 mod sdk;
@@ -35,12 +40,15 @@ mod system;
 mod update;
 
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
+pub use dynamo_chunk_store::DynamoChunkStore;
 pub use dynamo_lock_store::DynamoLockStore;
 pub use errors::chain;
 pub use logs::init_logs;
 #[cfg(not(feature = "s3"))]
 pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
 pub use ports::{aws_ports, aws_source_queues};
+#[cfg(feature = "s3")]
+pub use s3_chunk_store::S3ChunkStore;
 #[cfg(feature = "s3")]
 pub use s3_lifecycle::tell_overflow_retention;
 #[cfg(feature = "s3")]

@@ -19,26 +19,26 @@ impl NoOverflowStore {
     }
 }
 
-fn refused(place: &Overflow) -> PortError {
+fn refused(object: &Overflow) -> PortError {
     PortError::Refused {
         service: S3,
         message: format!(
-            "{place}: not available: the executable was built without the cargo feature `s3`"
+            "{object}: not available: the executable was built without the cargo feature `s3`"
         ),
     }
 }
 
 #[async_trait]
 impl OverflowStore for NoOverflowStore {
-    async fn put(&self, place: &Overflow, _: &Arc<str>) -> Result<(), PortError> {
-        Err(refused(place))
+    async fn put(&self, object: &Overflow, _: &Arc<str>) -> Result<(), PortError> {
+        Err(refused(object))
     }
 
-    async fn get(&self, place: &Overflow) -> Result<Option<Arc<str>>, PortError> {
-        Err(refused(place))
+    async fn get(&self, object: &Overflow) -> Result<Option<Arc<str>>, PortError> {
+        Err(refused(object))
     }
 
-    async fn remove(&self, place: &Overflow) -> Result<(), PortError> {
-        Err(refused(place))
+    async fn remove(&self, object: &Overflow) -> Result<(), PortError> {
+        Err(refused(object))
     }
 }

@@ -3,6 +3,7 @@
 //! Statements of a request run independently, and their results are in the order of the statements. A refused `INSERT`
 //! does not return the existing item (`ClaimReply::Exists(None)`).
 
+use std::collections::BTreeMap;
 use std::iter::repeat_with;
 
 use aws_sdk_dynamodb::Client;
@@ -10,13 +11,13 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, BatchStatementError, BatchStatementRequest, BatchStatementResponse,
 };
 use protocol::claim::Claim;
-use protocol::ids::{EventId, Place};
+use protocol::ids::{EventId, SeatKey};
 
 use super::attributes::{n, s, ttl};
 use super::errors::{DYNAMODB, is_item_too_large, meaning, port_error, repeated};
 use super::lock_items::{
-    BATCH_ID, EXPIRES_AT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, SET_ASIDE, claim_names, claim_values,
-    unstorable,
+    BATCH_ID, ClaimForm, EXPIRES_AT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, SET_ASIDE, claim_names,
+    claim_values, unstorable,
 };
 use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
 
@@ -24,8 +25,8 @@ use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
 #[derive(Clone, Debug)]
 pub(super) struct Statements {
     table: String,
-    /// Writes an item, if there is none with its key.
-    insert: InsertTexts,
+    /// Writes an item of each form, if there is none with its key.
+    insert: BTreeMap<ClaimForm, String>,
     /// Turns a claim into a tombstone, if it still has this seat.
     tombstone: String,
     /// Turns a claim into the tombstone of an event that was set aside, if it still has this seat.
@@ -34,33 +35,14 @@ pub(super) struct Statements {
     delete: String,
 }
 
-/// The statement that writes a claim, by the optional attributes that the claim has.
-#[derive(Clone, Debug)]
-struct InsertTexts {
-    plain: String,
-    with_attributes: String,
-    with_past: String,
-    with_both: String,
-}
-
-impl InsertTexts {
-    fn of(&self, claim: &Claim) -> &str {
-        match (claim.candidate.attributes.is_some(), !claim.past.is_empty()) {
-            (false, false) => &self.plain,
-            (true, false) => &self.with_attributes,
-            (false, true) => &self.with_past,
-            (true, true) => &self.with_both,
-        }
-    }
-}
-
 impl Statements {
     pub(super) fn new(table: &str) -> Statements {
-        let insert = |has_attributes, has_past| {
-            let fields: Vec<String> = claim_names(has_attributes, has_past)
+        let insert = |form| {
+            let fields: Vec<String> = claim_names(form)
                 .map(|name| format!("'{name}': ?"))
                 .collect();
-            format!("INSERT INTO \"{table}\" VALUE {{{}}}", fields.join(", "))
+            let text = format!("INSERT INTO \"{table}\" VALUE {{{}}}", fields.join(", "));
+            (form, text)
         };
         // Removing an attribute that the item does not have is not an error.
         let removed: String = OF_LIVE_CLAIMS
@@ -74,12 +56,7 @@ impl Statements {
         };
         Statements {
             table: table.to_owned(),
-            insert: InsertTexts {
-                plain: insert(false, false),
-                with_attributes: insert(true, false),
-                with_past: insert(false, true),
-                with_both: insert(true, true),
-            },
+            insert: ClaimForm::ALL.map(insert).into(),
             tombstone: tombstone(""),
             set_aside: tombstone(&format!(" SET \"{SET_ASIDE}\" = true")),
             delete: format!("DELETE FROM \"{table}\" {mine}"),
@@ -87,11 +64,11 @@ impl Statements {
     }
 
     fn insert(&self, claim: &Claim) -> BatchStatementRequest {
-        statement(self.insert.of(claim), claim_values(claim))
+        statement(&self.insert[&ClaimForm::of(claim)], claim_values(claim))
     }
 
-    fn release(&self, id: &EventId, place: Place, release: Release) -> BatchStatementRequest {
-        let claim = [s(id.as_str()), s(place.shard.to_string()), n(place.seq)];
+    fn release(&self, id: &EventId, seat: SeatKey, release: Release) -> BatchStatementRequest {
+        let claim = [s(id.as_str()), s(seat.shard.to_string()), n(seat.seq)];
         let (text, until) = match release {
             Release::Remembered(until) => (&self.tombstone, Some(until)),
             Release::SetAside(until) => (&self.set_aside, Some(until)),
@@ -151,12 +128,12 @@ fn claimed_earlier(earlier: &[Claim], claim: &Claim) -> Option<ClaimReply> {
 pub(super) async fn release(
     client: &Client,
     statements: &Statements,
-    items: &[(EventId, Place)],
+    items: &[(EventId, SeatKey)],
     release: Release,
 ) -> Vec<ReleaseReply> {
     let requests = items
         .iter()
-        .map(|(id, place)| statements.release(id, *place, release))
+        .map(|(id, seat)| statements.release(id, *seat, release))
         .collect();
     execute(client, &statements.table, requests)
         .await

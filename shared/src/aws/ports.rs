@@ -1,9 +1,12 @@
 use std::sync::Arc;
 
 use super::dynamo_batch_store::DynamoBatchStore;
+use super::dynamo_chunk_store::DynamoChunkStore;
 use super::dynamo_lock_store::DynamoLockStore;
 #[cfg(not(feature = "s3"))]
 use super::no_overflow_store::NoOverflowStore as AwsOverflowStore;
+#[cfg(feature = "s3")]
+use super::s3_chunk_store::S3ChunkStore;
 #[cfg(feature = "s3")]
 use super::s3_overflow_store::S3OverflowStore as AwsOverflowStore;
 use super::sdk::Sdk;
@@ -21,6 +24,12 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
     let attempt = attempt_timeout(common.deadline_margin);
     let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
     let batch_store = DynamoBatchStore::new(dynamodb.clone(), &common.batch_table);
+    let chunk_table = DynamoChunkStore::new(dynamodb.clone(), &common.batch_table);
+    // Without the cargo feature `s3`, a chunk that is not in the table is missing.
+    #[cfg(feature = "s3")]
+    let chunk_store = S3ChunkStore::of(sdk.s3(attempt), chunk_table);
+    #[cfg(not(feature = "s3"))]
+    let chunk_store = chunk_table;
     let lock_store = DynamoLockStore::new(dynamodb, &common.lock_table, index, common.write_mode);
     let quarantine_queue = quarantine_url
         .map(|url| Arc::new(SqsQuarantineQueue::new(sqs.clone(), url)) as Arc<dyn QuarantineQueue>);
@@ -30,6 +39,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
         batch_queue: Arc::new(SqsBatchQueue::new(sqs, &common.batch_queue_url)),
         quarantine_queue,
         overflow_store: Arc::new(AwsOverflowStore::new(sdk, attempt)),
+        chunk_store: Arc::new(chunk_store),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         metric_log: Arc::new(StdoutMetricLog),

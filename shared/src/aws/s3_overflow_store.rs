@@ -3,11 +3,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
-use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
 use protocol::claim::Overflow;
 
 use super::errors::{S3, port_error};
+use super::s3_objects;
 use super::sdk::Sdk;
 use crate::ports::{OverflowStore, PortError};
 
@@ -31,61 +31,39 @@ impl S3OverflowStore {
 
 #[async_trait]
 impl OverflowStore for S3OverflowStore {
-    async fn put(&self, place: &Overflow, body: &Arc<str>) -> Result<(), PortError> {
+    async fn put(&self, object: &Overflow, body: &Arc<str>) -> Result<(), PortError> {
         self.client
             .put_object()
-            .bucket(&*place.bucket)
-            .key(&place.key)
+            .bucket(&*object.bucket)
+            .key(&object.key)
             .body(ByteStream::from(body.as_bytes().to_vec()))
             .send()
             .await
-            .map_err(|error| port_error(S3, &place.to_string(), &error))?;
+            .map_err(|error| port_error(S3, &object.to_string(), &error))?;
         Ok(())
     }
 
-    async fn get(&self, place: &Overflow) -> Result<Option<Arc<str>>, PortError> {
-        let got = self
-            .client
-            .get_object()
-            .bucket(&*place.bucket)
-            .key(&place.key)
-            .send()
-            .await;
-        let object = match got {
-            Ok(object) => object,
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(GetObjectError::is_no_such_key) =>
-            {
-                return Ok(None);
-            }
-            Err(error) => return Err(port_error(S3, &place.to_string(), &error)),
+    async fn get(&self, object: &Overflow) -> Result<Option<Arc<str>>, PortError> {
+        let name = object.to_string();
+        let bytes = s3_objects::get(&self.client, &object.bucket, &object.key, &name).await?;
+        let Some(bytes) = bytes else {
+            return Ok(None);
         };
-        let unread = |problem: String| PortError::Unknown {
+        let text = String::from_utf8(bytes).map_err(|error| PortError::Refused {
             service: S3,
-            message: format!("{place}: {problem}"),
-        };
-        let bytes = object
-            .body
-            .collect()
-            .await
-            .map_err(|error| unread(error.to_string()))?;
-        let text = String::from_utf8(bytes.to_vec()).map_err(|error| PortError::Refused {
-            service: S3,
-            message: format!("{place}: {error}"),
+            message: format!("{object}: {error}"),
         })?;
         Ok(Some(text.into()))
     }
 
-    async fn remove(&self, place: &Overflow) -> Result<(), PortError> {
+    async fn remove(&self, object: &Overflow) -> Result<(), PortError> {
         self.client
             .delete_object()
-            .bucket(&*place.bucket)
-            .key(&place.key)
+            .bucket(&*object.bucket)
+            .key(&object.key)
             .send()
             .await
-            .map_err(|error| port_error(S3, &place.to_string(), &error))?;
+            .map_err(|error| port_error(S3, &object.to_string(), &error))?;
         Ok(())
     }
 }

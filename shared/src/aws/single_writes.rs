@@ -10,22 +10,24 @@ use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use protocol::claim::{Claim, LockItem, LockState};
-use protocol::ids::{EventId, Place};
+use protocol::ids::{EventId, SeatKey};
 
 use super::attributes::{n, s, ttl};
 use super::errors::{DYNAMODB, is_item_too_large, port_error};
-use super::lock_items::{claim_item, key, read_lock_item, unstorable};
+use super::lock_items::{BATCH, claim_item, key, read_lock_item, unstorable};
 use crate::ports::{ClaimReply, Release, ReleaseReply};
 
 /// Permits the write only if there is no item with this event id.
 const NO_ITEM: &str = "attribute_not_exists(messageId)";
 /// Permits the write only while the item is the live claim of this message in this seat.
 const SAME_LIVE_CLAIM: &str = "batchId = :batchId AND seq = :seq AND sqsMessageId = :sqsMessageId";
+/// Permits the write only while the item is the claim of this message in this seat, with its body in a chunk.
+const SAME_CHUNK_CLAIM: &str = "#batch = :batch AND seq = :seq AND sqsMessageId = :sqsMessageId";
 /// Permits the write only while the item is the tombstone of this message with this end.
-const SAME_TOMBSTONE: &str =
-    "attribute_not_exists(batchId) AND sqsMessageId = :sqsMessageId AND expiresAt = :expiresAt";
+const SAME_TOMBSTONE: &str = "attribute_not_exists(batchId) AND attribute_not_exists(#batch) \
+     AND sqsMessageId = :sqsMessageId AND expiresAt = :expiresAt";
 /// Permits the write only while the item is the live claim of this seat; it does not hold if there is no item.
-const SAME_PLACE: &str = "batchId = :batchId AND seq = :seq";
+const SAME_SEAT: &str = "batchId = :batchId AND seq = :seq";
 /// Turns a claim into the tombstone of an event that was set aside.
 const TO_SET_ASIDE: &str = "SET expiresAt = :expiresAt, setAside = :setAside \
      REMOVE batchId, seq, message, #source, sentAt, attributes";
@@ -64,8 +66,14 @@ pub(super) async fn replace(
             .condition_expression(SAME_LIVE_CLAIM)
             .expression_attribute_values(":batchId", s(shard.to_string()))
             .expression_attribute_values(":seq", n(seq)),
+        LockState::InChunk { batch, seq, .. } => call
+            .condition_expression(SAME_CHUNK_CLAIM)
+            .expression_attribute_names("#batch", BATCH)
+            .expression_attribute_values(":batch", s(batch.to_string()))
+            .expression_attribute_values(":seq", n(seq)),
         LockState::Tombstone { expires_at } => call
             .condition_expression(SAME_TOMBSTONE)
+            .expression_attribute_names("#batch", BATCH)
             .expression_attribute_values(":expiresAt", ttl(expires_at)),
     };
     put(call, table, claim).await
@@ -112,7 +120,7 @@ fn refused_put(table: &str, error: SdkError<PutItemError, HttpResponse>) -> Clai
 pub(super) async fn release(
     client: &Client,
     table: &str,
-    (id, place): (&EventId, Place),
+    (id, seat): (&EventId, SeatKey),
     release: Release,
 ) -> ReleaseReply {
     match release {
@@ -121,11 +129,11 @@ pub(super) async fn release(
                 .update_item()
                 .table_name(table)
                 .set_key(Some(key(id)))
-                .condition_expression(SAME_PLACE)
+                .condition_expression(SAME_SEAT)
                 .update_expression(TO_TOMBSTONE)
                 .expression_attribute_names("#source", "source")
-                .expression_attribute_values(":batchId", s(place.shard.to_string()))
-                .expression_attribute_values(":seq", n(place.seq))
+                .expression_attribute_values(":batchId", s(seat.shard.to_string()))
+                .expression_attribute_values(":seq", n(seat.seq))
                 .expression_attribute_values(":expiresAt", ttl(expires_at));
             if let Release::SetAside(_) = release {
                 call = call
@@ -139,9 +147,9 @@ pub(super) async fn release(
                 .delete_item()
                 .table_name(table)
                 .set_key(Some(key(id)))
-                .condition_expression(SAME_PLACE)
-                .expression_attribute_values(":batchId", s(place.shard.to_string()))
-                .expression_attribute_values(":seq", n(place.seq));
+                .condition_expression(SAME_SEAT)
+                .expression_attribute_values(":batchId", s(seat.shard.to_string()))
+                .expression_attribute_values(":seq", n(seat.seq));
             release_reply(table, call.send().await)
         }
     }

@@ -111,7 +111,9 @@ impl<'a> Reader<'a> {
         self.declared.push(variable);
         let value = self.value_or_default(variable)?;
         parse(&value)
-            .map_err(|error| self.problem(format!("`{variable}` is `{value}`: {error}")))
+            .map_err(|error| {
+                self.problem(format!("`{variable}`: wrong value: got `{value}`: {error}"))
+            })
             .ok()
     }
 
@@ -178,7 +180,7 @@ impl<'a> Reader<'a> {
             (None, Unset::Nothing) => None,
             (None, Unset::Refused) => {
                 let allowed = variable.value.allowed;
-                self.problem(format!("`{variable}` is not set, expected {allowed}"));
+                self.problem(format!("`{variable}`: not set: expected {allowed}"));
                 None
             }
         }
@@ -193,7 +195,9 @@ impl<'a> Reader<'a> {
         let parsed = parse(value);
         if parsed.is_none() {
             let allowed = variable.value.allowed();
-            self.problem(format!("`{variable}` is `{value}`, expected {allowed}"));
+            self.problem(format!(
+                "`{variable}`: wrong value: got `{value}`, expected {allowed}"
+            ));
         }
         parsed
     }

@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex};
 use protocol::time::Timestamp;
 
 use super::batch_store::MemoryBatchStore;
+use super::chunk_store::MemoryChunkStore;
 use super::clock::{ManualClock, SeededEntropy};
 use super::lock_store::MemoryLockStore;
 use super::locked::locked;
@@ -34,6 +35,7 @@ pub struct Fakes {
     pub batch_queue: Arc<MemoryBatchQueue>,
     pub quarantine_queue: Arc<MemoryQuarantineQueue>,
     pub overflow_store: Arc<MemoryOverflowStore>,
+    pub chunk_store: Arc<MemoryChunkStore>,
     pub clock: Arc<ManualClock>,
     pub entropy: Arc<SeededEntropy>,
     pub metric_log: Arc<MemoryMetricLog>,
@@ -48,6 +50,7 @@ impl Fakes {
             batch_queue: Arc::new(MemoryBatchQueue::new()),
             quarantine_queue: Arc::new(MemoryQuarantineQueue::new()),
             overflow_store: Arc::new(MemoryOverflowStore::new()),
+            chunk_store: Arc::new(MemoryChunkStore::new()),
             clock: Arc::new(ManualClock::at(now)),
             entropy: Arc::new(SeededEntropy::new(7)),
             metric_log: Arc::new(MemoryMetricLog::default()),
@@ -61,6 +64,7 @@ impl Fakes {
             batch_queue: self.batch_queue.clone(),
             quarantine_queue: Some(self.quarantine_queue.clone()),
             overflow_store: self.overflow_store.clone(),
+            chunk_store: self.chunk_store.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             metric_log: self.metric_log.clone(),

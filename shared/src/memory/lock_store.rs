@@ -3,7 +3,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use protocol::claim::{Claim, LockItem, LockState};
-use protocol::ids::{BatchShard, BodyHash, EventId, Place};
+use protocol::ids::{BatchShard, BodyHash, EventId, SeatKey};
 use protocol::limits::{BATCH_GET_KEYS_MAX, DYNAMODB_ITEM_BYTES_MAX, PARTIQL_STATEMENTS_MAX};
 use protocol::planted::{Bug, planted};
 
@@ -18,7 +18,7 @@ const PAGE_ENTRIES: usize = 16;
 #[derive(Debug, Clone)]
 struct Stored {
     item: LockItem,
-    /// The event of a live claim; absent for a tombstone.
+    /// The event of a live claim; absent for a tombstone, and if the body is in a chunk.
     event: Option<StoredEvent>,
 }
 
@@ -71,6 +71,23 @@ impl Stored {
     fn of(claim: &Claim) -> Stored {
         let candidate = &claim.candidate;
         let shard = claim.seat.shard();
+        if let Some(chunk) = claim.seat.chunk {
+            return Stored {
+                item: LockItem {
+                    sqs_message_id: candidate.sqs_message_id.clone(),
+                    body_hash: candidate.body_hash,
+                    past: claim.past.clone(),
+                    state: LockState::InChunk {
+                        batch: claim.seat.batch,
+                        seq: claim.seat.seq,
+                        chunk: chunk.first,
+                        expires_at: chunk.claim_expires_at,
+                    },
+                    set_aside: false,
+                },
+                event: None,
+            };
+        }
         Stored {
             item: LockItem {
                 sqs_message_id: candidate.sqs_message_id.clone(),
@@ -101,8 +118,8 @@ impl Stored {
 }
 
 /// Returns whether the condition of a release holds.
-fn holds(event: &StoredEvent, place: Place) -> bool {
-    event.place() == place || planted(Bug::UnconditionalRelease)
+fn holds(event: &StoredEvent, seat: SeatKey) -> bool {
+    event.seat_key() == seat || planted(Bug::UnconditionalRelease)
 }
 
 fn unstorable(claim: &Claim) -> Option<ClaimReply> {
@@ -187,21 +204,25 @@ impl LockStore for MemoryLockStore {
         ))
     }
 
-    async fn release(&self, released: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply> {
+    async fn release(
+        &self,
+        released: &[(EventId, SeatKey)],
+        release: Release,
+    ) -> Vec<ReleaseReply> {
         assert!(
             released.len() <= PARTIQL_STATEMENTS_MAX,
             "{} releases in one request",
             released.len()
         );
         let mut items = locked(&self.0);
-        for (id, place) in released {
+        for (id, seat) in released {
             let Some(stored) = items.get_mut(id) else {
                 continue;
             };
             if !stored
                 .event
                 .as_ref()
-                .is_some_and(|event| holds(event, *place))
+                .is_some_and(|event| holds(event, *seat))
             {
                 continue;
             }

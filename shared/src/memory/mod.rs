@@ -3,6 +3,7 @@
 //! They are exact and immediate. Tests that need faults, lag or lost replies add them around these ports.
 
 mod batch_store;
+mod chunk_store;
 mod clock;
 mod fakes;
 mod lock_store;
@@ -11,6 +12,7 @@ mod overflow_store;
 mod queues;
 
 pub use batch_store::MemoryBatchStore;
+pub use chunk_store::MemoryChunkStore;
 pub use clock::{ManualClock, SeededEntropy};
 pub use fakes::{Fakes, MemoryMetricLog};
 pub use lock_store::MemoryLockStore;

@@ -24,17 +24,17 @@ impl MemoryOverflowStore {
 
 #[async_trait]
 impl OverflowStore for MemoryOverflowStore {
-    async fn put(&self, place: &Overflow, body: &Arc<str>) -> Result<(), PortError> {
-        locked(&self.0).insert(place.key.clone(), body.clone());
+    async fn put(&self, object: &Overflow, body: &Arc<str>) -> Result<(), PortError> {
+        locked(&self.0).insert(object.key.clone(), body.clone());
         Ok(())
     }
 
-    async fn get(&self, place: &Overflow) -> Result<Option<Arc<str>>, PortError> {
-        Ok(locked(&self.0).get(&place.key).cloned())
+    async fn get(&self, object: &Overflow) -> Result<Option<Arc<str>>, PortError> {
+        Ok(locked(&self.0).get(&object.key).cloned())
     }
 
-    async fn remove(&self, place: &Overflow) -> Result<(), PortError> {
-        locked(&self.0).remove(&place.key);
+    async fn remove(&self, object: &Overflow) -> Result<(), PortError> {
+        locked(&self.0).remove(&object.key);
         Ok(())
     }
 }

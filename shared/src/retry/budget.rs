@@ -10,7 +10,7 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 
-use crate::ports::{BatchReply, BatchStore, Clock, Entropy, PortError};
+use crate::ports::{BatchReply, BatchStore, Clock, Entropy, PortError, Ports};
 
 /// The time budget that all retry loops of one invocation share.
 #[derive(Clone, Copy)]
@@ -22,7 +22,16 @@ pub struct Budget<'a> {
     pub stop_at: Timestamp,
 }
 
-impl Budget<'_> {
+impl<'a> Budget<'a> {
+    /// Returns a budget with the clock and the entropy of `ports`.
+    pub fn new(ports: &'a Ports, stop_at: Timestamp) -> Budget<'a> {
+        Budget {
+            clock: &*ports.clock,
+            entropy: &*ports.entropy,
+            stop_at,
+        }
+    }
+
     /// Returns whether a new request may be started.
     pub fn has_time(&self) -> bool {
         self.clock.now() < self.stop_at || planted(Bug::DeadlineIgnored)

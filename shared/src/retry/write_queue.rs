@@ -13,7 +13,7 @@ use protocol::time::Timestamp;
 
 use super::budget::{Budget, bounded, joined};
 use super::permits::RequestPermits;
-use crate::ports::PortError;
+use crate::ports::{LockStore, PortError};
 
 /// The write rates of an environment, which all its invocations share.
 #[derive(Debug, Default)]
@@ -58,14 +58,28 @@ pub struct BulkWriter {
     /// Each request needs one permit.
     pub permits: Arc<RequestPermits>,
     /// The write rates of index keys that throttle.
-    pub paces: Arc<SharedPaces>,
+    paces: Arc<SharedPaces>,
     /// The maximum number of items in a request.
-    pub items_per_request: usize,
+    items_per_request: usize,
     /// The maximum number of requests in flight of one call.
     pub concurrency: usize,
 }
 
 impl BulkWriter {
+    /// Returns a writer for an environment that has seen no throttles yet.
+    pub fn new(
+        lock_store: &dyn LockStore,
+        permits: Arc<RequestPermits>,
+        concurrency: usize,
+    ) -> BulkWriter {
+        BulkWriter {
+            permits,
+            paces: Arc::default(),
+            items_per_request: lock_store.items_per_request(),
+            concurrency,
+        }
+    }
+
     /// Writes `items`, and retries those that were throttled or had no reply, until all have a final result or the time
     /// is over. Returns the final results, and the items without one.
     pub async fn write_all<W: Writer>(

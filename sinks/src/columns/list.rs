@@ -137,13 +137,15 @@ fn content(
         (Some(json), None) => json
             .parse()
             .map(Content::Json)
-            .map_err(|error| problem(format!("`json` is `{json}`: {error}")))
+            .map_err(|error| problem(format!("`json`: wrong value: got `{json}`: {error}")))
             .ok(),
         (None, Some(field)) => {
             let known = FIELDS.iter().find(|(name, _)| *name == field);
             if known.is_none() {
                 let all = FIELDS.map(|(name, _)| format!("`{name}`")).join(", ");
-                problem(format!("`field` is `{field}`, expected one of {all}"));
+                problem(format!(
+                    "`field`: wrong value: got `{field}`, expected one of {all}"
+                ));
             }
             known.map(|(_, field)| Content::Field(*field))
         }
@@ -163,7 +165,7 @@ fn width(width: &Value, problem: &mut impl FnMut(String)) -> Option<usize> {
     let chars = chars.filter(|chars| (1..=WIDTH_MAX).contains(chars));
     if chars.is_none() {
         problem(format!(
-            "`width` is `{width}`, expected a whole number of characters from 1 to {WIDTH_MAX}"
+            "`width`: wrong value: got `{width}`, expected a whole number of characters from 1 to {WIDTH_MAX}"
         ));
     }
     chars
@@ -174,7 +176,9 @@ fn align(align: Option<&str>, problem: &mut impl FnMut(String)) -> Option<Align>
         None | Some("left") => Some(Align::Left),
         Some("right") => Some(Align::Right),
         Some(other) => {
-            problem(format!("`align` is `{other}`, expected `left` or `right`"));
+            problem(format!(
+                "`align`: wrong value: got `{other}`, expected `left` or `right`"
+            ));
             None
         }
     }
@@ -186,7 +190,7 @@ fn pad(pad: &str, problem: &mut impl FnMut(String)) -> Option<char> {
         (Some(letter), None) if !letter.is_control() => Some(letter),
         (Some(_) | None, _) => {
             problem(format!(
-                "`pad` is `{}`, expected one character",
+                "`pad`: wrong value: got `{}`, expected one character",
                 pad.escape_debug()
             ));
             None
@@ -214,19 +218,19 @@ mod tests {
                 {"name":"e","json":"[1::1048577]","width":"9","pad":""}]"#,
         );
         for words in [
-            "column `a`: `json` is `a[`: no JMESPath expression: ",
+            "column `a`: `json`: wrong value: got `a[`: not a JMESPath expression: ",
             "two columns have the name `a`",
-            "column `a`: `field` is `id`, expected one of `batchId`, `part`, ",
+            "column `a`: `field`: wrong value: got `id`, expected one of `batchId`, `part`, ",
             "column `b`: both `json` and `field`",
-            "column `b`: `width` is `0`, expected a whole number of characters from 1 to 10000",
+            "column `b`: `width`: wrong value: got `0`, expected a whole number of characters from 1 to 10000",
             "column `c`: neither `json` nor `field`",
-            "column `c`: `align` is `middle`, expected `left` or `right`",
-            "column `c`: `pad` is `xy`, expected one character",
-            "column `d`: `width` is `10001`",
-            "column `d`: `pad` is `\\n`",
-            "column `e`: `json` is `[1::1048577]`: a slice has the step",
-            "column `e`: `width` is `\"9\"`",
-            "column `e`: `pad` is ``",
+            "column `c`: `align`: wrong value: got `middle`, expected `left` or `right`",
+            "column `c`: `pad`: wrong value: got `xy`, expected one character",
+            "column `d`: `width`: wrong value: got `10001`",
+            "column `d`: `pad`: wrong value: got `\\n`",
+            "column `e`: `json`: wrong value: got `[1::1048577]`: slice step too large: got `1048577`",
+            "column `e`: `width`: wrong value: got `\"9\"`",
+            "column `e`: `pad`: wrong value: got ``",
         ] {
             assert!(
                 found.iter().any(|problem| problem.starts_with(words)),

@@ -105,9 +105,7 @@ pub(super) fn secret(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<SecretCo
             port: port?,
         }),
         Err(words) => {
-            reader.problem(format!(
-                "`{SINK_SECRET}` is malformed (its value is not shown): {words}"
-            ));
+            reader.problem(format!("`{SINK_SECRET}`: wrong value (not shown): {words}"));
             None
         }
     }

@@ -122,7 +122,7 @@ fn configured(variable: &str, setting: &str) -> Option<Config> {
                 panic!("one variable, and the problems {problems:?}");
             };
             assert!(
-                problem.starts_with(&format!("`{variable}` is `")),
+                problem.starts_with(&format!("`{variable}`: wrong value: got `")),
                 "{problem}"
             );
         })

@@ -30,7 +30,7 @@ pub fn p1_acknowledged_means_delivered_or_reported(
         .any(|one| one.sqs_message_id == message.sqs_message_id && one.delivered_at.is_some());
     // Any claim with the same seat counts: without a dedup window, a late write may write a delivered claim again.
     let delivered = |one: &Occurrence| {
-        let mut here = occurrences.iter().filter(|other| other.place == one.place);
+        let mut here = occurrences.iter().filter(|other| other.seat == one.seat);
         here.any(|other| other.delivered_at.is_some())
     };
     // A duplicate of a message that was set aside counts as reported, while that message's claim was live.

@@ -7,14 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::channel::oneshot;
 use protocol::batch::{BatchRecord, BatchWrite, Status};
+use protocol::bodies::Bodies;
 use protocol::claim::{Claim, LockItem, Overflow};
-use protocol::ids::{BatchId, BatchShard, EventId, Place, SourceArn};
+use protocol::ids::{BatchId, BatchShard, ChunkId, EventId, SeatKey, SourceArn};
 use protocol::time::Timestamp;
 use shared::memory::SeededEntropy;
 use shared::ports::{
-    BatchQueue, BatchReply, BatchStore, ClaimReply, Clock, Entropy, IndexEntry, IndexPage,
-    LockStore, MetricLog, Overdue, OverflowStore, PortError, Ports, QuarantineQueue, Quarantined,
-    QueueDepth, Release, ReleaseReply, SourceQueues, StoredEvent,
+    BatchQueue, BatchReply, BatchStore, ChunkReply, ChunkStore, ClaimReply, Clock, Entropy,
+    IndexEntry, IndexPage, LockStore, MetricLog, Overdue, OverflowStore, PortError, Ports,
+    QuarantineQueue, Quarantined, QueueDepth, Release, ReleaseReply, SourceQueues, StoredEvent,
 };
 use shared::wire::Ticket;
 use sinks::Rendering;
@@ -22,6 +23,7 @@ use sinks::Rendering;
 use crate::fate::{Fate, refused, throttled, unanswered};
 use crate::index::REPLICAS;
 use crate::world::World;
+use crate::world::now;
 
 /// The world, which environments share. There is one thread, so no lock ever blocks.
 pub type Shared = Arc<Mutex<World>>;
@@ -228,7 +230,7 @@ impl LockStore for Environment {
         .await
     }
 
-    async fn release(&self, items: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply> {
+    async fn release(&self, items: &[(EventId, SeatKey)], release: Release) -> Vec<ReleaseReply> {
         let (count, items) = (items.len(), items.to_vec());
         let effect = move |world: &mut World| world.release(&items, release);
         self.for_each(count, effect, ReleaseReply::Error).await
@@ -326,22 +328,44 @@ impl SourceQueues for Environment {
 
 #[async_trait]
 impl OverflowStore for Environment {
-    async fn put(&self, place: &Overflow, body: &Arc<str>) -> Result<(), PortError> {
-        let (key, body) = (place.key.clone(), body.clone());
+    async fn put(&self, object: &Overflow, body: &Arc<str>) -> Result<(), PortError> {
+        let (key, body) = (object.key.clone(), body.clone());
         self.request(move |world| drop(world.overflow.insert(key, body)))
             .await
     }
 
-    async fn get(&self, place: &Overflow) -> Result<Option<Arc<str>>, PortError> {
-        let key = place.key.clone();
+    async fn get(&self, object: &Overflow) -> Result<Option<Arc<str>>, PortError> {
+        let key = object.key.clone();
         self.request(move |world| world.overflow.get(&key).cloned())
             .await
     }
 
-    async fn remove(&self, place: &Overflow) -> Result<(), PortError> {
-        let key = place.key.clone();
+    async fn remove(&self, object: &Overflow) -> Result<(), PortError> {
+        let key = object.key.clone();
         self.request(move |world| drop(world.overflow.remove(&key)))
             .await
+    }
+}
+
+#[async_trait]
+impl ChunkStore for Environment {
+    async fn put(
+        &self,
+        bodies: &Bodies,
+        chunk: ChunkId,
+        bytes: &Arc<[u8]>,
+        expires_at: Timestamp,
+    ) -> Result<ChunkReply, PortError> {
+        let (bodies, bytes) = (bodies.clone(), bytes.clone());
+        let put =
+            move |world: &mut World| now(world.chunks.put(&bodies, chunk, &bytes, expires_at));
+        self.request(put).await?
+    }
+
+    async fn get(&self, bodies: &Bodies, chunk: ChunkId) -> Result<Option<Arc<[u8]>>, PortError> {
+        let bodies = bodies.clone();
+        self.request(move |world| now(world.chunks.get(&bodies, chunk)))
+            .await?
     }
 }
 
@@ -391,6 +415,7 @@ impl Environment {
                 .quarantine
                 .then(|| self.clone() as Arc<dyn QuarantineQueue>),
             overflow_store: self.clone(),
+            chunk_store: self.clone(),
             clock: self.clone(),
             entropy: self.clone(),
             metric_log: self.clone(),

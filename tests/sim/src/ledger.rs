@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use protocol::ids::{BatchId, BatchKey, BodyHash, EventId, Place, SourceArn, SqsMessageId};
+use protocol::ids::{BatchId, BatchKey, BodyHash, EventId, SeatKey, SourceArn, SqsMessageId};
 use protocol::time::Timestamp;
 
 /// A message that was sent.
@@ -34,8 +34,7 @@ pub struct Occurrence {
     /// The message that made the claim.
     pub sqs_message_id: SqsMessageId,
     pub body_hash: BodyHash,
-    /// The seat.
-    pub place: Place,
+    pub seat: SeatKey,
     pub claimed_at: Timestamp,
     /// When the sink got the event for the first time.
     pub delivered_at: Option<Timestamp>,
@@ -56,7 +55,7 @@ pub struct Delivered {
     /// Hash of the rendered part.
     pub rendered: String,
     /// The sink fingerprint.
-    pub place: String,
+    pub fingerprint: String,
 }
 
 /// A part that is being delivered to the sink.
@@ -68,11 +67,11 @@ pub struct Brought {
     /// Hash of the rendered part.
     pub rendered: String,
     /// The sink fingerprint.
-    pub place: String,
+    pub fingerprint: String,
     /// The content hash.
     pub hash: [u8; 32],
     /// The events with their seats.
-    pub items: Vec<(EventId, Place)>,
+    pub items: Vec<(EventId, SeatKey)>,
     /// Whether the events are in seq order.
     pub in_order: bool,
     /// Whether bodies, source and batch key are as they were sent.
@@ -125,31 +124,31 @@ impl Ledger {
     }
 
     /// Returns the claim of an event with a seat.
-    pub fn occurrence(&mut self, event: &EventId, place: Place) -> Option<&mut Occurrence> {
+    pub fn occurrence(&mut self, event: &EventId, seat: SeatKey) -> Option<&mut Occurrence> {
         let occurrences = self.occurrences.get_mut(event)?;
-        occurrences.iter_mut().rev().find(|one| one.place == place)
+        occurrences.iter_mut().rev().find(|one| one.seat == seat)
     }
 
     /// Returns whether the sink has the event that was claimed with a seat.
-    pub fn seat_delivered(&self, event: &EventId, place: Place) -> bool {
+    pub fn seat_delivered(&self, event: &EventId, seat: SeatKey) -> bool {
         self.occurrences.get(event).is_some_and(|all| {
             all.iter()
-                .any(|one| one.place == place && one.delivered_at.is_some())
+                .any(|one| one.seat == seat && one.delivered_at.is_some())
         })
     }
 
     /// Returns whether the event that was claimed with a seat was set aside.
-    pub fn seat_set_aside(&self, event: &EventId, place: Place) -> bool {
+    pub fn seat_set_aside(&self, event: &EventId, seat: SeatKey) -> bool {
         let occurrences = self.occurrences.get(event).into_iter().flatten();
         occurrences
-            .filter(|one| one.place == place)
+            .filter(|one| one.seat == seat)
             .any(|one| one.set_aside)
     }
 
     /// Returns whether the claim with a seat was written after its message had been acknowledged.
-    pub fn came_too_late(&self, event: &EventId, place: Place) -> bool {
+    pub fn came_too_late(&self, event: &EventId, seat: SeatKey) -> bool {
         let occurrences = self.occurrences.get(event).into_iter().flatten();
-        let mut here = occurrences.filter(|one| one.place == place);
+        let mut here = occurrences.filter(|one| one.seat == seat);
         here.any(|one| {
             let sent = self.by_id.get(&one.sqs_message_id);
             let acknowledged_at = sent.and_then(|index| self.messages[*index].acknowledged_at);

@@ -65,7 +65,7 @@ impl World {
         let event = events
             .filter(|(_, claims)| {
                 let mut claims = claims.iter();
-                claims.any(|one| one.place.shard.batch == batch && members.contains(one.place.seq))
+                claims.any(|one| one.seat.shard.batch == batch && members.contains(one.seat.seq))
             })
             .map(|(id, _)| id.clone())
             .next();

@@ -164,7 +164,7 @@ pub struct Plan {
     /// How the sink recognises a part.
     pub sink: SinkKind,
     /// `SINK`, as a number.
-    pub place: usize,
+    pub destination: usize,
     /// Whether `SINK_FORMAT` is `body`.
     pub bodies_alone: bool,
     /// Maximum number of parts of a batch.
@@ -275,7 +275,7 @@ impl Plan {
             }
             .to_owned(),
             "EVENT_ID_PREFIX" if self.prefixes_source => "{source}/".to_owned(),
-            "SINK" => format!("file:///place-{}", self.place),
+            "SINK" => format!("file:///place-{}", self.destination),
             "SINK_FORMAT" if self.bodies_alone => "body".to_owned(),
             "BATCH_KEY" if self.keys > 0 => "key".to_owned(),
             "SEAL_WHEN_DRAINED" if self.seal_when_drained => "on".to_owned(),
@@ -307,7 +307,7 @@ impl Change {
             Change::VerifyDelay(secs) => plan.verify_delay_secs = secs,
             Change::WriteConcurrency(requests) => plan.write_concurrency = requests,
             Change::SealWhenDrained(seals) => plan.seal_when_drained = seals,
-            Change::Place(place) => plan.place = place,
+            Change::Destination(number) => plan.destination = number,
             Change::BodiesAlone(alone) => plan.bodies_alone = alone,
         }
     }

@@ -36,7 +36,7 @@ pub enum Change {
     /// `SEAL_WHEN_DRAINED`.
     SealWhenDrained(bool),
     /// `SINK`.
-    Place(usize),
+    Destination(usize),
     /// `SINK_FORMAT`.
     BodiesAlone(bool),
 }
@@ -58,7 +58,7 @@ impl Change {
             7 => Change::VerifyDelay(rng.u64(1..90)),
             8 => Change::WriteConcurrency(rng.usize(1..20)),
             9 => Change::SealWhenDrained(rng.bool()),
-            10..12 => Change::Place(rng.usize(1..3)),
+            10..12 => Change::Destination(rng.usize(1..3)),
             _ => Change::BodiesAlone(rng.bool()),
         }
     }

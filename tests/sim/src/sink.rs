@@ -82,10 +82,10 @@ impl Environment {
             batch: part.batch_id,
             number: part.number,
             rendered: rendered.to_hex().to_string(),
-            place: self.fingerprint(),
+            fingerprint: self.fingerprint(),
             hash: content_hash(&part.items),
             items: items
-                .map(|item| (item.event_id.clone(), item.place()))
+                .map(|item| (item.event_id.clone(), item.seat_key()))
                 .collect(),
             in_order: part.items.is_sorted_by(|one, next| one.seq < next.seq),
             as_sent,
@@ -101,7 +101,7 @@ impl Environment {
     /// Delivers a part to a sink of names: looks for the manifest first, and writes it last.
     async fn deliver_by_name(&self, brought: Brought) -> Result<(), SinkError> {
         let permanent = |reason| SinkError::Permanent { reason };
-        let name = format!("{} {}", brought.place, brought.key);
+        let name = format!("{} {}", brought.fingerprint, brought.key);
         let looked_for = name.clone();
         let manifest = self.request(move |world| {
             let kept = world.names.get(&looked_for);

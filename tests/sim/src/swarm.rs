@@ -95,7 +95,7 @@ impl Plan {
             outage_every_ms: pick(rng, &[0, 0, 0, 60_000]),
             skew_max_ms: SKEW_MAX_MS,
             sink: pick(later, &[SinkKind::Keys, SinkKind::Names]),
-            place: 0,
+            destination: 0,
             bodies_alone: later.bool(),
             parts_max: pick(later, &[PARTS_MAX, PARTS_MAX, PARTS_FOR_STRAGGLERS + 2]),
             past_deliveries_max: pick(later, &[PAST_DELIVERIES_MAX, 2]),

@@ -9,6 +9,8 @@ mod faults;
 mod lock_table;
 mod queues;
 
+pub(crate) use fakes::now;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
@@ -17,7 +19,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use protocol::invariants::{Broken, Check};
 use protocol::time::Timestamp;
-use shared::memory::{MemoryBatchStore, MemoryLockStore};
+use shared::memory::{MemoryBatchStore, MemoryChunkStore, MemoryLockStore};
 
 use crate::act::Act;
 use crate::clocks::START;
@@ -48,6 +50,8 @@ pub struct World {
     pub index: LaggingIndex,
     /// The bodies in the overflow store, by key.
     pub overflow: BTreeMap<String, Arc<str>>,
+    /// The chunks.
+    pub chunks: MemoryChunkStore,
     /// The batch table.
     pub batches: MemoryBatchStore,
     /// The input queues: positions in [`Ledger::messages`].
@@ -81,6 +85,7 @@ impl World {
             locks: MemoryLockStore::new(),
             index: LaggingIndex::default(),
             overflow: BTreeMap::new(),
+            chunks: MemoryChunkStore::new(),
             batches: MemoryBatchStore::new(),
             inputs: (0..plan.sources)
                 .map(|_| Queue::new(plan.receives_max))

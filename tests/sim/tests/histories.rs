@@ -2,6 +2,7 @@
 //! promise, and every planted bug is caught.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 #[cfg(feature = "planted-bugs")]
 use std::sync::Mutex;
 #[cfg(feature = "planted-bugs")]
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(feature = "planted-bugs")]
 use protocol::planted::Bug;
+use sim::History;
 
 const SEEDS: u64 = 600;
 
@@ -39,14 +41,21 @@ fn telling_what_happens_changes_nothing() {
 
 #[test]
 fn no_promise_is_broken_and_every_fault_strikes() {
+    let run = |seeds: Range<u64>| seeds.map(|seed| sim::run(seed, false)).collect();
+    let histories: Vec<History> = std::thread::scope(|scope| {
+        let half = scope.spawn(|| run(0..SEEDS / 2));
+        let mut histories: Vec<History> = run(SEEDS / 2..SEEDS);
+        histories.extend(half.join().expect("a history catches its own panics"));
+        histories
+    });
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut broken = Vec::new();
-    for seed in 0..SEEDS {
-        let history = sim::run(seed, false);
+    for history in histories {
         for (kind, count) in history.counts {
             *counts.entry(kind).or_default() += count;
         }
         if let Some(found) = history.broken {
+            let seed = history.seed;
             broken.push(format!(
                 "seed {seed}: {found}\n  replay: cargo xtask sim --seed {seed}"
             ));

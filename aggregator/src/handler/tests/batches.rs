@@ -2,6 +2,7 @@
 
 use protocol::batch::{BatchCounts, BatchWrite, Lease, Status};
 use protocol::ids::LeaseOwner;
+use protocol::seqs::SeqSet;
 use shared::ports::BatchStore;
 use shared::wire::TicketReason;
 
@@ -117,6 +118,8 @@ async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
             uncertain: 0,
             settled: Default::default(),
             version: 9,
+            claimed: SeqSet::new(),
+            chunks: SeqSet::new(),
         }),
         BatchWrite::Lease {
             lease: Lease {
@@ -132,6 +135,7 @@ async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
             witnesses: 0,
             parts: 0,
             at,
+            expires_at: Timestamp::EPOCH,
         },
     ] {
         aggregator

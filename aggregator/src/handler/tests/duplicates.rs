@@ -123,8 +123,9 @@ async fn with_requeue_duplicates_fail_until_the_first_event_was_delivered() {
             batch,
             seq: 0,
             shards: 10,
+            chunk: None,
         }
-        .place(),
+        .key(),
     );
     let expires_at = aggregator.fakes.clock.now() + Duration::from_secs(3_600);
     aggregator

@@ -24,9 +24,12 @@ async fn a_message_that_cannot_be_processed_is_quarantined_with_its_reason() {
         [
             (
                 "m2",
-                "another message carries the same event id with different content"
+                "event id: conflict: another message has the same event id and another body"
             ),
-            ("m3", "`EVENT_ID`: `id` finds nothing"),
+            (
+                "m3",
+                "`EVENT_ID`: `id`: found nothing, expected a string, a whole number, a boolean, or a list of these"
+            ),
         ]
     );
     assert_eq!(quarantined[0].event_id.as_ref().unwrap().as_str(), "e1");

@@ -30,6 +30,7 @@ async fn live_claim(aggregator: &Aggregator, message: &str, event: &str, seq: u3
             batch,
             seq,
             shards: 10,
+            chunk: None,
         },
         overflow: None,
         past: PastDeliveries::new(),
@@ -74,6 +75,7 @@ async fn complete_batch(aggregator: &Aggregator, batch: BatchId, members: &[u32]
             index: 0,
             receipt: String::new(),
             delivered: None,
+            at: Timestamp::EPOCH,
         },
         BatchWrite::Complete {
             owner,
@@ -81,6 +83,7 @@ async fn complete_batch(aggregator: &Aggregator, batch: BatchId, members: &[u32]
             witnesses: 0,
             parts: 1,
             at,
+            expires_at: Timestamp::EPOCH,
         },
     ] {
         store.write(batch, &write).await.unwrap();

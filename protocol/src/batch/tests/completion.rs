@@ -34,6 +34,7 @@ fn completion_is_refused_after_new_counts_or_witnesses() {
         witnesses: 0,
         parts: 0,
         at: at(40),
+        expires_at: Timestamp::EPOCH,
     };
     let witnessed = must(&leased, &witness(&[3], 0));
     assert_eq!(apply(&witnessed, &complete), None);
@@ -125,6 +126,7 @@ fn repro_a_late_lease_and_a_late_completion_ended_a_batch_with_a_frozen_part() {
         witnesses: 0,
         parts: 0,
         at: at(40),
+        expires_at: Timestamp::EPOCH,
     };
     let given_up = must(
         &leased,

@@ -101,6 +101,7 @@ fn a_processor_that_lost_its_lease_can_change_nothing() {
             index: 0,
             receipt: String::new(),
             delivered: None,
+            at: Timestamp::EPOCH,
         },
         BatchWrite::GiveUp {
             owner: p.clone(),
@@ -117,6 +118,7 @@ fn a_processor_that_lost_its_lease_can_change_nothing() {
             witnesses: 0,
             parts: 0,
             at: at(70),
+            expires_at: Timestamp::EPOCH,
         },
     ] {
         assert_eq!(apply(&taken_over, &write), None, "{write:?}");

@@ -114,6 +114,7 @@ fn a_record_counts_every_byte_that_grows() {
     assert_eq!(record.bytes(), expected + part + "sink".len());
     record.parts[0].state = PartState::Delivered {
         receipt: "receipt".to_owned(),
+        at: None,
     };
     assert_eq!(
         record.bytes(),

@@ -39,6 +39,7 @@ fn applied() -> Vec<(BatchRecord, BatchWrite)> {
         index: 0,
         receipt: "r".to_owned(),
         delivered: None,
+        at: Timestamp::EPOCH,
     };
     let set_aside = BatchWrite::SetAside {
         owner: p(),
@@ -74,6 +75,7 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
     let delivered: Change = |record| {
         record.parts[0].state = PartState::Delivered {
             receipt: "r".to_owned(),
+            at: None,
         };
     };
     let other_members: Change = |record| record.parts[0].members = (0..2).collect();
@@ -168,6 +170,7 @@ fn a_completion_is_recognised_by_the_completed_record() {
         witnesses: 0,
         parts: 0,
         at: at(40),
+        expires_at: leased.kept_until(at(40)),
     };
     assert!(!already_applied(&leased, &complete));
     let done = must(&leased, &complete);
@@ -182,6 +185,7 @@ fn deliver() -> BatchWrite {
         index: 0,
         receipt: String::new(),
         delivered: None,
+        at: Timestamp::EPOCH,
     }
 }
 
@@ -217,6 +221,7 @@ fn complete(parts: usize) -> BatchWrite {
         witnesses: 0,
         parts,
         at: at(40),
+        expires_at: Timestamp::EPOCH,
     }
 }
 

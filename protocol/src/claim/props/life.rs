@@ -37,7 +37,7 @@ struct Life {
     rule: DuplicateRule,
     now: Timestamp,
     item: Option<LockItem>,
-    fate: BatchFate,
+    fate: SeatFate,
     next_seq: Seq,
     /// The last delivery of each message: the end of its dedup window, and its body hash.
     delivered: BTreeMap<SqsMessageId, (Timestamp, BodyHash)>,
@@ -52,7 +52,7 @@ impl Life {
             Step::Pass { ms } => self.now = self.now + Duration::from_millis(ms),
             Step::Forget => {
                 let over = self.item.as_ref().is_some_and(|item| match item.state {
-                    LockState::Live { .. } => false,
+                    LockState::Live { .. } | LockState::InChunk { .. } => false,
                     LockState::Tombstone { expires_at } => expires_at <= self.now,
                 });
                 if over {
@@ -69,7 +69,7 @@ impl Life {
         };
         let verdict = match classify(candidate, None, &item, self.rule, self.now) {
             Verdict::Live(existing) => {
-                let (fate, rule) = (&self.fate, self.rule);
+                let (fate, rule) = (self.fate, self.rule);
                 settle_live(candidate, &item, existing, fate, rule, self.now)
             }
             verdict @ (Verdict::Done(_) | Verdict::Replace { .. }) => verdict,
@@ -106,7 +106,7 @@ impl Life {
             set_aside: false,
         });
         self.next_seq += 1;
-        self.fate = BatchFate::Alive;
+        self.fate = SeatFate::Alive;
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl Life {
         item: &LockItem,
     ) -> Result<(), TestCaseError> {
         let live = matches!(item.state, LockState::Live { .. });
-        let held = live && self.fate == BatchFate::Alive;
+        let held = live && self.fate == SeatFate::Alive;
         let same = |id: &SqsMessageId, hash: BodyHash| {
             *id == candidate.sqs_message_id
                 || (self.rule == DuplicateRule::Drop && hash == candidate.body_hash)
@@ -131,38 +131,32 @@ impl Life {
         Ok(())
     }
 
-    fn live(&self) -> Option<(LockItem, Seq)> {
+    fn live(&self) -> Option<LockItem> {
         let item = self.item.clone()?;
-        match item.state {
-            LockState::Live { seq, .. } => Some((item, seq)),
-            LockState::Tombstone { .. } => None,
-        }
+        matches!(item.state, LockState::Live { .. }).then_some(item)
     }
 
     fn end(&mut self, delivers: bool) {
-        let Some((item, seq)) = self.live() else {
+        let Some(item) = self.live() else {
             return;
         };
-        if self.fate != BatchFate::Alive {
+        if self.fate != SeatFate::Alive {
             return;
         }
+        self.fate = SeatFate::Orphan;
         if delivers {
             let until = self.now + WINDOW;
             self.delivered
                 .insert(item.sqs_message_id, (until, item.body_hash));
+            self.fate = SeatFate::Delivered { until };
         }
-        self.fate = BatchFate::Ended {
-            delivered: delivers.then_some(seq).into_iter().collect(),
-            set_aside: SeqSet::new(),
-            completed_at: self.now,
-        };
     }
 
     fn release(&mut self) {
-        let Some((item, seq)) = self.live() else {
+        let Some(item) = self.live() else {
             return;
         };
-        if matches!(&self.fate, BatchFate::Ended { delivered, .. } if !delivered.contains(seq)) {
+        if self.fate == SeatFate::Orphan {
             return;
         }
         let expires_at = self.now + WINDOW;
@@ -186,7 +180,7 @@ proptest! {
             rule,
             now: Timestamp::from_ms(NOW),
             item: None,
-            fate: BatchFate::Unknown,
+            fate: SeatFate::Orphan,
             next_seq: 0,
             delivered: BTreeMap::new(),
         };

@@ -8,7 +8,7 @@ struct Case {
     candidate: Candidate,
     own: Option<Seat>,
     item: LockItem,
-    fate: BatchFate,
+    fate: SeatFate,
     rule: DuplicateRule,
 }
 
@@ -41,7 +41,7 @@ impl Case {
         } = self;
         match classify(candidate, self.own, item, *rule, self.now()) {
             Verdict::Live(existing) => {
-                settle_live(candidate, item, existing, fate, *rule, self.now())
+                settle_live(candidate, item, existing, *fate, *rule, self.now())
             }
             verdict @ (Verdict::Done(_) | Verdict::Replace { .. }) => verdict,
         }
@@ -51,27 +51,23 @@ impl Case {
         self.candidate.sqs_message_id == self.item.sqs_message_id
     }
 
-    /// Returns whether the item is live and its batch will deliver it.
+    fn claimed(&self) -> bool {
+        self.item.state.claimed_seat().is_some()
+    }
+
+    /// Returns whether the item is a claim and its batch will deliver it.
     fn held(&self) -> bool {
-        matches!(self.item.state, LockState::Live { .. }) && self.fate == BatchFate::Alive
+        self.claimed() && self.fate == SeatFate::Alive
     }
 
     /// Returns the end of the dedup window of the item's own delivery, if there was one.
     fn delivered_until(&self) -> Option<Timestamp> {
-        match (&self.item.state, &self.fate) {
+        match (self.item.state, self.fate) {
             (LockState::Tombstone { expires_at }, _) => {
-                (!self.item.set_aside).then_some(*expires_at)
+                (!self.item.set_aside).then_some(expires_at)
             }
-            (
-                LockState::Live { seq, .. },
-                BatchFate::Ended {
-                    delivered,
-                    set_aside,
-                    completed_at,
-                },
-            ) => (delivered.contains(*seq) && !set_aside.contains(*seq))
-                .then_some(*completed_at + WINDOW),
-            (LockState::Live { .. }, BatchFate::Alive | BatchFate::Unknown) => None,
+            (_, SeatFate::Delivered { until }) => Some(until),
+            _ => None,
         }
     }
 
@@ -89,17 +85,10 @@ impl Case {
 
     /// Returns until when the message of the item is remembered as set aside, if an operator sent it to the quarantine.
     fn set_aside_until(&self) -> Option<Timestamp> {
-        match (&self.item.state, &self.fate) {
-            (LockState::Tombstone { expires_at }, _) => self.item.set_aside.then_some(*expires_at),
-            (
-                LockState::Live { seq, .. },
-                BatchFate::Ended {
-                    set_aside,
-                    completed_at,
-                    ..
-                },
-            ) => set_aside.contains(*seq).then_some(*completed_at + WINDOW),
-            (LockState::Live { .. }, BatchFate::Alive | BatchFate::Unknown) => None,
+        match (self.item.state, self.fate) {
+            (LockState::Tombstone { expires_at }, _) => self.item.set_aside.then_some(expires_at),
+            (_, SeatFate::SetAside { until }) => Some(until),
+            _ => None,
         }
     }
 
@@ -114,11 +103,8 @@ impl Case {
 
     /// Returns whether an earlier attempt of the candidate wrote the item.
     fn own_claim(&self) -> bool {
-        let seat = self.own.map(|seat| LockState::Live {
-            shard: seat.shard(),
-            seq: seat.seq,
-        });
-        self.same_message() && seat == Some(self.item.state)
+        let is_own = |seat| self.item.state.is_claim_of(seat);
+        self.same_message() && self.own.is_some_and(is_own)
     }
 }
 
@@ -181,7 +167,8 @@ proptest! {
     fn a_free_event_is_claimed_by_the_next_message(case in cases()) {
         let over = case.delivered_until().is_none_or(|until| until <= case.now());
         let known = case.own_delivery_is_known() || case.is_set_aside();
-        if over && !case.held() && !known && !case.own_claim() {
+        let unclear = case.claimed() && case.fate == SeatFate::Unknown;
+        if over && !case.held() && !unclear && !known && !case.own_claim() {
             // If the item cannot remember one more message, the candidate fails and is redelivered.
             let verdict = case.verdict();
             match case.to_remember().len() > PAST_DELIVERIES_MAX {

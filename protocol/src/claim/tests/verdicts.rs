@@ -66,19 +66,16 @@ fn a_claim_is_ours_only_with_message_batch_and_seq() {
 }
 
 #[test]
-fn what_a_live_claim_means_depends_on_the_fate_of_its_batch() {
+fn what_a_claim_means_depends_on_the_fate_of_its_seat() {
     let (m1, m2, m3) = (message("m1", "a"), message("m2", "a"), message("m3", "b"));
     let item = live(&m1, seat(1, 3));
-    let ended = |seqs: &[Seq]| BatchFate::Ended {
-        delivered: seqs.iter().copied().collect(),
-        set_aside: SeqSet::new(),
-        completed_at: Timestamp::from_ms(900_000),
-    };
-    let settle = |candidate: &Candidate, existing, fate: &BatchFate, rule| {
+    let until = Timestamp::from_ms(900_000) + WINDOW;
+    let delivered = SeatFate::Delivered { until };
+    let settle = |candidate: &Candidate, existing, fate, rule| {
         settle_live(candidate, &item, existing, fate, rule, NOW)
     };
     for rule in [DuplicateRule::Drop, DuplicateRule::Requeue] {
-        let alive = |candidate, existing| settle(candidate, existing, &BatchFate::Alive, rule);
+        let alive = |candidate, existing| settle(candidate, existing, SeatFate::Alive, rule);
         assert_eq!(
             alive(&m1, ExistingClaim::Redelivered),
             Verdict::Done(Outcome::Redelivered)
@@ -91,45 +88,45 @@ fn what_a_live_claim_means_depends_on_the_fate_of_its_batch() {
             alive(&m3, ExistingClaim::Conflict),
             Verdict::Done(Outcome::Conflict)
         );
-        for fate in [ended(&[1, 2]), BatchFate::Unknown] {
+        for (message, existing) in [
+            (&m1, ExistingClaim::Redelivered),
+            (&m2, ExistingClaim::Duplicate),
+        ] {
             let orphan = Verdict::Replace {
                 past: PastDeliveries::new(),
             };
-            assert_eq!(settle(&m1, ExistingClaim::Redelivered, &fate, rule), orphan);
-            assert_eq!(settle(&m2, ExistingClaim::Duplicate, &fate, rule), orphan);
+            let settled = settle(message, existing, SeatFate::Orphan, rule);
+            assert_eq!(settled, orphan);
+            let settled = settle(message, existing, SeatFate::Unknown, rule);
+            assert_eq!(settled, Verdict::Done(Outcome::Failed));
         }
-        let leftover = ended(&[3]);
         assert_eq!(
-            settle(&m1, ExistingClaim::Redelivered, &leftover, rule),
+            settle(&m1, ExistingClaim::Redelivered, delivered, rule),
             Verdict::Done(Outcome::Redelivered)
         );
     }
-    let leftover = ended(&[3]);
     assert_eq!(
         settle(
             &m2,
             ExistingClaim::Duplicate,
-            &leftover,
+            delivered,
             DuplicateRule::Drop
         ),
         Verdict::Done(Outcome::Duplicate)
     );
     assert_eq!(
-        settle(&m3, ExistingClaim::Conflict, &leftover, DuplicateRule::Drop),
+        settle(&m3, ExistingClaim::Conflict, delivered, DuplicateRule::Drop),
         Verdict::Done(Outcome::Conflict)
     );
     let Verdict::Replace { past } = settle(
         &m2,
         ExistingClaim::Duplicate,
-        &leftover,
+        delivered,
         DuplicateRule::Requeue,
     ) else {
         panic!("a leftover is a tombstone, and requeue replaces those");
     };
-    assert_eq!(
-        past[&m1.sqs_message_id],
-        Timestamp::from_ms(900_000) + WINDOW
-    );
+    assert_eq!(past[&m1.sqs_message_id], until);
 }
 
 #[test]
@@ -225,7 +222,7 @@ fn a_delivery_is_remembered_until_its_window_ends() {
             &message("m3", "a"),
             &item,
             ExistingClaim::Duplicate,
-            &BatchFate::Unknown,
+            SeatFate::Orphan,
             DuplicateRule::Requeue,
             NOW,
         );
@@ -234,28 +231,4 @@ fn a_delivery_is_remembered_until_its_window_ends() {
         };
         assert_eq!(past.len(), usize::from(remembered), "until {until_ms}");
     }
-}
-
-#[test]
-fn the_fate_of_a_batch_follows_from_its_record() {
-    let mut record = BatchRecord::open(
-        batch(1),
-        "arn:q".parse().unwrap(),
-        None,
-        10,
-        Timestamp::EPOCH,
-        NOW,
-    );
-    assert_eq!(BatchFate::from(None), BatchFate::Unknown);
-    assert_eq!(BatchFate::from(Some(&record)), BatchFate::Alive);
-    record.status = None;
-    record.completed_at = Some(NOW);
-    record.delivered = [1, 2].into_iter().collect();
-    record.set_aside = [5].into_iter().collect();
-    let ended = BatchFate::Ended {
-        delivered: [1, 2, 5].into_iter().collect(),
-        set_aside: [5].into_iter().collect(),
-        completed_at: NOW,
-    };
-    assert_eq!(BatchFate::from(Some(&record)), ended);
 }

@@ -14,6 +14,8 @@ fn counts() -> Vec<BatchWrite> {
         uncertain: 0,
         settled: [1].into_iter().collect(),
         version: 1,
+        claimed: SeqSet::new(),
+        chunks: SeqSet::new(),
     };
     vec![
         BatchWrite::Count(counts.clone()),
@@ -25,6 +27,7 @@ fn counts() -> Vec<BatchWrite> {
         BatchWrite::Witness {
             witnessed: [1].into_iter().collect(),
             witnesses: 3,
+            chunks: SeqSet::new(),
         },
     ]
 }
@@ -68,6 +71,7 @@ fn parts() -> Vec<BatchWrite> {
         index: 3,
         receipt: "r".to_owned(),
         delivered,
+        at: Timestamp::EPOCH,
     };
     let set_aside = |part, set_asides| BatchWrite::SetAside {
         owner: owner(),
@@ -97,6 +101,7 @@ fn ends() -> Vec<BatchWrite> {
         witnesses: 2,
         parts,
         at: AT,
+        expires_at: Timestamp::EPOCH,
     };
     vec![
         BatchWrite::Fail {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::batch::BatchRecord;
 use protocol::claim::{DuplicateRule, LockItem, LockState};
-use protocol::ids::{EventId, Place};
+use protocol::ids::{EventId, SeatKey};
 use protocol::invariants::Check;
 
 use super::Run;
@@ -131,10 +131,10 @@ fn is_left(world: &World, id: &EventId, item: &LockItem) -> bool {
     let LockState::Live { shard, seq } = item.state else {
         return false;
     };
-    let place = Place { shard, seq };
-    if world.ledger.seat_delivered(id, place)
-        || world.ledger.seat_set_aside(id, place)
-        || world.ledger.came_too_late(id, place)
+    let seat = SeatKey { shard, seq };
+    if world.ledger.seat_delivered(id, seat)
+        || world.ledger.seat_set_aside(id, seat)
+        || world.ledger.came_too_late(id, seat)
     {
         return false;
     }

@@ -120,7 +120,7 @@ impl World {
     fn reasons_to_fail(&self) -> Vec<&'static str> {
         let mut reasons = vec![REFUSAL, REFUSED];
         let moved =
-            |one: &Redeploy| matches!(one.change, Change::Place(_) | Change::BodiesAlone(_));
+            |one: &Redeploy| matches!(one.change, Change::Destination(_) | Change::BodiesAlone(_));
         if self.plan.redeploys.iter().any(moved) {
             reasons.push("frozen for another sink");
         }
@@ -132,7 +132,7 @@ impl World {
 
     fn set_aside(&mut self, batch: BatchId, seqs: &SeqSet) {
         for one in self.ledger.occurrences.values_mut().flatten() {
-            one.set_aside |= one.place.shard.batch == batch && seqs.contains(one.place.seq);
+            one.set_aside |= one.seat.shard.batch == batch && seqs.contains(one.seat.seq);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Deliveries to the sink.
 
 use protocol::claim::{DuplicateRule, LockState};
-use protocol::ids::{EventId, Place};
+use protocol::ids::{EventId, SeatKey};
 
 use super::World;
 use crate::checks;
@@ -18,7 +18,7 @@ impl World {
             hash: part.hash,
             count: part.items.len(),
             rendered: part.rendered.clone(),
-            place: part.place.clone(),
+            fingerprint: part.fingerprint.clone(),
         };
         if let Some(first) = self.ledger.parts.get(&key).cloned() {
             self.note("part repeated", || key.clone());
@@ -39,23 +39,20 @@ impl World {
             part.in_order,
             part.as_sent,
         ));
-        for (id, place) in &part.items {
+        for (id, seat) in &part.items {
             let live = self.locks.get(id).is_some_and(|item| {
-                matches!(item.state, LockState::Live { shard, seq } if Place { shard, seq } == *place)
+                matches!(item.state, LockState::Live { shard, seq } if SeatKey { shard, seq } == *seat)
             });
-            let own = place.shard.batch == part.batch;
+            let own = seat.shard.batch == part.batch;
             // The attempt may have been in flight when an operator set the part aside.
-            let live = live || self.ledger.seat_set_aside(id, *place);
+            let live = live || self.ledger.seat_set_aside(id, *seat);
             let check = checks::p2_a_part_holds_only_live_claims(
                 &key,
                 live && own,
-                &format!(
-                    "{id} from {}/{}, live there: {live}",
-                    place.shard, place.seq
-                ),
+                &format!("{id} from {}/{}, live there: {live}", seat.shard, seat.seq),
             );
             self.check(check);
-            if let Some(occurrence) = self.ledger.occurrence(id, *place) {
+            if let Some(occurrence) = self.ledger.occurrence(id, *seat) {
                 occurrence.delivered_at.get_or_insert(now);
                 let given = Given {
                     at: now,

@@ -3,6 +3,6 @@
 use futures::FutureExt;
 
 /// Returns the result of a call of a fake.
-pub(super) fn now<T>(call: impl Future<Output = T>) -> T {
+pub(crate) fn now<T>(call: impl Future<Output = T>) -> T {
     call.now_or_never().expect("fakes return at once")
 }

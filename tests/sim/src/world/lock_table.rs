@@ -1,7 +1,7 @@
 //! The lock table: claims, releases and the TTL.
 
 use protocol::claim::{Claim, DuplicateRule, LockItem, LockState};
-use protocol::ids::{EventId, Place, SqsMessageId};
+use protocol::ids::{EventId, SeatKey, SqsMessageId};
 use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply, StoredEvent};
 
 use super::World;
@@ -58,22 +58,22 @@ impl World {
 
     /// Records a claim that was written in the index and the ledger, and checks it.
     fn claimed(&mut self, claim: &Claim, before: Option<LockItem>) {
-        let (now, place) = (self.now(), claim.seat.place());
+        let (now, seat) = (self.now(), claim.seat.key());
         let (id, message) = (
             claim.candidate.event_id.clone(),
             claim.candidate.sqs_message_id.clone(),
         );
         self.note("claimed", || {
-            format!("{id} by {message} at {}/{}", place.shard, place.seq)
+            format!("{id} by {message} at {}/{}", seat.shard, seat.seq)
         });
         if let Some(LockItem {
             state: LockState::Live { shard, seq },
             ..
         }) = before
         {
-            self.index_changes(&id, Place { shard, seq }, false);
+            self.index_changes(&id, SeatKey { shard, seq }, false);
         }
-        self.index_changes(&id, place, true);
+        self.index_changes(&id, seat, true);
 
         let batch = claim.seat.batch;
         let check = checks::inv13_claims_name_announced_batches(
@@ -93,7 +93,7 @@ impl World {
             .push(Occurrence {
                 sqs_message_id: message,
                 body_hash: claim.candidate.body_hash,
-                place,
+                seat,
                 claimed_at: now,
                 delivered_at: None,
                 remembered_until: None,
@@ -106,7 +106,7 @@ impl World {
     /// Checks a claim of `message` against an earlier claim of the same event.
     fn check_replaced(&mut self, prior: &Occurrence, message: &SqsMessageId) {
         let now = self.now();
-        let record = self.batches.get(prior.place.shard.batch);
+        let record = self.batches.get(prior.seat.shard.batch);
         let record_expired = record.is_none();
         let completed_at = record.and_then(|record| record.completed_at);
         // Records are kept for two weeks after their end.
@@ -140,14 +140,14 @@ impl World {
     }
 
     /// Releases claims one by one, as [`World::claim`] claims events.
-    pub fn release(&mut self, items: &[(EventId, Place)], release: Release) -> Vec<ReleaseReply> {
+    pub fn release(&mut self, items: &[(EventId, SeatKey)], release: Release) -> Vec<ReleaseReply> {
         items
             .iter()
             .map(|item| self.release_one(item, release))
             .collect()
     }
 
-    fn release_one(&mut self, item: &(EventId, Place), release: Release) -> ReleaseReply {
+    fn release_one(&mut self, item: &(EventId, SeatKey), release: Release) -> ReleaseReply {
         let faults = self.plan.faults.clone();
         if self.strikes(faults.throttle_member) {
             return ReleaseReply::Error(throttled());
@@ -165,7 +165,7 @@ impl World {
         }) = before
             && before != after
         {
-            self.released(&item.0, Place { shard, seq }, release);
+            self.released(&item.0, SeatKey { shard, seq }, release);
         }
         if lost {
             ReleaseReply::Error(unanswered())
@@ -175,17 +175,17 @@ impl World {
     }
 
     /// Records a release in the index and the ledger, and checks it.
-    fn released(&mut self, id: &EventId, place: Place, release: Release) {
+    fn released(&mut self, id: &EventId, seat: SeatKey, release: Release) {
         let (now, window) = (self.now(), self.dedup_window());
         let expires_at = match release {
             Release::Remembered(expires_at) => Some(expires_at),
             Release::SetAside(_) | Release::Deleted => None,
         };
         self.note("released", || {
-            format!("{id} at {}/{}", place.shard, place.seq)
+            format!("{id} at {}/{}", seat.shard, seat.seq)
         });
-        self.index_changes(id, place, false);
-        let Some(occurrence) = self.ledger.occurrence(id, place) else {
+        self.index_changes(id, seat, false);
+        let Some(occurrence) = self.ledger.occurrence(id, seat) else {
             return;
         };
         occurrence.remembered_until = Some(expires_at.unwrap_or(now));
@@ -194,8 +194,8 @@ impl World {
         }
         occurrence.released_at = Some(now);
         let released = occurrence.clone();
-        let set_aside = self.ledger.seat_set_aside(id, place);
-        let has_ended = self.ledger.seat_delivered(id, place) || set_aside;
+        let set_aside = self.ledger.seat_set_aside(id, seat);
+        let has_ended = self.ledger.seat_delivered(id, seat) || set_aside;
         let check = checks::inv14_only_delivered_claims_are_released(&released, has_ended);
         self.check(check);
         if !set_aside
@@ -248,13 +248,13 @@ impl World {
         }
     }
 
-    fn index_changes(&mut self, id: &EventId, place: Place, present: bool) {
+    fn index_changes(&mut self, id: &EventId, seat: SeatKey, present: bool) {
         let mut visible_at_ms = [self.now_ms; REPLICAS];
         for at in &mut visible_at_ms {
             *at += self.lag_ms();
         }
         self.index
-            .change(place.shard, place.seq, id, present, visible_at_ms);
+            .change(seat.shard, seat.seq, id, present, visible_at_ms);
     }
 
     fn lag_ms(&mut self) -> u64 {

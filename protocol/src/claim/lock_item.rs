@@ -1,0 +1,99 @@
+//! One item of the lock table.
+
+use super::candidate::PastDeliveries;
+use crate::ids::{BatchId, BatchShard, BodyHash, Seat, Seq, SqsMessageId};
+use crate::planted::{Bug, planted};
+use crate::time::Timestamp;
+
+/// One item of the lock table, without the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockItem {
+    /// The message that made the claim.
+    pub sqs_message_id: SqsMessageId,
+    pub body_hash: BodyHash,
+    pub past: PastDeliveries,
+    pub state: LockState,
+    /// Whether the item is the tombstone of an event that an operator set aside. Then the event was not delivered.
+    pub set_aside: bool,
+}
+
+impl LockItem {
+    /// Returns whether the item is still in the state of `expected`: the condition of a replacement.
+    pub fn is_same_state(&self, expected: &LockItem) -> bool {
+        self.sqs_message_id == expected.sqs_message_id && self.state == expected.state
+    }
+
+    /// Returns the TTL of the item: the end of a tombstone's window; `None` for a live claim with its body.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        match self.state {
+            LockState::Live { .. } if planted(Bug::TtlOnLiveClaim) => Some(Timestamp::EPOCH),
+            LockState::Live { .. } => None,
+            LockState::InChunk { expires_at, .. } | LockState::Tombstone { expires_at } => {
+                Some(expires_at)
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockState {
+    /// A claim that is not released yet.
+    Live {
+        /// The index key of the claim: its batch and shard.
+        shard: BatchShard,
+        seq: Seq,
+    },
+    /// A claim whose body is in a chunk. It is never released: what it means follows from what became of its seat.
+    InChunk {
+        batch: BatchId,
+        seq: Seq,
+        /// The first seq of the chunk.
+        chunk: Seq,
+        /// When DynamoDB may remove the item. No decision depends on it, except if the batch has no record.
+        expires_at: Timestamp,
+    },
+    /// The event was delivered and its claim released.
+    Tombstone {
+        /// End of the dedup window.
+        expires_at: Timestamp,
+    },
+}
+
+impl LockState {
+    /// Returns the seat of a claim; `None` for a tombstone.
+    pub fn claimed_seat(&self) -> Option<ClaimedSeat> {
+        match *self {
+            LockState::Live { shard, seq } => Some(ClaimedSeat {
+                batch: shard.batch,
+                seq,
+                chunk: None,
+            }),
+            LockState::InChunk {
+                batch, seq, chunk, ..
+            } => Some(ClaimedSeat {
+                batch,
+                seq,
+                chunk: Some(chunk),
+            }),
+            LockState::Tombstone { .. } => None,
+        }
+    }
+
+    /// Returns whether this is a claim of `seat`.
+    pub fn is_claim_of(&self, seat: Seat) -> bool {
+        match *self {
+            LockState::Live { shard, seq } => seat.shard() == shard && seat.seq == seq,
+            LockState::InChunk { batch, seq, .. } => seat.batch == batch && seat.seq == seq,
+            LockState::Tombstone { .. } => false,
+        }
+    }
+}
+
+/// The seat of an existing claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimedSeat {
+    pub batch: BatchId,
+    pub seq: Seq,
+    /// The first seq of the chunk that has the body, if it is in a chunk.
+    pub chunk: Option<Seq>,
+}

@@ -1,0 +1,129 @@
+use super::*;
+use crate::batch::{BatchRecord, PartRecord, PartState};
+use crate::bodies::Bodies;
+use crate::seqs::SeqSet;
+
+const READERS_WINDOW: Duration = Duration::from_secs(60);
+
+fn record() -> BatchRecord {
+    let source = "arn:q".parse().unwrap();
+    BatchRecord::open(batch(1), source, None, 10, Timestamp::EPOCH, NOW)
+}
+
+fn complete(mut record: BatchRecord) -> BatchRecord {
+    record.status = None;
+    record.completed_at = Some(NOW);
+    record
+}
+
+fn part(seqs: &[Seq], state: PartState) -> PartRecord {
+    PartRecord {
+        state,
+        ..PartRecord::frozen(seqs.iter().copied().collect(), [0; 32], None)
+    }
+}
+
+fn delivered(at: Option<Timestamp>) -> PartState {
+    PartState::Delivered {
+        receipt: String::new(),
+        at,
+    }
+}
+
+/// Returns the fate of a claim with its body.
+fn with_body(record: Option<&BatchRecord>, seq: Seq) -> SeatFate {
+    let shard = seat(1, seq).shard();
+    seat_fate(record, &LockState::Live { shard, seq }, READERS_WINDOW, NOW)
+}
+
+/// Returns the fate of a claim in a chunk.
+fn in_chunk(record: Option<&BatchRecord>, seq: Seq, expires_at: Timestamp) -> SeatFate {
+    let state = LockState::InChunk {
+        batch: batch(1),
+        seq,
+        chunk: 0,
+        expires_at,
+    };
+    seat_fate(record, &state, READERS_WINDOW, NOW)
+}
+
+#[test]
+fn a_claim_with_its_body_is_judged_by_the_status_of_its_batch() {
+    let mut record = record();
+    record.delivered = [1].into_iter().collect();
+    assert_eq!(with_body(Some(&record), 1), SeatFate::Alive);
+    record.set_aside = [5].into_iter().collect();
+    record.parts = vec![part(&[2], delivered(Some(Timestamp::EPOCH)))];
+    let record = complete(record);
+    let until = NOW + READERS_WINDOW;
+    for seq in [1, 2] {
+        assert_eq!(with_body(Some(&record), seq), SeatFate::Delivered { until });
+    }
+    assert_eq!(with_body(Some(&record), 5), SeatFate::SetAside { until });
+    assert_eq!(with_body(Some(&record), 3), SeatFate::Orphan);
+    assert_eq!(with_body(None, 3), SeatFate::Orphan);
+}
+
+#[test]
+fn a_claim_in_a_chunk_is_judged_by_its_seat_and_the_window_of_its_batch() {
+    let later = NOW + WINDOW;
+    let mut record = record().with_bodies(Bodies::Table, WINDOW);
+    let at = Timestamp::from_ms(7);
+    record.parts = vec![
+        part(&[1, 2], delivered(Some(at))),
+        part(&[3], PartState::Frozen),
+    ];
+    let until = at + WINDOW;
+    assert_eq!(
+        in_chunk(Some(&record), 2, later),
+        SeatFate::Delivered { until }
+    );
+    assert_eq!(in_chunk(Some(&record), 3, later), SeatFate::Alive);
+    assert_eq!(in_chunk(Some(&record), 4, later), SeatFate::Alive);
+    record.parts[1].state = PartState::SetAside;
+    // The part has no time of its own.
+    record.parts[0].state = delivered(None);
+    let record = complete(record);
+    let until = NOW + WINDOW;
+    assert_eq!(
+        in_chunk(Some(&record), 2, later),
+        SeatFate::Delivered { until }
+    );
+    assert_eq!(
+        in_chunk(Some(&record), 3, later),
+        SeatFate::SetAside { until }
+    );
+    assert_eq!(in_chunk(Some(&record), 4, later), SeatFate::Orphan);
+}
+
+#[test]
+fn a_seq_whose_part_keeps_no_set_was_delivered_with_the_last_such_part() {
+    let mut record = record().with_bodies(Bodies::Table, WINDOW);
+    let (first, last) = (Timestamp::from_ms(7), Timestamp::from_ms(9));
+    record.delivered = (0..4).collect::<SeqSet>();
+    record.parts = vec![
+        part(&[], delivered(Some(first))),
+        part(&[], delivered(Some(last))),
+        part(&[8], delivered(Some(NOW))),
+    ];
+    let until = last + WINDOW;
+    assert_eq!(
+        in_chunk(Some(&record), 3, NOW),
+        SeatFate::Delivered { until }
+    );
+}
+
+#[test]
+fn a_claim_in_a_chunk_without_a_record_is_free_once_its_ttl_is_past() {
+    assert_eq!(in_chunk(None, 1, NOW), SeatFate::Orphan);
+    let later = NOW + Duration::from_millis(1);
+    assert_eq!(in_chunk(None, 1, later), SeatFate::Unknown);
+}
+
+#[test]
+fn a_claim_whose_record_has_the_other_layout_proves_nothing() {
+    let items = record();
+    let chunks = record().with_bodies(Bodies::Table, WINDOW);
+    assert_eq!(in_chunk(Some(&items), 1, NOW), SeatFate::Unknown);
+    assert_eq!(with_body(Some(&chunks), 1), SeatFate::Unknown);
+}

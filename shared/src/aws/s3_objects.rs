@@ -1,0 +1,34 @@
+//! Requests to S3 that several adapters make.
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::operation::get_object::GetObjectError;
+
+use super::errors::{S3, port_error};
+use crate::ports::PortError;
+
+/// Reads an object; returns `None` when there is none. `name` is what errors call it.
+pub(super) async fn get(
+    client: &Client,
+    bucket: &str,
+    key: &str,
+    name: &str,
+) -> Result<Option<Vec<u8>>, PortError> {
+    let sent = client.get_object().bucket(bucket).key(key).send().await;
+    let reply = match sent {
+        Ok(reply) => reply,
+        Err(error)
+            if error
+                .as_service_error()
+                .is_some_and(GetObjectError::is_no_such_key) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(port_error(S3, name, &error)),
+    };
+    let bytes = reply.body.collect().await;
+    let bytes = bytes.map_err(|error| PortError::Unknown {
+        service: S3,
+        message: format!("{name}: {error}"),
+    })?;
+    Ok(Some(bytes.to_vec()))
+}

@@ -1,0 +1,245 @@
+//! The format of a chunk: one JSON object a line, each with the event of one seat, compressed by zstd.
+//!
+//! `zstd -dc <object> | jq` shows a chunk. Every line says which seat it belongs to, so that a reader notices a chunk that is
+//! not the one it asked for.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use protocol::claim::Candidate;
+use protocol::ids::{
+    BatchId, BatchShard, BodyHash, ChunkId, EventId, Seat, Seq, SourceArn, SqsMessageId,
+};
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::compression::{DecompressError, compress_bytes, decompress_bytes};
+use crate::ports::StoredEvent;
+
+/// Bytes of the lines of a chunk: the bodies of one invocation, each of which may be longer as JSON text.
+const LINES_BYTES_MAX: usize = 64 << 20;
+
+/// A stored chunk that cannot be read. A retry would read the same.
+#[derive(Debug, thiserror::Error)]
+pub enum ChunkError {
+    #[error("chunk `{chunk}`: {source}")]
+    Compressed {
+        chunk: ChunkId,
+        #[source]
+        source: DecompressError,
+    },
+    #[error("chunk `{chunk}`: line {line}: {source}")]
+    Line {
+        chunk: ChunkId,
+        line: usize,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("chunk `{chunk}`: line {line}: wrong seat: got `{batch}/{seq}`")]
+    OtherSeat {
+        chunk: ChunkId,
+        line: usize,
+        batch: BatchId,
+        seq: Seq,
+    },
+    #[error("chunk `{chunk}`: seat {seq}: the body is not the one that was claimed")]
+    OtherBody { chunk: ChunkId, seq: Seq },
+    #[error("chunk `{chunk}`: has no event for {count} of the seats that were counted in it")]
+    Missing { chunk: ChunkId, count: u64 },
+}
+
+/// The event of one seat. The fields have the names of the lock item's attributes.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    batch: BatchId,
+    seq: Seq,
+    message_id: EventId,
+    sqs_message_id: SqsMessageId,
+    #[serde(borrow)]
+    body_hash: Cow<'a, str>,
+    source: SourceArn,
+    /// Epoch milliseconds.
+    sent_at: u64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    attributes: Option<Cow<'a, str>>,
+    message: Cow<'a, str>,
+}
+
+/// Returns a chunk with the events of these seats, which are consecutive seats of one batch.
+pub fn encode<'a>(events: impl Iterator<Item = (Seat, &'a Candidate)>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (seat, candidate) in events {
+        let line = Line {
+            batch: seat.batch,
+            seq: seat.seq,
+            message_id: candidate.event_id.clone(),
+            sqs_message_id: candidate.sqs_message_id.clone(),
+            body_hash: candidate.body_hash.to_string().into(),
+            source: candidate.source.clone(),
+            sent_at: candidate.sent_at.as_ms(),
+            attributes: candidate.attributes.as_deref().map(Cow::Borrowed),
+            message: Cow::Borrowed(&candidate.body),
+        };
+        serde_json::to_writer(&mut lines, &line).expect("a line of texts and numbers is JSON");
+        lines.push(b'\n');
+    }
+    compress_bytes(&lines).expect("there is memory for a chunk")
+}
+
+/// Returns the events of the seats `wanted`, which are seats of this chunk, in the order of their seqs.
+///
+/// # Errors
+/// [`ChunkError`], also when a wanted seat has no event.
+pub fn decode(
+    chunk: ChunkId,
+    bytes: &[u8],
+    wanted: &SeqSet,
+) -> Result<Vec<StoredEvent>, ChunkError> {
+    let lines = decompress_bytes(bytes, LINES_BYTES_MAX)
+        .map_err(|source| ChunkError::Compressed { chunk, source })?;
+    let mut events = Vec::new();
+    let mut source: Option<SourceArn> = None;
+    for (index, text) in lines.split(|byte| *byte == b'\n').enumerate() {
+        if text.is_empty() {
+            continue;
+        }
+        let line = index + 1;
+        let event: Line<'_> = serde_json::from_slice(text).map_err(|source| ChunkError::Line {
+            chunk,
+            line,
+            source,
+        })?;
+        let Line { batch, seq, .. } = event;
+        if batch != chunk.batch || seq < chunk.first {
+            return Err(ChunkError::OtherSeat {
+                chunk,
+                line,
+                batch,
+                seq,
+            });
+        }
+        if !wanted.contains(seq) {
+            continue;
+        }
+        let body_hash = BodyHash::of(event.message.as_bytes());
+        if body_hash.to_string() != event.body_hash {
+            return Err(ChunkError::OtherBody { chunk, seq });
+        }
+        // Most events have the same source; one copy serves all.
+        let known = source.take().filter(|known| *known == event.source);
+        let source = source.insert(known.unwrap_or(event.source));
+        events.push(StoredEvent {
+            event_id: event.message_id,
+            sqs_message_id: event.sqs_message_id,
+            body_hash,
+            shard: BatchShard { batch, shard: 0 },
+            seq,
+            body: Arc::from(&*event.message),
+            overflow: None,
+            source: source.clone(),
+            sent_at: Timestamp::from_ms(event.sent_at),
+        });
+    }
+    let count = wanted.len().saturating_sub(events.len() as u64);
+    match count {
+        0 => Ok(events),
+        _ => Err(ChunkError::Missing { chunk, count }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::ids::ChunkSeat;
+
+    use super::*;
+
+    const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
+
+    fn candidate(number: u32, body: &str) -> Candidate {
+        Candidate {
+            event_id: format!("e{number}").parse().unwrap(),
+            sqs_message_id: format!("m{number}").parse().unwrap(),
+            body_hash: BodyHash::of(body.as_bytes()),
+            body: body.into(),
+            compressed: None,
+            source: "arn:aws:sqs:eu-west-1:1:q".parse().unwrap(),
+            sent_at: Timestamp::from_ms(5),
+            attributes: None,
+        }
+    }
+
+    fn seat(seq: Seq) -> Seat {
+        Seat {
+            batch: BATCH.parse().unwrap(),
+            seq,
+            shards: 1,
+            chunk: Some(ChunkSeat {
+                first: 7,
+                claim_expires_at: Timestamp::from_ms(9),
+            }),
+        }
+    }
+
+    fn chunk() -> ChunkId {
+        seat(7).chunk_id().unwrap()
+    }
+
+    fn stored(bodies: &[&str]) -> Vec<u8> {
+        let candidates: Vec<_> = (7..)
+            .zip(bodies)
+            .map(|(number, body)| candidate(number, body))
+            .collect();
+        encode((7..).map(seat).zip(&candidates))
+    }
+
+    #[test]
+    fn wanted_events_read_back_as_they_were_claimed() {
+        let text = "line\nbreak \u{0} \"quoted\"";
+        let bytes = stored(&["{\"a\":1}", text, "last"]);
+        let events = decode(chunk(), &bytes, &[7, 8].into_iter().collect()).unwrap();
+        let read: Vec<_> = events
+            .iter()
+            .map(|event| (event.seq, event.event_id.as_str(), &*event.body))
+            .collect();
+        assert_eq!(read, [(7, "e7", "{\"a\":1}"), (8, "e8", text)]);
+    }
+
+    #[test]
+    fn a_wrong_chunk_is_refused_with_its_name_and_reason() {
+        let wanted: SeqSet = [7].into_iter().collect();
+        let other = ChunkId {
+            first: 8,
+            ..chunk()
+        };
+        let lines = decompress_bytes(&stored(&["body"]), LINES_BYTES_MAX).unwrap();
+        let edited = String::from_utf8(lines)
+            .unwrap()
+            .replace("\"message\":\"body\"", "\"message\":\"else\"");
+        let edited = compress_bytes(edited.as_bytes()).unwrap();
+        let cases = [
+            (
+                decode(chunk(), b"no zstd", &wanted),
+                "not a valid compressed",
+            ),
+            (
+                decode(chunk(), &compress_bytes(b"{}\n").unwrap(), &wanted),
+                "line 1",
+            ),
+            (decode(other, &stored(&["body"]), &wanted), "wrong seat"),
+            (
+                decode(chunk(), &edited, &wanted),
+                "not the one that was claimed",
+            ),
+            (
+                decode(chunk(), &stored(&["body"]), &(7..9).collect()),
+                "1 of the seats",
+            ),
+        ];
+        for (result, words) in cases {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains(BATCH), "{error}");
+        }
+    }
+}
