@@ -59,14 +59,15 @@ impl Chunks {
         if planted(Bug::ClaimBeforeChunk) {
             return;
         }
-        let seated = attempts.iter().map(|attempt| &attempt.seated);
-        let bytes: Arc<[u8]> = encode(seated.map(|seated| (seated.seat, seated.candidate))).into();
+        let bytes = bytes_of(&attempts);
         let expires_at = budget.clock.now() + CHUNK_RETENTION;
         let unanswered = AtomicBool::new(false);
         let put = || async {
-            let put = self
-                .chunk_store
-                .put(&self.bodies, chunk, &bytes, expires_at);
+            let bytes = &match unanswered.load(Ordering::Relaxed) && planted(Bug::ChunkRebuilt) {
+                true => bytes_of(&attempts[..attempts.len() - 1]),
+                false => bytes.clone(),
+            };
+            let put = self.chunk_store.put(&self.bodies, chunk, bytes, expires_at);
             let reply = self.permits.with(budget, put).await;
             if let Err(PortError::Unknown { .. }) = &reply {
                 unanswered.store(true, Ordering::Relaxed);
@@ -85,4 +86,9 @@ impl Chunks {
             attempt.state = State::Done(Outcome::Failed, None);
         }
     }
+}
+
+fn bytes_of(attempts: &[&mut ClaimAttempt<'_>]) -> Arc<[u8]> {
+    let seated = attempts.iter().map(|attempt| &attempt.seated);
+    encode(seated.map(|seated| (seated.seat, seated.candidate))).into()
 }

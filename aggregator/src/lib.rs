@@ -28,6 +28,7 @@ mod claim_rounds;
 mod claim_writer;
 #[cfg(feature = "function")]
 mod drain_detector;
+mod ended_batches;
 #[cfg(feature = "function")]
 pub mod handler;
 #[cfg(feature = "function")]

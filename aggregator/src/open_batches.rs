@@ -19,6 +19,7 @@ use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 
 use crate::config::Config;
+use crate::ended_batches::EndedBatches;
 use crate::invocation::InvocationCounts;
 use crate::shared_allocator::{OpeningGuard, SharedAllocator};
 
@@ -108,6 +109,7 @@ pub struct OpenBatches {
     bodies: Bodies,
     dedup_window: Duration,
     concurrency: usize,
+    ended: EndedBatches,
 }
 
 impl OpenBatches {
@@ -123,6 +125,7 @@ impl OpenBatches {
             bodies: config.bodies.clone(),
             dedup_window: config.common.dedup_window,
             concurrency: config.common.write_concurrency,
+            ended: EndedBatches::default(),
         }
     }
 
@@ -304,7 +307,7 @@ impl OpenBatches {
         &self,
         relied_on: ReliedOn,
         budget: &Budget<'_>,
-    ) -> BTreeMap<BatchId, Option<Box<BatchRecord>>> {
+    ) -> BTreeMap<BatchId, Option<Arc<BatchRecord>>> {
         let asked: Vec<_> = relied_on
             .into_iter()
             .map(|(batch, relied_on)| async move {
@@ -327,7 +330,10 @@ impl OpenBatches {
         batch: BatchId,
         relied_on: &Seats,
         budget: &Budget<'_>,
-    ) -> Result<Option<Box<BatchRecord>>, PortError> {
+    ) -> Result<Option<Arc<BatchRecord>>, PortError> {
+        if let Some(record) = self.ended.get(batch) {
+            return Ok(Some(record));
+        }
         let witness = |known: &BatchRecord| {
             let unknown = known.unknown_of(&relied_on.seqs);
             if known.status.is_none() || unknown.is_empty() || planted(Bug::WitnessSkipped) {
@@ -336,16 +342,23 @@ impl OpenBatches {
             let mut witnessed = known.witnessed.clone();
             witnessed.extend_from(&unknown);
             let mut chunks = known.witnessed_chunks.clone();
-            chunks.extend(relied_on.chunks_of(&unknown));
+            if !planted(Bug::WitnessChunkGuessed) {
+                chunks.extend(relied_on.chunks_of(&unknown));
+            }
             Some(BatchWrite::Witness {
                 witnessed,
                 chunks,
                 witnesses: known.witnesses,
             })
         };
-        budget
+        let record = budget
             .update(&*self.batch_store, batch, witness)
             .await
-            .inspect_err(|error| warn!(batch_id = %batch, %error, "fate of the batch unknown"))
+            .inspect_err(|error| warn!(batch_id = %batch, %error, "fate of the batch unknown"))?;
+        let record = record.map(Arc::from);
+        if let Some(record) = &record {
+            self.ended.keep(record);
+        }
+        Ok(record)
     }
 }

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::batch::{EmptyIndex, NO_ERROR, PartRecord, empty_index, proven};
+use protocol::batch::{EmptyIndex, PartRecord, empty_index, proven};
 use protocol::ids::BatchId;
-use protocol::limits::PARTS_FOR_STRAGGLERS;
+use protocol::limits::{BATCH_LIFE_MAX, PARTS_FOR_STRAGGLERS};
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -19,6 +19,7 @@ use sinks::{Part, SinkError, content_hash};
 use tracing::{debug, error, info, warn};
 
 use crate::body_source::{BodySource, Look, Snapshot, Unread};
+use crate::chunk_reader::Read;
 use crate::collector::ReadLimits;
 use crate::delivery::{Delivery, report_delivered};
 use crate::index_snapshot::{missing, seqs};
@@ -115,6 +116,10 @@ impl<'a> BatchRun<'a> {
 
     /// Looks for events and delivers them, until the batch is complete or must wait.
     async fn run_to_end(&mut self) -> Result<Done, Stop> {
+        if let Some(error) = self.too_old() {
+            error!(batch_id = %self.id(), error, "batch is too old to be delivered");
+            return Err(self.fail(error).await);
+        }
         let mut lags = 0;
         loop {
             if !self.budgets.work.has_time() {
@@ -146,6 +151,23 @@ impl<'a> BatchRun<'a> {
                 }
             }
         }
+    }
+
+    /// Returns the error of a batch that was not complete in time and that nobody has set aside. The sweep then has it set
+    /// aside. What its claims and chunks rely on lasts longer, but not for ever.
+    fn too_old(&self) -> Option<String> {
+        let record = self.batch.record();
+        let is_old =
+            record.is_too_old(self.budgets.work.clock.now()) && !planted(Bug::OldBatchDelivered);
+        let can_be_set_aside = record.bodies.in_chunks() || self.components.quarantine.exists();
+        (is_old && can_be_set_aside && record.quarantine.is_none()).then(|| {
+            let days = BATCH_LIFE_MAX.as_secs() / 86_400;
+            let error = format!("not complete {days} days after it was opened");
+            match self.components.quarantine.exists() {
+                true => error,
+                false => format!("{error}, and `QUARANTINE_SQS_URL` is not set; set it, so that its events go there"),
+            }
+        })
     }
 
     /// Releases the leftovers, and delivers or quarantines the other entries, as the batch record demands.
@@ -253,7 +275,12 @@ impl<'a> BatchRun<'a> {
             return Err(self.fail(error).await);
         }
         let sink = self.components.delivery.fingerprint();
-        let part = PartRecord::frozen(seqs(events), content_hash(events), Some(sink));
+        let mut members = seqs(events);
+        if planted(Bug::MembersAsRange) && self.batch.record().bodies.in_chunks() {
+            let (first, last) = (members.iter().min(), members.iter().max());
+            members = (first.unwrap_or(0)..=last.unwrap_or(0)).collect();
+        }
+        let part = PartRecord::frozen(members, content_hash(events), Some(sink));
         self.batch.freeze(index, part).await?;
         info!(batch_id = %self.id(), part = index, items_count = events.len(), "part frozen");
         Ok(index)
@@ -304,11 +331,11 @@ impl<'a> BatchRun<'a> {
 
     /// Sends exactly the members of the frozen part to the quarantine.
     async fn quarantine_frozen(&mut self, index: usize, mut frozen: Unread) -> Result<Step, Stop> {
-        let events = self.read(&mut frozen, WHOLE_PART).await?;
-        if let Some(missing) = missing(self.batch.record(), &seqs(&events)) {
+        let read = self.read_to_set_aside(&mut frozen, WHOLE_PART).await?;
+        if let Some(missing) = missing(self.batch.record(), &read.seqs()) {
             return Ok(Step::Lagging(missing));
         }
-        self.quarantine(events, Some(index)).await
+        self.quarantine(read, Some(index)).await
     }
 
     /// Sends the entries that are in no part yet to the quarantine.
@@ -316,14 +343,15 @@ impl<'a> BatchRun<'a> {
         let mut step = Step::NothingNew;
         loop {
             let limits = self.components.limits(1);
-            let events = self.read(&mut new, limits).await?;
+            let read = self.read_to_set_aside(&mut new, limits).await?;
+            let seqs = read.seqs();
             if new.is_empty()
-                && let Some(missing) = missing(self.batch.record(), &seqs(&events))
+                && let Some(missing) = missing(self.batch.record(), &seqs)
             {
                 return Ok(Step::Lagging(missing));
             }
-            if !events.is_empty() {
-                step = self.quarantine(events, None).await?;
+            if !seqs.is_empty() {
+                step = self.quarantine(read, None).await?;
             }
             if new.is_empty() {
                 return Ok(step);
@@ -332,25 +360,20 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Sends events of `part`, or of no part, to the quarantine, writes that to the record, and releases their claims.
-    async fn quarantine(
-        &mut self,
-        events: Vec<StoredEvent>,
-        part: Option<usize>,
-    ) -> Result<Step, Stop> {
+    async fn quarantine(&mut self, read: Read, part: Option<usize>) -> Result<Step, Stop> {
         let batch = self.id();
         let quarantine = &self.components.quarantine;
-        let error = self.batch.record().quarantine.as_deref();
-        let reason = error.unwrap_or(NO_ERROR);
-        let sent = match quarantine.send(events, reason, &self.budgets.work).await {
+        let record = self.batch.record();
+        let sent = match quarantine.send(read, record, &self.budgets.work).await {
             Ok(sent) => sent,
             Err(error) => return Err(self.hand_over_failed(error).await),
         };
         // A part is recorded only when all its events were sent. Of events in no part, those that were sent are
         // recorded, so that they are not sent again.
-        if sent.unsent_count == 0 || part.is_none() && !sent.events.is_empty() {
-            warn!(batch_id = %batch, items_count = sent.events.len(), "events set aside");
-            self.metrics.count("Quarantined", sent.events.len() as u64);
-            self.batch.quarantined(&seqs(&sent.events), part).await?;
+        if sent.unsent_count == 0 || part.is_none() && !sent.seqs.is_empty() {
+            warn!(batch_id = %batch, items_count = sent.seqs.len(), "events set aside");
+            self.metrics.count("Quarantined", sent.seqs.len());
+            self.batch.quarantined(&sent.seqs, part).await?;
             self.release(&sent.events).await?;
         }
         match (sent.refused, sent.unsent_count) {
@@ -381,19 +404,35 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    async fn read(
+    async fn read_to_set_aside(
         &mut self,
         unread: &mut Unread,
         limits: ReadLimits,
-    ) -> Result<Vec<StoredEvent>, Stop> {
+    ) -> Result<Read, Stop> {
         let source = &self.components.body_source;
         let record = self.batch.record();
         match source
             .read(record, unread, limits, &self.budgets.work)
             .await
         {
-            Ok(events) => Ok(events),
+            Ok(read) => Ok(read),
             Err(error) => Err(self.hand_over_failed(error).await),
+        }
+    }
+
+    /// Reads events to deliver them. If some are lost, the batch goes into error.
+    async fn read(
+        &mut self,
+        unread: &mut Unread,
+        limits: ReadLimits,
+    ) -> Result<Vec<StoredEvent>, Stop> {
+        let read = self.read_to_set_aside(unread, limits).await?;
+        match read.lost.first() {
+            None => Ok(read.events),
+            Some(lost) => {
+                error!(batch_id = %self.id(), chunk = %lost.chunk, error = lost.problem, "chunk is lost");
+                Err(self.fail(lost.to_string()).await)
+            }
         }
     }
 

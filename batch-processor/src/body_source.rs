@@ -2,10 +2,10 @@
 
 use protocol::batch::BatchRecord;
 use protocol::seqs::SeqSet;
-use shared::ports::{PortError, StoredEvent};
+use shared::ports::PortError;
 use shared::retry::Budget;
 
-use crate::chunk_reader::ChunkReader;
+use crate::chunk_reader::{ChunkReader, Read};
 use crate::collector::{Collector, ReadLimits};
 use crate::index_snapshot::{IndexEntries, IndexRead};
 use crate::overflow_bodies::HandOverError;
@@ -94,12 +94,16 @@ impl BodySource {
         unread: &mut Unread,
         limits: ReadLimits,
         budget: &Budget<'_>,
-    ) -> Result<Vec<StoredEvent>, HandOverError> {
+    ) -> Result<Read, HandOverError> {
         match unread {
             Unread::Index(entries) => {
                 let batch = record.batch_id;
                 let read = self.collector.read(batch, entries, limits, budget);
-                read.await.map_err(HandOverError::Service)
+                let events = read.await.map_err(HandOverError::Service)?;
+                Ok(Read {
+                    events,
+                    lost: Vec::new(),
+                })
             }
             Unread::Chunks(seqs) => {
                 let reader = &self.chunk_reader;

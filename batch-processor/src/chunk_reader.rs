@@ -2,6 +2,7 @@
 //! nor the lock table is read.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use protocol::batch::BatchRecord;
@@ -11,11 +12,62 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use shared::chunk::decode;
-use shared::ports::{ChunkStore, Ports, StoredEvent};
+use shared::ports::{ChunkStore, PortError, Ports, StoredEvent};
 use shared::retry::{Budget, RequestPermits, bounded};
 
 use crate::collector::ReadLimits;
 use crate::overflow_bodies::HandOverError;
+
+/// Events that were read, in seq order.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) events: Vec<StoredEvent>,
+    pub(crate) lost: Vec<LostChunk>,
+}
+
+/// A chunk that is missing or cannot be decoded, so that no retry can bring its events back.
+#[derive(Debug)]
+pub(crate) struct LostChunk {
+    pub(crate) chunk: ChunkId,
+    /// The seats whose events were wanted.
+    pub(crate) seqs: SeqSet,
+    pub(crate) problem: String,
+}
+
+impl fmt::Display for LostChunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LostChunk { seqs, problem, .. } = self;
+        let first: Vec<String> = seqs
+            .iter()
+            .take(SEATS_NAMED_MAX)
+            .map(|seq| seq.to_string())
+            .collect();
+        let (count, first) = (seqs.len(), first.join(", "));
+        let more = if count > SEATS_NAMED_MAX as u64 {
+            ", …"
+        } else {
+            ""
+        };
+        write!(
+            f,
+            "{problem}: lost are the {count} events in the seats {first}{more}"
+        )
+    }
+}
+
+impl Read {
+    /// Returns the seats of all events, with the lost ones.
+    pub(crate) fn seqs(&self) -> SeqSet {
+        let mut seqs: SeqSet = self.events.iter().map(|event| event.seq).collect();
+        self.lost
+            .iter()
+            .for_each(|lost| seqs.extend_from(&lost.seqs));
+        seqs
+    }
+}
+
+/// Seats of a lost chunk that a message names.
+const SEATS_NAMED_MAX: usize = 50;
 
 /// Reads chunks.
 pub(crate) struct ChunkReader {
@@ -32,22 +84,19 @@ impl ChunkReader {
     }
 
     /// Reads the events of the first `seqs`, which are counted or witnessed seats, and removes these from `seqs`. Reads whole
-    /// chunks, one more than the limits say at most. Returns the events in seq order.
-    ///
-    /// # Errors
-    /// [`HandOverError::Permanent`] if a chunk is missing or cannot be read.
+    /// chunks, one more than the limits say at most.
     pub(crate) async fn read(
         &self,
         record: &BatchRecord,
         seqs: &mut SeqSet,
         limits: ReadLimits,
         budget: &Budget<'_>,
-    ) -> Result<Vec<StoredEvent>, HandOverError> {
+    ) -> Result<Read, HandOverError> {
         let mut chunks = by_chunk(record, seqs)?.into_iter();
-        let mut events: Vec<StoredEvent> = Vec::new();
+        let mut read = Read::default();
         let (mut bytes, mut chunks_count) = (0, 0);
         loop {
-            let is_full = bytes >= limits.bytes_max && events.len() >= limits.items_min;
+            let is_full = bytes >= limits.bytes_max && read.events.len() >= limits.items_min;
             let mean = bytes / u64::max(chunks_count, 1);
             // The first chunk shows how large they are.
             let next_count = match mean {
@@ -58,21 +107,28 @@ impl ChunkReader {
             };
             let next: Vec<_> = chunks.by_ref().take(next_count).collect();
             if next.is_empty() {
-                return Ok(events);
+                return Ok(read);
             }
             chunks_count += next.len() as u64;
             let reads = next
                 .iter()
                 .map(|(chunk, wanted)| self.read_chunk(record, *chunk, wanted, budget))
                 .collect();
-            for read in bounded(reads, CHUNK_CALLS_MAX).await {
-                let read = read?;
-                bytes += read
-                    .iter()
-                    .map(|event| (event.body.len() + CLAIM_OVERHEAD_BYTES) as u64)
-                    .sum::<u64>();
-                events.extend(read);
+            let events_before = read.events.len();
+            for chunk in bounded(reads, CHUNK_CALLS_MAX).await {
+                match chunk? {
+                    Ok(events) => {
+                        bytes += events
+                            .iter()
+                            .map(|event| (event.body.len() + CLAIM_OVERHEAD_BYTES) as u64)
+                            .sum::<u64>();
+                        read.events.extend(events);
+                    }
+                    Err(lost) => read.lost.push(lost),
+                }
             }
+            // Chunks arrive in any order.
+            read.events[events_before..].sort_unstable_by_key(|event| event.seq);
             for (_, wanted) in &next {
                 seqs.remove_from(wanted);
             }
@@ -85,23 +141,29 @@ impl ChunkReader {
         chunk: ChunkId,
         wanted: &SeqSet,
         budget: &Budget<'_>,
-    ) -> Result<Vec<StoredEvent>, HandOverError> {
+    ) -> Result<Result<Vec<StoredEvent>, LostChunk>, HandOverError> {
         let get = || {
             let get = self.chunk_store.get(&record.bodies, chunk);
             self.permits.with(budget, get)
         };
-        let read = budget.call(RetryPolicy::ITEMS, get).await;
-        let Some(bytes) = read.map_err(HandOverError::Service)? else {
-            if planted(Bug::MissingChunkSkipped) {
-                return Ok(Vec::new());
-            }
-            return Err(HandOverError::Permanent(format!(
-                "chunk `{chunk}`: missing in `{}`: its {} events cannot be delivered",
-                record.bodies,
-                wanted.len()
-            )));
+        let lost = |problem: String| LostChunk {
+            chunk,
+            seqs: wanted.clone(),
+            problem,
         };
-        decode(chunk, &bytes, wanted).map_err(|error| HandOverError::Permanent(error.to_string()))
+        let bytes = match budget.call(RetryPolicy::ITEMS, get).await {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) if planted(Bug::MissingChunkSkipped) => return Ok(Ok(Vec::new())),
+            Ok(None) => {
+                let place = &record.bodies;
+                return Ok(Err(lost(format!("chunk `{chunk}`: missing in `{place}`"))));
+            }
+            Err(error @ PortError::Refused { .. }) => {
+                return Err(HandOverError::Permanent(error.to_string()));
+            }
+            Err(error) => return Err(HandOverError::Service(error)),
+        };
+        Ok(decode(chunk, &bytes, wanted).map_err(|error| lost(error.to_string())))
     }
 }
 

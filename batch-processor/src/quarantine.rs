@@ -6,10 +6,13 @@
 
 use std::sync::Arc;
 
+use protocol::batch::{BatchRecord, NO_ERROR};
+use protocol::seqs::SeqSet;
 use shared::ports::{Ports, QuarantineQueue, Quarantined, StoredEvent};
 use shared::retry::{Budget, Unsent, send_to_quarantine};
 use shared::sqs_text::sqs_text;
 
+use crate::chunk_reader::{LostChunk, Read};
 use crate::overflow_bodies::{BodyProblem, HandOverError, OverflowBodies};
 
 /// Sends events to the quarantine queue, if there is one.
@@ -24,10 +27,33 @@ pub(crate) struct Quarantine {
 pub(crate) struct Sent {
     /// The events that are in the quarantine.
     pub(crate) events: Vec<StoredEvent>,
+    /// Their seats, and those of lost events that the quarantine has a message about.
+    pub(crate) seqs: SeqSet,
     /// How many events may not be in the quarantine.
     pub(crate) unsent_count: usize,
     /// Why the queue refused one of them for good.
     pub(crate) refused: Option<String>,
+}
+
+impl Sent {
+    fn not_sent(&mut self, unsent: Unsent, what: impl FnOnce() -> String) {
+        self.unsent_count += 1;
+        if let (Unsent::Refused(error), None) = (unsent, &self.refused) {
+            self.refused = Some(format!("quarantine of {}: {error}", what()));
+        }
+    }
+}
+
+/// Returns the message about a lost chunk. Nothing but the seats of its events is known.
+fn notice(lost: &LostChunk, record: &BatchRecord, reason: &str) -> Quarantined {
+    let name = lost.chunk.to_string();
+    Quarantined {
+        sqs_message_id: name.parse().expect("the name of a chunk is a short text"),
+        event_id: None,
+        source: record.source.clone(),
+        reason: reason.to_owned(),
+        body: sqs_text(&lost.to_string()).into(),
+    }
 }
 
 impl Quarantine {
@@ -48,37 +74,45 @@ impl Quarantine {
         self.queue.is_some()
     }
 
-    /// Sends events with the reason why their batch is set aside.
+    /// Sends events of this batch, which is being set aside. For each lost chunk, sends a message that says so.
     pub(crate) async fn send(
         &self,
-        mut events: Vec<StoredEvent>,
-        reason: &str,
+        read: Read,
+        record: &BatchRecord,
         budget: &Budget<'_>,
     ) -> Result<Sent, HandOverError> {
         let Some(queue) = self.queue.as_deref() else {
             let error = "quarantine: no queue: `QUARANTINE_SQS_URL` is no longer set; set it, and send a ticket again";
             return Err(HandOverError::Permanent(error.to_owned()));
         };
-        let mut messages = Vec::with_capacity(events.len());
+        let reason = record.quarantine.as_deref().unwrap_or(NO_ERROR);
+        let Read { mut events, lost } = read;
+        let mut messages = Vec::with_capacity(lost.len() + events.len());
+        messages.extend(lost.iter().map(|lost| notice(lost, record, reason)));
         for event in &mut events {
             messages.push(self.message(event, reason, budget).await?);
         }
         let replies = send_to_quarantine(queue, &messages, self.concurrency, budget).await;
+        let mut replies = replies.into_iter();
         let mut sent = Sent {
             events: Vec::with_capacity(events.len()),
+            seqs: SeqSet::new(),
             unsent_count: 0,
             refused: None,
         };
+        for (lost, reply) in lost.iter().zip(replies.by_ref()) {
+            match reply {
+                Ok(()) => sent.seqs.extend_from(&lost.seqs),
+                Err(unsent) => sent.not_sent(unsent, || format!("chunk `{}`", lost.chunk)),
+            }
+        }
         for (event, reply) in events.into_iter().zip(replies) {
             match reply {
-                Ok(()) => sent.events.push(event),
-                Err(unsent) => {
-                    sent.unsent_count += 1;
-                    if let (Unsent::Refused(error), None) = (unsent, &sent.refused) {
-                        let id = &event.event_id;
-                        sent.refused = Some(format!("quarantine of event `{id}`: {error}"));
-                    }
+                Ok(()) => {
+                    sent.seqs.insert(event.seq);
+                    sent.events.push(event);
                 }
+                Err(unsent) => sent.not_sent(unsent, || format!("event `{}`", event.event_id)),
             }
         }
         Ok(sent)

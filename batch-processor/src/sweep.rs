@@ -1,13 +1,14 @@
 //! The sweep: sends another ticket for each batch that is past its due time.
 //!
 //! Because of the sweep, a ticket may be lost: the batch is still found by its record. A batch in error is counted and
-//! gets no ticket, because it waits for an operator.
+//! gets no ticket, because it waits for an operator. If nobody repairs it for [`BATCH_LIFE_MAX`], the sweep has it set aside.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::batch::{BatchWrite, Status};
-use protocol::limits::{REMINDED_FOR, SWEEP_BATCHES_MAX};
+use protocol::ids::BatchId;
+use protocol::limits::{BATCH_LIFE_MAX, REMINDED_FOR, SWEEP_BATCHES_MAX};
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
@@ -29,7 +30,7 @@ const ALL_SOURCES: &str = "all";
 pub struct Swept {
     /// Batches past their `dueAt` that are not in error.
     pub overdue: usize,
-    /// Overdue batches that got a ticket.
+    /// Batches that got a ticket: overdue ones, and old ones in error.
     pub tickets_sent: usize,
     /// Batches with status `processing`, leased or given up.
     pub processing: usize,
@@ -43,12 +44,21 @@ pub(crate) struct Sweep {
     batch_store: Arc<dyn BatchStore>,
     batch_queue: Arc<dyn BatchQueue>,
     metric_log: Arc<dyn MetricLog>,
+    /// Whether there is a quarantine queue, to which old batches in error go.
+    quarantines: bool,
     concurrency: usize,
+}
+
+/// A batch that gets a ticket.
+struct Reminder {
+    batch: Overdue,
+    reason: TicketReason,
 }
 
 impl Sweep {
     pub(crate) fn new(ports: &Ports, concurrency: usize) -> Sweep {
         Sweep {
+            quarantines: ports.quarantine_queue.is_some(),
             batch_store: ports.batch_store.clone(),
             batch_queue: ports.batch_queue.clone(),
             metric_log: ports.metric_log.clone(),
@@ -56,7 +66,7 @@ impl Sweep {
         }
     }
 
-    /// Sends a ticket for each overdue batch, the oldest first.
+    /// Sends a ticket for each overdue batch, and for each old one in error, the oldest first.
     ///
     /// # Errors
     /// [`PortError`] when the batch table could not be read in time; the next sweep reads it again.
@@ -71,14 +81,10 @@ impl Sweep {
         if planted(Bug::SweepBlind) {
             overdue.clear();
         }
-        overdue.sort_unstable_by_key(|record| record.due_at);
-        swept.overdue = overdue.len();
-        swept.oldest_overdue_age_ms = overdue
-            .first()
-            .map_or(0, |oldest| oldest.due_at.until(now).as_millis() as u64);
+        overdue.sort_unstable_by_key(|reminder| reminder.batch.due_at);
         let reminders = overdue
             .iter()
-            .map(|overdue| self.remind(overdue, budget))
+            .map(|reminder| self.remind(reminder, budget))
             .collect();
         let sent = bounded(reminders, self.concurrency).await;
         swept.tickets_sent = sent.into_iter().filter(|sent| *sent).count();
@@ -94,14 +100,14 @@ impl Sweep {
         Ok(swept)
     }
 
-    /// Returns the numbers of batches in processing and in error, and the overdue batches.
+    /// Counts the batches, and returns those that get a ticket.
     async fn find(
         &self,
         now: Timestamp,
         budget: &Budget<'_>,
-    ) -> Result<(Swept, Vec<Overdue>), PortError> {
+    ) -> Result<(Swept, Vec<Reminder>), PortError> {
         let mut swept = Swept::default();
-        let mut overdue: Vec<Overdue> = Vec::new();
+        let mut reminders = Vec::new();
         for status in Status::ALL {
             // Batches in processing and in error are counted, so query all of them; the overdue ones come first.
             let until = match status {
@@ -109,27 +115,42 @@ impl Sweep {
                 Status::Processing | Status::Error => Timestamp::FAR_FUTURE,
             };
             let find = || self.batch_store.overdue(status, until, SWEEP_BATCHES_MAX);
-            let found = budget.call(RetryPolicy::CONTROL, find).await?;
+            let mut found = budget.call(RetryPolicy::CONTROL, find).await?;
+            let reason = match status {
+                Status::Error => TicketReason::Quarantine,
+                Status::Open | Status::Sealed | Status::Processing => TicketReason::Sweep,
+            };
             match status {
                 Status::Open | Status::Sealed => {}
                 Status::Processing => swept.processing = found.len(),
                 Status::Error => {
                     swept.in_error = found.len();
-                    continue;
+                    let is_old = |id: BatchId| id.opened_at() + BATCH_LIFE_MAX <= now;
+                    found.retain(|batch| self.quarantines && is_old(batch.batch_id));
                 }
             }
-            overdue.extend(found.into_iter().filter(|record| record.due_at < now));
+            found.retain(|batch| batch.due_at < now);
+            if status != Status::Error {
+                swept.overdue += found.len();
+                let ages = found
+                    .iter()
+                    .map(|batch| batch.due_at.until(now).as_millis() as u64);
+                let oldest_ms = ages.max().unwrap_or_default();
+                swept.oldest_overdue_age_ms = swept.oldest_overdue_age_ms.max(oldest_ms);
+            }
+            reminders.extend(found.into_iter().map(|batch| Reminder { batch, reason }));
         }
-        Ok((swept, overdue))
+        Ok((swept, reminders))
     }
 
-    /// Sends a ticket for an overdue batch; returns whether the ticket was sent. Moves the due time of the batch, so
+    /// Sends a ticket for a batch; returns whether the ticket was sent. Moves the due time of the batch, so
     /// that the next sweep sends no second ticket while the first may wait in the queue.
-    async fn remind(&self, overdue: &Overdue, budget: &Budget<'_>) -> bool {
+    async fn remind(&self, reminder: &Reminder, budget: &Budget<'_>) -> bool {
+        let overdue = &reminder.batch;
         let batch = overdue.batch_id;
         let ticket = Ticket {
             source: Some(overdue.source.clone()),
-            ..Ticket::new(batch, TicketReason::Sweep)
+            ..Ticket::new(batch, reminder.reason)
         };
         let send = || self.batch_queue.send(&ticket, Duration::ZERO);
         if let Err(error) = budget.call(RetryPolicy::CONTROL, send).await {

@@ -17,7 +17,7 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::put_object::{PutObjectError, PutObjectOutput};
 use bytes::Bytes;
-use emulators::proxy::{Observer, Proxy, ProxyFaults, RequestFaults, Service};
+use emulators::proxy::{Observer, Proxy, ProxyFaults, RequestFaults, Service, ServiceRequest};
 use emulators::s3::{BucketFaults, PutOutcome, S3};
 use emulators::{Counter, Percent, RandomStream};
 
@@ -51,14 +51,10 @@ impl BucketFaults for Puts {
 struct Operations(Mutex<BTreeMap<String, u64>>);
 
 impl Observer for Operations {
-    fn forwards(&self, _: Service, operation: &str, body: Bytes) -> Bytes {
-        *self
-            .0
-            .lock()
-            .unwrap()
-            .entry(operation.to_owned())
-            .or_default() += 1;
-        body
+    fn forwards(&self, _: Service, request: &ServiceRequest) -> Bytes {
+        let operation = request.operation.clone();
+        *self.0.lock().unwrap().entry(operation).or_default() += 1;
+        request.body.clone()
     }
 }
 

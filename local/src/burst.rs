@@ -142,6 +142,7 @@ async fn send_and_audit(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow:
     let batches = stack.batches_by_status().await?;
     Ok(Summary {
         cost: stack.ledger(sent.sent, sent.unique),
+        claims: stack.claims(),
         latency: stack.latencies(args.size).await?,
         tickets_given_back: stack.function_logs.given_back(),
         sink_outages: stack.outages().await?,

@@ -1,5 +1,5 @@
 //! The latency of delivered batches: from the time at which the table acknowledged the last claim, to the time at which the
-//! last part was complete at the sink.
+//! last part was complete at the sink. Also the rate of claims.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -8,6 +8,48 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use serde::Serialize;
+
+/// Claims of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Claims {
+    /// Claims that were written. An event has several if a fault made a claim useless.
+    pub count: u64,
+    /// The time from the first to the last of them.
+    pub secs: f64,
+    /// Claims a second in that time; 0 if that time is 0.
+    pub per_second: f64,
+}
+
+impl Claims {
+    /// Returns the rate of `count` claims that were written in this time.
+    pub(crate) fn new(count: u64, time: Duration) -> Claims {
+        let secs = time.as_secs_f64();
+        Claims {
+            count,
+            secs,
+            per_second: if secs == 0.0 {
+                0.0
+            } else {
+                count as f64 / secs
+            },
+        }
+    }
+}
+
+/// One line for people, with its line break.
+impl fmt::Display for Claims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Claims {
+            count,
+            secs,
+            per_second,
+        } = self;
+        writeln!(
+            f,
+            "claims      {count} in {secs:.1} s, {per_second:.0} a second"
+        )
+    }
+}
 
 /// Latencies of the batches of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

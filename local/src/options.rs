@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use emulators::lambda::Bootstrap;
 
+use crate::bodies::{self, BodiesKind};
 use crate::faults::{FaultArgs, FaultOptions};
 use crate::sink::SinkKind;
 use crate::template::Template;
@@ -63,6 +64,9 @@ pub struct StackArgs {
     /// A variable for both functions; overrides the environment; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE")]
     env: Vec<String>,
+    /// Where the bodies of batches go: sets BODIES [default: items]
+    #[arg(long, value_enum, value_name = "PLACE")]
+    bodies: Option<BodiesKind>,
     /// Where batches go: sets SINK, and starts a stand-in for the sink [default: file]
     #[arg(long, value_enum)]
     sink: Option<SinkKind>,
@@ -159,7 +163,7 @@ impl StackArgs {
     /// Checks the flags, and combines them with the environment.
     ///
     /// # Errors
-    /// A malformed `--env`, both `--sink` and `SINK`, a template that cannot be read, a missing executable, or an output
+    /// A malformed `--env`, both `--sink` and `SINK` or `--bodies` and `BODIES`, bodies in S3 without S3, a template that cannot be read, a missing executable, or an output
     /// directory that is not empty.
     pub fn resolve(&self) -> anyhow::Result<StackOptions> {
         let mut variables: BTreeMap<String, String> = DEFAULTS
@@ -178,6 +182,8 @@ impl StackArgs {
             };
             variables.insert(name.to_owned(), value.to_owned());
         }
+        let mut faults = self.faults.resolve()?;
+        bodies::set_variable(self.bodies, &mut variables, &mut faults.redeploys)?;
         if let (Some(sink), Some(uri)) = (self.sink, variables.get("SINK")) {
             bail!(
                 "`--sink`: not with `SINK`: got `--sink {sink}` and `SINK={uri}`, expected one of them"
@@ -208,7 +214,7 @@ impl StackArgs {
             logs: self.logs,
             sweep_every: Some(Duration::from_secs(self.sweep_every))
                 .filter(|every| !every.is_zero()),
-            faults: self.faults.resolve()?,
+            faults,
         })
     }
 }

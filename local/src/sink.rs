@@ -21,7 +21,6 @@ use crate::receiver::ContentStore;
 use crate::receiver::Receiver;
 
 /// The bucket of the sink `s3`.
-#[cfg(feature = "s3")]
 pub const BUCKET: &str = "batches";
 /// The prefix of all keys in the buckets of sinks.
 #[cfg(feature = "s3")]
@@ -29,8 +28,7 @@ const PREFIX: &str = "out";
 /// The path to which the sink `http` sends requests.
 const PATH: &str = "batches";
 /// The bucket for parts that are compressed, or too large for a call.
-#[cfg(any(feature = "lambda", feature = "states"))]
-const PAYLOADS: &str = "payloads";
+pub const PAYLOADS: &str = "payloads";
 
 /// A kind of sink that has a stand-in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]

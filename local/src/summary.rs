@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::faults::FaultReport;
 use crate::given_back::GivenBack;
-use crate::latency::Latencies;
+use crate::latency::{Claims, Latencies};
 use crate::ledger::Ledger;
 use crate::recovery::OutageReport;
 use crate::sink::SinkReport;
@@ -23,6 +23,7 @@ pub struct Summary {
     pub audit: AuditReport,
     pub sink: SinkReport,
     pub time: TimeSplit,
+    pub claims: Claims,
     pub latency: Latencies,
     pub cost: Ledger,
     pub aggregator: Usage,
@@ -218,6 +219,7 @@ impl Summary {
             "time        sent after {:.1} s, claimed after {:.1} s, drained after {:.1} s; audit {:.1} s",
             time.sent_secs, time.claimed_secs, time.drained_secs, time.audit_secs
         )?;
+        write!(f, "{}", self.claims)?;
         for (name, usage) in [
             ("aggregator", &self.aggregator),
             ("processor", &self.batch_processor),

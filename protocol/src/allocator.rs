@@ -168,6 +168,12 @@ impl Allocator {
             SeatEnd::Free => {
                 batch.confirmed += u64::from(planted(Bug::AttemptsCountedAsClaims));
                 batch.settled.insert(seat.seq);
+                if let Some(chunk) = seat.chunk
+                    && planted(Bug::LosersCounted)
+                {
+                    batch.claimed.insert(seat.seq);
+                    batch.chunks.insert(chunk.first);
+                }
             }
             SeatEnd::Uncertain => {
                 batch.uncertain += 1;

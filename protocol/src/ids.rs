@@ -128,6 +128,11 @@ impl BatchId {
         BatchId(uuid)
     }
 
+    /// Returns the time in the id: when the batch was opened.
+    pub fn opened_at(self) -> Timestamp {
+        Timestamp::from_ms((self.0.as_u128() >> 80) as u64)
+    }
+
     /// Returns a byte of the random part of the id. It spreads batches evenly over shards.
     pub const fn random_byte(self) -> u8 {
         self.0.as_bytes()[15]

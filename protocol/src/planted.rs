@@ -106,6 +106,36 @@ pub enum Bug {
     UnknownChunkTaken,
     /// The events of a missing chunk are left out.
     MissingChunkSkipped,
+    /// A retry builds its chunk anew, from other attempts.
+    ChunkRebuilt,
+    /// The seats of two grants are in one chunk.
+    GrantsMerged,
+    /// Seats that met a duplicate are counted, and their bodies are in chunks.
+    LosersCounted,
+    /// A witness is written as if its owner had counted it.
+    WitnessFolded,
+    /// A witness does not say which chunk has its body.
+    WitnessChunkGuessed,
+    /// The record of a batch that is not complete is kept in memory as if it could not change.
+    IncompleteRecordKept,
+    /// A delivered seat counts as alive while its batch is not complete.
+    DeliveredSeatAlive,
+    /// A seat that was set aside counts as delivered.
+    SetAsideTakenForDelivered,
+    /// A seat that was set aside counts as an orphan.
+    SetAsideTakenForOrphan,
+    /// A claim in a chunk is judged by the dedup window of the reader.
+    ReadersWindow,
+    /// The record of a batch expires before its claims in chunks.
+    RecordForgottenFirst,
+    /// A part is frozen with all seqs between its first and its last.
+    MembersAsRange,
+    /// A claim in a chunk that replaces a claim with its body keeps the index entry of that.
+    ReplacementMerges,
+    /// A claim in a chunk is taken for a tombstone.
+    ChunkClaimTakenForTombstone,
+    /// A batch is delivered however old it is.
+    OldBatchDelivered,
     /// An event that was set aside is remembered as if it had been delivered.
     SetAsideRemembered,
     /// The record does not keep the operator's decision to set the batch aside.
@@ -168,6 +198,21 @@ impl Bug {
         Bug::ClaimBeforeChunk,
         Bug::UnknownChunkTaken,
         Bug::MissingChunkSkipped,
+        Bug::ChunkRebuilt,
+        Bug::GrantsMerged,
+        Bug::LosersCounted,
+        Bug::WitnessFolded,
+        Bug::WitnessChunkGuessed,
+        Bug::IncompleteRecordKept,
+        Bug::DeliveredSeatAlive,
+        Bug::SetAsideTakenForDelivered,
+        Bug::SetAsideTakenForOrphan,
+        Bug::ReadersWindow,
+        Bug::RecordForgottenFirst,
+        Bug::MembersAsRange,
+        Bug::ReplacementMerges,
+        Bug::ChunkClaimTakenForTombstone,
+        Bug::OldBatchDelivered,
         Bug::SetAsideRemembered,
         Bug::SetAsideForgotten,
         Bug::SetAsideMessageForgotten,

@@ -24,6 +24,14 @@ pub struct Package {
 }
 
 impl Package {
+    /// Returns the package for this machine with the feature `s3`.
+    pub fn with_s3() -> Package {
+        Package {
+            features: Some("s3".to_owned()),
+            ..Package::default()
+        }
+    }
+
     /// Returns the package that the template deploys by default.
     ///
     /// # Errors
@@ -225,27 +233,35 @@ pub fn package(package: &Package) -> anyhow::Result<()> {
     )
 }
 
-/// Builds `local` and `loadgen` with one command, so that no dependency is built twice with different features.
-fn build_tools() -> anyhow::Result<PathBuf> {
-    tools::cargo(&[
-        "build",
-        "--release",
-        "--package",
-        "local",
-        "--package",
-        "loadgen",
-    ])?;
+/// Builds `local` and `loadgen` with one command, so that no dependency is built twice with different features. `features`
+/// has more flags of cargo.
+fn build_tools(features: &[&str]) -> anyhow::Result<PathBuf> {
+    let mut build = vec!["build", "--release", "--package", "local"];
+    build.extend(["--package", "loadgen"].iter().chain(features));
+    tools::cargo(&build)?;
     Ok(tools::target_dir().join("release"))
 }
 
 /// Returns the command `local burst` with the packaged functions.
 pub fn local_burst(messages: u64) -> anyhow::Result<Command> {
+    local_burst_with(&[], messages)
+}
+
+/// Returns the command `local burst` with the packaged functions and the stand-in for S3.
+pub fn local_burst_with_s3(messages: u64) -> anyhow::Result<Command> {
+    local_burst_with(&["--features", "local/s3"], messages)
+}
+
+fn local_burst_with(features: &[&str], messages: u64) -> anyhow::Result<Command> {
+    let local = build_tools(features)?.join("local");
     let bootstrap = |function| Ok::<_, anyhow::Error>(packaged()?.join(function).join("bootstrap"));
-    local_burst_of(
+    let (aggregator, batch_processor) = (bootstrap("aggregator")?, bootstrap("batch-processor")?);
+    Ok(burst_command(
+        &local,
         messages,
-        &bootstrap("aggregator")?,
-        &bootstrap("batch-processor")?,
-    )
+        &aggregator,
+        &batch_processor,
+    ))
 }
 
 /// Returns the command `local burst` with the given functions.
@@ -254,14 +270,24 @@ pub fn local_burst_of(
     aggregator: &Path,
     batch_processor: &Path,
 ) -> anyhow::Result<Command> {
-    let mut command = Command::new(build_tools()?.join("local"));
+    let local = build_tools(&[])?.join("local");
+    Ok(burst_command(&local, messages, aggregator, batch_processor))
+}
+
+fn burst_command(
+    local: &Path,
+    messages: u64,
+    aggregator: &Path,
+    batch_processor: &Path,
+) -> Command {
+    let mut command = Command::new(local);
     command
         .args(["burst", "--messages", &messages.to_string()])
         .arg("--aggregator")
         .arg(aggregator)
         .arg("--batch-processor")
         .arg(batch_processor);
-    Ok(command)
+    command
 }
 
 /// Runs a burst through `local` with the packaged functions.
@@ -286,7 +312,7 @@ pub fn ministack(ministack: &Ministack) -> anyhow::Result<()> {
         Command::new(tools::install_python("infra", "requirements.txt")?)
             .arg("ministack.py")
             .arg(server)
-            .arg(build_tools()?.join("loadgen"))
+            .arg(build_tools(&[])?.join("loadgen"))
             .arg(ministack.messages.to_string())
             .current_dir(checks),
     )

@@ -1,5 +1,5 @@
-//! Finds out which units a write will take from the keys of a table's indexes, before the write is made: it first makes the
-//! write in a scratch database that contains only the current item.
+//! Finds out which units a write will take from a table and from the keys of its indexes, before the write is made: it first
+//! makes the write in a scratch database that contains only the current item.
 //!
 //! An index entry whose keys change costs a delete and a put. An entry that changes in place costs one write of the larger of
 //! its old and new size. An unchanged entry costs nothing. Sizes are those of the entry, not of the item.
@@ -22,6 +22,15 @@ pub(super) struct DryRun {
     table: String,
     key: Vec<String>,
     indexes: Vec<Index>,
+}
+
+/// The units that a write will take.
+#[derive(Debug)]
+pub(super) struct WriteUnits {
+    /// Units of the item.
+    pub(super) item: u32,
+    /// Units of each index key.
+    pub(super) index_keys: Vec<Charge>,
 }
 
 /// The index entry of an item.
@@ -90,17 +99,17 @@ impl DryRun {
         json!({ "TableName": self.table, "Key": key, "ConsistentRead": true })
     }
 
-    /// Returns the units that the write will take from index keys. `reply` is the reply to
-    /// [`read_request`](Self::read_request). A write that the table will refuse takes nothing.
+    /// Returns the units that the write will take. `reply` is the reply to [`read_request`](Self::read_request). A write that
+    /// the table will refuse takes nothing from index keys, and what the item has from the table.
     ///
     /// # Errors
     /// The item could not be copied into the scratch database.
-    pub(super) fn charges(
+    pub(super) fn units(
         &self,
         operation: &str,
         body: &Value,
         reply: &Value,
-    ) -> anyhow::Result<Vec<Charge>> {
+    ) -> anyhow::Result<WriteUnits> {
         let before: Option<Item> = reply
             .get("Item")
             .map(|item| parse(item.clone()))
@@ -117,9 +126,13 @@ impl DryRun {
         self.database
             .delete_item(parse(cleared)?)
             .map_err(database_error)?;
-        Ok(match after {
-            Some(after) => self.difference(before.as_ref(), after.as_ref()),
-            None => Vec::new(),
+        let items = before.iter().chain(after.iter().flatten());
+        Ok(WriteUnits {
+            item: units(items.map(item_size).max().unwrap_or_default()),
+            index_keys: match &after {
+                Some(after) => self.difference(before.as_ref(), after.as_ref()),
+                None => Vec::new(),
+            },
         })
     }
 
@@ -279,9 +292,9 @@ mod tests {
     }
 
     fn taken(dry_run: &DryRun, body: &Value, reply: &Value) -> Vec<(String, u32)> {
-        let charges = dry_run.charges("UpdateItem", body, reply).unwrap();
+        let units = dry_run.units("UpdateItem", body, reply).unwrap();
+        let charges = units.index_keys.into_iter();
         charges
-            .into_iter()
             .map(|charge| match charge.key {
                 BucketKey::OtherIndex(key) => (key, charge.units),
                 other => panic!("{other:?}"),
@@ -364,18 +377,20 @@ mod tests {
             "Item": record(3_000)["Item"],
             "ConditionExpression": "attribute_not_exists(batchId)",
         });
-        let charges = |reply: &Value| dry_run.charges("PutItem", &put, reply).unwrap();
-        assert_eq!(charges(&json!({}))[0].units, 3);
-        assert!(charges(&record(1)).is_empty());
+        let units = |reply: &Value| dry_run.units("PutItem", &put, reply).unwrap();
+        let new = units(&json!({}));
+        assert_eq!((new.item, new.index_keys[0].units), (3, 3));
+        let refused = units(&record(1));
+        assert_eq!((refused.item, refused.index_keys.len()), (1, 0));
         assert_eq!(
             dry_run.read_request("PutItem", &put)["Key"],
             json!({ "batchId": { "S": "b" } })
         );
     }
 
-    /// Compares the charges with the units that the table itself reports for the index.
+    /// Compares the units with those that the table itself reports for its item and its index.
     #[test]
-    fn the_charges_of_all_keys_add_up_to_the_units_reported_for_the_index() {
+    fn the_units_are_those_that_the_table_reports() {
         let text = |text: &str| json!({ "S": text });
         let updates = [
             ("SET dueAt = :a", json!({ ":a": { "N": "8" } })),
@@ -413,14 +428,17 @@ mod tests {
                 body["ReturnConsumedCapacity"] = json!("INDEXES");
                 let question = parse(dry_run.read_request("UpdateItem", &body)).unwrap();
                 let before = serde_json::to_value(database.get_item(question).unwrap()).unwrap();
-                let charges = dry_run.charges("UpdateItem", &body, &before).unwrap();
-                let charged: u32 = charges.iter().map(|charge| charge.units).sum();
+                let units = dry_run.units("UpdateItem", &body, &before).unwrap();
+                let charged: u32 = units.index_keys.iter().map(|charge| charge.units).sum();
                 let done = database.update_item(parse(body).unwrap()).unwrap();
                 let done = serde_json::to_value(done).unwrap();
-                let units = done
-                    .pointer("/ConsumedCapacity/GlobalSecondaryIndexes/status-index/CapacityUnits");
-                let reported = units.and_then(Value::as_f64).unwrap_or_default();
-                assert_eq!(f64::from(charged), reported, "{expression} {projection}");
+                let reported = |part: &str| {
+                    let units = done.pointer(&format!("/ConsumedCapacity/{part}/CapacityUnits"));
+                    units.and_then(Value::as_f64).unwrap_or_default()
+                };
+                let reported = ["Table", "GlobalSecondaryIndexes/status-index"].map(reported);
+                let found = [units.item, charged].map(f64::from);
+                assert_eq!(found, reported, "{expression} {projection}");
             }
         }
     }

@@ -28,7 +28,7 @@ pub struct TableFaults {
     watched: WatchedTable,
     lag: Option<Lag>,
     throttles: Option<Throttles>,
-    /// The other table; `None` if the keys of its indexes have no limit.
+    /// The other table; `None` if nothing limits it.
     other_table: Option<OtherTable>,
 }
 
@@ -73,7 +73,7 @@ impl TableFaults {
         });
         let throttles = Throttles::new(options);
         let other = options.other_table.as_ref();
-        let other = other.filter(|_| options.key_limit.is_some());
+        let other = other.filter(|_| options.key_limit.or(options.table_limit).is_some());
         let other = other.map(|(name, table)| {
             let dry_run = tokio::sync::Mutex::new(DryRun::new(name, table)?);
             let name = name.clone();
@@ -155,7 +155,7 @@ impl ServiceFaults for TableFaults {
 }
 
 impl TableFaults {
-    /// Forwards a write to the other table, unless the keys of its indexes have too few units left for it.
+    /// Forwards a write to the other table, unless it or the keys of its indexes have too few units left.
     async fn other_table_write(
         &self,
         other: &OtherTable,
@@ -170,8 +170,11 @@ impl TableFaults {
             .send_unobserved(&request, "DynamoDB_20120810.GetItem", &get_item)
             .await?;
         let reply: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-        let charges = match dry_run.charges(&request.operation, body, &reply) {
-            Ok(charges) => charges,
+        let of_index = match dry_run.units(&request.operation, body, &reply) {
+            Ok(units) => match throttles.admit_other(&units, self.now()) {
+                Ok(of_index) => of_index,
+                Err(_) => return Ok(throttles.error()),
+            },
             Err(error) => {
                 let table = &other.name;
                 eprintln!(
@@ -180,12 +183,9 @@ impl TableFaults {
                 Vec::new()
             }
         };
-        if throttles.take(&charges, self.now()).is_err() {
-            return Ok(throttles.error());
-        }
         let sent = upstream.send(request).await;
         if !sent.as_ref().is_ok_and(|reply| reply.status.is_success()) {
-            throttles.give_back(&charges, self.now());
+            throttles.give_back(&of_index, self.now());
         }
         sent
     }

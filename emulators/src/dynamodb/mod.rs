@@ -15,7 +15,7 @@
 //! | `throttles` | which writes are throttled, and the errors they get |
 //! | `token_buckets` | the write units that each key and each table has left |
 //! | `table_usage` | how much of the limit of a table is used |
-//! | `dry_run` | which index keys a write touches, found out before the write |
+//! | `dry_run` | which units a write takes, found out before the write |
 //! | `reports` | how often each fault occurred |
 
 pub mod capacity;

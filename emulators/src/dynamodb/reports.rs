@@ -28,8 +28,8 @@ pub struct KeyLimitReport {
 
 /// How many writes the limit of a table throttled, and how much of the limit was used.
 ///
-/// The shares cover the time from the first throttled write to the last write that added an index entry. They are `None` if
-/// the limit was never reached.
+/// The shares cover the time from the first throttled write to the last write that put an item. They are `None` if the limit
+/// was never reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableLimitUsage {
     /// The limit: write units per second of the table's items, and as many of its index.
@@ -40,6 +40,8 @@ pub struct TableLimitUsage {
     pub throttled_by_items: u64,
     /// Writes throttled because the index had no units left.
     pub throttled_by_index: u64,
+    /// Writes to the other table that were throttled because its items or its index had no units left.
+    pub throttled_of_other_table: u64,
     /// Length of that time, in seconds.
     pub adding_secs: Option<f64>,
     /// In that time: units used by the items or by the index, whichever used more, in percent of the limit.

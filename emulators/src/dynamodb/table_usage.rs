@@ -1,16 +1,16 @@
-//! How much of the limit of a whole table is used while index entries are added, and how many writes it throttles.
+//! How much of the limit of a whole table is used while items are put, and how many writes it throttles.
 
 use std::time::Duration;
 
 use super::reports::TableLimitUsage;
 
-/// Totals of a table, with their values at two moments: the first throttled write, and the last added index entry.
+/// Totals of a table, with their values at two moments: the first throttled write, and the last put item.
 #[derive(Debug)]
 pub(super) struct TableUsage {
     units_per_second: u32,
     totals: Totals,
     first_throttle: Option<Mark>,
-    last_entry: Option<Mark>,
+    last_put: Option<Mark>,
 }
 
 /// Totals of units and writes.
@@ -41,12 +41,12 @@ impl TableUsage {
             units_per_second,
             totals: Totals::default(),
             first_throttle: None,
-            last_entry: None,
+            last_put: None,
         }
     }
 
-    /// Adds the totals of one request. `adds_entries` tells whether the request added an entry to the index.
-    pub(super) fn add(&mut self, more: Totals, adds_entries: bool, now: Duration) {
+    /// Adds the totals of one request. `adds_items` tells whether the request put an item.
+    pub(super) fn add(&mut self, more: Totals, adds_items: bool, now: Duration) {
         // Marked before this request is added: up to the first throttled write, units may have come from a full bucket.
         if more.throttled() > 0 {
             self.first_throttle.get_or_insert(Mark {
@@ -55,8 +55,8 @@ impl TableUsage {
             });
         }
         self.totals = self.totals.plus(more);
-        if adds_entries {
-            self.last_entry = Some(Mark {
+        if adds_items {
+            self.last_put = Some(Mark {
                 at: now,
                 totals: self.totals,
             });
@@ -72,7 +72,7 @@ impl TableUsage {
             writes: self.totals.written + self.totals.throttled(),
             ..TableLimitUsage::default()
         };
-        let (Some(from), Some(to)) = (self.first_throttle, self.last_entry) else {
+        let (Some(from), Some(to)) = (self.first_throttle, self.last_put) else {
             return report;
         };
         let (secs, totals) = (
@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn the_share_counts_from_the_first_throttle_to_the_last_added_entry() {
+    fn the_share_counts_from_the_first_throttle_to_the_last_put() {
         let mut usage = TableUsage::new(100);
         let secs = Duration::from_secs;
         usage.add(written(100.0, 100), true, secs(1));
         usage.add(throttled(10), false, secs(2));
         usage.add(written(150.0, 90), true, secs(4));
-        // What follows the last added entry counts in the totals, but not in the shares.
+        // What follows the last put counts in the totals, but not in the shares.
         usage.add(written(1_000.0, 1_000), false, secs(5));
         usage.add(throttled(5), false, secs(6));
         let report = usage.report();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::capacity::TableUnits;
+use super::dry_run::WriteUnits;
 use super::options::TableFaultOptions;
 use super::reports::{KeyLimitReport, TableLimitUsage};
 use super::table_usage::{TableUsage, Totals};
@@ -30,13 +31,14 @@ pub(super) struct Throttles {
     by_item: Counter,
     by_index_key: Counter,
     by_other_index_key: Counter,
+    by_other_table: Counter,
 }
 
 /// The writes of one request to the watched table, added up by result.
 #[derive(Debug, Default)]
 pub(super) struct RequestOutcome {
     totals: Totals,
-    adds_entries: bool,
+    adds_items: bool,
 }
 
 /// A throttled write.
@@ -62,6 +64,7 @@ impl Throttles {
             by_item: Counter::default(),
             by_index_key: Counter::default(),
             by_other_index_key: Counter::default(),
+            by_other_table: Counter::default(),
         })
     }
 
@@ -76,7 +79,10 @@ impl Throttles {
 
     /// Returns how much of the limit of the table was used so far; `None` if it has no limit.
     pub(super) fn table_report(&self) -> Option<TableLimitUsage> {
-        self.usage.as_ref().map(|usage| lock(usage).report())
+        self.usage.as_ref().map(|usage| TableLimitUsage {
+            throttled_of_other_table: self.by_other_table.get(),
+            ..lock(usage).report()
+        })
     }
 
     /// Takes the units of a write to the watched table from all its buckets; returns what it took.
@@ -101,11 +107,34 @@ impl Throttles {
         Ok(charges)
     }
 
+    /// Takes the units of a write to the other table from all its buckets; returns what it took from index keys and indexes.
+    ///
+    /// # Errors
+    /// The write is throttled, and nothing was taken.
+    pub(super) fn admit_other(
+        &self,
+        write: &WriteUnits,
+        now: Duration,
+    ) -> Result<Vec<Charge>, Throttled> {
+        let units = write.index_keys.iter().map(|charge| charge.units).sum();
+        let mut charges = write.index_keys.clone();
+        if units > 0 {
+            let key = BucketKey::OtherTableIndex;
+            charges.push(Charge { key, units });
+        }
+        let key = BucketKey::OtherTable;
+        let units = write.item;
+        charges.push(Charge { key, units });
+        self.take(&charges, now)?;
+        charges.pop();
+        Ok(charges)
+    }
+
     /// Takes the units of a write from all its buckets, or from none.
     ///
     /// # Errors
     /// The write is throttled, and nothing was taken.
-    pub(super) fn take(&self, charges: &[Charge], now: Duration) -> Result<(), Throttled> {
+    fn take(&self, charges: &[Charge], now: Duration) -> Result<(), Throttled> {
         let short = match lock(&self.limits).take(charges, now) {
             Ok(()) => return Ok(()),
             Err(short) => short.key.clone(),
@@ -114,6 +143,7 @@ impl Throttles {
             BucketKey::Item(_) => self.by_item.add(1),
             BucketKey::Index(_) => self.by_index_key.add(1),
             BucketKey::OtherIndex(_) => self.by_other_index_key.add(1),
+            BucketKey::OtherTable | BucketKey::OtherTableIndex => self.by_other_table.add(1),
             // `record` counts these, by request.
             BucketKey::Table | BucketKey::TableIndex => {}
         }
@@ -143,7 +173,7 @@ impl Throttles {
             limits.add(&BucketKey::TableIndex, totals.index - consumed.index, now);
             (totals.items, totals.index) = (consumed.items, consumed.index);
         }
-        lock(usage).add(totals, outcome.adds_entries, now);
+        lock(usage).add(totals, outcome.adds_items, now);
     }
 
     /// Returns whether [`record`](Self::record) uses the units that a reply reports.
@@ -176,7 +206,11 @@ impl RequestOutcome {
         match throttled.by {
             BucketKey::Table => self.totals.throttled_by_items += 1,
             BucketKey::TableIndex => self.totals.throttled_by_index += 1,
-            BucketKey::Item(_) | BucketKey::Index(_) | BucketKey::OtherIndex(_) => {}
+            BucketKey::Item(_)
+            | BucketKey::Index(_)
+            | BucketKey::OtherIndex(_)
+            | BucketKey::OtherTable
+            | BucketKey::OtherTableIndex => {}
         }
     }
 
@@ -189,7 +223,7 @@ impl RequestOutcome {
         applied: bool,
     ) -> Vec<Charge> {
         self.totals.written += 1;
-        self.adds_entries |= applied && write.adds.is_some();
+        self.adds_items |= applied && write.puts();
         let mut unused = Vec::new();
         for charge in charges {
             let units = f64::from(charge.units);
@@ -202,6 +236,8 @@ impl RequestOutcome {
                 BucketKey::Item(_)
                 | BucketKey::Index(_)
                 | BucketKey::OtherIndex(_)
+                | BucketKey::OtherTable
+                | BucketKey::OtherTableIndex
                 | BucketKey::TableIndex => {}
             }
         }
@@ -267,6 +303,27 @@ mod tests {
         let report = throttles.table_report().unwrap();
         assert_eq!((report.throttled_by_items, report.writes), (2, 5));
         assert!(throttles.key_report().is_none());
+    }
+
+    #[test]
+    fn the_other_table_has_its_own_units_and_its_index_too() {
+        let throttles = throttles(None, Some(3));
+        let write = |item, units: Option<u32>| WriteUnits {
+            item,
+            index_keys: Vec::from_iter(units.map(|units| Charge {
+                key: BucketKey::OtherIndex("open".to_owned()),
+                units,
+            })),
+        };
+        let taken = throttles.admit_other(&write(1, Some(3)), NOW).unwrap();
+        assert_eq!(taken.len(), 2);
+        assert!(throttles.admit_other(&write(1, Some(1)), NOW).is_err());
+        throttles.give_back(&taken, NOW);
+        assert!(throttles.admit_other(&write(2, Some(1)), NOW).is_ok());
+        assert!(throttles.admit_other(&write(1, None), NOW).is_err());
+        assert!(throttles.admit(&put("e"), NOW).is_ok());
+        let report = throttles.table_report().unwrap();
+        assert_eq!(report.throttled_of_other_table, 2);
     }
 
     #[test]

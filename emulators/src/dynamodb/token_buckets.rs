@@ -1,4 +1,4 @@
-//! Write units per second: one token bucket for each key, one for the whole table and one for its whole index. A full
+//! Write units per second: one token bucket for each key, one for each whole table and one for its whole index. A full
 //! bucket holds the units of one second.
 //!
 //! A write is throttled if any bucket it needs is empty: an index without units also throttles writes to its table.
@@ -19,6 +19,10 @@ pub(super) enum BucketKey {
     Index(String),
     /// One partition key of an index of the other table.
     OtherIndex(String),
+    /// All items of the other table together.
+    OtherTable,
+    /// All keys of its indexes together.
+    OtherTableIndex,
     /// All items of the watched table together.
     Table,
     /// All keys of its index together.
@@ -30,7 +34,7 @@ pub(super) enum BucketKey {
 pub(super) struct Rates {
     /// For each item and each index key.
     pub(super) key: Option<u32>,
-    /// For the whole watched table, and as many for its whole index.
+    /// For a whole table, and as many for its whole index.
     pub(super) table: Option<u32>,
 }
 
@@ -38,7 +42,10 @@ impl Rates {
     fn of(self, key: &BucketKey) -> Option<f64> {
         match key {
             BucketKey::Item(_) | BucketKey::Index(_) | BucketKey::OtherIndex(_) => self.key,
-            BucketKey::Table | BucketKey::TableIndex => self.table,
+            BucketKey::Table
+            | BucketKey::TableIndex
+            | BucketKey::OtherTable
+            | BucketKey::OtherTableIndex => self.table,
         }
         .map(f64::from)
     }

@@ -244,6 +244,11 @@ fn value_bytes(value: &Value) -> usize {
 }
 
 impl Write {
+    /// Returns whether the write puts an item.
+    pub(super) fn puts(&self) -> bool {
+        self.bytes > 0
+    }
+
     /// Returns the units that the write takes from its item and from each index key it touches. An update or a delete counts
     /// one unit for its item, because the request does not tell the size of the item.
     pub(super) fn charges(&self) -> Vec<Charge> {

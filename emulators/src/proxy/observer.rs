@@ -14,16 +14,16 @@ pub trait Observer: Debug + Send + Sync {
         let _ = (service, request);
     }
 
-    /// Is called before a request is sent to the service; returns the body to send in place of `body`.
-    fn forwards(&self, service: Service, operation: &str, body: Bytes) -> Bytes {
-        let _ = (service, operation);
-        body
+    /// Is called before a request is sent to the service; returns the body to send in place of its own.
+    fn forwards(&self, service: Service, request: &ServiceRequest) -> Bytes {
+        let _ = service;
+        request.body.clone()
     }
 
-    /// Is called with each reply of the service, also if the proxy then loses the reply. `request` is the body that
+    /// Is called with each reply of the service, also if the proxy then loses the reply. `request` has the body that
     /// [`forwards`](Self::forwards) returned.
-    fn replied(&self, service: Service, operation: &str, request: &[u8], reply: &Reply) {
-        let _ = (service, operation, request, reply);
+    fn replied(&self, service: Service, request: &ServiceRequest, reply: &Reply) {
+        let _ = (service, request, reply);
     }
 }
 

@@ -44,14 +44,9 @@ impl Upstream {
     /// # Errors
     /// [`NoReply::TransferFailed`] if the service returned no complete reply: it does not run, or has stopped.
     pub async fn send(&self, mut request: ServiceRequest) -> Result<Reply, NoReply> {
-        let operation = request.operation.clone();
-        request.body = self
-            .observer
-            .forwards(self.service, &operation, request.body);
-        let body = request.body.clone();
-        let reply = self.forward(request).await?;
-        self.observer
-            .replied(self.service, &operation, &body, &reply);
+        request.body = self.observer.forwards(self.service, &request);
+        let reply = self.forward(request.clone()).await?;
+        self.observer.replied(self.service, &request, &reply);
         Ok(reply)
     }
 
@@ -119,8 +114,10 @@ impl Upstream {
     /// Shows the observer a request and the reply that a fault returned in place of the service, as if the service had
     /// returned it.
     pub fn observe_substitute(&self, request: &ServiceRequest, reply: &Reply) {
-        let (operation, body) = (&request.operation, request.body.clone());
-        let body = self.observer.forwards(self.service, operation, body);
-        self.observer.replied(self.service, operation, &body, reply);
+        let request = ServiceRequest {
+            body: self.observer.forwards(self.service, request),
+            ..request.clone()
+        };
+        self.observer.replied(self.service, &request, reply);
     }
 }

@@ -240,7 +240,8 @@ impl Faults {
     }
 }
 
-/// Returns the faults of the tables. The lock table has all of them, the batch table only the limit of its index keys.
+/// Returns the faults of the tables. The lock table has all of them, the batch table the limits of its index keys and of
+/// the whole table.
 fn of_tables(options: &FaultOptions, batch_table: Option<&Table>) -> TableFaultOptions {
     TableFaultOptions {
         seed: options.seed,

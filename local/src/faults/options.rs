@@ -22,7 +22,7 @@ pub struct FaultArgs {
     /// Write units per second of each lock item and each index key; one that has none left throttles the table
     #[arg(long, value_name = "UNITS")]
     partition_limit: Option<u32>,
-    /// Write units per second of the whole lock table, and as many of its whole index; a new table on AWS has 4000
+    /// Write units per second of each whole table, and as many of its whole index; a new on-demand table on AWS has 4000
     #[arg(long, value_name = "UNITS")]
     table_limit: Option<u32>,
     /// Share of the functions' requests whose reply is lost; the requests are applied, some only after the caller gave up
@@ -78,7 +78,7 @@ pub struct FaultOptions {
     pub index_lag: Option<Duration>,
     /// Write units per second of each lock item and each index key.
     pub partition_limit: Option<u32>,
-    /// Write units per second of the whole lock table, and as many of its whole index.
+    /// Write units per second of each whole table, and as many of its whole index.
     pub table_limit: Option<u32>,
     /// Share of the requests whose reply is lost.
     pub lost_replies: Percent,

@@ -59,6 +59,8 @@ pub struct TableLimitReport {
     pub throttled_by_items: u64,
     /// Writes throttled because the index had no units left.
     pub throttled_by_index: u64,
+    /// Writes to the batch table that were throttled because the table or its index had no units left.
+    pub throttled_of_batch_table: u64,
     /// The time from the first throttled write to the last claim.
     pub claiming_secs: Option<f64>,
     /// Share of the limit used in that time, by the items or the index, whichever used more.
@@ -81,7 +83,7 @@ impl From<KeyLimitReport> for PartitionLimitReport {
     }
 }
 
-/// Maps additions to the index, in which only claims have entries, to claims.
+/// Maps puts of items, which only claims make, to claims.
 impl From<TableLimitUsage> for TableLimitReport {
     fn from(usage: TableLimitUsage) -> TableLimitReport {
         TableLimitReport {
@@ -89,6 +91,7 @@ impl From<TableLimitUsage> for TableLimitReport {
             writes: usage.writes,
             throttled_by_items: usage.throttled_by_items,
             throttled_by_index: usage.throttled_by_index,
+            throttled_of_batch_table: usage.throttled_of_other_table,
             claiming_secs: usage.adding_secs,
             used_percent: usage.used_percent,
             items_used_percent: usage.items_used_percent,
@@ -252,8 +255,12 @@ impl fmt::Display for TableLimitReport {
         let throttled = self.throttled_by_items + self.throttled_by_index;
         writeln!(
             f,
-            "  table limit           {} units/s; {throttled} of {} writes throttled: {} by the table, {} by its index",
-            self.units_per_second, self.writes, self.throttled_by_items, self.throttled_by_index
+            "  table limit           {} units/s; {throttled} of {} writes to the lock table throttled: {} by the table, {} by its index; {} to the batch table",
+            self.units_per_second,
+            self.writes,
+            self.throttled_by_items,
+            self.throttled_by_index,
+            self.throttled_of_batch_table
         )?;
         if let (Some(secs), Some(items), Some(index), Some(refused)) = (
             self.claiming_secs,

@@ -20,7 +20,7 @@ pub struct Action {
 
 /// Returns the actions of a request; none if no function signed it.
 pub(crate) fn actions(service: Service, call: &ServiceRequest) -> Vec<Action> {
-    let Some(function) = access_key(&call.headers).and_then(function_of) else {
+    let Some(function) = function(call) else {
         return Vec::new();
     };
     let asked = match service {
@@ -39,9 +39,9 @@ pub(crate) fn actions(service: Service, call: &ServiceRequest) -> Vec<Action> {
         .collect()
 }
 
-/// Returns the function in an access key of the form `local.<function>.<environment>`.
-fn function_of(access_key: &str) -> Option<&str> {
-    access_key
+/// Returns the function that signed a request. Its access key has the form `local.<function>.<environment>`.
+pub(super) fn function(call: &ServiceRequest) -> Option<&str> {
+    access_key(&call.headers)?
         .strip_prefix("local.")?
         .rsplit_once('.')
         .map(|(function, _)| function)

@@ -1,6 +1,7 @@
-//! Finds the batches into which a request claims. The latency of a batch counts from the time of its last claim.
+//! Finds the claims in a request. The latency of a batch counts from the time of its last claim.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use emulators::dynamodb::capacity::StatementResult;
 use protocol::ids::{BatchId, BatchShard};
@@ -9,16 +10,27 @@ use serde_json::value::RawValue;
 
 use crate::dynamodb::LOCK_TABLE;
 
-/// The attribute name in a PartiQL claim. The number of `?` before it is the position of the batch among the parameters.
-const BATCH_ATTRIBUTE: &str = "'batchId'";
+/// The attribute of the batch in a claim that has its body, and its shard: `<batch>#<shard>`.
+const BATCH_SHARD: &str = "batchId";
+/// The attribute of the batch in a claim whose body is in a chunk.
+const BATCH: &str = "batch";
+/// Bytes for which DynamoDB charges beside those of an item.
+/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html> (2026-08).
+const ITEM_OVERHEAD_BYTES: usize = 100;
+/// The least length of the JSON around a value: `{"S":""}`.
+const AROUND_VALUE_BYTES: usize = 8;
 
-/// Returns the batches of the claims that a successful request wrote. Claims of one batch that follow each other count
-/// once. `results` has the results of the statements of a PartiQL batch.
-pub(super) fn claimed(
-    operation: &str,
-    request: &[u8],
-    results: &[StatementResult],
-) -> Vec<BatchId> {
+/// A claim that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) batch: BatchId,
+    /// About the bytes that the table keeps for weeks, because the body is in a chunk; 0 if the claim has the body, and is
+    /// released.
+    pub(super) kept_bytes: u64,
+}
+
+/// Returns the claims that a successful request wrote. `results` has the results of the statements of a PartiQL batch.
+pub(super) fn claimed(operation: &str, request: &[u8], results: &[StatementResult]) -> Vec<Claim> {
     match operation {
         "PutItem" => put(request).into_iter().collect(),
         "BatchExecuteStatement" => inserts(request, results).unwrap_or_default(),
@@ -26,27 +38,21 @@ pub(super) fn claimed(
     }
 }
 
-fn put(request: &[u8]) -> Option<BatchId> {
+fn put(request: &[u8]) -> Option<Claim> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Put<'a> {
         #[serde(borrow)]
         table_name: Cow<'a, str>,
         #[serde(borrow)]
-        item: Item<'a>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Item<'a> {
-        #[serde(borrow)]
-        batch_id: Option<&'a RawValue>,
+        item: BTreeMap<&'a str, &'a RawValue>,
     }
 
     let put: Put<'_> = serde_json::from_slice(request).ok()?;
-    (put.table_name == LOCK_TABLE).then(|| batch(put.item.batch_id?))?
+    (put.table_name == LOCK_TABLE).then(|| claim(put.item.into_iter()))?
 }
 
-fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<BatchId>> {
+fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<Claim>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Statements<'a> {
@@ -64,7 +70,7 @@ fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<BatchId>> 
     }
 
     let Statements { statements } = serde_json::from_slice(request).ok()?;
-    let mut batches = Vec::new();
+    let mut claims = Vec::new();
     for (
         Statement {
             statement,
@@ -78,25 +84,44 @@ fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<BatchId>> 
         if !text.starts_with("\"INSERT INTO") || !text.contains(LOCK_TABLE) {
             return None;
         }
-        let position = text[..text.find(BATCH_ATTRIBUTE)?].matches('?').count();
-        let batch = batch(parameters.get(position)?)?;
-        if *result == StatementResult::Applied && batches.last() != Some(&batch) {
-            batches.push(batch);
+        if *result == StatementResult::Applied {
+            // `{'messageId': ?, 'batchId': ?}`
+            let names = text.split('\'').skip(1).step_by(2);
+            claims.push(claim(names.zip(parameters.iter().copied()))?);
         }
     }
-    Some(batches)
+    Some(claims)
 }
 
-/// Returns the batch in `{"S":"<batch>#<shard>"}`.
-fn batch(value: &RawValue) -> Option<BatchId> {
+/// Returns the claim with these attributes.
+fn claim<'a>(attributes: impl Iterator<Item = (&'a str, &'a RawValue)>) -> Option<Claim> {
     #[derive(Deserialize)]
     struct Text<'a> {
         #[serde(rename = "S", borrow)]
         text: Cow<'a, str>,
     }
 
-    let Text { text } = serde_json::from_str(value.get()).ok()?;
-    text.parse().ok().map(|shard: BatchShard| shard.batch)
+    let mut bytes = ITEM_OVERHEAD_BYTES;
+    let mut found = None;
+    for (name, value) in attributes {
+        let value = value.get();
+        bytes += name.len() + value.len().saturating_sub(AROUND_VALUE_BYTES);
+        if [BATCH, BATCH_SHARD].contains(&name) {
+            let Text { text } = serde_json::from_str(value).ok()?;
+            found = match name {
+                BATCH => text.parse().ok().map(|batch| (batch, true)),
+                _ => {
+                    let shard = text.parse::<BatchShard>().ok()?;
+                    Some((shard.batch, false))
+                }
+            };
+        }
+    }
+    let (batch, in_chunk) = found?;
+    Some(Claim {
+        batch,
+        kept_bytes: if in_chunk { bytes as u64 } else { 0 },
+    })
 }
 
 #[cfg(test)]
@@ -116,15 +141,15 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_statements_claims_into_the_batches_of_those_that_were_applied() {
+    fn each_statement_that_was_applied_claims_into_its_batch() {
         let request =
             json!({ "Statements": [insert(ONE), insert(ONE), insert(OTHER)] }).to_string();
         let claimed = |results: [StatementResult; 3]| {
             let batches = claimed("BatchExecuteStatement", request.as_bytes(), &results);
-            Vec::from_iter(batches.iter().map(BatchId::to_string))
+            Vec::from_iter(batches.iter().map(|claim| claim.batch.to_string()))
         };
         let (applied, failed) = (StatementResult::Applied, StatementResult::ConditionFailed);
-        assert_eq!(claimed([applied; 3]), [ONE, OTHER]);
+        assert_eq!(claimed([applied; 3]), [ONE, ONE, OTHER]);
         assert_eq!(claimed([failed, applied, StatementResult::Refused]), [ONE]);
         assert!(claimed([failed; 3]).is_empty());
     }
@@ -138,6 +163,27 @@ mod tests {
         };
         assert_eq!(claimed(LOCK_TABLE), 1);
         assert_eq!(claimed("batch-table"), 0);
+    }
+
+    #[test]
+    fn a_claim_whose_body_is_in_a_chunk_names_its_batch_alone() {
+        let statement = json!({
+            "Statement": "INSERT INTO \"lock-table\" VALUE {'messageId': ?, 'batch': ?, 'seq': ?, 'chunk': ?}",
+            "Parameters": [{"S": "e1"}, {"S": ONE}, {"N": "13"}, {"N": "0"}],
+        });
+        let request = json!({ "Statements": [statement] }).to_string();
+        let results = [StatementResult::Applied];
+        let inserted = claimed("BatchExecuteStatement", request.as_bytes(), &results);
+        // 22 bytes of names, 2 + 36 + 2 + 1 of values.
+        let expected = Claim {
+            batch: ONE.parse().unwrap(),
+            kept_bytes: 100 + 22 + 41,
+        };
+        assert_eq!(inserted, [expected]);
+        let item = json!({ "messageId": {"S": "e1"}, "batch": {"S": ONE} });
+        let request = json!({ "TableName": LOCK_TABLE, "Item": item }).to_string();
+        let put = claimed("PutItem", request.as_bytes(), &[]);
+        assert_eq!((put.len(), put[0].batch), (1, expected.batch));
     }
 
     #[test]

@@ -17,8 +17,11 @@ use emulators::sqs::RequestCount;
 use protocol::ids::BatchId;
 use serde::Serialize;
 
-use super::actions::{Action, actions};
+use super::actions::{Action, actions, function};
 use super::claims::claimed;
+use super::purposes::{UnitsPurpose, purpose};
+use super::s3::{S3Key, S3Requests};
+use crate::dynamodb::{BATCH_TABLE, LOCK_TABLE};
 
 /// Counts requests as the observer of the proxies.
 #[derive(Debug, Default)]
@@ -36,19 +39,16 @@ pub struct Counts {
     pub units: BTreeMap<(String, UnitsPurpose), Units>,
     /// Write units of failed conditions that DynamoDB did not report, estimated as one each. `units` includes them.
     pub unreported: f64,
+    /// Requests to S3.
+    pub s3: BTreeMap<S3Key, S3Requests>,
+    /// Claims that were written.
+    pub claims: u64,
+    /// About the bytes of the claims that stay in the lock table for weeks, because their bodies are in chunks.
+    pub kept_claim_bytes: u64,
+    /// When the table acknowledged the first claim.
+    pub first_claim: Option<SystemTime>,
     /// When the table acknowledged the last claim of each batch.
     pub last_claims: BTreeMap<BatchId, SystemTime>,
-}
-
-/// What a table used capacity units for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UnitsPurpose {
-    Items,
-    /// The entries of the index with this name.
-    Index(String),
-    /// Writes whose condition did not hold.
-    FailedConditions,
 }
 
 /// Capacity units.
@@ -85,36 +85,47 @@ impl Observer for Meter {
     }
 
     /// Counts a request. Returns its body, in which a request to DynamoDB also asks for the capacity units that it uses.
-    fn forwards(&self, service: Service, operation: &str, body: Bytes) -> Bytes {
-        let key = (service, operation.to_owned());
+    fn forwards(&self, service: Service, request: &ServiceRequest) -> Bytes {
+        let (operation, body) = (request.operation.clone(), request.body.clone());
+        let kind = capacity_kind(&operation);
+        let key = (service, operation);
         let mut counts = self.lock();
         counts.requests.entry(key).or_default().add(body.len());
         drop(counts);
         match service {
-            Service::DynamoDb if capacity_kind(operation).is_some() => {
+            Service::DynamoDb if kind.is_some() => {
                 with_capacity_requested(&body).map_or(body, Bytes::from)
             }
             Service::DynamoDb | Service::Sqs | Service::S3 | Service::Http => body,
         }
     }
 
-    fn replied(&self, service: Service, operation: &str, request: &[u8], reply: &Reply) {
+    fn replied(&self, service: Service, request: &ServiceRequest, reply: &Reply) {
+        let operation = request.operation.as_str();
+        if service == Service::S3 {
+            let function = function(request).unwrap_or_default();
+            return self.lock().add_s3(function, request, reply);
+        }
         let Some(kind) = capacity_kind(operation).filter(|_| service == Service::DynamoDb) else {
             return;
         };
         if !reply.status.is_success() {
-            if let Some(table) = failed_condition_table(request, &reply.body) {
+            if let Some(table) = failed_condition_table(&request.body, &reply.body) {
                 self.lock().unreported(&table, 1.0);
             }
             return;
         }
         let response = parse_reply(operation, &reply.body);
-        let claimed = claimed(operation, request, &response.statements);
+        let claimed = claimed(operation, &request.body, &response.statements);
         let now = SystemTime::now();
         let mut counts = self.lock();
         for consumed in &response.consumed {
             let table = &*consumed.table_name;
-            counts.add(table, UnitsPurpose::Items, kind, consumed.table_units());
+            let of_items = match table {
+                BATCH_TABLE => purpose(&request.body),
+                _ => UnitsPurpose::Items,
+            };
+            counts.add(table, of_items, kind, consumed.table_units());
             for (index, units) in consumed.index_units() {
                 counts.add(table, UnitsPurpose::Index(index.to_owned()), kind, units);
             }
@@ -129,10 +140,15 @@ impl Observer for Meter {
             let failed =
                 |statement: &&StatementResult| **statement == StatementResult::ConditionFailed;
             let failed = response.statements.iter().filter(failed).count();
-            counts.unreported(crate::dynamodb::LOCK_TABLE, failed as f64);
+            counts.unreported(LOCK_TABLE, failed as f64);
         }
-        for batch in claimed {
-            counts.last_claims.insert(batch, now);
+        if !claimed.is_empty() {
+            counts.first_claim.get_or_insert(now);
+        }
+        counts.claims += claimed.len() as u64;
+        for claim in claimed {
+            counts.kept_claim_bytes += claim.kept_bytes;
+            counts.last_claims.insert(claim.batch, now);
         }
     }
 }
@@ -149,6 +165,11 @@ impl Counts {
         }
     }
 
+    fn add_s3(&mut self, function: &str, request: &ServiceRequest, reply: &Reply) {
+        let key = S3Key::of(function, request);
+        self.s3.entry(key).or_default().add(request, reply);
+    }
+
     /// Counts failed conditions whose cost DynamoDB did not report, as one unit each, which is the least it charges.
     fn unreported(&mut self, table: &str, units: f64) {
         self.add(
@@ -163,6 +184,7 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::{HeaderMap, Method};
     use serde_json::{Value, json};
 
     use emulators::sqs::SQS_CHUNK_BYTES;
@@ -170,6 +192,16 @@ mod tests {
     use super::*;
 
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
+
+    fn call(operation: &str, body: Bytes) -> ServiceRequest {
+        ServiceRequest {
+            operation: operation.to_owned(),
+            method: Method::POST,
+            path_and_query: "/".to_owned(),
+            headers: HeaderMap::new(),
+            body,
+        }
+    }
 
     /// Passes a request and its reply through the meter. Returns the request as the service gets it.
     fn through(
@@ -179,11 +211,11 @@ mod tests {
         status: u16,
         body: &Value,
     ) -> Value {
-        let request = Bytes::from(request.to_string());
-        let request = meter.forwards(Service::DynamoDb, operation, request);
+        let mut request = call(operation, request.to_string().into());
+        request.body = meter.forwards(Service::DynamoDb, &request);
         let reply = Reply::json(status, body);
-        meter.replied(Service::DynamoDb, operation, &request, &reply);
-        serde_json::from_slice(&request).unwrap()
+        meter.replied(Service::DynamoDb, &request, &reply);
+        serde_json::from_slice(&request.body).unwrap()
     }
 
     fn units(meter: &Meter, purpose: UnitsPurpose) -> (f64, f64) {
@@ -256,6 +288,8 @@ mod tests {
         let first = claimed(200).unwrap();
         assert_eq!(claimed(500), Some(first));
         assert!(claimed(200).unwrap() >= first);
+        let counts = meter.counts();
+        assert_eq!((counts.claims, counts.first_claim), (2, Some(first)));
     }
 
     #[test]
@@ -263,10 +297,8 @@ mod tests {
         let meter = Meter::default();
         for bytes in [0, SQS_CHUNK_BYTES, SQS_CHUNK_BYTES + 1] {
             let body = Bytes::from(vec![b' '; bytes]);
-            assert_eq!(
-                meter.forwards(Service::Sqs, "SendMessage", body.clone()),
-                body
-            );
+            let send = call("SendMessage", body.clone());
+            assert_eq!(meter.forwards(Service::Sqs, &send), body);
         }
         let sent = (Service::Sqs, "SendMessage".to_owned());
         let expected = RequestCount {
@@ -275,9 +307,7 @@ mod tests {
         };
         assert_eq!(meter.counts().requests[&sent], expected);
         let body = Bytes::from_static(b"{}");
-        assert_eq!(
-            meter.forwards(Service::DynamoDb, "CreateTable", body.clone()),
-            body
-        );
+        let create = call("CreateTable", body.clone());
+        assert_eq!(meter.forwards(Service::DynamoDb, &create), body);
     }
 }

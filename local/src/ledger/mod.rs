@@ -4,17 +4,22 @@
 //! |---|---|
 //! | `meter` | counts every request of the functions, in the proxies |
 //! | `actions` | the IAM actions of each request |
-//! | `claims` | the batches into which a request claims, for the latencies |
+//! | `purposes` | what tables use capacity units for |
+//! | `s3` | the requests to S3, and their bytes |
+//! | `claims` | the claims in a request |
 //! | `prices` | the list prices, with their sources |
 //!
 //! The cost does not include the requests of producers, logs and metrics, the schedule, requests to the sink (they are
-//! counted, but have no price here), storage, backups, alarms, data transfer, and polls of queues that stay empty.
-//! GB-seconds are measured on this machine, where the stand-ins share its processors.
+//! counted, but have no price here), storage (but that of chunks, and of claims whose bodies they have, is included),
+//! backups, alarms, data transfer, and polls of queues that stay empty. GB-seconds are measured on this machine, where the
+//! stand-ins share its processors.
 
 mod actions;
 mod claims;
 mod meter;
 pub mod prices;
+mod purposes;
+mod s3;
 
 use std::fmt;
 
@@ -22,11 +27,16 @@ use serde::Serialize;
 
 pub use actions::Action;
 pub use emulators::sqs::RequestCount;
-pub use meter::{Counts, Meter, Units, UnitsPurpose};
+pub use meter::{Counts, Meter, Units};
+pub use purposes::UnitsPurpose;
+pub use s3::{S3Key, S3Requests};
 
 use emulators::lambda::FunctionStats;
 use emulators::proxy::Service;
 use prices::MILLION;
+use protocol::limits::{CHUNK_CLAIM_RETENTION, CHUNK_RETENTION};
+
+use crate::dynamodb::BATCH_TABLE;
 
 /// Everything a run is charged for.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +94,8 @@ pub struct Ledger {
     pub unreported_write_units: f64,
     /// The requests of the whole run.
     pub requests: Vec<OperationRequests>,
+    /// The requests of the whole run to S3, also those to the sink.
+    pub s3: Vec<S3Usage>,
     /// The functions' cost over the whole run.
     pub functions: Vec<FunctionBill>,
     /// The price of the write units of a million unique messages in the public proof of concept.
@@ -94,10 +106,21 @@ pub struct Ledger {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableUnits {
     pub table: String,
-    /// The purpose: `items`, the name of an index, or `failed conditions`.
+    /// The purpose: `items`, `chunks`, `counts`, `witnesses`, the name of an index, or `failed conditions`.
     pub part: String,
     #[serde(flatten)]
     pub units: Units,
+    /// One unique message's share.
+    pub per_unique: Units,
+}
+
+/// The requests of one function to a bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct S3Usage {
+    #[serde(flatten)]
+    pub key: S3Key,
+    #[serde(flatten)]
+    pub requests: S3Requests,
 }
 
 /// The requests of one operation.
@@ -133,20 +156,14 @@ pub struct Dollars {
     pub read_units: f64,
     /// Requests to the queues.
     pub sqs_requests: f64,
+    /// Requests to S3 for bodies.
+    pub s3_requests: f64,
+    /// Chunks, and the claims whose bodies they have, for as long as they are kept.
+    pub storage: f64,
     /// Invocations.
     pub lambda_requests: f64,
     pub lambda_gb_seconds: f64,
     pub total: f64,
-}
-
-impl fmt::Display for UnitsPurpose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UnitsPurpose::Items => f.write_str("items"),
-            UnitsPurpose::Index(name) => f.write_str(name),
-            UnitsPurpose::FailedConditions => f.write_str("failed conditions"),
-        }
-    }
 }
 
 impl Bill {
@@ -172,6 +189,7 @@ impl Bill {
                     table,
                     part: purpose.to_string(),
                     units,
+                    per_unique: units.shared_by(unique),
                 })
                 .collect(),
             unreported_write_units: counts.unreported,
@@ -182,6 +200,11 @@ impl Bill {
                     operation,
                     requests,
                 })
+                .collect(),
+            s3: counts
+                .s3
+                .into_iter()
+                .map(|(key, requests)| S3Usage { key, requests })
                 .collect(),
             functions,
             proof_of_concept_dollars_per_million: prices::PROOF_OF_CONCEPT_WRITE_UNITS
@@ -204,7 +227,13 @@ impl Bill {
         let billed = |requests: RequestCount| requests.billed as f64;
         let sqs_requests: f64 = of(Service::Sqs).chain(of_mappings).map(billed).sum();
         let invocations: u64 = self.functions.iter().map(|one| one.invocations).sum();
+        let s3 = self.counts.s3.iter();
+        let s3 = s3.map(|(key, requests)| key.dollars(*requests));
+        let (s3_requests, s3_storage) =
+            s3.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let mut dollars = Dollars {
+            s3_requests: s3_requests * MILLION,
+            storage: (s3_storage + self.counts.storage_dollars()) * MILLION,
             write_units: write_units * prices::DYNAMODB_WRITE_UNIT * MILLION,
             read_units: read_units * prices::DYNAMODB_READ_UNIT * MILLION,
             sqs_requests: sqs_requests * prices::SQS_REQUEST * MILLION,
@@ -219,6 +248,8 @@ impl Bill {
         dollars.total = dollars.write_units
             + dollars.read_units
             + dollars.sqs_requests
+            + dollars.s3_requests
+            + dollars.storage
             + dollars.lambda_requests
             + dollars.lambda_gb_seconds;
         CostShare {
@@ -228,6 +259,28 @@ impl Bill {
             sqs_requests,
             gb_seconds: self.functions.iter().map(|one| one.gb_seconds).sum(),
             dollars_per_million: dollars,
+        }
+    }
+}
+
+impl Counts {
+    /// Returns the price of what stays in the tables, in dollars. Claims that have their bodies are released, and what stays
+    /// of them, for an hour if `DEDUP_WINDOW` has its default, has no price here.
+    fn storage_dollars(&self) -> f64 {
+        let chunks = (BATCH_TABLE.to_owned(), UnitsPurpose::Chunks);
+        let chunks = self.units.get(&chunks).map_or(0.0, |units| units.writes);
+        let chunks = prices::gb_months(chunks * 1_024.0, CHUNK_RETENTION);
+        let claims = prices::gb_months(self.kept_claim_bytes as f64, CHUNK_CLAIM_RETENTION);
+        (chunks + claims) * prices::DYNAMODB_GB_MONTH
+    }
+}
+
+impl Units {
+    fn shared_by(self, messages: u64) -> Units {
+        let messages = messages.max(1) as f64;
+        Units {
+            writes: self.writes / messages,
+            reads: self.reads / messages,
         }
     }
 }
@@ -246,6 +299,8 @@ impl CostShare {
                 write_units: share(dollars.write_units),
                 read_units: share(dollars.read_units),
                 sqs_requests: share(dollars.sqs_requests),
+                s3_requests: share(dollars.s3_requests),
+                storage: share(dollars.storage),
                 lambda_requests: share(dollars.lambda_requests),
                 lambda_gb_seconds: share(dollars.lambda_gb_seconds),
                 total: share(dollars.total),
@@ -263,12 +318,18 @@ impl fmt::Display for Ledger {
             "units       {:.3} written, {:.3} read a unique message; {:.3} and {:.3} a message sent",
             unique.write_units, unique.read_units, each.write_units, each.read_units
         )?;
-        for TableUnits { table, part, units } in &self.units {
+        for TableUnits {
+            table,
+            part,
+            units,
+            per_unique,
+        } in &self.units
+        {
             let name = format!("{table}, {part}");
             writeln!(
                 f,
-                "  {name:<32} {:>10} written, {:>10} read",
-                units.writes, units.reads
+                "  {name:<32} {:>10} written, {:>10} read; {:.4} and {:.4} a unique message",
+                units.writes, units.reads, per_unique.writes, per_unique.reads
             )?;
         }
         if self.unreported_write_units > 0.0 {
@@ -292,19 +353,36 @@ impl fmt::Display for Ledger {
                 requests.join(", ")
             )?;
         }
+        for S3Usage { key, requests } in &self.s3 {
+            writeln!(
+                f,
+                "requests    S3 {} by {}, bucket {}: {}, {:.2} MB",
+                key.operation,
+                key.function,
+                key.bucket,
+                requests.count,
+                requests.bytes as f64 / 1e6
+            )?;
+        }
         let functions = self.functions.iter();
         let functions: Vec<String> = functions
             .map(|one| format!("{} {:.1}", one.name, one.gb_seconds))
             .collect();
         writeln!(f, "GB-seconds  {}", functions.join(", "))?;
         let price = &unique.dollars_per_million;
+        let chunks = match (price.s3_requests, price.storage) {
+            (0.0, 0.0) => String::new(),
+            (0.0, storage) => format!("storage {storage:.2}, "),
+            (s3, storage) => format!("S3 requests {s3:.3}, storage {storage:.2}, "),
+        };
         writeln!(
             f,
-            "price       ${:.2} a million unique messages: writes {:.2}, reads {:.2}, queues {:.2}, functions {:.2}; ${:.2} a million sent",
+            "price       ${:.2} a million unique messages: writes {:.2}, reads {:.2}, queues {:.2}, {}functions {:.2}; ${:.2} a million sent",
             price.total,
             price.write_units,
             price.read_units,
             price.sqs_requests,
+            chunks,
             price.lambda_requests + price.lambda_gb_seconds,
             each.dollars_per_million.total
         )?;

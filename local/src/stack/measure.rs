@@ -14,7 +14,7 @@ use sinks::directory_of;
 
 use super::Stack;
 use crate::deploy::{AGGREGATOR, BATCH_PROCESSOR, number};
-use crate::latency::{DeliveredBatch, Latencies, delivered_at};
+use crate::latency::{Claims, DeliveredBatch, Latencies, delivered_at};
 use crate::ledger::{Bill, FunctionBill, Ledger};
 use crate::recovery::{DueBatch, OutageReport};
 use crate::sink::SinkReport;
@@ -68,6 +68,15 @@ impl Stack {
                 .into(),
         };
         bill.ledger(sent, unique)
+    }
+
+    /// Returns how many claims were written so far, and how fast.
+    pub fn claims(&self) -> Claims {
+        let counts = self.meter.counts();
+        let last = counts.last_claims.into_values().max();
+        let span = counts.first_claim.zip(last);
+        let span = span.and_then(|(first, last)| last.duration_since(first).ok());
+        Claims::new(counts.claims, span.unwrap_or_default())
     }
 
     /// Writes the parts as files below [`out`](Self::out), if the sink keeps them elsewhere.

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-#[cfg(feature = "s3")]
-use aggregator::config::OVERFLOW_BUCKET;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
 use aws_types::SdkConfig;
 use emulators::dynamodb::DynamoDb;
@@ -11,6 +9,8 @@ use emulators::lambda::REGION;
 use emulators::sqs::Sqs;
 use tokio::sync::oneshot;
 
+#[cfg(feature = "s3")]
+use crate::bodies;
 use crate::deploy::{self, Endpoints};
 use crate::dynamodb::BATCH_TABLE;
 use crate::faults::{Faults, SinkGate};
@@ -46,8 +46,8 @@ impl Services {
         };
         let dynamodb = DynamoDb::start().await?;
         #[cfg(feature = "s3")]
-        if let Some(bucket) = options.variables.get(OVERFLOW_BUCKET.name) {
-            sink.s3().create_bucket(bucket);
+        for bucket in bodies::buckets(&options.variables, &options.faults.redeploys) {
+            sink.s3().create_bucket(&bucket);
         }
         let (sqs_stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(sqs.clone().serve(listener, async {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::bodies::Bodies;
 use crate::ids::{BatchId, BatchKey, ChunkId, LeaseOwner, Seq, SourceArn};
 use crate::limits::{
-    BATCH_RECORD_RETENTION, CHUNK_CLAIM_RETENTION, CHUNK_RECORD_RETENTION, CLOCK_SKEW_MAX,
-    DUE_GRACE, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES,
+    BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, CHUNK_CLAIM_RETENTION, CHUNK_RECORD_RETENTION,
+    CLOCK_SKEW_MAX, DUE_GRACE, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES,
 };
 use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
@@ -218,6 +218,11 @@ impl BatchRecord {
         self
     }
 
+    /// Returns whether the batch is so old that nothing more of it is delivered.
+    pub fn is_too_old(&self, now: Timestamp) -> bool {
+        self.created_at + BATCH_LIFE_MAX <= now
+    }
+
     /// Returns the seats whose claims are counted, and others that are known to hold no claim.
     pub fn counted(&self) -> &SeqSet {
         match self.bodies.in_chunks() {
@@ -269,6 +274,7 @@ impl BatchRecord {
     /// then.
     pub fn kept_until(&self, at: Timestamp) -> Timestamp {
         match self.bodies.in_chunks() {
+            true if planted(Bug::RecordForgottenFirst) => at + self.dedup_window,
             true => at + CHUNK_RECORD_RETENTION + self.dedup_window,
             false => at + BATCH_RECORD_RETENTION,
         }

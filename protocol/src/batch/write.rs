@@ -213,8 +213,13 @@ impl BatchRecord {
         self.status?;
         let unchanged = self.witnesses == witnesses;
         (unchanged || planted(Bug::WitnessOverwrites)).then_some(())?;
-        self.witnessed = witnessed.clone();
-        self.witnessed_chunks = chunks.clone();
+        if planted(Bug::WitnessFolded) && self.bodies.in_chunks() {
+            self.claimed.extend_from(witnessed);
+            self.chunks.extend_from(chunks);
+        } else {
+            self.witnessed = witnessed.clone();
+            self.witnessed_chunks = chunks.clone();
+        }
         self.witnesses += 1;
         Some(())
     }

@@ -32,6 +32,9 @@ pub fn seat_fate(
     now: Timestamp,
 ) -> SeatFate {
     match (*state, record) {
+        (LockState::InChunk { expires_at, .. }, _) if planted(Bug::ChunkClaimTakenForTombstone) => {
+            SeatFate::Delivered { until: expires_at }
+        }
         (LockState::Tombstone { .. }, _) => SeatFate::Unknown,
         // The record of a batch outlasts its claims: those with their bodies are released, and those in chunks expire.
         (LockState::Live { .. }, None) if planted(Bug::UnknownFateTakenForAlive) => SeatFate::Alive,
@@ -43,7 +46,13 @@ pub fn seat_fate(
         (LockState::InChunk { .. }, Some(record)) if !record.bodies.in_chunks() => {
             SeatFate::Unknown
         }
-        (LockState::InChunk { seq, .. }, Some(record)) => by_part(record, seq),
+        (LockState::InChunk { seq, .. }, Some(record)) => {
+            let window = match planted(Bug::ReadersWindow) {
+                true => dedup_window,
+                false => record.dedup_window,
+            };
+            by_part(record, seq, window, now)
+        }
     }
 }
 
@@ -69,30 +78,36 @@ fn by_status(record: &BatchRecord, seq: Seq, dedup_window: Duration) -> SeatFate
 
 /// Returns the fate of a seat whose body is in a chunk. Its claim is never released, so the seat decides, not the status of
 /// the batch.
-fn by_part(record: &BatchRecord, seq: Seq) -> SeatFate {
-    let until = |at: Option<Timestamp>| {
-        let at = at.or(record.completed_at).unwrap_or(record.created_at);
-        at + record.dedup_window
+fn by_part(record: &BatchRecord, seq: Seq, dedup_window: Duration, now: Timestamp) -> SeatFate {
+    let part = record.parts.iter().find(|part| part.members.contains(seq));
+    let delivered_at = match part.map(|part| &part.state) {
+        Some(PartState::Frozen) => return SeatFate::Alive,
+        Some(PartState::Delivered { at, .. }) => *at,
+        Some(PartState::SetAside) | None => None,
     };
     if record.set_aside.contains(seq) {
-        let at = record.completed_at.unwrap_or(record.due_at);
-        return SeatFate::SetAside {
-            until: until(Some(at)),
+        // The batch completes at some time from now on.
+        let until = record.completed_at.unwrap_or(now) + dedup_window;
+        return match () {
+            _ if planted(Bug::SetAsideTakenForDelivered) => SeatFate::Delivered { until },
+            _ if planted(Bug::SetAsideTakenForOrphan) => SeatFate::Orphan,
+            _ => SeatFate::SetAside { until },
         };
     }
-    if record.delivered.contains(seq) {
-        return SeatFate::Delivered {
-            until: until(record.shared_parts_delivered_at()),
+    if part.is_none() && !record.delivered.contains(seq) {
+        return match record.status {
+            Some(_) => SeatFate::Alive,
+            None => SeatFate::Orphan,
         };
     }
-    let part = record.parts.iter().find(|part| part.members.contains(seq));
-    match part.map(|part| &part.state) {
-        Some(PartState::Delivered { at, .. }) => SeatFate::Delivered { until: until(*at) },
-        Some(PartState::SetAside) => SeatFate::SetAside {
-            until: until(record.completed_at),
-        },
-        Some(PartState::Frozen) => SeatFate::Alive,
-        None if record.status.is_some() => SeatFate::Alive,
-        None => SeatFate::Orphan,
+    if planted(Bug::DeliveredSeatAlive) && record.status.is_some() {
+        return SeatFate::Alive;
+    }
+    let at = delivered_at
+        .or(record.shared_parts_delivered_at())
+        .or(record.completed_at)
+        .unwrap_or(record.created_at);
+    SeatFate::Delivered {
+        until: at + dedup_window,
     }
 }

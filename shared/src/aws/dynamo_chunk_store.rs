@@ -111,11 +111,10 @@ struct Piece {
     pieces: usize,
 }
 
-#[async_trait]
-impl ChunkStore for DynamoChunkStore {
-    async fn put(
+impl DynamoChunkStore {
+    /// Writes a chunk into the table.
+    pub(super) async fn put_chunk(
         &self,
-        _: &Bodies,
         chunk: ChunkId,
         bytes: &Arc<[u8]>,
         expires_at: Timestamp,
@@ -131,7 +130,8 @@ impl ChunkStore for DynamoChunkStore {
         Ok(reply)
     }
 
-    async fn get(&self, _: &Bodies, chunk: ChunkId) -> Result<Option<Arc<[u8]>>, PortError> {
+    /// Reads a chunk from the table; returns `None` if it is not there.
+    pub(super) async fn get_chunk(&self, chunk: ChunkId) -> Result<Option<Arc<[u8]>>, PortError> {
         let Some(first) = self.get_piece(chunk, 0).await? else {
             return Ok(None);
         };
@@ -143,5 +143,38 @@ impl ChunkStore for DynamoChunkStore {
             }
         }
         Ok(Some(bytes.into()))
+    }
+}
+
+/// The chunks of a build without S3.
+#[async_trait]
+impl ChunkStore for DynamoChunkStore {
+    async fn put(
+        &self,
+        bodies: &Bodies,
+        chunk: ChunkId,
+        bytes: &Arc<[u8]>,
+        expires_at: Timestamp,
+    ) -> Result<ChunkReply, PortError> {
+        match bodies {
+            Bodies::Items | Bodies::Table => self.put_chunk(chunk, bytes, expires_at).await,
+            Bodies::S3(_) => Err(not_built(bodies, chunk)),
+        }
+    }
+
+    async fn get(&self, bodies: &Bodies, chunk: ChunkId) -> Result<Option<Arc<[u8]>>, PortError> {
+        match (self.get_chunk(chunk).await?, bodies) {
+            (None, Bodies::S3(_)) => Err(not_built(bodies, chunk)),
+            (bytes, _) => Ok(bytes),
+        }
+    }
+}
+
+fn not_built(bodies: &Bodies, chunk: ChunkId) -> PortError {
+    PortError::Refused {
+        service: "S3",
+        message: format!(
+            "chunk `{chunk}`: in `{bodies}`: expected a build with the cargo feature `s3`"
+        ),
     }
 }

@@ -86,13 +86,13 @@ impl ChunkStore for S3ChunkStore {
                 self.put_object(prefix, chunk, bytes).await
             }
             Bodies::Items | Bodies::Table | Bodies::S3(_) => {
-                self.table.put(bodies, chunk, bytes, expires_at).await
+                self.table.put_chunk(chunk, bytes, expires_at).await
             }
         }
     }
 
     async fn get(&self, bodies: &Bodies, chunk: ChunkId) -> Result<Option<Arc<[u8]>>, PortError> {
-        match (self.table.get(bodies, chunk).await?, bodies) {
+        match (self.table.get_chunk(chunk).await?, bodies) {
             (None, Bodies::S3(prefix)) => self.get_object(prefix, chunk).await,
             (bytes, _) => Ok(bytes),
         }

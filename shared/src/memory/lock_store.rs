@@ -166,7 +166,12 @@ impl LockStore for MemoryLockStore {
         }
         match items.get_mut(&claim.candidate.event_id) {
             Some(stored) if stored.item.is_same_state(expected) => {
-                *stored = Stored::of(claim);
+                let before = std::mem::replace(stored, Stored::of(claim));
+                let is_live = matches!(before.item.state, LockState::Live { .. });
+                if planted(Bug::ReplacementMerges) && is_live && claim.seat.chunk.is_some() {
+                    // An item with an index entry is read as a claim with its body.
+                    stored.item.state = before.item.state;
+                }
                 ClaimReply::Written
             }
             other => ClaimReply::Exists(other.map(|stored| stored.item.clone())),

@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use protocol::claim::{LockItem, LockState};
+use protocol::ids::EventId;
 
 use crate::burst;
 use crate::ledger::Sent;
 use crate::plan::IdKind;
+use crate::queue::Queue;
 use crate::world::World;
 
 /// Messages that are sent again after days, with new message ids.
@@ -47,10 +49,23 @@ impl World {
         let Some(id) = &letter.event_id else {
             return false;
         };
-        // Everything has drained, so the batch of a live claim is complete without the claim.
-        let is_live = |item: LockItem| matches!(item.state, LockState::Live { .. });
-        let is_remembered = self.locks.get(id).is_some_and(|item| !is_live(item));
+        let item = self.locks.get(id);
+        let is_remembered = item.is_some_and(|item| !self.is_orphan(id, &item));
         is_remembered || self.ledger.given.contains_key(id)
+    }
+
+    /// Returns whether an item is a claim that no batch will deliver: everything has drained.
+    fn is_orphan(&self, id: &EventId, item: &LockItem) -> bool {
+        match item.state {
+            LockState::Live { .. } => true,
+            LockState::InChunk { batch, seq, .. } => {
+                let claims = self.ledger.occurrences.get(id).into_iter().flatten();
+                let mut of_seat =
+                    claims.filter(|one| (one.seat.shard.batch, one.seat.seq) == (batch, seq));
+                !of_seat.any(|one| one.delivered_at.is_some() || one.set_aside)
+            }
+            LockState::Tombstone { .. } => false,
+        }
     }
 
     /// Adds a new message with the same content; returns its position.
@@ -70,9 +85,8 @@ impl World {
         index
     }
 
-    /// Lets days pass without invocations, and removes everything that has expired. Returns the messages that are sent
-    /// after that; messages whose event has an orphan come first.
-    pub fn days_pass(&mut self, days: u64) -> Vec<usize> {
+    /// Lets days pass without invocations, and removes everything that has expired.
+    pub fn stand_still(&mut self, days: u64) {
         for effect in self.schedule.drop_acts() {
             effect(self);
         }
@@ -84,12 +98,19 @@ impl World {
         self.expire_all(days);
         if days > RETENTION_DAYS {
             self.tickets.forget();
+            self.inputs.iter_mut().for_each(Queue::forget);
         }
+    }
+
+    /// Lets days pass as [`stand_still`](Self::stand_still) does. Returns the messages that are sent after that; messages
+    /// whose event has an orphan come first.
+    pub fn days_pass(&mut self, days: u64) -> Vec<usize> {
+        self.stand_still(days);
         let live: Vec<usize> = (0..self.ledger.messages.len())
             .filter(|index| {
                 let id = &self.ledger.messages[*index].event_id;
-                let item = id.as_ref().and_then(|id| self.locks.get(id));
-                item.is_some_and(|item| matches!(item.state, LockState::Live { .. }))
+                let item = id.as_ref().and_then(|id| Some((id, self.locks.get(id)?)));
+                item.is_some_and(|(id, item)| self.is_orphan(id, &item))
             })
             .collect();
         let mut again: Vec<usize> = (0..self.ledger.messages.len())

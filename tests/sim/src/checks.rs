@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use protocol::batch::{BatchRecord, BatchWrite};
 use protocol::claim::{LockItem, LockState};
-use protocol::ids::{BatchId, EventId, SqsMessageId};
+use protocol::ids::{BatchId, ChunkId, EventId, SqsMessageId};
 use protocol::invariants::{Check, hold};
-use protocol::limits::CLOCK_SKEW_MAX;
+use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX};
 use protocol::time::Timestamp;
 
 use crate::ledger::{Delivered, Given, Occurrence, Sent};
+
+/// Longest an invocation takes, and its writes that arrive late.
+const INVOCATION_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// P1 no loss: a message that was deleted from the input queue was delivered, or is a duplicate of a delivered and
 /// remembered message, or is in the quarantine or among the dead letters.
@@ -240,6 +243,22 @@ pub fn p8_a_batch_is_in_error_for_a_reason(error: &str, reasons: &[&str]) -> Che
     )
 }
 
+/// P8 honest limits: a chunk is reported as lost only if it is.
+pub fn p8_a_lost_chunk_is_lost(is_there: bool, chunk: ChunkId) -> Check {
+    hold("P8 a_lost_chunk_is_lost", !is_there, || {
+        format!("chunk {chunk} is there")
+    })
+}
+
+/// INV-26: a record outlasts the claims in chunks that it judges.
+pub fn inv26_a_record_outlasts_its_claims(batch: BatchId, outlived_by: Option<&EventId>) -> Check {
+    hold(
+        "INV-26 a_record_outlasts_its_claims",
+        outlived_by.is_none(),
+        || format!("batch {batch} is forgotten, and {outlived_by:?} is not"),
+    )
+}
+
 /// P6: when the first ticket of a batch becomes visible, its window has ended by every clock, also by one that is
 /// behind.
 pub fn p6_a_ticket_is_early_by_no_clock(
@@ -325,7 +344,12 @@ pub fn inv14_only_delivered_claims_are_released(
 
 /// INV-15: the TTL removes only tombstones that are past their window.
 pub fn inv15_ttl_touches_only_expired_tombstones(item: &LockItem, now: Timestamp) -> Check {
-    let expired = matches!(item.state, LockState::Tombstone { expires_at } if expires_at <= now);
+    let expired = match item.state {
+        LockState::Live { .. } => false,
+        LockState::InChunk { expires_at, .. } | LockState::Tombstone { expires_at } => {
+            expires_at <= now
+        }
+    };
     hold(
         "INV-15 ttl_touches_only_expired_tombstones",
         expired,
@@ -343,6 +367,45 @@ pub fn inv16_tombstones_last_the_window(
         "INV-16 tombstones_last_the_window",
         delivered_at + dedup_window <= expires_at + CLOCK_SKEW_MAX,
         || format!("delivered at {delivered_at}, forgotten at {expires_at}"),
+    )
+}
+
+/// INV-23: a claim whose body is in a chunk is written only after the chunk, which has the event in the claimed seat.
+pub fn inv23_a_claim_names_a_stored_chunk(holds: bool, what: &str) -> Check {
+    hold("INV-23 a_claim_names_a_stored_chunk", holds, || {
+        format!("seat {what} is claimed, and the chunk does not have it")
+    })
+}
+
+/// INV-24: the TTL removes a claim whose body is in a chunk only when its seat has ended and is past its window.
+pub fn inv24_ttl_touches_only_ended_claims(
+    has_ended: bool,
+    is_remembered: bool,
+    item: &LockItem,
+    now: Timestamp,
+) -> Check {
+    hold(
+        "INV-24 ttl_touches_only_ended_claims",
+        has_ended && !is_remembered,
+        || format!("removed at {now}: {item:?}"),
+    )
+}
+
+/// INV-25: nothing is frozen or delivered of a batch that is older than it may get.
+pub fn inv25_an_old_batch_is_not_delivered(
+    write: &BatchWrite,
+    record: &BatchRecord,
+    now: Timestamp,
+) -> Check {
+    let delivers = matches!(
+        write,
+        BatchWrite::Freeze { .. } | BatchWrite::Delivered { .. }
+    );
+    let oldest = record.created_at + BATCH_LIFE_MAX + INVOCATION_MAX;
+    hold(
+        "INV-25 an_old_batch_is_not_delivered",
+        !delivers || now <= oldest,
+        || format!("batch {} at {now}: {write:?}", record.batch_id),
     )
 }
 

@@ -357,8 +357,17 @@ impl ChunkStore for Environment {
         expires_at: Timestamp,
     ) -> Result<ChunkReply, PortError> {
         let (bodies, bytes) = (bodies.clone(), bytes.clone());
-        let put =
-            move |world: &mut World| now(world.chunks.put(&bodies, chunk, &bytes, expires_at));
+        let put = move |world: &mut World| {
+            let reply = now(world.chunks.put(&bodies, chunk, &bytes, expires_at))?;
+            world.note("chunk put", || format!("{chunk} {reply:?}"));
+            let in_bucket = matches!(bodies, Bodies::S3(_));
+            let expires_at = match in_bucket {
+                true => world.now() + Duration::from_secs(world.plan.chunk_days * 86_400),
+                false => expires_at,
+            };
+            world.chunks_expire_at.entry(chunk).or_insert(expires_at);
+            Ok(reply)
+        };
         self.request(put).await?
     }
 

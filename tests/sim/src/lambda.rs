@@ -177,6 +177,10 @@ impl Run {
                 if !self.plan.operates_early {
                     world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
                 }
+                drop(world);
+                if let Some(days) = self.plan.standstill_days {
+                    self.stand_still(days);
+                }
             }
             Act::Operator => {
                 let mut world = lock(&self.world);
@@ -208,6 +212,26 @@ impl Run {
         }
     }
 
+    /// Lets days pass while batches are under way. No environment outlives them.
+    fn stand_still(&mut self, days: u64) {
+        {
+            let mut world = lock(&self.world);
+            world.stand_still(days);
+            self.resume(&mut world);
+            self.drain_by_ms = world.now_ms + DRAIN_MAX_MS;
+        }
+        self.tasks.clear();
+        self.environments.clear();
+        self.poll_all();
+    }
+
+    /// Schedules what happens all the time.
+    fn resume(&self, world: &mut World) {
+        world.after(self.plan.sweep_every_ms, Happening::Act(Act::Sweep));
+        world.after(EXPIRE_EVERY_MS, Happening::Act(Act::Expire));
+        world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
+    }
+
     /// Continues after everything has drained: messages are redriven, or days pass.
     fn comes(&mut self, coming: Coming) {
         let sent = {
@@ -217,9 +241,7 @@ impl Run {
                 Coming::Redrive => world.redrive(),
                 Coming::Days(days) => {
                     let sent = world.days_pass(days);
-                    world.after(self.plan.sweep_every_ms, Happening::Act(Act::Sweep));
-                    world.after(EXPIRE_EVERY_MS, Happening::Act(Act::Expire));
-                    world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
+                    self.resume(world);
                     sent
                 }
             }

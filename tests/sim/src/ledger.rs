@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::ids::{BatchId, BatchKey, BodyHash, EventId, SeatKey, SourceArn, SqsMessageId};
 use protocol::time::Timestamp;
@@ -35,16 +36,26 @@ pub struct Occurrence {
     pub sqs_message_id: SqsMessageId,
     pub body_hash: BodyHash,
     pub seat: SeatKey,
+    /// The dedup window that the batch keeps for its claims, if the body is in a chunk.
+    pub window: Option<Duration>,
     pub claimed_at: Timestamp,
     /// When the sink got the event for the first time.
     pub delivered_at: Option<Timestamp>,
-    /// The end of the tombstone's window, once the claim was released.
+    /// The end of the tombstone's window, once the claim was released; if the body is in a chunk, once the record says that
+    /// the part was delivered.
     pub remembered_until: Option<Timestamp>,
     pub released_at: Option<Timestamp>,
     /// Whether an operator set the event aside.
     pub set_aside: bool,
     /// The end of the tombstone's window, once the claim was released as set aside.
     pub aside_until: Option<Timestamp>,
+}
+
+impl Occurrence {
+    /// Returns whether the claim is in this seat. Events from chunks name no index shard.
+    pub fn has(&self, seat: SeatKey) -> bool {
+        (self.seat.shard.batch, self.seat.seq) == (seat.shard.batch, seat.seq)
+    }
 }
 
 /// A part that the sink got.
@@ -126,14 +137,14 @@ impl Ledger {
     /// Returns the claim of an event with a seat.
     pub fn occurrence(&mut self, event: &EventId, seat: SeatKey) -> Option<&mut Occurrence> {
         let occurrences = self.occurrences.get_mut(event)?;
-        occurrences.iter_mut().rev().find(|one| one.seat == seat)
+        occurrences.iter_mut().rev().find(|one| one.has(seat))
     }
 
     /// Returns whether the sink has the event that was claimed with a seat.
     pub fn seat_delivered(&self, event: &EventId, seat: SeatKey) -> bool {
         self.occurrences.get(event).is_some_and(|all| {
             all.iter()
-                .any(|one| one.seat == seat && one.delivered_at.is_some())
+                .any(|one| one.has(seat) && one.delivered_at.is_some())
         })
     }
 
@@ -141,14 +152,14 @@ impl Ledger {
     pub fn seat_set_aside(&self, event: &EventId, seat: SeatKey) -> bool {
         let occurrences = self.occurrences.get(event).into_iter().flatten();
         occurrences
-            .filter(|one| one.seat == seat)
+            .filter(|one| one.has(seat))
             .any(|one| one.set_aside)
     }
 
     /// Returns whether the claim with a seat was written after its message had been acknowledged.
     pub fn came_too_late(&self, event: &EventId, seat: SeatKey) -> bool {
         let occurrences = self.occurrences.get(event).into_iter().flatten();
-        let mut here = occurrences.filter(|one| one.seat == seat);
+        let mut here = occurrences.filter(|one| one.has(seat));
         here.any(|one| {
             let sent = self.by_id.get(&one.sqs_message_id);
             let acknowledged_at = sent.and_then(|index| self.messages[*index].acknowledged_at);

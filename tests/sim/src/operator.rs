@@ -28,9 +28,13 @@ impl World {
         let quarantine = Ticket::new(batch, TicketReason::Quarantine);
         let retry = Ticket::new(batch, TicketReason::Operator);
         let tired = record.attempts > 40 && self.plan.quarantine;
-        let is_edited = ["is not what was frozen", "is not what was claimed"]
-            .iter()
-            .any(|words| error.contains(words));
+        let is_edited = [
+            "is not what was frozen",
+            "is not what was claimed",
+            ": missing in `",
+        ]
+        .iter()
+        .any(|words| error.contains(words));
         if is_edited || tired {
             // The original content is lost, so the batch can only be set aside.
             return quarantine;

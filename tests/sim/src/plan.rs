@@ -89,6 +89,17 @@ pub enum SinkKind {
     Names,
 }
 
+/// Where the bodies of new batches go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodiesKind {
+    /// `BODIES=items`.
+    Items,
+    /// `BODIES=table`.
+    Table,
+    /// `BODIES=s3://chunks/…`, under one of several prefixes.
+    S3(u8),
+}
+
 /// Everything that is drawn from a seed before the history starts. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -127,6 +138,8 @@ pub struct Plan {
     pub verify_delay_secs: u64,
     /// Maximum number of messages whose bodies do not fit an item. If it is not 0, `OVERFLOW_BUCKET` is set.
     pub large: usize,
+    /// `BODIES`.
+    pub bodies: BodiesKind,
     /// `MAX_PART_BYTES`.
     pub part_bytes: u64,
     /// `SEAL_WHEN_DRAINED`.
@@ -189,6 +202,10 @@ pub struct Plan {
     pub redrives: bool,
     /// Days after which messages are sent again, some of them with new ids.
     pub afterlife_days: Option<u64>,
+    /// Days after which the bucket removes chunks.
+    pub chunk_days: u64,
+    /// Days for which nothing runs although batches are under way, right after the faults stopped.
+    pub standstill_days: Option<u64>,
     /// Time from the end of one outage of all services to the next; 0 for no outage.
     pub outage_every_ms: u64,
     /// Whether there are no faults.
@@ -216,6 +233,12 @@ impl Plan {
     pub fn changes_dedup_window(&self) -> bool {
         let changes = |one: &Redeploy| matches!(one.change, Change::DedupWindow(_));
         self.redeploys.iter().any(changes)
+    }
+
+    /// Returns whether any configuration of the history has bodies in chunks.
+    pub fn ever_in_chunks(&self) -> bool {
+        let in_chunks = |one: &Redeploy| matches!(one.change, Change::Bodies(kind) if kind != BodiesKind::Items);
+        self.bodies != BodiesKind::Items || self.redeploys.iter().any(in_chunks)
     }
 
     /// Returns whether any configuration of the history has this rule.
@@ -287,6 +310,11 @@ impl Plan {
             "DEDUP_WINDOW" => self.dedup_window_secs.to_string(),
             "WRITE_CONCURRENCY" => self.write_concurrency.to_string(),
             "OVERFLOW_BUCKET" if self.large > 0 => "overflow".to_owned(),
+            "BODIES" => match self.bodies {
+                BodiesKind::Items => "items".to_owned(),
+                BodiesKind::Table => "table".to_owned(),
+                BodiesKind::S3(number) => format!("s3://chunks/{number}"),
+            },
             "VERIFY_DELAY" => self.verify_delay_secs.to_string(),
             _ => return None,
         })
@@ -308,6 +336,7 @@ impl Change {
             Change::WriteConcurrency(requests) => plan.write_concurrency = requests,
             Change::SealWhenDrained(seals) => plan.seal_when_drained = seals,
             Change::Destination(number) => plan.destination = number,
+            Change::Bodies(kind) => plan.bodies = kind,
             Change::BodiesAlone(alone) => plan.bodies_alone = alone,
         }
     }

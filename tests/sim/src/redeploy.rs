@@ -4,6 +4,8 @@
 use fastrand::Rng;
 use protocol::claim::DuplicateRule;
 
+use crate::plan::BodiesKind;
+
 /// A deployment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redeploy {
@@ -37,6 +39,8 @@ pub enum Change {
     SealWhenDrained(bool),
     /// `SINK`.
     Destination(usize),
+    /// `BODIES`.
+    Bodies(BodiesKind),
     /// `SINK_FORMAT`.
     BodiesAlone(bool),
 }

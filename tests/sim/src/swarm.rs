@@ -12,7 +12,7 @@ use protocol::limits::{
 };
 
 use crate::clocks::SKEW_MAX_MS;
-use crate::plan::{Faults, IdKind, Plan, SinkKind};
+use crate::plan::{BodiesKind, Faults, IdKind, Plan, SinkKind};
 use crate::redeploy::{Change, Redeploy};
 
 /// The kinds of event ids to draw from.
@@ -23,6 +23,9 @@ const ID_KINDS: [IdKind; 5] = [
     IdKind::Attribute,
     IdKind::MessageId,
 ];
+
+/// The places of chunks to draw from.
+const BODIES: [BodiesKind; 3] = [BodiesKind::Table, BodiesKind::S3(0), BodiesKind::S3(1)];
 
 fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
     from[rng.usize(..from.len())]
@@ -48,7 +51,10 @@ impl Plan {
         let faults = Faults::draw(rng, apart, later);
         let faults = if calm { Faults::default() } else { faults };
         let mut plan = Plan::draw(seed, calm, faults, [rng, apart, later]);
+        let chunks = &mut Rng::with_seed(seed ^ 0x51f0_c417);
+        plan.draw_bodies(chunks);
         plan.adjust(later);
+        plan.draw_changes_of_bodies(chunks);
         plan
     }
 
@@ -75,6 +81,7 @@ impl Plan {
             write_concurrency: pick(rng, &[1, 4, 16]),
             verify_delay_secs: pick(rng, &[2, 20, 60]),
             seal_when_drained: pick(apart, &[true, false, false]),
+            bodies: BodiesKind::Items,
             part_bytes: pick(apart, &[2_048, 64 << 20]),
             // Large bodies take a thousand times as long to make, hash and compare.
             large: pick(apart, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 3]),
@@ -108,8 +115,49 @@ impl Plan {
             operates_early: later.bool(),
             redrives: later.bool(),
             afterlife_days: pick(later, &[None, None, Some(0), Some(1), Some(15), Some(40)]),
+            chunk_days: 30,
+            standstill_days: None,
             calm,
             faults,
+        }
+    }
+
+    /// Puts the bodies of half of the histories into chunks, at least for a time.
+    fn draw_bodies(&mut self, rng: &mut Rng) {
+        if rng.bool() {
+            return;
+        }
+        self.bodies = pick(rng, &BODIES);
+        // A batch that nobody repairs goes to the quarantine.
+        self.quarantine = true;
+        if !self.calm {
+            self.standstill_days = pick(rng, &[None, None, None, Some(9), Some(11), Some(40)]);
+            // The operator of the bucket did not read what it must keep.
+            self.chunk_days = pick(rng, &[30, 30, 30, 8]);
+        }
+    }
+
+    /// Has some histories with chunks change to another layout or place while batches are open.
+    fn draw_changes_of_bodies(&mut self, rng: &mut Rng) {
+        if self.calm || self.bodies == BodiesKind::Items || rng.u8(..) > 100 {
+            return;
+        }
+        for _ in 0..rng.usize(1..3) {
+            self.redeploys.push(Redeploy {
+                at_ms: rng.u64(0..self.calm_at_ms),
+                change: Change::Bodies(match rng.bool() {
+                    true => BodiesKind::Items,
+                    false => pick(rng, &BODIES),
+                }),
+            });
+        }
+        if rng.bool() {
+            // The history began with the default.
+            self.redeploys.push(Redeploy {
+                at_ms: rng.u64(0..self.calm_at_ms),
+                change: Change::Bodies(self.bodies),
+            });
+            self.bodies = BodiesKind::Items;
         }
     }
 

@@ -17,6 +17,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use fastrand::Rng;
+use protocol::ids::ChunkId;
 use protocol::invariants::{Broken, Check};
 use protocol::time::Timestamp;
 use shared::memory::{MemoryBatchStore, MemoryChunkStore, MemoryLockStore};
@@ -52,6 +53,8 @@ pub struct World {
     pub overflow: BTreeMap<String, Arc<str>>,
     /// The chunks.
     pub chunks: MemoryChunkStore,
+    /// When each chunk may be removed.
+    pub chunks_expire_at: BTreeMap<ChunkId, Timestamp>,
     /// The batch table.
     pub batches: MemoryBatchStore,
     /// The input queues: positions in [`Ledger::messages`].
@@ -86,6 +89,7 @@ impl World {
             index: LaggingIndex::default(),
             overflow: BTreeMap::new(),
             chunks: MemoryChunkStore::new(),
+            chunks_expire_at: BTreeMap::new(),
             batches: MemoryBatchStore::new(),
             inputs: (0..plan.sources)
                 .map(|_| Queue::new(plan.receives_max))

@@ -7,9 +7,14 @@ mod instructions;
 mod summary;
 mod table;
 
+use std::fmt;
+use std::process::Command;
+
 use anyhow::ensure;
+use clap::ValueEnum;
 use summary::{burst, figure, summarised};
 
+use crate::package::Package;
 use crate::{package, tools};
 
 /// The arguments of `cargo xtask bench`.
@@ -20,12 +25,35 @@ pub struct Bench {
     /// Number of messages in each burst, including duplicates
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     messages: u64,
+    /// Where the bodies are; with `all`, in each place in turn
+    #[arg(long, value_enum, value_name = "PLACE", default_value_t = Bodies::Items)]
+    bodies: Bodies,
     /// Number of bursts; the median is reported
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// More flags of `local burst`
     #[arg(last = true, value_name = "FLAGS")]
     arguments: Vec<String>,
+}
+
+/// A place for bodies, as `local burst --bodies` takes it, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Bodies {
+    Items,
+    Table,
+    S3,
+    All,
+}
+
+impl fmt::Display for Bodies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bodies::Items => "items",
+            Bodies::Table => "table",
+            Bodies::S3 => "s3",
+            Bodies::All => "all",
+        })
+    }
 }
 
 #[derive(clap::Subcommand)]
@@ -48,23 +76,30 @@ struct Figure {
     pointer: &'static str,
     /// The largest allowed median. Figures that depend on the disk have none.
     limit: Option<f64>,
+    /// The same where bodies are in chunks.
+    chunks_limit: Option<f64>,
 }
 
-const fn limited(name: &'static str, pointer: &'static str, limit: f64) -> Figure {
-    let limit = Some(limit);
+const fn limited(
+    name: &'static str,
+    pointer: &'static str,
+    limit: f64,
+    chunks_limit: f64,
+) -> Figure {
     Figure {
         name,
         pointer,
-        limit,
+        limit: Some(limit),
+        chunks_limit: Some(chunks_limit),
     }
 }
 
 const fn unlimited(name: &'static str, pointer: &'static str) -> Figure {
-    let limit = None;
     Figure {
         name,
         pointer,
-        limit,
+        limit: None,
+        chunks_limit: None,
     }
 }
 
@@ -73,15 +108,22 @@ const FIGURES: [Figure; 6] = [
         "aggregator, CPU us per message",
         "/aggregator/cpu_micros_per_message",
         28.0,
+        16.0,
     ),
-    limited("aggregator, peak MB", "/aggregator/peak_mb", 64.0),
+    limited("aggregator, peak MB", "/aggregator/peak_mb", 64.0, 64.0),
     unlimited("aggregator, cold start ms", "/aggregator/cold_start_ms"),
     limited(
         "batch-processor, CPU us per message",
         "/batch_processor/cpu_micros_per_message",
         30.0,
+        8.0,
     ),
-    limited("batch-processor, peak MB", "/batch_processor/peak_mb", 64.0),
+    limited(
+        "batch-processor, peak MB",
+        "/batch_processor/peak_mb",
+        64.0,
+        64.0,
+    ),
     unlimited(
         "batch-processor, cold start ms",
         "/batch_processor/cold_start_ms",
@@ -91,20 +133,45 @@ const FIGURES: [Figure; 6] = [
 /// Runs the chosen benchmark, by default the bursts.
 pub fn run(bench: &Bench) -> anyhow::Result<()> {
     match &bench.what {
-        None => bursts(bench),
+        None => all_bursts(bench),
         Some(What::Parts { arguments }) => parts(arguments),
         Some(What::Instructions(instructions)) => instructions::run(instructions),
         Some(What::Table(table)) => table::run(table),
     }
 }
 
-/// Runs bursts one after the other, and prints a table of the figures of each function.
+/// Runs the bursts of each place for bodies.
 ///
 /// # Errors
 /// A median is above its limit.
-fn bursts(bench: &Bench) -> anyhow::Result<()> {
-    package::package(&package::Package::default())?;
-    let mut command = summarised(package::local_burst(bench.messages)?, &bench.arguments);
+fn all_bursts(bench: &Bench) -> anyhow::Result<()> {
+    let places = match bench.bodies {
+        Bodies::All => vec![Bodies::Items, Bodies::Table, Bodies::S3],
+        one => vec![one],
+    };
+    // Without S3, the functions are those that deploy by default.
+    let command = if places.contains(&Bodies::S3) {
+        package::package(&Package::with_s3())?;
+        package::local_burst_with_s3
+    } else {
+        package::package(&Package::default())?;
+        package::local_burst
+    };
+    let mut exceeded = Vec::new();
+    for bodies in places {
+        exceeded.extend(bursts(bench, bodies, command(bench.messages)?)?);
+    }
+    ensure!(exceeded.is_empty(), "{}", exceeded.join("\n"));
+    Ok(())
+}
+
+/// Runs bursts one after the other, and prints a table of the figures of each function. Returns the figures that are above
+/// their limits.
+fn bursts(bench: &Bench, bodies: Bodies, mut command: Command) -> anyhow::Result<Vec<String>> {
+    if bodies != Bodies::Items {
+        command.args(["--bodies", &bodies.to_string()]);
+    }
+    let mut command = summarised(command, &bench.arguments);
     let mut figures: [Vec<f64>; FIGURES.len()] = Default::default();
     for _ in 0..bench.runs {
         let summary = burst(&mut command)?;
@@ -112,23 +179,32 @@ fn bursts(bench: &Bench) -> anyhow::Result<()> {
             values.push(figure(&summary, one.pointer)?);
         }
     }
-    println!("{} bursts of {} messages", bench.runs, bench.messages);
+    println!(
+        "{} bursts of {} messages, bodies: {bodies}",
+        bench.runs, bench.messages
+    );
     let mut exceeded = Vec::new();
-    for (Figure { name, limit, .. }, mut values) in FIGURES.iter().zip(figures) {
+    for (one, mut values) in FIGURES.iter().zip(figures) {
+        let name = one.name;
         values.sort_by(f64::total_cmp);
         let median = values[values.len() / 2];
         match *values {
             [least, .., most] => println!("{name:36} {median:6.1}   ({least:.1} to {most:.1})"),
             _ => println!("{name:36} {median:6.1}"),
         }
+        let limit = match bodies {
+            Bodies::Items => one.limit,
+            Bodies::Table | Bodies::S3 | Bodies::All => one.chunks_limit,
+        };
         if let Some(limit) = limit
-            && median > *limit
+            && median > limit
         {
-            exceeded.push(format!("{name}: got {median:.1}, expected at most {limit}"));
+            exceeded.push(format!(
+                "{name}, bodies: {bodies}: got {median:.1}, expected at most {limit}"
+            ));
         }
     }
-    ensure!(exceeded.is_empty(), "{}", exceeded.join("\n"));
-    Ok(())
+    Ok(exceeded)
 }
 
 fn parts(arguments: &[String]) -> anyhow::Result<()> {

@@ -80,7 +80,8 @@ fn a_claim_in_a_chunk_is_judged_by_its_seat_and_the_window_of_its_batch() {
     );
     assert_eq!(in_chunk(Some(&record), 3, later), SeatFate::Alive);
     assert_eq!(in_chunk(Some(&record), 4, later), SeatFate::Alive);
-    record.parts[1].state = PartState::SetAside;
+    record.parts[1] = part(&[], PartState::SetAside);
+    record.set_aside = [3].into_iter().collect();
     // The part has no time of its own.
     record.parts[0].state = delivered(None);
     let record = complete(record);

@@ -15,6 +15,7 @@ use super::{REFUSAL, World};
 use crate::checks;
 use crate::clocks::SKEW_MAX_MS;
 use crate::fate::REFUSED;
+use crate::ledger::Occurrence;
 use crate::redeploy::{Change, Redeploy};
 
 impl World {
@@ -79,7 +80,12 @@ impl World {
             before, write,
         ));
         self.check(checks::inv22_setting_aside_is_kept(before, after));
-        self.check_written(before, write);
+        if self.plan.quarantine {
+            self.check(checks::inv25_an_old_batch_is_not_delivered(
+                write, before, now,
+            ));
+        }
+        self.check_written(before, write, after);
         // The sink must have every part that the record marks as delivered.
         for (index, part) in after.parts.iter().enumerate() {
             if matches!(part.state, PartState::Delivered { .. }) {
@@ -91,7 +97,7 @@ impl World {
     }
 
     /// Records a write in the ledger, and checks the promises about its kind.
-    fn check_written(&mut self, before: &BatchRecord, write: &BatchWrite) {
+    fn check_written(&mut self, before: &BatchRecord, write: &BatchWrite, after: &BatchRecord) {
         let batch = before.batch_id;
         match write {
             BatchWrite::Lease { .. } if before.lease.is_some() => {
@@ -108,6 +114,12 @@ impl World {
             BatchWrite::SetAside { set_aside, .. } => {
                 self.note("set aside", || format!("{batch} {set_aside:?}"));
                 self.set_aside(batch, set_aside);
+            }
+            BatchWrite::Delivered { at, .. } if before.bodies.in_chunks() => {
+                self.is_remembered_in_chunks(after, *at);
+            }
+            BatchWrite::Complete { at, .. } if before.bodies.in_chunks() => {
+                self.is_set_aside_in_chunks(after, *at);
             }
             BatchWrite::Complete { .. } if before.verify_at.is_none() => {
                 self.nothing_is_left_of(batch);
@@ -127,7 +139,49 @@ impl World {
         if self.plan.faults.edit > 0.0 {
             reasons.extend(["is not what was frozen", "is not what was claimed"]);
         }
+        if self.plan.standstill_days > Some(self.plan.chunk_days) {
+            reasons.push(": missing in `");
+        }
+        if self.plan.standstill_days > Some(10) {
+            reasons.push("not complete 10 days after it was opened");
+        }
         reasons
+    }
+
+    /// Notes until when the delivered seats of a batch of chunks are remembered: no release says so.
+    fn is_remembered_in_chunks(&mut self, after: &BatchRecord, at: Timestamp) {
+        let window = after.dedup_window;
+        let mut checks = Vec::new();
+        let occurrences = self.ledger.occurrences.values_mut().flatten();
+        let of_batch = |one: &&mut Occurrence| one.seat.shard.batch == after.batch_id;
+        for one in occurrences.filter(of_batch) {
+            let seq = one.seat.seq;
+            let in_last = after
+                .parts
+                .last()
+                .is_some_and(|part| part.members.contains(seq));
+            if in_last || after.delivered.contains(seq) {
+                one.remembered_until = Some(at + window);
+                checks.extend(one.delivered_at.map(|delivered_at| {
+                    checks::inv16_tombstones_last_the_window(delivered_at, window, at + window)
+                }));
+            }
+        }
+        for check in checks {
+            self.check(check);
+        }
+    }
+
+    /// Notes until when the seats that were set aside are remembered.
+    fn is_set_aside_in_chunks(&mut self, after: &BatchRecord, at: Timestamp) {
+        let occurrences = self.ledger.occurrences.values_mut().flatten();
+        let of_batch = |one: &&mut Occurrence| one.seat.shard.batch == after.batch_id;
+        for one in occurrences.filter(of_batch) {
+            if one.set_aside {
+                one.released_at = Some(at);
+                one.aside_until = Some(at + after.dedup_window);
+            }
+        }
     }
 
     fn set_aside(&mut self, batch: BatchId, seqs: &SeqSet) {

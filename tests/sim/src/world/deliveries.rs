@@ -40,8 +40,12 @@ impl World {
             part.as_sent,
         ));
         for (id, seat) in &part.items {
-            let live = self.locks.get(id).is_some_and(|item| {
-                matches!(item.state, LockState::Live { shard, seq } if SeatKey { shard, seq } == *seat)
+            let live = self.locks.get(id).is_some_and(|item| match item.state {
+                LockState::Live { shard, seq } => SeatKey { shard, seq } == *seat,
+                LockState::InChunk { batch, seq, .. } => {
+                    (batch, seq) == (seat.shard.batch, seat.seq)
+                }
+                LockState::Tombstone { .. } => false,
             });
             let own = seat.shard.batch == part.batch;
             // The attempt may have been in flight when an operator set the part aside.

@@ -1,8 +1,11 @@
 //! The lock table: claims, releases and the TTL.
 
+use protocol::batch::{BatchRecord, PartState};
 use protocol::claim::{Claim, DuplicateRule, LockItem, LockState};
-use protocol::ids::{EventId, SeatKey, SqsMessageId};
-use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply, StoredEvent};
+use protocol::ids::{BatchId, ChunkId, EventId, SeatKey, Seq, SqsMessageId};
+use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX};
+use shared::chunk::decode;
+use shared::ports::{ChunkStore, ClaimReply, LockStore, Release, ReleaseReply, StoredEvent};
 
 use super::World;
 use super::fakes::now;
@@ -10,6 +13,7 @@ use crate::checks;
 use crate::fate::{throttled, unanswered};
 use crate::index::REPLICAS;
 use crate::ledger::Occurrence;
+use crate::plan::Plan;
 
 /// After the faults stopped, the index shows every change within this time.
 const INDEX_CALM_MS: u64 = 30_000;
@@ -73,7 +77,10 @@ impl World {
         {
             self.index_changes(&id, SeatKey { shard, seq }, false);
         }
-        self.index_changes(&id, seat, true);
+        match claim.seat.chunk_id() {
+            None => self.index_changes(&id, seat, true),
+            Some(chunk) => self.check_chunk(claim, chunk),
+        }
 
         let batch = claim.seat.batch;
         let check = checks::inv13_claims_name_announced_batches(
@@ -82,6 +89,10 @@ impl World {
             &format!("{id} claimed into {batch}"),
         );
         self.check(check);
+        let window = claim.seat.chunk.and_then(|_| {
+            let record = self.batches.get(batch)?;
+            Some(record.dedup_window)
+        });
         let prior = self.ledger.occurrences.get(&id).cloned();
         for prior in prior.iter().flatten() {
             self.check_replaced(prior, &message);
@@ -94,6 +105,7 @@ impl World {
                 sqs_message_id: message,
                 body_hash: claim.candidate.body_hash,
                 seat,
+                window,
                 claimed_at: now,
                 delivered_at: None,
                 remembered_until: None,
@@ -103,14 +115,36 @@ impl World {
             });
     }
 
+    /// Checks that the chunk of a claim is stored, and has the claimed event in its seat.
+    fn check_chunk(&mut self, claim: &Claim, chunk: ChunkId) {
+        let batch = claim.seat.batch;
+        let record = self.batches.get(batch);
+        let seq = [claim.seat.seq].into_iter().collect();
+        let read = record.map(|record| now(self.chunks.get(&record.bodies, chunk)));
+        let stored = match read {
+            Some(Ok(Some(bytes))) => decode(chunk, &bytes, &seq),
+            _ => Ok(Vec::new()),
+        };
+        let has_it = |event: &StoredEvent| {
+            event.event_id == claim.candidate.event_id
+                && event.sqs_message_id == claim.candidate.sqs_message_id
+        };
+        let holds = stored.is_ok_and(|events| events.iter().any(has_it));
+        let what = format!("{} of chunk {chunk}", claim.seat.seq);
+        self.check(checks::inv23_a_claim_names_a_stored_chunk(holds, &what));
+    }
+
     /// Checks a claim of `message` against an earlier claim of the same event.
     fn check_replaced(&mut self, prior: &Occurrence, message: &SqsMessageId) {
         let now = self.now();
         let record = self.batches.get(prior.seat.shard.batch);
         let record_expired = record.is_none();
-        let completed_at = record.and_then(|record| record.completed_at);
+        let completed_at = record.as_ref().and_then(|record| record.completed_at);
         // Records are kept for two weeks after their end.
-        let has_ended = record_expired || completed_at.is_some();
+        let has_ended = record_expired
+            || completed_at.is_some()
+            || prior.window.is_some()
+                && record.is_some_and(|record| seat_has_ended(&record, prior.seat.seq));
         let check = checks::p2_a_claim_replaces_only_what_has_ended(prior, has_ended, now);
         self.check(check);
         // An operator who sets events aside accepts that the sink may have received them before.
@@ -122,9 +156,12 @@ impl World {
                 true => now,
                 false => completed_at.unwrap_or(now) + window,
             });
-        // When a deployment shortens the dedup window, it is shorter for earlier deliveries too.
+        // When a deployment shortens the dedup window, it is shorter for earlier deliveries too, except for claims in
+        // chunks, which keep the window of their batch.
         let remembered_until = match prior.delivered_at {
-            Some(at) if self.plan.changes_dedup_window() => remembered_until.min(at + window),
+            Some(at) if self.plan.changes_dedup_window() && prior.window.is_none() => {
+                remembered_until.min(at + window)
+            }
             Some(_) | None => remembered_until,
         };
         let check = checks::p3_p4_delivered_once_per_window(
@@ -217,35 +254,85 @@ impl World {
         let now = self.now();
         for (id, item) in self.locks.items() {
             if item.expires_at().is_some_and(|at| at <= now) && self.strikes(self.plan.faults.ttl) {
-                self.note("expired", || id.to_string());
-                self.check(checks::inv15_ttl_touches_only_expired_tombstones(
-                    &item, now,
-                ));
-                self.locks.remove(&id);
+                self.remove_expired(&id, &item);
             }
         }
     }
 
-    /// Removes every expired item and record, and after a month every overflow body.
+    fn remove_expired(&mut self, id: &EventId, item: &LockItem) {
+        let now = self.now();
+        self.note("expired", || id.to_string());
+        self.check(checks::inv15_ttl_touches_only_expired_tombstones(item, now));
+        if let LockState::InChunk { batch, seq, .. } = item.state {
+            let record = self.batches.get(batch);
+            let has_ended = record
+                .as_ref()
+                .is_none_or(|record| record.status.is_none() || seat_has_ended(record, seq));
+            // A batch that nobody looked at for weeks is set aside and never delivered.
+            let is_old = record.is_some_and(|record| record.created_at + BATCH_LIFE_MAX < now);
+            let delivered_until = self
+                .ledger
+                .occurrences
+                .get(id)
+                .and_then(|all| all.last())
+                .and_then(|last| last.remembered_until);
+            let is_remembered = delivered_until.is_some_and(|until| now + CLOCK_SKEW_MAX < until);
+            self.check(checks::inv24_ttl_touches_only_ended_claims(
+                has_ended || is_old,
+                is_remembered,
+                item,
+                now,
+            ));
+        }
+        self.locks.remove(id);
+    }
+
+    /// Removes every expired item and record, and after a month every overflow body. If there are chunks, one of the two
+    /// tables may forget nothing, because nothing may rely on the order in which DynamoDB removes items.
     pub fn expire_all(&mut self, days: u64) {
         let now = self.now();
+        let keeps = |rng: &mut fastrand::Rng, plan: &Plan| plan.ever_in_chunks() && rng.u8(..) < 64;
+        let keeps_items = keeps(&mut self.rng, &self.plan);
         for (id, item) in self.locks.items() {
-            if item.expires_at().is_some_and(|at| at <= now) {
-                self.check(checks::inv15_ttl_touches_only_expired_tombstones(
-                    &item, now,
-                ));
-                self.locks.remove(&id);
+            if item.expires_at().is_some_and(|at| at <= now) && !keeps_items {
+                self.remove_expired(&id, &item);
             }
         }
+        let keeps_records = keeps(&mut self.rng, &self.plan);
         for record in self.batches.records() {
-            if record.expires_at.is_some_and(|at| at <= now) {
+            if record.expires_at.is_some_and(|at| at <= now) && !keeps_records {
                 self.note("record expired", || record.batch_id.to_string());
+                self.check_forgotten(record.batch_id);
                 self.batches.remove(record.batch_id);
+            }
+        }
+        for (chunk, expires_at) in self.chunks_expire_at.clone() {
+            if expires_at <= now {
+                self.note("chunk expired", || chunk.to_string());
+                self.chunks.remove(chunk);
+                self.chunks_expire_at.remove(&chunk);
             }
         }
         if days >= 30 {
             self.overflow.clear();
         }
+    }
+
+    /// Checks that no claim in a chunk outlasts the record of its batch.
+    fn check_forgotten(&mut self, forgotten: BatchId) {
+        let now = self.now();
+        let items = self.locks.items();
+        let outlives = items.iter().find(|(_, item)| match item.state {
+            LockState::InChunk {
+                batch, expires_at, ..
+            } => batch == forgotten && expires_at > now,
+            LockState::Live { .. } | LockState::Tombstone { .. } => false,
+        });
+        let outlived_by = outlives.map(|(id, _)| id);
+        self.check(checks::inv26_a_record_outlasts_its_claims(
+            forgotten,
+            outlived_by,
+        ));
     }
 
     fn index_changes(&mut self, id: &EventId, seat: SeatKey, present: bool) {
@@ -271,4 +358,12 @@ impl World {
         let calm_ms = self.plan.calm_at_ms.saturating_sub(self.now_ms) + INDEX_CALM_MS;
         lag_ms.min(calm_ms)
     }
+}
+
+/// Returns whether the record says that the seat was delivered or set aside.
+fn seat_has_ended(record: &BatchRecord, seq: Seq) -> bool {
+    let in_part = record.parts.iter().any(|part| {
+        matches!(part.state, PartState::Delivered { .. }) && part.members.contains(seq)
+    });
+    in_part || record.delivered.contains(seq) || record.set_aside.contains(seq)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::ids::SourceArn;
+use protocol::ids::{ChunkId, SourceArn};
 use shared::ports::{PortError, Quarantined, QueueDepth};
 use shared::wire::{Ticket, TicketReason};
 
@@ -10,7 +10,7 @@ use super::World;
 use crate::checks;
 use crate::clocks::SKEW_MAX_MS;
 use crate::fate::{throttled, unanswered};
-use crate::ledger::Accepted;
+use crate::ledger::{Accepted, Occurrence};
 use crate::sources::source_index;
 
 impl World {
@@ -91,6 +91,24 @@ impl World {
         }
     }
 
+    /// The quarantine gets a message about a lost chunk: everybody whose event it had is told.
+    fn lost(&mut self, chunk: ChunkId) {
+        let is_there = self.chunks.ids().contains(&chunk);
+        self.check(checks::p8_a_lost_chunk_is_lost(is_there, chunk));
+        let Some(record) = self.batches.get(chunk.batch) else {
+            return;
+        };
+        let claims = self.ledger.occurrences.values_mut().flatten();
+        let of_chunk = |one: &&mut Occurrence| {
+            one.seat.shard.batch == chunk.batch && record.chunk_of(one.seat.seq) == Some(chunk)
+        };
+        for one in claims.filter(of_chunk) {
+            if let Some(index) = self.ledger.by_id.get(&one.sqs_message_id) {
+                self.ledger.messages[*index].reported = true;
+            }
+        }
+    }
+
     /// A message arrives in the quarantine.
     pub fn quarantine(&mut self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
         messages
@@ -103,6 +121,9 @@ impl World {
                 self.note("quarantined", || {
                     format!("{}: {}", message.sqs_message_id, message.reason)
                 });
+                if let Some(chunk) = chunk_id(message.sqs_message_id.as_str()) {
+                    self.lost(chunk);
+                }
                 let edited = self.ledger.edited.contains(&message.sqs_message_id);
                 if let Some(sent) = self.ledger.message(&message.sqs_message_id)
                     && (*sent.body == *message.body || edited)
@@ -117,4 +138,12 @@ impl World {
             })
             .collect()
     }
+}
+
+fn chunk_id(text: &str) -> Option<ChunkId> {
+    let (batch, first) = text.split_once('/')?;
+    Some(ChunkId {
+        batch: batch.parse().ok()?,
+        first: first.parse().ok()?,
+    })
 }

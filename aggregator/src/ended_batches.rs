@@ -1,0 +1,75 @@
+//! The records of complete batches that this environment has read, for later duplicates of their events.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use protocol::batch::BatchRecord;
+use protocol::ids::BatchId;
+use protocol::planted::{Bug, planted};
+
+/// Records to keep, of up to 160 KB each if the bodies are in chunks.
+const RECORDS_MAX: usize = 32;
+
+/// Complete records, which never change. The oldest one makes room for a new one.
+#[derive(Debug, Default)]
+pub struct EndedBatches(Mutex<VecDeque<Arc<BatchRecord>>>);
+
+impl EndedBatches {
+    /// Returns the record of a batch that is known to be complete.
+    pub fn get(&self, batch: BatchId) -> Option<Arc<BatchRecord>> {
+        let records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        records
+            .iter()
+            .find(|record| record.batch_id == batch)
+            .cloned()
+    }
+
+    /// Keeps a record, if its batch is complete.
+    pub fn keep(&self, record: &Arc<BatchRecord>) {
+        if record.status.is_some() && !planted(Bug::IncompleteRecordKept) {
+            return;
+        }
+        let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if records.len() == RECORDS_MAX {
+            records.pop_front();
+        }
+        records.push_back(record.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::time::Timestamp;
+
+    use super::*;
+
+    fn record(number: u128) -> BatchRecord {
+        let id = BatchId::new(
+            format!("00000000-0000-7000-8000-{number:012}")
+                .parse()
+                .unwrap(),
+        );
+        let source = "arn:q".parse().unwrap();
+        BatchRecord::open(id, source, None, 1, Timestamp::EPOCH, Timestamp::EPOCH)
+    }
+
+    fn complete(number: u128) -> Arc<BatchRecord> {
+        let mut record = record(number);
+        record.status = None;
+        Arc::new(record)
+    }
+
+    #[test]
+    fn only_complete_records_are_kept_and_only_the_last_ones() {
+        let ended = EndedBatches::default();
+        ended.keep(&Arc::new(record(0)));
+        assert_eq!(ended.get(record(0).batch_id), None);
+        for number in 0..=RECORDS_MAX as u128 {
+            ended.keep(&complete(number));
+        }
+        assert_eq!(ended.get(record(0).batch_id), None);
+        for number in [1, RECORDS_MAX as u128] {
+            assert_eq!(ended.get(record(number).batch_id), Some(complete(number)));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `--bodies`: where the bodies of batches go, and the buckets for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aggregator::config::{BODIES, OVERFLOW_BUCKET};
+use anyhow::bail;
+use clap::ValueEnum;
+use protocol::bodies::{Bodies, S3Prefix};
+
+use crate::faults::Redeploy;
+
+/// A place for the bodies of batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BodiesKind {
+    /// Each body in its lock item
+    Items,
+    /// Chunks as items of the batch table
+    Table,
+    /// Chunks as objects of the S3 stand-in; needs the cargo feature `s3`
+    S3,
+}
+
+impl BodiesKind {
+    /// Returns the value of `BODIES`.
+    fn value(self) -> &'static str {
+        match self {
+            BodiesKind::Items => "items",
+            BodiesKind::Table => "table",
+            BodiesKind::S3 => "s3://chunks/chunks",
+        }
+    }
+}
+
+/// Sets `BODIES` from the flag, and replaces the values `s3` of redeploys by a place in the S3 stand-in.
+///
+/// # Errors
+/// `BODIES` is set beside the flag, or a value is in S3 and this build has no stand-in for S3.
+pub(crate) fn set_variable(
+    bodies: Option<BodiesKind>,
+    variables: &mut BTreeMap<String, String>,
+    redeploys: &mut [Redeploy],
+) -> anyhow::Result<()> {
+    if let Some(bodies) = bodies {
+        let value = bodies.value().to_owned();
+        if let Some(set) = variables.insert(BODIES.name.to_owned(), value) {
+            bail!("`--bodies`: not with `BODIES`: got `BODIES={set}` too, expected one of them");
+        }
+    }
+    for redeploy in &mut *redeploys {
+        if let Some(value) = redeploy.variables.get_mut(BODIES.name)
+            && value == "s3"
+        {
+            *value = BodiesKind::S3.value().to_owned();
+        }
+    }
+    let values = values(variables, redeploys, BODIES.name);
+    if !cfg!(feature = "s3") && values.into_iter().any(|value| value.starts_with("s3")) {
+        bail!(
+            "`--bodies s3`: not in this build: got a build without the cargo feature `s3`; run \
+             `cargo run --release -p local --features s3 -- burst --bodies s3`"
+        );
+    }
+    Ok(())
+}
+
+/// Returns the buckets that the variables name for bodies, at first and after redeploys.
+pub fn buckets(variables: &BTreeMap<String, String>, redeploys: &[Redeploy]) -> BTreeSet<String> {
+    let values = |name| values(variables, redeploys, name).into_iter();
+    let of_chunks = values(BODIES.name).filter_map(|value| match value.parse() {
+        Ok(Bodies::S3(S3Prefix { bucket, .. })) => Some(bucket.to_string()),
+        Ok(Bodies::Items | Bodies::Table) | Err(_) => None,
+    });
+    let overflow = values(OVERFLOW_BUCKET.name).map(str::to_owned);
+    of_chunks.chain(overflow).collect()
+}
+
+fn values<'a>(
+    variables: &'a BTreeMap<String, String>,
+    redeploys: &'a [Redeploy],
+    name: &str,
+) -> Vec<&'a str> {
+    let redeployed = redeploys.iter().map(|redeploy| &redeploy.variables);
+    std::iter::once(variables)
+        .chain(redeployed)
+        .filter_map(|variables| variables.get(name).map(String::as_str))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bucket_of_bodies_is_created() {
+        let mut variables = BTreeMap::from([("OVERFLOW_BUCKET".to_owned(), "large".to_owned())]);
+        let texts = [
+            "1:BODIES=s3",
+            "2:BODIES=table",
+            "3:BODIES=s3://other/a,MAX_BATCH_SIZE=5",
+        ];
+        let mut redeploys = texts.map(|text| text.parse::<Redeploy>().unwrap());
+        set_variable(Some(BodiesKind::Items), &mut variables, &mut redeploys).unwrap();
+        assert_eq!(variables["BODIES"], "items");
+        let buckets = buckets(&variables, &redeploys);
+        assert_eq!(Vec::from_iter(&buckets), ["chunks", "large", "other"]);
+    }
+
+    #[test]
+    fn the_flag_and_the_variable_are_not_given_both() {
+        let mut variables = BTreeMap::from([("BODIES".to_owned(), "table".to_owned())]);
+        let error = set_variable(Some(BodiesKind::Items), &mut variables, &mut []).unwrap_err();
+        assert!(error.to_string().contains("not with `BODIES`"), "{error}");
+    }
+}

@@ -1,0 +1,114 @@
+//! What tables use capacity units for.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The attribute of the version of the counts, as every update of counts sets it.
+const COUNTS: &str = "#accounts = ";
+/// The attribute of the witnessed seats, as every update of them sets it.
+const WITNESSED: &str = "#witnessed = ";
+
+/// What a table used capacity units for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnitsPurpose {
+    Items,
+    /// Chunks of bodies, in the batch table.
+    Chunks,
+    /// The counts of claims in batch records.
+    Counts,
+    /// The witnesses in batch records.
+    Witnesses,
+    /// The entries of the index with this name.
+    Index(String),
+    /// Writes whose condition did not hold.
+    FailedConditions,
+}
+
+impl fmt::Display for UnitsPurpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnitsPurpose::Items => f.write_str("items"),
+            UnitsPurpose::Chunks => f.write_str("chunks"),
+            UnitsPurpose::Counts => f.write_str("counts"),
+            UnitsPurpose::Witnesses => f.write_str("witnesses"),
+            UnitsPurpose::Index(name) => f.write_str(name),
+            UnitsPurpose::FailedConditions => f.write_str("failed conditions"),
+        }
+    }
+}
+
+/// Returns what a request to the batch table is for.
+pub(super) fn purpose(request: &[u8]) -> UnitsPurpose {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Request<'a> {
+        #[serde(borrow)]
+        item: Option<Key<'a>>,
+        #[serde(borrow)]
+        key: Option<Key<'a>>,
+        #[serde(borrow)]
+        update_expression: Option<Cow<'a, str>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Key<'a> {
+        #[serde(borrow)]
+        batch_id: Text<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Text<'a> {
+        #[serde(rename = "S", borrow)]
+        text: Cow<'a, str>,
+    }
+
+    let Ok(request) = serde_json::from_slice::<Request<'_>>(request) else {
+        return UnitsPurpose::Items;
+    };
+    let update = request.update_expression.unwrap_or_default();
+    // The key of a record is a batch id, that of a chunk is `<batch id>/<first seq>`.
+    match request.item.or(request.key) {
+        Some(key) if key.batch_id.text.contains('/') => UnitsPurpose::Chunks,
+        _ if update.contains(COUNTS) => UnitsPurpose::Counts,
+        _ if update.contains(WITNESSED) => UnitsPurpose::Witnesses,
+        _ => UnitsPurpose::Items,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn chunks_counts_and_witnesses_are_told_from_other_writes_of_records() {
+        let of = |request: &Value| purpose(request.to_string().as_bytes());
+        let update = |update: &str| {
+            let key = json!({ "batchId": { "S": "b" } });
+            of(
+                &json!({ "Key": key, "UpdateExpression": update, "ConditionExpression": "#accounts = :a" }),
+            )
+        };
+        let put = |key: &str| of(&json!({ "Item": { "batchId": { "S": key } } }));
+        let get = |key: &str| of(&json!({ "Key": { "batchId": { "S": key } } }));
+        for chunk in ["b/0", "b/100/1"] {
+            assert_eq!(
+                [put(chunk), get(chunk)],
+                [UnitsPurpose::Chunks, UnitsPurpose::Chunks]
+            );
+        }
+        assert_eq!(
+            [put("b"), get("b")],
+            [UnitsPurpose::Items, UnitsPurpose::Items]
+        );
+        let counts = "SET #confirmed = :confirmed, #uncertain = :uncertain, #accounts = :version";
+        assert_eq!(update(counts), UnitsPurpose::Counts);
+        let witnesses = "SET #witnessed = :witnessed ADD #witnesses :one";
+        assert_eq!(update(witnesses), UnitsPurpose::Witnesses);
+        assert_eq!(update("SET #completedAt = :at"), UnitsPurpose::Items);
+        assert_eq!(purpose(b"{}"), UnitsPurpose::Items);
+    }
+}
