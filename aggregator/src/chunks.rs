@@ -1,4 +1,4 @@
-//! Stores the bodies of a claim round in chunks, before the claims that name the chunks.
+//! Stores the bodies of a claim round in chunks, before the claims that name them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,16 +6,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use protocol::bodies::Bodies;
 use protocol::claim::Outcome;
-use protocol::ids::ChunkId;
+use protocol::ids::{ChunkId, PieceId};
 use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use shared::chunk::encode;
-use shared::ports::{ChunkReply, ChunkStore, PortError, Ports};
+use shared::ports::{ChunkReply, ChunkStore, Piece, PortError, Ports};
 use shared::retry::{Budget, RequestPermits, bounded};
 use tracing::error;
 
 use crate::claim_attempt::{ClaimAttempt, State};
+
+/// Why a chunk is not known to be stored.
+#[derive(Debug, thiserror::Error)]
+enum NotStored {
+    #[error(transparent)]
+    Port(#[from] PortError),
+    #[error("piece `{0}`: exists, and is not of this invocation")]
+    Exists(PieceId),
+}
 
 /// Stores chunks.
 pub struct Chunks {
@@ -36,6 +45,8 @@ impl Chunks {
 
     /// Stores the chunks of these attempts, if their bodies belong in chunks. An attempt whose chunk was not stored has the
     /// outcome `Failed` afterwards.
+    ///
+    /// Takes half of the budget at most, so that one slow chunk leaves time for the claims of the others.
     pub async fn store(&self, attempts: &mut [ClaimAttempt<'_>], budget: &Budget<'_>) {
         let mut chunks: BTreeMap<ChunkId, Vec<&mut ClaimAttempt<'_>>> = BTreeMap::new();
         for attempt in attempts {
@@ -43,14 +54,15 @@ impl Chunks {
                 chunks.entry(chunk).or_default().push(attempt);
             }
         }
+        let budget = budget.half();
         let stores = chunks
             .into_iter()
-            .map(|(chunk, attempts)| self.store_one(chunk, attempts, budget))
+            .map(|(chunk, attempts)| self.store_or_fail(chunk, attempts, &budget))
             .collect();
         bounded(stores, CHUNK_CALLS_MAX).await;
     }
 
-    async fn store_one(
+    async fn store_or_fail(
         &self,
         chunk: ChunkId,
         attempts: Vec<&mut ClaimAttempt<'_>>,
@@ -59,36 +71,62 @@ impl Chunks {
         if planted(Bug::ClaimBeforeChunk) {
             return;
         }
-        let bytes = bytes_of(&attempts);
-        let expires_at = budget.clock.now() + CHUNK_RETENTION;
-        let unanswered = AtomicBool::new(false);
-        let put = || async {
-            let bytes = &match unanswered.load(Ordering::Relaxed) && planted(Bug::ChunkRebuilt) {
-                true => bytes_of(&attempts[..attempts.len() - 1]),
-                false => bytes.clone(),
-            };
-            let put = self.chunk_store.put(&self.bodies, chunk, bytes, expires_at);
-            let reply = self.permits.with(budget, put).await;
-            if let Err(PortError::Unknown { .. }) = &reply {
-                unanswered.store(true, Ordering::Relaxed);
+        let error = match self.store_one(chunk, &attempts, budget).await {
+            Ok(()) => return,
+            Err(NotStored::Port(PortError::Unknown { .. })) if planted(Bug::UnknownChunkTaken) => {
+                return;
             }
-            reply
+            Err(error) => error,
         };
-        match budget.call(RetryPolicy::ITEMS, put).await {
-            Ok(ChunkReply::Stored) => return,
-            // An earlier attempt of ours, whose reply was lost.
-            Ok(ChunkReply::Exists) if unanswered.into_inner() => return,
-            Ok(ChunkReply::Exists) => error!(%chunk, "chunk exists, and is not of this attempt"),
-            Err(PortError::Unknown { .. }) if planted(Bug::UnknownChunkTaken) => return,
-            Err(error) => error!(%chunk, %error, "chunk not stored"),
-        }
+        error!(%chunk, %error, "chunk not stored");
         for attempt in attempts {
             attempt.state = State::Done(Outcome::Failed, None);
         }
     }
+
+    /// Stores the pieces of a chunk, the first one last. A retry sends the same bytes.
+    async fn store_one(
+        &self,
+        chunk: ChunkId,
+        attempts: &[&mut ClaimAttempt<'_>],
+        budget: &Budget<'_>,
+    ) -> Result<(), NotStored> {
+        let bytes = bytes_of(attempts);
+        let place = self.bodies.place_of_chunk(bytes.len());
+        let expires_at = budget.clock.now() + CHUNK_RETENTION;
+        let pieces = place.pieces(&bytes);
+        let pieces_count = pieces.len() as u32;
+        for (index, piece) in (0..pieces_count).zip(pieces).rev() {
+            let id = PieceId { chunk, index };
+            let unanswered = AtomicBool::new(false);
+            let put = || async {
+                let bytes = match unanswered.load(Ordering::Relaxed) && planted(Bug::ChunkRebuilt) {
+                    true => bytes_of(&attempts[..attempts.len() - 1]),
+                    false => piece.to_vec(),
+                };
+                let piece = Piece {
+                    bytes,
+                    pieces_count,
+                };
+                let put = self.chunk_store.put(&place, id, &piece, expires_at);
+                let reply = self.permits.with(budget, put).await;
+                if let Err(PortError::Unknown { .. }) = &reply {
+                    unanswered.store(true, Ordering::Relaxed);
+                }
+                reply
+            };
+            match budget.call(RetryPolicy::ITEMS, put).await? {
+                ChunkReply::Stored => {}
+                // An earlier attempt of ours, whose reply was lost.
+                ChunkReply::Exists if unanswered.into_inner() => {}
+                ChunkReply::Exists => return Err(NotStored::Exists(id)),
+            }
+        }
+        Ok(())
+    }
 }
 
-fn bytes_of(attempts: &[&mut ClaimAttempt<'_>]) -> Arc<[u8]> {
+fn bytes_of(attempts: &[&mut ClaimAttempt<'_>]) -> Vec<u8> {
     let seated = attempts.iter().map(|attempt| &attempt.seated);
-    encode(seated.map(|seated| (seated.seat, seated.candidate))).into()
+    encode(seated.map(|seated| (seated.seat, seated.candidate)))
 }

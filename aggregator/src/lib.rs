@@ -21,14 +21,16 @@ pub mod records;
 
 #[cfg(feature = "function")]
 mod chunks;
+#[cfg(feature = "function")]
 mod claim_attempt;
 #[cfg(feature = "function")]
 mod claim_rounds;
 #[cfg(feature = "function")]
 mod claim_writer;
 #[cfg(feature = "function")]
+mod complete_records;
+#[cfg(feature = "function")]
 mod drain_detector;
-mod ended_batches;
 #[cfg(feature = "function")]
 pub mod handler;
 #[cfg(feature = "function")]

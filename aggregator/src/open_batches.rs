@@ -18,8 +18,8 @@ use shared::retry::{Budget, Written, bounded};
 use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 
+use crate::complete_records::CompleteRecords;
 use crate::config::Config;
-use crate::ended_batches::EndedBatches;
 use crate::invocation::InvocationCounts;
 use crate::shared_allocator::{OpeningGuard, SharedAllocator};
 
@@ -109,7 +109,7 @@ pub struct OpenBatches {
     bodies: Bodies,
     dedup_window: Duration,
     concurrency: usize,
-    ended: EndedBatches,
+    ended: CompleteRecords,
 }
 
 impl OpenBatches {
@@ -125,7 +125,7 @@ impl OpenBatches {
             bodies: config.bodies.clone(),
             dedup_window: config.common.dedup_window,
             concurrency: config.common.write_concurrency,
-            ended: EndedBatches::default(),
+            ended: CompleteRecords::default(),
         }
     }
 

@@ -1,61 +1,44 @@
-//! A leased batch: from reading its index to the proof that nothing of it is left.
+//! A leased batch: finds its events, delivers them, and completes the batch once nothing of it is left.
 //!
 //! Every step starts from the present batch record, so that the next invocation can continue after a crash.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use protocol::batch::{EmptyIndex, PartRecord, empty_index, proven};
+use protocol::batch::{PartRecord, proven};
 use protocol::ids::BatchId;
-use protocol::limits::{BATCH_LIFE_MAX, PARTS_FOR_STRAGGLERS};
+use protocol::limits::BATCH_LIFE_MAX;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
-use protocol::time::Timestamp;
 use shared::metrics::Metrics;
-use shared::ports::{BatchQueue, PortError, StoredEvent};
-use shared::wire::{Ticket, TicketReason};
+use shared::ports::{PortError, StoredEvent};
 use sinks::{Part, SinkError, content_hash};
 use tracing::{debug, error, info, warn};
 
 use crate::body_source::{BodySource, Look, Snapshot, Unread};
-use crate::chunk_reader::Read;
-use crate::collector::ReadLimits;
+use crate::completion::Completion;
 use crate::delivery::{Delivery, report_delivered};
 use crate::index_snapshot::{missing, seqs};
 use crate::invocation::Budgets;
 use crate::lease::LeasedBatch;
 use crate::outcome::{Done, RetryTicket, Stop};
-use crate::overflow_bodies::HandOverError;
+use crate::part_rules::{PartRules, frozen_for_another_sink};
 use crate::quarantine::Quarantine;
+use crate::reading::{HandOverError, ReadEvents, ReadLimits};
 use crate::release::Releaser;
 
 /// The components that a run uses, and its limits.
 pub(crate) struct Components {
-    pub(crate) batch_queue: Arc<dyn BatchQueue>,
     pub(crate) body_source: BodySource,
     pub(crate) delivery: Delivery,
     pub(crate) releaser: Releaser,
     pub(crate) quarantine: Quarantine,
-    /// How long after an empty reading the index is read once more.
-    pub(crate) verify_delay: Duration,
-    pub(crate) part_bytes_max: u64,
-    pub(crate) parts_max: usize,
+    pub(crate) completion: Completion,
+    pub(crate) part_rules: PartRules,
 }
 
-impl Components {
-    fn limits(&self, items_min: usize) -> ReadLimits {
-        ReadLimits {
-            bytes_max: self.part_bytes_max,
-            items_min,
-        }
-    }
-}
-
-/// The result of reading the batch once and delivering the claims that were found.
+/// The result of one look at the batch, and of delivering what was found.
 enum Step {
-    /// Events were delivered. Read the index again for others.
-    ReadIndexAgain,
+    /// Events were delivered. Look again for others.
+    LookAgain,
     /// The table does not confirm every claim that must exist. Carries a description of the missing ones for the log.
     Lagging(String),
     /// There was no event to deliver.
@@ -71,12 +54,6 @@ pub(crate) struct BatchRun<'a> {
     released: SeqSet,
     metrics: &'a mut Metrics,
 }
-
-/// Reads all members of a frozen part.
-const WHOLE_PART: ReadLimits = ReadLimits {
-    bytes_max: u64::MAX,
-    items_min: 1,
-};
 
 impl<'a> BatchRun<'a> {
     pub(crate) fn new(
@@ -94,7 +71,7 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Has the frozen part go to the sink of now, if there is one: an operator ordered it.
+    /// Lets the frozen part, if there is one, go to the present sink, as an operator decided.
     pub(crate) async fn accept_sink(&mut self) -> Result<(), RetryTicket> {
         let Some((index, _)) = self.batch.record().frozen_part() else {
             return Ok(());
@@ -126,7 +103,9 @@ impl<'a> BatchRun<'a> {
                 return Err(RetryTicket::DeadlineReached { batch: self.id() }.into());
             }
             if proven(self.batch.record(), &self.released) {
-                if self.complete().await? {
+                let completion = &self.components.completion;
+                let complete = completion.complete(&mut self.batch, self.budgets, self.metrics);
+                if complete.await? {
                     return Ok(Done::Complete);
                 }
                 continue;
@@ -139,13 +118,19 @@ impl<'a> BatchRun<'a> {
                 Look::Lagging { missing } => Step::Lagging(missing),
             };
             match step {
-                Step::ReadIndexAgain => {}
+                Step::LookAgain => {}
                 Step::Lagging(missing) => {
                     lags += 1;
                     self.wait_for_index(lags, missing).await?;
                 }
                 Step::NothingNew => {
-                    if let Some(done) = self.nothing_new().await? {
+                    let done = self.components.completion.after_empty_look(
+                        &mut self.batch,
+                        &self.released,
+                        self.budgets,
+                        self.metrics,
+                    );
+                    if let Some(done) = done.await? {
                         return Ok(done);
                     }
                 }
@@ -153,8 +138,8 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Returns the error of a batch that was not complete in time and that nobody has set aside. The sweep then has it set
-    /// aside. What its claims and chunks rely on lasts longer, but not for ever.
+    /// Returns the error of a batch that is older than its batch life and is not being set aside. Its claims and chunks are
+    /// kept for a limited time, so nothing more of it may be delivered.
     fn too_old(&self) -> Option<String> {
         let record = self.batch.record();
         let is_old =
@@ -191,7 +176,7 @@ impl<'a> BatchRun<'a> {
 
     async fn release_leftovers(&mut self, mut leftovers: Unread) -> Result<(), Stop> {
         while !leftovers.is_empty() {
-            let limits = self.components.limits(1);
+            let limits = self.components.part_rules.without_part();
             let events = self.read(&mut leftovers, limits).await?;
             self.release(&events).await?;
         }
@@ -200,11 +185,12 @@ impl<'a> BatchRun<'a> {
 
     /// Delivers exactly the members of the frozen part.
     async fn deliver_frozen(&mut self, index: usize, mut frozen: Unread) -> Result<Step, Stop> {
-        if let Some(error) = self.other_sink(index) {
+        let present = self.components.delivery.fingerprint();
+        if let Some(error) = frozen_for_another_sink(self.batch.record(), index, &present) {
             error!(batch_id = %self.id(), part = index, error, "part was frozen for another sink");
             return Err(self.fail(error).await);
         }
-        let events = self.read(&mut frozen, WHOLE_PART).await?;
+        let events = self.read(&mut frozen, ReadLimits::NONE).await?;
         if let Some(missing) = missing(self.batch.record(), &seqs(&events)) {
             return Ok(Step::Lagging(missing));
         }
@@ -215,7 +201,8 @@ impl<'a> BatchRun<'a> {
     async fn deliver_new(&mut self, mut new: Unread) -> Result<Step, Stop> {
         let mut step = Step::NothingNew;
         loop {
-            let limits = self.components.limits(self.items_min(new.len()));
+            let rules = &self.components.part_rules;
+            let limits = rules.next_part(self.batch.record(), new.len());
             let events = self.read(&mut new, limits).await?;
             // Whether a claim is missing is known only after the last entry was read.
             if new.is_empty()
@@ -236,29 +223,6 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Returns how many of `left` items the next part must have at least, so that the batch needs no more parts than
-    /// allowed.
-    fn items_min(&self, left: usize) -> usize {
-        if planted(Bug::PartsNotGrown) {
-            return 1;
-        }
-        let parts_available = self.components.parts_max - PARTS_FOR_STRAGGLERS;
-        let parts = self.batch.record().parts.len();
-        left.div_ceil(parts_available.saturating_sub(parts).max(1))
-    }
-
-    /// Returns an error for the operator if part `index` was frozen with another sink fingerprint than the present one.
-    fn other_sink(&self, index: usize) -> Option<String> {
-        let was = self.batch.record().parts.get(index)?.sink.as_deref()?;
-        let is = self.components.delivery.fingerprint();
-        (was != is && !planted(Bug::SinkFingerprintIgnored)).then(|| {
-            format!(
-                "part {index}: frozen for another sink: got the sink `{is}`, expected `{was}`; restore the former sink, \
-                 or accept the new one by a ticket with `\"accept\":\"new-sink\"`, or set the batch aside"
-            )
-        })
-    }
-
     /// Freezes the next part before the sink sees any of it. Returns the part's index.
     async fn freeze(&mut self, events: &[StoredEvent]) -> Result<usize, Stop> {
         let record = self.batch.record();
@@ -266,12 +230,7 @@ impl<'a> BatchRun<'a> {
             Some((index, _)) if planted(Bug::PartRefrozen) => index,
             Some(_) | None => record.parts.len(),
         };
-        let parts_max = self.components.parts_max;
-        if index >= parts_max {
-            let error = format!(
-                "parts: too many: got a further part after {index}, expected at most {parts_max}: new claims kept \
-                 becoming visible; set the batch aside"
-            );
+        if let Some(error) = self.components.part_rules.too_many(index) {
             return Err(self.fail(error).await);
         }
         let sink = self.components.delivery.fingerprint();
@@ -313,7 +272,7 @@ impl<'a> BatchRun<'a> {
         let wrap_up = self.budgets.wrap_up;
         self.batch.delivered(index, receipt.text, wrap_up).await?;
         self.release(&part.items).await?;
-        Ok(Step::ReadIndexAgain)
+        Ok(Step::LookAgain)
     }
 
     /// Does the steps that planted bugs do too early, before the sink has the part.
@@ -331,7 +290,11 @@ impl<'a> BatchRun<'a> {
 
     /// Sends exactly the members of the frozen part to the quarantine.
     async fn quarantine_frozen(&mut self, index: usize, mut frozen: Unread) -> Result<Step, Stop> {
-        let read = self.read_to_set_aside(&mut frozen, WHOLE_PART).await?;
+        let mut read = self.read_with_losses(&mut frozen, ReadLimits::NONE).await;
+        if let Some(failed) = read.failed.take() {
+            // The part stays frozen, without the events that could be read.
+            return Err(self.quarantine_readable(read, failed).await);
+        }
         if let Some(missing) = missing(self.batch.record(), &read.seqs()) {
             return Ok(Step::Lagging(missing));
         }
@@ -342,8 +305,11 @@ impl<'a> BatchRun<'a> {
     async fn quarantine_new(&mut self, mut new: Unread) -> Result<Step, Stop> {
         let mut step = Step::NothingNew;
         loop {
-            let limits = self.components.limits(1);
-            let read = self.read_to_set_aside(&mut new, limits).await?;
+            let limits = self.components.part_rules.without_part();
+            let mut read = self.read_with_losses(&mut new, limits).await;
+            if let Some(failed) = read.failed.take() {
+                return Err(self.quarantine_readable(read, failed).await);
+            }
             let seqs = read.seqs();
             if new.is_empty()
                 && let Some(missing) = missing(self.batch.record(), &seqs)
@@ -359,8 +325,18 @@ impl<'a> BatchRun<'a> {
         }
     }
 
+    /// Sends what could be read to the quarantine, and then stops because of what could not.
+    async fn quarantine_readable(&mut self, read: ReadEvents, failed: HandOverError) -> Stop {
+        if !read.seqs().is_empty()
+            && let Err(stop) = self.quarantine(read, None).await
+        {
+            return stop;
+        }
+        self.hand_over_failed(failed).await
+    }
+
     /// Sends events of `part`, or of no part, to the quarantine, writes that to the record, and releases their claims.
-    async fn quarantine(&mut self, read: Read, part: Option<usize>) -> Result<Step, Stop> {
+    async fn quarantine(&mut self, read: ReadEvents, part: Option<usize>) -> Result<Step, Stop> {
         let batch = self.id();
         let quarantine = &self.components.quarantine;
         let record = self.batch.record();
@@ -381,7 +357,7 @@ impl<'a> BatchRun<'a> {
                 error!(batch_id = %batch, error, "an event cannot be set aside");
                 Err(self.fail(error).await)
             }
-            (None, 0) => Ok(Step::ReadIndexAgain),
+            (None, 0) => Ok(Step::LookAgain),
             (None, count) => Err(RetryTicket::NotQuarantined { batch, count }.into()),
         }
     }
@@ -404,20 +380,12 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    async fn read_to_set_aside(
-        &mut self,
-        unread: &mut Unread,
-        limits: ReadLimits,
-    ) -> Result<Read, Stop> {
+    async fn read_with_losses(&mut self, unread: &mut Unread, limits: ReadLimits) -> ReadEvents {
         let source = &self.components.body_source;
         let record = self.batch.record();
-        match source
+        source
             .read(record, unread, limits, &self.budgets.work)
             .await
-        {
-            Ok(read) => Ok(read),
-            Err(error) => Err(self.hand_over_failed(error).await),
-        }
     }
 
     /// Reads events to deliver them. If some are lost, the batch goes into error.
@@ -426,13 +394,14 @@ impl<'a> BatchRun<'a> {
         unread: &mut Unread,
         limits: ReadLimits,
     ) -> Result<Vec<StoredEvent>, Stop> {
-        let read = self.read_to_set_aside(unread, limits).await?;
-        match read.lost.first() {
+        let read = self.read_with_losses(unread, limits).await;
+        if let Some(lost) = read.lost.first() {
+            error!(batch_id = %self.id(), chunk = %lost.chunk, error = lost.problem, "chunk is lost");
+            return Err(self.fail(lost.to_string()).await);
+        }
+        match read.failed {
             None => Ok(read.events),
-            Some(lost) => {
-                error!(batch_id = %self.id(), chunk = %lost.chunk, error = lost.problem, "chunk is lost");
-                Err(self.fail(lost.to_string()).await)
-            }
+            Some(error) => Err(self.hand_over_failed(error).await),
         }
     }
 
@@ -470,48 +439,6 @@ impl<'a> BatchRun<'a> {
             });
         }
         self.batch.refresh().await
-    }
-
-    /// Completes the batch or sends a verify ticket, after a look that found nothing new and nothing missing.
-    async fn nothing_new(&mut self) -> Result<Option<Done>, RetryTicket> {
-        let now = self.budgets.work.clock.now();
-        let delay = self.components.verify_delay;
-        match empty_index(self.batch.record(), &self.released, now, delay) {
-            EmptyIndex::Complete => Ok(self.complete().await?.then_some(Done::Complete)),
-            EmptyIndex::VerifyAt(at) => {
-                self.batch.verify_at(at).await?;
-                self.send_verify_ticket(at).await?;
-                Ok(Some(Done::Verifying))
-            }
-        }
-    }
-
-    async fn send_verify_ticket(&self, at: Timestamp) -> Result<(), RetryTicket> {
-        let ticket = Ticket::new(self.id(), TicketReason::Verify);
-        let send = || {
-            let delay = self.budgets.work.clock.now().until(at);
-            let whole_secs = Duration::from_secs((delay.as_millis() as u64).div_ceil(1_000));
-            self.components.batch_queue.send(&ticket, whole_secs)
-        };
-        let sent = self.budgets.wrap_up.call(RetryPolicy::CONTROL, send).await;
-        sent.map_err(|source| self.service(source))?;
-        info!(batch_id = %self.id(), verify_at = %at, "verify ticket sent");
-        Ok(())
-    }
-
-    /// Completes the batch. Returns `false` when a claim was counted or witnessed since the record was read; then the
-    /// batch must be looked at again.
-    async fn complete(&mut self) -> Result<bool, RetryTicket> {
-        let at = self.budgets.work.clock.now();
-        if !self.batch.complete(at).await? {
-            return Ok(false);
-        }
-        let record = self.batch.record();
-        let age = at - record.created_at;
-        info!(batch_id = %record.batch_id, items_count = record.members().len(), parts_count = record.parts.len(), age_ms = age.as_millis() as u64, "batch complete");
-        self.metrics.count("BatchesCompleted", 1);
-        self.metrics.milliseconds("BatchAge", age.as_millis());
-        Ok(true)
     }
 
     fn id(&self) -> BatchId {

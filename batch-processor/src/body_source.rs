@@ -5,10 +5,10 @@ use protocol::seqs::SeqSet;
 use shared::ports::PortError;
 use shared::retry::Budget;
 
-use crate::chunk_reader::{ChunkReader, Read};
-use crate::collector::{Collector, ReadLimits};
+use crate::chunk_reader::{ChunkReader, UnreadChunks};
+use crate::collector::Collector;
 use crate::index_snapshot::{IndexEntries, IndexRead};
-use crate::overflow_bodies::HandOverError;
+use crate::reading::{HandOverError, ReadEvents, ReadLimits};
 
 /// Finds and reads the events of batches.
 pub(crate) struct BodySource {
@@ -26,7 +26,7 @@ pub(crate) enum Look {
     },
 }
 
-/// Events that must still be read, by what their seats are to the batch.
+/// Events that must still be read, grouped by the role of their seats.
 pub(crate) struct Snapshot {
     /// Events in no part yet.
     pub(crate) new: Unread,
@@ -39,21 +39,21 @@ pub(crate) struct Snapshot {
 /// Events that must still be read.
 pub(crate) enum Unread {
     Index(IndexEntries),
-    Chunks(SeqSet),
+    Chunks(UnreadChunks),
 }
 
 impl Unread {
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Unread::Index(entries) => entries.is_empty(),
-            Unread::Chunks(seqs) => seqs.is_empty(),
+            Unread::Chunks(chunks) => chunks.is_empty(),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         match self {
             Unread::Index(entries) => entries.len(),
-            Unread::Chunks(seqs) => seqs.len() as usize,
+            Unread::Chunks(chunks) => chunks.len(),
         }
     }
 }
@@ -67,13 +67,10 @@ impl BodySource {
         budget: &Budget<'_>,
     ) -> Result<Look, PortError> {
         if record.bodies.in_chunks() {
-            let frozen = record.frozen_part();
             return Ok(Look::Complete(Snapshot {
-                new: Unread::Chunks(record.undelivered()),
-                frozen: Unread::Chunks(
-                    frozen.map_or_else(SeqSet::new, |(_, part)| part.members.clone()),
-                ),
-                leftovers: Unread::Chunks(SeqSet::new()),
+                new: Unread::Chunks(UnreadChunks::of(record.undelivered())),
+                frozen: Unread::Chunks(UnreadChunks::of(record.undelivered_of_frozen_part())),
+                leftovers: Unread::Chunks(UnreadChunks::default()),
             }));
         }
         let read = self.collector.read_index(record, released, budget).await?;
@@ -94,21 +91,23 @@ impl BodySource {
         unread: &mut Unread,
         limits: ReadLimits,
         budget: &Budget<'_>,
-    ) -> Result<Read, HandOverError> {
+    ) -> ReadEvents {
         match unread {
             Unread::Index(entries) => {
-                let batch = record.batch_id;
-                let read = self.collector.read(batch, entries, limits, budget);
-                let events = read.await.map_err(HandOverError::Service)?;
-                Ok(Read {
+                let read = self
+                    .collector
+                    .read(record.batch_id, entries, limits, budget);
+                let (events, failed) = match read.await {
+                    Ok(events) => (events, None),
+                    Err(error) => (Vec::new(), Some(HandOverError::Service(error))),
+                };
+                ReadEvents {
                     events,
                     lost: Vec::new(),
-                })
+                    failed,
+                }
             }
-            Unread::Chunks(seqs) => {
-                let reader = &self.chunk_reader;
-                reader.read(record, seqs, limits, budget).await
-            }
+            Unread::Chunks(chunks) => self.chunk_reader.read(record, chunks, limits, budget).await,
         }
     }
 }

@@ -1,78 +1,60 @@
 //! Reads the events of a batch whose bodies are in chunks. The batch record says which seats have events, so neither the index
 //! nor the lock table is read.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use protocol::batch::BatchRecord;
-use protocol::ids::ChunkId;
-use protocol::limits::{CHUNK_CALLS_MAX, CLAIM_OVERHEAD_BYTES};
+use protocol::bodies::ChunkPlace;
+use protocol::ids::{ChunkId, PieceId};
+use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use shared::chunk::decode;
-use shared::ports::{ChunkStore, PortError, Ports, StoredEvent};
+use shared::ports::{ChunkStore, Piece, PortError, Ports, StoredEvent};
 use shared::retry::{Budget, RequestPermits, bounded};
 
-use crate::collector::ReadLimits;
-use crate::overflow_bodies::HandOverError;
+use crate::reading::{HandOverError, LostChunk, ReadEvents, ReadLimits, memory_bytes};
 
-/// Events that were read, in seq order.
+/// Events of a batch of chunks that must still be read.
 #[derive(Debug, Default)]
-pub(crate) struct Read {
-    pub(crate) events: Vec<StoredEvent>,
-    pub(crate) lost: Vec<LostChunk>,
+pub(crate) struct UnreadChunks {
+    /// The seats of events whose chunks are still to be read.
+    seqs: SeqSet,
+    /// Events of chunks that were read, beyond what was asked for.
+    read_ahead: VecDeque<StoredEvent>,
 }
 
-/// A chunk that is missing or cannot be decoded, so that no retry can bring its events back.
-#[derive(Debug)]
-pub(crate) struct LostChunk {
-    pub(crate) chunk: ChunkId,
-    /// The seats whose events were wanted.
-    pub(crate) seqs: SeqSet,
-    pub(crate) problem: String,
-}
+impl UnreadChunks {
+    /// Returns the events of these seats, which are counted or witnessed.
+    pub(crate) fn of(seqs: SeqSet) -> UnreadChunks {
+        UnreadChunks {
+            seqs,
+            read_ahead: VecDeque::new(),
+        }
+    }
 
-impl fmt::Display for LostChunk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LostChunk { seqs, problem, .. } = self;
-        let first: Vec<String> = seqs
-            .iter()
-            .take(SEATS_NAMED_MAX)
-            .map(|seq| seq.to_string())
-            .collect();
-        let (count, first) = (seqs.len(), first.join(", "));
-        let more = if count > SEATS_NAMED_MAX as u64 {
-            ", …"
-        } else {
-            ""
-        };
-        write!(
-            f,
-            "{problem}: lost are the {count} events in the seats {first}{more}"
-        )
+    pub(crate) fn is_empty(&self) -> bool {
+        self.seqs.is_empty() && self.read_ahead.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.seqs.len() as usize + self.read_ahead.len()
     }
 }
-
-impl Read {
-    /// Returns the seats of all events, with the lost ones.
-    pub(crate) fn seqs(&self) -> SeqSet {
-        let mut seqs: SeqSet = self.events.iter().map(|event| event.seq).collect();
-        self.lost
-            .iter()
-            .for_each(|lost| seqs.extend_from(&lost.seqs));
-        seqs
-    }
-}
-
-/// Seats of a lost chunk that a message names.
-const SEATS_NAMED_MAX: usize = 50;
 
 /// Reads chunks.
 pub(crate) struct ChunkReader {
     chunk_store: Arc<dyn ChunkStore>,
     permits: Arc<RequestPermits>,
+}
+
+/// What is known of one chunk after reading it.
+enum ChunkRead {
+    Events(Vec<StoredEvent>, Option<LostChunk>),
+    /// Another attempt may succeed.
+    Failed(HandOverError),
 }
 
 impl ChunkReader {
@@ -83,55 +65,70 @@ impl ChunkReader {
         }
     }
 
-    /// Reads the events of the first `seqs`, which are counted or witnessed seats, and removes these from `seqs`. Reads whole
-    /// chunks, one more than the limits say at most.
+    /// Reads the next events of `unread`, as many as the limits say. Reads whole chunks, up to [`CHUNK_CALLS_MAX`] at
+    /// once, and keeps the events beyond the limits in `unread`. A chunk that could not be read stays in `unread`.
     pub(crate) async fn read(
         &self,
         record: &BatchRecord,
-        seqs: &mut SeqSet,
+        unread: &mut UnreadChunks,
         limits: ReadLimits,
         budget: &Budget<'_>,
-    ) -> Result<Read, HandOverError> {
-        let mut chunks = by_chunk(record, seqs)?.into_iter();
-        let mut read = Read::default();
-        let (mut bytes, mut chunks_count) = (0, 0);
+    ) -> ReadEvents {
+        let mut read = ReadEvents::default();
+        let mut chunks = match by_chunk(record, &unread.seqs) {
+            Ok(chunks) => chunks.into_iter(),
+            Err(error) => {
+                read.failed = Some(error);
+                return read;
+            }
+        };
+        let (mut bytes, mut chunk_bytes, mut chunks_count) = (0, 0, 0);
         loop {
-            let is_full = bytes >= limits.bytes_max && read.events.len() >= limits.items_min;
-            let mean = bytes / u64::max(chunks_count, 1);
+            let is_full =
+                |bytes, events: &[_]| bytes >= limits.bytes_max && events.len() >= limits.items_min;
+            while !is_full(bytes, &read.events)
+                && let Some(event) = unread.read_ahead.pop_front()
+            {
+                bytes += memory_bytes(&event);
+                read.events.push(event);
+            }
+            if is_full(bytes, &read.events) || read.failed.is_some() {
+                return read;
+            }
             // The first chunk shows how large they are.
-            let next_count = match mean {
-                _ if is_full => 0,
+            let next_count = match chunk_bytes / u64::max(chunks_count, 1) {
                 0 => 1,
                 mean => (limits.bytes_max.saturating_sub(bytes) / mean)
                     .clamp(1, CHUNK_CALLS_MAX as u64) as usize,
             };
             let next: Vec<_> = chunks.by_ref().take(next_count).collect();
             if next.is_empty() {
-                return Ok(read);
+                return read;
             }
-            chunks_count += next.len() as u64;
             let reads = next
                 .iter()
                 .map(|(chunk, wanted)| self.read_chunk(record, *chunk, wanted, budget))
                 .collect();
-            let events_before = read.events.len();
-            for chunk in bounded(reads, CHUNK_CALLS_MAX).await {
-                match chunk? {
-                    Ok(events) => {
-                        bytes += events
-                            .iter()
-                            .map(|event| (event.body.len() + CLAIM_OVERHEAD_BYTES) as u64)
-                            .sum::<u64>();
-                        read.events.extend(events);
+            for (chunk, result) in bounded(reads, CHUNK_CALLS_MAX).await {
+                match result {
+                    ChunkRead::Events(events, lost) => {
+                        chunks_count += 1;
+                        chunk_bytes += events.iter().map(memory_bytes).sum::<u64>();
+                        unread.read_ahead.extend(events);
+                        read.lost.extend(lost);
+                        let wanted = next.iter().find(|(id, _)| *id == chunk);
+                        wanted
+                            .into_iter()
+                            .for_each(|(_, seqs)| unread.seqs.remove_from(seqs));
                     }
-                    Err(lost) => read.lost.push(lost),
+                    ChunkRead::Failed(error) => read.failed = Some(error),
                 }
             }
             // Chunks arrive in any order.
-            read.events[events_before..].sort_unstable_by_key(|event| event.seq);
-            for (_, wanted) in &next {
-                seqs.remove_from(wanted);
-            }
+            unread
+                .read_ahead
+                .make_contiguous()
+                .sort_unstable_by_key(|event| event.seq);
         }
     }
 
@@ -141,29 +138,74 @@ impl ChunkReader {
         chunk: ChunkId,
         wanted: &SeqSet,
         budget: &Budget<'_>,
-    ) -> Result<Result<Vec<StoredEvent>, LostChunk>, HandOverError> {
-        let get = || {
-            let get = self.chunk_store.get(&record.bodies, chunk);
-            self.permits.with(budget, get)
-        };
-        let lost = |problem: String| LostChunk {
+    ) -> (ChunkId, ChunkRead) {
+        let lost = |seqs: SeqSet, problem: String| LostChunk {
             chunk,
-            seqs: wanted.clone(),
+            seqs,
             problem,
         };
-        let bytes = match budget.call(RetryPolicy::ITEMS, get).await {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) if planted(Bug::MissingChunkSkipped) => return Ok(Ok(Vec::new())),
-            Ok(None) => {
-                let place = &record.bodies;
-                return Ok(Err(lost(format!("chunk `{chunk}`: missing in `{place}`"))));
+        let nothing = |problem| ChunkRead::Events(Vec::new(), Some(lost(wanted.clone(), problem)));
+        let read = match self.bytes_of(record, chunk, budget).await {
+            Ok(Some(bytes)) => {
+                let decoded = decode(chunk, &bytes, wanted);
+                let mut missing = wanted.clone();
+                let found = decoded.events.iter().map(|event| event.seq).collect();
+                missing.remove_from(&found);
+                let problem = decoded.problem.map(|problem| problem.to_string());
+                let problem = problem.map(|problem| lost(missing, problem));
+                ChunkRead::Events(decoded.events, problem)
+            }
+            Ok(None) if planted(Bug::MissingChunkSkipped) => ChunkRead::Events(Vec::new(), None),
+            Ok(None) => nothing(format!("chunk `{chunk}`: missing in `{}`", record.bodies)),
+            // The service may have removed it by now, and only says that it must not be read.
+            Err(error @ PortError::Refused { .. })
+                if record.created_at + CHUNK_RETENTION <= budget.clock.now() =>
+            {
+                nothing(format!("chunk `{chunk}`: {error}"))
             }
             Err(error @ PortError::Refused { .. }) => {
-                return Err(HandOverError::Permanent(error.to_string()));
+                ChunkRead::Failed(HandOverError::Permanent(error.to_string()))
             }
-            Err(error) => return Err(HandOverError::Service(error)),
+            Err(error) => ChunkRead::Failed(HandOverError::Service(error)),
         };
-        Ok(decode(chunk, &bytes, wanted).map_err(|error| lost(error.to_string())))
+        (chunk, read)
+    }
+
+    /// Returns the bytes of a chunk; `None` when the chunk, or a piece of it, is missing.
+    async fn bytes_of(
+        &self,
+        record: &BatchRecord,
+        chunk: ChunkId,
+        budget: &Budget<'_>,
+    ) -> Result<Option<Vec<u8>>, PortError> {
+        for place in record.bodies.places() {
+            let Some(first) = self.piece(&place, chunk, 0, budget).await? else {
+                continue;
+            };
+            let mut bytes = first.bytes;
+            for index in 1..first.pieces_count {
+                match self.piece(&place, chunk, index, budget).await? {
+                    Some(piece) => bytes.extend(piece.bytes),
+                    None => return Ok(None),
+                }
+            }
+            return Ok(Some(bytes));
+        }
+        Ok(None)
+    }
+
+    async fn piece(
+        &self,
+        place: &ChunkPlace,
+        chunk: ChunkId,
+        index: u32,
+        budget: &Budget<'_>,
+    ) -> Result<Option<Piece>, PortError> {
+        let get = || {
+            let get = self.chunk_store.get(place, PieceId { chunk, index });
+            self.permits.with(budget, get)
+        };
+        budget.call(RetryPolicy::ITEMS, get).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::batch::BatchRecord;
 use protocol::ids::{BatchId, BatchShard};
-use protocol::limits::{BATCH_GET_KEYS_MAX, CLAIM_OVERHEAD_BYTES};
+use protocol::limits::BATCH_GET_KEYS_MAX;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -13,6 +13,7 @@ use shared::ports::{IndexEntry, LockStore, PortError, Ports, StoredEvent};
 use shared::retry::{Budget, RequestPermits, bounded, joined, read_events};
 
 use crate::index_snapshot::{IndexEntries, IndexRead, Piece, UnsortedEntries};
+use crate::reading::{ReadLimits, memory_bytes};
 
 /// Requests for bodies in flight. Each returns up to [`PIECE_BYTES`], and an environment has 625 Mbit/s.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-10).
@@ -21,15 +22,6 @@ const BODY_READS_MAX: usize = 8;
 const PIECE_BYTES: u64 = 4 << 20;
 /// Events of a request while the mean size is not known. The largest event has 400 KB.
 const FIRST_PIECE: usize = 10;
-
-/// How much one call of [`Collector::read`] reads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReadLimits {
-    /// The maximum of bytes, approximately.
-    pub(crate) bytes_max: u64,
-    /// The minimum of entries, even beyond `bytes_max`, if there are as many.
-    pub(crate) items_min: usize,
-}
 
 /// Reads the index and the lock table.
 pub(crate) struct Collector {
@@ -207,10 +199,4 @@ impl Progress<'_> {
         self.read += requested;
         self.bytes += events.iter().map(memory_bytes).sum::<u64>();
     }
-}
-
-/// Returns the approximate memory of an event once its body is fetched, in bytes.
-fn memory_bytes(event: &StoredEvent) -> u64 {
-    let overflow = event.overflow.as_ref().map_or(0, |object| object.bytes);
-    (event.body.len() + CLAIM_OVERHEAD_BYTES) as u64 + overflow
 }

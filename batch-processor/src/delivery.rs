@@ -13,7 +13,8 @@ use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 use tracing::{info, warn};
 
 use crate::lease::cut;
-use crate::overflow_bodies::{HandOverError, OverflowBodies};
+use crate::overflow_bodies::OverflowBodies;
+use crate::reading::HandOverError;
 
 /// Completes parts, and calls the sink with them.
 pub(crate) struct Delivery {

@@ -157,8 +157,8 @@ pub(crate) fn seqs(events: &[StoredEvent]) -> SeqSet {
 
 /// Describes for the log the claims that must exist and are not in `seen`; `None` when nothing is missing.
 pub(crate) fn missing(record: &BatchRecord, seen: &SeqSet) -> Option<String> {
-    if let Some((index, part)) = record.frozen_part() {
-        let missing_count = part.members.difference_len(seen);
+    if let Some((index, _)) = record.frozen_part() {
+        let missing_count = record.undelivered_of_frozen_part().difference_len(seen);
         return (missing_count > 0).then(|| format!("{missing_count} of part {index}"));
     }
     lag(record, seen).map(|lag| {

@@ -7,11 +7,13 @@
 //!
 //! 1. `ticket_processor` takes the lease of the batch (`lease`) and starts a `batch_run`. Every later write to the record is
 //!    conditional on the lease.
-//! 2. `collector` reads the index (`index_snapshot`), then reads the claims in the index from the table.
-//! 3. `batch_run` freezes the claims as a part. `delivery` fetches the bodies that are in S3 (`overflow_bodies`) and gives
-//!    the part to the sink. If an operator set the batch aside, `quarantine` gets the events instead of the sink.
+//! 2. `body_source` finds the events: by the index and the lock table (`collector`, `index_snapshot`), or by the batch
+//!    record and its chunks (`chunk_reader`).
+//! 3. `batch_run` freezes them as a part, as large as `part_rules` says. `delivery` fetches the bodies that are in S3
+//!    (`overflow_bodies`) and gives the part to the sink. If the batch is set aside, `quarantine` gets the events instead of
+//!    the sink.
 //! 4. `release` turns the delivered claims into tombstones.
-//! 5. `batch_run` completes the batch, once it is proven or verified that every claim was delivered.
+//! 5. `completion` completes the batch, once it is proven or verified that every claim was delivered.
 //! 6. [`Handler`] acknowledges the ticket, or gives it back (`outcome`).
 //!
 //! After a crash, the next ticket continues from the batch record. If there is no next ticket, the scheduled `sweep`
@@ -23,6 +25,7 @@ mod batch_run;
 mod body_source;
 mod chunk_reader;
 mod collector;
+mod completion;
 mod config;
 mod delivery;
 mod event;
@@ -32,7 +35,9 @@ mod invocation;
 mod lease;
 mod outcome;
 mod overflow_bodies;
+mod part_rules;
 mod quarantine;
+mod reading;
 mod release;
 mod run;
 mod sweep;

@@ -11,6 +11,8 @@ use shared::ports::{OverflowStore, PortError, Ports, StoredEvent};
 use shared::retry::{Budget, RequestPermits, bounded};
 use tracing::warn;
 
+use crate::reading::HandOverError;
+
 /// Why a body from the overflow store cannot be delivered.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyProblem {
@@ -33,22 +35,13 @@ pub(crate) enum BodyProblem {
     Replaced { event_id: EventId, object: String },
     /// A retry may succeed.
     #[error(transparent)]
-    Unread(PortError),
-}
-
-/// Why events cannot be given to the sink or the quarantine.
-#[derive(Debug)]
-pub(crate) enum HandOverError {
-    /// A retry would fail too.
-    Permanent(String),
-    /// A service could not be reached in time.
-    Service(PortError),
+    Unavailable(PortError),
 }
 
 impl From<BodyProblem> for HandOverError {
     fn from(problem: BodyProblem) -> HandOverError {
         match problem {
-            BodyProblem::Unread(source) => HandOverError::Service(source),
+            BodyProblem::Unavailable(source) => HandOverError::Service(source),
             problem => HandOverError::Permanent(problem.to_string()),
         }
     }
@@ -101,7 +94,7 @@ impl OverflowBodies {
                 event_id: event_id.clone(),
                 source,
             },
-            source => BodyProblem::Unread(source),
+            source => BodyProblem::Unavailable(source),
         })?;
         match read {
             Some(body) if BodyHash::of(body.as_bytes()) == event.body_hash => {

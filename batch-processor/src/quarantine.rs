@@ -1,6 +1,6 @@
-//! Sends events to the quarantine, when an operator set their batch aside.
+//! Sends the events of a batch that is set aside to the quarantine.
 //!
-//! The lease writes the operator's decision to the batch record, so that the next invocation continues after a crash.
+//! The lease writes the decision to the batch record, so that the next invocation continues after a crash.
 //! Events that were sent and are not in the record yet are sent again: an event that is in the quarantine twice is
 //! better than a lost one.
 
@@ -12,8 +12,8 @@ use shared::ports::{Ports, QuarantineQueue, Quarantined, StoredEvent};
 use shared::retry::{Budget, Unsent, send_to_quarantine};
 use shared::sqs_text::sqs_text;
 
-use crate::chunk_reader::{LostChunk, Read};
-use crate::overflow_bodies::{BodyProblem, HandOverError, OverflowBodies};
+use crate::overflow_bodies::{BodyProblem, OverflowBodies};
+use crate::reading::{HandOverError, LostChunk, ReadEvents};
 
 /// Sends events to the quarantine queue, if there is one.
 pub(crate) struct Quarantine {
@@ -29,7 +29,7 @@ pub(crate) struct Sent {
     pub(crate) events: Vec<StoredEvent>,
     /// Their seats, and those of lost events that the quarantine has a message about.
     pub(crate) seqs: SeqSet,
-    /// How many events may not be in the quarantine.
+    /// How many messages, each of an event or about a lost chunk, may not be in the quarantine.
     pub(crate) unsent_count: usize,
     /// Why the queue refused one of them for good.
     pub(crate) refused: Option<String>,
@@ -77,7 +77,7 @@ impl Quarantine {
     /// Sends events of this batch, which is being set aside. For each lost chunk, sends a message that says so.
     pub(crate) async fn send(
         &self,
-        read: Read,
+        read: ReadEvents,
         record: &BatchRecord,
         budget: &Budget<'_>,
     ) -> Result<Sent, HandOverError> {
@@ -86,7 +86,9 @@ impl Quarantine {
             return Err(HandOverError::Permanent(error.to_owned()));
         };
         let reason = record.quarantine.as_deref().unwrap_or(NO_ERROR);
-        let Read { mut events, lost } = read;
+        let ReadEvents {
+            mut events, lost, ..
+        } = read;
         let mut messages = Vec::with_capacity(lost.len() + events.len());
         messages.extend(lost.iter().map(|lost| notice(lost, record, reason)));
         for event in &mut events {
@@ -132,7 +134,7 @@ impl Quarantine {
     ) -> Result<Quarantined, BodyProblem> {
         let body = match self.bodies.fetch(event, budget).await {
             Ok(()) => event.body.clone(),
-            Err(problem @ (BodyProblem::Unread(_) | BodyProblem::Refused { .. })) => {
+            Err(problem @ (BodyProblem::Unavailable(_) | BodyProblem::Refused { .. })) => {
                 return Err(problem);
             }
             Err(problem @ (BodyProblem::Missing { .. } | BodyProblem::Replaced { .. })) => {

@@ -1,7 +1,8 @@
 //! The sweep: sends another ticket for each batch that is past its due time.
 //!
 //! Because of the sweep, a ticket may be lost: the batch is still found by its record. A batch in error is counted and
-//! gets no ticket, because it waits for an operator. If nobody repairs it for [`BATCH_LIFE_MAX`], the sweep has it set aside.
+//! gets no ticket, because it waits for an operator, until [`BATCH_LIFE_MAX`] after it was opened. Then the sweep has it set
+//! aside.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub(crate) struct Sweep {
     batch_queue: Arc<dyn BatchQueue>,
     metric_log: Arc<dyn MetricLog>,
     /// Whether there is a quarantine queue, to which old batches in error go.
-    quarantines: bool,
+    has_quarantine_queue: bool,
     concurrency: usize,
 }
 
@@ -58,7 +59,7 @@ struct Reminder {
 impl Sweep {
     pub(crate) fn new(ports: &Ports, concurrency: usize) -> Sweep {
         Sweep {
-            quarantines: ports.quarantine_queue.is_some(),
+            has_quarantine_queue: ports.quarantine_queue.is_some(),
             batch_store: ports.batch_store.clone(),
             batch_queue: ports.batch_queue.clone(),
             metric_log: ports.metric_log.clone(),
@@ -117,18 +118,18 @@ impl Sweep {
             let find = || self.batch_store.overdue(status, until, SWEEP_BATCHES_MAX);
             let mut found = budget.call(RetryPolicy::CONTROL, find).await?;
             let reason = match status {
-                Status::Error => TicketReason::Quarantine,
-                Status::Open | Status::Sealed | Status::Processing => TicketReason::Sweep,
-            };
-            match status {
-                Status::Open | Status::Sealed => {}
-                Status::Processing => swept.processing = found.len(),
+                Status::Open | Status::Sealed => TicketReason::Sweep,
+                Status::Processing => {
+                    swept.processing = found.len();
+                    TicketReason::Sweep
+                }
                 Status::Error => {
                     swept.in_error = found.len();
                     let is_old = |id: BatchId| id.opened_at() + BATCH_LIFE_MAX <= now;
-                    found.retain(|batch| self.quarantines && is_old(batch.batch_id));
+                    found.retain(|batch| self.has_quarantine_queue && is_old(batch.batch_id));
+                    TicketReason::Quarantine
                 }
-            }
+            };
             found.retain(|batch| batch.due_at < now);
             if status != Status::Error {
                 swept.overdue += found.len();
@@ -154,7 +155,7 @@ impl Sweep {
         };
         let send = || self.batch_queue.send(&ticket, Duration::ZERO);
         if let Err(error) = budget.call(RetryPolicy::CONTROL, send).await {
-            warn!(batch_id = %batch, %error, "no ticket for an overdue batch");
+            warn!(batch_id = %batch, %error, "ticket not sent");
             return false;
         }
         let write = BatchWrite::Reminded {

@@ -14,12 +14,14 @@ use crate::batch_run::{BatchRun, Components};
 use crate::body_source::BodySource;
 use crate::chunk_reader::ChunkReader;
 use crate::collector::Collector;
+use crate::completion::Completion;
 use crate::config::Config;
 use crate::delivery::Delivery;
 use crate::invocation::{Budgets, Report};
 use crate::lease::{LeaseReply, lease};
 use crate::outcome::{Done, RetryTicket};
 use crate::overflow_bodies::OverflowBodies;
+use crate::part_rules::PartRules;
 use crate::quarantine::Quarantine;
 use crate::release::Releaser;
 
@@ -39,7 +41,6 @@ impl TicketProcessor {
         TicketProcessor {
             batch_store: ports.batch_store.clone(),
             components: Components {
-                batch_queue: ports.batch_queue.clone(),
                 body_source: BodySource {
                     chunk_reader: ChunkReader::new(ports, permits.clone()),
                     collector: Collector::new(ports, permits, concurrency),
@@ -47,9 +48,14 @@ impl TicketProcessor {
                 delivery: Delivery::new(sink, bodies.clone()),
                 releaser: Releaser::new(ports, bulk, bodies.clone(), window),
                 quarantine: Quarantine::new(ports, bodies, concurrency),
-                verify_delay: config.verify_delay,
-                part_bytes_max: config.part_bytes_max,
-                parts_max: config.parts_max,
+                completion: Completion {
+                    batch_queue: ports.batch_queue.clone(),
+                    verify_delay: config.verify_delay,
+                },
+                part_rules: PartRules {
+                    bytes_max: config.part_bytes_max,
+                    count_max: config.parts_max,
+                },
             },
         }
     }
@@ -80,6 +86,9 @@ impl TicketProcessor {
         };
         let record = leased.record();
         info!(batch_id = %batch, source = %record.source, attempt = record.attempts, confirmed_count = record.confirmed, reason = ?ticket.reason, "batch leased");
+        if record.bodies.in_chunks() && !self.components.quarantine.exists() {
+            error!(batch_id = %batch, "`QUARANTINE_SQS_URL` is not set: a batch with chunks that is not complete after 10 days cannot end");
+        }
         report.source = Some(record.source.clone());
         let mut run = BatchRun::new(&self.components, budgets, leased, &mut report.metrics);
         if operator == Some(OperatorDecision::AcceptSink) {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::limits::{CHUNK_ITEM_BYTES_MAX, SMALL_CHUNK_BYTES_MAX};
+
 /// Where the bodies of a batch are. A batch record keeps the value with which the batch was opened, and every reader
 /// follows the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,8 +19,17 @@ pub enum Bodies {
     S3(S3Prefix),
 }
 
+/// Where one chunk is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ChunkPlace {
+    /// In the batch table, in pieces that fit its items.
+    Table,
+    /// In a bucket, as one object.
+    S3(S3Prefix),
+}
+
 /// A bucket, and what the keys of the objects begin with.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct S3Prefix {
     pub bucket: Arc<str>,
     /// Ends with `/`, or is empty.
@@ -36,6 +47,36 @@ impl Bodies {
         match self {
             Bodies::Items => false,
             Bodies::Table | Bodies::S3(_) => true,
+        }
+    }
+}
+
+impl Bodies {
+    /// Returns where a new chunk of `bytes` goes, compressed. A write of a few units to the table is cheaper than a
+    /// request to S3.
+    pub fn place_of_chunk(&self, bytes: usize) -> ChunkPlace {
+        match self {
+            Bodies::S3(prefix) if bytes > SMALL_CHUNK_BYTES_MAX => ChunkPlace::S3(prefix.clone()),
+            Bodies::Items | Bodies::Table | Bodies::S3(_) => ChunkPlace::Table,
+        }
+    }
+
+    /// Returns every place where a chunk may be, in the order in which a reader looks, because its name does not say its
+    /// size.
+    pub fn places(&self) -> Vec<ChunkPlace> {
+        match self {
+            Bodies::Items | Bodies::Table => vec![ChunkPlace::Table],
+            Bodies::S3(prefix) => vec![ChunkPlace::Table, ChunkPlace::S3(prefix.clone())],
+        }
+    }
+}
+
+impl ChunkPlace {
+    /// Returns the pieces of a chunk, in order.
+    pub fn pieces<'a>(&self, bytes: &'a [u8]) -> Vec<&'a [u8]> {
+        match self {
+            ChunkPlace::Table => bytes.chunks(CHUNK_ITEM_BYTES_MAX).collect(),
+            ChunkPlace::S3(_) => vec![bytes],
         }
     }
 }
@@ -80,6 +121,29 @@ impl FromStr for Bodies {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_chunk_is_in_the_table_and_a_large_one_in_the_bucket() {
+        let bodies: Bodies = "s3://bucket/a".parse().unwrap();
+        let [table, bucket] = bodies.places().try_into().unwrap();
+        assert_eq!(bodies.place_of_chunk(SMALL_CHUNK_BYTES_MAX), table);
+        assert_eq!(bodies.place_of_chunk(SMALL_CHUNK_BYTES_MAX + 1), bucket);
+        assert_eq!(
+            Bodies::Table.places(),
+            [Bodies::Table.place_of_chunk(1 << 30)]
+        );
+    }
+
+    #[test]
+    fn the_pieces_of_a_chunk_fit_their_items() {
+        let bytes = vec![0; 2 * CHUNK_ITEM_BYTES_MAX + 1];
+        let sizes: Vec<_> = ChunkPlace::Table
+            .pieces(&bytes)
+            .into_iter()
+            .map(<[u8]>::len)
+            .collect();
+        assert_eq!(sizes, [CHUNK_ITEM_BYTES_MAX, CHUNK_ITEM_BYTES_MAX, 1]);
+    }
 
     #[test]
     fn a_value_reads_back_as_it_is_written() {

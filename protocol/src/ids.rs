@@ -259,6 +259,24 @@ impl fmt::Display for ChunkId {
     }
 }
 
+/// The name of a piece of a chunk. A chunk that does not fit one item of the batch table has several pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PieceId {
+    pub chunk: ChunkId,
+    /// The number of the piece, from 0.
+    pub index: u32,
+}
+
+impl fmt::Display for PieceId {
+    /// Writes the name of the chunk for the first piece, and `<chunk>/<index>` for the others.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.index {
+            0 => write!(f, "{}", self.chunk),
+            index => write!(f, "{}/{index}", self.chunk),
+        }
+    }
+}
+
 /// What a seat has in a batch whose bodies are in chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkSeat {

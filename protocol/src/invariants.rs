@@ -4,7 +4,7 @@
 
 use crate::allocator::open_batch::OpenBatch;
 use crate::batch::{BatchRecord, BatchWrite, PartState, Status, lag};
-use crate::limits::RECORD_BYTES_MAX;
+use crate::limits::{CHUNK_RECORD_BYTES_MAX, RECORD_BYTES_MAX};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -133,14 +133,17 @@ pub fn complete_means_no_status(record: &BatchRecord) -> Check {
     )
 }
 
-/// INV-19: a record never exceeds [`RECORD_BYTES_MAX`], so that every write of it fits its item.
+/// INV-19: a record never exceeds [`RECORD_BYTES_MAX`], or [`CHUNK_RECORD_BYTES_MAX`] in a batch of chunks, so that every
+/// write of it fits its item.
 pub fn a_record_fits_its_item(record: &BatchRecord) -> Check {
     let bytes = record.bytes();
-    hold(
-        "INV-19 a_record_fits_its_item",
-        bytes <= RECORD_BYTES_MAX,
-        || format!("batch {} comes to {bytes} bytes", record.batch_id),
-    )
+    let bytes_max = match record.bodies.in_chunks() {
+        true => CHUNK_RECORD_BYTES_MAX,
+        false => RECORD_BYTES_MAX,
+    };
+    hold("INV-19 a_record_fits_its_item", bytes <= bytes_max, || {
+        format!("batch {} comes to {bytes} bytes", record.batch_id)
+    })
 }
 
 /// Checks INV-1 to INV-5 and INV-19 of one record.

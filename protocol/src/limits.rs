@@ -65,6 +65,9 @@ pub const OVERFLOW_BYTES: usize = 64;
 /// Past deliveries that one lock item remembers with `ON_DUPLICATE=requeue`; the next duplicate waits until one
 /// expires.
 pub const PAST_DELIVERIES_MAX: usize = 32;
+/// Records of complete batches that an environment remembers, of up to [`CHUNK_RECORD_BYTES_MAX`] each (or
+/// [`RECORD_BYTES_MAX`], with bodies in lock items).
+pub const COMPLETE_RECORDS_MAX: usize = 32;
 /// Parts of one batch. As a batch uses up its parts, the remaining parts get larger, so that its size alone never needs
 /// more parts than this.
 pub const PARTS_MAX: usize = 100;
@@ -141,12 +144,11 @@ pub const CHUNK_CALLS_MAX: usize = 8;
 pub const SMALL_CHUNK_BYTES_MAX: usize = 8 << 10;
 /// Bytes of a chunk in one item of the batch table.
 pub const CHUNK_ITEM_BYTES_MAX: usize = 350 << 10;
-/// Seats of one batch whose bodies are in chunks, so that its record stays below [`CHUNK_RECORD_BYTES_MAX`].
+/// Seats of one batch whose bodies are in chunks. Every count writes, and pays for, its whole record
+/// ([`CHUNK_RECORD_BYTES_MAX`]).
 pub const CHUNK_SEATS_MAX: u32 = 131_072;
 /// Events of the largest batch that can be configured with bodies in chunks.
 pub const CHUNK_BATCH_ITEMS_MAX: u64 = 100_000;
-/// Bytes of the largest record of a batch whose bodies are in chunks. Every write of it is paid for by its size.
-pub const CHUNK_RECORD_BYTES_MAX: usize = 160 << 10;
 
 const _: () = assert!(CHUNK_RECORD_RETENTION.as_secs() > CHUNK_CLAIM_RETENTION.as_secs());
 const _: () = assert!(CHUNK_CLAIM_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());
@@ -160,12 +162,24 @@ pub const SEATS_BYTES_MAX: usize = (SEATS_MAX as usize).div_ceil(65_536) * (8_19
 /// Bytes of the largest batch record: five sets of any seqs (settled, witnessed, delivered, set aside, and the members
 /// of a frozen part); every part with a set and a receipt of its own; a fingerprint, errors, a key, a source and an
 /// owner.
-pub const RECORD_BYTES_MAX: usize = RECORD_OVERHEAD_BYTES
-    + 5 * SEATS_BYTES_MAX
-    + PARTS_MAX * (PART_OVERHEAD_BYTES + PART_MEMBERS_BYTES_MAX + RECEIPT_BYTES_MAX)
-    + FINGERPRINT_BYTES_MAX
-    + 2 * RECORD_TEXT_BYTES_MAX
-    + 3 * 2_048;
+pub const RECORD_BYTES_MAX: usize = record_bytes_max(5, SEATS_BYTES_MAX);
+/// Bytes of a set of any seqs below [`CHUNK_SEATS_MAX`], as [`SEATS_BYTES_MAX`].
+pub const CHUNK_SEATS_BYTES_MAX: usize =
+    (CHUNK_SEATS_MAX as usize).div_ceil(65_536) * (8_192 + 8) + 64;
+/// Bytes of the largest record of a batch whose bodies are in chunks, with seven sets: claimed, witnessed, the chunks of
+/// both, delivered, set aside, and the members of a frozen part. A record of 50,000 claims has some 10 KB.
+pub const CHUNK_RECORD_BYTES_MAX: usize = record_bytes_max(7, CHUNK_SEATS_BYTES_MAX);
+
+const fn record_bytes_max(sets: usize, set_bytes_max: usize) -> usize {
+    RECORD_OVERHEAD_BYTES
+        + sets * set_bytes_max
+        + PARTS_MAX * (PART_OVERHEAD_BYTES + PART_MEMBERS_BYTES_MAX + RECEIPT_BYTES_MAX)
+        + FINGERPRINT_BYTES_MAX
+        + 2 * RECORD_TEXT_BYTES_MAX
+        + 3 * 2_048
+}
+
+const _: () = assert!(CHUNK_RECORD_BYTES_MAX < 190 << 10);
 const _: () = assert!(RECORD_BYTES_MAX < DYNAMODB_ITEM_BYTES_MAX);
 const _: () = assert!(PARTS_FOR_STRAGGLERS < PARTS_MAX);
 const _: () = assert!(OVERFLOW_DAYS_MIN as u64 * 24 * 3_600 > BATCH_RECORD_RETENTION.as_secs());

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::compression::{DecompressError, compress_bytes, decompress_bytes};
 use crate::ports::StoredEvent;
 
-/// Bytes of the lines of a chunk: the bodies of one invocation, each of which may be longer as JSON text.
+/// Maximum bytes of the lines of a chunk, uncompressed. JSON escapes make a body longer.
 const LINES_BYTES_MAX: usize = 64 << 20;
 
 /// A stored chunk that cannot be read. A retry would read the same.
@@ -36,7 +36,9 @@ pub enum ChunkError {
         #[source]
         source: serde_json::Error,
     },
-    #[error("chunk `{chunk}`: line {line}: wrong seat: got `{batch}/{seq}`")]
+    #[error(
+        "chunk `{chunk}`: line {line}: wrong seat: got `{batch}/{seq}`, expected a seat of this chunk"
+    )]
     OtherSeat {
         chunk: ChunkId,
         line: usize,
@@ -45,7 +47,7 @@ pub enum ChunkError {
     },
     #[error("chunk `{chunk}`: seat {seq}: the body is not the one that was claimed")]
     OtherBody { chunk: ChunkId, seq: Seq },
-    #[error("chunk `{chunk}`: has no event for {count} of the seats that were counted in it")]
+    #[error("chunk `{chunk}`: has no event for {count} of the seats that the batch record lists")]
     Missing { chunk: ChunkId, count: u64 },
 }
 
@@ -88,65 +90,95 @@ pub fn encode<'a>(events: impl Iterator<Item = (Seat, &'a Candidate)>) -> Vec<u8
     compress_bytes(&lines).expect("there is memory for a chunk")
 }
 
-/// Returns the events of the seats `wanted`, which are seats of this chunk, in the order of their seqs.
-///
-/// # Errors
-/// [`ChunkError`], also when a wanted seat has no event.
-pub fn decode(
-    chunk: ChunkId,
-    bytes: &[u8],
-    wanted: &SeqSet,
-) -> Result<Vec<StoredEvent>, ChunkError> {
-    let lines = decompress_bytes(bytes, LINES_BYTES_MAX)
-        .map_err(|source| ChunkError::Compressed { chunk, source })?;
-    let mut events = Vec::new();
+/// What could be read of a chunk.
+#[derive(Debug, Default)]
+pub struct Decoded {
+    /// The events of the wanted seats, in the order of their seqs.
+    pub events: Vec<StoredEvent>,
+    /// Why wanted events are missing; `None` if there are all.
+    pub problem: Option<ChunkError>,
+}
+
+/// Returns the events of the seats `wanted`, which are seats of this chunk. A line that cannot be read costs its own event
+/// only.
+pub fn decode(chunk: ChunkId, bytes: &[u8], wanted: &SeqSet) -> Decoded {
+    let mut decoded = Decoded::default();
+    let lines = match decompress_bytes(bytes, LINES_BYTES_MAX) {
+        Ok(lines) => lines,
+        Err(source) => {
+            decoded.problem = Some(ChunkError::Compressed { chunk, source });
+            return decoded;
+        }
+    };
+    let mut found = SeqSet::new();
     let mut source: Option<SourceArn> = None;
-    for (index, text) in lines.split(|byte| *byte == b'\n').enumerate() {
-        if text.is_empty() {
+    for (index, line) in lines.split(|byte| *byte == b'\n').enumerate() {
+        if line.is_empty() {
             continue;
         }
-        let line = index + 1;
-        let event: Line<'_> = serde_json::from_slice(text).map_err(|source| ChunkError::Line {
+        match event_of(chunk, index + 1, line, wanted) {
+            Ok(Some(mut event)) if !found.contains(event.seq) => {
+                found.insert(event.seq);
+                // Most events have the same source; one copy serves all.
+                let known = source.take().filter(|known| *known == event.source);
+                event.source = source.insert(known.unwrap_or(event.source)).clone();
+                decoded.events.push(event);
+            }
+            Ok(_) => {}
+            Err(problem) => decoded.problem = decoded.problem.or(Some(problem)),
+        }
+    }
+    decoded.events.sort_unstable_by_key(|event| event.seq);
+    match wanted.len() - found.len() {
+        // What is wrong with other lines is nobody's concern.
+        0 => decoded.problem = None,
+        count => {
+            let missing = ChunkError::Missing { chunk, count };
+            decoded.problem = decoded.problem.or(Some(missing));
+        }
+    }
+    decoded
+}
+
+/// Returns the event of a line; `None` if its seat is not wanted. `number` is the number of the line, from 1.
+fn event_of(
+    chunk: ChunkId,
+    number: usize,
+    line: &[u8],
+    wanted: &SeqSet,
+) -> Result<Option<StoredEvent>, ChunkError> {
+    let line: Line<'_> = serde_json::from_slice(line).map_err(|source| ChunkError::Line {
+        chunk,
+        line: number,
+        source,
+    })?;
+    let Line { batch, seq, .. } = line;
+    if batch != chunk.batch || seq < chunk.first {
+        return Err(ChunkError::OtherSeat {
             chunk,
-            line,
-            source,
-        })?;
-        let Line { batch, seq, .. } = event;
-        if batch != chunk.batch || seq < chunk.first {
-            return Err(ChunkError::OtherSeat {
-                chunk,
-                line,
-                batch,
-                seq,
-            });
-        }
-        if !wanted.contains(seq) {
-            continue;
-        }
-        let body_hash = BodyHash::of(event.message.as_bytes());
-        if body_hash.to_string() != event.body_hash {
-            return Err(ChunkError::OtherBody { chunk, seq });
-        }
-        // Most events have the same source; one copy serves all.
-        let known = source.take().filter(|known| *known == event.source);
-        let source = source.insert(known.unwrap_or(event.source));
-        events.push(StoredEvent {
-            event_id: event.message_id,
-            sqs_message_id: event.sqs_message_id,
-            body_hash,
-            shard: BatchShard { batch, shard: 0 },
+            line: number,
+            batch,
             seq,
-            body: Arc::from(&*event.message),
-            overflow: None,
-            source: source.clone(),
-            sent_at: Timestamp::from_ms(event.sent_at),
         });
     }
-    let count = wanted.len().saturating_sub(events.len() as u64);
-    match count {
-        0 => Ok(events),
-        _ => Err(ChunkError::Missing { chunk, count }),
+    if !wanted.contains(seq) {
+        return Ok(None);
     }
+    let body_hash = BodyHash::of(line.message.as_bytes());
+    if body_hash.to_string() != line.body_hash {
+        return Err(ChunkError::OtherBody { chunk, seq });
+    }
+    Ok(Some(StoredEvent {
+        event_id: line.message_id,
+        sqs_message_id: line.sqs_message_id,
+        body_hash,
+        shard: BatchShard { batch, shard: 0 },
+        seq,
+        body: Arc::from(&*line.message),
+        overflow: None,
+        source: line.source,
+        sent_at: Timestamp::from_ms(line.sent_at),
+    }))
 }
 
 #[cfg(test)]
@@ -198,8 +230,10 @@ mod tests {
     fn wanted_events_read_back_as_they_were_claimed() {
         let text = "line\nbreak \u{0} \"quoted\"";
         let bytes = stored(&["{\"a\":1}", text, "last"]);
-        let events = decode(chunk(), &bytes, &[7, 8].into_iter().collect()).unwrap();
-        let read: Vec<_> = events
+        let decoded = decode(chunk(), &bytes, &[7, 8].into_iter().collect());
+        assert!(decoded.problem.is_none(), "{decoded:?}");
+        let read: Vec<_> = decoded
+            .events
             .iter()
             .map(|event| (event.seq, event.event_id.as_str(), &*event.body))
             .collect();
@@ -237,9 +271,28 @@ mod tests {
                 "1 of the seats",
             ),
         ];
-        for (result, words) in cases {
-            let error = result.unwrap_err().to_string();
+        for (decoded, words) in cases {
+            let error = decoded.problem.unwrap().to_string();
             assert!(error.contains(words) && error.contains(BATCH), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_costs_its_own_event_only() {
+        let lines = decompress_bytes(&stored(&["a", "b", "c"]), LINES_BYTES_MAX).unwrap();
+        let text = String::from_utf8(lines).unwrap();
+        let edits = [
+            ("\"message\":\"b\"", "\"message\":\"x\"", "not the one"),
+            ("\"seq\":8", "\"seq\":\"8\"", "line 2"),
+            ("\"seq\":8", "\"seq\":7", "1 of the seats"),
+        ];
+        for (from, to, words) in edits {
+            let bytes = compress_bytes(text.replace(from, to).as_bytes()).unwrap();
+            let decoded = decode(chunk(), &bytes, &(7..10).collect());
+            let seqs: Vec<_> = decoded.events.iter().map(|event| event.seq).collect();
+            assert_eq!(seqs, [7, 9], "{to}");
+            let problem = decoded.problem.unwrap().to_string();
+            assert!(problem.contains(words), "{problem}");
         }
     }
 }

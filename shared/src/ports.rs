@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use protocol::batch::{BatchRecord, BatchWrite, Status};
-use protocol::bodies::Bodies;
+use protocol::bodies::ChunkPlace;
 use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{
-    BatchId, BatchShard, BodyHash, ChunkId, EventId, SeatKey, Seq, SourceArn, SqsMessageId,
+    BatchId, BatchShard, BodyHash, EventId, PieceId, SeatKey, Seq, SourceArn, SqsMessageId,
 };
 use protocol::time::Timestamp;
 
@@ -283,30 +283,40 @@ pub trait OverflowStore: Send + Sync {
     async fn remove(&self, object: &Overflow) -> Result<(), PortError>;
 }
 
-/// What became of a chunk that was to be stored.
+/// What became of a piece of a chunk that was to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkReply {
     Stored,
-    /// There is a chunk of this name. After a request without a reply it is that request's; otherwise another's.
+    /// A piece of this name exists. If an earlier request of the caller had no reply, it is that request's piece; otherwise
+    /// it is another's.
     Exists,
 }
 
-/// The store of chunks: the bodies of several events in one object.
+/// A stored piece of a chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub bytes: Vec<u8>,
+    /// How many pieces the chunk has; only its first piece says so.
+    pub pieces_count: u32,
+}
+
+/// The store of chunks: the bodies of several events in one piece of data, or in several pieces.
+///
+/// The first piece must be stored last. Where it exists, the chunk is whole.
 #[async_trait]
 pub trait ChunkStore: Send + Sync {
-    /// Stores a chunk where `bodies` says, if there is none of this name. DynamoDB or S3 may remove it after
-    /// `expires_at`.
+    /// Stores a piece in `place`, if there is none of this name. DynamoDB or S3 may remove it after `expires_at`.
     async fn put(
         &self,
-        bodies: &Bodies,
-        chunk: ChunkId,
-        bytes: &Arc<[u8]>,
+        place: &ChunkPlace,
+        id: PieceId,
+        piece: &Piece,
         expires_at: Timestamp,
     ) -> Result<ChunkReply, PortError>;
 
-    /// Reads a chunk with strong consistency; returns `None` when there is none. An error may mean that the caller has no
+    /// Reads a piece with strong consistency; returns `None` when there is none. An error may mean that the caller has no
     /// permission: only `None` is certain.
-    async fn get(&self, bodies: &Bodies, chunk: ChunkId) -> Result<Option<Arc<[u8]>>, PortError>;
+    async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError>;
 }
 
 /// The time, and pauses.

@@ -1,57 +1,69 @@
 //! The contract of the store of chunks.
 
-use std::sync::Arc;
-
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use emulators::s3::S3;
-use protocol::bodies::Bodies;
-use protocol::ids::ChunkId;
+use protocol::bodies::{Bodies, ChunkPlace};
+use protocol::ids::{ChunkId, PieceId};
+use protocol::limits::CHUNK_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
 use shared::aws::{DynamoChunkStore, S3ChunkStore};
 use shared::memory::{MemoryChunkStore, noise};
-use shared::ports::{ChunkReply, ChunkStore, PortError};
+use shared::ports::{ChunkReply, ChunkStore, Piece, PortError};
 
 use crate::dynamo::{batch_table, dynamodb};
 
 const EXPIRES_AT: Timestamp = Timestamp::from_ms(4_000_000_000_000);
 
-fn chunk(first: u32) -> ChunkId {
-    ChunkId {
-        batch: "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap(),
-        first,
+fn id(first: u32, index: u32) -> PieceId {
+    let batch = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
+    let chunk = ChunkId { batch, first };
+    PieceId { chunk, index }
+}
+
+fn piece(bytes: usize, pieces_count: u32) -> Piece {
+    Piece {
+        bytes: noise(bytes).into_bytes(),
+        pieces_count,
     }
 }
 
-fn content(bytes: usize) -> Arc<[u8]> {
-    noise(bytes).into_bytes().into()
+async fn a_piece_is_written_once_and_read_back(store: &dyn ChunkStore, place: &ChunkPlace) {
+    let put = async |id, piece: &Piece| store.put(place, id, piece, EXPIRES_AT).await.unwrap();
+    assert_eq!(store.get(place, id(0, 0)).await.unwrap(), None);
+    for (first, bytes) in [(0, 100), (7, CHUNK_ITEM_BYTES_MAX)] {
+        let piece = piece(bytes, 1);
+        assert_eq!(put(id(first, 0), &piece).await, ChunkReply::Stored);
+        let read = store.get(place, id(first, 0)).await.unwrap();
+        assert!(read == Some(piece.clone()), "chunk {first} reads back");
+        assert_eq!(put(id(first, 0), &piece).await, ChunkReply::Exists);
+    }
+    assert_eq!(put(id(0, 0), &piece(5, 1)).await, ChunkReply::Exists);
+    let kept = store.get(place, id(0, 0)).await.unwrap();
+    assert_eq!(kept, Some(piece(100, 1)), "the first bytes stay");
+    assert_eq!(store.get(place, id(1, 0)).await.unwrap(), None);
 }
 
-async fn a_chunk_is_written_once_and_read_back(store: &dyn ChunkStore, bodies: &Bodies) {
-    let put = async |first, bytes: &Arc<[u8]>| {
-        let put = store.put(bodies, chunk(first), bytes, EXPIRES_AT);
-        put.await.unwrap()
-    };
-    assert_eq!(store.get(bodies, chunk(0)).await.unwrap(), None);
-    // One piece, a piece that is exactly full, and several pieces.
-    for (first, bytes) in [(0, 100), (7, 350 << 10), (9, 1_000_000)] {
-        let bytes = content(bytes);
-        assert_eq!(put(first, &bytes).await, ChunkReply::Stored);
-        let read = store.get(bodies, chunk(first)).await.unwrap();
-        assert!(read == Some(bytes.clone()), "chunk {first} reads back");
-        assert_eq!(put(first, &bytes).await, ChunkReply::Exists);
+/// Only a chunk in the table has several pieces.
+async fn pieces_are_apart_and_the_first_says_how_many_there_are(store: &dyn ChunkStore) {
+    let place = &ChunkPlace::Table;
+    for index in [2, 1, 0] {
+        assert_eq!(store.get(place, id(9, 0)).await.unwrap(), None);
+        let piece = piece(10 + index as usize, 3);
+        let put = store.put(place, id(9, index), &piece, EXPIRES_AT);
+        assert_eq!(put.await.unwrap(), ChunkReply::Stored);
     }
-    let other: Arc<[u8]> = Arc::from(&b"other"[..]);
-    assert_eq!(put(0, &other).await, ChunkReply::Exists);
-    let kept = store.get(bodies, chunk(0)).await.unwrap();
-    assert_eq!(kept, Some(content(100)), "the first bytes stay");
-    assert_eq!(store.get(bodies, chunk(1)).await.unwrap(), None);
+    let first = store.get(place, id(9, 0)).await.unwrap();
+    assert_eq!(first, Some(piece(10, 3)));
+    let second = store.get(place, id(9, 1)).await.unwrap();
+    assert_eq!(second.unwrap().bytes, piece(11, 3).bytes);
 }
 
 #[tokio::test]
-async fn a_chunk_is_written_once_and_read_back_in_memory() {
+async fn a_piece_is_written_once_and_read_back_in_memory() {
     let store = MemoryChunkStore::new();
-    a_chunk_is_written_once_and_read_back(&store, &Bodies::Table).await;
+    a_piece_is_written_once_and_read_back(&store, &ChunkPlace::Table).await;
+    pieces_are_apart_and_the_first_says_how_many_there_are(&store).await;
 }
 
 async fn table() -> DynamoChunkStore {
@@ -61,33 +73,36 @@ async fn table() -> DynamoChunkStore {
 }
 
 #[tokio::test]
-async fn a_chunk_is_written_once_and_read_back_in_the_table() {
-    a_chunk_is_written_once_and_read_back(&table().await, &Bodies::Table).await;
+async fn a_piece_is_written_once_and_read_back_in_the_table() {
+    let store = table().await;
+    a_piece_is_written_once_and_read_back(&store, &ChunkPlace::Table).await;
+    pieces_are_apart_and_the_first_says_how_many_there_are(&store).await;
+}
+
+/// Returns the place of large chunks with `bodies` in a bucket.
+fn bucket(bodies: &str) -> ChunkPlace {
+    bodies.parse::<Bodies>().unwrap().place_of_chunk(usize::MAX)
 }
 
 #[tokio::test]
-async fn a_build_without_s3_says_so_and_reads_what_is_in_the_table() {
+async fn a_build_without_s3_says_so() {
     let store = table().await;
-    let bodies: Bodies = "s3://chunks/a".parse().unwrap();
-    let bytes = content(10);
+    let place = bucket("s3://chunks/a");
     let refused = [
         store
-            .put(&bodies, chunk(0), &bytes, EXPIRES_AT)
+            .put(&place, id(0, 0), &piece(10, 1), EXPIRES_AT)
             .await
             .unwrap_err(),
-        store.get(&bodies, chunk(0)).await.unwrap_err(),
+        store.get(&place, id(0, 0)).await.unwrap_err(),
     ];
     for error in refused {
         assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
         assert!(error.to_string().contains("cargo feature `s3`"), "{error}");
     }
-    let put = store.put(&Bodies::Table, chunk(0), &bytes, EXPIRES_AT);
-    put.await.unwrap();
-    assert_eq!(store.get(&bodies, chunk(0)).await.unwrap(), Some(bytes));
 }
 
 #[tokio::test]
-async fn a_chunk_is_written_once_and_read_back_on_s3() {
+async fn a_piece_is_written_once_and_read_back_on_s3() {
     let directory = tempfile::tempdir().unwrap();
     let s3 = S3::start(directory.path().to_owned()).await.unwrap();
     s3.create_bucket("chunks");
@@ -101,19 +116,21 @@ async fn a_chunk_is_written_once_and_read_back_on_s3() {
         .http_client(aws_smithy_http_client::Builder::new().build_http());
     let client = aws_sdk_s3::Client::from_conf(config.build());
     let store = S3ChunkStore::of(client, table().await);
-    let bodies: Bodies = "s3://chunks/a".parse().unwrap();
-    a_chunk_is_written_once_and_read_back(&store, &bodies).await;
+    a_piece_is_written_once_and_read_back(&store, &bucket("s3://chunks/a")).await;
     let mut stored: Vec<String> = std::fs::read_dir(directory.path().join("chunks/a"))
         .unwrap()
         .flat_map(|batch| std::fs::read_dir(batch.unwrap().path()).unwrap())
         .map(|object| object.unwrap().file_name().into_string().unwrap())
         .collect();
     stored.sort();
-    assert_eq!(stored, ["7", "9"], "the smallest chunk is in the table");
-    let nowhere: Bodies = "s3://nowhere/a".parse().unwrap();
-    let bytes = content(9_000);
-    let put = store.put(&nowhere, chunk(20), &bytes, EXPIRES_AT).await;
+    assert_eq!(stored, ["0", "7"]);
+    let nowhere = bucket("s3://nowhere/a");
+    let put = store
+        .put(&nowhere, id(20, 0), &piece(9_000, 1), EXPIRES_AT)
+        .await;
     let error = put.unwrap_err();
     assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
     assert!(error.to_string().contains("s3://nowhere/a/"), "{error}");
+    let read = store.get(&nowhere, id(20, 0)).await.unwrap();
+    assert_eq!(read, None, "a bucket that is gone has no chunk");
 }

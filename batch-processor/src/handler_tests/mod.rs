@@ -16,6 +16,7 @@ use shared::wire::TicketReason;
 use super::*;
 use sinks::{Part, Receipt, SinkError, async_trait};
 
+mod chunks;
 mod overflow;
 mod parts;
 mod quarantine;

@@ -1,6 +1,6 @@
 use super::*;
 
-async fn sweep(processor: &Processor) -> crate::sweep::Swept {
+pub(super) async fn sweep(processor: &Processor) -> crate::sweep::Swept {
     let invocation = Invocation {
         function: "batch-processor".to_owned(),
         request_id: "sweep".to_owned(),

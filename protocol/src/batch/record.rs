@@ -240,6 +240,14 @@ impl BatchRecord {
         seqs
     }
 
+    /// Returns the seats of the frozen part that are not set aside.
+    pub fn undelivered_of_frozen_part(&self) -> SeqSet {
+        let frozen = self.frozen_part();
+        let mut seqs = frozen.map_or_else(SeqSet::new, |(_, part)| part.members.clone());
+        seqs.remove_from(&self.set_aside);
+        seqs
+    }
+
     /// Returns the chunk of a seat that is counted or witnessed. Chunks are disjoint runs of seqs, so it is the last one
     /// that begins at or before the seat.
     pub fn chunk_of(&self, seq: Seq) -> Option<ChunkId> {

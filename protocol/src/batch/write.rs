@@ -239,7 +239,8 @@ impl BatchRecord {
         if planted(Bug::SetAsideForgotten) && operator != Some(OperatorDecision::Quarantine) {
             self.quarantine = None;
         }
-        if operator == Some(OperatorDecision::Quarantine) {
+        // The first decision keeps its reason: a later error is about setting the batch aside.
+        if operator == Some(OperatorDecision::Quarantine) && self.quarantine.is_none() {
             self.quarantine = Some(error.unwrap_or_else(|| NO_ERROR.to_owned()));
         }
         Some(())

@@ -15,7 +15,7 @@ pub enum SeatFate {
     Alive,
     /// The sink has the event, which is remembered until this time.
     Delivered { until: Timestamp },
-    /// An operator sent the event to the quarantine. Its message is remembered until this time.
+    /// The event was sent to the quarantine. Its message is remembered until this time.
     SetAside { until: Timestamp },
     /// The batch ended without the seat.
     Orphan,
@@ -79,21 +79,24 @@ fn by_status(record: &BatchRecord, seq: Seq, dedup_window: Duration) -> SeatFate
 /// Returns the fate of a seat whose body is in a chunk. Its claim is never released, so the seat decides, not the status of
 /// the batch.
 fn by_part(record: &BatchRecord, seq: Seq, dedup_window: Duration, now: Timestamp) -> SeatFate {
+    // A frozen part that is being set aside may have seats that are set aside already.
+    if record.set_aside.contains(seq) {
+        // The batch completes at some time from now on.
+        let until = record.completed_at.unwrap_or(now) + dedup_window;
+        return if planted(Bug::SetAsideTakenForDelivered) {
+            SeatFate::Delivered { until }
+        } else if planted(Bug::SetAsideTakenForOrphan) {
+            SeatFate::Orphan
+        } else {
+            SeatFate::SetAside { until }
+        };
+    }
     let part = record.parts.iter().find(|part| part.members.contains(seq));
     let delivered_at = match part.map(|part| &part.state) {
         Some(PartState::Frozen) => return SeatFate::Alive,
         Some(PartState::Delivered { at, .. }) => *at,
         Some(PartState::SetAside) | None => None,
     };
-    if record.set_aside.contains(seq) {
-        // The batch completes at some time from now on.
-        let until = record.completed_at.unwrap_or(now) + dedup_window;
-        return match () {
-            _ if planted(Bug::SetAsideTakenForDelivered) => SeatFate::Delivered { until },
-            _ if planted(Bug::SetAsideTakenForOrphan) => SeatFate::Orphan,
-            _ => SeatFate::SetAside { until },
-        };
-    }
     if part.is_none() && !record.delivered.contains(seq) {
         return match record.status {
             Some(_) => SeatFate::Alive,

@@ -164,7 +164,9 @@ fn take_lease(
         None => FREE.to_owned(),
     };
     let quarantine = match operator {
-        Some(OperatorDecision::Quarantine) => ", #quarantine = if_not_exists(#error, :noError)",
+        Some(OperatorDecision::Quarantine) => {
+            ", #quarantine = if_not_exists(#quarantine, if_not_exists(#error, :noError))"
+        }
         Some(OperatorDecision::Retry | OperatorDecision::AcceptSink) | None => "",
     };
     let set = format!(

@@ -1,18 +1,14 @@
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::bodies::Bodies;
-use protocol::ids::ChunkId;
-use protocol::limits::CHUNK_ITEM_BYTES_MAX;
+use protocol::bodies::{ChunkPlace, S3Prefix};
+use protocol::ids::PieceId;
 use protocol::time::Timestamp;
 
 use super::attributes::{Item, MalformedItem, StoredItem, b, n, s, ttl};
 use super::batch_items::BATCH_ID;
 use super::errors::{DYNAMODB, port_error};
-use crate::ports::{ChunkReply, ChunkStore, PortError};
+use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
 
 /// Permits the write only if there is no item with this key.
 const NO_ITEM: &str = "attribute_not_exists(batchId)";
@@ -23,8 +19,8 @@ const PIECE: &str = "piece";
 /// The table's TTL attribute.
 const EXPIRES_AT: &str = "expiresAt";
 
-/// Chunks as items of the batch table. An item holds at most 400 KB, so a large chunk has several. The first one is written
-/// last: where it exists, the chunk is whole.
+/// Pieces of chunks as items of the batch table. The key is the name of the piece; a batch id alone is the key of the batch
+/// record.
 #[derive(Clone, Debug)]
 pub struct DynamoChunkStore {
     client: Client,
@@ -40,20 +36,11 @@ impl DynamoChunkStore {
         }
     }
 
-    /// Returns the key of piece `index`. A batch id alone is the key of the batch record.
-    fn key(chunk: ChunkId, index: usize) -> AttributeValue {
-        match index {
-            0 => s(chunk.to_string()),
-            _ => s(format!("{chunk}/{index}")),
-        }
-    }
-
-    async fn put_piece(
+    /// Writes a piece into the table.
+    pub(super) async fn put_piece(
         &self,
-        chunk: ChunkId,
-        index: usize,
-        piece: &[u8],
-        pieces: usize,
+        id: PieceId,
+        piece: &Piece,
         expires_at: Timestamp,
     ) -> Result<ChunkReply, PortError> {
         let call = self
@@ -61,11 +48,11 @@ impl DynamoChunkStore {
             .put_item()
             .table_name(&self.table)
             .condition_expression(NO_ITEM)
-            .item(BATCH_ID, DynamoChunkStore::key(chunk, index))
-            .item(PIECE, b(piece))
+            .item(BATCH_ID, s(id.to_string()))
+            .item(PIECE, b(piece.bytes.as_slice()))
             .item(EXPIRES_AT, ttl(expires_at));
-        let call = match index {
-            0 => call.item(PIECES, n(pieces)),
+        let call = match id.index {
+            0 => call.item(PIECES, n(piece.pieces_count)),
             _ => call,
         };
         match call.send().await {
@@ -81,13 +68,14 @@ impl DynamoChunkStore {
         }
     }
 
-    async fn get_piece(&self, chunk: ChunkId, index: usize) -> Result<Option<Piece>, PortError> {
+    /// Reads a piece from the table; returns `None` if it is not there.
+    pub(super) async fn get_piece(&self, id: PieceId) -> Result<Option<Piece>, PortError> {
         let sent = self
             .client
             .get_item()
             .table_name(&self.table)
             .consistent_read(true)
-            .key(BATCH_ID, DynamoChunkStore::key(chunk, index))
+            .key(BATCH_ID, s(id.to_string()))
             .send()
             .await;
         let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
@@ -100,49 +88,8 @@ impl DynamoChunkStore {
         let bytes = item.bytes(PIECE)?;
         Ok(Piece {
             bytes: item.required(PIECE, bytes)?,
-            pieces: item.number(PIECES)?.unwrap_or(1),
+            pieces_count: item.number(PIECES)?.unwrap_or(1),
         })
-    }
-}
-
-struct Piece {
-    bytes: Vec<u8>,
-    /// The number of pieces, in the first piece.
-    pieces: usize,
-}
-
-impl DynamoChunkStore {
-    /// Writes a chunk into the table.
-    pub(super) async fn put_chunk(
-        &self,
-        chunk: ChunkId,
-        bytes: &Arc<[u8]>,
-        expires_at: Timestamp,
-    ) -> Result<ChunkReply, PortError> {
-        let pieces: Vec<&[u8]> = bytes.chunks(CHUNK_ITEM_BYTES_MAX).collect();
-        let mut reply = ChunkReply::Stored;
-        for (index, piece) in pieces.iter().enumerate().rev() {
-            // The bytes of a chunk never change, so a piece that exists is this one.
-            reply = self
-                .put_piece(chunk, index, piece, pieces.len(), expires_at)
-                .await?;
-        }
-        Ok(reply)
-    }
-
-    /// Reads a chunk from the table; returns `None` if it is not there.
-    pub(super) async fn get_chunk(&self, chunk: ChunkId) -> Result<Option<Arc<[u8]>>, PortError> {
-        let Some(first) = self.get_piece(chunk, 0).await? else {
-            return Ok(None);
-        };
-        let mut bytes = first.bytes;
-        for index in 1..first.pieces {
-            match self.get_piece(chunk, index).await? {
-                Some(piece) => bytes.extend(piece.bytes),
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(bytes.into()))
     }
 }
 
@@ -151,30 +98,30 @@ impl DynamoChunkStore {
 impl ChunkStore for DynamoChunkStore {
     async fn put(
         &self,
-        bodies: &Bodies,
-        chunk: ChunkId,
-        bytes: &Arc<[u8]>,
+        place: &ChunkPlace,
+        id: PieceId,
+        piece: &Piece,
         expires_at: Timestamp,
     ) -> Result<ChunkReply, PortError> {
-        match bodies {
-            Bodies::Items | Bodies::Table => self.put_chunk(chunk, bytes, expires_at).await,
-            Bodies::S3(_) => Err(not_built(bodies, chunk)),
+        match place {
+            ChunkPlace::Table => self.put_piece(id, piece, expires_at).await,
+            ChunkPlace::S3(prefix) => Err(not_built(prefix, id)),
         }
     }
 
-    async fn get(&self, bodies: &Bodies, chunk: ChunkId) -> Result<Option<Arc<[u8]>>, PortError> {
-        match (self.get_chunk(chunk).await?, bodies) {
-            (None, Bodies::S3(_)) => Err(not_built(bodies, chunk)),
-            (bytes, _) => Ok(bytes),
+    async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
+        match place {
+            ChunkPlace::Table => self.get_piece(id).await,
+            ChunkPlace::S3(prefix) => Err(not_built(prefix, id)),
         }
     }
 }
 
-fn not_built(bodies: &Bodies, chunk: ChunkId) -> PortError {
+fn not_built(S3Prefix { bucket, prefix }: &S3Prefix, id: PieceId) -> PortError {
     PortError::Refused {
         service: "S3",
         message: format!(
-            "chunk `{chunk}`: in `{bodies}`: expected a build with the cargo feature `s3`"
+            "chunk `{id}`: in `s3://{bucket}/{prefix}`: expected a build with the cargo feature `s3`"
         ),
     }
 }

@@ -48,6 +48,8 @@ pub(super) fn meaning(code: &str, status: Option<u16>) -> Meaning {
         "InternalServerError" | "InternalError" | "InternalFailure" | "ServiceUnavailable" => {
             Meaning::Unknown
         }
+        // The bucket is in another region.
+        "PermanentRedirect" => Meaning::Refused,
         _ => match status {
             Some(429) => Meaning::Throttled,
             Some(408 | 500..) => Meaning::Unknown,
@@ -225,6 +227,7 @@ mod tests {
             Meaning::Refused
         );
         assert_eq!(meaning("ValidationError", None), Meaning::Refused);
+        assert_eq!(meaning("PermanentRedirect", Some(301)), Meaning::Refused);
         assert_eq!(
             meaning("AWS.SimpleQueueService.NonExistentQueue", Some(400)),
             Meaning::Refused

@@ -25,7 +25,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
     let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
     let batch_store = DynamoBatchStore::new(dynamodb.clone(), &common.batch_table);
     let chunk_table = DynamoChunkStore::new(dynamodb.clone(), &common.batch_table);
-    // Without the cargo feature `s3`, a chunk that is not in the table is missing.
+    // Without the cargo feature `s3`, a chunk in S3 is refused with the reason.
     #[cfg(feature = "s3")]
     let chunk_store = S3ChunkStore::of(sdk.s3(attempt), chunk_table);
     #[cfg(not(feature = "s3"))]

@@ -1,23 +1,17 @@
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
-use protocol::bodies::{Bodies, S3Prefix};
-use protocol::ids::ChunkId;
-use protocol::limits::SMALL_CHUNK_BYTES_MAX;
+use protocol::bodies::{ChunkPlace, S3Prefix};
+use protocol::ids::PieceId;
 use protocol::time::Timestamp;
 
 use super::dynamo_chunk_store::DynamoChunkStore;
 use super::errors::{S3, port_error};
 use super::s3_objects;
-use crate::ports::{ChunkReply, ChunkStore, PortError};
+use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
 
 /// Chunks as objects of a bucket, and small ones as items of the batch table.
-///
-/// A write of a few units is cheaper than a request to S3, and the name of a chunk does not say where it is. So a reader looks
-/// in the table first.
 #[derive(Clone, Debug)]
 pub struct S3ChunkStore {
     client: Client,
@@ -33,10 +27,10 @@ impl S3ChunkStore {
     async fn put_object(
         &self,
         S3Prefix { bucket, prefix }: &S3Prefix,
-        chunk: ChunkId,
-        bytes: &Arc<[u8]>,
+        id: PieceId,
+        bytes: &[u8],
     ) -> Result<ChunkReply, PortError> {
-        let key = format!("{prefix}{chunk}");
+        let key = format!("{prefix}{id}");
         let sent = self
             .client
             .put_object()
@@ -63,12 +57,15 @@ impl S3ChunkStore {
     async fn get_object(
         &self,
         S3Prefix { bucket, prefix }: &S3Prefix,
-        chunk: ChunkId,
-    ) -> Result<Option<Arc<[u8]>>, PortError> {
-        let key = format!("{prefix}{chunk}");
+        id: PieceId,
+    ) -> Result<Option<Piece>, PortError> {
+        let key = format!("{prefix}{id}");
         let name = format!("s3://{bucket}/{key}");
         let bytes = s3_objects::get(&self.client, bucket, &key, &name).await?;
-        Ok(bytes.map(Into::into))
+        Ok(bytes.map(|bytes| Piece {
+            bytes,
+            pieces_count: 1,
+        }))
     }
 }
 
@@ -76,25 +73,21 @@ impl S3ChunkStore {
 impl ChunkStore for S3ChunkStore {
     async fn put(
         &self,
-        bodies: &Bodies,
-        chunk: ChunkId,
-        bytes: &Arc<[u8]>,
+        place: &ChunkPlace,
+        id: PieceId,
+        piece: &Piece,
         expires_at: Timestamp,
     ) -> Result<ChunkReply, PortError> {
-        match bodies {
-            Bodies::S3(prefix) if bytes.len() > SMALL_CHUNK_BYTES_MAX => {
-                self.put_object(prefix, chunk, bytes).await
-            }
-            Bodies::Items | Bodies::Table | Bodies::S3(_) => {
-                self.table.put_chunk(chunk, bytes, expires_at).await
-            }
+        match place {
+            ChunkPlace::Table => self.table.put_piece(id, piece, expires_at).await,
+            ChunkPlace::S3(prefix) => self.put_object(prefix, id, &piece.bytes).await,
         }
     }
 
-    async fn get(&self, bodies: &Bodies, chunk: ChunkId) -> Result<Option<Arc<[u8]>>, PortError> {
-        match (self.table.get_chunk(chunk).await?, bodies) {
-            (None, Bodies::S3(prefix)) => self.get_object(prefix, chunk).await,
-            (bytes, _) => Ok(bytes),
+    async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
+        match place {
+            ChunkPlace::Table => self.table.get_piece(id).await,
+            ChunkPlace::S3(prefix) => self.get_object(prefix, id).await,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Requests to S3 that several adapters make.
 
 use aws_sdk_s3::Client;
+use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::operation::get_object::GetObjectError;
 
 use super::errors::{S3, port_error};
 use crate::ports::PortError;
 
-/// Reads an object; returns `None` when there is none. `name` is what errors call it.
+/// Reads an object; returns `None` when there is none, or no bucket. `name` is what errors call it.
 pub(super) async fn get(
     client: &Client,
     bucket: &str,
@@ -19,7 +20,8 @@ pub(super) async fn get(
         Err(error)
             if error
                 .as_service_error()
-                .is_some_and(GetObjectError::is_no_such_key) =>
+                .is_some_and(GetObjectError::is_no_such_key)
+                || error.code() == Some("NoSuchBucket") =>
         {
             return Ok(None);
         }

@@ -65,7 +65,7 @@ impl Sdk {
             .region(set("AWS_REGION").map(Region::new))
             .http_client(http_client_fn(move |_, _| connector.clone()))
             .retry_config(RetryConfig::disabled())
-            // The attempt timeout ends every request, so there is no need to watch the throughput of streams.
+            // The attempt timeout ends every request but the body of an object, so only S3 watches its streams.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .use_fips(on("AWS_USE_FIPS_ENDPOINT"))
             .use_dual_stack(on("AWS_USE_DUALSTACK_ENDPOINT"));
@@ -90,7 +90,9 @@ impl Sdk {
     pub fn s3(&self, attempt_timeout: Duration) -> aws_sdk_s3::Client {
         let config = self.of("S3", attempt_timeout);
         let named = config.endpoint_url().is_some();
-        let config = aws_sdk_s3::config::Builder::from(&config).force_path_style(named);
+        let config = aws_sdk_s3::config::Builder::from(&config)
+            .force_path_style(named)
+            .stalled_stream_protection(StalledStreamProtectionConfig::enabled().build());
         aws_sdk_s3::Client::from_conf(config.build())
     }
 

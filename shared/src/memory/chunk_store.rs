@@ -1,34 +1,59 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
-use protocol::bodies::Bodies;
-use protocol::ids::ChunkId;
+use protocol::bodies::{Bodies, ChunkPlace};
+use protocol::ids::{ChunkId, PieceId};
 use protocol::time::Timestamp;
 
 use super::locked::locked;
-use crate::ports::{ChunkReply, ChunkStore, PortError};
-
-/// The place and the name of a chunk.
-type Name = (String, ChunkId);
+use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
 
 /// The store of chunks, in memory.
 #[derive(Debug, Default)]
-pub struct MemoryChunkStore(Mutex<BTreeMap<Name, Arc<[u8]>>>);
+pub struct MemoryChunkStore(Mutex<BTreeMap<(ChunkPlace, PieceId), Piece>>);
 
 impl MemoryChunkStore {
     pub fn new() -> MemoryChunkStore {
         MemoryChunkStore::default()
     }
 
-    /// Returns the names of all stored chunks.
+    /// Returns the names of all chunks that are whole.
     pub fn ids(&self) -> Vec<ChunkId> {
-        locked(&self.0).keys().map(|(_, chunk)| *chunk).collect()
+        let pieces = locked(&self.0);
+        let first = pieces.keys().filter(|(_, id)| id.index == 0);
+        first.map(|(_, id)| id.chunk).collect()
+    }
+
+    /// Stores a whole chunk.
+    pub fn insert(&self, bodies: &Bodies, chunk: ChunkId, bytes: &[u8]) {
+        let place = bodies.place_of_chunk(bytes.len());
+        let pieces = place.pieces(bytes);
+        for (index, piece) in (0..).zip(&pieces) {
+            let piece = Piece {
+                bytes: piece.to_vec(),
+                pieces_count: pieces.len() as u32,
+            };
+            locked(&self.0).insert((place.clone(), PieceId { chunk, index }), piece);
+        }
+    }
+
+    /// Returns the bytes of a whole chunk.
+    pub fn bytes(&self, bodies: &Bodies, chunk: ChunkId) -> Option<Vec<u8>> {
+        let stored = locked(&self.0);
+        bodies.places().into_iter().find_map(|place| {
+            let piece = |index| stored.get(&(place.clone(), PieceId { chunk, index }));
+            let pieces_count = piece(0)?.pieces_count;
+            let pieces: Option<Vec<&[u8]>> = (0..pieces_count)
+                .map(|index| Some(&*piece(index)?.bytes))
+                .collect();
+            Some(pieces?.concat())
+        })
     }
 
     /// Removes a chunk, as a bucket's rules may.
     pub fn remove(&self, chunk: ChunkId) {
-        locked(&self.0).retain(|(_, stored), _| *stored != chunk);
+        locked(&self.0).retain(|(_, id), _| id.chunk != chunk);
     }
 }
 
@@ -36,21 +61,21 @@ impl MemoryChunkStore {
 impl ChunkStore for MemoryChunkStore {
     async fn put(
         &self,
-        bodies: &Bodies,
-        chunk: ChunkId,
-        bytes: &Arc<[u8]>,
+        place: &ChunkPlace,
+        id: PieceId,
+        piece: &Piece,
         _: Timestamp,
     ) -> Result<ChunkReply, PortError> {
-        let mut chunks = locked(&self.0);
-        let name = (bodies.to_string(), chunk);
-        if chunks.contains_key(&name) {
+        let mut pieces = locked(&self.0);
+        let name = (place.clone(), id);
+        if pieces.contains_key(&name) {
             return Ok(ChunkReply::Exists);
         }
-        chunks.insert(name, bytes.clone());
+        pieces.insert(name, piece.clone());
         Ok(ChunkReply::Stored)
     }
 
-    async fn get(&self, bodies: &Bodies, chunk: ChunkId) -> Result<Option<Arc<[u8]>>, PortError> {
-        Ok(locked(&self.0).get(&(bodies.to_string(), chunk)).cloned())
+    async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
+        Ok(locked(&self.0).get(&(place.clone(), id)).cloned())
     }
 }

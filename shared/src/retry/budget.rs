@@ -45,6 +45,15 @@ impl<'a> Budget<'a> {
         }
     }
 
+    /// Returns the budget with half of the time that is left.
+    pub fn half(&self) -> Self {
+        let now = self.clock.now();
+        Budget {
+            stop_at: now + now.until(self.stop_at) / 2,
+            ..*self
+        }
+    }
+
     /// Waits before retry number `attempt`, counted from 1. Returns `false` when there is no time left for the retry.
     pub async fn pause(&self, policy: RetryPolicy, attempt: u32) -> bool {
         let pause = policy.pause(attempt, self.entropy.jitter());

@@ -98,7 +98,12 @@ impl World {
         self.expire_all(days);
         if days > RETENTION_DAYS {
             self.tickets.forget();
-            self.inputs.iter_mut().for_each(Queue::forget);
+            let forgotten: Vec<usize> = self.inputs.iter_mut().flat_map(Queue::forget).collect();
+            for index in forgotten {
+                let message = &mut self.ledger.messages[index];
+                // SQS says so in a metric. Nobody took the message off the queue, so no promise is about it.
+                message.reported |= message.acknowledged_at.is_none();
+            }
         }
     }
 

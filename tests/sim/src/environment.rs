@@ -7,14 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::channel::oneshot;
 use protocol::batch::{BatchRecord, BatchWrite, Status};
-use protocol::bodies::Bodies;
+use protocol::bodies::ChunkPlace;
 use protocol::claim::{Claim, LockItem, Overflow};
-use protocol::ids::{BatchId, BatchShard, ChunkId, EventId, SeatKey, SourceArn};
+use protocol::ids::{BatchId, BatchShard, EventId, PieceId, SeatKey, SourceArn};
 use protocol::time::Timestamp;
 use shared::memory::SeededEntropy;
 use shared::ports::{
     BatchQueue, BatchReply, BatchStore, ChunkReply, ChunkStore, ClaimReply, Clock, Entropy,
-    IndexEntry, IndexPage, LockStore, MetricLog, Overdue, OverflowStore, PortError, Ports,
+    IndexEntry, IndexPage, LockStore, MetricLog, Overdue, OverflowStore, Piece, PortError, Ports,
     QuarantineQueue, Quarantined, QueueDepth, Release, ReleaseReply, SourceQueues, StoredEvent,
 };
 use shared::wire::Ticket;
@@ -23,7 +23,6 @@ use sinks::Rendering;
 use crate::fate::{Fate, refused, throttled, unanswered};
 use crate::index::REPLICAS;
 use crate::world::World;
-use crate::world::now;
 
 /// The world, which environments share. There is one thread, so no lock ever blocks.
 pub type Shared = Arc<Mutex<World>>;
@@ -351,29 +350,19 @@ impl OverflowStore for Environment {
 impl ChunkStore for Environment {
     async fn put(
         &self,
-        bodies: &Bodies,
-        chunk: ChunkId,
-        bytes: &Arc<[u8]>,
+        place: &ChunkPlace,
+        id: PieceId,
+        piece: &Piece,
         expires_at: Timestamp,
     ) -> Result<ChunkReply, PortError> {
-        let (bodies, bytes) = (bodies.clone(), bytes.clone());
-        let put = move |world: &mut World| {
-            let reply = now(world.chunks.put(&bodies, chunk, &bytes, expires_at))?;
-            world.note("chunk put", || format!("{chunk} {reply:?}"));
-            let in_bucket = matches!(bodies, Bodies::S3(_));
-            let expires_at = match in_bucket {
-                true => world.now() + Duration::from_secs(world.plan.chunk_days * 86_400),
-                false => expires_at,
-            };
-            world.chunks_expire_at.entry(chunk).or_insert(expires_at);
-            Ok(reply)
-        };
-        self.request(put).await?
+        let (place, piece) = (place.clone(), piece.clone());
+        self.request(move |world| world.put_piece(&place, id, &piece, expires_at))
+            .await?
     }
 
-    async fn get(&self, bodies: &Bodies, chunk: ChunkId) -> Result<Option<Arc<[u8]>>, PortError> {
-        let bodies = bodies.clone();
-        self.request(move |world| now(world.chunks.get(&bodies, chunk)))
+    async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
+        let place = place.clone();
+        self.request(move |world| world.get_piece(&place, id))
             .await?
     }
 }

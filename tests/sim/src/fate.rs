@@ -5,6 +5,9 @@ use shared::ports::PortError;
 /// The text of every refusal by a service.
 pub const REFUSED: &str = "the simulated service refuses";
 
+/// The text of the refusal of a chunk that may not be read.
+pub const DENIED: &str = "the simulated bucket denies access";
+
 /// The fate of a request.
 pub enum Fate {
     /// The request is applied, and its reply arrives.
@@ -31,6 +34,14 @@ pub enum Fate {
         /// Time until the caller gives up.
         notice_ms: u64,
     },
+}
+
+/// Returns the error of a read without permission.
+pub fn denied() -> PortError {
+    PortError::Refused {
+        service: "simulation",
+        message: DENIED.to_owned(),
+    }
 }
 
 /// Returns the error of a refused request.

@@ -185,6 +185,7 @@ impl Run {
             Act::Operator => {
                 let mut world = lock(&self.world);
                 world.edit();
+                world.damage();
                 world.operate();
                 world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
             }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::ids::{BatchId, BatchKey, BodyHash, EventId, SeatKey, SourceArn, SqsMessageId};
+use protocol::ids::{
+    BatchId, BatchKey, BodyHash, ChunkId, EventId, SeatKey, SourceArn, SqsMessageId,
+};
 use protocol::time::Timestamp;
 
 /// A message that was sent.
@@ -103,6 +105,8 @@ pub struct Ledger {
     pub accepted: BTreeSet<String>,
     /// The messages whose claims were edited by hand.
     pub edited: BTreeSet<SqsMessageId>,
+    /// The chunks that were damaged.
+    pub damaged: BTreeSet<ChunkId>,
     /// The deliveries of each event to the sink.
     pub given: BTreeMap<EventId, Vec<Given>>,
     /// The first ticket of each batch that the queue accepted.

@@ -31,7 +31,7 @@ impl World {
         let is_edited = [
             "is not what was frozen",
             "is not what was claimed",
-            ": missing in `",
+            "; lost are ",
         ]
         .iter()
         .any(|words| error.contains(words));

@@ -78,6 +78,18 @@ pub struct Faults {
     pub take_away: f64,
     /// A claim of a frozen part is edited by hand, at each visit of the operator.
     pub edit: f64,
+    /// A line of a stored chunk is damaged, at each visit of the operator.
+    pub damage: f64,
+}
+
+/// A bucket prefix whose chunks may not be read for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// The number of the prefix.
+    pub prefix: u8,
+    pub from_ms: u64,
+    /// Whether somebody repairs it, an hour after the faults stopped.
+    pub ends: bool,
 }
 
 /// How the sink recognises a part that it has.
@@ -204,6 +216,8 @@ pub struct Plan {
     pub afterlife_days: Option<u64>,
     /// Days after which the bucket removes chunks.
     pub chunk_days: u64,
+    /// Chunks that may not be read.
+    pub denial: Option<Denial>,
     /// Days for which nothing runs although batches are under way, right after the faults stopped.
     pub standstill_days: Option<u64>,
     /// Time from the end of one outage of all services to the next; 0 for no outage.

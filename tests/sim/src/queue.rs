@@ -127,9 +127,10 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    /// Drops every message, as SQS does at the end of the retention period.
-    pub fn forget(&mut self) {
-        self.messages.clear();
+    /// Drops every message, as SQS does at the end of the retention period. Returns the messages.
+    pub fn forget(&mut self) -> Vec<T> {
+        let messages = std::mem::take(&mut self.messages);
+        messages.into_iter().map(|message| message.body).collect()
     }
 
     /// Returns whether there is no message, visible or not.

@@ -12,7 +12,7 @@ use protocol::limits::{
 };
 
 use crate::clocks::SKEW_MAX_MS;
-use crate::plan::{BodiesKind, Faults, IdKind, Plan, SinkKind};
+use crate::plan::{BodiesKind, Denial, Faults, IdKind, Plan, SinkKind};
 use crate::redeploy::{Change, Redeploy};
 
 /// The kinds of event ids to draw from.
@@ -116,6 +116,7 @@ impl Plan {
             redrives: later.bool(),
             afterlife_days: pick(later, &[None, None, Some(0), Some(1), Some(15), Some(40)]),
             chunk_days: 30,
+            denial: None,
             standstill_days: None,
             calm,
             faults,
@@ -134,6 +135,14 @@ impl Plan {
             self.standstill_days = pick(rng, &[None, None, None, Some(9), Some(11), Some(40)]);
             // The operator of the bucket did not read what it must keep.
             self.chunk_days = pick(rng, &[30, 30, 30, 8]);
+            self.faults.damage = if rng.u8(..) < 50 { 0.2 } else { 0.0 };
+            // Without days that pass, nothing of a prefix that is never repaired could end.
+            let ends = self.standstill_days != Some(40) || rng.bool();
+            self.denial = (rng.u8(..) < 50).then(|| Denial {
+                prefix: rng.u8(0..2),
+                from_ms: rng.u64(0..self.calm_at_ms),
+                ends,
+            });
         }
     }
 
@@ -222,6 +231,7 @@ impl Faults {
             jump: rate(later, 1.0),
             take_away: rate(later, 0.02),
             edit: rate(later, 0.3),
+            damage: 0.0,
         }
     }
 }

@@ -3,13 +3,12 @@
 //! The tables are the fakes of [`shared::memory`], which pass the adapters' contract tests. The faults are added here.
 
 mod batch_table;
+mod chunks;
 mod deliveries;
 mod fakes;
 mod faults;
 mod lock_table;
 mod queues;
-
-pub(crate) use fakes::now;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

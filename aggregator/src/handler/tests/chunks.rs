@@ -5,7 +5,6 @@ use protocol::claim::LockState;
 use protocol::ids::ChunkId;
 use protocol::seqs::SeqSet;
 use shared::chunk::decode;
-use shared::ports::ChunkStore;
 
 use super::*;
 
@@ -37,12 +36,8 @@ async fn the_bodies_of_an_invocation_are_in_one_chunk_which_the_claims_name() {
         batch: record.batch_id,
         first: 0,
     };
-    let bytes = aggregator
-        .fakes
-        .chunk_store
-        .get(&record.bodies, chunk)
-        .await;
-    let events = decode(chunk, &bytes.unwrap().unwrap(), &record.claimed).unwrap();
+    let bytes = aggregator.fakes.chunk_store.bytes(&record.bodies, chunk);
+    let events = decode(chunk, &bytes.unwrap(), &record.claimed).events;
     let ids: Vec<_> = events.iter().map(|event| event.event_id.as_str()).collect();
     assert_eq!(ids, ["a", "b"]);
     for (_, item) in aggregator.fakes.lock_store.items() {
@@ -54,7 +49,7 @@ async fn the_bodies_of_an_invocation_are_in_one_chunk_which_the_claims_name() {
 }
 
 #[tokio::test]
-async fn each_invocation_has_a_chunk_of_its_own_and_losers_are_not_counted() {
+async fn each_invocation_has_a_chunk_of_its_own_and_duplicates_are_not_counted() {
     let aggregator = aggregator_with(&IN_CHUNKS);
     assert!(invoke(&aggregator, &[("m1", "a", "")]).await.is_empty());
     let other = Aggregator {

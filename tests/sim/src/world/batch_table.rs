@@ -14,7 +14,7 @@ use super::fakes::now;
 use super::{REFUSAL, World};
 use crate::checks;
 use crate::clocks::SKEW_MAX_MS;
-use crate::fate::REFUSED;
+use crate::fate::{DENIED, REFUSED};
 use crate::ledger::Occurrence;
 use crate::redeploy::{Change, Redeploy};
 
@@ -116,10 +116,10 @@ impl World {
                 self.set_aside(batch, set_aside);
             }
             BatchWrite::Delivered { at, .. } if before.bodies.in_chunks() => {
-                self.is_remembered_in_chunks(after, *at);
+                self.note_remembered(after, *at);
             }
             BatchWrite::Complete { at, .. } if before.bodies.in_chunks() => {
-                self.is_set_aside_in_chunks(after, *at);
+                self.note_set_aside(after, *at);
             }
             BatchWrite::Complete { .. } if before.verify_at.is_none() => {
                 self.nothing_is_left_of(batch);
@@ -139,8 +139,11 @@ impl World {
         if self.plan.faults.edit > 0.0 {
             reasons.extend(["is not what was frozen", "is not what was claimed"]);
         }
-        if self.plan.standstill_days > Some(self.plan.chunk_days) {
-            reasons.push(": missing in `");
+        if self.plan.standstill_days > Some(self.plan.chunk_days) || self.plan.faults.damage > 0.0 {
+            reasons.push("; lost are ");
+        }
+        if self.plan.denial.is_some() {
+            reasons.push(DENIED);
         }
         if self.plan.standstill_days > Some(10) {
             reasons.push("not complete 10 days after it was opened");
@@ -149,8 +152,10 @@ impl World {
     }
 
     /// Notes until when the delivered seats of a batch of chunks are remembered: no release says so.
-    fn is_remembered_in_chunks(&mut self, after: &BatchRecord, at: Timestamp) {
+    fn note_remembered(&mut self, after: &BatchRecord, at: Timestamp) {
         let window = after.dedup_window;
+        // The clock of the processor may be behind.
+        let lasts_until = at + window + self.plan.excess_skew();
         let mut checks = Vec::new();
         let occurrences = self.ledger.occurrences.values_mut().flatten();
         let of_batch = |one: &&mut Occurrence| one.seat.shard.batch == after.batch_id;
@@ -163,7 +168,7 @@ impl World {
             if in_last || after.delivered.contains(seq) {
                 one.remembered_until = Some(at + window);
                 checks.extend(one.delivered_at.map(|delivered_at| {
-                    checks::inv16_tombstones_last_the_window(delivered_at, window, at + window)
+                    checks::inv16_tombstones_last_the_window(delivered_at, window, lasts_until)
                 }));
             }
         }
@@ -173,13 +178,17 @@ impl World {
     }
 
     /// Notes until when the seats that were set aside are remembered.
-    fn is_set_aside_in_chunks(&mut self, after: &BatchRecord, at: Timestamp) {
+    fn note_set_aside(&mut self, after: &BatchRecord, at: Timestamp) {
         let occurrences = self.ledger.occurrences.values_mut().flatten();
         let of_batch = |one: &&mut Occurrence| one.seat.shard.batch == after.batch_id;
         for one in occurrences.filter(of_batch) {
             if one.set_aside {
+                // The claims of a batch that was stuck for weeks have expired.
+                let claims_expire_at = after.chunk_claims_expire_at();
+                let until = (at + after.dedup_window).min(claims_expire_at.unwrap_or(at));
                 one.released_at = Some(at);
-                one.aside_until = Some(at + after.dedup_window);
+                one.remembered_until = Some(until);
+                one.aside_until = Some(until);
             }
         }
     }

@@ -3,9 +3,9 @@
 use protocol::batch::{BatchRecord, PartState};
 use protocol::claim::{Claim, DuplicateRule, LockItem, LockState};
 use protocol::ids::{BatchId, ChunkId, EventId, SeatKey, Seq, SqsMessageId};
-use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX};
+use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX, DYNAMODB_ITEM_BYTES_MAX};
 use shared::chunk::decode;
-use shared::ports::{ChunkStore, ClaimReply, LockStore, Release, ReleaseReply, StoredEvent};
+use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply, StoredEvent};
 
 use super::World;
 use super::fakes::now;
@@ -15,6 +15,8 @@ use crate::index::REPLICAS;
 use crate::ledger::Occurrence;
 use crate::plan::Plan;
 
+/// Days after which the overflow bucket removes bodies.
+const OVERFLOW_DAYS: u64 = 30;
 /// After the faults stopped, the index shows every change within this time.
 const INDEX_CALM_MS: u64 = 30_000;
 
@@ -120,16 +122,14 @@ impl World {
         let batch = claim.seat.batch;
         let record = self.batches.get(batch);
         let seq = [claim.seat.seq].into_iter().collect();
-        let read = record.map(|record| now(self.chunks.get(&record.bodies, chunk)));
-        let stored = match read {
-            Some(Ok(Some(bytes))) => decode(chunk, &bytes, &seq),
-            _ => Ok(Vec::new()),
-        };
+        let bytes = record.and_then(|record| self.chunks.bytes(&record.bodies, chunk));
+        let decoded = bytes.map(|bytes| decode(chunk, &bytes, &seq));
         let has_it = |event: &StoredEvent| {
             event.event_id == claim.candidate.event_id
                 && event.sqs_message_id == claim.candidate.sqs_message_id
         };
-        let holds = stored.is_ok_and(|events| events.iter().any(has_it));
+        let holds = decoded.is_some_and(|decoded| decoded.events.iter().any(has_it))
+            || self.ledger.damaged.contains(&chunk);
         let what = format!("{} of chunk {chunk}", claim.seat.seq);
         self.check(checks::inv23_a_claim_names_a_stored_chunk(holds, &what));
     }
@@ -262,7 +262,7 @@ impl World {
     fn remove_expired(&mut self, id: &EventId, item: &LockItem) {
         let now = self.now();
         self.note("expired", || id.to_string());
-        self.check(checks::inv15_ttl_touches_only_expired_tombstones(item, now));
+        self.check(checks::inv15_ttl_touches_only_expired_items(item, now));
         if let LockState::InChunk { batch, seq, .. } = item.state {
             let record = self.batches.get(batch);
             let has_ended = record
@@ -313,7 +313,13 @@ impl World {
                 self.chunks_expire_at.remove(&chunk);
             }
         }
-        if days >= 30 {
+        if days >= OVERFLOW_DAYS {
+            // The quarantine gets a text in place of such a body.
+            for message in &self.ledger.messages {
+                if message.body.len() > DYNAMODB_ITEM_BYTES_MAX {
+                    self.ledger.edited.insert(message.sqs_message_id.clone());
+                }
+            }
             self.overflow.clear();
         }
     }

@@ -10,7 +10,7 @@ use super::World;
 use crate::checks;
 use crate::clocks::SKEW_MAX_MS;
 use crate::fate::{throttled, unanswered};
-use crate::ledger::{Accepted, Occurrence};
+use crate::ledger::Accepted;
 use crate::sources::source_index;
 
 impl World {
@@ -91,24 +91,6 @@ impl World {
         }
     }
 
-    /// The quarantine gets a message about a lost chunk: everybody whose event it had is told.
-    fn lost(&mut self, chunk: ChunkId) {
-        let is_there = self.chunks.ids().contains(&chunk);
-        self.check(checks::p8_a_lost_chunk_is_lost(is_there, chunk));
-        let Some(record) = self.batches.get(chunk.batch) else {
-            return;
-        };
-        let claims = self.ledger.occurrences.values_mut().flatten();
-        let of_chunk = |one: &&mut Occurrence| {
-            one.seat.shard.batch == chunk.batch && record.chunk_of(one.seat.seq) == Some(chunk)
-        };
-        for one in claims.filter(of_chunk) {
-            if let Some(index) = self.ledger.by_id.get(&one.sqs_message_id) {
-                self.ledger.messages[*index].reported = true;
-            }
-        }
-    }
-
     /// A message arrives in the quarantine.
     pub fn quarantine(&mut self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
         messages
@@ -122,7 +104,7 @@ impl World {
                     format!("{}: {}", message.sqs_message_id, message.reason)
                 });
                 if let Some(chunk) = chunk_id(message.sqs_message_id.as_str()) {
-                    self.lost(chunk);
+                    self.chunk_reported_lost(chunk, &message.body);
                 }
                 let edited = self.ledger.edited.contains(&message.sqs_message_id);
                 if let Some(sent) = self.ledger.message(&message.sqs_message_id)

@@ -5,16 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::batch::BatchRecord;
 use protocol::ids::BatchId;
+use protocol::limits::COMPLETE_RECORDS_MAX;
 use protocol::planted::{Bug, planted};
-
-/// Records to keep, of up to 160 KB each if the bodies are in chunks.
-const RECORDS_MAX: usize = 32;
 
 /// Complete records, which never change. The oldest one makes room for a new one.
 #[derive(Debug, Default)]
-pub struct EndedBatches(Mutex<VecDeque<Arc<BatchRecord>>>);
+pub struct CompleteRecords(Mutex<VecDeque<Arc<BatchRecord>>>);
 
-impl EndedBatches {
+impl CompleteRecords {
     /// Returns the record of a batch that is known to be complete.
     pub fn get(&self, batch: BatchId) -> Option<Arc<BatchRecord>> {
         let records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,7 +28,11 @@ impl EndedBatches {
             return;
         }
         let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if records.len() == RECORDS_MAX {
+        // Another invocation of this environment may have read the record at the same time.
+        if records.iter().any(|kept| kept.batch_id == record.batch_id) {
+            return;
+        }
+        if records.len() == COMPLETE_RECORDS_MAX {
             records.pop_front();
         }
         records.push_back(record.clone());
@@ -60,16 +62,19 @@ mod tests {
     }
 
     #[test]
-    fn only_complete_records_are_kept_and_only_the_last_ones() {
-        let ended = EndedBatches::default();
-        ended.keep(&Arc::new(record(0)));
-        assert_eq!(ended.get(record(0).batch_id), None);
-        for number in 0..=RECORDS_MAX as u128 {
-            ended.keep(&complete(number));
+    fn the_last_complete_records_are_kept() {
+        let complete_records = CompleteRecords::default();
+        complete_records.keep(&Arc::new(record(0)));
+        assert_eq!(complete_records.get(record(0).batch_id), None);
+        for number in 0..=COMPLETE_RECORDS_MAX as u128 {
+            complete_records.keep(&complete(number));
         }
-        assert_eq!(ended.get(record(0).batch_id), None);
-        for number in [1, RECORDS_MAX as u128] {
-            assert_eq!(ended.get(record(number).batch_id), Some(complete(number)));
+        assert_eq!(complete_records.get(record(0).batch_id), None);
+        for number in [1, COMPLETE_RECORDS_MAX as u128] {
+            assert_eq!(
+                complete_records.get(record(number).batch_id),
+                Some(complete(number))
+            );
         }
     }
 }

@@ -1,0 +1,88 @@
+//! Completes a batch, or has it looked at a second time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::batch::{EmptyIndex, empty_index};
+use protocol::ids::BatchId;
+use protocol::retry::RetryPolicy;
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
+use shared::metrics::Metrics;
+use shared::ports::BatchQueue;
+use shared::wire::{Ticket, TicketReason};
+use tracing::info;
+
+use crate::invocation::Budgets;
+use crate::lease::LeasedBatch;
+use crate::outcome::{Done, RetryTicket};
+
+/// Ends the work on a batch.
+pub(crate) struct Completion {
+    pub(crate) batch_queue: Arc<dyn BatchQueue>,
+    /// How long after a look that found nothing the batch is looked at once more.
+    pub(crate) verify_delay: Duration,
+}
+
+impl Completion {
+    /// Completes the batch or sends a verify ticket, after a look that found nothing new and nothing missing. Returns `None`
+    /// when the batch must be looked at again now.
+    pub(crate) async fn after_empty_look(
+        &self,
+        batch: &mut LeasedBatch<'_>,
+        released: &SeqSet,
+        budgets: &Budgets<'_>,
+        metrics: &mut Metrics,
+    ) -> Result<Option<Done>, RetryTicket> {
+        let now = budgets.work.clock.now();
+        match empty_index(batch.record(), released, now, self.verify_delay) {
+            EmptyIndex::Complete => {
+                let complete = self.complete(batch, budgets, metrics).await?;
+                Ok(complete.then_some(Done::Complete))
+            }
+            EmptyIndex::VerifyAt(at) => {
+                batch.verify_at(at).await?;
+                self.send_verify_ticket(batch.id(), at, budgets).await?;
+                Ok(Some(Done::Verifying))
+            }
+        }
+    }
+
+    /// Completes the batch. Returns `false` when a claim was counted or witnessed since the record was read; then the
+    /// batch must be looked at again.
+    pub(crate) async fn complete(
+        &self,
+        batch: &mut LeasedBatch<'_>,
+        budgets: &Budgets<'_>,
+        metrics: &mut Metrics,
+    ) -> Result<bool, RetryTicket> {
+        let at = budgets.work.clock.now();
+        if !batch.complete(at).await? {
+            return Ok(false);
+        }
+        let record = batch.record();
+        let age = at - record.created_at;
+        info!(batch_id = %record.batch_id, items_count = record.members().len(), parts_count = record.parts.len(), age_ms = age.as_millis() as u64, "batch complete");
+        metrics.count("BatchesCompleted", 1);
+        metrics.milliseconds("BatchAge", age.as_millis());
+        Ok(true)
+    }
+
+    async fn send_verify_ticket(
+        &self,
+        batch: BatchId,
+        at: Timestamp,
+        budgets: &Budgets<'_>,
+    ) -> Result<(), RetryTicket> {
+        let ticket = Ticket::new(batch, TicketReason::Verify);
+        let send = || {
+            let delay = budgets.work.clock.now().until(at);
+            let whole_secs = Duration::from_secs((delay.as_millis() as u64).div_ceil(1_000));
+            self.batch_queue.send(&ticket, whole_secs)
+        };
+        let sent = budgets.wrap_up.call(RetryPolicy::CONTROL, send).await;
+        sent.map_err(|source| RetryTicket::Service { batch, source })?;
+        info!(batch_id = %batch, verify_at = %at, "verify ticket sent");
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! Batches whose bodies are in chunks.
+
+use protocol::bodies::Bodies;
+use protocol::ids::{ChunkId, ChunkSeat};
+use protocol::limits::BATCH_LIFE_MAX;
+use shared::chunk::encode;
+
+use super::*;
+
+/// The first seqs of the two chunks of [`opened_in_chunks`].
+const CHUNKS: [u32; 2] = [0, 2];
+
+fn chunk(first: u32) -> ChunkId {
+    ChunkId {
+        batch: batch(),
+        first,
+    }
+}
+
+/// Opens a batch that is past its window, with the seats 0 and 1 in one chunk and 2 and 3 in another. The seats `claimed`
+/// are counted.
+async fn opened_in_chunks(processor: &Processor, claimed: &[u32]) {
+    let at = START.saturating_sub(Duration::from_secs(60));
+    let world = &processor.fakes;
+    let record = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, at, START)
+        .with_bodies(Bodies::Table, Duration::from_secs(3_600));
+    world.batch_store.create(&record).await.unwrap();
+    for first in CHUNKS {
+        let events: Vec<_> = (first..first + 2)
+            .map(|seq| {
+                let mut claim = a_claim(seq);
+                claim.seat.chunk = Some(ChunkSeat {
+                    first,
+                    claim_expires_at: START,
+                });
+                (claim.seat, claim.candidate)
+            })
+            .collect();
+        let lines = events.iter().map(|(seat, candidate)| (*seat, candidate));
+        let bytes = encode(lines);
+        world
+            .chunk_store
+            .insert(&record.bodies, chunk(first), &bytes);
+    }
+    count(processor, claimed, 1).await;
+}
+
+/// Counts the seats `claimed`, in place of those that were counted before.
+async fn count(processor: &Processor, claimed: &[u32], version: u64) {
+    let first = |seq: &u32| CHUNKS.into_iter().rfind(|first| first <= seq).unwrap();
+    let counts = BatchCounts {
+        confirmed: claimed.len() as u64,
+        uncertain: 0,
+        settled: SeqSet::new(),
+        version,
+        claimed: claimed.iter().copied().collect(),
+        chunks: claimed.iter().map(first).collect(),
+    };
+    write(processor, BatchWrite::Count(counts)).await;
+}
+
+#[tokio::test]
+async fn counted_and_witnessed_seats_are_delivered_and_others_are_not() {
+    let processor = a_processor();
+    opened_in_chunks(&processor, &[0]).await;
+    let witness = BatchWrite::Witness {
+        witnessed: [3].into_iter().collect(),
+        chunks: [2].into_iter().collect(),
+        witnesses: 0,
+    };
+    write(&processor, witness).await;
+    assert!(!ticket(&processor).await);
+    let key = format!("{}/0", batch());
+    assert_eq!(delivered(&processor), [(key, ids(&[0, 3]))]);
+    let ended = record(&processor);
+    assert_eq!(
+        (ended.status, ended.members()),
+        (None, [0, 3].into_iter().collect())
+    );
+    assert!(matches!(
+        ended.parts[0].state,
+        PartState::Delivered {
+            at: Some(START),
+            ..
+        }
+    ));
+    assert!(
+        processor.fakes.batch_queue.take().is_empty(),
+        "no second look"
+    );
+}
+
+#[tokio::test]
+async fn seats_that_are_counted_after_a_part_was_frozen_go_into_another_part() {
+    let processor = a_processor();
+    opened_in_chunks(&processor, &[0, 3]).await;
+    processor.sink.fail(100);
+    assert!(ticket(&processor).await, "the sink is down");
+    count(&processor, &[0, 1, 3], 2).await;
+    delivered(&processor);
+    processor.sink.fail(0);
+    assert!(!ticket(&processor).await);
+    let keys = [format!("{}/0", batch()), format!("{}/1", batch())];
+    let [first, second] = keys;
+    assert_eq!(
+        delivered(&processor),
+        [(first, ids(&[0, 3])), (second, ids(&[1]))]
+    );
+}
+
+#[tokio::test]
+async fn a_missing_or_damaged_chunk_puts_the_batch_in_error_with_its_name_and_seats() {
+    for damaged in [false, true] {
+        let processor = a_processor();
+        opened_in_chunks(&processor, &[0, 2, 3]).await;
+        let chunks = &processor.fakes.chunk_store;
+        chunks.remove(chunk(2));
+        if damaged {
+            chunks.insert(&Bodies::Table, chunk(2), b"no zstd");
+        }
+        assert!(!ticket(&processor).await);
+        assert!(delivered(&processor).is_empty());
+        let failed = record(&processor);
+        assert_eq!(failed.status, Some(Status::Error));
+        let error = failed.error.unwrap();
+        let problem = match damaged {
+            true => "not a valid compressed",
+            false => "missing in `table`",
+        };
+        for words in [
+            &format!("chunk `{}/2`", batch()),
+            problem,
+            "2 events",
+            "2, 3",
+        ] {
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_batch_with_a_lost_chunk_is_set_aside_with_what_can_be_read_and_a_notice() {
+    let processor = a_processor();
+    opened_in_chunks(&processor, &[0, 1, 2, 3]).await;
+    processor.fakes.chunk_store.remove(chunk(0));
+    assert!(!ticket(&processor).await);
+    assert!(!given_back(&processor, &quarantine()).await);
+    let sent = processor.fakes.quarantine_queue.take();
+    let events: Vec<_> = sent
+        .iter()
+        .filter_map(|message| message.event_id.as_ref())
+        .collect();
+    assert_eq!(
+        events.iter().map(|id| id.as_str()).collect::<Vec<_>>(),
+        ["e2", "e3"]
+    );
+    let notices: Vec<_> = sent
+        .iter()
+        .filter(|message| message.event_id.is_none())
+        .collect();
+    let [notice] = notices[..] else {
+        panic!("one notice for the lost chunk: {sent:?}");
+    };
+    assert!(
+        notice.body.contains("2 events, in the seats 0, 1"),
+        "{}",
+        notice.body
+    );
+    let ended = record(&processor);
+    assert_eq!((ended.status, ended.set_aside), (None, (0..4).collect()));
+    assert!(delivered(&processor).is_empty());
+}
+
+#[tokio::test]
+async fn a_batch_past_its_life_is_not_delivered_and_the_sweep_has_it_set_aside() {
+    let processor = a_processor();
+    opened_in_chunks(&processor, &[0, 1]).await;
+    processor.fakes.clock.advance(BATCH_LIFE_MAX);
+    assert!(!ticket(&processor).await);
+    assert!(delivered(&processor).is_empty());
+    let failed = record(&processor);
+    let error = failed.error.unwrap();
+    assert_eq!(failed.status, Some(Status::Error));
+    assert!(error.contains("10 days"), "{error}");
+
+    // The sweep goes by the time in the batch id, which is years ago.
+    processor.fakes.clock.advance(Duration::from_secs(3_600));
+    let swept = super::sweep::sweep(&processor).await;
+    assert_eq!((swept.in_error, swept.tickets_sent), (1, 1));
+    let tickets = processor.fakes.batch_queue.take();
+    assert_eq!(tickets[0].0.reason, Some(TicketReason::Quarantine));
+    assert!(!given_back(&processor, &tickets[0].0.to_body()).await);
+    assert_eq!(processor.fakes.quarantine_queue.take().len(), 2);
+    assert_eq!(record(&processor).status, None);
+}

@@ -1,0 +1,123 @@
+//! How large a part is, how many parts a batch may have, and to which sink a frozen part may go.
+
+use protocol::batch::BatchRecord;
+use protocol::limits::PARTS_FOR_STRAGGLERS;
+use protocol::planted::{Bug, planted};
+
+use crate::reading::ReadLimits;
+
+/// The limits of parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartRules {
+    /// Bytes of a part, approximately. A part is larger where the batch would need more parts than it may have.
+    pub(crate) bytes_max: u64,
+    /// Parts of a batch.
+    pub(crate) count_max: usize,
+}
+
+impl PartRules {
+    /// Returns the limits for reading events that need no part: leftovers, and events to set aside.
+    pub(crate) fn without_part(&self) -> ReadLimits {
+        self.limits(1)
+    }
+
+    /// Returns the limits of the next part, when `left` events are in no part yet.
+    pub(crate) fn next_part(&self, record: &BatchRecord, left: usize) -> ReadLimits {
+        if planted(Bug::PartsNotGrown) {
+            return self.limits(1);
+        }
+        let available = self.count_max - PARTS_FOR_STRAGGLERS;
+        let parts = record.parts.len();
+        self.limits(left.div_ceil(available.saturating_sub(parts).max(1)))
+    }
+
+    fn limits(&self, items_min: usize) -> ReadLimits {
+        ReadLimits {
+            bytes_max: self.bytes_max,
+            items_min,
+        }
+    }
+
+    /// Returns an error for the operator if the batch may have no part `index`.
+    pub(crate) fn too_many(&self, index: usize) -> Option<String> {
+        let count_max = self.count_max;
+        (index >= count_max).then(|| {
+            format!(
+                "parts: too many: got a further part after {index}, expected at most {count_max}: new claims kept \
+                 becoming visible; set the batch aside"
+            )
+        })
+    }
+}
+
+/// Returns an error for the operator if part `index` was frozen with another sink fingerprint than `present`.
+pub(crate) fn frozen_for_another_sink(
+    record: &BatchRecord,
+    index: usize,
+    present: &str,
+) -> Option<String> {
+    let frozen = record.parts.get(index)?.sink.as_deref()?;
+    (frozen != present && !planted(Bug::SinkFingerprintIgnored)).then(|| {
+        format!(
+            "part {index}: frozen for another sink: got the sink `{present}`, expected `{frozen}`; restore the former \
+             sink, or accept the new one by a ticket with `\"accept\":\"new-sink\"`, or set the batch aside"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::batch::PartRecord;
+    use protocol::limits::PARTS_MAX;
+    use protocol::time::Timestamp;
+
+    use super::*;
+
+    const RULES: PartRules = PartRules {
+        bytes_max: 1_000,
+        count_max: PARTS_MAX,
+    };
+
+    /// Returns the record of a batch that has `count` parts for the sink `sink`.
+    fn record_with_parts(count: usize, sink: &str) -> BatchRecord {
+        let id = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
+        let (source, at) = ("arn:q".parse().unwrap(), Timestamp::EPOCH);
+        let mut record = BatchRecord::open(id, source, None, 1, at, at);
+        let part =
+            |seq| PartRecord::frozen([seq].into_iter().collect(), [0; 32], Some(sink.to_owned()));
+        record.parts = (0..count as u32).map(part).collect();
+        record
+    }
+
+    #[test]
+    fn parts_grow_as_fewer_are_left() {
+        let items_min = |parts, left| {
+            RULES
+                .next_part(&record_with_parts(parts, "s"), left)
+                .items_min
+        };
+        assert_eq!(items_min(0, 90), 1);
+        assert_eq!(items_min(0, 900), 10);
+        assert_eq!(items_min(80, 900), 90);
+        // The parts that are left are for stragglers, so this one takes everything.
+        assert_eq!(items_min(95, 900), 900);
+    }
+
+    #[test]
+    fn a_part_too_many_is_refused_with_what_is_allowed() {
+        assert_eq!(RULES.too_many(PARTS_MAX - 1), None);
+        let error = RULES.too_many(PARTS_MAX).unwrap();
+        assert!(error.contains("expected at most 100"), "{error}");
+    }
+
+    #[test]
+    fn a_part_goes_only_to_the_sink_that_it_was_frozen_for() {
+        let record = record_with_parts(1, "file:///a");
+        assert_eq!(frozen_for_another_sink(&record, 0, "file:///a"), None);
+        let error = frozen_for_another_sink(&record, 0, "file:///b").unwrap();
+        assert!(
+            error.contains("got the sink `file:///b`, expected `file:///a`"),
+            "{error}"
+        );
+    }
+}

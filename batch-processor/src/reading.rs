@@ -1,0 +1,94 @@
+//! What the readers of events have in common: how much one call reads, what it returns, and why it fails.
+
+use std::fmt;
+
+use protocol::ids::ChunkId;
+use protocol::limits::CLAIM_OVERHEAD_BYTES;
+use protocol::seqs::SeqSet;
+use shared::ports::{PortError, StoredEvent};
+
+/// How much one call reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadLimits {
+    /// The maximum of bytes, approximately.
+    pub(crate) bytes_max: u64,
+    /// The minimum of events, even beyond `bytes_max`, if there are as many.
+    pub(crate) items_min: usize,
+}
+
+impl ReadLimits {
+    /// Reads everything that was asked for.
+    pub(crate) const NONE: ReadLimits = ReadLimits {
+        bytes_max: u64::MAX,
+        items_min: 1,
+    };
+}
+
+/// Events that were read, in seq order.
+#[derive(Debug, Default)]
+pub(crate) struct ReadEvents {
+    pub(crate) events: Vec<StoredEvent>,
+    /// The chunks that cannot be read, or not completely.
+    pub(crate) lost: Vec<LostChunk>,
+    /// Why further events were not read. They are still to be read.
+    pub(crate) failed: Option<HandOverError>,
+}
+
+impl ReadEvents {
+    /// Returns the seats of all events, with the lost ones.
+    pub(crate) fn seqs(&self) -> SeqSet {
+        let mut seqs: SeqSet = self.events.iter().map(|event| event.seq).collect();
+        for lost in &self.lost {
+            seqs.extend_from(&lost.seqs);
+        }
+        seqs
+    }
+}
+
+/// A chunk that is missing or damaged, so that no retry can bring all its events back.
+#[derive(Debug)]
+pub(crate) struct LostChunk {
+    pub(crate) chunk: ChunkId,
+    /// The seats whose events are lost.
+    pub(crate) seqs: SeqSet,
+    pub(crate) problem: String,
+}
+
+/// Maximum number of seats that the message about a lost chunk names.
+const SEATS_NAMED_MAX: usize = 50;
+
+impl fmt::Display for LostChunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LostChunk { seqs, problem, .. } = self;
+        let first: Vec<String> = seqs
+            .iter()
+            .take(SEATS_NAMED_MAX)
+            .map(|seq| seq.to_string())
+            .collect();
+        let (count, first) = (seqs.len(), first.join(", "));
+        let more = if count > SEATS_NAMED_MAX as u64 {
+            ", …"
+        } else {
+            ""
+        };
+        write!(
+            f,
+            "{problem}; lost are {count} events, in the seats {first}{more}"
+        )
+    }
+}
+
+/// Why events cannot be given to the sink or the quarantine.
+#[derive(Debug)]
+pub(crate) enum HandOverError {
+    /// A retry would fail too.
+    Permanent(String),
+    /// A service could not be reached in time.
+    Service(PortError),
+}
+
+/// Returns the approximate memory of an event once its body is fetched, in bytes.
+pub(crate) fn memory_bytes(event: &StoredEvent) -> u64 {
+    let overflow = event.overflow.as_ref().map_or(0, |object| object.bytes);
+    (event.body.len() + CLAIM_OVERHEAD_BYTES) as u64 + overflow
+}

@@ -1,0 +1,116 @@
+//! The store of chunks.
+
+use std::time::Duration;
+
+use protocol::bodies::{ChunkPlace, S3Prefix};
+use protocol::ids::{ChunkId, PieceId, Seq};
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
+use shared::chunk::decode;
+use shared::compression::{compress_bytes, decompress_bytes};
+use shared::ports::{ChunkReply, ChunkStore, Piece, PortError};
+
+use super::World;
+use super::fakes::now;
+use crate::checks;
+use crate::fate::denied;
+
+/// How long after the faults stopped somebody repairs the permission to read chunks.
+const REPAIR_MS: u64 = 3_600_000;
+
+impl World {
+    pub fn put_piece(
+        &mut self,
+        place: &ChunkPlace,
+        id: PieceId,
+        piece: &Piece,
+        expires_at: Timestamp,
+    ) -> Result<ChunkReply, PortError> {
+        let reply = now(self.chunks.put(place, id, piece, expires_at))?;
+        self.note("chunk put", || format!("{id} {reply:?}"));
+        let expires_at = match place {
+            ChunkPlace::Table => expires_at,
+            ChunkPlace::S3(_) => self.now() + Duration::from_secs(self.plan.chunk_days * 86_400),
+        };
+        self.chunks_expire_at.entry(id.chunk).or_insert(expires_at);
+        Ok(reply)
+    }
+
+    pub fn get_piece(
+        &mut self,
+        place: &ChunkPlace,
+        id: PieceId,
+    ) -> Result<Option<Piece>, PortError> {
+        if let ChunkPlace::S3(S3Prefix { prefix, .. }) = place
+            && self.is_denied(prefix)
+        {
+            self.note("chunk denied", || id.to_string());
+            return Err(denied());
+        }
+        now(self.chunks.get(place, id))
+    }
+
+    fn is_denied(&self, prefix: &str) -> bool {
+        self.plan.denial.is_some_and(|denial| {
+            let has_ended = denial.ends && self.plan.calm_at_ms + REPAIR_MS <= self.now_ms;
+            prefix == format!("{}/", denial.prefix) && denial.from_ms <= self.now_ms && !has_ended
+        })
+    }
+
+    /// Damages a line of a stored chunk, as a person or a disk would.
+    pub fn damage(&mut self) {
+        if !self.strikes(self.plan.faults.damage) {
+            return;
+        }
+        let chunks = self.chunks.ids();
+        if chunks.is_empty() {
+            return;
+        }
+        let chunk = chunks[self.rng.usize(..chunks.len())];
+        let Some(record) = self.batches.get(chunk.batch) else {
+            return;
+        };
+        let Some(bytes) = self.chunks.bytes(&record.bodies, chunk) else {
+            return;
+        };
+        let lines = decompress_bytes(&bytes, usize::MAX).expect("it was written by us");
+        let mut lines: Vec<&[u8]> = lines.split_inclusive(|byte| *byte == b'\n').collect();
+        let index = self.rng.usize(..lines.len());
+        lines[index] = match self.rng.bool() {
+            true => b"",
+            false => b"{}\n",
+        };
+        let damaged = compress_bytes(&lines.concat()).expect("there is memory");
+        self.chunks.remove(chunk);
+        self.chunks.insert(&record.bodies, chunk, &damaged);
+        self.ledger.damaged.insert(chunk);
+        self.note("chunk damaged", || format!("{chunk} line {index}"));
+    }
+
+    /// The quarantine gets a message about a lost chunk, which names the seats whose events are lost: everybody whose event
+    /// it is, is told.
+    pub fn chunk_reported_lost(&mut self, chunk: ChunkId, notice: &str) {
+        let Some(record) = self.batches.get(chunk.batch) else {
+            return;
+        };
+        let (_, seats) = notice.split_once("in the seats ").unwrap_or_default();
+        let seats: SeqSet = seats
+            .split(", ")
+            .filter_map(|seat| seat.parse::<Seq>().ok())
+            .collect();
+        let bytes = self.chunks.bytes(&record.bodies, chunk);
+        let readable = bytes.map(|bytes| decode(chunk, &bytes, &seats).events.len());
+        self.check(checks::p8_a_lost_event_is_lost(
+            readable.unwrap_or(0),
+            chunk,
+        ));
+        let claims = self.ledger.occurrences.values().flatten();
+        let of_seats = claims
+            .filter(|one| one.seat.shard.batch == chunk.batch && seats.contains(one.seat.seq));
+        for one in of_seats {
+            if let Some(index) = self.ledger.by_id.get(&one.sqs_message_id) {
+                self.ledger.messages[*index].reported = true;
+            }
+        }
+    }
+}
