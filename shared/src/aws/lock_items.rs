@@ -246,6 +246,9 @@ pub(super) fn read_lock_item(
             chunk: item.required(CHUNK, chunk)?,
             expires_at: item.required(EXPIRES_AT, expires_at)?,
         }
+    } else if item.has(CHUNK) {
+        // A chunk claim that lost its batch to an edit. Taken for a tombstone, it would pass for delivered.
+        return Err(item.malformed(BATCH, "missing"));
     } else {
         let expires_at = item.time_secs(EXPIRES_AT)?;
         LockState::Tombstone {
