@@ -2,10 +2,12 @@
 //! the table in memory (which calls `apply`) and to DynamoDB get the same replies and leave the same records.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use protocol::batch::{
     BatchCounts, BatchRecord, BatchWrite, Lease, OperatorDecision, PartRecord, PartState, apply,
 };
+use protocol::bodies::Bodies;
 use protocol::ids::{LeaseOwner, Seq};
 use protocol::invariants::record_is_sound;
 use protocol::seqs::SeqSet;
@@ -16,12 +18,14 @@ use shared::ports::{BatchReply, BatchStore, Entropy};
 use crate::dynamo;
 use crate::events::{batch, ms, record};
 
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 200;
+/// Where the bodies of a seed's batch are.
+const BODIES: [&str; 4] = ["items", "table", "items", "s3://bucket/prefix/"];
 const WRITES_PER_SEED: usize = 60;
 const SEQS: u32 = 12;
 const OWNERS: [&str; 3] = ["processor/1", "processor/2", "processor/3"];
 
-/// Draws writes of which about half are applied.
+/// Draws writes of which about half are applied. In a batch of chunks, they are like those of a batch of chunks.
 struct Draw(SeededEntropy);
 
 impl Draw {
@@ -64,15 +68,35 @@ impl Draw {
         }
     }
 
+    /// Draws the first seqs of chunks, such that each of `seqs` is in one.
+    fn chunks(&self, seqs: &SeqSet) -> SeqSet {
+        let first = seqs.iter().next();
+        let mut chunks: SeqSet = seqs.iter().filter(|_| self.chance(30)).collect();
+        chunks.extend(first.map(|first| self.below(u64::from(first) + 1) as Seq));
+        chunks
+    }
+
     fn counts(&self, record: &BatchRecord) -> BatchCounts {
-        let settled = self.seqs();
-        BatchCounts {
-            confirmed: self.below(settled.len() + 1),
-            uncertain: self.below(3),
-            settled,
-            version: record.counts_version + self.below(4),
-            claimed: SeqSet::new(),
-            chunks: SeqSet::new(),
+        let counted = self.seqs();
+        let confirmed = self.below(counted.len() + 1);
+        let version = record.counts_version + self.below(4);
+        match record.bodies.in_chunks() {
+            false => BatchCounts {
+                confirmed,
+                uncertain: self.below(3),
+                settled: counted,
+                version,
+                claimed: SeqSet::new(),
+                chunks: SeqSet::new(),
+            },
+            true => BatchCounts {
+                confirmed,
+                uncertain: 0,
+                settled: SeqSet::new(),
+                version,
+                chunks: self.chunks(&counted),
+                claimed: counted,
+            },
         }
     }
 
@@ -158,10 +182,14 @@ impl Draw {
     fn witness(&self, record: &BatchRecord) -> BatchWrite {
         let mut witnessed = record.witnessed.clone();
         witnessed.extend_from(&self.seqs());
+        let chunks = match record.bodies.in_chunks() {
+            true => self.chunks(&witnessed),
+            false => SeqSet::new(),
+        };
         BatchWrite::Witness {
             witnessed,
             witnesses: self.near(record.witnesses),
-            chunks: SeqSet::new(),
+            chunks,
         }
     }
 
@@ -194,19 +222,20 @@ impl Draw {
                 }
                 delivered
             }),
-            at: Timestamp::EPOCH,
+            at: self.edge(),
         }
     }
 
     fn complete(&self, owner: LeaseOwner, record: &BatchRecord) -> BatchWrite {
+        // Whole seconds, because the table stores `expiresAt` in seconds.
+        let at = self.time();
         BatchWrite::Complete {
             owner,
             counts_version: self.near(record.counts_version),
             witnesses: self.near(record.witnesses),
             parts: self.near(record.parts.len() as u64) as usize,
-            // Whole seconds, because the table stores `expiresAt` in seconds.
-            at: self.time(),
-            expires_at: Timestamp::EPOCH,
+            at,
+            expires_at: record.kept_until(at),
         }
     }
 
@@ -253,11 +282,14 @@ fn outcome(reply: BatchReply) -> (bool, BatchRecord) {
 #[tokio::test]
 async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
     let (memory, dynamo) = (MemoryBatchStore::new(), dynamo::batch_store().await);
-    let mut seen: BTreeMap<(&str, bool), usize> = BTreeMap::new();
+    let mut seen: BTreeMap<(bool, &str, bool), usize> = BTreeMap::new();
     for seed in 0..SEEDS {
         let draw = Draw(SeededEntropy::new(seed));
         let id = batch(u128::from(seed));
-        let mut now = record(id);
+        let bodies: Bodies = BODIES[seed as usize % BODIES.len()].parse().unwrap();
+        let window = Duration::from_secs(draw.below(1_000_000));
+        let in_chunks = bodies.in_chunks();
+        let mut now = record(id).with_bodies(bodies, window);
         memory.create(&now).await.unwrap();
         dynamo.create(&now).await.unwrap();
         for step in 0..WRITES_PER_SEED {
@@ -268,12 +300,14 @@ async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
                 found, expected,
                 "seed {seed}, step {step}: {write:?} on {now:?}"
             );
-            *seen.entry((kind(&write), expected.0)).or_default() += 1;
+            *seen
+                .entry((in_chunks, kind(&write), expected.0))
+                .or_default() += 1;
             now = expected.1;
         }
         assert_eq!(dynamo.read(id).await.unwrap(), Some(now), "seed {seed}");
     }
-    // Each of the twelve kinds, applied and refused.
-    assert_eq!(seen.len(), 24, "{seen:?}");
+    // Each of the twelve kinds, applied and refused, in both layouts.
+    assert_eq!(seen.len(), 48, "{seen:?}");
     assert!(seen.values().all(|count| *count >= 10), "{seen:?}");
 }

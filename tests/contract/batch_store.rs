@@ -1,8 +1,11 @@
 //! The contract of the batch table, apart from the effect of each write (see `batch_equivalence`).
 
+use std::time::Duration;
+
 use protocol::batch::{
     BatchCounts, BatchRecord, BatchWrite, Lease, OperatorDecision, PartRecord, PartState, Status,
 };
+use protocol::bodies::Bodies;
 use protocol::ids::LeaseOwner;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -27,6 +30,7 @@ macro_rules! batch_store_contract {
 
 batch_store_contract! {
     a_record_is_created_once_and_creating_it_again_is_success
+    a_record_of_either_layout_reads_back_as_it_was_opened
     a_write_without_a_record_is_refused_and_creates_no_record
     a_refused_write_returns_the_present_record
     witnesses_of_a_sealed_batch_are_merged_and_counted
@@ -64,6 +68,28 @@ async fn a_record_is_created_once_and_creating_it_again_is_success<S: BatchStore
     store.create(&second).await.unwrap();
     assert_eq!(store.read(batch(1)).await.unwrap(), Some(first));
     assert_eq!(store.read(batch(2)).await.unwrap(), None);
+}
+
+async fn a_record_of_either_layout_reads_back_as_it_was_opened<S: BatchStore>(store: &S) {
+    for (text, number) in ["items", "table", "s3://bucket/", "s3://bucket/a/b/"]
+        .into_iter()
+        .zip(0..)
+    {
+        let bodies: Bodies = text.parse().unwrap();
+        let window = Duration::from_secs(3_600);
+        let opened = record(batch(number)).with_bodies(bodies.clone(), window);
+        store.create(&opened).await.unwrap();
+        let found = store.read(batch(number)).await.unwrap().unwrap();
+        assert_eq!(found.bodies, bodies);
+        assert_eq!(
+            found.dedup_window,
+            match bodies.in_chunks() {
+                true => window,
+                false => Duration::ZERO,
+            }
+        );
+        assert_eq!(found, opened);
+    }
 }
 
 /// Writes of an aggregator, and the reminder.

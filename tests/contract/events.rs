@@ -2,13 +2,16 @@
 
 use protocol::batch::BatchRecord;
 use protocol::claim::{Candidate, Claim, LockItem, LockState, PastDeliveries};
-use protocol::ids::{BatchId, BodyHash, EventId, Seat, Seq, SourceArn};
+use protocol::ids::{BatchId, BodyHash, ChunkSeat, EventId, Seat, Seq, SourceArn};
 use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore};
 use uuid::Uuid;
 
 /// Number of index shards of every batch in these tests.
 pub const SHARDS: u16 = 3;
+
+/// The TTL of every chunk claim in these tests, in whole seconds.
+pub const CHUNK_CLAIMS_EXPIRE_AT: Timestamp = Timestamp::from_ms(1_701_000_000_000);
 
 /// Returns the id of batch `number`.
 pub fn batch(number: u128) -> BatchId {
@@ -66,15 +69,38 @@ pub fn claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
     }
 }
 
+/// Returns a claim with seq `seq` in batch 1, with its body in a chunk that begins 3 seqs earlier or at 0.
+pub fn chunk_claim(id: &str, body: &str, seq: Seq) -> Claim {
+    chunk_claim_in(batch(1), id, body, seq)
+}
+
+pub fn chunk_claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
+    let mut claim = claim_in(batch, id, body, seq);
+    claim.seat.chunk = Some(ChunkSeat {
+        first: seq.saturating_sub(3),
+        claim_expires_at: CHUNK_CLAIMS_EXPIRE_AT,
+    });
+    claim
+}
+
 /// Returns the lock item of a claim.
 pub fn item(claim: &Claim) -> LockItem {
+    let seat = claim.seat;
     LockItem {
         sqs_message_id: claim.candidate.sqs_message_id.clone(),
         body_hash: claim.candidate.body_hash,
         past: claim.past.clone(),
-        state: LockState::Live {
-            shard: claim.seat.shard(),
-            seq: claim.seat.seq,
+        state: match seat.chunk {
+            None => LockState::Live {
+                shard: seat.shard(),
+                seq: seat.seq,
+            },
+            Some(chunk) => LockState::InChunk {
+                batch: seat.batch,
+                seq: seat.seq,
+                chunk: chunk.first,
+                expires_at: chunk.claim_expires_at,
+            },
         },
         set_aside: false,
     }

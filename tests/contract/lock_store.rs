@@ -52,7 +52,7 @@ lock_store_contract! {
     a_tombstone_of_a_set_aside_event_is_marked_and_keeps_past_deliveries_until_it_is_replaced
 }
 
-fn assert_exists(reply: &ClaimReply, there: &LockItem) {
+pub fn assert_exists(reply: &ClaimReply, there: &LockItem) {
     match reply {
         // A store need not return the existing item.
         ClaimReply::Exists(None) => {}
@@ -61,7 +61,7 @@ fn assert_exists(reply: &ClaimReply, there: &LockItem) {
     }
 }
 
-fn assert_released(replies: &[ReleaseReply]) {
+pub fn assert_released(replies: &[ReleaseReply]) {
     for reply in replies {
         assert!(matches!(reply, ReleaseReply::Released), "{reply:?}");
     }

@@ -8,6 +8,7 @@
 
 mod batch_equivalence;
 mod batch_store;
+mod chunk_claims;
 mod chunk_store;
 mod clients;
 mod dynamo;

@@ -119,11 +119,12 @@ pub struct BatchRecord {
     pub created_at: Timestamp,
     /// The end of the window. Only invocations whose deadline is earlier get seats.
     pub closes_at: Timestamp,
-    /// Number of index shards.
+    /// Number of index shards; 1 if the bodies are in chunks, whose claims are in no index.
     pub shards: u16,
     /// Where the bodies are.
     pub bodies: Bodies,
-    /// The dedup window of the aggregator that opened the batch. It judges claims whose bodies are in chunks.
+    /// The dedup window of the aggregator that opened the batch, if the bodies are in chunks; it judges their claims.
+    /// Otherwise 0.
     pub dedup_window: Duration,
     /// Number of claims among the settled seqs.
     pub confirmed: u64,
@@ -210,11 +211,15 @@ impl BatchRecord {
         }
     }
 
-    /// Returns the record of a new batch whose bodies are in `bodies`. `dedup_window` is that of its aggregator.
+    /// Returns the record of a new batch whose bodies are in `bodies`. `dedup_window` is that of its aggregator. The batch
+    /// table stores it only if the bodies are in chunks, and the number of index shards only if they are not.
     #[must_use]
     pub fn with_bodies(mut self, bodies: Bodies, dedup_window: Duration) -> BatchRecord {
+        if bodies.in_chunks() {
+            self.shards = 1;
+            self.dedup_window = dedup_window;
+        }
         self.bodies = bodies;
-        self.dedup_window = dedup_window;
         self
     }
 

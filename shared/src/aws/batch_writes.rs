@@ -87,18 +87,35 @@ fn counted(condition: String, also: &str, counts: &BatchCounts) -> Update {
         (":uncertain", n(counts.uncertain)),
         (":version", n(counts.version)),
     ];
-    if let (Some(claimed), Some(chunks)) = (seqs_value(&counts.claimed), seqs_value(&counts.chunks))
-    {
-        let set = format!("{set}, #claimed = :claimed, #chunks = :chunks");
-        return Update::new(condition, set, values)
-            .with(":claimed", claimed)
-            .with(":chunks", chunks);
+    let sets = [
+        ("settled", &counts.settled),
+        ("claimed", &counts.claimed),
+        ("chunks", &counts.chunks),
+    ];
+    let (expression, sets) = with_sets(set, &sets);
+    let mut update = Update::new(condition, expression, values);
+    update.values.extend(sets);
+    update
+}
+
+/// Returns `set`, which begins with `SET`, such that it also writes each of `sets` to its attribute, and the values. An
+/// empty set has no attribute.
+fn with_sets(mut set: String, sets: &[(&str, &SeqSet)]) -> (String, Vec<(String, AttributeValue)>) {
+    let mut values = Vec::new();
+    let mut empty = Vec::new();
+    for (name, seqs) in sets {
+        match seqs_value(seqs) {
+            Some(value) => {
+                set += &format!(", #{name} = :{name}");
+                values.push((format!(":{name}"), value));
+            }
+            None => empty.push(format!("#{name}")),
+        }
     }
-    match seqs_value(&counts.settled) {
-        Some(settled) => Update::new(condition, format!("{set}, #settled = :settled"), values)
-            .with(":settled", settled),
-        None => Update::new(condition, format!("{set} REMOVE #settled"), values),
+    if !empty.is_empty() {
+        set += &format!(" REMOVE {}", empty.join(", "));
     }
+    (set, values)
 }
 
 fn counts_update(counts: &BatchCounts) -> Update {
@@ -127,19 +144,12 @@ fn witness(witnessed: &SeqSet, chunks: &SeqSet, witnesses: u64) -> Update {
         (":witnesses", n(witnesses)),
         (":one", n(1)),
     ];
-    match seqs_value(chunks) {
-        None => Update::new(
-            condition,
-            "SET #witnessed = :witnessed ADD #witnesses :one",
-            values,
-        ),
-        Some(chunks) => Update::new(
-            condition,
-            "SET #witnessed = :witnessed, #witnessedChunks = :chunks ADD #witnesses :one",
-            values,
-        )
-        .with(":chunks", chunks),
-    }
+    let set = "SET #witnessed = :witnessed".to_owned();
+    let (expression, sets) = with_sets(set, &[("witnessedChunks", chunks)]);
+    let expression = format!("{expression} ADD #witnesses :one");
+    let mut update = Update::new(condition, expression, values);
+    update.values.extend(sets);
+    update
 }
 
 /// Takes the lease of a batch that is free, or with an operator's decision, of a batch in error, and removes its error.

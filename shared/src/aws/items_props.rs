@@ -1,21 +1,24 @@
 //! Properties of claims and batch records that are written as items and read back.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use proptest::prelude::*;
 use protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
+use protocol::bodies::{Bodies, S3Prefix};
 use protocol::claim::{Candidate, Claim, LockItem, LockState, Overflow};
-use protocol::ids::{BatchId, BodyHash, Seat, Seq};
+use protocol::ids::{BatchId, BodyHash, ChunkSeat, Seat, Seq};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 
 use super::attributes::{Item, ttl};
 use super::batch_items::{read_record, record_item};
 use super::lock_items::{
-    ClaimForm, EXPIRES_AT, OF_LIVE_CLAIMS, claim_item, claim_names, claim_values, index_key,
-    read_event, read_index_entry, read_lock_item,
+    ClaimForm, EXPIRES_AT, OF_LIVE_CLAIMS, SEQ, claim_item, claim_names, claim_values, index_key,
+    past_bytes, read_event, read_index_entry, read_lock_item,
 };
+use super::partiql::Statements;
 use crate::compression::compress;
 use crate::ports::{IndexEntry, StoredEvent};
 
@@ -45,7 +48,22 @@ fn seqs() -> impl Strategy<Value = SeqSet> {
     prop::collection::vec(any::<Seq>(), 0..20).prop_map(SeqSet::from_iter)
 }
 
+/// Draws claims with their bodies, and claims whose bodies are in chunks.
 fn claims() -> impl Strategy<Value = Claim> {
+    let chunk = (any::<Seq>(), any::<u32>(), 0..1_000_u64);
+    (claims_with_bodies(), prop::option::of(chunk)).prop_map(|(mut claim, chunk)| {
+        if let Some((first, secs, ms)) = chunk {
+            claim.overflow = None;
+            claim.seat.chunk = Some(ChunkSeat {
+                first,
+                claim_expires_at: Timestamp::from_ms(u64::from(secs) * 1_000 + ms),
+            });
+        }
+        claim
+    })
+}
+
+fn claims_with_bodies() -> impl Strategy<Value = Claim> {
     let candidate = (
         id(),
         id(),
@@ -98,7 +116,8 @@ fn parts() -> impl Strategy<Value = PartRecord> {
     let state = prop_oneof![
         Just(PartState::Frozen),
         Just(PartState::SetAside),
-        text(0..=20).prop_map(|receipt| PartState::Delivered { receipt, at: None }),
+        (text(0..=20), prop::option::of(time()))
+            .prop_map(|(receipt, at)| PartState::Delivered { receipt, at }),
     ];
     let sink = prop::option::of(text(1..=20));
     let members = seqs().prop_filter("a frozen part has members", |seqs| !seqs.is_empty());
@@ -106,6 +125,16 @@ fn parts() -> impl Strategy<Value = PartRecord> {
         state,
         ..PartRecord::frozen(members, hash, sink)
     })
+}
+
+fn bodies() -> impl Strategy<Value = Bodies> {
+    let s3 = ("[a-z0-9.-]{3,30}", "([a-z]{1,10}/){0,3}").prop_map(|(bucket, prefix)| {
+        Bodies::S3(S3Prefix {
+            bucket: bucket.into(),
+            prefix: prefix.into(),
+        })
+    });
+    prop_oneof![Just(Bodies::Items), Just(Bodies::Table), s3]
 }
 
 /// Draws any record, also those that the protocol never writes.
@@ -122,7 +151,14 @@ fn records() -> impl Strategy<Value = BatchRecord> {
     );
     let counts = any::<[u64; 5]>();
     let shared = (seqs(), seqs(), any::<u64>(), prop::option::of(text(0..=20)));
-    let sets = (seqs(), seqs(), prop::collection::vec(parts(), 0..4), shared);
+    // A few parts, or as many as a record may have.
+    let parts = (
+        prop::collection::vec(parts(), 0..4),
+        prop::sample::select(vec![1, 33]),
+    )
+        .prop_map(|(parts, times)| std::iter::repeat_n(parts, times).flatten().collect());
+    let sets = (seqs(), seqs(), parts, shared);
+    let in_chunks = (bodies(), any::<u32>(), prop::array::uniform3(seqs()));
     let times = prop::array::uniform3(prop::option::of(time()));
     let end = (
         prop::option::of(text(0..=20)),
@@ -136,9 +172,16 @@ fn records() -> impl Strategy<Value = BatchRecord> {
         sets,
         times,
         end,
+        in_chunks,
     )
         .prop_map(
-            |(opening, status, lease, counts, (settled, witnessed, parts, shared), times, end)| {
+            |(opening, status, lease, counts, sets, times, end, (bodies, window, chunk_sets))| {
+                let (settled, witnessed, parts, shared) = sets;
+                let chunk_sets = match bodies.in_chunks() {
+                    true => chunk_sets,
+                    false => Default::default(),
+                };
+                let [claimed, chunks, witnessed_chunks] = chunk_sets;
                 let (delivered, set_aside, set_asides, quarantine) = shared;
                 let (batch, source, key, shards, now, closes_at) = opening;
                 let closes_at = Timestamp::from_ms(closes_at);
@@ -151,7 +194,10 @@ fn records() -> impl Strategy<Value = BatchRecord> {
                     witnesses: counts[3],
                     attempts: counts[4],
                     settled,
+                    claimed,
+                    chunks,
                     witnessed,
+                    witnessed_chunks,
                     parts,
                     delivered,
                     set_aside,
@@ -163,6 +209,7 @@ fn records() -> impl Strategy<Value = BatchRecord> {
                     error: end.0,
                     expires_at: end.1,
                     ..BatchRecord::open(batch, source, key, shards, now, closes_at)
+                        .with_bodies(bodies, Duration::from_secs(u64::from(window)))
                 }
             },
         )
@@ -194,37 +241,79 @@ fn released(claim: &Claim, expires_at: Timestamp) -> Item {
     item
 }
 
+/// Returns the state in which a claim reads back.
+fn state_of(claim: &Claim) -> LockState {
+    let seat = claim.seat;
+    match seat.chunk {
+        None => LockState::Live {
+            shard: seat.shard(),
+            seq: seat.seq,
+        },
+        Some(chunk) => LockState::InChunk {
+            batch: seat.batch,
+            seq: seat.seq,
+            chunk: chunk.first,
+            // The TTL of the table is in seconds.
+            expires_at: Timestamp::from_ms(chunk.claim_expires_at.as_secs_ceil() * 1_000),
+        },
+    }
+}
+
+/// Returns the event of a claim with its body.
+fn event_of(claim: &Claim) -> StoredEvent {
+    let candidate = claim.candidate.clone();
+    StoredEvent {
+        event_id: candidate.event_id,
+        sqs_message_id: candidate.sqs_message_id,
+        body_hash: candidate.body_hash,
+        shard: claim.seat.shard(),
+        seq: claim.seat.seq,
+        body: match claim.overflow {
+            None => candidate.body,
+            Some(_) => "".into(),
+        },
+        overflow: claim.overflow.clone().map(Box::new),
+        source: candidate.source,
+        sent_at: candidate.sent_at,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn a_claim_reads_back_as_lock_item_and_as_event(claim in claims()) {
-        let candidate = claim.candidate.clone();
-        let (shard, seq) = (claim.seat.shard(), claim.seat.seq);
         let locked = LockItem {
-            sqs_message_id: candidate.sqs_message_id.clone(),
-            body_hash: candidate.body_hash,
+            sqs_message_id: claim.candidate.sqs_message_id.clone(),
+            body_hash: claim.candidate.body_hash,
             past: claim.past.clone(),
-            state: LockState::Live { shard, seq },
+            state: state_of(&claim),
             set_aside: false,
         };
         let read = read_lock_item("t", claim_item(&claim));
-        prop_assert_eq!(read.unwrap(), (candidate.event_id.clone(), locked));
-        let event = StoredEvent {
-            event_id: candidate.event_id,
-            sqs_message_id: candidate.sqs_message_id,
-            body_hash: candidate.body_hash,
-            shard,
-            seq,
-            body: match claim.overflow {
-                None => candidate.body,
-                Some(_) => "".into(),
-            },
-            overflow: claim.overflow.clone().map(Box::new),
-            source: candidate.source,
-            sent_at: candidate.sent_at,
-        };
-        prop_assert_eq!(read_event("t", claim_item(&claim), &mut None).unwrap(), Some(event));
+        prop_assert_eq!(read.unwrap(), (claim.candidate.event_id.clone(), locked));
+        let event = claim.seat.chunk.is_none().then(|| event_of(&claim));
+        prop_assert_eq!(read_event("t", claim_item(&claim), &mut None).unwrap(), event);
+    }
+
+    #[test]
+    fn a_chunk_claim_has_no_attribute_of_a_claim_with_its_body_but_the_seq(claim in claims()) {
+        let item = claim_item(&claim);
+        let has = |name: &&str| item.contains_key(*name);
+        let found: Vec<&str> = OF_LIVE_CLAIMS.into_iter().filter(has).collect();
+        match claim.seat.chunk {
+            Some(_) => prop_assert_eq!(found, [SEQ]),
+            None => prop_assert!(found.len() >= 5, "{:?}", found),
+        }
+    }
+
+    /// Checks that a claim is refused as too large before DynamoDB would refuse it.
+    #[test]
+    fn a_claim_is_never_larger_than_its_own_count_of_bytes(claim in claims()) {
+        let item = claim_item(&claim);
+        let bytes: usize = item.iter().map(|(name, value)| name.len() + bytes_of(value)).sum();
+        let counted = claim.item_bytes() + past_bytes(&claim.past);
+        prop_assert!(bytes <= counted, "{bytes} bytes, counted as {counted}");
     }
 
     /// Checks that `BatchRecord::bytes` is never less than DynamoDB counts.
@@ -242,7 +331,21 @@ proptest! {
     }
 
     #[test]
-    fn a_tombstone_reads_back_and_is_not_read_as_an_event(claim in claims(), expires_at in time_secs()) {
+    fn an_insert_writes_the_item_of_the_claim(claim in claims()) {
+        let request = Statements::new("t").insert(&claim);
+        let fields = request.statement();
+        let fields = fields.strip_prefix("INSERT INTO \"t\" VALUE {'").unwrap();
+        let fields = fields.strip_suffix("': ?}").unwrap().split("': ?, '");
+        let parameters = request.parameters().to_vec();
+        prop_assert_eq!(fields.clone().count(), parameters.len());
+        let written: Item = fields.map(str::to_owned).zip(parameters).collect();
+        prop_assert_eq!(written, claim_item(&claim));
+    }
+
+    #[test]
+    fn a_tombstone_reads_back_and_is_not_read_as_an_event(
+        claim in claims_with_bodies(), expires_at in time_secs(),
+    ) {
         let (id, item) = read_lock_item("t", released(&claim, expires_at)).unwrap();
         prop_assert_eq!(id, claim.candidate.event_id.clone());
         prop_assert_eq!(item.state, LockState::Tombstone { expires_at });
@@ -252,7 +355,7 @@ proptest! {
     }
 
     #[test]
-    fn a_key_of_the_index_reads_back(claim in claims()) {
+    fn a_key_of_the_index_reads_back(claim in claims_with_bodies()) {
         let entry = IndexEntry {
             event_id: claim.candidate.event_id.clone(),
             seq: claim.seat.seq,

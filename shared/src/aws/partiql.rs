@@ -63,7 +63,7 @@ impl Statements {
         }
     }
 
-    fn insert(&self, claim: &Claim) -> BatchStatementRequest {
+    pub(super) fn insert(&self, claim: &Claim) -> BatchStatementRequest {
         statement(&self.insert[&ClaimForm::of(claim)], claim_values(claim))
     }
 

@@ -17,18 +17,31 @@ fn counts() -> Vec<BatchWrite> {
         claimed: SeqSet::new(),
         chunks: SeqSet::new(),
     };
+    let in_chunks = BatchCounts {
+        settled: SeqSet::new(),
+        claimed: [1].into_iter().collect(),
+        chunks: [0].into_iter().collect(),
+        ..counts.clone()
+    };
+    let witness = |chunks| BatchWrite::Witness {
+        witnessed: [1].into_iter().collect(),
+        witnesses: 3,
+        chunks,
+    };
     vec![
         BatchWrite::Count(counts.clone()),
         BatchWrite::Count(BatchCounts {
             settled: SeqSet::new(),
             ..counts.clone()
         }),
+        BatchWrite::Count(in_chunks.clone()),
         BatchWrite::Seal { counts, at: AT },
-        BatchWrite::Witness {
-            witnessed: [1].into_iter().collect(),
-            witnesses: 3,
-            chunks: SeqSet::new(),
+        BatchWrite::Seal {
+            counts: in_chunks,
+            at: AT,
         },
+        witness(SeqSet::new()),
+        witness([0].into_iter().collect()),
     ]
 }
 
