@@ -7,11 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use emulators::lambda::Bootstrap;
+use emulators::sam::Template;
 
 use crate::bodies::{self, BodiesKind};
 use crate::faults::{FaultArgs, FaultOptions};
 use crate::sink::SinkKind;
-use crate::template::Template;
+use crate::template;
 
 /// Variables of the service that are not taken from the environment. The stack sets those of tables and queues itself, and
 /// has no stand-in for what the others name.
@@ -201,7 +202,7 @@ impl StackArgs {
         Ok(StackOptions {
             aggregator: bootstrap(self.aggregator.as_ref(), "aggregator")?,
             batch_processor: bootstrap(self.batch_processor.as_ref(), "batch-processor")?,
-            template: template(self.template.as_ref())?,
+            template: read_template(self.template.as_ref())?,
             variables,
             sink: self.sink.unwrap_or_default(),
             out: self.out.clone(),
@@ -219,9 +220,9 @@ impl StackArgs {
     }
 }
 
-fn template(path: Option<&PathBuf>) -> anyhow::Result<Template> {
+fn read_template(path: Option<&PathBuf>) -> anyhow::Result<Template> {
     let Some(path) = path else {
-        return Template::deployed();
+        return template::deployed();
     };
     let flag = || format!("`--template {}`", path.display());
     let text = std::fs::read_to_string(path).with_context(flag)?;

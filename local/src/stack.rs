@@ -15,6 +15,7 @@ use emulators::lambda::{
 use emulators::proxy::Proxy;
 #[cfg(feature = "s3")]
 use emulators::s3::S3;
+use emulators::sam::{Mapping, Resources};
 use emulators::sqs::Sqs;
 use tokio::sync::oneshot;
 
@@ -27,7 +28,6 @@ use crate::options::StackOptions;
 use crate::redeploys::Redeploys;
 use crate::schedule::Schedule;
 use crate::sink::SinkHost;
-use crate::template::{self, Resources};
 
 use self::proxies::Proxies;
 use self::services::Services;
@@ -276,7 +276,7 @@ fn start_mappings(
     options: &StackOptions,
     [aggregator, batch_processor]: [&Function; 2],
 ) -> anyhow::Result<[EventSourceMapping; 2]> {
-    let start = |function: &Function, mapping: &template::Mapping, batch_size, concurrency_max| {
+    let start = |function: &Function, mapping: &Mapping, batch_size, concurrency_max| {
         let config = MappingConfig {
             queue: mapping.queue().to_owned(),
             batch_size,
