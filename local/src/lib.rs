@@ -21,7 +21,6 @@ pub mod postgres;
 pub mod receiver;
 pub mod recovery;
 pub mod redeploys;
-pub mod schedule;
 #[cfg(any(feature = "lambda", feature = "states"))]
 pub mod services;
 pub mod sink;

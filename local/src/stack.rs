@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use emulators::dynamodb::DynamoDb;
 use emulators::lambda::{
-    EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION,
+    EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION, Schedule,
 };
 use emulators::proxy::Proxy;
 #[cfg(feature = "s3")]
@@ -26,7 +26,6 @@ use crate::function_logs::FunctionLogs;
 use crate::ledger::{Action, Meter};
 use crate::options::StackOptions;
 use crate::redeploys::Redeploys;
-use crate::schedule::Schedule;
 use crate::sink::SinkHost;
 
 use self::proxies::Proxies;
@@ -42,6 +41,9 @@ pub const QUARANTINE_QUEUE: &str = "quarantine-queue";
 pub const INPUT_DEAD_LETTER_QUEUE: &str = "input-dead-letter-queue";
 /// The queue for tickets that were received too often.
 pub const BATCH_DEAD_LETTER_QUEUE: &str = "batch-dead-letter-queue";
+
+/// The name of the rule that starts sweeps.
+const SWEEP: &str = "sweep";
 
 /// Receives before a message becomes a dead letter, if any fault is on. Every killed aggregator counts as a receive of all
 /// messages of its event, and the audit would report dead letters as lost although the service lost nothing.
@@ -123,7 +125,7 @@ impl Stack {
         )?;
         let schedule = options
             .sweep_every
-            .map(|every| Schedule::start(batch_processor.clone(), every));
+            .map(|every| Schedule::start(batch_processor.clone(), SWEEP, every));
         let redeploys = Redeploys::start(
             &options.faults.redeploys,
             [aggregator.clone(), batch_processor.clone()],
