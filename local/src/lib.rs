@@ -7,7 +7,6 @@
 pub mod bodies;
 pub mod burst;
 pub mod cli;
-pub mod deliveries;
 pub mod deploy;
 pub mod dynamodb;
 pub mod faults;

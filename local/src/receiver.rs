@@ -16,10 +16,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::routing::post;
 use axum::serve::ListenerExt;
 use emulators::files::Files;
+use loadgen::Deliveries;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::deliveries::Deliveries;
 use crate::faults::{DeliveryFate, SinkErrors};
 
 /// The header with the idempotency key.

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use clap::ValueEnum;
 #[cfg(feature = "s3")]
 use emulators::s3::{BucketFaults, PutOutcome, S3};
-use loadgen::Manifests;
+use loadgen::{Deliveries, DeliveryReport, Manifests};
 use serde::Serialize;
 
-use crate::deliveries::{Deliveries, DeliveryReport};
 #[cfg(feature = "s3")]
 use crate::faults::DeliveryFate;
 use crate::faults::SinkErrors;
