@@ -110,9 +110,11 @@ pub mod s3;
 #[cfg(feature = "sam")]
 pub mod sam;
 pub mod sqs;
+mod store_outcome;
 
 /// Most bytes of an S3 object, and of a request to S3 or another HTTP service through a proxy: 1 GiB. AWS allows 5 GB.
 pub const OBJECT_BYTES_MAX: usize = 1 << 30;
 
 pub use counter::Counter;
 pub use random::{InvalidPercent, Percent, RandomStream};
+pub use store_outcome::StoreOutcome;

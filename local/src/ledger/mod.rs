@@ -7,6 +7,7 @@
 //! | `purposes` | what tables use capacity units for |
 //! | `s3` | the requests to S3, and their bytes |
 //! | `claims` | the claims in a request |
+//! | `attribute` | an attribute in the JSON of a request |
 //! | `prices` | the list prices, with their sources |
 //!
 //! The cost does not include the requests of producers, logs and metrics, the schedule, requests to the sink (they are
@@ -15,6 +16,7 @@
 //! stand-ins share its processors.
 
 mod actions;
+mod attribute;
 mod claims;
 mod meter;
 pub mod prices;
