@@ -101,13 +101,8 @@ impl Stack {
         let resources = deploy::resources(options, &proxies.endpoints.sqs)?;
         create_resources(&services, &resources, options).await?;
 
-        let Services { faults, sink, .. } = &services;
-        let out = sink.out().to_owned();
-        let gate = services.sink_gate.as_ref();
-        let directory = gate.map_or(out.as_path(), SinkGate::path);
-        let sink_variables = sink.variables(directory, proxies.receiver.as_deref());
-        let functions =
-            deploy::functions(options, &resources, &proxies.endpoints, &sink_variables)?;
+        let faults = &services.faults;
+        let functions = configure_functions(&services, &proxies, &resources, options)?;
         let mut variables = functions.batch_processor.variables.clone();
         variables.extend(functions.aggregator.variables.clone());
         let function_logs = FunctionLogs::default();
@@ -139,7 +134,7 @@ impl Stack {
             input_mapping,
             batch_mapping,
             function_logs,
-            out,
+            out: services.sink.out().to_owned(),
             faults: services.faults,
             variables,
             redeploys,
@@ -252,6 +247,20 @@ async fn create_resources(
         services.sqs.set_duplicate_deliveries(queue, repeats)?;
     }
     Ok(())
+}
+
+/// Returns the configuration of both functions, whose requests go through the proxies.
+fn configure_functions(
+    services: &Services,
+    proxies: &Proxies,
+    resources: &Resources,
+    options: &StackOptions,
+) -> anyhow::Result<deploy::Functions> {
+    let sink = &services.sink;
+    let gate = services.sink_gate.as_ref();
+    let directory = gate.map_or(sink.out(), SinkGate::path);
+    let variables = sink.variables(directory, proxies.receiver.as_deref());
+    deploy::functions(options, resources, &proxies.endpoints, &variables)
 }
 
 /// Starts a function whose log lines go to the faults and to each of `logs`.
