@@ -112,7 +112,8 @@ pub mod sam;
 pub mod sqs;
 mod store_outcome;
 
-/// Most bytes of an S3 object, and of a request to S3 or another HTTP service through a proxy: 1 GiB. AWS allows 5 GB.
+/// Maximum number of bytes of an S3 object, and of a request to S3 or another HTTP service through a proxy: 1 GiB. AWS allows
+/// 5 GB.
 pub const OBJECT_BYTES_MAX: usize = 1 << 30;
 
 pub use counter::Counter;

@@ -35,7 +35,7 @@ use crate::{OBJECT_BYTES_MAX, StoreOutcome};
 /// The secret key of every access key; the Lambda host gives it to its functions.
 const SECRET: &str = "local";
 
-/// Most keys of one page of a listing.
+/// Maximum number of keys of one page of a listing.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html> (2026-10).
 const KEYS_MAX: i32 = 1_000;
 

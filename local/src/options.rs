@@ -164,8 +164,8 @@ impl StackArgs {
     /// Checks the flags, and combines them with the environment.
     ///
     /// # Errors
-    /// A malformed `--env`, both `--sink` and `SINK` or `--bodies` and `BODIES`, bodies in S3 without S3, a template that cannot be read, a missing executable, or an output
-    /// directory that is not empty.
+    /// A malformed `--env`, both `--sink` and `SINK`, both `--bodies` and `BODIES`, bodies in S3 in a build without the cargo
+    /// feature `s3`, a template that cannot be read, a missing executable, or an output directory that is not empty.
     pub fn resolve(&self) -> anyhow::Result<StackOptions> {
         let mut variables: BTreeMap<String, String> = DEFAULTS
             .iter()
