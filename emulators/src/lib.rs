@@ -10,6 +10,7 @@
 //! | [`lambda`] | a host of Lambda functions, and an event source mapping from a queue to a function | killed environments |
 //! | `s3` (feature `s3`, on by default) | an S3 server that stores objects as files | failed requests |
 //! | `dynamodb` (feature `dynamodb`) | a DynamoDB server | an index that lags, throttled writes |
+//! | `sam` (feature `sam`) | a reader of SAM templates, for the queues, tables and functions to start | |
 //! | [`proxy`] | a proxy in front of any of these servers, or of another HTTP service | lost replies, errors, expired credentials |
 //!
 //! # Examples
@@ -106,10 +107,15 @@ pub mod proxy;
 mod random;
 #[cfg(feature = "s3")]
 pub mod s3;
+#[cfg(feature = "sam")]
+pub mod sam;
 pub mod sqs;
+mod store_outcome;
 
-/// Most bytes of an S3 object, and of a request to S3 or another HTTP service through a proxy: 1 GiB. AWS allows 5 GB.
+/// Maximum number of bytes of an S3 object, and of a request to S3 or another HTTP service through a proxy: 1 GiB. AWS allows
+/// 5 GB.
 pub const OBJECT_BYTES_MAX: usize = 1 << 30;
 
 pub use counter::Counter;
 pub use random::{InvalidPercent, Percent, RandomStream};
+pub use store_outcome::StoreOutcome;

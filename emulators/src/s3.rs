@@ -15,7 +15,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use crate::OBJECT_BYTES_MAX;
 use axum::body::{Body, Bytes, to_bytes};
 use md5::{Digest, Md5};
 use s3s::access::{S3Access, S3AccessContext};
@@ -31,11 +30,12 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::files::Files;
+use crate::{OBJECT_BYTES_MAX, StoreOutcome};
 
 /// The secret key of every access key; the Lambda host gives it to its functions.
 const SECRET: &str = "local";
 
-/// Most keys of one page of a listing.
+/// Maximum number of keys of one page of a listing.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html> (2026-10).
 const KEYS_MAX: i32 = 1_000;
 
@@ -116,18 +116,7 @@ pub trait BucketFaults: Debug + Send + Sync {
     fn is_down(&self) -> bool;
 
     /// Returns what to do with a request that puts an object. Is called once for each of these requests.
-    fn put(&self, key: &str, content: &[u8]) -> PutOutcome;
-}
-
-/// What the server does with a request that puts an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PutOutcome {
-    /// Handles it without a fault.
-    Normal,
-    /// Returns status 503, and does not store the object.
-    FailsBeforeStoring,
-    /// Stores the object, and returns status 503.
-    FailsAfterStoring,
+    fn put(&self, key: &str, content: &[u8]) -> StoreOutcome;
 }
 
 /// An object without its content.
@@ -312,8 +301,8 @@ impl s3s::S3 for Operations {
                 .map_err(|error| s3_error!(error, IncompleteBody))?,
             None => Bytes::new(),
         };
-        let outcome = faults.map_or(PutOutcome::Normal, |faults| faults.put(&key, &content));
-        if outcome == PutOutcome::FailsBeforeStoring {
+        let outcome = faults.map_or(StoreOutcome::Normal, |faults| faults.put(&key, &content));
+        if outcome == StoreOutcome::FailsBeforeStoring {
             return Err(unavailable());
         }
         let stored = ObjectMetadata {
@@ -328,7 +317,7 @@ impl s3s::S3 for Operations {
         let put = self
             .blocking(move |store| store.put(&bucket, &key, &content, only_new, stored))
             .await;
-        if outcome == PutOutcome::FailsAfterStoring {
+        if outcome == StoreOutcome::FailsAfterStoring {
             return Err(unavailable());
         }
         put?;

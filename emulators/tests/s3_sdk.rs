@@ -17,8 +17,9 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::put_object::{PutObjectError, PutObjectOutput};
 use bytes::Bytes;
+use emulators::StoreOutcome;
 use emulators::proxy::{Observer, Proxy, ProxyFaults, RequestFaults, Service, ServiceRequest};
-use emulators::s3::{BucketFaults, PutOutcome, S3};
+use emulators::s3::{BucketFaults, S3};
 use emulators::{Counter, Percent, RandomStream};
 
 const BUCKET: &str = "bucket";
@@ -36,12 +37,12 @@ impl BucketFaults for Puts {
         false
     }
 
-    fn put(&self, _: &str, _: &[u8]) -> PutOutcome {
+    fn put(&self, _: &str, _: &[u8]) -> StoreOutcome {
         self.count.add(1);
         match (self.draws.happens(self.fails), self.draws.below(2)) {
-            (false, _) => PutOutcome::Normal,
-            (true, 0) => PutOutcome::FailsBeforeStoring,
-            (true, _) => PutOutcome::FailsAfterStoring,
+            (false, _) => StoreOutcome::Normal,
+            (true, 0) => StoreOutcome::FailsBeforeStoring,
+            (true, _) => StoreOutcome::FailsAfterStoring,
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A [`Plan`] computes every message of a burst from five numbers. [`send`] sends the messages to a
 //! queue. [`audit`] reads the delivered files and compares them with the plan, event by event and
-//! byte by byte. Sender and auditor share no file: both compute the same plan.
+//! byte by byte. Sender and auditor share no file: both compute the same plan. [`Deliveries`] is for
+//! a receiver: it checks that all attempts at a key have the same content.
 //!
 //! The crate does not look inside the service and does not read its tables. The audit uses the
 //! delivered files only, so a passed audit covers the whole path from the queue to the files.
@@ -32,6 +33,8 @@
 
 mod audit;
 mod body;
+mod deliveries;
+mod part_name;
 mod plan;
 mod progress;
 mod queue;
@@ -40,6 +43,7 @@ mod send;
 pub use audit::{
     AuditError, AuditReport, Batches, DuplicateRule, Example, Examples, Manifests, audit,
 };
+pub use deliveries::{Deliveries, DeliveryReport};
 pub use plan::{BODY_BYTES_MAX, MESSAGES_MAX, NEAR_MESSAGES, Plan, PlanConfig, PlanError, Planned};
 pub use progress::Progress;
 pub use queue::QueueAddress;

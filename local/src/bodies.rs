@@ -56,7 +56,7 @@ pub(crate) fn set_variable(
     let values = values(variables, redeploys, BODIES.name);
     if !cfg!(feature = "s3") && values.into_iter().any(|value| value.starts_with("s3")) {
         bail!(
-            "`--bodies s3`: not in this build: got a build without the cargo feature `s3`; run \
+            "`BODIES`: in S3: expected a build with the cargo feature `s3`; run \
              `cargo run --release -p local --features s3 -- burst --bodies s3`"
         );
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_and_the_variable_are_not_given_both() {
+    fn the_flag_beside_the_variable_is_refused() {
         let mut variables = BTreeMap::from([("BODIES".to_owned(), "table".to_owned())]);
         let error = set_variable(Some(BodiesKind::Items), &mut variables, &mut []).unwrap_err();
         assert!(error.to_string().contains("not with `BODIES`"), "{error}");

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use emulators::lambda::{ACCOUNT_ID, Bootstrap, FunctionConfig, process_variables};
+use emulators::sam::Resources;
 use shared::config::ConfigError;
 
 use crate::options::StackOptions;
 use crate::sink;
-use crate::template::Resources;
 
 /// The name of the aggregator's function.
 pub(crate) const AGGREGATOR: &str = "aggregator";
@@ -45,7 +45,7 @@ pub(crate) fn queue_url(endpoint: &str, queue: &str) -> String {
 /// Returns the resources of the template, with queues at the endpoint `sqs`.
 ///
 /// # Errors
-/// Those of [`Template::resolve`](crate::template::Template::resolve).
+/// Those of [`Template::resolve`](emulators::sam::Template::resolve).
 pub(crate) fn resources(options: &StackOptions, sqs: &str) -> anyhow::Result<Resources> {
     let parameters = options.template.parameters_for(&options.variables);
     options

@@ -7,7 +7,6 @@
 pub mod bodies;
 pub mod burst;
 pub mod cli;
-pub mod deliveries;
 pub mod deploy;
 pub mod dynamodb;
 pub mod faults;
@@ -21,7 +20,6 @@ pub mod postgres;
 pub mod receiver;
 pub mod recovery;
 pub mod redeploys;
-pub mod schedule;
 #[cfg(any(feature = "lambda", feature = "states"))]
 pub mod services;
 pub mod sink;

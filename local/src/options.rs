@@ -7,11 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use emulators::lambda::Bootstrap;
+use emulators::sam::Template;
 
 use crate::bodies::{self, BodiesKind};
 use crate::faults::{FaultArgs, FaultOptions};
 use crate::sink::SinkKind;
-use crate::template::Template;
+use crate::template;
 
 /// Variables of the service that are not taken from the environment. The stack sets those of tables and queues itself, and
 /// has no stand-in for what the others name.
@@ -163,8 +164,8 @@ impl StackArgs {
     /// Checks the flags, and combines them with the environment.
     ///
     /// # Errors
-    /// A malformed `--env`, both `--sink` and `SINK` or `--bodies` and `BODIES`, bodies in S3 without S3, a template that cannot be read, a missing executable, or an output
-    /// directory that is not empty.
+    /// A malformed `--env`, both `--sink` and `SINK`, both `--bodies` and `BODIES`, bodies in S3 in a build without the cargo
+    /// feature `s3`, a template that cannot be read, a missing executable, or an output directory that is not empty.
     pub fn resolve(&self) -> anyhow::Result<StackOptions> {
         let mut variables: BTreeMap<String, String> = DEFAULTS
             .iter()
@@ -201,7 +202,7 @@ impl StackArgs {
         Ok(StackOptions {
             aggregator: bootstrap(self.aggregator.as_ref(), "aggregator")?,
             batch_processor: bootstrap(self.batch_processor.as_ref(), "batch-processor")?,
-            template: template(self.template.as_ref())?,
+            template: read_template(self.template.as_ref())?,
             variables,
             sink: self.sink.unwrap_or_default(),
             out: self.out.clone(),
@@ -219,9 +220,9 @@ impl StackArgs {
     }
 }
 
-fn template(path: Option<&PathBuf>) -> anyhow::Result<Template> {
+fn read_template(path: Option<&PathBuf>) -> anyhow::Result<Template> {
     let Some(path) = path else {
-        return Template::deployed();
+        return template::deployed();
     };
     let flag = || format!("`--template {}`", path.display());
     let text = std::fs::read_to_string(path).with_context(flag)?;

@@ -15,12 +15,13 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::routing::post;
 use axum::serve::ListenerExt;
+use emulators::StoreOutcome;
 use emulators::files::Files;
+use loadgen::Deliveries;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::deliveries::Deliveries;
-use crate::faults::{DeliveryFate, SinkErrors};
+use crate::faults::SinkErrors;
 
 /// The header with the idempotency key.
 /// Source: <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/> (2026-10).
@@ -121,8 +122,8 @@ async fn receive(
     }
     let unavailable = || (StatusCode::SERVICE_UNAVAILABLE, "try again".to_owned());
     store.deliveries.attempted(key, &body);
-    let fate = store.errors.next();
-    if fate == DeliveryFate::FailsBefore {
+    let outcome = store.errors.next();
+    if outcome == StoreOutcome::FailsBeforeStoring {
         return unavailable();
     }
     let key = key.to_owned();
@@ -140,9 +141,9 @@ async fn receive(
         Ok((_, Err(error))) => failed(error.as_ref()),
         Err(error) => failed(&error),
     };
-    match fate {
-        DeliveryFate::FailsAfter => unavailable(),
-        DeliveryFate::Normal | DeliveryFate::FailsBefore => reply,
+    match outcome {
+        StoreOutcome::FailsAfterStoring => unavailable(),
+        StoreOutcome::Normal | StoreOutcome::FailsBeforeStoring => reply,
     }
 }
 

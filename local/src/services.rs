@@ -13,11 +13,11 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use emulators::StoreOutcome;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::faults::DeliveryFate;
 use crate::receiver::{ContentStore, Receiver, Stored};
 
 /// The ARN of the function, for `SINK`.
@@ -149,8 +149,8 @@ impl ServicesState {
         let payload: Payload<'_> =
             serde_json::from_slice(body).context("payload of a part: malformed")?;
         self.store.deliveries.attempted(&payload.key, body);
-        let fate = self.store.errors.next();
-        if fate == DeliveryFate::FailsBefore {
+        let outcome = self.store.errors.next();
+        if outcome == StoreOutcome::FailsBeforeStoring {
             return Ok(Received::Unavailable);
         }
         let content = self.content(&payload)?;
@@ -165,9 +165,9 @@ impl ServicesState {
         let stored =
             tokio::task::spawn_blocking(move || store.store(&payload.key, extension, &content));
         let stored = stored.await??;
-        Ok(match fate {
-            DeliveryFate::FailsAfter => Received::Unavailable,
-            DeliveryFate::Normal | DeliveryFate::FailsBefore => Received::Stored(stored),
+        Ok(match outcome {
+            StoreOutcome::FailsAfterStoring => Received::Unavailable,
+            StoreOutcome::Normal | StoreOutcome::FailsBeforeStoring => Received::Stored(stored),
         })
     }
 

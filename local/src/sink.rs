@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 #[cfg(feature = "s3")]
-use emulators::s3::{BucketFaults, PutOutcome, S3};
-use loadgen::Manifests;
+use emulators::StoreOutcome;
+#[cfg(feature = "s3")]
+use emulators::s3::{BucketFaults, S3};
+use loadgen::{Deliveries, DeliveryReport, Manifests};
 use serde::Serialize;
 
-use crate::deliveries::{Deliveries, DeliveryReport};
-#[cfg(feature = "s3")]
-use crate::faults::DeliveryFate;
 use crate::faults::SinkErrors;
 #[cfg(feature = "postgres")]
 use crate::postgres::Postgres;
@@ -338,13 +337,9 @@ impl BucketFaults for SinkBucket {
         self.errors.refuses_request()
     }
 
-    fn put(&self, key: &str, content: &[u8]) -> PutOutcome {
+    fn put(&self, key: &str, content: &[u8]) -> StoreOutcome {
         self.deliveries.attempted(key, content);
-        match self.errors.next() {
-            DeliveryFate::Normal => PutOutcome::Normal,
-            DeliveryFate::FailsBefore => PutOutcome::FailsBeforeStoring,
-            DeliveryFate::FailsAfter => PutOutcome::FailsAfterStoring,
-        }
+        self.errors.next()
     }
 }
 
@@ -422,11 +417,12 @@ mod tests {
             deliveries: Arc::default(),
             errors: Arc::new(SinkErrors::new(&options)),
         };
-        let fates = Vec::from_iter((0..20).map(|part| bucket.put(&part.to_string(), b"content")));
-        assert!(!fates.contains(&PutOutcome::Normal));
+        let outcomes =
+            Vec::from_iter((0..20).map(|part| bucket.put(&part.to_string(), b"content")));
+        assert!(!outcomes.contains(&StoreOutcome::Normal));
         assert!(
-            fates.contains(&PutOutcome::FailsBeforeStoring)
-                && fates.contains(&PutOutcome::FailsAfterStoring)
+            outcomes.contains(&StoreOutcome::FailsBeforeStoring)
+                && outcomes.contains(&StoreOutcome::FailsAfterStoring)
         );
         assert_eq!(bucket.deliveries.report().attempts, 20);
     }

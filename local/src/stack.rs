@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use emulators::dynamodb::DynamoDb;
 use emulators::lambda::{
-    EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION,
+    EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION, Schedule,
 };
 use emulators::proxy::Proxy;
 #[cfg(feature = "s3")]
 use emulators::s3::S3;
+use emulators::sam::{Mapping, Resources};
 use emulators::sqs::Sqs;
 use tokio::sync::oneshot;
 
@@ -25,9 +26,7 @@ use crate::function_logs::FunctionLogs;
 use crate::ledger::{Action, Meter};
 use crate::options::StackOptions;
 use crate::redeploys::Redeploys;
-use crate::schedule::Schedule;
 use crate::sink::SinkHost;
-use crate::template::{self, Resources};
 
 use self::proxies::Proxies;
 use self::services::Services;
@@ -42,6 +41,9 @@ pub const QUARANTINE_QUEUE: &str = "quarantine-queue";
 pub const INPUT_DEAD_LETTER_QUEUE: &str = "input-dead-letter-queue";
 /// The queue for tickets that were received too often.
 pub const BATCH_DEAD_LETTER_QUEUE: &str = "batch-dead-letter-queue";
+
+/// The name of the rule that starts sweeps.
+const SWEEP: &str = "sweep";
 
 /// Receives before a message becomes a dead letter, if any fault is on. Every killed aggregator counts as a receive of all
 /// messages of its event, and the audit would report dead letters as lost although the service lost nothing.
@@ -99,13 +101,8 @@ impl Stack {
         let resources = deploy::resources(options, &proxies.endpoints.sqs)?;
         create_resources(&services, &resources, options).await?;
 
-        let Services { faults, sink, .. } = &services;
-        let out = sink.out().to_owned();
-        let gate = services.sink_gate.as_ref();
-        let directory = gate.map_or(out.as_path(), SinkGate::path);
-        let sink_variables = sink.variables(directory, proxies.receiver.as_deref());
-        let functions =
-            deploy::functions(options, &resources, &proxies.endpoints, &sink_variables)?;
+        let faults = &services.faults;
+        let functions = configure_functions(&services, &proxies, &resources, options)?;
         let mut variables = functions.batch_processor.variables.clone();
         variables.extend(functions.aggregator.variables.clone());
         let function_logs = FunctionLogs::default();
@@ -123,7 +120,7 @@ impl Stack {
         )?;
         let schedule = options
             .sweep_every
-            .map(|every| Schedule::start(batch_processor.clone(), every));
+            .map(|every| Schedule::start(batch_processor.clone(), SWEEP, every));
         let redeploys = Redeploys::start(
             &options.faults.redeploys,
             [aggregator.clone(), batch_processor.clone()],
@@ -137,7 +134,7 @@ impl Stack {
             input_mapping,
             batch_mapping,
             function_logs,
-            out,
+            out: services.sink.out().to_owned(),
             faults: services.faults,
             variables,
             redeploys,
@@ -252,6 +249,20 @@ async fn create_resources(
     Ok(())
 }
 
+/// Returns the configuration of both functions, whose requests go through the proxies.
+fn configure_functions(
+    services: &Services,
+    proxies: &Proxies,
+    resources: &Resources,
+    options: &StackOptions,
+) -> anyhow::Result<deploy::Functions> {
+    let sink = &services.sink;
+    let gate = services.sink_gate.as_ref();
+    let directory = gate.map_or(sink.out(), SinkGate::path);
+    let variables = sink.variables(directory, proxies.receiver.as_deref());
+    deploy::functions(options, resources, &proxies.endpoints, &variables)
+}
+
 /// Starts a function whose log lines go to the faults and to each of `logs`.
 fn start_function(
     config: FunctionConfig,
@@ -276,7 +287,7 @@ fn start_mappings(
     options: &StackOptions,
     [aggregator, batch_processor]: [&Function; 2],
 ) -> anyhow::Result<[EventSourceMapping; 2]> {
-    let start = |function: &Function, mapping: &template::Mapping, batch_size, concurrency_max| {
+    let start = |function: &Function, mapping: &Mapping, batch_size, concurrency_max| {
         let config = MappingConfig {
             queue: mapping.queue().to_owned(),
             batch_size,

@@ -12,9 +12,10 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCrede
 use aws_types::SdkConfig;
 use dynoxide::Database;
 use dynoxide::server::serve_with_shutdown;
+use emulators::sam::Resources;
 pub use local::dynamodb::BATCH_INDEX;
 use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_table};
-use local::template::{Resources, Template};
+use local::template;
 use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use tokio::net::TcpListener;
@@ -78,7 +79,7 @@ fn new_table(kind: &str) -> String {
 /// Makes a new table with the definition in the deployed template.
 async fn table(client: &Client, kind: &str) -> String {
     static DEPLOYED: LazyLock<Resources> = LazyLock::new(|| {
-        let template = Template::deployed().unwrap();
+        let template = template::deployed().unwrap();
         template.resolve(&BTreeMap::new(), &str::to_owned).unwrap()
     });
     let name = new_table(kind);

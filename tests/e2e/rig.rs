@@ -15,7 +15,7 @@ use local::stack::{
     BATCH_DEAD_LETTER_QUEUE, BATCH_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE,
     Stack,
 };
-use local::template::Template;
+use local::template;
 use protocol::batch::Status;
 use tokio::time::{sleep, timeout};
 
@@ -52,7 +52,7 @@ impl Setup {
         let options = StackOptions {
             aggregator: bootstrap("aggregator"),
             batch_processor: bootstrap("batch-processor"),
-            template: Template::deployed().expect("it can be read"),
+            template: template::deployed().expect("it can be read"),
             variables: variables
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),

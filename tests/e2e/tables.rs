@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_dynamodb::types::Select;
 use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_table};
 use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE};
-use local::template::Template;
+use local::template;
 
 use crate::events::{body, event, failures};
 use crate::output::sorted;
@@ -119,7 +119,7 @@ async fn messages_sent_before_the_tables_exist_are_delivered_once_they_do() {
     })
     .await;
     assert_eq!(rig.depth(INPUT_QUEUE), IDS.len());
-    let template = Template::deployed().expect("the template can be read");
+    let template = template::deployed().expect("the template can be read");
     let resources = template.resolve(&BTreeMap::new(), &str::to_owned);
     for (name, table) in &resources.expect("the template has every parameter").tables {
         let created = create_table(&client, name, table).await;

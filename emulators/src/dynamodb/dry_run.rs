@@ -100,7 +100,7 @@ impl DryRun {
     }
 
     /// Returns the units that the write will take. `reply` is the reply to [`read_request`](Self::read_request). A write that
-    /// the table will refuse takes nothing from index keys, and what the item has from the table.
+    /// the table will refuse takes no units from index keys, and from the table the units of the present item, at least one.
     ///
     /// # Errors
     /// The item could not be copied into the scratch database.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
-/// Most entries of one page. AWS's pages of 1 MB hold more; with fewer, clients page through large partitions in tests too.
+/// Maximum number of entries of one page. AWS's pages of 1 MB hold more; with fewer, clients page through large partitions
+/// in tests too.
 const PAGE_ENTRIES_MAX: usize = 1_000;
 
 /// An entry of the index, by its keys.

@@ -39,7 +39,7 @@ pub struct TableFaultOptions {
     pub index_lag: Option<Duration>,
     /// Write units per second of each item, and of each partition key of the index.
     pub key_limit: Option<u32>,
-    /// Write units per second of the whole table, and as many of the whole index; the other table and its index have as many.
+    /// Write units per second of each whole table, and as many of its whole index.
     pub table_limit: Option<u32>,
     /// Name and definition of another table. `key_limit` holds for each partition key of its indexes, but not for its items.
     pub other_table: Option<(String, Table)>,

@@ -15,9 +15,10 @@ use super::event::{EventSource, EventWriter};
 use super::mapping_config::{BATCH_SIZE_WITHOUT_WINDOW_MAX, MappingConfig};
 use crate::sqs::Message;
 
-/// Most messages of one receive request, and the longest it may wait.
+/// Maximum number of messages of one receive request.
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html>
 const RECEIVE_MESSAGES_MAX: usize = 10;
+/// Maximum time that one receive request waits for messages. Source: as above.
 const RECEIVE_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// A complete batch: the event, and what the mapping needs to delete its messages. Ids and handles are in the order of the

@@ -65,67 +65,69 @@ impl Environment {
         number: u32,
         hooks: &EnvironmentHooks,
     ) -> Environment {
-        let runtime = RuntimeState::new(Arc::clone(function_name));
-        let usage = Arc::new(Mutex::new(EnvironmentUsage::default()));
         let (commands, commands_taken) = mpsc::unbounded_channel();
-        let ending = Arc::new(AtomicBool::new(false));
-        let last_log_lines = LastLogLines::default();
         let (init_time_set, init_time) = watch::channel(None);
         let (exit_set, exit) = watch::channel(None);
+        let mut environment = Environment {
+            number,
+            pid: None,
+            runtime: RuntimeState::new(Arc::clone(function_name)),
+            usage: Arc::default(),
+            commands,
+            ending: Arc::default(),
+            last_log_lines: LastLogLines::default(),
+            init_time,
+            exit,
+        };
         let started = Instant::now();
-        let pid = match spawn(config, number, &runtime) {
+        match spawn(config, number, &environment.runtime) {
             Ok((mut child, server)) => {
-                let pid = child.id();
-                // A weak sender, because the supervisor recognises a dropped environment by the channel having no sender.
-                let killer = Killer {
-                    ending: Arc::clone(&ending),
-                    commands: commands.downgrade(),
-                };
-                let drains = drain_pipes(
-                    &mut child,
-                    (function_name, number),
-                    hooks,
-                    &killer,
-                    &last_log_lines,
-                );
+                environment.pid = child.id();
                 let cleanup = Cleanup {
                     server,
-                    drains,
+                    drains: environment.drain_pipes(&mut child, function_name, hooks),
                     faults: Arc::clone(&hooks.faults),
                     access_key: access_key(function_name, number),
-                    ending: Arc::clone(&ending),
+                    ending: Arc::clone(&environment.ending),
                     exit: exit_set,
                 };
                 let supervisor = Supervisor {
                     child,
-                    pid,
-                    runtime: Arc::clone(&runtime),
-                    usage: Arc::clone(&usage),
+                    pid: environment.pid,
+                    runtime: Arc::clone(&environment.runtime),
+                    usage: Arc::clone(&environment.usage),
                     commands: commands_taken,
                     started,
                     init_time: init_time_set,
                 };
                 tokio::spawn(async move { cleanup.run(supervisor.run().await).await });
-                pid
             }
             Err(error) => {
-                spawn_failed(config, &runtime, &error);
+                spawn_failed(config, &environment.runtime, &error);
                 exit_set.send_replace(Some(None));
-                None
             }
-        };
-        ending.fetch_or(pid.is_none(), Ordering::Relaxed);
-        Environment {
-            number,
-            pid,
-            runtime,
-            usage,
-            commands,
-            ending,
-            last_log_lines,
-            init_time,
-            exit,
         }
+        let without_process = environment.pid.is_none();
+        environment
+            .ending
+            .fetch_or(without_process, Ordering::Relaxed);
+        environment
+    }
+
+    /// Starts to read the pipes of the process; returns the tasks that do.
+    fn drain_pipes(
+        &self,
+        child: &mut Child,
+        function_name: &Arc<str>,
+        hooks: &EnvironmentHooks,
+    ) -> Vec<JoinHandle<()>> {
+        // A weak sender, because the supervisor recognises a dropped environment by the channel having no sender.
+        let killer = Killer {
+            ending: Arc::clone(&self.ending),
+            commands: self.commands.downgrade(),
+        };
+        let environment = (function_name, self.number);
+        drain_pipes(child, environment, hooks, &killer, &self.last_log_lines)
     }
 
     /// Waits until the process is reaped and its pipes are read to their ends; returns why the start failed, or `None` if

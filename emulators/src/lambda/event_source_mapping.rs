@@ -25,7 +25,7 @@ use super::partial_batch_response::{BatchOutcome, partial_batch_response};
 use super::stats::{MappingRequests, MappingStats};
 use crate::sqs::{Message, Sqs};
 
-/// Most receipt handles of one delete request.
+/// Maximum number of receipt handles of one delete request.
 const DELETE_ENTRIES_MAX: usize = 10;
 
 /// Pause after a failed receive.

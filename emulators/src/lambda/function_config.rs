@@ -26,6 +26,7 @@ pub struct FunctionConfig {
     pub timeout: Duration,
     /// Configured memory in MB. The process is told, but no limit is enforced.
     pub memory_mb: u32,
-    /// Most invocations that run at once in one environment. If over 1, the process is told by `AWS_LAMBDA_MAX_CONCURRENCY`.
+    /// Maximum number of invocations that run at once in one environment. If over 1, the process is told by
+    /// `AWS_LAMBDA_MAX_CONCURRENCY`.
     pub concurrency_per_environment: u32,
 }

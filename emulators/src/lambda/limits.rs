@@ -8,11 +8,11 @@ pub const REGION: &str = "us-east-1";
 /// Account of every function.
 pub const ACCOUNT_ID: &str = "000000000000";
 
-/// Most bytes of the payload of a synchronous invocation.
+/// Maximum number of bytes of the payload of a synchronous invocation.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
 pub const REQUEST_BYTES_MAX: usize = 6 * 1024 * 1024;
 
-/// Most bytes of the response to a synchronous invocation: AWS allows 100 bytes more than 6 MB.
+/// Maximum number of bytes of the response to a synchronous invocation: AWS allows 100 bytes more than 6 MB.
 pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;
 
 /// Longest init phase: the time from the start of the process to its first poll.

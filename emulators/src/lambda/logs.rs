@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use super::faults::EnvironmentFaults;
 
-/// Most bytes of a line that is passed on whole. A longer line is passed on in pieces.
+/// Maximum number of bytes of a line that is passed on whole. A longer line is passed on in pieces.
 pub const LINE_BYTES_MAX: usize = 256 * 1024;
 
 /// The pipe that a line was read from.

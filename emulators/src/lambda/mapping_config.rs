@@ -24,11 +24,11 @@ pub const CONCURRENCY: RangeInclusive<u32> = 2..=1000;
 pub struct MappingConfig {
     /// Name of the queue.
     pub queue: String,
-    /// Most records in one batch.
+    /// Maximum number of records in one batch.
     pub batch_size: usize,
     /// Batching window: longest time from the first record of a batch until the function is invoked with it.
     pub window: Duration,
-    /// Most concurrent invocations (`MaximumConcurrency`).
+    /// Maximum number of concurrent invocations (`MaximumConcurrency`).
     pub concurrency_max: u32,
     /// Whether `ReportBatchItemFailures` is set. If not, the mapping ignores the content of responses.
     pub report_batch_item_failures: bool,

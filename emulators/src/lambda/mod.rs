@@ -1,5 +1,5 @@
-//! A Lambda host that runs bootstrap executables as AWS does, and an event source mapping that invokes a function with
-//! batches from an SQS queue.
+//! A Lambda host that runs bootstrap executables as AWS does, an event source mapping that invokes a function with batches
+//! from an SQS queue, and a schedule that invokes one from time to time.
 //!
 //! A bootstrap sees what it sees on Lambda: the Runtime API, the environment variables, cold and warm starts, the deadline
 //! with its SIGKILL, and the log pipes. The mapping forms batches and reads responses by Lambda's rules.
@@ -28,6 +28,7 @@ mod pool;
 mod process;
 mod runtime_api;
 mod runtime_state;
+mod schedule;
 mod start_failure;
 mod stats;
 
@@ -43,6 +44,7 @@ pub use logs::{LogLine, LogSink, LogStream, print_logs};
 pub use mapping_config::{MappingConfig, MappingError, MappingProblem};
 pub use partial_batch_response::{BatchOutcome, OutcomeReason, partial_batch_response};
 pub use process::process_variables;
+pub use schedule::Schedule;
 pub use start_failure::StartFailure;
 pub use stats::{
     CpuTime, EnvironmentState, EnvironmentStatus, FunctionStats, MappingRequests, MappingStats,

@@ -237,82 +237,59 @@ mod tests {
 
     #[test]
     fn after_an_invalid_response_the_whole_batch_returns() {
-        let cases = [
-            (" ", OutcomeReason::ResponseNotJson),
-            ("not json", OutcomeReason::ResponseNotJson),
+        let cases: [(OutcomeReason, &[&str]); 4] = [
             (
-                r#"{"batchItemFailures":[{"itemIdentifier":"a"}"#,
                 OutcomeReason::ResponseNotJson,
+                &[
+                    " ",
+                    "not json",
+                    r#"{"batchItemFailures":[{"itemIdentifier":"a"}"#,
+                    r#"{"batchItemFailures":[]} trailing"#,
+                    "\u{feff}{}",
+                ],
             ),
             (
-                r#"{"batchItemFailures":[]} trailing"#,
-                OutcomeReason::ResponseNotJson,
-            ),
-            ("\u{feff}{}", OutcomeReason::ResponseNotJson),
-            (r#""ok""#, OutcomeReason::ResponseMalformed),
-            ("[]", OutcomeReason::ResponseMalformed),
-            ("true", OutcomeReason::ResponseMalformed),
-            ("7", OutcomeReason::ResponseMalformed),
-            (
-                r#"{"batchItemFailures":"a"}"#,
                 OutcomeReason::ResponseMalformed,
+                &[
+                    r#""ok""#,
+                    "[]",
+                    "true",
+                    "7",
+                    r#"{"batchItemFailures":"a"}"#,
+                    r#"{"batchItemFailures":{"itemIdentifier":"a"}}"#,
+                ],
             ),
             (
-                r#"{"batchItemFailures":{"itemIdentifier":"a"}}"#,
-                OutcomeReason::ResponseMalformed,
-            ),
-            (
-                r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#,
                 OutcomeReason::IdentifierMissing,
+                &[
+                    r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#,
+                    r#"{"batchItemFailures":[{"itemIdentifier":null}]}"#,
+                    r#"{"batchItemFailures":[{"itemIdentifier":7}]}"#,
+                    r#"{"batchItemFailures":[{}]}"#,
+                    r#"{"batchItemFailures":[{"ItemIdentifier":"a"}]}"#,
+                    r#"{"batchItemFailures":["a"]}"#,
+                    r#"{"batchItemFailures":[null]}"#,
+                    r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":""}]}"#,
+                ],
             ),
             (
-                r#"{"batchItemFailures":[{"itemIdentifier":null}]}"#,
-                OutcomeReason::IdentifierMissing,
-            ),
-            (
-                r#"{"batchItemFailures":[{"itemIdentifier":7}]}"#,
-                OutcomeReason::IdentifierMissing,
-            ),
-            (
-                r#"{"batchItemFailures":[{}]}"#,
-                OutcomeReason::IdentifierMissing,
-            ),
-            (
-                r#"{"batchItemFailures":[{"ItemIdentifier":"a"}]}"#,
-                OutcomeReason::IdentifierMissing,
-            ),
-            (
-                r#"{"batchItemFailures":["a"]}"#,
-                OutcomeReason::IdentifierMissing,
-            ),
-            (
-                r#"{"batchItemFailures":[null]}"#,
-                OutcomeReason::IdentifierMissing,
-            ),
-            (
-                r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":""}]}"#,
-                OutcomeReason::IdentifierMissing,
-            ),
-            (
-                r#"{"batchItemFailures":[{"itemIdentifier":"d"}]}"#,
                 OutcomeReason::IdentifierUnknown,
-            ),
-            (
-                r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"A"}]}"#,
-                OutcomeReason::IdentifierUnknown,
+                &[
+                    r#"{"batchItemFailures":[{"itemIdentifier":"d"}]}"#,
+                    r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"A"}]}"#,
+                ],
             ),
         ];
-        for (body, reason) in cases {
-            let outcome = partial_batch_response(&ok(body), &BATCH, true);
-            assert_eq!(
-                outcome,
-                BatchOutcome {
-                    to_delete: vec![],
-                    to_return: vec![0, 1, 2],
-                    reason
-                },
-                "{body:?}"
-            );
+        for (reason, bodies) in cases {
+            let returned = BatchOutcome {
+                to_delete: vec![],
+                to_return: vec![0, 1, 2],
+                reason,
+            };
+            for body in bodies {
+                let outcome = partial_batch_response(&ok(body), &BATCH, true);
+                assert_eq!(outcome, returned, "{body:?}");
+            }
         }
     }
 

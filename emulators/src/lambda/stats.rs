@@ -93,7 +93,7 @@ pub struct FunctionStats {
     pub invoke_time: Duration,
     /// Longest duration of an invocation, without init.
     pub invoke_time_max: Duration,
-    /// Most invocations running at one time.
+    /// Maximum number of invocations that ran at one time.
     pub concurrency_max: u32,
     /// CPU time of all environments.
     pub cpu: CpuTime,

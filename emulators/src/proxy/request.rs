@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::OBJECT_BYTES_MAX;
 
-/// Most bytes of a request to DynamoDB or SQS, and of its reply. DynamoDB returns up to 16 MB of data; its JSON is larger.
+/// Maximum number of bytes of a request to DynamoDB or SQS, and of its reply. DynamoDB returns up to 16 MB of data; its JSON
+/// is larger.
 const BODY_BYTES_MAX: usize = 32 << 20;
 
 /// The header in which AWS's JSON protocols name the operation: `DynamoDB_20120810.PutItem`.

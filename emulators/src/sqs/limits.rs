@@ -13,7 +13,7 @@ pub(super) const REGION: &str = "us-east-1";
 
 /// Longest queue name, in characters.
 pub(super) const QUEUE_NAME_CHARS_MAX: usize = 80;
-/// Most messages in flight per queue: received, and neither deleted nor visible again.
+/// Maximum number of messages in flight per queue: received, and neither deleted nor visible again.
 pub(super) const IN_FLIGHT_MAX: usize = 120_000;
 /// Allowed numbers of messages per receive.
 pub(super) const RECEIVE_MESSAGES: RangeInclusive<usize> = 1..=10;
@@ -32,23 +32,23 @@ pub(super) const MESSAGE_SIZE_BYTES: RangeInclusive<u64> = 1_024..=1_048_576;
 /// Allowed values of `maxReceiveCount`.
 pub(super) const RECEIVES_MAX: RangeInclusive<u32> = 1..=1_000;
 
-/// Most entries of a batch request.
+/// Maximum number of entries of a batch request.
 pub(super) const BATCH_ENTRIES_MAX: usize = 10;
-/// Most bytes of all messages of a batch request, attributes included.
+/// Maximum number of bytes of all messages of a batch request, attributes included.
 pub(super) const BATCH_BYTES_MAX: usize = 1_048_576;
 /// Longest id of a batch entry, in characters.
 pub(super) const BATCH_ENTRY_ID_CHARS_MAX: usize = 80;
 
-/// Most attributes of a message.
+/// Maximum number of attributes of a message.
 pub(super) const ATTRIBUTES_MAX: usize = 10;
 /// Longest name, and longest data type, of a message attribute, in characters.
 pub(super) const ATTRIBUTE_NAME_CHARS_MAX: usize = 256;
 /// Longest message group id, in characters.
 pub(super) const GROUP_ID_CHARS_MAX: usize = 128;
 
-/// Most queues of one page of a listing.
+/// Maximum number of queues of one page of a listing.
 pub(super) const LIST_QUEUES_MAX: usize = 1_000;
-/// Most bytes of a request: a full batch in which each byte is escaped as `\u00xx`, plus the other fields.
+/// Maximum number of bytes of a request: a full batch in which each byte is escaped as `\u00xx`, plus the other fields.
 pub(super) const REQUEST_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 const _: () = assert!(REQUEST_BYTES_MAX > 6 * BATCH_BYTES_MAX);

@@ -34,7 +34,7 @@ pub struct Depth {
 /// Parameters of a receive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveOptions {
-    /// Most messages, 1 to 10.
+    /// Maximum number of messages, 1 to 10.
     pub(super) max: usize,
     /// Visibility timeout in milliseconds; `None` means the visibility timeout of the queue.
     pub(super) visibility_ms: Option<u64>,

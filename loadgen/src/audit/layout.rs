@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::AuditError;
+use crate::part_name::{self, MANIFEST, REJECTS};
 
 /// A directory of delivered parts.
 pub(super) struct Batch {
@@ -77,14 +78,15 @@ pub(super) fn batch(dir: &Path, strays: &mut Vec<PathBuf>) -> Result<Batch, Audi
     let (mut parts, mut rejects) = (Vec::new(), Vec::new());
     let mut manifests = BTreeMap::new();
     for path in entries(dir)?.into_iter().filter(|path| !path.is_dir()) {
-        let (list, part) = match part_number(&path) {
-            Some((part, "manifest.json")) => {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let (list, part) = match name.and_then(part_name::split) {
+            Some((part, MANIFEST)) => {
                 manifests.insert(part, path);
                 continue;
             }
-            Some((part, "rejects")) => (&mut rejects, part),
-            Some((part, _)) => (&mut parts, part),
-            None => {
+            Some((part, REJECTS)) => (&mut rejects, part),
+            Some((part, extension)) if !extension.is_empty() => (&mut parts, part),
+            Some(_) | None => {
                 strays.push(path);
                 continue;
             }
@@ -99,14 +101,6 @@ pub(super) fn batch(dir: &Path, strays: &mut Vec<PathBuf>) -> Result<Batch, Audi
         rejects,
         manifests,
     })
-}
-
-/// Splits a file name: `3.jsonl.gz` gives `3` and `jsonl.gz`.
-fn part_number(path: &Path) -> Option<(u64, &str)> {
-    let (stem, extension) = path.file_name()?.to_str()?.split_once('.')?;
-    let digits = stem.bytes().all(|byte| byte.is_ascii_digit());
-    let number = digits.then(|| stem.parse().ok())??;
-    Some((number, extension))
 }
 
 #[cfg(test)]

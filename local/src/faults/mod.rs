@@ -38,7 +38,6 @@ pub use report::{
     TableLimitReport,
 };
 pub use sink::SinkGate;
-pub(crate) use sink_errors::DeliveryFate;
 pub use sink_errors::SinkErrors;
 
 use std::path::Path;

@@ -60,7 +60,7 @@ pub struct TableLimitReport {
     /// Writes throttled because the index had no units left.
     pub throttled_by_index: u64,
     /// Writes to the batch table that were throttled because the table or its index had no units left.
-    pub throttled_of_batch_table: u64,
+    pub batch_table_throttled: u64,
     /// The time from the first throttled write to the last claim.
     pub claiming_secs: Option<f64>,
     /// Share of the limit used in that time, by the items or the index, whichever used more.
@@ -91,7 +91,7 @@ impl From<TableLimitUsage> for TableLimitReport {
             writes: usage.writes,
             throttled_by_items: usage.throttled_by_items,
             throttled_by_index: usage.throttled_by_index,
-            throttled_of_batch_table: usage.throttled_of_other_table,
+            batch_table_throttled: usage.throttled_of_other_table,
             claiming_secs: usage.adding_secs,
             used_percent: usage.used_percent,
             items_used_percent: usage.items_used_percent,
@@ -260,7 +260,7 @@ impl fmt::Display for TableLimitReport {
             self.writes,
             self.throttled_by_items,
             self.throttled_by_index,
-            self.throttled_of_batch_table
+            self.batch_table_throttled
         )?;
         if let (Some(secs), Some(items), Some(index), Some(refused)) = (
             self.claiming_secs,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use emulators::{Counter, Percent, RandomStream};
+use emulators::{Counter, Percent, RandomStream, StoreOutcome};
 
 use super::options::FaultOptions;
 use super::outages::{Outages, Timeline};
@@ -16,17 +16,6 @@ pub struct SinkErrors {
     before: Counter,
     after: Counter,
     outages: Outages,
-}
-
-/// What a fault does to a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DeliveryFate {
-    /// No fault strikes: the sink stores the delivery, or refuses it by its own rules.
-    Normal,
-    /// The delivery fails, and is not stored.
-    FailsBefore,
-    /// The delivery is stored, and then reported as failed.
-    FailsAfter,
 }
 
 impl SinkErrors {
@@ -51,20 +40,20 @@ impl SinkErrors {
         self.outages.refuses()
     }
 
-    /// Returns the fate of the next delivery.
-    pub(crate) fn next(&self) -> DeliveryFate {
+    /// Returns what to do with the next delivery.
+    pub(crate) fn next(&self) -> StoreOutcome {
         if self.refuses_request() {
-            return DeliveryFate::FailsBefore;
+            return StoreOutcome::FailsBeforeStoring;
         }
         if !self.draws.happens(self.percent) {
-            return DeliveryFate::Normal;
+            return StoreOutcome::Normal;
         }
-        let (fate, counter) = match self.draws.below(2) {
-            0 => (DeliveryFate::FailsBefore, &self.before),
-            _ => (DeliveryFate::FailsAfter, &self.after),
+        let (outcome, counter) = match self.draws.below(2) {
+            0 => (StoreOutcome::FailsBeforeStoring, &self.before),
+            _ => (StoreOutcome::FailsAfterStoring, &self.after),
         };
         counter.add(1);
-        fate
+        outcome
     }
 
     /// Returns the outages of the sink.
@@ -91,7 +80,7 @@ mod tests {
             sink_error_rate: "10".parse().unwrap(),
             ..FaultOptions::default()
         });
-        let failed = (0..1_000).filter(|_| errors.next() != DeliveryFate::Normal);
+        let failed = (0..1_000).filter(|_| errors.next() != StoreOutcome::Normal);
         let failed = failed.count() as u64;
         let report = errors.report();
         assert!((60..140).contains(&failed), "{failed}");
@@ -105,7 +94,7 @@ mod tests {
             sink_outages: vec!["0:3600".parse().unwrap()],
             ..FaultOptions::default()
         });
-        assert!((0..100).all(|_| errors.next() == DeliveryFate::FailsBefore));
+        assert!((0..100).all(|_| errors.next() == StoreOutcome::FailsBeforeStoring));
         assert_eq!(errors.outages().refused(), [100]);
         assert_eq!(errors.report().before, 0, "those are not drawn");
     }

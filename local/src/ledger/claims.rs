@@ -8,6 +8,7 @@ use protocol::ids::{BatchId, BatchShard};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::attribute::Text;
 use crate::dynamodb::LOCK_TABLE;
 
 /// The attribute of the batch in a claim that has its body, and its shard: `<batch>#<shard>`.
@@ -95,26 +96,19 @@ fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<Claim>> {
 
 /// Returns the claim with these attributes.
 fn claim<'a>(attributes: impl Iterator<Item = (&'a str, &'a RawValue)>) -> Option<Claim> {
-    #[derive(Deserialize)]
-    struct Text<'a> {
-        #[serde(rename = "S", borrow)]
-        text: Cow<'a, str>,
-    }
-
     let mut bytes = ITEM_OVERHEAD_BYTES;
     let mut found = None;
     for (name, value) in attributes {
         let value = value.get();
         bytes += name.len() + value.len().saturating_sub(AROUND_VALUE_BYTES);
-        if [BATCH, BATCH_SHARD].contains(&name) {
-            let Text { text } = serde_json::from_str(value).ok()?;
-            found = match name {
-                BATCH => text.parse().ok().map(|batch| (batch, true)),
-                _ => {
-                    let shard = text.parse::<BatchShard>().ok()?;
-                    Some((shard.batch, false))
-                }
-            };
+        let text = || serde_json::from_str::<Text<'_>>(value).ok();
+        match name {
+            BATCH => found = Some((text()?.text.parse().ok()?, true)),
+            BATCH_SHARD => {
+                let shard: BatchShard = text()?.text.parse().ok()?;
+                found = Some((shard.batch, false));
+            }
+            _ => {}
         }
     }
     let (batch, in_chunk) = found?;

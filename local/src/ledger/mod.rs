@@ -7,7 +7,9 @@
 //! | `purposes` | what tables use capacity units for |
 //! | `s3` | the requests to S3, and their bytes |
 //! | `claims` | the claims in a request |
+//! | `attribute` | an attribute in the JSON of a request |
 //! | `prices` | the list prices, with their sources |
+//! | `display` | the lines for people |
 //!
 //! The cost does not include the requests of producers, logs and metrics, the schedule, requests to the sink (they are
 //! counted, but have no price here), storage (but that of chunks, and of claims whose bodies they have, is included),
@@ -15,13 +17,13 @@
 //! stand-ins share its processors.
 
 mod actions;
+mod attribute;
 mod claims;
+mod display;
 mod meter;
 pub mod prices;
 mod purposes;
 mod s3;
-
-use std::fmt;
 
 use serde::Serialize;
 
@@ -306,91 +308,6 @@ impl CostShare {
                 total: share(dollars.total),
             },
         }
-    }
-}
-
-/// Lines for people, each with its line break.
-impl fmt::Display for Ledger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (each, unique) = (&self.per_message, &self.per_unique);
-        writeln!(
-            f,
-            "units       {:.3} written, {:.3} read a unique message; {:.3} and {:.3} a message sent",
-            unique.write_units, unique.read_units, each.write_units, each.read_units
-        )?;
-        for TableUnits {
-            table,
-            part,
-            units,
-            per_unique,
-        } in &self.units
-        {
-            let name = format!("{table}, {part}");
-            writeln!(
-                f,
-                "  {name:<32} {:>10} written, {:>10} read; {:.4} and {:.4} a unique message",
-                units.writes, units.reads, per_unique.writes, per_unique.reads
-            )?;
-        }
-        if self.unreported_write_units > 0.0 {
-            writeln!(
-                f,
-                "  {:<32} {:>10} written: failed conditions that DynamoDB did not report, one unit each",
-                "of these, estimated", self.unreported_write_units
-            )?;
-        }
-        for (service, name, share) in [
-            (Service::DynamoDb, "DynamoDB", each.dynamodb_requests),
-            (Service::Sqs, "SQS", each.sqs_requests),
-        ] {
-            let requests = self.requests.iter().filter(|one| one.service == service);
-            let requests: Vec<String> = requests
-                .map(|one| format!("{} {}", one.operation, one.requests.count))
-                .collect();
-            writeln!(
-                f,
-                "requests    {name} {share:.3} a message sent: {}",
-                requests.join(", ")
-            )?;
-        }
-        for S3Usage { key, requests } in &self.s3 {
-            writeln!(
-                f,
-                "requests    S3 {} by {}, bucket {}: {}, {:.2} MB",
-                key.operation,
-                key.function,
-                key.bucket,
-                requests.count,
-                requests.bytes as f64 / 1e6
-            )?;
-        }
-        let functions = self.functions.iter();
-        let functions: Vec<String> = functions
-            .map(|one| format!("{} {:.1}", one.name, one.gb_seconds))
-            .collect();
-        writeln!(f, "GB-seconds  {}", functions.join(", "))?;
-        let price = &unique.dollars_per_million;
-        let chunks = match (price.s3_requests, price.storage) {
-            (0.0, 0.0) => String::new(),
-            (0.0, storage) => format!("storage {storage:.2}, "),
-            (s3, storage) => format!("S3 requests {s3:.3}, storage {storage:.2}, "),
-        };
-        writeln!(
-            f,
-            "price       ${:.2} a million unique messages: writes {:.2}, reads {:.2}, queues {:.2}, {}functions {:.2}; ${:.2} a million sent",
-            price.total,
-            price.write_units,
-            price.read_units,
-            price.sqs_requests,
-            chunks,
-            price.lambda_requests + price.lambda_gb_seconds,
-            each.dollars_per_million.total
-        )?;
-        writeln!(
-            f,
-            "            (the public proof of concept: ${:.2} for the writes of a million unique messages)",
-            self.proof_of_concept_dollars_per_million
-        )
     }
 }
 

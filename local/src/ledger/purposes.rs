@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::attribute::Text;
+
 /// The attribute of the version of the counts, as every update of counts sets it.
 const COUNTS: &str = "#accounts = ";
 /// The attribute of the witnessed seats, as every update of them sets it.
@@ -57,11 +59,6 @@ pub(super) fn purpose(request: &[u8]) -> UnitsPurpose {
     struct Key<'a> {
         #[serde(borrow)]
         batch_id: Text<'a>,
-    }
-    #[derive(Deserialize)]
-    struct Text<'a> {
-        #[serde(rename = "S", borrow)]
-        text: Cow<'a, str>,
     }
 
     let Ok(request) = serde_json::from_slice::<Request<'_>>(request) else {

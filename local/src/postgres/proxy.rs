@@ -6,13 +6,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use emulators::StoreOutcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::faults::{DeliveryFate, SinkErrors};
+use crate::faults::SinkErrors;
 
 /// A number of bytes that is never reached: no connection breaks.
 const NEVER: u64 = u64::MAX;
@@ -72,11 +73,6 @@ impl Proxy {
             accepting,
             wire,
         })
-    }
-
-    /// Returns the port of the proxy.
-    pub fn port(&self) -> u16 {
-        self.port
     }
 
     /// Returns the URL at which the server is reached through the proxy.
@@ -151,7 +147,7 @@ async fn forward_requests(
     wire: &Wire,
     silence: &Notify,
 ) -> io::Result<()> {
-    let mut fate = DeliveryFate::Normal;
+    let mut outcome = StoreOutcome::Normal;
     // The first message has no type.
     let length = from.read_u32().await?;
     wire.count(None, u64::from(length));
@@ -169,8 +165,8 @@ async fn forward_requests(
         let mut text = vec![0; (length as usize).saturating_sub(4)];
         from.read_exact(&mut text).await?;
         if text.starts_with(b"BEGIN") {
-            fate = wire.errors.next();
-            if fate == DeliveryFate::FailsBefore {
+            outcome = wire.errors.next();
+            if outcome == StoreOutcome::FailsBeforeStoring {
                 return Ok(());
             }
         }
@@ -178,7 +174,7 @@ async fn forward_requests(
             if wire.freeze.swap(false, Ordering::Relaxed) {
                 return std::future::pending().await;
             }
-            if fate == DeliveryFate::FailsAfter {
+            if outcome == StoreOutcome::FailsAfterStoring {
                 silence.notify_one();
             }
         }

@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context;
-use emulators::dynamodb::Table;
-use emulators::sqs::{QueueAttributes, Redrive};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::text::text;
+use crate::dynamodb::Table;
+use crate::sqs::{QueueAttributes, Redrive};
 
 /// The resources of a template with one set of parameters, by their [local names](super::local_name).
 #[derive(Clone, Debug)]
 pub struct Resources {
+    /// Resources of type `AWS::SQS::Queue`.
     pub queues: BTreeMap<String, Queue>,
+    /// Resources of type `AWS::DynamoDB::Table`.
     pub tables: BTreeMap<String, Table>,
+    /// Resources of type `AWS::Serverless::Function`.
     pub functions: BTreeMap<String, Function>,
 }
 
@@ -32,6 +35,7 @@ pub struct Queue {
     /// How long a receive waits for a first message.
     #[serde(default, deserialize_with = "seconds_if_any")]
     pub receive_message_wait_time_seconds: Option<Duration>,
+    /// The dead-letter queue, and when messages go there.
     pub redrive_policy: Option<RedrivePolicy>,
 }
 
@@ -51,6 +55,7 @@ pub struct RedrivePolicy {
 pub struct Function {
     /// The environment variables.
     pub variables: BTreeMap<String, String>,
+    /// The memory size in MB.
     pub memory_mb: u32,
     /// The instruction set, `arm64` or `x86_64`.
     pub architecture: String,

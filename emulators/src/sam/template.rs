@@ -1,0 +1,412 @@
+//! Parses a SAM template, and resolves its queues, tables and functions as CloudFormation would.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use saphyr::{LoadableYamlNode, Scalar, Yaml};
+use serde_json::{Map, Value, json};
+
+use super::resources::{Function, Resources};
+use super::text::text;
+use crate::lambda::{ACCOUNT_ID, REGION};
+
+/// A SAM template.
+#[derive(Clone, Debug)]
+pub struct Template {
+    /// The template as JSON. Tags have their long form: `!Ref x` is `{"Ref": "x"}`.
+    root: Value,
+}
+
+/// Returns the name of a resource in the stack: that of `InputQueue` is `input-queue`.
+pub fn local_name(logical_id: &str) -> String {
+    let mut name = String::new();
+    for letter in logical_id.chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
+impl Template {
+    /// Parses a template.
+    ///
+    /// # Errors
+    /// The text is not one YAML document, or has no `Resources`.
+    pub fn parse(text: &str) -> anyhow::Result<Template> {
+        let documents = Yaml::load_from_str(text)?;
+        let [document] = documents.as_slice() else {
+            bail!(
+                "YAML: wrong number of documents: got {}, expected 1",
+                documents.len()
+            );
+        };
+        let root = json_of(document)?;
+        ensure!(root["Resources"].is_object(), "`Resources`: missing");
+        Ok(Template { root })
+    }
+
+    /// Returns the `AllowedValues` of a parameter. Returns `None` if it has none, or if there is no such parameter.
+    pub fn allowed_values(&self, parameter: &str) -> Option<Vec<String>> {
+        let allowed = &self.root["Parameters"][parameter]["AllowedValues"];
+        Some(allowed.as_array()?.iter().map(text).collect())
+    }
+
+    fn has_parameter(&self, name: &str) -> bool {
+        self.root["Parameters"].get(name).is_some()
+    }
+
+    /// Returns the parameters from which the template sets these variables of the functions, with the values of the
+    /// variables. Leaves out values that the template does not allow: the functions may allow them.
+    pub fn parameters_for(&self, variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut parameters = BTreeMap::new();
+        for (_, resource) in self.resources_of("AWS::Serverless::Function") {
+            let given = &resource["Properties"]["Environment"]["Variables"];
+            for (name, value) in variables {
+                let Some(parameter) = given[name]["Ref"].as_str() else {
+                    continue;
+                };
+                let allowed = self.allowed_values(parameter);
+                if self.has_parameter(parameter)
+                    && allowed.is_none_or(|allowed| allowed.contains(value))
+                {
+                    parameters.insert(parameter.to_owned(), value.clone());
+                }
+            }
+        }
+        parameters
+    }
+
+    /// Resolves queues, tables and functions. `queue_url` returns the URL of the queue with a [local name](local_name).
+    ///
+    /// # Errors
+    /// A parameter that does not exist or has no value, a reference to something that does not exist, an unsupported
+    /// intrinsic function, or a property of the wrong form. The error names the resource.
+    pub fn resolve(
+        &self,
+        parameters: &BTreeMap<String, String>,
+        queue_url: &dyn Fn(&str) -> String,
+    ) -> anyhow::Result<Resources> {
+        let resolver = Resolver {
+            template: self,
+            parameters,
+            queue_url,
+        };
+        for name in parameters.keys() {
+            let known = self.has_parameter(name);
+            ensure!(known, "parameter `{name}`: not in the template");
+        }
+        Ok(Resources {
+            queues: self.resolve_each("AWS::SQS::Queue", |properties| {
+                typed(&resolver.required(properties)?)
+            })?,
+            tables: self.resolve_each("AWS::DynamoDB::Table", |properties| {
+                typed(&resolver.required(properties)?)
+            })?,
+            functions: self.resolve_each("AWS::Serverless::Function", |properties| {
+                resolver.function(properties)
+            })?,
+        })
+    }
+
+    fn resources_of<'a>(
+        &'a self,
+        kind: &'static str,
+    ) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        self.root["Resources"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(move |(_, resource)| resource["Type"] == kind)
+    }
+
+    /// Returns the resources of a kind by their local names, each made from its properties by `make`.
+    fn resolve_each<T>(
+        &self,
+        kind: &'static str,
+        make: impl Fn(&Value) -> anyhow::Result<T>,
+    ) -> anyhow::Result<BTreeMap<String, T>> {
+        self.resources_of(kind)
+            .map(|(name, resource)| {
+                let made = make(&resource["Properties"])
+                    .with_context(|| format!("resource `{name}` of the template"))?;
+                Ok((local_name(name), made))
+            })
+            .collect()
+    }
+}
+
+/// Resolves values. `None` stands for `AWS::NoValue`: the property with this value is left out.
+struct Resolver<'a> {
+    template: &'a Template,
+    parameters: &'a BTreeMap<String, String>,
+    queue_url: &'a dyn Fn(&str) -> String,
+}
+
+impl Resolver<'_> {
+    fn function(&self, properties: &Value) -> anyhow::Result<Function> {
+        let globals = &self.template.root["Globals"]["Function"];
+        let property = |name: &str| properties.get(name).unwrap_or(&globals[name]);
+        let variables = self.required(&properties["Environment"]["Variables"])?;
+        let mapping = properties["Events"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .find(|(_, event)| event["Type"] == "SQS")
+            .ok_or_else(|| anyhow!("`Events`: none of type `SQS`, expected one"))?
+            .1;
+        Ok(Function {
+            variables: variables
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(name, value)| (name.clone(), text(value)))
+                .collect(),
+            memory_mb: text(&self.required(property("MemorySize"))?)
+                .parse()
+                .context("MemorySize")?,
+            // Lambda's default.
+            architecture: self.required(property("Architectures"))?[0]
+                .as_str()
+                .unwrap_or("x86_64")
+                .to_owned(),
+            mapping: typed(&self.required(&mapping["Properties"])?)?,
+        })
+    }
+
+    fn required(&self, node: &Value) -> anyhow::Result<Value> {
+        self.value(node)?
+            .ok_or_else(|| anyhow!("`{node}`: no value"))
+    }
+
+    fn value(&self, node: &Value) -> anyhow::Result<Option<Value>> {
+        match node {
+            Value::Array(items) => {
+                let values = items.iter().filter_map(|item| self.value(item).transpose());
+                Ok(Some(Value::Array(values.collect::<anyhow::Result<_>>()?)))
+            }
+            Value::Object(fields) => {
+                if let Some((name, argument)) = intrinsic(fields) {
+                    return self
+                        .intrinsic(name, argument)
+                        .with_context(|| format!("`{node}`"));
+                }
+                let mut values = Map::new();
+                for (name, field) in fields {
+                    if let Some(value) = self.value(field)? {
+                        values.insert(name.clone(), value);
+                    }
+                }
+                Ok(Some(Value::Object(values)))
+            }
+            plain => Ok(Some(plain.clone())),
+        }
+    }
+
+    fn intrinsic(&self, name: &str, argument: &Value) -> anyhow::Result<Option<Value>> {
+        let arguments = argument.as_array().map_or(&[][..], Vec::as_slice);
+        match (name, arguments) {
+            ("Ref", _) => self.reference(argument.as_str().unwrap_or_default()),
+            ("Fn::GetAtt", _) => {
+                let parts: Vec<&str> = match argument.as_str() {
+                    Some(dotted) => dotted.splitn(2, '.').collect(),
+                    None => arguments.iter().filter_map(Value::as_str).collect(),
+                };
+                self.attribute(&parts).map(Some)
+            }
+            ("Fn::If", [condition, met, unmet]) => {
+                let met = if self.condition(condition)? {
+                    met
+                } else {
+                    unmet
+                };
+                self.value(met)
+            }
+            ("Fn::FindInMap", [map, first, second]) => {
+                let mut found = &self.template.root["Mappings"];
+                for key in [map, first, second] {
+                    let key = text(&self.required(key)?);
+                    found = found
+                        .get(&key)
+                        .with_context(|| format!("`{key}`: not in the mapping"))?;
+                }
+                Ok(Some(found.clone()))
+            }
+            _ => bail!("not supported"),
+        }
+    }
+
+    fn condition(&self, name: &Value) -> anyhow::Result<bool> {
+        let name = name.as_str().unwrap_or_default();
+        let condition = self.template.root["Conditions"]
+            .get(name)
+            .with_context(|| format!("condition `{name}`: not in the template"))?;
+        self.is_true(condition)
+    }
+
+    /// Returns whether a condition holds.
+    fn is_true(&self, node: &Value) -> anyhow::Result<bool> {
+        if let Some([one, other]) = node["Fn::Equals"].as_array().map(Vec::as_slice) {
+            return Ok(text(&self.required(one)?) == text(&self.required(other)?));
+        }
+        if let Some([negated]) = node["Fn::Not"].as_array().map(Vec::as_slice) {
+            return Ok(!self.is_true(negated)?);
+        }
+        bail!("condition `{node}`: not supported")
+    }
+
+    fn reference(&self, name: &str) -> anyhow::Result<Option<Value>> {
+        if name == "AWS::NoValue" {
+            return Ok(None);
+        }
+        if name == "AWS::Region" {
+            return Ok(Some(json!(REGION)));
+        }
+        if let Some(definition) = self.template.root["Parameters"].get(name) {
+            let value = match (self.parameters.get(name), definition.get("Default")) {
+                (Some(chosen), _) => chosen.clone(),
+                (None, Some(default)) => text(default),
+                (None, None) => bail!("parameter `{name}`: no value"),
+            };
+            return Ok(Some(json!(value)));
+        }
+        let local = local_name(name);
+        Ok(Some(json!(if self.kind(name)? == "AWS::SQS::Queue" {
+            (self.queue_url)(&local)
+        } else {
+            local
+        })))
+    }
+
+    fn attribute(&self, parts: &[&str]) -> anyhow::Result<Value> {
+        let [name, attribute] = parts else {
+            bail!("wrong form: expected a resource and an attribute")
+        };
+        match (self.kind(name)?, *attribute) {
+            ("AWS::SQS::Queue", "Arn") => Ok(json!(queue_arn(&local_name(name)))),
+            // No resource of the stack uses other attributes, for example those of roles. Any text will do.
+            _ => Ok(json!(format!("{}.{attribute}", local_name(name)))),
+        }
+    }
+
+    fn kind(&self, name: &str) -> anyhow::Result<&str> {
+        self.template.root["Resources"][name]["Type"]
+            .as_str()
+            .with_context(|| {
+                format!("`{name}`: neither a parameter nor a resource of the template")
+            })
+    }
+}
+
+fn queue_arn(local_name: &str) -> String {
+    format!("arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{local_name}")
+}
+
+fn intrinsic(fields: &Map<String, Value>) -> Option<(&str, &Value)> {
+    let (name, argument) = fields.iter().next()?;
+    let called = name == "Ref" || name.starts_with("Fn::");
+    (fields.len() == 1 && called).then_some((name.as_str(), argument))
+}
+
+/// Converts YAML to JSON. A tag becomes the long form of its intrinsic function.
+fn json_of(node: &Yaml<'_>) -> anyhow::Result<Value> {
+    Ok(match node {
+        Yaml::Value(Scalar::Null) => Value::Null,
+        Yaml::Value(Scalar::Boolean(value)) => json!(value),
+        Yaml::Value(Scalar::Integer(value)) => json!(value),
+        Yaml::Value(Scalar::FloatingPoint(value)) => json!(value.0),
+        Yaml::Value(Scalar::String(value)) => json!(value),
+        Yaml::Sequence(items) => items.iter().map(json_of).collect::<anyhow::Result<_>>()?,
+        Yaml::Mapping(fields) => {
+            let mut object = Map::new();
+            for (name, value) in fields {
+                object.insert(text(&json_of(name)?), json_of(value)?);
+            }
+            Value::Object(object)
+        }
+        Yaml::Tagged(tag, tagged) => {
+            let function = match tag.suffix.as_str() {
+                name @ ("Ref" | "Condition") => name.to_owned(),
+                name => format!("Fn::{name}"),
+            };
+            json!({ function: json_of(tagged)? })
+        }
+        Yaml::Representation(..) | Yaml::Alias(_) | Yaml::BadValue => {
+            bail!("`{node:?}`: not supported")
+        }
+    })
+}
+
+fn typed<T: serde::de::DeserializeOwned>(value: &Value) -> anyhow::Result<T> {
+    Ok(T::deserialize(value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(text: &str, parameters: &[(&str, &str)]) -> anyhow::Result<Resources> {
+        let parameters = parameters
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        Template::parse(text)?.resolve(&parameters, &|queue| format!("http://sqs/{queue}"))
+    }
+
+    fn queue(properties: &str) -> String {
+        format!("Resources:\n  Jobs:\n    Type: AWS::SQS::Queue\n    Properties: {properties}\n")
+    }
+
+    #[test]
+    fn a_wrong_template_is_refused_with_the_place_and_the_reason() {
+        let cases = [
+            ("[", "while"),
+            ("a: 1", "`Resources`: missing"),
+            (
+                &queue("{ VisibilityTimeout: !Ref Nothing }"),
+                "`Nothing`: neither a parameter nor a resource",
+            ),
+            (
+                &queue("{ VisibilityTimeout: !Cidr [1] }"),
+                "{\"Fn::Cidr\":[1]}`: not supported",
+            ),
+            (
+                &queue("{ VisibilityTimeout: soon }"),
+                "resource `Jobs` of the template: `soon`: invalid digit",
+            ),
+            (
+                &queue("{ VisibilityTimeout: !If [Hurry, 1, 2] }"),
+                "condition `Hurry`: not in the template",
+            ),
+        ];
+        for (text, expected) in cases {
+            let error = format!("{:#}", resolve(text, &[]).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        }
+        let error = resolve(&queue("{}"), &[("Colour", "blue")]).unwrap_err();
+        assert_eq!(error.to_string(), "parameter `Colour`: not in the template");
+    }
+
+    /// A branch that is not taken is not resolved: it may use what is not supported.
+    #[test]
+    fn a_condition_chooses_the_branch_that_is_resolved() {
+        let timeout = |condition: &str, hurry: &str| {
+            let template = format!(
+                "Parameters: {{ Hurry: {{ Default: no }} }}\nConditions: {{ Hurried: {condition} }}\n{}",
+                queue("{ VisibilityTimeout: !If [Hurried, !Ref Hurry, !Sub '${Hurry}'] }")
+            );
+            let resources = resolve(&template, &[("Hurry", hurry)])?;
+            anyhow::Ok(resources.queues["jobs"].visibility_timeout)
+        };
+        let equals = "!Equals [!Ref Hurry, 7]";
+        let differs = "!Not [!Equals [!Ref Hurry, slow]]";
+        for condition in [equals, differs] {
+            let seven = Some(std::time::Duration::from_secs(7));
+            assert_eq!(timeout(condition, "7").unwrap(), seven, "{condition}");
+            let error = format!("{:#}", timeout(condition, "slow").unwrap_err());
+            let expected = "{\"Fn::Sub\":\"${Hurry}\"}`: not supported";
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
