@@ -75,7 +75,7 @@ impl Setup {
         }
     }
 
-    /// Disables the sweep, which would fail without a table, and may fail on a machine under load.
+    /// Disables the sweep, which would fail without a table.
     pub fn without_sweep(mut self) -> Setup {
         self.options.sweep_every = None;
         self
@@ -318,6 +318,17 @@ impl Rig {
         self.logged(words).iter().any(complaint)
     }
 
+    /// Returns how many sweeps failed because a request had no reply in time, by a fault or on a machine under load. The
+    /// next sweep does their work.
+    fn sweeps_without_reply(&self) -> u64 {
+        let failed = self.logged("error_type: \"Sweep\"");
+        let in_time = ["no reply from", "deadline reached"];
+        let failed = failed
+            .iter()
+            .filter(|line| in_time.iter().any(|words| line.contains(words)));
+        failed.count() as u64
+    }
+
     /// Describes the state of the stack, to explain a wait that failed.
     pub async fn state(&self) -> String {
         let depths = [
@@ -362,10 +373,11 @@ impl Rig {
             self.state().await
         );
         let mut crashes = 0;
-        for function in [&self.stack.aggregator, &self.stack.batch_processor] {
+        let functions = [&self.stack.aggregator, &self.stack.batch_processor];
+        for (function, excused) in functions.into_iter().zip([0, self.sweeps_without_reply()]) {
             let stats = function.stats();
             let unanswered = stats.timeouts + stats.function_errors + stats.init_failures;
-            assert_eq!(unanswered, 0, "{stats:?}");
+            assert_eq!(unanswered, excused, "{stats:?}");
             crashes += stats.crashes;
         }
         // A killed process may end several invocations.
