@@ -96,6 +96,13 @@ async fn a_unique_message_costs_four_write_units_and_a_read_and_a_batch_little()
     rig.end().await;
 }
 
+/// Returns the write units of one of 3,000 messages, without those of retries whose condition failed.
+fn writes_each(ledger: &Ledger) -> f64 {
+    let failed =
+        [LOCK_TABLE, BATCH_TABLE].map(|table| units(ledger, table, "failed conditions").writes);
+    ledger.per_unique.write_units - failed.iter().sum::<f64>() / 3_000.0
+}
+
 /// Claims 3,000 events in three invocations, has them delivered in one batch, and checks the units of all writes but those
 /// of chunks in the table. Returns the ledger, and the rig.
 async fn three_thousand_events_in_chunks(bodies: BodiesKind) -> (Ledger, Rig) {
@@ -137,7 +144,10 @@ async fn three_thousand_events_in_chunks(bodies: BodiesKind) -> (Ledger, Rig) {
     );
     let nothing = Units::default();
     assert_eq!(units(&ledger, LOCK_TABLE, BATCH_INDEX), nothing, "{ledger}");
-    assert_eq!(units(&ledger, LOCK_TABLE, "items").reads, 0.0, "{ledger}");
+    // An item is read only after a failed condition: after a retry of a claim whose reply was late.
+    let reads = units(&ledger, LOCK_TABLE, "items").reads;
+    let failed = units(&ledger, LOCK_TABLE, "failed conditions").writes;
+    assert!(reads <= failed, "{ledger}");
     // Each invocation counts its claims once; the last one seals the batch.
     let counts = units(&ledger, BATCH_TABLE, "counts").writes;
     assert!((3.0..=6.0).contains(&counts), "{ledger}");
@@ -170,7 +180,7 @@ async fn a_message_costs_one_write_unit_and_its_share_of_a_chunk_in_the_table() 
     let written = units(&ledger, BATCH_TABLE, "chunks").writes;
     let range = least as f64..=(least + bytes.len()) as f64;
     assert!(range.contains(&written), "{bytes:?} bytes\n{ledger}");
-    assert!(ledger.per_unique.write_units < 1.2, "{ledger}");
+    assert!(writes_each(&ledger) < 1.2, "{ledger}");
     rig.end().await;
 }
 
@@ -179,7 +189,7 @@ async fn a_message_costs_one_write_unit_and_its_share_of_two_requests_with_chunk
     let (ledger, rig) = three_thousand_events_in_chunks(BodiesKind::S3).await;
     let chunks = units(&ledger, BATCH_TABLE, "chunks");
     assert_eq!(chunks.writes, 0.0, "{ledger}");
-    assert!(ledger.per_unique.write_units < 1.03, "{ledger}");
+    assert!(writes_each(&ledger) < 1.01, "{ledger}");
     let requests = |operation: &str| {
         let mut of = ledger
             .s3
@@ -187,9 +197,11 @@ async fn a_message_costs_one_write_unit_and_its_share_of_two_requests_with_chunk
             .filter(|one| one.key.operation == operation);
         of.next().map_or(0, |one| one.requests.count)
     };
-    assert_eq!(
-        [requests("PutObject"), requests("GetObject")],
-        [3, 3],
+    assert_eq!(rig.chunks_in_bucket().await.len(), 3, "{ledger}");
+    // One for each chunk, and retries of those that were late.
+    let counts = ["PutObject", "GetObject"].map(requests);
+    assert!(
+        counts.iter().all(|count| (3..10).contains(count)),
         "{ledger}"
     );
     rig.end().await;

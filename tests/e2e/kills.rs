@@ -195,6 +195,32 @@ enum Killed {
     Share(&'static str),
 }
 
+/// Checks that every attempt at a part had the same content. Returns how many attempts followed a first one.
+fn attempts_with_the_same_content(rig: &Rig) -> usize {
+    let field = |line: &str, name: &str| {
+        let (_, rest) = line.split_once(name)?;
+        rest.split_whitespace()
+            .next()
+            .map(|value| value.trim_matches('"').to_owned())
+    };
+    let mut content = BTreeMap::new();
+    let mut again = 0;
+    for line in rig.logged("part written") {
+        let key = field(&line, "part_key=").expect("the line names the part");
+        let hash = field(&line, "content_hash=").expect("the line names the content");
+        match content.get(&key) {
+            None => {
+                content.insert(key, hash);
+            }
+            Some(before) => {
+                again += 1;
+                assert_eq!(*before, hash, "content of {key} changed");
+            }
+        }
+    }
+    again
+}
+
 /// Kills processors at each log message, and checks the output: every event once, and the same content at every attempt
 /// at a part. Returns how many processors were killed at each log message, and how many attempts followed a first one.
 /// There may be none, because a process runs on until the host has read its log.
@@ -236,27 +262,7 @@ async fn processors_are_killed_at_every_log_point(
     rig.until_drained_within(cap).await;
     let report = rig.audit(&plan, DuplicateRule::Drop);
     assert_eq!(report.delivered, plan.unique());
-    let field = |line: &str, name: &str| {
-        let (_, rest) = line.split_once(name)?;
-        rest.split_whitespace()
-            .next()
-            .map(|value| value.trim_matches('"').to_owned())
-    };
-    let mut content = BTreeMap::new();
-    let mut again = 0;
-    for line in rig.logged("part written") {
-        let key = field(&line, "part_key=").expect("the line names the part");
-        let hash = field(&line, "content_hash=").expect("the line names the content");
-        match content.get(&key) {
-            None => {
-                content.insert(key, hash);
-            }
-            Some(before) => {
-                again += 1;
-                assert_eq!(*before, hash, "content of {key} changed");
-            }
-        }
-    }
+    let again = attempts_with_the_same_content(&rig);
     rig.assert_bodies_are_in(bodies).await;
     for text in WITHOUT_CHUNKS
         .iter()

@@ -83,7 +83,6 @@ async fn begin(rig: &Rig, plan: &Plan, messages: Range<u64>) {
 async fn bodies_go_to_chunks_and_back_in_the_middle_of_a_burst_and_nothing_is_lost_or_repeated() {
     let mut setup = Setup::new()
         .unhurried()
-        .without_sweep()
         .var("MAX_BATCH_SIZE", 300)
         .redeliver(INPUT_QUEUE, Duration::from_secs(9), 100);
     setup.options.batch_size = 500;
