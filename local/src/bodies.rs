@@ -22,7 +22,7 @@ pub enum BodiesKind {
 
 impl BodiesKind {
     /// Returns the value of `BODIES`.
-    fn value(self) -> &'static str {
+    pub fn value(self) -> &'static str {
         match self {
             BodiesKind::Items => "items",
             BodiesKind::Table => "table",
@@ -53,8 +53,15 @@ pub(crate) fn set_variable(
             *value = BodiesKind::S3.value().to_owned();
         }
     }
-    let values = values(variables, redeploys, BODIES.name);
-    if !cfg!(feature = "s3") && values.into_iter().any(|value| value.starts_with("s3")) {
+    check_build(
+        &values(variables, redeploys, BODIES.name),
+        cfg!(feature = "s3"),
+    )
+}
+
+/// Fails if a value of `BODIES` is in S3 and this build has no stand-in for S3.
+fn check_build(values: &[&str], has_s3: bool) -> anyhow::Result<()> {
+    if !has_s3 && values.iter().any(|value| value.starts_with("s3")) {
         bail!(
             "`BODIES`: in S3: expected a build with the cargo feature `s3`; run \
              `cargo run --release -p local --features s3 -- burst --bodies s3`"
@@ -110,5 +117,14 @@ mod tests {
         let mut variables = BTreeMap::from([("BODIES".to_owned(), "table".to_owned())]);
         let error = set_variable(Some(BodiesKind::Items), &mut variables, &mut []).unwrap_err();
         assert!(error.to_string().contains("not with `BODIES`"), "{error}");
+    }
+
+    #[test]
+    fn a_build_without_s3_refuses_bodies_in_s3_and_says_how_to_build_with_it() {
+        let (in_s3, others) = (["items", "s3://chunks/chunks"], ["items", "table"]);
+        let error = check_build(&in_s3, false).unwrap_err().to_string();
+        assert!(error.contains("--features s3"), "{error}");
+        check_build(&others, false).unwrap();
+        check_build(&in_s3, true).unwrap();
     }
 }

@@ -167,6 +167,11 @@ impl Stack {
         &self.sqs_client
     }
 
+    /// Returns the URL of the DynamoDB stand-in itself, where no fault strikes and no request is counted.
+    pub fn dynamodb_endpoint(&self) -> &str {
+        &self.endpoints.dynamodb
+    }
+
     /// Returns the S3 stand-in, in which callers may create buckets.
     #[cfg(feature = "s3")]
     pub fn s3(&self) -> &S3 {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use emulators::sqs::MessageAttribute;
+use local::bodies::BodiesKind;
 use local::stack::INPUT_QUEUE;
 use serde_json::json;
 use shared::memory::noise;
@@ -31,20 +32,31 @@ async fn a_message_that_fits_an_item_once_it_is_compressed_is_delivered_whole() 
 
 #[tokio::test]
 async fn messages_larger_than_an_item_are_delivered_among_small_ones() {
-    large_messages_are_delivered(10, 1_000).await;
+    large_messages_are_delivered(BodiesKind::Items, 10, 1_000).await;
+}
+
+#[tokio::test]
+async fn messages_of_up_to_the_largest_size_are_delivered_from_chunks() {
+    tokio::join!(
+        large_messages_are_delivered(BodiesKind::Table, 10, 200),
+        large_messages_are_delivered(BodiesKind::S3, 10, 200)
+    );
 }
 
 /// `cargo test --workspace --test e2e a_hundred -- --ignored`
 #[tokio::test]
 #[ignore = "takes the machine for itself"]
 async fn a_hundred_messages_larger_than_an_item_are_delivered_among_ten_thousand_small_ones() {
-    large_messages_are_delivered(100, 10_000).await;
+    large_messages_are_delivered(BodiesKind::Items, 100, 10_000).await;
 }
 
-async fn large_messages_are_delivered(large_count: usize, small_count: usize) {
+async fn large_messages_are_delivered(bodies: BodiesKind, large_count: usize, small_count: usize) {
     let mut setup = Setup::new()
+        .bodies(bodies)
         .var("OVERFLOW_BUCKET", "overflow")
-        .var("MAX_BATCH_SIZE", small_count / 2);
+        .var("DEADLINE_MARGIN_MS", 6_000)
+        .var("MAX_BATCH_SIZE", small_count / 2)
+        .redeliver(INPUT_QUEUE, Duration::from_secs(35), 100);
     // The timeout of a deployment: an event with such bodies takes seconds while other tests run.
     setup.options.aggregator_timeout = Duration::from_secs(30);
     setup.options.batch_processor_timeout = Duration::from_secs(30);
@@ -59,11 +71,11 @@ async fn large_messages_are_delivered(large_count: usize, small_count: usize) {
             (id, body.to_string())
         })
         .collect();
-    let mut bodies = large.values();
+    let mut large_bodies = large.values();
     for number in 0..small_count {
         rig.send(body(&format!("small-{number}")));
         if number % (small_count / large_count) == 0 {
-            rig.send(bodies.next().expect("there are as many").as_str());
+            rig.send(large_bodies.next().expect("there are as many").as_str());
         }
     }
     rig.until_drained_within(Duration::from_secs(180)).await;
@@ -80,6 +92,7 @@ async fn large_messages_are_delivered(large_count: usize, small_count: usize) {
         }
     }
     assert_eq!(found, large_count);
+    rig.assert_bodies_are_in(bodies).await;
     // The bucket has no lifecycle here; the test checks only that the function looked it up.
     assert!(rig.has_logged("lifecycle of the overflow bucket not read"));
     rig.end().await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use local::bodies::BodiesKind;
 use local::ledger::Action;
 use local::sink::SinkKind;
 use local::stack::{BATCH_QUEUE, QUARANTINE_QUEUE};
@@ -24,7 +25,8 @@ const HEAD: &str = "\
 # UPDATE_CALLS=1 cargo test --workspace --test e2e calls
 ";
 /// The variables that name a bucket, a function or a state machine.
-const RESOURCE_VARIABLES: [&str; 5] = [
+const RESOURCE_VARIABLES: [&str; 6] = [
+    "BODIES",
     "SINK_COLUMNS",
     "SINK_REJECTS",
     "SINK_PAYLOADS",
@@ -37,6 +39,7 @@ async fn the_functions_send_exactly_the_requests_that_the_templates_are_checked_
     let mut lines = BTreeSet::new();
     lines.extend(to_a_bucket("batch", "off").await);
     lines.extend(to_a_bucket("put", "on").await);
+    lines.extend(for_chunks().await);
     for kind in [SinkKind::Lambda, SinkKind::States] {
         lines.extend(to_a_called_service(kind).await);
     }
@@ -105,6 +108,15 @@ async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<Stri
     ended(&rig).await
 }
 
+/// Returns the requests for bodies in a chunk that is too large for the batch table.
+async fn for_chunks() -> BTreeSet<String> {
+    let rig = Setup::new().bodies(BodiesKind::S3).start().await;
+    rig.send(json!({ "id": "large", "noise": noise(20_000) }).to_string());
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), ["large"]);
+    ended(&rig).await
+}
+
 /// Sends a ticket for an open batch, removes a body so that the batch goes into error, and sets the batch aside.
 async fn set_aside(rig: &Rig) {
     let before: BTreeSet<String> = rig.batch_ids().await.into_iter().collect();
@@ -164,7 +176,8 @@ async fn to_a_called_service(kind: SinkKind) -> BTreeSet<String> {
     ended(&rig).await
 }
 
-fn s3(rig: &Rig) -> aws_sdk_s3::Client {
+/// Returns a client of the buckets.
+pub fn s3(rig: &Rig) -> aws_sdk_s3::Client {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("us-east-1"))

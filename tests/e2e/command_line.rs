@@ -151,7 +151,7 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
     let template = directory.path().join("template.yaml");
     std::fs::write(&template, "Description: nothing").expect("it can be written");
     let template = template.to_str().expect("paths here are text");
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 19] = [
         (&["--no-such-flag"], "--no-such-flag"),
         (&["no-such-command"], "no-such-command"),
         (&["--messages", "some"], "some"),
@@ -164,6 +164,11 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
         (&["--template", "/no/such/file"], "--template /no/such/file"),
         (&["--template", template], "`Resources`: missing"),
         (&["--sink", "tape"], "tape"),
+        (&["--bodies", "tape"], "tape"),
+        (
+            &["--bodies", "items", "--env", "BODIES=table"],
+            "`--bodies`: not with `BODIES`: got `BODIES=table` too",
+        ),
         (&["--sink-error-rate", "10"], "--sink file"),
         (&["--sink", "http", "--sink-error-rate", "101"], "101"),
         (

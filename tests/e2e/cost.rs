@@ -1,12 +1,17 @@
 //! Compares the cost of a burst with the calculated cost: the units that DynamoDB reports, requests, and latencies.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use loadgen::DuplicateRule;
+use local::bodies::BodiesKind;
 use local::dynamodb::{BATCH_INDEX, BATCH_TABLE, LOCK_TABLE};
 use local::latency::Latency;
 use local::ledger::{Ledger, Units};
+use local::stack::INPUT_QUEUE;
+use protocol::limits::WRITE_UNIT_BYTES;
 
+use crate::events::{event, failures};
 use crate::rig::{Rig, Setup, plan};
 
 /// Returns the units of one part of one table; zero if the ledger does not have it.
@@ -88,6 +93,117 @@ async fn a_unique_message_costs_four_write_units_and_a_read_and_a_batch_little()
 
     let full = report.batches.sizes.get(&400).copied().unwrap_or_default();
     assert_every_batch_has_a_latency(&rig, report.batches.count, full).await;
+    rig.end().await;
+}
+
+/// Returns the write units of one of 3,000 messages, without those of retries whose condition failed.
+fn writes_each(ledger: &Ledger) -> f64 {
+    let failed =
+        [LOCK_TABLE, BATCH_TABLE].map(|table| units(ledger, table, "failed conditions").writes);
+    ledger.per_unique.write_units - failed.iter().sum::<f64>() / 3_000.0
+}
+
+/// Claims 3,000 events in three invocations, has them delivered in one batch, and checks the units of all writes but those
+/// of chunks in the table. Returns the ledger, and the rig.
+async fn three_thousand_events_in_chunks(bodies: BodiesKind) -> (Ledger, Rig) {
+    let mut setup = Setup::new()
+        .bodies(bodies)
+        .var("MAX_BATCH_SIZE", 3_000)
+        .var("MAX_SECONDARY_BATCHING_WINDOW", 600)
+        .var("DEADLINE_MARGIN_MS", 6_000)
+        .without_sweep();
+    setup.options.aggregator_timeout = Duration::from_secs(30);
+    setup.options.batch_processor_timeout = Duration::from_secs(30);
+    let rig = setup.start().await;
+    let plan = plan(24, 3_000, 0.0);
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    for invocation in 0..3_u64 {
+        let messages = invocation * 1_000..(invocation + 1) * 1_000;
+        let messages: Vec<_> = messages
+            .map(|index| (index.to_string(), plan.message(index).body))
+            .collect();
+        let messages: Vec<_> = messages
+            .iter()
+            .map(|(id, body)| (id.as_str(), body.as_str()))
+            .collect();
+        let claimed = event(&source, &messages);
+        assert_eq!(
+            failures(&rig, &rig.stack.aggregator, claimed).await,
+            [""; 0]
+        );
+    }
+    rig.until_metric("BatchesCompleted", 1).await;
+    let report = rig.audit(&plan, DuplicateRule::Drop);
+    assert_eq!(report.batches.count, 1);
+    let ledger = rig.stack.ledger(plan.len(), plan.unique());
+
+    assert_eq!(
+        units(&ledger, LOCK_TABLE, "items").writes,
+        3_000.0,
+        "{ledger}"
+    );
+    let nothing = Units::default();
+    assert_eq!(units(&ledger, LOCK_TABLE, BATCH_INDEX), nothing, "{ledger}");
+    // An item is read only after a failed condition: after a retry of a claim whose reply was late.
+    let reads = units(&ledger, LOCK_TABLE, "items").reads;
+    let failed = units(&ledger, LOCK_TABLE, "failed conditions").writes;
+    assert!(reads <= failed, "{ledger}");
+    // Each invocation counts its claims once; the last one seals the batch.
+    let counts = units(&ledger, BATCH_TABLE, "counts").writes;
+    assert!((3.0..=6.0).contains(&counts), "{ledger}");
+    // Opening, lease, freezing, delivery and completion, and a change of the status in the index for four of them.
+    let others = ["items", "status-index"].map(|part| units(&ledger, BATCH_TABLE, part).writes);
+    let others: f64 = others.iter().sum();
+    assert!((5.0..30.0).contains(&others), "{ledger}");
+    assert_eq!(
+        units(&ledger, BATCH_TABLE, "witnesses"),
+        nothing,
+        "{ledger}"
+    );
+    (ledger, rig)
+}
+
+#[tokio::test]
+async fn a_message_costs_one_write_unit_and_its_share_of_a_chunk_in_the_table() {
+    let (ledger, rig) = three_thousand_events_in_chunks(BodiesKind::Table).await;
+    let chunks = rig.batch_items().await;
+    let chunks = chunks
+        .iter()
+        .filter_map(|item| item.get("piece")?.as_b().ok());
+    let bytes: Vec<usize> = chunks.map(|piece| piece.as_ref().len()).collect();
+    assert_eq!(bytes.len(), 3);
+    // A unit for each KB. An item has less than 1 KB beside its bytes.
+    let least: usize = bytes
+        .iter()
+        .map(|bytes| bytes.div_ceil(WRITE_UNIT_BYTES))
+        .sum();
+    let written = units(&ledger, BATCH_TABLE, "chunks").writes;
+    let range = least as f64..=(least + bytes.len()) as f64;
+    assert!(range.contains(&written), "{bytes:?} bytes\n{ledger}");
+    assert!(writes_each(&ledger) < 1.2, "{ledger}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_message_costs_one_write_unit_and_its_share_of_two_requests_with_chunks_in_a_bucket() {
+    let (ledger, rig) = three_thousand_events_in_chunks(BodiesKind::S3).await;
+    let chunks = units(&ledger, BATCH_TABLE, "chunks");
+    assert_eq!(chunks.writes, 0.0, "{ledger}");
+    assert!(writes_each(&ledger) < 1.01, "{ledger}");
+    let requests = |operation: &str| {
+        let mut of = ledger
+            .s3
+            .iter()
+            .filter(|one| one.key.operation == operation);
+        of.next().map_or(0, |one| one.requests.count)
+    };
+    assert_eq!(rig.chunks_in_bucket().await.len(), 3, "{ledger}");
+    // One for each chunk, and retries of those that were late.
+    let counts = ["PutObject", "GetObject"].map(requests);
+    assert!(
+        counts.iter().all(|count| (3..10).contains(count)),
+        "{ledger}"
+    );
     rig.end().await;
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use loadgen::DuplicateRule;
+use local::bodies::BodiesKind;
 use local::stack::INPUT_QUEUE;
 
 use crate::events::{body, event, failures};
@@ -13,7 +14,17 @@ use crate::rig::{Setup, plan};
 
 #[tokio::test]
 async fn a_requeued_duplicate_is_delivered_in_a_later_batch() {
+    requeued_duplicates_are_delivered_in_later_batches(BodiesKind::Items).await;
+}
+
+#[tokio::test]
+async fn a_requeued_duplicate_is_delivered_in_a_later_batch_of_chunks() {
+    requeued_duplicates_are_delivered_in_later_batches(BodiesKind::Table).await;
+}
+
+async fn requeued_duplicates_are_delivered_in_later_batches(bodies: BodiesKind) {
     let rig = Setup::new()
+        .bodies(bodies)
         .var("ON_DUPLICATE", "requeue")
         .var("MAX_BATCH_SIZE", 60)
         .redeliver(INPUT_QUEUE, Duration::from_secs(3), 1_000)
@@ -39,6 +50,7 @@ async fn a_requeued_duplicate_is_delivered_in_a_later_batch() {
     }
     let repeated = batches.values().filter(|batches| batches.len() > 1).count();
     assert!(repeated > 0, "the burst had duplicates");
+    rig.assert_bodies_are_in(bodies).await;
     rig.end().await;
 }
 

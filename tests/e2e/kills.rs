@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use emulators::lambda::Function;
-use loadgen::DuplicateRule;
+use emulators::lambda::{Function, InvokeResponse};
+use loadgen::{DuplicateRule, Plan, PlanConfig};
+use local::bodies::BodiesKind;
 use local::faults::KillAt;
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 use protocol::batch::Status;
 
+use crate::events::{event, failures};
 use crate::rig::{Rig, Setup, busy_environment, has_ended, plan};
 
 /// Kills the environment that runs an invocation, and waits until it is gone.
@@ -44,6 +46,78 @@ async fn an_aggregator_killed_between_two_claims_loses_and_repeats_nothing() {
         "claims of the dead are recognised"
     );
     rig.end_with_set_aside(0, 1).await;
+}
+
+/// When the messages of a killed aggregator come back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum BackWhen {
+    /// The batch that the dead claimed them for is open.
+    Open,
+    /// That batch is complete without them, because the dead counted none of its claims.
+    Complete,
+}
+
+async fn messages_of_a_killed_aggregator_come_back(bodies: BodiesKind, when: BackWhen) {
+    // The limit makes the claims take seconds. The window is longer than an invocation, or as short as it can be.
+    let window = match when {
+        BackWhen::Open => 5,
+        BackWhen::Complete => 1,
+    };
+    let mut setup = Setup::new()
+        .bodies(bodies)
+        .var("MAX_SECONDARY_BATCHING_WINDOW", window);
+    setup.options.faults.table_limit = Some(150);
+    let rig = setup.start().await;
+    let plan = plan(10, 500, 0.0);
+    let ids: Vec<String> = (0..plan.len()).map(|index| index.to_string()).collect();
+    let bodies_sent: Vec<String> = (0..plan.len())
+        .map(|index| plan.message(index).body)
+        .collect();
+    let messages = ids.iter().map(String::as_str);
+    let mut messages: Vec<_> = messages
+        .zip(bodies_sent.iter().map(String::as_str))
+        .collect();
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    let function = &rig.stack.aggregator;
+    let killed = async {
+        rig.until("the first claims", async || rig.lock_items().await >= 100)
+            .await;
+        kill(&rig, function).await;
+    };
+    let (invoked, ()) = tokio::join!(function.invoke(event(&source, &messages)), killed);
+    assert!(
+        !matches!(invoked, Ok(InvokeResponse::Ok(_))),
+        "the kill came too late: {invoked:?}"
+    );
+    let batches = rig.batch_ids().await;
+    let [batch] = &batches[..] else {
+        panic!("the dead opened one: {batches:?}");
+    };
+    if when == BackWhen::Complete {
+        rig.until_drained().await;
+        assert!(!rig.has_parts(), "the dead counted nothing");
+    }
+    while !messages.is_empty() {
+        let failed = failures(&rig, function, event(&source, &messages)).await;
+        messages.retain(|(id, _)| failed.iter().any(|one| one == id));
+    }
+    rig.until_drained().await;
+    rig.audit(&plan, DuplicateRule::Drop);
+    rig.assert_bodies_are_in(bodies).await;
+    // A claim of an open batch is recorded there as a witness, and one of a complete batch is replaced.
+    let delivered = rig.delivered_batches().contains(batch);
+    assert_eq!(delivered, when == BackWhen::Open);
+    rig.end_with_set_aside(0, 1).await;
+}
+
+#[tokio::test]
+async fn chunk_claims_of_a_killed_aggregator_are_delivered_with_their_batch_while_it_is_open() {
+    messages_of_a_killed_aggregator_come_back(BodiesKind::Table, BackWhen::Open).await;
+}
+
+#[tokio::test]
+async fn chunk_claims_of_a_killed_aggregator_are_replaced_once_their_batch_is_complete() {
+    messages_of_a_killed_aggregator_come_back(BodiesKind::S3, BackWhen::Complete).await;
 }
 
 /// The stage at which the processor is killed.
@@ -103,6 +177,15 @@ const LOG_POINTS: [&str; 9] = [
     "ticket done",
 ];
 
+/// Log messages that do not occur if bodies are in chunks: their claims are not released, and the batch record lists all of
+/// them, so that nothing needs a second look.
+const WITHOUT_CHUNKS: [&str; 2] = ["claims released", "verify ticket sent"];
+
+fn log_points(bodies: BodiesKind) -> impl Iterator<Item = &'static str> {
+    let points = LOG_POINTS.into_iter();
+    points.filter(move |point| bodies == BodiesKind::Items || !WITHOUT_CHUNKS.contains(point))
+}
+
 /// Which of the processors that reach a log message are killed there.
 #[derive(Clone, Copy, Debug)]
 enum Killed {
@@ -112,40 +195,8 @@ enum Killed {
     Share(&'static str),
 }
 
-/// Kills processors at each log message, and checks the output: every event once, and the same content at every attempt
-/// at a part. Returns how many processors were killed at each log message, and how many attempts followed a first one.
-/// There may be none, because a process runs on until the host has read its log.
-async fn processors_are_killed_at_every_log_point(
-    events: u64,
-    batch_size: u64,
-    killed: Killed,
-    cap: Duration,
-) -> (BTreeMap<String, u64>, usize) {
-    let mut setup = Setup::new()
-        .var("MAX_BATCH_SIZE", batch_size)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(6), 1_000)
-        .redeliver(BATCH_QUEUE, Duration::from_secs(2), 1_000);
-    setup.options.faults.kill_at = LOG_POINTS
-        .map(|text| {
-            let (percent, kills_max) = match killed {
-                Killed::First(kills_max) => ("100", Some(kills_max)),
-                // Few batches reach this message: only those that were not proven at once.
-                Killed::Share(_) if text == "verify ticket sent" => ("70", None),
-                Killed::Share(percent) => (percent, None),
-            };
-            KillAt {
-                text: text.to_owned(),
-                percent: percent.parse().expect("the value is a percentage"),
-                kills_max,
-            }
-        })
-        .into();
-    let rig = setup.start().await;
-    let plan = plan(9, events, 0.0);
-    rig.burst(&plan).await;
-    rig.until_drained_within(cap).await;
-    let report = rig.audit(&plan, DuplicateRule::Drop);
-    assert_eq!(report.delivered, plan.unique());
+/// Checks that every attempt at a part had the same content. Returns how many attempts followed a first one.
+fn attempts_with_the_same_content(rig: &Rig) -> usize {
     let field = |line: &str, name: &str| {
         let (_, rest) = line.split_once(name)?;
         rest.split_whitespace()
@@ -167,6 +218,58 @@ async fn processors_are_killed_at_every_log_point(
             }
         }
     }
+    again
+}
+
+/// Kills processors at each log message, and checks the output: every event once, and the same content at every attempt
+/// at a part. Returns how many processors were killed at each log message, and how many attempts followed a first one.
+/// There may be none, because a process runs on until the host has read its log.
+async fn processors_are_killed_at_every_log_point(
+    bodies: BodiesKind,
+    events: u64,
+    batch_size: u64,
+    killed: Killed,
+    cap: Duration,
+) -> (BTreeMap<String, u64>, usize) {
+    let mut setup = Setup::new()
+        .bodies(bodies)
+        .var("MAX_BATCH_SIZE", batch_size)
+        .redeliver(INPUT_QUEUE, Duration::from_secs(6), 1_000)
+        .redeliver(BATCH_QUEUE, Duration::from_secs(2), 1_000);
+    setup.options.faults.kill_at = log_points(bodies)
+        .map(|text| {
+            let (percent, kills_max) = match killed {
+                Killed::First(kills_max) => ("100", Some(kills_max)),
+                // Few batches reach this message: only those that were not proven at once.
+                Killed::Share(_) if text == "verify ticket sent" => ("70", None),
+                Killed::Share(percent) => (percent, None),
+            };
+            KillAt {
+                text: text.to_owned(),
+                percent: percent.parse().expect("the value is a percentage"),
+                kills_max,
+            }
+        })
+        .collect();
+    let rig = setup.start().await;
+    // The chunk of a hundred such bodies is too large for the table if there is a bucket.
+    let config = PlanConfig {
+        size_bytes: 1_000,
+        ..*plan(9, events, 0.0).config()
+    };
+    let plan = Plan::new(config).expect("the plan is sound");
+    rig.burst(&plan).await;
+    rig.until_drained_within(cap).await;
+    let report = rig.audit(&plan, DuplicateRule::Drop);
+    assert_eq!(report.delivered, plan.unique());
+    let again = attempts_with_the_same_content(&rig);
+    rig.assert_bodies_are_in(bodies).await;
+    for text in WITHOUT_CHUNKS
+        .iter()
+        .filter(|_| bodies != BodiesKind::Items)
+    {
+        assert!(!rig.has_logged(text), "{text}");
+    }
     let faults = rig.stack.faults.report().expect("faults are on");
     eprintln!("{again} attempts more than parts\n{faults}");
     rig.stack.stop().await;
@@ -174,9 +277,9 @@ async fn processors_are_killed_at_every_log_point(
     (killed.collect(), again)
 }
 
-#[tokio::test]
-async fn a_processor_killed_at_any_log_point_delivers_the_same_parts_again() {
+async fn processors_are_killed_twice_at_every_log_point(bodies: BodiesKind) {
     let (killed, _) = processors_are_killed_at_every_log_point(
+        bodies,
         1_200,
         100,
         Killed::First(2),
@@ -186,6 +289,22 @@ async fn a_processor_killed_at_any_log_point_delivers_the_same_parts_again() {
     // The number of batches that must be verified depends on the machine, and may be 0.
     let missed = |(text, count): (&String, &u64)| *count < 2 && text != "verify ticket sent";
     assert!(!killed.iter().any(missed), "{killed:?}");
+    assert_eq!(killed.len(), log_points(bodies).count(), "{killed:?}");
+}
+
+#[tokio::test]
+async fn a_processor_killed_at_any_log_point_delivers_the_same_parts_again() {
+    processors_are_killed_twice_at_every_log_point(BodiesKind::Items).await;
+}
+
+#[tokio::test]
+async fn a_processor_killed_at_any_log_point_delivers_the_same_parts_again_from_the_table() {
+    processors_are_killed_twice_at_every_log_point(BodiesKind::Table).await;
+}
+
+#[tokio::test]
+async fn a_processor_killed_at_any_log_point_delivers_the_same_parts_again_from_a_bucket() {
+    processors_are_killed_twice_at_every_log_point(BodiesKind::S3).await;
 }
 
 /// `cargo test --workspace --test e2e two_hundred -- --ignored --nocapture`
@@ -193,6 +312,7 @@ async fn a_processor_killed_at_any_log_point_delivers_the_same_parts_again() {
 #[ignore = "takes minutes"]
 async fn two_hundred_killed_processors_deliver_the_same_parts_again() {
     let (killed, again) = processors_are_killed_at_every_log_point(
+        BodiesKind::Items,
         6_000,
         60,
         Killed::Share("25"),

@@ -10,6 +10,7 @@ mod bad_input;
 mod bodies;
 mod burst;
 mod calls;
+mod chunks;
 mod cold_starts;
 mod command_line;
 mod configuration;

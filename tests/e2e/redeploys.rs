@@ -1,14 +1,19 @@
 //! Updates of the functions' configuration during a run.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
 
 use emulators::lambda::EnvironmentState;
+use loadgen::{DuplicateRule, Plan};
+use local::bodies::BodiesKind;
+use local::stack::INPUT_QUEUE;
 use serde_json::Value;
 
 use crate::command_line::{SHORT, local};
 use crate::events::body;
 use crate::output::sorted;
-use crate::rig::Setup;
+use crate::rig::{Rig, Setup, plan};
 
 #[tokio::test]
 async fn old_environments_end_and_new_ones_have_the_changed_variables() {
@@ -64,6 +69,52 @@ async fn old_environments_end_and_new_ones_have_the_changed_variables() {
         }
     }
     assert!(sizes.values().all(|size| *size <= 10), "{sizes:?}");
+    rig.end().await;
+}
+
+/// Sends the messages of a range one by one, and waits until some of them are claimed.
+async fn begin(rig: &Rig, plan: &Plan, messages: Range<u64>) {
+    let claimed = rig.stack.function_logs.sum("Claimed");
+    messages.for_each(|index| rig.send(plan.message(index).body));
+    rig.until_metric("Claimed", claimed + 1).await;
+}
+
+#[tokio::test]
+async fn bodies_go_to_chunks_and_back_in_the_middle_of_a_burst_and_nothing_is_lost_or_repeated() {
+    let mut setup = Setup::new()
+        .unhurried()
+        .var("MAX_BATCH_SIZE", 300)
+        .redeliver(INPUT_QUEUE, Duration::from_secs(9), 100);
+    setup.options.batch_size = 500;
+    let rig = setup.start().await;
+    rig.stack.s3().create_bucket("chunks");
+    let plan = plan(12, 3_000, 10.0);
+    let layouts = [BodiesKind::Items, BodiesKind::S3, BodiesKind::Items];
+    let third = plan.len() / 3;
+    let mut first_sent = BTreeMap::new();
+    let mut across = 0;
+    for (at, bodies) in (0_u64..).zip(layouts) {
+        let variables = BTreeMap::from([("BODIES".to_owned(), bodies.value().to_owned())]);
+        for function in [&rig.stack.aggregator, &rig.stack.batch_processor] {
+            function.redeploy(&variables);
+        }
+        let messages = at * third..(at + 1) * third;
+        let events = messages.clone().map(|index| plan.event_number(index));
+        across += events
+            .filter(|event| *first_sent.entry(*event).or_insert(at) != at)
+            .count();
+        begin(&rig, &plan, messages).await;
+    }
+    assert!(across > 50, "{across} duplicates across a switch");
+    rig.until_drained().await;
+    rig.audit(&plan, DuplicateRule::Drop);
+    let batches = rig.batches_by_bodies().await;
+    let of = |bodies: BodiesKind| batches.get(bodies.value()).copied().unwrap_or_default();
+    assert!(
+        of(BodiesKind::Items) >= 2 && of(BodiesKind::S3) >= 1,
+        "{batches:?}"
+    );
+    assert!(!rig.chunks_in_bucket().await.is_empty());
     rig.end().await;
 }
 

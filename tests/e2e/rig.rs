@@ -8,6 +8,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use emulators::lambda::{EnvironmentState, Function, LogLine};
 use emulators::sqs::{Depth, Message};
 use loadgen::{Plan, PlanConfig, SendOptions};
+use local::bodies::BodiesKind;
 use local::faults::FaultOptions;
 use local::options::StackOptions;
 use local::sink::SinkKind;
@@ -86,6 +87,19 @@ impl Setup {
             .variables
             .insert(name.to_owned(), value.to_string());
         self
+    }
+
+    /// Gives an invocation 8 s, and a request of it 1 s instead of 250 ms. On a machine under load, an invocation may need
+    /// that for a few requests that all its messages depend on.
+    pub fn unhurried(mut self) -> Setup {
+        self.options.aggregator_timeout = Duration::from_secs(8);
+        self.options.batch_processor_timeout = Duration::from_secs(8);
+        self.var("DEADLINE_MARGIN_MS", 4_000)
+    }
+
+    /// Sets where the bodies of batches go.
+    pub fn bodies(self, bodies: BodiesKind) -> Setup {
+        self.var("BODIES", bodies.value())
     }
 
     /// Runs all invocations of the aggregator in one environment, so that they share their batches.
@@ -304,6 +318,17 @@ impl Rig {
         self.logged(words).iter().any(complaint)
     }
 
+    /// Returns how many sweeps failed because a request had no reply in time, by a fault or on a machine under load. The
+    /// next sweep does their work.
+    fn sweeps_without_reply(&self) -> u64 {
+        let failed = self.logged("error_type: \"Sweep\"");
+        let in_time = ["no reply from", "deadline reached"];
+        let failed = failed
+            .iter()
+            .filter(|line| in_time.iter().any(|words| line.contains(words)));
+        failed.count() as u64
+    }
+
     /// Describes the state of the stack, to explain a wait that failed.
     pub async fn state(&self) -> String {
         let depths = [
@@ -348,10 +373,11 @@ impl Rig {
             self.state().await
         );
         let mut crashes = 0;
-        for function in [&self.stack.aggregator, &self.stack.batch_processor] {
+        let functions = [&self.stack.aggregator, &self.stack.batch_processor];
+        for (function, excused) in functions.into_iter().zip([0, self.sweeps_without_reply()]) {
             let stats = function.stats();
             let unanswered = stats.timeouts + stats.function_errors + stats.init_failures;
-            assert_eq!(unanswered, 0, "{stats:?}");
+            assert_eq!(unanswered, excused, "{stats:?}");
             crashes += stats.crashes;
         }
         // A killed process may end several invocations.

@@ -1,12 +1,12 @@
 //! Missing tables, and a DynamoDB that does not reply.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
-use aws_sdk_dynamodb::types::Select;
+use aws_sdk_dynamodb::types::{AttributeValue, Select};
 use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_table};
 use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE};
 use local::template;
@@ -17,16 +17,18 @@ use crate::rig::{Rig, Setup};
 
 const IDS: [&str; 3] = ["e1", "e2", "e3"];
 
+/// An item of a table.
+pub type Item = HashMap<String, AttributeValue>;
+
 impl Rig {
-    /// Returns a client of the tables.
+    /// Returns a client of the tables, which no fault strikes.
     pub fn dynamodb(&self) -> Client {
-        let endpoint = self.stack.variable("AWS_ENDPOINT_URL_DYNAMODB");
         let config = aws_sdk_dynamodb::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new("us-east-1"))
             .credentials_provider(Credentials::new("local", "local", None, None, "local"))
             .http_client(aws_smithy_http_client::Builder::new().build_http())
-            .endpoint_url(endpoint.expect("the stack sets it"))
+            .endpoint_url(self.stack.dynamodb_endpoint())
             .build();
         Client::from_conf(config)
     }
@@ -48,14 +50,24 @@ impl Rig {
 
     /// Returns the ids of all batches.
     pub async fn batch_ids(&self) -> Vec<String> {
-        let scan = self.dynamodb().scan().table_name(BATCH_TABLE).send().await;
-        let items = scan
-            .expect("the table can be read")
-            .items
-            .unwrap_or_default();
-        let ids = items.iter().filter_map(|item| item["batchId"].as_s().ok());
-        sorted(ids.cloned())
+        let items = self.batch_items().await;
+        let ids = items.iter().map(|item| text(item, "batchId"));
+        sorted(ids.filter(|id| !id.contains('/')))
     }
+
+    /// Returns the items of the batch table: batch records, and chunks, whose ids have a `/`.
+    pub async fn batch_items(&self) -> Vec<Item> {
+        let scan = self.dynamodb().scan().table_name(BATCH_TABLE);
+        let items = scan.into_paginator().items().send();
+        let items: Result<Vec<Item>, _> = items.collect().await;
+        items.expect("the table can be read")
+    }
+}
+
+/// Returns a text of an item; an empty one if the item does not have it.
+pub fn text<'a>(item: &'a Item, name: &str) -> &'a str {
+    let text = item.get(name).and_then(|value| value.as_s().ok());
+    text.map_or("", String::as_str)
 }
 
 async fn is_missing(variable: &str) {

@@ -1,7 +1,10 @@
 //! The fields and the size of a record.
 
 use super::*;
-use crate::limits::{PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES};
+use crate::limits::{
+    CHUNK_RECORD_BYTES_MAX, CHUNK_SEATS_MAX, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES,
+    RECORD_OVERHEAD_BYTES,
+};
 
 #[test]
 fn statuses_have_the_names_in_the_table() {
@@ -80,6 +83,42 @@ fn members_of_a_part_are_shared_when_their_set_is_large() {
     shared.insert(9_999);
     assert_eq!(record.delivered_with(0), Some(shared));
     assert_eq!(record.delivered_with(1), None);
+}
+
+/// Returns the record of a batch of chunks in which each of `grants` had this many seats, and every twentieth seat met a
+/// duplicate. One delivered part has all claims.
+fn record_of_chunks(grants: u32, seats: u32) -> BatchRecord {
+    let place = "s3://a-bucket-with-a-long-name/and/a/prefix/"
+        .parse()
+        .unwrap();
+    let mut record = opened().with_bodies(place, 3_600 * SECOND);
+    record.claimed = (0..grants * seats).filter(|seq| seq % 20 != 7).collect();
+    record.chunks = (0..grants).map(|grant| grant * seats).collect();
+    record.parts = vec![PartRecord::frozen(record.claimed.clone(), [7; 32], None)];
+    record.delivered = record.delivered_with(0).expect("the set is large");
+    record
+}
+
+#[test]
+fn the_record_of_a_batch_of_chunks_is_small_with_500_invocations() {
+    let record = record_of_chunks(500, 100);
+    assert_eq!(record.claimed.len(), 47_500);
+    assert!(record.bytes() < 30_000, "{} bytes", record.bytes());
+}
+
+#[test]
+fn the_largest_record_of_a_batch_of_chunks_in_one_part_is_within_its_limit() {
+    let grants = CHUNK_SEATS_MAX / 2;
+    let mut record = record_of_chunks(grants, 2);
+    // Another environment relied on as many claims.
+    record.witnessed = record.claimed.clone();
+    record.witnessed_chunks = record.chunks.clone();
+    record.set_aside = record.claimed.clone();
+    assert!(
+        record.bytes() < CHUNK_RECORD_BYTES_MAX,
+        "{} bytes",
+        record.bytes()
+    );
 }
 
 #[test]
