@@ -6,7 +6,7 @@ use protocol::allocator::BatchLimits;
 use protocol::claim::DuplicateRule;
 
 use crate::clocks::SKEW_MAX_MS;
-use crate::redeploy::{Change, Redeploy};
+use crate::redeploy::{BodiesKind, Change, Redeploy};
 
 /// The kind of event id in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,17 +99,6 @@ pub enum SinkKind {
     Keys,
     /// It keeps files or objects under names. Consumers take the data away and leave the manifests.
     Names,
-}
-
-/// Where the bodies of new batches go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodiesKind {
-    /// `BODIES=items`.
-    Items,
-    /// `BODIES=table`.
-    Table,
-    /// `BODIES=s3://chunks/…`, under one of several prefixes.
-    S3(u8),
 }
 
 /// Everything that is drawn from a seed before the history starts. Times are in milliseconds.

@@ -4,7 +4,16 @@
 use fastrand::Rng;
 use protocol::claim::DuplicateRule;
 
-use crate::plan::BodiesKind;
+/// Where the bodies of new batches go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodiesKind {
+    /// `BODIES=items`.
+    Items,
+    /// `BODIES=table`.
+    Table,
+    /// `BODIES=s3://chunks/…`, under one of several prefixes.
+    S3(u8),
+}
 
 /// A deployment.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,8 +12,8 @@ use protocol::limits::{
 };
 
 use crate::clocks::SKEW_MAX_MS;
-use crate::plan::{BodiesKind, Denial, Faults, IdKind, Plan, SinkKind};
-use crate::redeploy::{Change, Redeploy};
+use crate::plan::{Denial, Faults, IdKind, Plan, SinkKind};
+use crate::redeploy::{BodiesKind, Change, Redeploy};
 
 /// The kinds of event ids to draw from.
 const ID_KINDS: [IdKind; 5] = [
