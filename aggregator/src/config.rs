@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::allocator::BatchLimits;
-use protocol::bodies::Bodies;
+use protocol::bodies::{Bodies, NotBodies, S3Prefix};
 use protocol::claim::{ClaimRules, DuplicateRule};
 use protocol::ids::SourceArn;
 use protocol::limits::{
@@ -194,7 +194,7 @@ impl Config {
         let rule = reader.word(&ON_DUPLICATE);
         let quarantine_url = reader.text(&QUARANTINE_SQS_URL, queue_url);
         let overflow_bucket = reader.text(&OVERFLOW_BUCKET, bucket_name);
-        let bodies: Option<Bodies> = reader.text_with(&BODIES, str::parse);
+        let bodies = reader.text_with(&BODIES, bodies_in_buckets);
         let in_chunks = bodies.as_ref().is_some_and(Bodies::in_chunks);
         reader.rule(
             "`BODIES` other than `items` needs `QUARANTINE_SQS_URL`: a batch that nobody repairs goes there after 10 days.",
@@ -278,6 +278,17 @@ impl Config {
     }
 }
 
+/// Returns a value of `BODIES`. If it is in S3, the bucket has a name that a bucket can have.
+fn bodies_in_buckets(text: &str) -> Result<Bodies, String> {
+    let bodies: Bodies = text.parse().map_err(|error: NotBodies| error.to_string())?;
+    match &bodies {
+        Bodies::S3(S3Prefix { bucket, .. }) if bucket_name(bucket).is_none() => {
+            Err(format!("expected, as the bucket, {BUCKET_NAME}"))
+        }
+        Bodies::Items | Bodies::Table | Bodies::S3(_) => Ok(bodies),
+    }
+}
+
 /// A configuration for the tests of this crate.
 #[cfg(test)]
 pub(crate) mod tests_support {
@@ -325,6 +336,31 @@ mod tests {
         assert_eq!(config.rule, DuplicateRule::Drop);
         assert_eq!(config.batch_key, None);
         assert!(!config.seal_when_drained);
+    }
+
+    #[test]
+    fn a_place_of_chunks_names_a_bucket_that_can_exist() {
+        let problems = |bodies| {
+            let quarantine = (
+                "QUARANTINE_SQS_URL",
+                "https://sqs.eu-west-1.amazonaws.com/1/q",
+            );
+            match read(&[("BODIES", bodies), quarantine]) {
+                Ok(_) => String::new(),
+                Err(error) => error.to_string(),
+            }
+        };
+        for wrong in ["s3://Bodies/chunks", "s3://b", "s3://my_bucket/chunks"] {
+            let text = problems(wrong);
+            let words = format!(
+                "`BODIES`: wrong value: got `{wrong}`: expected, as the bucket, the name of a bucket, 3 to 63"
+            );
+            assert!(text.contains(&words), "{text}");
+        }
+        assert!(problems("chunks").contains("got `chunks`: expected `items`, `table` or"));
+        for right in ["s3://bodies/chunks", "s3://bodies", "table", "items"] {
+            assert!(!problems(right).contains("wrong value"), "{right}");
+        }
     }
 
     #[test]

@@ -217,14 +217,25 @@ def worlds(template):
     sets += [{"Sink": SINKS[each], "SinkPayloads": PAYLOADS} for each in CALLED]
     sets += [{"Sink": SINKS[each], "SinkPayloads": PAYLOADS, "SinkRejects": REJECTS} for each in CALLED]
     sets += [
-        {"KmsKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d"},
+        {"KmsKeyArn": KEY},
         {"OverflowBucket": "bodies"},
+        {"Bodies": "table"},
+        *({"Bodies": each} for each in ("s3", CHUNKS, "s3://chunks", "s3://chunks/1/2/3/4/5/6")),
+        *({"FormerBodies": each} for each in ("s3", FORMER, "s3://former", "s3://former/1/2/3/4/5/6")),
+        {"Bodies": "s3", "FormerBodies": FORMER},
+        {"Bodies": CHUNKS, "FormerBodies": "s3"},
+        {"Bodies": CHUNKS, "FormerBodies": FORMER, "KmsKeyArn": KEY},
+        {"Bodies": "s3", "KmsKeyArn": KEY},
+        {"FormerBodies": "s3", "KmsKeyArn": KEY},
         {"LockTableWarmWrites": "40000"},
         {"AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms"},
     ]
     return sets
 
 
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d"
+CHUNKS = "s3://chunks/some/prefix"
+FORMER = "s3://former/some/prefix"
 REJECTS = "s3://rejects/some/prefix"
 PAYLOADS = "s3://payloads/some/prefix"
 LAYER = "arn:aws:lambda:eu-west-1:015030872274:layer:AWS-Parameters-and-Secrets-Lambda-Extension-Arm64:12"

@@ -4,6 +4,7 @@ import re
 
 import cfn
 import declared
+from rules.buckets import PREFIX
 from world import World
 
 FUNCTIONS = ("Aggregator", "BatchProcessor")
@@ -25,6 +26,9 @@ RESOURCES = {
 NOT_SET = {"PARAMETERS_SECRETS_EXTENSION_HTTP_PORT"}
 # The template leaves the first variable empty if the second is empty: the code refuses it alone, and its parameter has a default.
 ONLY_WITH = {"SINK_SECRET_HEADER": "SINK_SECRET"}
+# For one value of the parameter, the template sets the variable to a place in a bucket of the stack: the value, the place, and how
+# the template writes it.
+OWN_PLACE = {"BODIES": ("s3", f"s3://<ChunkBucket>/{PREFIX}".rstrip("/"), {"Fn::Sub": f"s3://${{ChunkBucket}}/{PREFIX}".rstrip("/")})}
 
 
 def check_all(text, document=None):
@@ -55,6 +59,12 @@ def check_all(text, document=None):
     return [("variables", f"{problem}{f' (with {chosen})' if chosen else ''}") for problem, chosen in found.items()]
 
 
+# Places of chunks in a bucket that is given, and texts that are none.
+CHUNKS = ["s3://chunks", "s3://chunks/some/prefix", "s3://chunks/1/2/3/4/5/6"]
+NO_CHUNKS = ["s3:", "s3://", "s3://b", "s3:///prefix", "s3://Chunks", "s3://chunks/", "s3://chunks//a", "s3://chunks/1/2/3/4/5/6/7", "S3", "file:///mnt"]
+NO_CHUNKS += [place + end for place in CHUNKS for end in ("*", "?", "/*", "${x}")]
+
+
 def patterns():
     """Returns values that the patterns of parameters must allow, and values that they must refuse. In values that are granted,
     wildcards and variables of IAM must be refused, because they would widen the grant."""
@@ -71,6 +81,9 @@ def patterns():
         "SinkColumns": (["", *cfn.COLUMNS.values()], ["columns.json", "s3://columns", "https://x", "file:columns.json", *widened([cfn.COLUMNS["s3"]])]),
         "SinkRejects": (["", cfn.REJECTS, "file:///mnt/rejects"], ["*", "log:", *widened([cfn.REJECTS])]),
         "SinkPayloads": (["", cfn.PAYLOADS], ["*", "log:", "file:///mnt/payloads", *widened([cfn.PAYLOADS])]),
+        # The function would refuse `s3`, which the template replaces, and places that IAM or S3 reads in another way.
+        "Bodies": (["items", "table", "s3", *CHUNKS], [*NO_CHUNKS, "", "items ", "tables"]),
+        "FormerBodies": (["", "s3", *CHUNKS], [*NO_CHUNKS, "items", "table"]),
         "SinkSecret": (["", *(each["SinkSecret"] for each in cfn.SECRETS.values()), f"secretsmanager:{secrets[0]}"], ["hunter2", "ssm:"]),
         "SinkSecretArn": (["", *secrets], ["*", cfn.SINKS["lambda"], *widened(secrets)]),
     }
@@ -97,6 +110,11 @@ def variables(world, known):
                 if name in ONLY_WITH:
                     wanted = wanted if world.parameter(pascal(ONLY_WITH[name])) else ""
                     node = node.get("Fn::If", [None, None])[1]
+                if name in OWN_PLACE:
+                    chosen, place, written = OWN_PLACE[name]
+                    wanted = place if wanted == chosen else wanted
+                    _, met, unmet = node.get("Fn::If", [None, None, node])
+                    node = unmet if met == written else node
                 if node != {"Ref": pascal(name)}:
                     yield f"{function}: {name}: wrong value: got {node}, expected the parameter {pascal(name)}"
             if str(set_here[name]) != wanted:
@@ -145,6 +163,7 @@ def self_test(text):
         "with another default": ("| `50000` |", "| `40000` |"),
         "with another bound": ("from 1 to 100 |", "from 1 to 50 |"),
         "with another word": ("`drop` or `requeue` |", "`drop` or `wait` |"),
+        "with another default of bodies": ("| `items` | `items`, `table`", "| `table` | `items`, `table`"),
         "with another default of a text": ("| `authorization` |", "| `x-api-key` |"),
         "with a default of a word": ("| `batch` |", "| `put` |"),
         "for another sink": ("or of a state machine |", "or of a topic, or `ftp://x` |"),

@@ -9,6 +9,7 @@ from collections import namedtuple
 
 import cfn
 from drift import FUNCTIONS, pascal
+from rules.buckets import PREFIX
 from world import World, statements
 
 CALLS = pathlib.Path(__file__).resolve().parent / "calls.txt"
@@ -25,7 +26,7 @@ LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
 # Calls of tracing. X-Ray actions have no resources.
 # Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html>.
 TRACE = {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
-# Calls of SQS and DynamoDB to the KMS key, on the caller's behalf.
+# Calls of SQS, DynamoDB and S3 to the KMS key, on the caller's behalf.
 # Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html>,
 # <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html>.
 KEY = {"kms:Decrypt", "kms:Encrypt", "kms:DescribeKey", "kms:GenerateDataKey*", "kms:ReEncrypt*"}
@@ -43,7 +44,7 @@ MISS = "s3:ListBucket"
 EXTENSION = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
 
 
-# Calls that the test does not make, because they need a batch of another environment or an attempt whose reply was lost.
+# Calls that the test may not make: most need a batch of another environment or an attempt whose reply was lost.
 UNSEEN = {
     # The aggregator reads the record of a batch when it finds a claim of another environment.
     Call("Aggregator", "dynamodb:GetItem", "BatchTable", frozenset()),
@@ -52,6 +53,11 @@ UNSEEN = {
     # The sink reads an existing object to compare it, after an attempt wrote the object and lost the reply.
     Call("BatchProcessor", "s3:GetObject", "SINK_REJECTS/*", frozenset()),
     Call("BatchProcessor", "s3:GetObject", "SINK_PAYLOADS/*", frozenset()),
+    # Only with bodies in chunks in S3. FORMER_BODIES stands for the value of BODIES with which earlier batches were opened: the
+    # batch processor reads where the record of a batch says.
+    Call("Aggregator", "s3:PutObject", "BODIES/*", frozenset()),
+    Call("BatchProcessor", "s3:GetObject", "BODIES/*", frozenset()),
+    Call("BatchProcessor", "s3:GetObject", "FORMER_BODIES/*", frozenset()),
 }
 
 
@@ -107,6 +113,9 @@ def place(world, call):
         return sink_resource(value) if cfn.scheme_of(value) == service else None
     if variable == "OVERFLOW_BUCKET":
         value = value and f"s3://{value}"
+    if variable in ("BODIES", "FORMER_BODIES") and value == "s3":
+        # As `granted` writes the bucket of the stack.
+        return f"ChunkBucket/{PREFIX}{below}"
     # Only sinks that are called use SINK_PAYLOADS.
     unused = variable == "SINK_PAYLOADS" and cfn.scheme_of(world.parameter("Sink")) not in cfn.CALLED
     if not value.startswith("s3://") or unused:

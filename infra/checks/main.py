@@ -46,8 +46,8 @@ def sam_validate():
 
 
 def lint_transformed():
-    # Once with open parameters, and once for each InputScaling with values, as CloudFormation gets the template.
-    templates = [cfn.transform(TEXT), cfn.transform(TEXT, {}), cfn.transform(TEXT, same.WORLDS["Provisioned"])]
+    # Once with open parameters, and with values as CloudFormation gets the template: for each InputScaling, and with a bucket.
+    templates = [cfn.transform(TEXT), *(cfn.transform(TEXT, same.WORLDS[each]) for each in ("Default", "Provisioned", "ChunksKey"))]
     return [f"cfn-lint: {each}" for template in templates for each in faults.lint_texts(json.dumps(template))], f"{len(templates)} templates"
 
 
@@ -119,7 +119,7 @@ def sam_is_cdk():
 
 
 def lint_cdk():
-    names = ("Default", "Provisioned", "Requeue", "Key", "Warm", "Https", "Version")
+    names = ("Default", "Provisioned", "Requeue", "Key", "Warm", "Https", "Version", "ChunksKey", "GivenRoot")
     # W3005: CDK writes that a function depends on its role, which its reference to the role already implies.
     said = [f"{name}: {each}" for name in names for each in faults.lint_texts(json.dumps(CDK[name]))]
     return [each for each in said if ": W3005 " not in each], f"{len(names)} templates"

@@ -4,7 +4,7 @@ The test sends a burst with duplicates, and `loadgen audit` compares the deliver
 this for about a minute; it is not one of the other checks. ministack invokes the functions with at most 10 messages and without
 a window, so this tests the template and the executables, not load. A success on an emulator does not prove a success on AWS.
 
-    python ministack.py PYTHON_OF_MINISTACK LOADGEN MESSAGES
+    python ministack.py PYTHON_OF_MINISTACK LOADGEN MESSAGES BODIES
 """
 
 import contextlib
@@ -24,6 +24,7 @@ import boto3
 
 import cfn
 import package
+from rules.buckets import PREFIX
 
 START_MAX_SECS = 60
 DRAIN_MAX_SECS = 150
@@ -41,6 +42,9 @@ CHOSEN = {
     "VerifyDelay": "2",
     "AggregatorConcurrency": "2",
 }
+# Bytes of a body with Bodies=s3: a chunk of 10 messages must be too large for the batch table, which has chunks of up to 8 KB
+# after compression.
+LARGE_BODY_BYTES = 8_000
 LOG = "ministack.log"
 LOG_TAIL_CHARS = 20_000
 SET_ASIDE = ("InputDeadLetterQueue", "BatchDeadLetterQueue", "QuarantineQueue", "SweepDeadLetterQueue")
@@ -113,20 +117,25 @@ def template(chosen):
     return made
 
 
+def is_chunk(item):
+    """Whether an item of the batch table is a piece of a chunk, `<batchId>/<seq>`; the others are records of batches."""
+    return "/" in item["batchId"]["S"]
+
+
 class Stack:
     """The stack on ministack."""
 
-    def __init__(self, endpoint, sink):
+    def __init__(self, endpoint, sink, bodies):
         def client(service):
             return boto3.client(service, endpoint_url=endpoint)
 
         self.sqs, self.dynamodb, self.lambdas = client("sqs"), client("dynamodb"), client("lambda")
-        s3 = client("s3")
+        self.s3 = s3 = client("s3")
         s3.create_bucket(Bucket="code", CreateBucketConfiguration={"LocationConstraint": os.environ["AWS_DEFAULT_REGION"]})
         for function in package.FUNCTIONS:
             s3.put_object(Bucket="code", Key=f"{function}.zip", Body=package.zip_of(function).read_bytes())
         stacks = client("cloudformation")
-        chosen = CHOSEN | {"Sink": f"file://{sink}"}
+        chosen = CHOSEN | {"Sink": f"file://{sink}", "Bodies": bodies}
         s3.put_object(Bucket="code", Key="template.json", Body=json.dumps(template(chosen)).encode())
         stacks.create_stack(
             StackName="stack",
@@ -150,13 +159,23 @@ class Stack:
             total += sum(int(attributes[f"ApproximateNumberOfMessages{state}"]) for state in ("", "NotVisible", "Delayed"))
         return total
 
+    def batch_items(self):
+        """Yields the items of the batch table."""
+        for page in self.dynamodb.get_paginator("scan").paginate(TableName=self.physical["BatchTable"], ConsistentRead=True):
+            yield from page["Items"]
+
     def batches(self):
         """Returns the number of complete batches, and of the others."""
-        complete = others = 0
-        for page in self.dynamodb.get_paginator("scan").paginate(TableName=self.physical["BatchTable"], ConsistentRead=True):
-            done = sum("completedAt" in item for item in page["Items"])
-            complete, others = complete + done, others + len(page["Items"]) - done
-        return complete, others
+        done = ["completedAt" in item for item in self.batch_items() if not is_chunk(item)]
+        return sum(done), len(done) - sum(done)
+
+    def chunks(self):
+        """Returns the number of items with a piece of a chunk, and of objects with a chunk, by where they are."""
+        found = {"table": sum(map(is_chunk, self.batch_items())), "s3": 0}
+        if "ChunkBucket" in self.physical:
+            pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.physical["ChunkBucket"], Prefix=PREFIX)
+            found["s3"] = sum(page["KeyCount"] for page in pages)
+        return found
 
     def drain(self):
         """Waits until queues are empty and batches complete. Returns a problem if that takes too long."""
@@ -171,31 +190,44 @@ class Stack:
         return []
 
 
-def burst(endpoint, loadgen, messages, folder):
+def misplaced(bodies, chunks):
+    """Returns the problem if chunks are not where Bodies says, and nowhere else."""
+    wanted = {"items": [], "table": ["table"], "s3": ["s3"]}[bodies]
+    # The last chunk of a batch in S3 may be small enough for the table.
+    found = [place for place, number in chunks.items() if number and not (bodies == "s3" and place == "table")]
+    return [f"chunks with Bodies={bodies}: got {chunks}, expected some in {wanted or 'no place'}"] if found != wanted else []
+
+
+def burst(endpoint, loadgen, messages, bodies, folder):
     """Sends a burst, waits and audits; returns the problems."""
     sink = folder / "sink"
     sink.mkdir()
-    stack = Stack(endpoint, sink)
+    stack = Stack(endpoint, sink, bodies)
     plan = ["--messages", messages, "--duplicates", "10"]
+    if bodies == "s3":
+        plan += ["--size", str(LARGE_BODY_BYTES)]
     send = [loadgen, "send", *plan, "--queue-url", stack.physical["InputQueue"], "--endpoint-url", endpoint]
     began = time.monotonic()
     subprocess.run(send, check=True)
     problems = stack.drain()
     invocations = (folder / LOG).read_text().count(" SQS messages from ")
     print(f"drained after {time.monotonic() - began:.0f} s: {invocations} invocations, {stack.batches()[0]} batches complete")
+    chunks = stack.chunks()
+    print(f"Bodies={bodies}: {chunks['table']} items with chunks, {chunks['s3']} objects with chunks")
+    problems += misplaced(bodies, chunks)
     if subprocess.run([loadgen, "audit", *plan, "--dir", sink], check=False).returncode != 0:
         problems.append("the audit failed: expected no lost, repeated or changed events")
     return problems + [f"{queue}: got {stack.messages(queue)} messages, expected none" for queue in SET_ASIDE if stack.messages(queue)]
 
 
 def main():
-    python, loadgen, messages = sys.argv[1:]
+    python, loadgen, messages, bodies = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="ministack-") as folder:
         folder = pathlib.Path(folder)
         problems = ["the test did not end"]
         try:
             with started(python, folder) as endpoint:
-                problems = burst(endpoint, loadgen, messages, folder)
+                problems = burst(endpoint, loadgen, messages, bodies, folder)
         finally:
             if problems:
                 print((folder / LOG).read_text()[-LOG_TAIL_CHARS:], file=sys.stderr)

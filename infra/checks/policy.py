@@ -1,11 +1,11 @@
 """What no linter knows: runs every rule of `rules` on a template, under every choice of parameters."""
 
 import cfn
-from rules import RULES, alarms, functions, grants, mappings, queues, tables
+from rules import RULES, alarms, buckets, functions, grants, mappings, queues, tables
 from world import World
 
 # Each module adds its rules to `RULES` when it is imported.
-MODULES = (mappings, queues, tables, functions, alarms, grants)
+MODULES = (mappings, queues, tables, buckets, functions, alarms, grants)
 
 
 def check(world):

@@ -15,7 +15,7 @@ WORLDS = {
     "Provisioned": {"InputScaling": "provisioned", "PollersMin": "5", "PollersMax": "30"},
     "Requeue": {"OnDuplicate": "requeue", "DedupWindow": "86400", "BatchKey": "customer", "BatchKeysMax": "50", "DeadlineMarginMs": "5000"},
     "Put": {"WriteMode": "put", "Architecture": "arm64", "MemorySize": "3008"},
-    "Key": {"KmsKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d"},
+    "Key": {"KmsKeyArn": cfn.KEY},
     "Traced": {"Tracing": "Active", "AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms", "SweepMinutes": "10"},
     "Warm": {"LockTableWarmWrites": "40000", "LockTableWarmReads": "24000"},
     "Slow": {"MaxSecondaryBatchingWindow": "700", "MaxBatchSize": "400000", "MaxBatchBytes": "268435456", "VerifyDelay": "30", "AggregatorTimeout": "180", "InputBatchingWindow": "300", "BatchProcessorTimeout": "900", "OldestMessageSeconds": "7200"},
@@ -27,6 +27,11 @@ WORLDS = {
     "Root": {"Sink": "s3://bucket", "SinkFormat": "fixed-width", "SinkColumns": cfn.COLUMNS["file"]},
     "Deep": {"Sink": "s3://bucket/1/2/3/4/5/6"},
     "Https": {"Sink": cfn.SINKS["https"], "SinkFormat": "csv", "SinkColumns": '[{"name":"id","json":"id"}]', "SinkHeader": "off", "SinkTimeout": "60", "SinkRejects": cfn.REJECTS, "SealWhenDrained": "on", "AggregatorConcurrency": "9", "IndexShards": "20", "WriteConcurrency": "128"} | cfn.SECRETS["secretsmanager"],
+    "Chunks": {"Bodies": "s3", "FormerBodies": cfn.FORMER},
+    "ChunksKey": {"Bodies": "s3", "KmsKeyArn": cfn.KEY},
+    "Given": {"Bodies": cfn.CHUNKS, "FormerBodies": "s3", "KmsKeyArn": cfn.KEY},
+    "GivenRoot": {"Bodies": "s3://chunks", "FormerBodies": "s3://former", "OverflowBucket": "bodies"},
+    "Table": {"Bodies": "table", "FormerBodies": "s3", "MaxBatchSize": "100000"},
     "Parameter": {"Sink": cfn.SINKS["https"]} | cfn.SECRETS["ssm"],
 }
 
@@ -55,12 +60,17 @@ REFUSED = {
     "NoMargin": ({"DeadlineMarginMs": "1999"}, "from 2000 to"),
     "FewReceives": ({"MaxReceiveCount": "4"}, "from 5 to 1000"),
     "LongColumns": ({"SinkFormat": "csv", "SinkColumns": f"[{' ' * 703}]"}, "at most 704 characters"),
+    "WideBodies": ({"Bodies": "s3://chunks/*"}, "expected a text like"),
+    "FormerItems": ({"FormerBodies": "items"}, "expected a text like"),
+    "LongBodies": ({"Bodies": f"s3://chunks/{'p' * 117}"}, "at most 128 characters"),
     "AnyVersion": ({"Sink": cfn.SINKS["states"] + ":*"}, "expected a text like"),
 }
 # Parameters that only CDK refuses, because CloudFormation cannot calculate. The functions refuse them at a cold start.
 REFUSED_BY_CDK = {
     "ManyParts": ({"MaxPartBytes": "1048576", "MaxBatchBytes": "200000000"}, "needs 271 parts, expected at most 90"),
     "ManyEvents": ({"MaxPartBytes": "1048576", "MaxBatchBytes": "409600", "MaxBatchSize": "500000"}, "needs 164 parts, expected at most 90"),
+    "ManyInChunks": ({"Bodies": "table", "MaxBatchSize": "100001"}, "expected at most 100000 with bodies table"),
+    "ChunksInOverflow": ({"Bodies": cfn.CHUNKS, "OverflowBucket": "chunks"}, "expected another bucket than overflowBucket"),
 }
 
 
@@ -79,8 +89,8 @@ def names(template):
     for identity, resource in template["Resources"].items():
         path = resource.get("Metadata", {}).get("aws:cdk:path", "").split("/")
         name = path[2] if len(path) > 2 else path[-1]
-        # A permission or a queue policy has the path of its function or queue.
-        name += {"AWS::Lambda::Permission": "Permission", "AWS::SQS::QueuePolicy": "Policy"}.get(resource["Type"], "")
+        # A permission or a policy has the path of its function, queue or bucket.
+        name += {"AWS::Lambda::Permission": "Permission", "AWS::SQS::QueuePolicy": "Policy", "AWS::S3::BucketPolicy": "Policy"}.get(resource["Type"], "")
         if name in found.values():
             name = identity
         found[identity] = name
@@ -132,7 +142,7 @@ def plain(resources):
                 statement.pop("Sid", None)
         if kind == "AWS::CloudWatch::Dashboard":
             properties["DashboardBody"] = json.loads(properties["DashboardBody"])
-        if kind in ("AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::Logs::LogGroup"):
+        if kind in ("AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::Logs::LogGroup"):
             resource.setdefault("DeletionPolicy", "Delete")
         else:
             resource.pop("DeletionPolicy", None)
@@ -212,8 +222,9 @@ def check_all(text, templates, listed, said):
 def self_test(text, templates, listed):
     """Asserts that each removed resource and each changed property is a difference. Returns how many were tried."""
     tried = 0
-    cdk = plain(of_cdk(templates["Default"]))
-    sam = plain(cfn.resolve(text))
+    # The second of these has a bucket.
+    cdk = plain(of_cdk(templates["Default"])) | plain(of_cdk(templates["ChunksKey"]))
+    sam = plain(cfn.resolve(text)) | plain(cfn.resolve(text, WORLDS["ChunksKey"]))
 
     def leaves(node):
         if isinstance(node, (dict, list)):

@@ -72,13 +72,23 @@ fn check_build(values: &[&str], has_s3: bool) -> anyhow::Result<()> {
 
 /// Returns the buckets that the variables name for bodies, at first and after redeploys.
 pub fn buckets(variables: &BTreeMap<String, String>, redeploys: &[Redeploy]) -> BTreeSet<String> {
-    let values = |name| values(variables, redeploys, name).into_iter();
-    let of_chunks = values(BODIES.name).filter_map(|value| match value.parse() {
+    let overflow = values(variables, redeploys, OVERFLOW_BUCKET.name);
+    let mut buckets = chunk_buckets(variables, redeploys);
+    buckets.extend(overflow.into_iter().map(str::to_owned));
+    buckets
+}
+
+/// Returns the buckets that the variables name for chunks, at first and after redeploys.
+pub fn chunk_buckets(
+    variables: &BTreeMap<String, String>,
+    redeploys: &[Redeploy],
+) -> BTreeSet<String> {
+    let bodies = values(variables, redeploys, BODIES.name).into_iter();
+    let buckets = bodies.filter_map(|value| match value.parse() {
         Ok(Bodies::S3(S3Prefix { bucket, .. })) => Some(bucket.to_string()),
         Ok(Bodies::Items | Bodies::Table) | Err(_) => None,
     });
-    let overflow = values(OVERFLOW_BUCKET.name).map(str::to_owned);
-    of_chunks.chain(overflow).collect()
+    buckets.collect()
 }
 
 fn values<'a>(
@@ -110,6 +120,8 @@ mod tests {
         assert_eq!(variables["BODIES"], "items");
         let buckets = buckets(&variables, &redeploys);
         assert_eq!(Vec::from_iter(&buckets), ["chunks", "large", "other"]);
+        let of_chunks = chunk_buckets(&variables, &redeploys);
+        assert_eq!(Vec::from_iter(&of_chunks), ["chunks", "other"]);
     }
 
     #[test]

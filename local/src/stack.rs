@@ -19,6 +19,7 @@ use emulators::sam::{Mapping, Resources};
 use emulators::sqs::Sqs;
 use tokio::sync::oneshot;
 
+use crate::bodies;
 use crate::deploy::{self, AGGREGATOR, BATCH_PROCESSOR, Endpoints, queue_url};
 use crate::dynamodb::{BATCH_TABLE, create_table};
 use crate::faults::{EnvironmentFaults, Faults, Kills, SinkGate};
@@ -75,6 +76,8 @@ pub struct Stack {
     meter: Arc<Meter>,
     /// The instruction set of the functions in the template, which decides their price.
     architecture: String,
+    /// The buckets of chunks, at first and after redeploys.
+    chunk_buckets: BTreeSet<String>,
     _proxies: Vec<Proxy>,
     _sink_gate: Option<SinkGate>,
     sink: SinkHost,
@@ -144,6 +147,7 @@ impl Stack {
             batches: shared::aws::DynamoBatchStore::new(services.dynamodb_client, BATCH_TABLE),
             meter,
             architecture: resources.function(AGGREGATOR)?.architecture.clone(),
+            chunk_buckets: bodies::chunk_buckets(&options.variables, &options.faults.redeploys),
             _dynamodb: services.dynamodb,
             _sqs_stop: services.sqs_stop,
             _proxies: proxies.proxies,

@@ -46,6 +46,18 @@ impl Package {
         })
     }
 
+    /// Returns the features of `local` that have the stand-ins for what the functions use with their extra features.
+    fn local_features(&self) -> String {
+        let features = self.features.as_deref().unwrap_or_default().split(',');
+        let local = features.filter_map(|feature| {
+            let name = feature.rsplit('/').next().unwrap_or_default().trim();
+            LOCAL_FEATURES
+                .contains(&name)
+                .then(|| format!("local/{name}"))
+        });
+        local.collect::<Vec<_>>().join(",")
+    }
+
     fn arch(&self) -> anyhow::Result<Architecture> {
         self.arch.map_or_else(Architecture::of_this_machine, Ok)
     }
@@ -160,7 +172,41 @@ pub struct Ministack {
     /// Number of messages in the burst, including duplicates
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     messages: u64,
+    /// Value of the template's parameter `Bodies`; the test fails if the bodies are not there afterwards
+    #[arg(long, value_enum, default_value = "items", value_name = "PLACE")]
+    bodies: Bodies,
 }
+
+/// Where bodies go, by the value of the template's parameter `Bodies`.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Bodies {
+    /// Each body in its lock item
+    Items,
+    /// Chunks in the batch table
+    Table,
+    /// Chunks in a bucket of the stack; the functions get the cargo feature `s3`
+    S3,
+}
+
+impl Bodies {
+    const fn value(self) -> &'static str {
+        match self {
+            Bodies::Items => "items",
+            Bodies::Table => "table",
+            Bodies::S3 => "s3",
+        }
+    }
+
+    fn package(self) -> Package {
+        match self {
+            Bodies::Items | Bodies::Table => Package::default(),
+            Bodies::S3 => Package::with_s3(),
+        }
+    }
+}
+
+/// The features of `local` that belong to features of the functions with the same names.
+const LOCAL_FEATURES: [&str; 4] = ["s3", "lambda", "states", "postgres"];
 
 /// The functions: names of packages and of executables.
 const FUNCTIONS: [&str; 2] = ["aggregator", "batch-processor"];
@@ -300,12 +346,17 @@ pub fn burst(burst: &Burst) -> anyhow::Result<()> {
         here.name()
     );
     package(&burst.package)?;
-    status(local_burst(burst.messages)?.args(&burst.arguments))
+    let features = burst.package.local_features();
+    let features: &[&str] = match features.as_str() {
+        "" => &[],
+        features => &["--features", features],
+    };
+    status(local_burst_with(features, burst.messages)?.args(&burst.arguments))
 }
 
 /// Runs a burst through ministack, which creates the stack of the template and runs the packaged functions.
 pub fn ministack(ministack: &Ministack) -> anyhow::Result<()> {
-    package(&Package::default())?;
+    package(&ministack.bodies.package())?;
     let checks = tools::root()?.join("infra/checks");
     let server = tools::install_python("ministack", "ministack-requirements.txt")?;
     status(
@@ -314,6 +365,7 @@ pub fn ministack(ministack: &Ministack) -> anyhow::Result<()> {
             .arg(server)
             .arg(build_tools(&[])?.join("loadgen"))
             .arg(ministack.messages.to_string())
+            .arg(ministack.bodies.value())
             .current_dir(checks),
     )
 }
@@ -328,6 +380,24 @@ mod tests {
             Package::deployed().unwrap().arch,
             Some(Architecture::X86_64)
         );
+    }
+
+    #[test]
+    fn local_gets_the_stand_ins_for_the_features_of_the_functions() {
+        let features = |features: &str| {
+            let package = Package {
+                features: Some(features.to_owned()),
+                ..Package::default()
+            };
+            package.local_features()
+        };
+        assert_eq!(features("s3"), "local/s3");
+        assert_eq!(
+            features("aggregator/s3,batch-processor/lambda"),
+            "local/s3,local/lambda"
+        );
+        assert_eq!(features("batch-processor/unknown"), "");
+        assert_eq!(Package::default().local_features(), "");
     }
 
     #[test]

@@ -29,6 +29,7 @@ for (const [name, value] of Object.entries({
   InputDeadLetterQueueUrl: service.inputDeadLetterQueue.queueUrl,
   LockTableName: service.lockTable.tableName,
   BatchTableName: service.batchTable.tableName,
+  ...(service.chunkBucket && { ChunkBucketName: service.chunkBucket.bucketName }),
   AggregatorName: service.aggregator.functionName,
   BatchProcessorName: service.batchProcessor.functionName,
 })) {

@@ -7,9 +7,11 @@ import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as destinations from 'aws-cdk-lib/aws-lambda-destinations';
 import * as logs from 'aws-cdk-lib/aws-logs';
+import type * as s3 from 'aws-cdk-lib/aws-s3';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
+import { bodiesVariable, chunkBucket, grantsToRead, grantsToStore } from './chunks';
 import { resolve, type Values, variables } from './parameters';
 import { grant, grantsOfColumns, grantsOfPayloads, grantsOfRejects, grantsOfSecret, grantsOfSink } from './sink';
 import { alarms, dashboard, type WatchedService } from './watch';
@@ -46,15 +48,17 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
   readonly sweepDeadLetterQueue: sqs.Queue;
   /** The table of claims and of recently delivered event ids. */
   readonly lockTable: dynamodb.Table;
-  /** The table of batches, which keeps complete ones for 14 days. */
+  /** The table of batches. It keeps complete ones for 14 days; batches of chunks for 16 days and `dedupWindow`. */
   readonly batchTable: dynamodb.Table;
+  /** The bucket of chunks, which keeps each for 30 days; only if `bodies` or `formerBodies` is `s3`. */
+  readonly chunkBucket?: s3.Bucket;
   readonly aggregator: lambda.Function;
   readonly batchProcessor: lambda.Function;
   /** The role of the batch processor. Grant it what your own sink needs. */
   readonly batchProcessorRole: iam.Role;
   /** The parameter `sink`. */
   readonly sink: string;
-  /** Every `bucket` or `bucket/prefix` that the service writes objects to. */
+  /** Every `bucket` or `bucket/prefix`, not of this stack, that the service writes objects to or reads them from. */
   readonly places: readonly string[];
 
   private readonly values: Values;
@@ -65,7 +69,8 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
     const values = resolve(chosen);
     this.values = values;
     this.sink = values.sink;
-    const uris = [values.sink, values.sinkRejects, values.sinkPayloads, values.overflowBucket && `s3://${values.overflowBucket}`];
+    const { sink, sinkRejects, sinkPayloads, overflowBucket, bodies, formerBodies } = values;
+    const uris = [sink, sinkRejects, sinkPayloads, bodies, formerBodies, overflowBucket && `s3://${overflowBucket}`];
     this.places = uris.filter((uri) => uri.startsWith('s3://')).map((uri) => uri.slice('s3://'.length));
     if (values.kmsKeyArn) this.key = kms.Key.fromKeyArn(this, 'Key', values.kmsKeyArn);
 
@@ -107,6 +112,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       projectionType: dynamodb.ProjectionType.INCLUDE,
       nonKeyAttributes: ['source'],
     });
+    if (bodies === 's3' || formerBodies === 's3') this.chunkBucket = chunkBucket(this, this.key);
 
     const aggregatorLogs = this.logGroup('AggregatorLogGroup');
     this.aggregator = this.function('Aggregator', {
@@ -243,7 +249,8 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
   }
 
   private variablesOfAggregator(): Record<string, string> {
-    return { ...this.resourceVariables(), ...variables(this.values, 'aggregator') };
+    const bodies = bodiesVariable({ bodies: this.values.bodies, bucket: this.chunkBucket });
+    return { ...this.resourceVariables(), ...variables(this.values, 'aggregator'), BODIES: bodies };
   }
 
   private variablesOfBatchProcessor(): Record<string, string> {
@@ -275,9 +282,10 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
         this.lockTable.tableArn,
       ),
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
-      ...this.grantsOfBoth(logGroup, 's3:PutObject'),
+      ...this.grantsOfBoth(logGroup, 's3:PutObject', this.values.bodies === 's3'),
       // The function checks the lifecycle at a cold start, and logs an error if it removes bodies too soon.
       ...this.grantOfOverflow('SeeLifecycle', 's3:GetLifecycleConfiguration'),
+      ...grantsToStore(this, { bodies: this.values.bodies, bucket: this.chunkBucket }),
     ];
   }
 
@@ -301,9 +309,11 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       grant('FindClaims', ['dynamodb:Query'], `${this.lockTable.tableArn}/index/${BATCH_INDEX}`),
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
       grant('FindOverdueBatches', ['dynamodb:Query'], `${this.batchTable.tableArn}/index/${STATUS_INDEX}`),
-      ...this.grantsOfBoth(logGroup, 's3:GetObject'),
+      ...this.grantsOfBoth(logGroup, 's3:GetObject', this.chunkBucket !== undefined),
       // Without ListBucket, S3 returns 403 for a missing object instead of 404.
       ...this.grantOfOverflow('MissOverflow', 's3:ListBucket'),
+      ...grantsToRead(this, '', { bodies: this.values.bodies, bucket: this.chunkBucket }),
+      ...grantsToRead(this, 'Former', { bodies: this.values.formerBodies, bucket: this.chunkBucket }),
       ...grantsOfSink(this, this.values.sink),
       ...grantsOfRejects(this, this.values.sinkRejects),
       ...grantsOfPayloads(this, this.values.sinkPayloads),
@@ -318,7 +328,8 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
     return overflowBucket ? [grant(sid, [action], `arn:${Stack.of(this).partition}:s3:::${overflowBucket}`)] : [];
   }
 
-  private grantsOfBoth(logGroup: logs.LogGroup, onOverflow: string): iam.PolicyStatement[] {
+  /** `keyForChunks` says whether the function uses the key for the stack's bucket of chunks. */
+  private grantsOfBoth(logGroup: logs.LogGroup, onOverflow: string, keyForChunks: boolean): iam.PolicyStatement[] {
     const { partition, region, urlSuffix } = Stack.of(this);
     const grants = [grant('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], logGroup.logGroupArn)];
     if (this.values.overflowBucket !== '') {
@@ -328,12 +339,11 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       grants.push(grant('Overflow', [onOverflow, 's3:DeleteObject'], bodies));
     }
     if (this.key) {
-      // Only through SQS and DynamoDB. The wildcards stand for variants of one action, which the services choose.
+      // Only through the services of encrypted resources. The wildcards stand for variants of one action, which the services choose.
       const actions = ['kms:Decrypt', 'kms:Encrypt', 'kms:DescribeKey', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'];
       const use = grant('UseKey', actions, this.key.keyArn);
-      use.addCondition('StringEquals', {
-        'kms:ViaService': [`sqs.${region}.${urlSuffix}`, `dynamodb.${region}.${urlSuffix}`],
-      });
+      const services = ['sqs', 'dynamodb', ...(keyForChunks ? ['s3'] : [])];
+      use.addCondition('StringEquals', { 'kms:ViaService': services.map((service) => `${service}.${region}.${urlSuffix}`) });
       grants.push(use);
     }
     // X-Ray actions have no resources.

@@ -1,4 +1,4 @@
-import { Validations } from 'aws-cdk-lib';
+import { type CfnResource, Stack, Validations } from 'aws-cdk-lib';
 
 import type { UniqueEventBatchAggregator } from './aggregator';
 
@@ -23,6 +23,17 @@ export function acknowledge(service: UniqueEventBatchAggregator): void {
     Validations.of(queue).acknowledge({
       id: 'AwsSolutions-SQS3',
       reason: 'Only operators read this queue, so it needs no dead-letter queue.',
+    });
+  }
+  if (service.chunkBucket) {
+    Validations.of(service.chunkBucket).acknowledge({
+      id: 'AwsSolutions-S1',
+      reason: 'Only the two roles use the bucket. A log of their requests would need a bucket of its own.',
+    });
+    const name = Stack.of(service).getLogicalId(service.chunkBucket.node.defaultChild as CfnResource);
+    Validations.of(service).acknowledge({
+      id: `AwsSolutions-IAM5[Resource::<${name}.Arn>/chunks/*]`,
+      reason: 'The names of chunks begin with the id of their batch.',
     });
   }
   const wildcards = {

@@ -69,6 +69,8 @@ export const parameters = {
   secretsLayerArn: { default: "", pattern: /^(arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]+:layer:[A-Za-z0-9_-]+:[0-9]+)?$/ },
   sinkTable: { default: "events", pattern: /^[ !#-\-\/-\[\]-~]{1,55}([.][ !#-\-\/-\[\]-~]{1,55})?$/, maxLength: 111, readBy: 'batchProcessor' },
   sinkPassword: { default: "", pattern: /^[ !#-\[\]-~]*$/, maxLength: 200, readBy: 'batchProcessor' },
+  bodies: { default: "items", pattern: /^(items|table|s3|s3:\/\/[a-z0-9.-]{3,63}(\/[A-Za-z0-9!_.=-]+){0,6})$/, maxLength: 128, readBy: 'aggregator' },
+  formerBodies: { default: "", pattern: /^(s3|s3:\/\/[a-z0-9.-]{3,63}(\/[A-Za-z0-9!_.=-]+){0,6})?$/, maxLength: 128 },
   overflowBucket: { default: "", pattern: /^([a-z0-9.-]{3,63})?$/, maxLength: 63, readBy: 'aggregator' },
   kmsKeyArn: { default: "", pattern: /^(arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]+:key\/[A-Za-z0-9-]+)?$/ },
   lockTableWarmReads: { default: 12000, min: 12000 },
@@ -110,6 +112,8 @@ export function variables(values: Values, reader: Exclude<Readers, 'both'>): Rec
 
 /** The most parts that a full batch may need. A batch can have 100; the other ten are for claims that are found late. */
 const PARTS_MAX = 90;
+/** The most events of a batch with its bodies in chunks. */
+const CHUNK_BATCH_ITEMS_MAX = 100_000;
 /** How many bytes a part counts for an event in addition to its body. */
 const EVENT_OVERHEAD_BYTES = 256;
 
@@ -124,6 +128,12 @@ function combinedProblems(values: Values): string[] {
       `maxPartBytes is ${maxPartBytes}, with which a batch of maxBatchBytes ${maxBatchBytes} and maxBatchSize ${maxBatchSize} ` +
         `needs ${parts} parts, expected at most ${PARTS_MAX}: make parts larger, or batches smaller`,
     );
+  }
+  if (values.bodies !== 'items' && maxBatchSize > CHUNK_BATCH_ITEMS_MAX) {
+    problems.push(`maxBatchSize is ${maxBatchSize}, expected at most ${CHUNK_BATCH_ITEMS_MAX} with bodies ${values.bodies}`);
+  }
+  if (values.overflowBucket !== '' && values.bodies.split('/')[2] === values.overflowBucket) {
+    problems.push(`bodies is ${values.bodies}, expected another bucket than overflowBucket`);
   }
   return problems;
 }

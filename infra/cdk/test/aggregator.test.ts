@@ -50,6 +50,15 @@ describe('the stack', () => {
     });
   });
 
+  it('has a bucket only for chunks of its own', () => {
+    for (const chosen of [{ bodies: 's3' }, { formerBodies: 's3' }, { bodies: 's3', formerBodies: 's3' }]) {
+      template(chosen).resourceCountIs('AWS::S3::Bucket', 1);
+    }
+    for (const chosen of [{}, { bodies: 'table' }, { bodies: 's3://bucket/prefix', formerBodies: 's3://former' }]) {
+      template(chosen).resourceCountIs('AWS::S3::Bucket', 0);
+    }
+  });
+
   it('has visibility timeouts that follow from the timeouts', () => {
     const made = template({ aggregatorTimeout: 120, inputBatchingWindow: 20, batchProcessorTimeout: 600 });
     made.hasResourceProperties('AWS::SQS::Queue', { VisibilityTimeout: 740 });
@@ -84,9 +93,9 @@ describe('the stack', () => {
     expect(receives(template({ onDuplicate: 'requeue', maxReceiveCount: 9 }))).toEqual([1000, 9]);
   });
 
-  it('retains queues and tables when the stack is deleted', () => {
-    for (const kind of ['AWS::SQS::Queue', 'AWS::DynamoDB::Table']) {
-      template().allResources(kind, { DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain' });
+  it('retains queues, tables and the bucket when the stack is deleted', () => {
+    for (const kind of ['AWS::SQS::Queue', 'AWS::DynamoDB::Table', 'AWS::S3::Bucket']) {
+      template({ bodies: 's3' }).allResources(kind, { DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain' });
     }
   });
 
@@ -101,6 +110,30 @@ describe('the stack', () => {
     expect(sids('s3://bucket')).toEqual(['DeliverToS3', 'MissInS3']);
     expect(sids('arn:aws:states:eu-west-1:123456789012:stateMachine:legacy')).toEqual(['DeliverToStateMachine']);
     expect(sids('arn:aws:lambda:eu-west-1:123456789012:function:legacy')).toEqual(['DeliverToFunction']);
+  });
+
+  it('may store chunks in their place, and read them there and in the former place', () => {
+    const granted = (chosen: Chosen) =>
+      Object.values(template(chosen).findResources('AWS::IAM::Role'))
+        .flatMap(({ Properties }) => Properties.Policies[0].PolicyDocument.Statement)
+        .filter(({ Sid }) => /Chunks$/.test(Sid))
+        .map(({ Sid, Action, Condition }) => [Sid, Action, Condition?.StringLike['s3:prefix']]);
+    expect(granted({})).toEqual([]);
+    expect(granted({ bodies: 'table' })).toEqual([]);
+    expect(granted({ bodies: 's3', formerBodies: 's3://former/a/b' })).toEqual([
+      ['StoreChunks', 's3:PutObject', undefined],
+      ['ReadChunks', 's3:GetObject', undefined],
+      ['MissChunks', 's3:ListBucket', 'chunks/*'],
+      ['ReadFormerChunks', 's3:GetObject', undefined],
+      ['MissFormerChunks', 's3:ListBucket', 'a/b/*'],
+    ]);
+    expect(granted({ bodies: 's3://chunks', formerBodies: 's3' })).toEqual([
+      ['StoreChunks', 's3:PutObject', undefined],
+      ['ReadChunks', 's3:GetObject', undefined],
+      ['MissChunks', 's3:ListBucket', undefined],
+      ['ReadFormerChunks', 's3:GetObject', undefined],
+      ['MissFormerChunks', 's3:ListBucket', 'chunks/*'],
+    ]);
   });
 
   it('may list only below the prefix, and start only the given version', () => {
@@ -199,6 +232,12 @@ describe('parameters', () => {
     );
   });
 
+  it('are checked together with bodies in chunks', () => {
+    template({ bodies: 's3', maxBatchSize: 100_000, overflowBucket: 'bodies' });
+    expect(() => template({ bodies: 'table', maxBatchSize: 100_001 })).toThrow('expected at most 100000 with bodies table');
+    expect(() => template({ bodies: 's3://bodies/chunks', overflowBucket: 'bodies' })).toThrow('expected another bucket than overflowBucket');
+  });
+
   it('can be parsed from texts', () => {
     const texts: Record<string, unknown> = { maxBatchSize: '100', sink: 'log:' };
     expect(parse((name) => texts[name])).toEqual({ maxBatchSize: 100, sink: 'log:' });
@@ -216,6 +255,8 @@ describe('cdk-nag', () => {
     sinkPayloads: 's3://payloads/prefix',
     sinkColumns: 's3://columns/orders.json',
     overflowBucket: 'bodies',
+    bodies: 's3',
+    formerBodies: 's3://former/chunks',
     sinkSecretArn: 'arn:aws:ssm:eu-west-1:123456789012:parameter/key',
   };
 
@@ -246,10 +287,13 @@ describe('cdk-nag', () => {
       'IAM5[Action::kms:GenerateDataKey*]',
       'IAM5[Action::kms:ReEncrypt*]',
       'IAM5[Resource::*]',
+      'IAM5[Resource::<ServiceChunkBucket6C2CAF0A.Arn>/chunks/*]',
       'IAM5[Resource::arn:<AWS::Partition>:s3:::bodies/*]',
       'IAM5[Resource::arn:<AWS::Partition>:s3:::bucket/prefix/*]',
+      'IAM5[Resource::arn:<AWS::Partition>:s3:::former/chunks/*]',
       'IAM5[Resource::arn:<AWS::Partition>:s3:::payloads/prefix/*]',
       'IAM5[Resource::arn:<AWS::Partition>:s3:::rejects/*]',
+      'S1',
       'SQS3',
       'SQS4',
     ]);

@@ -1,6 +1,7 @@
 """Functions: settings, variables, logs and the sweep."""
 
 import json
+import re
 
 import declared
 from rules import rule
@@ -41,10 +42,12 @@ VARIABLES_BYTES_MAX = 4096
 
 # Names that CloudFormation makes end where the service's do; a queue's URL has a region and an account besides.
 # Sources: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Limits.html>,
-# <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>.
+# <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>,
+# <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>.
 GENERATED = {
     "AWS::DynamoDB::Table": "t" * 255,
     "AWS::SQS::Queue": f"https://sqs.ap-southeast-1.amazonaws.com.cn/123456789012/{'q' * 80}",
+    "AWS::S3::Bucket": "b" * 63,
 }
 
 
@@ -99,6 +102,20 @@ def any_char(pattern, char):
     return any(has(*each) for each in classes(parser.parse(pattern)))
 
 
+def longest_of(world, node):
+    """A value that takes as much room in JSON as any that a variable of a function can have."""
+    if not isinstance(node, dict):
+        return str(node)
+    if "Fn::If" in node:
+        # The longer one, whatever is chosen.
+        return max((longest_of(world, each) for each in node["Fn::If"][1:]), key=lambda text: len(json.dumps(text)))
+    if "Fn::Sub" in node:
+        return re.sub(r"\$\{(\w+)\}", lambda match: longest_of(world, {"Ref": match.group(1)}), node["Fn::Sub"])
+    if node["Ref"] in world.template["Parameters"]:
+        return longest(world.spec(node["Ref"]), node["Ref"])
+    return GENERATED[world.template["Resources"][node["Ref"]]["Type"]]
+
+
 def variables_bytes(world):
     """What Lambda measures of each function, each variable with the longest value that its parameter accepts."""
     measured = {}
@@ -106,14 +123,7 @@ def variables_bytes(world):
         nodes = world.template["Resources"][name]["Properties"]["Environment"]["Variables"]
         filled = {}
         for variable, node in nodes.items():
-            # The longer one, whatever is chosen.
-            node = node["Fn::If"][1] if isinstance(node, dict) and "Fn::If" in node else node
-            if not isinstance(node, dict):
-                filled[variable] = str(node)
-            elif node["Ref"] in world.template["Parameters"]:
-                filled[variable] = longest(world.spec(node["Ref"]), node["Ref"])
-            else:
-                filled[variable] = GENERATED[world.template["Resources"][node["Ref"]]["Type"]]
+            filled[variable] = longest_of(world, node)
         measured[name] = len(json.dumps(filled, separators=(",", ":")).encode())
     return measured
 

@@ -59,7 +59,7 @@ def keys_are_written(world):
 
 @rule
 def tables_forget_by_expires_at(world):
-    """The TTL attribute is `expiresAt`: a live claim has none, a tombstone has."""
+    """The TTL attribute is `expiresAt`: a live claim has none if it has its body; tombstones, chunk claims and chunks have one."""
     attribute = re.search(r'EXPIRES_AT: &str = "(\w+)"', SOURCE.read("shared/src/aws/lock_items.rs")).group(1)
     for name, table in world.kind("AWS::DynamoDB::Table").items():
         ttl = table.get("TimeToLiveSpecification", {})
@@ -89,10 +89,10 @@ def tables_are_on_demand_and_warm(world):
 
 @rule
 def data_is_kept(world):
-    """Deleting the stack, or a change that replaces a resource, deletes no message and no claim."""
+    """Deleting the stack, or a change that replaces a resource, deletes no message, no claim and no chunk."""
     for name, resource in world.resources.items():
-        if resource["Type"] in ("AWS::SQS::Queue", "AWS::DynamoDB::Table"):
+        if resource["Type"] in ("AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::S3::Bucket"):
             if {resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")} != {"Retain"}:
                 yield f"{name}: is not kept"
-            if {"QueueName", "TableName"} & set(resource["Properties"]):
+            if {"QueueName", "TableName", "BucketName"} & set(resource["Properties"]):
                 yield f"{name}: has a name, so a second stack could not be created beside what was kept"

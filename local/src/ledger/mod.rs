@@ -25,6 +25,8 @@ pub mod prices;
 mod purposes;
 mod s3;
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 pub use actions::Action;
@@ -48,6 +50,8 @@ pub struct Bill {
     /// The requests of the mappings to the queues, by operation.
     pub mappings: Vec<(&'static str, RequestCount)>,
     pub functions: Vec<FunctionBill>,
+    /// The buckets of chunks, whose storage has a price.
+    pub chunk_buckets: BTreeSet<String>,
 }
 
 /// Everything a function is charged for.
@@ -176,6 +180,7 @@ impl Bill {
             counts,
             mappings,
             functions,
+            ..
         } = self;
         let of_functions = counts.requests.into_iter();
         let of_mappings = mappings
@@ -230,7 +235,7 @@ impl Bill {
         let sqs_requests: f64 = of(Service::Sqs).chain(of_mappings).map(billed).sum();
         let invocations: u64 = self.functions.iter().map(|one| one.invocations).sum();
         let s3 = self.counts.s3.iter();
-        let s3 = s3.map(|(key, requests)| key.dollars(*requests));
+        let s3 = s3.map(|(key, requests)| key.dollars(*requests, &self.chunk_buckets));
         let (s3_requests, s3_storage) =
             s3.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let mut dollars = Dollars {
@@ -369,6 +374,31 @@ mod tests {
         assert_eq!(each.write_units, 2.1);
         close(each.dollars_per_million.total, dollars.total / 2.0);
         assert_eq!(ledger.proof_of_concept_dollars_per_million, 2.5);
+    }
+
+    #[test]
+    fn chunks_and_the_claims_that_name_them_are_stored_for_weeks() {
+        let mut bill = bill();
+        bill.chunk_buckets = ["chunks".to_owned()].into();
+        let (count, bytes) = (10, 1 << 30);
+        for operation in ["PutObject", "GetObject"] {
+            let [function, bucket, operation] = ["f", "chunks", operation].map(str::to_owned);
+            let key = S3Key {
+                function,
+                bucket,
+                operation,
+            };
+            bill.counts.s3.insert(key, S3Requests { count, bytes });
+        }
+        bill.counts.kept_claim_bytes = bytes;
+        let chunks = (BATCH_TABLE.to_owned(), UnitsPurpose::Chunks);
+        bill.counts.units.entry(chunks).or_default().writes = f64::from(1 << 20);
+        let dollars = bill.ledger(100, 100).per_unique.dollars_per_million;
+        let equal = |ratio: f64| assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
+        equal(dollars.s3_requests / (1e4 * 10.0 * (5.0 + 0.4) / 1e6));
+        // A GB of chunks in S3, one in the table, and one of claims.
+        let gb_days = 30.0 * (0.023 + 0.25) + 15.0 * 0.25;
+        equal(dollars.storage / (1e4 * gb_days * 24.0 / 730.0));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Counts the requests to S3, and their bytes.
 
+use std::collections::BTreeSet;
+
 use emulators::proxy::{Reply, ServiceRequest};
 use protocol::limits::CHUNK_RETENTION;
 use serde::Serialize;
@@ -41,11 +43,17 @@ impl S3Key {
         ![sink::BUCKET, sink::PAYLOADS].contains(&&*self.bucket)
     }
 
-    /// Returns the price of requests and of the storage of what they wrote, in dollars.
-    pub(super) fn dollars(&self, requests: S3Requests) -> (f64, f64) {
+    /// Returns the price of requests and of the storage of what they wrote, in dollars. Storage has a price only in the
+    /// buckets of chunks, which stay for weeks: other bodies are removed right after their delivery.
+    pub(super) fn dollars(
+        &self,
+        requests: S3Requests,
+        chunk_buckets: &BTreeSet<String>,
+    ) -> (f64, f64) {
         let (request, stored) = match &*self.operation {
             _ if !self.is_for_bodies() => (0.0, 0),
-            "PutObject" | "ListObjectsV2" => (prices::S3_PUT, requests.bytes),
+            "PutObject" if chunk_buckets.contains(&self.bucket) => (prices::S3_PUT, requests.bytes),
+            "PutObject" | "ListObjectsV2" => (prices::S3_PUT, 0),
             "DeleteObject" => (0.0, 0),
             _ => (prices::S3_GET, 0),
         };
@@ -126,7 +134,7 @@ mod tests {
         };
         let dollars = |operation, path| {
             let key = S3Key::of("f", &request(operation, path));
-            key.dollars(requests)
+            key.dollars(requests, &BTreeSet::from(["chunks".to_owned()]))
         };
         let (put, storage) = dollars("PutObject", "/chunks/a/b?x-id=PutObject");
         assert!(
@@ -134,6 +142,8 @@ mod tests {
             "{put} {storage}"
         );
         assert_eq!(dollars("GetObject", "/chunks/a"), (0.4 / 1e3, 0.0));
+        // A body of `OVERFLOW_BUCKET` is removed after its delivery.
+        assert_eq!(dollars("PutObject", "/large/a"), (0.005, 0.0));
         assert_eq!(dollars("PutObject", "/batches/a"), (0.0, 0.0));
     }
 }
