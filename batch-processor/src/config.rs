@@ -43,7 +43,7 @@ pub struct Config {
     pub part_bytes_max: u64,
     /// The maximum number of parts of a batch; not configurable, but lower in tests.
     pub parts_max: usize,
-    /// `QUARANTINE_SQS_URL`: the queue for events that an operator sets aside.
+    /// `QUARANTINE_SQS_URL`: the queue for events that are set aside.
     pub quarantine_url: Option<String>,
     /// The settings of the built-in sinks. A sink of your own need not use them.
     pub sink: SinkConfig,

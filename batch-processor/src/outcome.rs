@@ -54,9 +54,9 @@ pub(crate) enum RetryTicket {
         #[source]
         source: PortError,
     },
-    #[error("batch {batch}: `{count}` events did not reach the quarantine")]
+    #[error("batch {batch}: {count} messages may not have reached the quarantine")]
     NotQuarantined { batch: BatchId, count: usize },
-    #[error("batch {batch}: `{count}` delivered claims are not released")]
+    #[error("batch {batch}: {count} delivered claims are not released")]
     NotReleased { batch: BatchId, count: u64 },
     #[error("batch {batch}: deadline reached")]
     DeadlineReached { batch: BatchId },

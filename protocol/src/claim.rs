@@ -268,7 +268,7 @@ fn against_tombstone(
     }
 }
 
-/// Judges another message of an event that an operator set aside. It may claim the event. The message that was set
+/// Judges another message of an event that was set aside. It may claim the event. The message that was set
 /// aside may not, so the new claim remembers it as a past delivery.
 fn after_set_aside(
     item: &LockItem,

@@ -89,7 +89,7 @@ pub fn earlier_parts_are_delivered(record: &BatchRecord) -> Check {
     })
 }
 
-/// INV-3: a complete batch has delivered every claim that was counted or witnessed.
+/// INV-3: a complete batch has delivered or set aside every claim that was counted or witnessed.
 pub fn complete_means_whole(record: &BatchRecord) -> Check {
     if record.completed_at.is_none() {
         return Ok(());

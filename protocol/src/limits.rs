@@ -137,7 +137,7 @@ pub const CHUNK_RECORD_RETENTION: Duration = Duration::from_secs(16 * 24 * 3_600
 pub const CHUNK_RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Bytes of all bodies of a chunk; a single body may have more.
 pub const CHUNK_BYTES_MAX: u64 = 6 << 20;
-/// Chunks that an environment writes or reads at once, of up to [`CHUNK_BYTES_MAX`] each.
+/// Chunks that an invocation writes or reads at once, of up to [`CHUNK_BYTES_MAX`] each.
 pub const CHUNK_CALLS_MAX: usize = 8;
 /// Bytes of a compressed chunk that goes into the table although there is a bucket. Writing it there costs at most what
 /// a request to the bucket does.

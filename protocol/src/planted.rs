@@ -106,13 +106,13 @@ pub enum Bug {
     UnknownChunkTaken,
     /// The events of a missing chunk are left out.
     MissingChunkSkipped,
-    /// A retry builds its chunk anew, from other attempts.
+    /// A retry builds its chunk anew, from fewer attempts.
     ChunkRebuilt,
     /// The seats of two grants are in one chunk.
     GrantsMerged,
-    /// Seats that met a duplicate are counted, and their bodies are in chunks.
+    /// The seats of duplicates are counted as claims of a batch of chunks.
     LosersCounted,
-    /// A witness is written as if its owner had counted it.
+    /// A witness is written into the counted claims.
     WitnessFolded,
     /// A witness does not say which chunk has its body.
     WitnessChunkGuessed,
@@ -124,21 +124,21 @@ pub enum Bug {
     SetAsideTakenForDelivered,
     /// A seat that was set aside counts as an orphan.
     SetAsideTakenForOrphan,
-    /// A claim in a chunk is judged by the dedup window of the reader.
+    /// A chunk claim is judged by the dedup window of the reader.
     ReadersWindow,
-    /// The record of a batch expires before its claims in chunks.
+    /// The record of a batch expires before its chunk claims.
     RecordForgottenFirst,
     /// A part is frozen with all seqs between its first and its last.
     MembersAsRange,
-    /// A claim in a chunk that replaces a claim with its body keeps the index entry of that.
+    /// A chunk claim that replaces a claim with its body keeps the index entry of the replaced claim.
     ReplacementMerges,
-    /// A claim in a chunk is taken for a tombstone.
+    /// A chunk claim is taken for a tombstone.
     ChunkClaimTakenForTombstone,
     /// A batch is delivered however old it is.
     OldBatchDelivered,
     /// An event that was set aside is remembered as if it had been delivered.
     SetAsideRemembered,
-    /// The record does not keep the operator's decision to set the batch aside.
+    /// The record does not keep the decision to set the batch aside.
     SetAsideForgotten,
     /// A message whose event was set aside is forgotten once another message claims the event.
     SetAsideMessageForgotten,

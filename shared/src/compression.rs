@@ -40,7 +40,7 @@ pub fn compress(body: &str) -> Option<Vec<u8>> {
 /// Returns compressed bytes, whether they are shorter or not.
 ///
 /// # Errors
-/// An error of the library, which has no memory left.
+/// The library could not allocate memory.
 pub fn compress_bytes(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     COMPRESSOR.with_borrow_mut(|compressor| {
         let compressor = match compressor {
@@ -60,7 +60,7 @@ pub fn decompress(bytes: &[u8]) -> Result<String, DecompressError> {
     Ok(String::from_utf8(bytes)?)
 }
 
-/// Returns the bytes that were compressed, of which there may be at most `bytes_max`.
+/// Decompresses bytes. Returns at most `bytes_max` bytes.
 ///
 /// # Errors
 /// [`DecompressError`]; the same bytes fail every time.

@@ -77,7 +77,7 @@ pub enum Release {
     Deleted,
     /// The tombstone of a delivered event, until this time.
     Remembered(Timestamp),
-    /// The tombstone of an event that an operator set aside, until this time. Another message may claim the event at
+    /// The tombstone of an event that was set aside, until this time. Another message may claim the event at
     /// once. The tombstone is kept because it remembers past deliveries.
     SetAside(Timestamp),
 }

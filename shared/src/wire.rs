@@ -19,7 +19,7 @@ pub enum TicketReason {
     Sweep,
     /// An operator wants a batch in error to be tried again.
     Operator,
-    /// An operator wants the undelivered events of a batch in error to go to the quarantine.
+    /// The undelivered events of a batch in error are to go to the quarantine. An operator sends it, or the sweep.
     Quarantine,
 }
 

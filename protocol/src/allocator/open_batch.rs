@@ -173,7 +173,7 @@ impl OpenBatch {
         let in_chunks = self.chunk_claims_expire_at.is_some();
         BatchCounts {
             confirmed: self.confirmed,
-            // Without an index, nobody looks for a claim of which nobody knows.
+            // Without an index the batch-processor cannot find uncounted claims, so their number is of no use.
             uncertain: if in_chunks { 0 } else { self.uncertain },
             settled: match in_chunks {
                 true => SeqSet::new(),

@@ -56,7 +56,7 @@ pub enum PartState {
         /// When the sink had the part. Records of earlier versions do not say.
         at: Option<Timestamp>,
     },
-    /// An operator sent the events of the part to the quarantine. If an earlier attempt reached the sink, the sink has
+    /// The events of the part were sent to the quarantine. If an earlier attempt reached the sink, the sink has
     /// them as well.
     SetAside,
 }
@@ -151,11 +151,11 @@ pub struct BatchRecord {
     pub parts: Vec<PartRecord>,
     /// Seqs of delivered parts that do not keep a set of their own.
     pub delivered: SeqSet,
-    /// Seqs whose events an operator sent to the quarantine.
+    /// Seqs whose events were sent to the quarantine.
     pub set_aside: SeqSet,
     /// Number of writes so far that set events aside.
     pub set_asides: u64,
-    /// Present once an operator decided to set the batch aside: the reason that goes to the quarantine with each event.
+    /// Present once it was decided to set the batch aside: the reason that goes to the quarantine with each event.
     pub quarantine: Option<String>,
     /// When to look again, after a look found nothing new and the batch was not proven.
     pub verify_at: Option<Timestamp>,

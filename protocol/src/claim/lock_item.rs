@@ -13,7 +13,7 @@ pub struct LockItem {
     pub body_hash: BodyHash,
     pub past: PastDeliveries,
     pub state: LockState,
-    /// Whether the item is the tombstone of an event that an operator set aside. Then the event was not delivered.
+    /// Whether the item is the tombstone of an event that was set aside. Then the event was not delivered.
     pub set_aside: bool,
 }
 
@@ -43,7 +43,7 @@ pub enum LockState {
         shard: BatchShard,
         seq: Seq,
     },
-    /// A claim whose body is in a chunk. It is never released: what it means follows from what became of its seat.
+    /// A chunk claim. It is never released; the fate of its seat says what it means.
     InChunk {
         batch: BatchId,
         seq: Seq,

@@ -24,7 +24,7 @@ pub(super) const DELIVERED: &str = "delivered";
 pub(super) const DELIVERED_AT: &str = "deliveredAt";
 /// Where the bodies are; absent if they are in the lock items.
 const BODIES: &str = "bodies";
-/// `state` of a part that an operator sent to the quarantine.
+/// `state` of a part whose events were sent to the quarantine.
 pub(super) const SET_ASIDE: &str = "setAside";
 
 /// Returns the key of `status-index` for a batch with this status.
