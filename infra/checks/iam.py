@@ -44,19 +44,16 @@ MISS = "s3:ListBucket"
 EXTENSION = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
 
 
-# Calls that the test may not make: most need a batch of another environment or an attempt whose reply was lost.
+# Calls that the test does not make, because they need a batch of another environment, of an earlier configuration, or an attempt
+# whose reply was lost.
 UNSEEN = {
     # The aggregator reads the record of a batch when it finds a claim of another environment.
     Call("Aggregator", "dynamodb:GetItem", "BatchTable", frozenset()),
-    # The batch processor reads the record when it does not get the lease.
-    Call("BatchProcessor", "dynamodb:GetItem", "BatchTable", frozenset()),
     # The sink reads an existing object to compare it, after an attempt wrote the object and lost the reply.
     Call("BatchProcessor", "s3:GetObject", "SINK_REJECTS/*", frozenset()),
     Call("BatchProcessor", "s3:GetObject", "SINK_PAYLOADS/*", frozenset()),
-    # Only with bodies in chunks in S3. FORMER_BODIES stands for the value of BODIES with which earlier batches were opened: the
-    # batch processor reads where the record of a batch says.
-    Call("Aggregator", "s3:PutObject", "BODIES/*", frozenset()),
-    Call("BatchProcessor", "s3:GetObject", "BODIES/*", frozenset()),
+    # FORMER_BODIES stands for the value of BODIES with which earlier batches were opened: the batch processor reads where the
+    # record of a batch says.
     Call("BatchProcessor", "s3:GetObject", "FORMER_BODIES/*", frozenset()),
 }
 
