@@ -183,8 +183,9 @@ async fn a_batch_past_its_life_is_not_delivered_and_the_sweep_has_it_set_aside()
     assert_eq!(failed.status, Some(Status::Error));
     assert!(error.contains("10 days"), "{error}");
 
-    // The sweep goes by the time in the batch id, which is years ago.
-    processor.fakes.clock.advance(Duration::from_secs(3_600));
+    // The sweep goes by the time in the batch id, which is later than the clock of the test.
+    let opened_at = Duration::from_millis(batch().opened_at().as_ms());
+    processor.fakes.clock.advance(opened_at);
     let swept = super::sweep::sweep(&processor).await;
     assert_eq!((swept.in_error, swept.tickets_sent), (1, 1));
     let tickets = processor.fakes.batch_queue.take();
