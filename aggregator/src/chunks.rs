@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use protocol::bodies::Bodies;
+use protocol::bodies::{Bodies, ChunkSizes};
 use protocol::claim::Outcome;
 use protocol::ids::{ChunkId, PieceId};
 use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
@@ -16,6 +16,7 @@ use shared::retry::{Budget, RequestPermits, bounded};
 use tracing::error;
 
 use crate::claim_attempt::{ClaimAttempt, State};
+use crate::config::Config;
 
 /// Why a chunk is not known to be stored.
 #[derive(Debug, thiserror::Error)]
@@ -32,14 +33,16 @@ pub struct Chunks {
     permits: Arc<RequestPermits>,
     /// Where the bodies of this environment's batches go.
     bodies: Bodies,
+    sizes: ChunkSizes,
 }
 
 impl Chunks {
-    pub fn new(ports: &Ports, permits: Arc<RequestPermits>, bodies: Bodies) -> Chunks {
+    pub fn new(config: &Config, ports: &Ports, permits: Arc<RequestPermits>) -> Chunks {
         Chunks {
             chunk_store: ports.chunk_store.clone(),
             permits,
-            bodies,
+            bodies: config.bodies.clone(),
+            sizes: config.chunk_sizes,
         }
     }
 
@@ -92,9 +95,9 @@ impl Chunks {
         budget: &Budget<'_>,
     ) -> Result<(), NotStored> {
         let bytes = bytes_of(attempts);
-        let place = self.bodies.place_of_chunk(bytes.len());
+        let place = self.bodies.place_of_chunk(bytes.len(), self.sizes);
         let expires_at = budget.clock.now() + CHUNK_RETENTION;
-        let pieces = place.pieces(&bytes);
+        let pieces = place.pieces(&bytes, self.sizes);
         let pieces_count = pieces.len() as u32;
         for (index, piece) in (0..pieces_count).zip(pieces).rev() {
             let id = PieceId { chunk, index };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::allocator::BatchLimits;
-use protocol::bodies::{Bodies, NotBodies, S3Prefix};
+use protocol::bodies::{Bodies, ChunkSizes, NotBodies, S3Prefix};
 use protocol::claim::{ClaimRules, DuplicateRule};
 use protocol::ids::SourceArn;
 use protocol::limits::{
@@ -152,6 +152,8 @@ pub struct Config {
     pub rule: DuplicateRule,
     /// Maximum number of past deliveries in one lock item.
     pub past_deliveries_max: usize,
+    /// Where chunks go by their size. No variable changes it; the simulation does.
+    pub chunk_sizes: ChunkSizes,
     /// Where the bodies of new batches go.
     pub bodies: Bodies,
     /// The queue for messages that cannot be processed; without it they are reported as failed.
@@ -247,6 +249,7 @@ impl Config {
             },
             bodies: bodies?,
             past_deliveries_max: PAST_DELIVERIES_MAX,
+            chunk_sizes: ChunkSizes::default(),
             event_id: event_id?,
             event_id_prefix,
             batch_key,

@@ -60,7 +60,7 @@ impl Handler {
             &config,
             open_batches.clone(),
             ClaimWriter::new(&config, &ports, open_batches.clone(), bulk),
-            Chunks::new(&ports, permits.clone(), config.bodies.clone()),
+            Chunks::new(&config, &ports, permits.clone()),
             OverflowBodies::new(&ports, permits),
             DrainDetector::new(source_queues, open_batches),
         );

@@ -19,6 +19,24 @@ pub enum Bodies {
     S3(S3Prefix),
 }
 
+/// The sizes that decide where a chunk goes and into how many pieces it is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkSizes {
+    /// Bytes of the largest chunk that goes into the table although there is a bucket.
+    pub small_bytes_max: usize,
+    /// Bytes of the largest piece in the table.
+    pub item_bytes_max: usize,
+}
+
+impl Default for ChunkSizes {
+    fn default() -> ChunkSizes {
+        ChunkSizes {
+            small_bytes_max: SMALL_CHUNK_BYTES_MAX,
+            item_bytes_max: CHUNK_ITEM_BYTES_MAX,
+        }
+    }
+}
+
 /// Where one chunk is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChunkPlace {
@@ -54,9 +72,9 @@ impl Bodies {
 impl Bodies {
     /// Returns where a new chunk of `bytes` goes, compressed. A write of a few units to the table is cheaper than a
     /// request to S3.
-    pub fn place_of_chunk(&self, bytes: usize) -> ChunkPlace {
+    pub fn place_of_chunk(&self, bytes: usize, sizes: ChunkSizes) -> ChunkPlace {
         match self {
-            Bodies::S3(prefix) if bytes > SMALL_CHUNK_BYTES_MAX => ChunkPlace::S3(prefix.clone()),
+            Bodies::S3(prefix) if bytes > sizes.small_bytes_max => ChunkPlace::S3(prefix.clone()),
             Bodies::Items | Bodies::Table | Bodies::S3(_) => ChunkPlace::Table,
         }
     }
@@ -73,9 +91,9 @@ impl Bodies {
 
 impl ChunkPlace {
     /// Returns the pieces of a chunk, in order.
-    pub fn pieces<'a>(&self, bytes: &'a [u8]) -> Vec<&'a [u8]> {
+    pub fn pieces<'a>(&self, bytes: &'a [u8], sizes: ChunkSizes) -> Vec<&'a [u8]> {
         match self {
-            ChunkPlace::Table => bytes.chunks(CHUNK_ITEM_BYTES_MAX).collect(),
+            ChunkPlace::Table => bytes.chunks(sizes.item_bytes_max).collect(),
             ChunkPlace::S3(_) => vec![bytes],
         }
     }
@@ -126,11 +144,15 @@ mod tests {
     fn a_small_chunk_is_in_the_table_and_a_large_one_in_the_bucket() {
         let bodies: Bodies = "s3://bucket/a".parse().unwrap();
         let [table, bucket] = bodies.places().try_into().unwrap();
-        assert_eq!(bodies.place_of_chunk(SMALL_CHUNK_BYTES_MAX), table);
-        assert_eq!(bodies.place_of_chunk(SMALL_CHUNK_BYTES_MAX + 1), bucket);
+        let sizes = ChunkSizes::default();
+        assert_eq!(bodies.place_of_chunk(SMALL_CHUNK_BYTES_MAX, sizes), table);
+        assert_eq!(
+            bodies.place_of_chunk(SMALL_CHUNK_BYTES_MAX + 1, sizes),
+            bucket
+        );
         assert_eq!(
             Bodies::Table.places(),
-            [Bodies::Table.place_of_chunk(1 << 30)]
+            [Bodies::Table.place_of_chunk(1 << 30, sizes)]
         );
     }
 
@@ -138,7 +160,7 @@ mod tests {
     fn the_pieces_of_a_chunk_fit_their_items() {
         let bytes = vec![0; 2 * CHUNK_ITEM_BYTES_MAX + 1];
         let sizes: Vec<_> = ChunkPlace::Table
-            .pieces(&bytes)
+            .pieces(&bytes, ChunkSizes::default())
             .into_iter()
             .map(<[u8]>::len)
             .collect();

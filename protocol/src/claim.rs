@@ -85,8 +85,8 @@ pub enum Outcome {
     Claimed,
     /// SQS delivered the same message again, and its event is claimed or was delivered.
     Redelivered,
-    /// SQS delivered the same message again, after the dedup window of its event. It is acknowledged, but it is no
-    /// reason to drop another message of the event.
+    /// SQS delivered the same message again, after the dedup window of its event, after it was set aside, or after another
+    /// message claimed the event. It is acknowledged, but it is no reason to drop another message of the event.
     RedeliveredLate,
     /// Another message carries the same event with the same content (with `requeue`, with any content).
     Duplicate,
@@ -159,13 +159,13 @@ pub fn classify(
                 return Verdict::Done(Outcome::Claimed);
             }
             if remembers(&item.past, &candidate.sqs_message_id, now) {
-                return Verdict::Done(Outcome::Redelivered);
+                return Verdict::Done(Outcome::RedeliveredLate);
             }
             Verdict::Live(existing(candidate, item))
         }
         LockState::Tombstone { expires_at } => {
             if remembers(&item.past, &candidate.sqs_message_id, now) {
-                return Verdict::Done(Outcome::Redelivered);
+                return Verdict::Done(Outcome::RedeliveredLate);
             }
             if item.set_aside {
                 return match same_message {

@@ -3,7 +3,7 @@
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use emulators::s3::S3;
-use protocol::bodies::{Bodies, ChunkPlace};
+use protocol::bodies::{Bodies, ChunkPlace, ChunkSizes};
 use protocol::ids::{ChunkId, PieceId};
 use protocol::limits::CHUNK_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
@@ -81,7 +81,8 @@ async fn a_piece_is_written_once_and_read_back_in_the_table() {
 
 /// Returns the place of large chunks with `bodies` in a bucket.
 fn bucket(bodies: &str) -> ChunkPlace {
-    bodies.parse::<Bodies>().unwrap().place_of_chunk(usize::MAX)
+    let bodies: Bodies = bodies.parse().unwrap();
+    bodies.place_of_chunk(usize::MAX, ChunkSizes::default())
 }
 
 #[tokio::test]

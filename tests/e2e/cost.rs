@@ -43,6 +43,7 @@ fn assert_every_claim_was_written_and_released_once(ledger: &Ledger, unique: u64
 #[tokio::test]
 async fn a_unique_message_costs_four_write_units_and_a_read_and_a_batch_little() {
     let rig = Setup::new()
+        .unhurried()
         .var("MAX_BATCH_SIZE", 400)
         .one_aggregator_environment()
         .start()

@@ -24,6 +24,7 @@ async fn kill(rig: &Rig, function: &Function) {
 #[tokio::test]
 async fn an_aggregator_killed_between_two_claims_loses_and_repeats_nothing() {
     let rig = Setup::new()
+        .unhurried()
         .var("MAX_BATCH_SIZE", 1_000)
         .redeliver(INPUT_QUEUE, Duration::from_secs(5), 10)
         .one_aggregator_environment()
@@ -132,6 +133,7 @@ enum Stage {
 async fn a_processor_is_killed(stage: Stage) {
     let plan = plan(7, 3_000, 0.0);
     let rig = Setup::new()
+        .unhurried()
         .var("MAX_BATCH_SIZE", plan.unique())
         .redeliver(BATCH_QUEUE, Duration::from_secs(3), 10)
         .one_aggregator_environment()

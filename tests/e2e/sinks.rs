@@ -136,7 +136,7 @@ async fn a_receiver_whose_replies_get_lost_gets_everything_once() {
 async fn two_hundred_batch_keys_make_two_hundred_directories_without_mixed_keys() {
     const KEYS: u32 = 200;
     for kind in [SinkKind::File, SinkKind::S3] {
-        let mut setup = Setup::new().var("BATCH_KEY", "source");
+        let mut setup = Setup::new().unhurried().var("BATCH_KEY", "source");
         setup.options.sink = kind;
         let rig = setup.start().await;
         let plan = Plan::new(PlanConfig {

@@ -38,9 +38,7 @@ async fn opened_in_chunks(processor: &Processor, claimed: &[u32]) {
             .collect();
         let lines = events.iter().map(|(seat, candidate)| (*seat, candidate));
         let bytes = encode(lines);
-        world
-            .chunk_store
-            .insert(&record.bodies, chunk(first), &bytes);
+        world.chunk_store.insert(chunk(first), &bytes);
     }
     count(processor, claimed, 1).await;
 }
@@ -116,7 +114,7 @@ async fn a_missing_or_damaged_chunk_puts_the_batch_in_error_with_its_name_and_se
         let chunks = &processor.fakes.chunk_store;
         chunks.remove(chunk(2));
         if damaged {
-            chunks.insert(&Bodies::Table, chunk(2), b"no zstd");
+            chunks.insert(chunk(2), b"no zstd");
         }
         assert!(!ticket(&processor).await);
         assert!(delivered(&processor).is_empty());

@@ -25,17 +25,17 @@ impl MemoryChunkStore {
         first.map(|(_, id)| id.chunk).collect()
     }
 
-    /// Stores a whole chunk.
-    pub fn insert(&self, bodies: &Bodies, chunk: ChunkId, bytes: &[u8]) {
-        let place = bodies.place_of_chunk(bytes.len());
-        let pieces = place.pieces(bytes);
-        for (index, piece) in (0..).zip(&pieces) {
-            let piece = Piece {
-                bytes: piece.to_vec(),
-                pieces_count: pieces.len() as u32,
-            };
-            locked(&self.0).insert((place.clone(), PieceId { chunk, index }), piece);
-        }
+    /// Stores a whole chunk in one piece: where it is, if it is there already, otherwise in the table.
+    pub fn insert(&self, chunk: ChunkId, bytes: &[u8]) {
+        let mut pieces = locked(&self.0);
+        let stored = pieces.keys().find(|(_, id)| id.chunk == chunk);
+        let place = stored.map_or(ChunkPlace::Table, |(place, _)| place.clone());
+        pieces.retain(|(_, id), _| id.chunk != chunk);
+        let piece = Piece {
+            bytes: bytes.to_vec(),
+            pieces_count: 1,
+        };
+        pieces.insert((place, PieceId { chunk, index: 0 }), piece);
     }
 
     /// Returns the bytes of a whole chunk.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use protocol::allocator::BatchLimits;
+use protocol::bodies::ChunkSizes;
 use protocol::claim::DuplicateRule;
 
 use crate::clocks::SKEW_MAX_MS;
@@ -205,6 +206,8 @@ pub struct Plan {
     pub afterlife_days: Option<u64>,
     /// Days after which the bucket removes chunks.
     pub chunk_days: u64,
+    /// Where chunks go by their size. The chunks of a history are small.
+    pub chunk_sizes: ChunkSizes,
     /// Chunks that may not be read.
     pub denial: Option<Denial>,
     /// Days for which nothing runs although batches are under way, right after the faults stopped.
@@ -267,6 +270,7 @@ impl Plan {
             aggregator::Config::read(&lookup).expect("the plan's variables are allowed");
         let aggregator = aggregator::Config {
             past_deliveries_max: self.past_deliveries_max,
+            chunk_sizes: self.chunk_sizes,
             limits: BatchLimits {
                 known_claims_max: self.known_claims_max,
                 seats_max: self.seats_max,

@@ -6,6 +6,7 @@
 mod focus;
 
 use fastrand::Rng;
+use protocol::bodies::ChunkSizes;
 use protocol::claim::DuplicateRule;
 use protocol::limits::{
     KNOWN_CLAIMS_MAX, PARTS_FOR_STRAGGLERS, PARTS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX,
@@ -116,6 +117,7 @@ impl Plan {
             redrives: later.bool(),
             afterlife_days: pick(later, &[None, None, Some(0), Some(1), Some(15), Some(40)]),
             chunk_days: 30,
+            chunk_sizes: ChunkSizes::default(),
             denial: None,
             standstill_days: None,
             calm,
@@ -129,6 +131,10 @@ impl Plan {
             return;
         }
         self.bodies = pick(rng, &BODIES);
+        self.chunk_sizes = ChunkSizes {
+            small_bytes_max: pick(rng, &[0, 1_000, 8 << 10]),
+            item_bytes_max: pick(rng, &[400, 350 << 10]),
+        };
         // A batch that nobody repairs goes to the quarantine.
         self.quarantine = true;
         if !self.calm {
@@ -179,6 +185,10 @@ impl Plan {
         }
         if !self.calm {
             self.focus(later);
+        }
+        if self.large > 0 {
+            // Such a chunk would have thousands of small pieces.
+            self.chunk_sizes.item_bytes_max = ChunkSizes::default().item_bytes_max;
         }
         if self.parts_max < PARTS_MAX {
             // One event fills a part.

@@ -171,7 +171,7 @@ fn requeue_remembers_the_messages_it_delivered_before() {
             ..item_of(&m2, state)
         };
         let again = classify(&m1, None, &item, DuplicateRule::Requeue, NOW);
-        assert_eq!(again, Verdict::Done(Outcome::Redelivered));
+        assert_eq!(again, Verdict::Done(Outcome::RedeliveredLate));
         let later = classify(
             &m1,
             None,
@@ -181,10 +181,25 @@ fn requeue_remembers_the_messages_it_delivered_before() {
         );
         assert_ne!(
             later,
-            Verdict::Done(Outcome::Redelivered),
+            Verdict::Done(Outcome::RedeliveredLate),
             "forgotten after the window"
         );
     }
+}
+
+/// The claim that replaced the one of `m1` is an orphan, and `m1` itself went to the quarantine.
+#[test]
+fn repro_a_duplicate_was_dropped_beside_a_redelivery_of_a_message_that_was_set_aside() {
+    let (m1, m2, m3) = (message("m1", "a"), message("m2", "a"), message("m3", "a"));
+    let mut item = live(&m2, seat(1, 3));
+    let until = Timestamp::from_ms(2_000_000);
+    item.past.insert(m1.sqs_message_id.clone(), until);
+    let Verdict::Done(leader) = classify(&m1, None, &item, DuplicateRule::Drop, NOW) else {
+        panic!("the message of a past delivery is done");
+    };
+    assert_eq!(leader.response(DuplicateRule::Drop), Response::Success);
+    let follower = classify_follower(&m3, &m1, leader, Some(&item));
+    assert_eq!(follower, Outcome::Failed);
 }
 
 #[test]
@@ -214,7 +229,7 @@ fn a_delivery_is_remembered_until_its_window_ends() {
         item.past.insert(m1.sqs_message_id.clone(), until);
         let verdict = classify(&m1, None, &item, DuplicateRule::Requeue, NOW);
         assert_eq!(
-            verdict == Verdict::Done(Outcome::Redelivered),
+            verdict == Verdict::Done(Outcome::RedeliveredLate),
             remembered,
             "until {until_ms}"
         );

@@ -13,6 +13,7 @@ use shared::ports::{ChunkReply, ChunkStore, Piece, PortError};
 use super::World;
 use super::fakes::now;
 use crate::checks;
+use crate::clocks::START;
 use crate::fate::denied;
 
 /// How long after the faults stopped somebody repairs the permission to read chunks.
@@ -42,7 +43,7 @@ impl World {
         id: PieceId,
     ) -> Result<Option<Piece>, PortError> {
         if let ChunkPlace::S3(S3Prefix { prefix, .. }) = place
-            && self.is_denied(prefix)
+            && self.is_denied(prefix, id)
         {
             self.note("chunk denied", || id.to_string());
             return Err(denied());
@@ -50,9 +51,14 @@ impl World {
         now(self.chunks.get(place, id))
     }
 
-    fn is_denied(&self, prefix: &str) -> bool {
+    fn is_denied(&self, prefix: &str, id: PieceId) -> bool {
         self.plan.denial.is_some_and(|denial| {
-            let has_ended = denial.ends && self.plan.calm_at_ms + REPAIR_MS <= self.now_ms;
+            // A prefix that is never repaired is left: later batches can be read.
+            let calm_at = START + Duration::from_millis(self.plan.calm_at_ms + REPAIR_MS);
+            let has_ended = match denial.ends {
+                true => calm_at <= self.now(),
+                false => calm_at <= id.chunk.batch.opened_at(),
+            };
             prefix == format!("{}/", denial.prefix) && denial.from_ms <= self.now_ms && !has_ended
         })
     }
@@ -81,8 +87,7 @@ impl World {
             false => b"{}\n",
         };
         let damaged = compress_bytes(&lines.concat()).expect("there is memory");
-        self.chunks.remove(chunk);
-        self.chunks.insert(&record.bodies, chunk, &damaged);
+        self.chunks.insert(chunk, &damaged);
         self.ledger.damaged.insert(chunk);
         self.note("chunk damaged", || format!("{chunk} line {index}"));
     }
