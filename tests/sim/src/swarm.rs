@@ -55,6 +55,7 @@ impl Plan {
         let chunks = &mut Rng::with_seed(seed ^ 0x51f0_c417);
         plan.draw_bodies(chunks);
         plan.adjust(later);
+        plan.focus_on_chunks(chunks);
         plan.draw_changes_of_bodies(chunks);
         plan
     }

@@ -6,6 +6,7 @@ use protocol::limits::PARTS_FOR_STRAGGLERS;
 
 use super::pick;
 use crate::plan::Plan;
+use crate::redeploy::{BodiesKind, Change, Redeploy};
 
 impl Plan {
     /// Changes six plans in ten to one of ten subjects.
@@ -23,6 +24,47 @@ impl Plan {
             9 => self.focus_on_forgotten_deliveries(rng),
             _ => {}
         }
+    }
+
+    /// Changes four in ten of the plans with chunks to one of two subjects that concern chunks alone.
+    pub(super) fn focus_on_chunks(&mut self, rng: &mut Rng) {
+        if self.calm || !self.ever_in_chunks() {
+            return;
+        }
+        match rng.u8(..10) {
+            0..2 => self.focus_on_unfinished_batches(),
+            2..4 => self.focus_on_orphans_before_chunks(rng),
+            _ => {}
+        }
+    }
+
+    /// Orphans with their bodies, which chunk claims replace after a deployment, and messages that come again after that.
+    fn focus_on_orphans_before_chunks(&mut self, rng: &mut Rng) {
+        self.index_hides(rng);
+        (self.bodies, self.rule) = (BodiesKind::Items, DuplicateRule::Drop);
+        (self.duplicates, self.conflicts, self.dedup_window_secs) = (0.5, 0.0, 3_600);
+        (self.burst_ms, self.batch_size) = (300_000, 4);
+        self.calm_at_ms = self.calm_at_ms.max(self.burst_ms + 300_000);
+        self.redeploys = vec![Redeploy {
+            at_ms: rng.u64(100_000..400_000),
+            change: Change::Bodies(BodiesKind::Table),
+        }];
+        let faults = &mut self.faults;
+        (faults.ghost, faults.kill, faults.throttle) = (0.6, 0.01, 0.0);
+    }
+
+    /// Batches whose first parts are delivered long before their last ones, and duplicates of delivered events that arrive
+    /// after their short window.
+    fn focus_on_unfinished_batches(&mut self) {
+        self.rule = DuplicateRule::Drop;
+        (self.messages, self.duplicates, self.conflicts) = (120, 0.5, 0.0);
+        (self.dedup_window_secs, self.batching_window_secs) = (60, 10);
+        (self.batch_size, self.part_bytes, self.burst_ms) = (16, 512, 600_000);
+        self.aggregator_timeout_ms = 10_000;
+        self.calm_at_ms = self.calm_at_ms.max(self.burst_ms + 60_000);
+        let faults = &mut self.faults;
+        (faults.sink_fails_before, faults.sink_refuses) = (0.7, 0.0);
+        (faults.throttle, faults.lose_request, faults.slow) = (0.0, 0.0, 0.0);
     }
 
     /// One environment, which dies and whose counts fail.
