@@ -89,7 +89,7 @@ pub struct Denial {
     /// The number of the prefix.
     pub prefix: u8,
     pub from_ms: u64,
-    /// Whether somebody repairs it, an hour after the faults stopped.
+    /// Whether somebody repairs it, ten minutes after the faults stopped.
     pub ends: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::clocks::START;
 use crate::fate::denied;
 
 /// How long after the faults stopped somebody repairs the permission to read chunks.
-const REPAIR_MS: u64 = 3_600_000;
+const REPAIR_MS: u64 = 600_000;
 
 impl World {
     pub fn put_piece(
