@@ -101,17 +101,17 @@ impl Chunks {
         let pieces_count = pieces.len() as u32;
         for (index, piece) in (0..pieces_count).zip(pieces).rev() {
             let id = PieceId { chunk, index };
+            let piece_of = |bytes| Piece {
+                bytes,
+                pieces_count,
+            };
+            let piece = piece_of(piece.to_vec());
             let unanswered = AtomicBool::new(false);
             let put = || async {
-                let bytes = match unanswered.load(Ordering::Relaxed) && planted(Bug::ChunkRebuilt) {
-                    true => bytes_of(&attempts[..attempts.len() - 1]),
-                    false => piece.to_vec(),
-                };
-                let piece = Piece {
-                    bytes,
-                    pieces_count,
-                };
-                let put = self.chunk_store.put(&place, id, &piece, expires_at);
+                let rebuilt = (planted(Bug::ChunkRebuilt) && unanswered.load(Ordering::Relaxed))
+                    .then(|| piece_of(bytes_of(&attempts[..attempts.len() - 1])));
+                let piece = rebuilt.as_ref().unwrap_or(&piece);
+                let put = self.chunk_store.put(&place, id, piece, expires_at);
                 let reply = self.permits.with(budget, put).await;
                 if let Err(PortError::Unknown { .. }) = &reply {
                     unanswered.store(true, Ordering::Relaxed);

@@ -66,7 +66,8 @@ impl ChunkReader {
     }
 
     /// Reads the next events of `unread`, as many as the limits say. Reads whole chunks, up to [`CHUNK_CALLS_MAX`] at
-    /// once, and keeps the events beyond the limits in `unread`. A chunk that could not be read stays in `unread`.
+    /// once, and keeps the events beyond the limits in `unread`. A chunk that could not be read stays in `unread`, and the
+    /// chunks after it are read all the same.
     pub(crate) async fn read(
         &self,
         record: &BatchRecord,
@@ -92,15 +93,11 @@ impl ChunkReader {
                 bytes += memory_bytes(&event);
                 read.events.push(event);
             }
-            if is_full(bytes, &read.events) || read.failed.is_some() {
+            if is_full(bytes, &read.events) {
                 return read;
             }
-            // The first chunk shows how large they are.
-            let next_count = match chunk_bytes / u64::max(chunks_count, 1) {
-                0 => 1,
-                mean => (limits.bytes_max.saturating_sub(bytes) / mean)
-                    .clamp(1, CHUNK_CALLS_MAX as u64) as usize,
-            };
+            let bytes_left = limits.bytes_max.saturating_sub(bytes);
+            let next_count = chunks_in(bytes_left, chunk_bytes / u64::max(chunks_count, 1));
             let next: Vec<_> = chunks.by_ref().take(next_count).collect();
             if next.is_empty() {
                 return read;
@@ -109,36 +106,32 @@ impl ChunkReader {
                 .iter()
                 .map(|(chunk, wanted)| self.read_chunk(record, *chunk, wanted, budget))
                 .collect();
-            for (chunk, result) in bounded(reads, CHUNK_CALLS_MAX).await {
+            for (wanted, result) in bounded(reads, CHUNK_CALLS_MAX).await {
                 match result {
                     ChunkRead::Events(events, lost) => {
                         chunks_count += 1;
                         chunk_bytes += events.iter().map(memory_bytes).sum::<u64>();
+                        unread.seqs.remove_from(wanted);
                         unread.read_ahead.extend(events);
                         read.lost.extend(lost);
-                        let wanted = next.iter().find(|(id, _)| *id == chunk);
-                        wanted
-                            .into_iter()
-                            .for_each(|(_, seqs)| unread.seqs.remove_from(seqs));
                     }
                     ChunkRead::Failed(error) => read.failed = Some(error),
                 }
             }
             // Chunks arrive in any order.
-            unread
-                .read_ahead
-                .make_contiguous()
-                .sort_unstable_by_key(|event| event.seq);
+            let read_ahead = unread.read_ahead.make_contiguous();
+            read_ahead.sort_unstable_by_key(|event| event.seq);
         }
     }
 
-    async fn read_chunk(
+    /// Returns what could be read of a chunk, with `wanted`.
+    async fn read_chunk<'a>(
         &self,
         record: &BatchRecord,
         chunk: ChunkId,
-        wanted: &SeqSet,
+        wanted: &'a SeqSet,
         budget: &Budget<'_>,
-    ) -> (ChunkId, ChunkRead) {
+    ) -> (&'a SeqSet, ChunkRead) {
         let lost = |seqs: SeqSet, problem: String| LostChunk {
             chunk,
             seqs,
@@ -168,7 +161,7 @@ impl ChunkReader {
             }
             Err(error) => ChunkRead::Failed(HandOverError::Service(error)),
         };
-        (chunk, read)
+        (wanted, read)
     }
 
     /// Returns the bytes of a chunk; `None` when the chunk, or a piece of it, is missing.
@@ -206,6 +199,14 @@ impl ChunkReader {
             self.permits.with(budget, get)
         };
         budget.call(RetryPolicy::ITEMS, get).await
+    }
+}
+
+/// Returns how many chunks to read at once, to get `bytes` of events. The first chunk shows how large they are.
+fn chunks_in(bytes: u64, chunk_bytes_mean: u64) -> usize {
+    match chunk_bytes_mean {
+        0 => 1,
+        mean => (bytes / mean).clamp(1, CHUNK_CALLS_MAX as u64) as usize,
     }
 }
 

@@ -405,6 +405,12 @@ async fn a_tombstone_never_ends_too_early<S: LockStore>(store: &S) {
             )
             .await,
     );
+    assert_expires_in_the_next_second(store).await;
+}
+
+/// Checks that the item of `e`, which was to expire at 5,001 ms, expires in whole seconds and not before, and that a
+/// replacement may expect the item as it was read.
+pub(crate) async fn assert_expires_in_the_next_second<S: LockStore>(store: &S) {
     let there = read_one(store, "e").await.unwrap();
     // The TTL of the table is in seconds.
     let expires_at = there.expires_at().unwrap();
@@ -412,7 +418,6 @@ async fn a_tombstone_never_ends_too_early<S: LockStore>(store: &S) {
         expires_at >= ms(5_001) && expires_at <= ms(6_000),
         "{expires_at}"
     );
-    // A replacement may expect the item as it was read.
     let reply = store
         .replace(&claim_in(batch(2), "e", "new", 0), &there)
         .await;

@@ -170,6 +170,38 @@ async fn a_batch_with_a_lost_chunk_is_set_aside_with_what_can_be_read_and_a_noti
 }
 
 #[tokio::test]
+async fn a_chunk_that_may_not_be_read_keeps_no_other_event_out_of_the_quarantine() {
+    for is_frozen in [false, true] {
+        let processor = a_processor();
+        opened_in_chunks(&processor, &[0, 1, 2, 3]).await;
+        let chunks = &processor.fakes.chunk_store;
+        if is_frozen {
+            refused(&processor).await;
+        }
+        chunks.deny(chunk(0), true);
+        if !is_frozen {
+            assert!(!ticket(&processor).await);
+        }
+        assert!(!given_back(&processor, &quarantine()).await);
+        let sent = |processor: &Processor| {
+            let sent = processor.fakes.quarantine_queue.take();
+            let ids = sent.into_iter().map(|message| message.event_id.unwrap());
+            ids.map(|id| id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(sent(&processor), ids(&[2, 3]));
+        let failed = record(&processor);
+        assert_eq!(failed.status, Some(Status::Error));
+        assert_eq!(failed.set_aside, [2, 3].into_iter().collect());
+
+        chunks.deny(chunk(0), false);
+        assert!(!given_back(&processor, &quarantine()).await);
+        assert_eq!(sent(&processor), ids(&[0, 1]));
+        let ended = record(&processor);
+        assert_eq!((ended.status, ended.set_aside), (None, (0..4).collect()));
+    }
+}
+
+#[tokio::test]
 async fn a_batch_past_its_life_is_not_delivered_and_the_sweep_has_it_set_aside() {
     let processor = a_processor();
     opened_in_chunks(&processor, &[0, 1]).await;

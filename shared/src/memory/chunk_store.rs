@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use async_trait::async_trait;
@@ -11,7 +11,11 @@ use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
 
 /// The store of chunks, in memory.
 #[derive(Debug, Default)]
-pub struct MemoryChunkStore(Mutex<BTreeMap<(ChunkPlace, PieceId), Piece>>);
+pub struct MemoryChunkStore {
+    pieces: Mutex<BTreeMap<(ChunkPlace, PieceId), Piece>>,
+    /// Chunks that may not be read.
+    denied: Mutex<BTreeSet<ChunkId>>,
+}
 
 impl MemoryChunkStore {
     pub fn new() -> MemoryChunkStore {
@@ -20,14 +24,14 @@ impl MemoryChunkStore {
 
     /// Returns the names of all chunks that are whole.
     pub fn ids(&self) -> Vec<ChunkId> {
-        let pieces = locked(&self.0);
+        let pieces = locked(&self.pieces);
         let first = pieces.keys().filter(|(_, id)| id.index == 0);
         first.map(|(_, id)| id.chunk).collect()
     }
 
     /// Stores a whole chunk in one piece: where it is, if it is there already, otherwise in the table.
     pub fn insert(&self, chunk: ChunkId, bytes: &[u8]) {
-        let mut pieces = locked(&self.0);
+        let mut pieces = locked(&self.pieces);
         let stored = pieces.keys().find(|(_, id)| id.chunk == chunk);
         let place = stored.map_or(ChunkPlace::Table, |(place, _)| place.clone());
         pieces.retain(|(_, id), _| id.chunk != chunk);
@@ -40,7 +44,7 @@ impl MemoryChunkStore {
 
     /// Returns the bytes of a whole chunk.
     pub fn bytes(&self, bodies: &Bodies, chunk: ChunkId) -> Option<Vec<u8>> {
-        let stored = locked(&self.0);
+        let stored = locked(&self.pieces);
         bodies.places().into_iter().find_map(|place| {
             let piece = |index| stored.get(&(place.clone(), PieceId { chunk, index }));
             let pieces_count = piece(0)?.pieces_count;
@@ -51,9 +55,18 @@ impl MemoryChunkStore {
         })
     }
 
+    /// Refuses or permits reads of a chunk, as a bucket's policy may.
+    pub fn deny(&self, chunk: ChunkId, is_denied: bool) {
+        let mut denied = locked(&self.denied);
+        match is_denied {
+            true => denied.insert(chunk),
+            false => denied.remove(&chunk),
+        };
+    }
+
     /// Removes a chunk, as a bucket's rules may.
     pub fn remove(&self, chunk: ChunkId) {
-        locked(&self.0).retain(|(_, id), _| id.chunk != chunk);
+        locked(&self.pieces).retain(|(_, id), _| id.chunk != chunk);
     }
 }
 
@@ -66,7 +79,7 @@ impl ChunkStore for MemoryChunkStore {
         piece: &Piece,
         _: Timestamp,
     ) -> Result<ChunkReply, PortError> {
-        let mut pieces = locked(&self.0);
+        let mut pieces = locked(&self.pieces);
         let name = (place.clone(), id);
         if pieces.contains_key(&name) {
             return Ok(ChunkReply::Exists);
@@ -76,6 +89,12 @@ impl ChunkStore for MemoryChunkStore {
     }
 
     async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
-        Ok(locked(&self.0).get(&(place.clone(), id)).cloned())
+        if locked(&self.denied).contains(&id.chunk) {
+            return Err(PortError::Refused {
+                service: "memory",
+                message: format!("chunk `{}`: access denied", id.chunk),
+            });
+        }
+        Ok(locked(&self.pieces).get(&(place.clone(), id)).cloned())
     }
 }

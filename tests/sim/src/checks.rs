@@ -342,7 +342,7 @@ pub fn inv14_only_delivered_claims_are_released(
     )
 }
 
-/// INV-15: the TTL removes only tombstones that are past their window.
+/// INV-15: the TTL removes only items that are past their `expiresAt`, never a live claim with its body.
 pub fn inv15_ttl_touches_only_expired_items(item: &LockItem, now: Timestamp) -> Check {
     let expired = match item.state {
         LockState::Live { .. } => false,

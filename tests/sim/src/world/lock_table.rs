@@ -1,5 +1,7 @@
 //! The lock table: claims, releases and the TTL.
 
+use std::time::Duration;
+
 use protocol::batch::{BatchRecord, PartState};
 use protocol::claim::{Claim, DuplicateRule, LockItem, LockState};
 use protocol::ids::{BatchId, ChunkId, EventId, SeatKey, Seq, SqsMessageId};
@@ -238,6 +240,7 @@ impl World {
         if !set_aside
             && let (Some(delivered_at), Some(expires_at)) = (released.delivered_at, expires_at)
         {
+            let window = Duration::from_secs(self.plan.dedup_window_min_secs());
             // The clock of the processor may be behind.
             let lasts_until = expires_at + self.plan.excess_skew();
             let check = checks::inv16_tombstones_last_the_window(delivered_at, window, lasts_until);
