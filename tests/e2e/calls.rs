@@ -108,10 +108,15 @@ async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<Stri
     ended(&rig).await
 }
 
-/// Returns the requests for bodies in a chunk that is too large for the batch table.
+/// Returns the requests for bodies in a chunk that is too large for the batch table, and for a duplicate, whose claim's fate
+/// the aggregator reads in the batch's record.
 async fn for_chunks() -> BTreeSet<String> {
     let rig = Setup::new().bodies(BodiesKind::S3).start().await;
-    rig.send(json!({ "id": "large", "noise": noise(20_000) }).to_string());
+    let message = json!({ "id": "large", "noise": noise(20_000) }).to_string();
+    rig.send(message.clone());
+    rig.until_drained().await;
+    rig.send(message);
+    rig.until_metric("Duplicates", 1).await;
     rig.until_drained().await;
     assert_eq!(rig.delivered_ids(), ["large"]);
     ended(&rig).await
