@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use aws_lambda_events::event::sqs::SqsBatchResponse;
 use lambda_runtime::Diagnostic;
 use protocol::claim::{Candidate, Outcome, Response, classify_follower};
 use protocol::ids::{EventId, SourceArn, SqsMessageId};
@@ -20,6 +20,7 @@ use crate::claim_rounds::ClaimRounds;
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
 use crate::drain_detector::{DrainDetector, ReceivedCounts};
+use crate::event::SqsEvent;
 use crate::invocation::{Budgets, Invocation, InvocationCounts};
 use crate::open_batches::OpenBatches;
 use crate::overflow_bodies::OverflowBodies;

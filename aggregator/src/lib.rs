@@ -16,6 +16,7 @@
 //! a batch record that was not complete. No clock is part of that argument: see docs/protocol.md, "Why each promise holds".
 
 pub mod config;
+pub mod event;
 pub mod event_id;
 pub mod records;
 

@@ -5,7 +5,7 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
+use aws_lambda_events::event::sqs::SqsMessageAttribute;
 use jmespath::{Rcvar, Variable};
 use protocol::allocator::Slot;
 use protocol::claim::Candidate;
@@ -17,6 +17,7 @@ use shared::expression::Expression;
 use shared::ports::Quarantined;
 
 use crate::config::{BATCH_KEY, Config, EVENT_ID};
+use crate::event::{SqsEvent, SqsMessage};
 use crate::event_id::{EventIdRule, ExpressionError, find_text};
 
 /// A message that can be claimed.
@@ -59,7 +60,7 @@ enum BadRecord {
     #[error(transparent)]
     Id(#[from] IdError),
     #[error(
-        "message: too large: got an item of {bytes} bytes, expected at most {max}; `OVERFLOW_BUCKET` takes larger bodies"
+        "message: too large: got an item of {bytes} bytes, expected at most {max}; `OVERFLOW_BUCKET` or `BODIES` takes larger bodies"
     )]
     TooLarge { bytes: usize, max: usize },
 }
@@ -104,20 +105,21 @@ fn read_message(
         return Err(bad(BadRecord::NoBody, None, "".into()));
     };
     let body_hash = BodyHash::of(body.as_bytes());
+    let message_attributes = message.message_attributes.unwrap_or_default();
     // Parsed only if an expression needs it, and once for both expressions.
     let json = LazyCell::new(|| Variable::from_json(&body).map(Rcvar::new));
     let id = match &config.event_id {
         EventIdRule::MessageId => Ok(Cow::Borrowed(sqs_message_id.as_str())),
         EventIdRule::BodyHash => Ok(Cow::Owned(body_hash.to_string())),
-        EventIdRule::Attribute(name) => attribute(&message.message_attributes, name),
+        EventIdRule::Attribute(name) => attribute(&message_attributes, name),
         EventIdRule::Json(expression) => find(expression, &json, EVENT_ID.name).map(Cow::Owned),
     };
     let event_id = id
         .and_then(|id| prefixed(&id, &config.prefix_of(&source)))
         .map_err(|reason| bad(reason, None, body.clone()))?;
-    let sent_ms = message.attributes.get("SentTimestamp");
+    let sent_ms = message.attributes.and_then(|system| system.sent_timestamp);
     let sent_ms = sent_ms.and_then(|ms| ms.parse().ok());
-    let candidate = Candidate {
+    let mut candidate = Candidate {
         event_id,
         sqs_message_id: sqs_message_id.clone(),
         body_hash,
@@ -125,9 +127,11 @@ fn read_message(
         compressed: None,
         source: source.clone(),
         sent_at: sent_ms.map_or(now, Timestamp::from_ms),
-        attributes: attributes_text(&message.message_attributes),
+        attributes: attributes_text(&message_attributes),
+    };
+    if !config.bodies.in_chunks() {
+        candidate = candidate.compressed(compress);
     }
-    .compressed(compress);
     let key = batch_key(&json, config);
     match key.and_then(|key| fits(&candidate, config).map(|()| key)) {
         Ok(key) => Ok(Record {
@@ -164,7 +168,11 @@ fn batch_key(json: &Json, config: &Config) -> Result<Option<BatchKey>, BadRecord
     Ok(Some(BatchKey::try_from(key)?))
 }
 
+/// Checks that the body fits the lock item, unless it goes to a bucket or into a chunk, which takes a body of any size.
 fn fits(candidate: &Candidate, config: &Config) -> Result<(), BadRecord> {
+    if config.bodies.in_chunks() {
+        return Ok(());
+    }
     let bytes = candidate.item_bytes();
     if bytes > DYNAMODB_ITEM_BYTES_MAX && config.overflow_bucket.is_none() {
         return Err(BadRecord::TooLarge {

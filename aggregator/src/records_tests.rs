@@ -57,6 +57,20 @@ fn a_bad_message_is_named_and_leaves_its_neighbours_alone() {
 }
 
 #[test]
+fn a_chunk_takes_a_body_that_no_item_takes() {
+    let large = noise(1_000_000);
+    for (bodies, fits) in [("items", false), ("table", true)] {
+        let config = config(&[
+            ("EVENT_ID", "message-id"),
+            ("BODIES", bodies),
+            ("QUARANTINE_SQS_URL", "http://sqs/quarantine"),
+        ]);
+        let messages = serde_json::json!([{ "messageId": "m0", "body": large }]);
+        assert_eq!(read_bodies(&config, messages)[0].is_ok(), fits, "{bodies}");
+    }
+}
+
+#[test]
 fn a_message_without_an_id_fails_the_event_because_it_cannot_be_named() {
     let event =
         serde_json::json!({ "Records": [{ "messageId": "m0", "body": "" }, { "body": "x" }] });

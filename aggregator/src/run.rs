@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use aws_lambda_events::event::sqs::SqsEvent;
 use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use once_cell::sync::OnceCell;
@@ -13,6 +12,7 @@ use shared::aws::{Sdk, aws_ports, aws_source_queues, init_logs};
 use tracing::info;
 
 use crate::config::Config;
+use crate::event::SqsEvent;
 use crate::handler::Handler;
 use crate::invocation::Invocation;
 use crate::shared_allocator::SharedAllocator;

@@ -64,6 +64,12 @@ def functions(source, path):
 
 
 @functools.lru_cache(maxsize=4)
+def words(source, folder):
+    """Returns every word in the files of a folder."""
+    return {word for path in source.files(folder) for word in re.findall(r"\b\w+\b", source.read(path))}
+
+
+@functools.lru_cache(maxsize=4)
 def metrics(source):
     """Returns the names of the metrics that the functions emit."""
     found = set()

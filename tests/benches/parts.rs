@@ -4,7 +4,6 @@ use std::io;
 use std::sync::Arc;
 
 use aggregator::{Config, records};
-use aws_lambda_events::event::sqs::SqsEvent;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use protocol::allocator::{Allocator, BatchLimits, SeatEnd, Seating, Slot};
@@ -32,7 +31,8 @@ fn read_event(bencher: Bencher<'_, '_>, rule: &str) {
     let payload = payload();
     let config = config(rule);
     bencher.counter(ItemsCount::new(MESSAGES)).bench_local(|| {
-        let event: SqsEvent = serde_json::from_slice(&payload).expect("it is an event");
+        let event: aggregator::event::SqsEvent =
+            serde_json::from_slice(&payload).expect("it is an event");
         records::read(event, &config, Timestamp::EPOCH).expect("all have ids")
     });
 }

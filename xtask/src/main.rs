@@ -115,25 +115,41 @@ fn test() -> anyhow::Result<()> {
 fn test_workspace() -> anyhow::Result<()> {
     // The end-to-end suite runs the built executables, among them an example.
     cargo(&["build", "--workspace", "--all-targets"])?;
+    thread::scope(|scope| {
+        let simulated = scope.spawn(simulate);
+        let tested = test_but_simulation();
+        let simulated = simulated
+            .join()
+            .map_err(|_| anyhow!("the simulation panicked"))?;
+        tested.and(simulated)
+    })
+}
+
+/// The test of the simulation that takes long.
+const LONG_SIMULATION: &str = "no_promise_is_broken";
+
+fn test_but_simulation() -> anyhow::Result<()> {
     // More threads than cores, because the longest suite mostly waits for timeouts. `--no-fail-fast` reports all failures
     // of a run.
     let mut tests = Command::new(env!("CARGO"));
     tests.args(["test", "--workspace", "--no-fail-fast"]);
-    tests.args(["--", "--test-threads", "6"]);
+    tests.args(["--", "--test-threads", "6", "--skip", LONG_SIMULATION]);
     if let Some(programs) = postgres::install()? {
         tests.env("POSTGRES_BIN", programs);
     }
-    run_cargo(&mut tests)?;
-    // The one test that needs planted bugs compiled in.
-    cargo(&[
-        "test",
-        "--workspace",
-        "--test",
-        "histories",
-        "--features",
-        PLANTED_BUGS,
-        "every_planted_bug",
-    ])
+    run_cargo(&mut tests)
+}
+
+/// Runs the tests of the simulation at the lowest priority, in the time that other tests spend waiting.
+fn simulate() -> anyhow::Result<()> {
+    let histories = ["test", "--workspace", "--test", "histories"];
+    let with_bugs = ["--features", PLANTED_BUGS, "every_planted_bug"];
+    for arguments in [&[LONG_SIMULATION], &with_bugs[..]] {
+        let mut test = Command::new("nice");
+        test.args(["-n", "19", env!("CARGO")]).args(histories);
+        tools::status(test.args(arguments))?;
+    }
+    Ok(())
 }
 
 /// Runs the test that compares the document with the code. With `UPDATE_CONFIGURATION`, that test writes the document instead.

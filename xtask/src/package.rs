@@ -51,9 +51,7 @@ impl Package {
         let features = self.features.as_deref().unwrap_or_default().split(',');
         let local = features.filter_map(|feature| {
             let name = feature.rsplit('/').next().unwrap_or_default().trim();
-            LOCAL_FEATURES
-                .contains(&name)
-                .then(|| format!("local/{name}"))
+            LOCAL_FEATURES.contains(&name).then_some(name)
         });
         local.collect::<Vec<_>>().join(",")
     }
@@ -295,7 +293,7 @@ pub fn local_burst(messages: u64) -> anyhow::Result<Command> {
 
 /// Returns the command `local burst` with the packaged functions and the stand-in for S3.
 pub fn local_burst_with_s3(messages: u64) -> anyhow::Result<Command> {
-    local_burst_with(&["--features", "local/s3"], messages)
+    local_burst_with(&["--features", "s3"], messages)
 }
 
 fn local_burst_with(features: &[&str], messages: u64) -> anyhow::Result<Command> {
@@ -391,10 +389,10 @@ mod tests {
             };
             package.local_features()
         };
-        assert_eq!(features("s3"), "local/s3");
+        assert_eq!(features("s3"), "s3");
         assert_eq!(
             features("aggregator/s3,batch-processor/lambda"),
-            "local/s3,local/lambda"
+            "s3,lambda"
         );
         assert_eq!(features("batch-processor/unknown"), "");
         assert_eq!(Package::default().local_features(), "");

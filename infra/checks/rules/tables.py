@@ -2,6 +2,7 @@
 
 import re
 
+import rust
 from rules import rule
 from world import SOURCE
 
@@ -47,9 +48,7 @@ def tables_as_designed(world):
 @rule
 def keys_are_written(world):
     """Every attribute of a key, and what an index carries, is one that the adapters name."""
-    written = set()
-    for path in SOURCE.files("shared/src/aws"):
-        written |= set(re.findall(r"\b\w+\b", SOURCE.read(path)))
+    written = rust.words(SOURCE, "shared/src/aws")
     for name, table in world.kind("AWS::DynamoDB::Table").items():
         carried = [each for index in table["GlobalSecondaryIndexes"] for each in index["Projection"].get("NonKeyAttributes", [])]
         for attribute in [each["AttributeName"] for each in table["AttributeDefinitions"]] + carried:

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use aggregator::Config;
-use aggregator::records::{self, Record};
+use aggregator::records::{self, NoMessageId, Record};
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use protocol::ids::{BodyHash, SourceArn};
 use protocol::limits::{DYNAMODB_ITEM_BYTES_MAX, DYNAMODB_KEY_BYTES_MAX};
@@ -49,12 +49,22 @@ pub fn event(data: &[u8]) {
     }
 }
 
+/// Reads an event as the function does. `aws_lambda_events` has a type of its own, by which the result is checked.
+pub fn read(
+    event: &SqsEvent,
+    config: &Config,
+) -> Result<Vec<Result<Record, Quarantined>>, NoMessageId> {
+    let payload = serde_json::to_vec(event).expect("an event is JSON");
+    let event = serde_json::from_slice(&payload).expect("the function reads every event");
+    records::read(event, config, NOW)
+}
+
 fn check(event: &SqsEvent, config: &Config) {
     let nameless = event.records.iter().position(|message| {
         let id = message.message_id.as_deref().unwrap_or_default();
         id.is_empty() || id.len() > 256
     });
-    let records = match (records::read(event.clone(), config, NOW), nameless) {
+    let records = match (read(event, config), nameless) {
         (Err(error), Some(index)) => return assert_eq!(error.index, index),
         (Ok(records), None) => records,
         (read, nameless) => panic!("nameless: {nameless:?}, read: {read:?}"),
@@ -64,7 +74,7 @@ fn check(event: &SqsEvent, config: &Config) {
         check_record(record, message);
         let mut alone = SqsEvent::default();
         alone.records.push(message.clone());
-        let alone = records::read(alone, config, NOW).expect("it has a name");
+        let alone = read(&alone, config).expect("it has a name");
         assert_eq!(format!("{alone:?}"), format!("[{record:?}]"));
     }
 }

@@ -1,13 +1,14 @@
 //! `EVENT_ID` and `BATCH_KEY`: any setting over any body.
 
 use aggregator::Config;
-use aggregator::records::{self, Record};
+use aggregator::records::Record;
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use protocol::limits::DYNAMODB_KEY_BYTES_MAX;
 use serde_json::Value;
 use shared::ports::Quarantined;
 
-use crate::config::{NOW, config};
+use crate::config::config;
+use crate::event;
 use crate::grow::Choices;
 
 const PREFIX: &str = "t1-";
@@ -151,7 +152,7 @@ fn read(config: &Config, body: &str) -> [Result<Record, Quarantined>; 3] {
             .insert("order".to_owned(), attribute);
         event.records.push(message);
     }
-    let records = records::read(event, config, NOW).expect("every message has a name");
+    let records = event::read(&event, config).expect("every message has a name");
     records.try_into().expect("three in, three out")
 }
 

@@ -36,6 +36,15 @@ impl Caught {
     }
 }
 
+/// Returns the promise that a history breaks with the bug but not without it; `None` if there is none.
+pub fn caught_by(bug: Bug, seed: u64) -> Option<&'static str> {
+    plant(Some(bug));
+    let broken = crate::run(seed, false).broken;
+    plant(None);
+    let broken = broken.filter(|_| crate::run(seed, false).broken.is_none())?;
+    Some(broken.name)
+}
+
 /// Runs `ranges` disjoint ranges of at most `seeds_max` seeds, each until a promise is broken.
 pub fn hunt(bug: Bug, ranges: u64, seeds_max: u64) -> Caught {
     plant(Some(bug));

@@ -111,18 +111,33 @@ fn no_promise_is_broken_and_every_fault_strikes() {
     }
 }
 
+/// A seed for each planted bug that catches it, as `Bug seed`. The simulation draws other histories after most changes of it,
+/// so a seed that no longer catches its bug is no failure: then the bug is hunted. With `UPDATE_PLANTED_SEEDS`, the test writes
+/// the file anew.
+#[cfg(feature = "planted-bugs")]
+const PLANTED_SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/planted_seeds.txt");
+
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn every_planted_bug_is_caught_within_5_000_seeds() {
+    let stored = std::fs::read_to_string(PLANTED_SEEDS).unwrap_or_default();
+    let stored: BTreeMap<&str, u64> = stored
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(bug, seed)| (bug, seed.parse().expect("a seed is a whole number")))
+        .collect();
     let next = AtomicUsize::new(0);
-    let missed = Mutex::new(Vec::new());
+    let seeds: Mutex<BTreeMap<Bug, Option<u64>>> = Mutex::default();
     let hunt = || {
         while let Some(bug) = Bug::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let caught = sim::bugs::hunt(*bug, 1, 5_000);
-            println!("{bug:?}: {:?} after {:?} seeds", caught.by, caught.most());
-            if caught.most().is_none() {
-                missed.lock().unwrap().push(*bug);
-            }
+            let stored = stored.get(&*format!("{bug:?}")).copied();
+            let seed =
+                stored.filter(|seed| *seed < 5_000 && sim::bugs::caught_by(*bug, *seed).is_some());
+            let seed = seed.or_else(|| {
+                println!("{bug:?}: not caught by the stored seed {stored:?}: set UPDATE_PLANTED_SEEDS=1 to store another");
+                (0..5_000).find(|seed| sim::bugs::caught_by(*bug, *seed).is_some())
+            });
+            seeds.lock().unwrap().insert(*bug, seed);
         }
     };
     std::thread::scope(|scope| {
@@ -130,6 +145,13 @@ fn every_planted_bug_is_caught_within_5_000_seeds() {
             scope.spawn(hunt);
         }
     });
-    let missed = missed.into_inner().unwrap();
+    let seeds = seeds.into_inner().unwrap();
+    let missed: Vec<_> = seeds.iter().filter(|(_, seed)| seed.is_none()).collect();
     assert!(missed.is_empty(), "not caught: {missed:?}");
+    if std::env::var_os("UPDATE_PLANTED_SEEDS").is_some() {
+        let lines = seeds
+            .iter()
+            .filter_map(|(bug, seed)| Some(format!("{bug:?} {}\n", (*seed)?)));
+        std::fs::write(PLANTED_SEEDS, lines.collect::<String>()).expect("the file can be written");
+    }
 }

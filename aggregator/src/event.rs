@@ -1,0 +1,34 @@
+//! The SQS event, with what the aggregator needs of it.
+
+use std::collections::HashMap;
+
+use aws_lambda_events::event::sqs::SqsMessageAttribute;
+use serde::Deserialize;
+
+/// The messages of an invocation.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct SqsEvent {
+    #[serde(rename = "Records")]
+    pub records: Vec<SqsMessage>,
+}
+
+/// A message, without the fields that nobody reads.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SqsMessage {
+    pub message_id: Option<String>,
+    pub body: Option<String>,
+    /// What SQS says of the message.
+    pub attributes: Option<SystemAttributes>,
+    /// What the producer says of the message.
+    pub message_attributes: Option<HashMap<String, SqsMessageAttribute>>,
+    #[serde(rename = "eventSourceARN")]
+    pub event_source_arn: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct SystemAttributes {
+    /// When the message was sent, in epoch milliseconds.
+    pub sent_timestamp: Option<String>,
+}
