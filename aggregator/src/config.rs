@@ -127,7 +127,7 @@ pub const OVERFLOW_BUCKET: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: BUCKET_NAME,
     },
-    meaning: "The bucket for bodies that fit no item (400 KB) even when they are compressed. Without it they go to the quarantine.",
+    meaning: "The bucket for bodies that fit no item (400 KB) even when they are compressed. Without it they go to the quarantine. Chunks need none.",
 };
 
 /// The text in `EVENT_ID_PREFIX` that is replaced by the source.

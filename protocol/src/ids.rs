@@ -321,7 +321,7 @@ impl TryFrom<&[u8]> for BodyHash {
 
 impl fmt::Display for BodyHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
 }
 
