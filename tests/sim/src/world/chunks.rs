@@ -81,6 +81,10 @@ impl World {
         };
         let lines = decompress_bytes(&bytes, usize::MAX).expect("it was written by us");
         let mut lines: Vec<&[u8]> = lines.split_inclusive(|byte| *byte == b'\n').collect();
+        // The only line may have been taken out before.
+        if lines.is_empty() {
+            return;
+        }
         let index = self.rng.usize(..lines.len());
         lines[index] = match self.rng.bool() {
             true => b"",
