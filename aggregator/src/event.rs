@@ -9,14 +9,14 @@ use aws_lambda_events::event::sqs::SqsMessageAttribute;
 use serde::Deserialize;
 
 /// The messages of an invocation.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 pub struct SqsEvent {
     #[serde(rename = "Records")]
     pub records: Vec<SqsMessage>,
 }
 
 /// A message, without the fields that nobody reads.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SqsMessage {
     pub message_id: Option<String>,
@@ -29,7 +29,7 @@ pub struct SqsMessage {
     pub event_source_arn: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SystemAttributes {
     /// When the message was sent, in epoch milliseconds.

@@ -60,7 +60,7 @@ enum BadRecord {
     #[error(transparent)]
     Id(#[from] IdError),
     #[error(
-        "message: too large: got an item of {bytes} bytes, expected at most {max}; `OVERFLOW_BUCKET` or `BODIES` takes larger bodies"
+        "message: too large: got an item of {bytes} bytes, expected at most {max}; larger bodies need `OVERFLOW_BUCKET`, or chunks (`BODIES`)"
     )]
     TooLarge { bytes: usize, max: usize },
 }

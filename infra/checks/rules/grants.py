@@ -19,7 +19,7 @@ def wildcards_are_argued_for(world):
                 yield f"{role}: {statement.get('Sid')} is not a plain grant"
             text = json.dumps([statement.get("Action"), statement.get("Resource")])
             if ("*" in text or "LogGroup.Arn" in text) and world.text:
-                above = re.findall(rf"(?m)^(.*)\n\s*- Sid: {re.escape(str(statement.get('Sid')))}\s*$", world.text)
+                above = re.findall(rf"(?m)^(.*)\n[ \t]*- Sid: {re.escape(str(statement.get('Sid')))}[ \t]*$", world.text)
                 argued = [re.match(r"\s*#.*(wildcard|no resources)", line) for line in above]
                 if not argued or not all(argued):
                     yield f"{role}: {statement.get('Sid')} has a wildcard without a word on it"

@@ -45,9 +45,8 @@ pub fn caught_by(bug: Bug, seed: u64) -> Option<&'static str> {
     Some(broken.name)
 }
 
-/// Runs `ranges` disjoint ranges of at most `seeds_max` seeds, each until a promise is broken.
+/// Runs `ranges` disjoint ranges of at most `seeds_max` seeds, each until the bug is caught.
 pub fn hunt(bug: Bug, ranges: u64, seeds_max: u64) -> Caught {
-    plant(Some(bug));
     let mut caught = Caught {
         bug,
         seeds: Vec::new(),
@@ -55,13 +54,12 @@ pub fn hunt(bug: Bug, ranges: u64, seeds_max: u64) -> Caught {
     };
     for range in 0..ranges {
         let first = range * seeds_max;
-        let broken = (0..seeds_max)
-            .find_map(|number| Some((number + 1, crate::run(first + number, false).broken?)));
-        if let Some((_, broken)) = &broken {
-            *caught.by.entry(broken.name).or_default() += 1;
+        let broken =
+            (0..seeds_max).find_map(|number| Some((number + 1, caught_by(bug, first + number)?)));
+        if let Some((_, promise)) = broken {
+            *caught.by.entry(promise).or_default() += 1;
         }
         caught.seeds.push(broken.map(|(number, _)| number));
     }
-    plant(None);
     caught
 }
