@@ -1,4 +1,4 @@
-//! Compares the delivered files with the plan.
+//! Compares the delivered files with the workload.
 //!
 //! The audit reads every part once, line by line. It identifies an event by the id in the body, whatever the service uses as
 //! the event id. It renders the planned body again and compares the two byte by byte.
@@ -30,7 +30,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use crate::plan::Plan;
+use crate::workload::Workload;
 pub use error::AuditError;
 use ledger::Ledger;
 use line::{Corruption, Envelope, Format};
@@ -50,7 +50,7 @@ pub enum Manifests {
     Required,
 }
 
-/// Compares the parts below `dir`, which are `<batchId>/<part>.<ext>` at any depth, with a plan. Parts whose names end in
+/// Compares the parts below `dir`, which are `<batchId>/<part>.<ext>` at any depth, with a workload. Parts whose names end in
 /// `.gz` or `.zst` are decompressed.
 ///
 /// The format of a file, envelopes or bodies, is recognised by its first line that has either format.
@@ -59,11 +59,11 @@ pub enum Manifests {
 /// [`AuditError`] if a directory or file cannot be read. Problems *inside* files are in the report.
 pub fn audit(
     dir: &Path,
-    plan: &Plan,
+    workload: &Workload,
     rule: DuplicateRule,
     manifests: Manifests,
 ) -> Result<AuditReport, AuditError> {
-    let mut auditor = Auditor::new(dir, plan, rule, manifests);
+    let mut auditor = Auditor::new(dir, workload, rule, manifests);
     let mut strays = Vec::new();
     for batch_dir in layout::batch_dirs(dir, &mut strays)? {
         let batch = layout::batch(&batch_dir, &mut strays)?;
@@ -77,7 +77,7 @@ pub fn audit(
 
 struct Auditor<'a> {
     dir: &'a Path,
-    plan: &'a Plan,
+    workload: &'a Workload,
     manifests: Manifests,
     ledger: Ledger,
     report: AuditReport,
@@ -94,7 +94,7 @@ struct FileContent {
 
 /// Envelopes whose event id differs from the id in the body. Whether that is wrong depends on the
 /// service's `EVENT_ID`, which the audit does not know. If the event id of one envelope ends in an
-/// id of this plan, the event ids of all envelopes must end in the ids of their bodies.
+/// id of this workload, the event ids of all envelopes must end in the ids of their bodies.
 #[derive(Default)]
 struct EventIds {
     are_body_ids: bool,
@@ -125,17 +125,22 @@ impl Position<'_> {
 }
 
 impl<'a> Auditor<'a> {
-    fn new(dir: &'a Path, plan: &'a Plan, rule: DuplicateRule, manifests: Manifests) -> Self {
+    fn new(
+        dir: &'a Path,
+        workload: &'a Workload,
+        rule: DuplicateRule,
+        manifests: Manifests,
+    ) -> Self {
         let report = AuditReport {
-            sent: plan.len(),
-            unique: plan.unique(),
+            sent: workload.len(),
+            unique: workload.unique(),
             ..AuditReport::default()
         };
         Self {
             dir,
-            plan,
+            workload,
             manifests,
-            ledger: Ledger::new(plan, rule),
+            ledger: Ledger::new(workload, rule),
             report,
             event_ids: EventIds::default(),
             planned: Vec::new(),
@@ -303,10 +308,10 @@ impl<'a> Auditor<'a> {
         let Some(id) = line::id_of(body) else {
             return self.corrupt(position, None, &Corruption::NoId);
         };
-        let Some(number) = self.plan.number_of(&id) else {
+        let Some(number) = self.workload.number_of(&id) else {
             let (count, examples) = (&mut self.report.foreign, &mut self.report.examples.foreign);
             return note(count, examples, || {
-                position.example(Some(&id), &"the event is not of this plan")
+                position.example(Some(&id), &"the event is not of this workload")
             });
         };
         match position.rejected {
@@ -320,7 +325,7 @@ impl<'a> Auditor<'a> {
         // A surplus delivery counts as one problem: a wrong seq or a mixed batch would only follow from it.
         let corruption = corruption
             .filter(|what| entry.surplus.is_none() || !matches!(what, Corruption::Seq { .. }));
-        self.plan.render_body(number, &mut self.planned);
+        self.workload.render_body(number, &mut self.planned);
         let corruption = corruption
             .or_else(|| line::difference(body.as_bytes(), &self.planned).map(Corruption::Body));
         match (corruption, envelope) {
@@ -351,7 +356,7 @@ impl<'a> Auditor<'a> {
         if event_id.ends_with(id) {
             self.event_ids.are_body_ids = true;
         } else if !event_id.ends_with(sqs_message_id.as_ref()) {
-            self.event_ids.are_body_ids |= self.plan.body.id_ending(event_id).is_some();
+            self.event_ids.are_body_ids |= self.workload.body.id_ending(event_id).is_some();
             note(
                 &mut self.event_ids.differing,
                 &mut self.event_ids.examples,
@@ -401,7 +406,7 @@ impl<'a> Auditor<'a> {
             report.lost += u64::from(missing);
             if report.examples.lost.len() < EXAMPLES_MAX {
                 report.examples.lost.push(Example {
-                    id: Some(self.plan.event_id(number)),
+                    id: Some(self.workload.event_id(number)),
                     why: format!("{missing} deliveries are missing"),
                     ..Example::default()
                 });

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `check` is the 64-bit FNV-1a hash of every byte before `,"check"`. With it, a body that was cut,
-//! edited or mixed with another one can be recognised without the plan. `pad` consists of common
+//! edited or mixed with another one can be recognised without the workload. `pad` consists of common
 //! words, so that bodies compress about as well as ordinary text.
 //!
 //! Bodies must be cheap: one machine renders a million of them, runs the service, and renders them
@@ -42,7 +42,7 @@ const CHECK_DIGITS: usize = 16;
 const PAD_START: &[u8] = br#"","pad":""#;
 const END: &[u8] = br#""}"#;
 
-/// What the bodies of one plan have in common.
+/// What the bodies of one workload have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     seed: u64,

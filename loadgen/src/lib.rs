@@ -1,8 +1,8 @@
 //! Sends bursts of messages, and checks that each message was delivered as often as it should be.
 //!
-//! A [`Plan`] computes every message of a burst from five numbers. [`send`] sends the messages to a
-//! queue. [`audit`] reads the delivered files and compares them with the plan, event by event and
-//! byte by byte. Sender and auditor share no file: both compute the same plan. [`Deliveries`] is for
+//! A [`Workload`] computes every message of a burst from five numbers. [`send`] sends the messages to a
+//! queue. [`audit`] reads the delivered files and compares them with the workload, event by event and
+//! byte by byte. Sender and auditor share no file: both compute the same workload. [`Deliveries`] is for
 //! a receiver: it checks that all attempts at a key have the same content.
 //!
 //! The crate does not look inside the service and does not read its tables. The audit uses the
@@ -11,21 +11,21 @@
 //! # Examples
 //!
 //! ```
-//! use loadgen::{DuplicateRule, Manifests, Plan, PlanConfig, audit};
+//! use loadgen::{DuplicateRule, Manifests, Workload, WorkloadConfig, audit};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = PlanConfig { messages: 10, duplicates_percent: 20.0, ..PlanConfig::default() };
-//! let plan = Plan::new(config)?;
-//! assert_eq!((plan.unique(), plan.duplicates()), (8, 2));
+//! let config = WorkloadConfig { messages: 10, duplicates_percent: 20.0, ..WorkloadConfig::default() };
+//! let workload = Workload::new(config)?;
+//! assert_eq!((workload.unique(), workload.duplicates()), (8, 2));
 //!
 //! // In place of the service, this writes every event once, one per line, to part 0 of one batch.
 //! let directory = tempfile::tempdir()?;
 //! let batch = directory.path().join("0190163d-8694-739b-aea5-966c26f8ad91");
 //! std::fs::create_dir(&batch)?;
-//! let bodies: std::collections::BTreeSet<String> = (0..plan.len()).map(|index| plan.message(index).body).collect();
+//! let bodies: std::collections::BTreeSet<String> = (0..workload.len()).map(|index| workload.message(index).body).collect();
 //! std::fs::write(batch.join("0.txt"), bodies.iter().map(|body| format!("{body}\n")).collect::<String>())?;
 //!
-//! let report = audit(directory.path(), &plan, DuplicateRule::Drop, Manifests::Optional)?;
+//! let report = audit(directory.path(), &workload, DuplicateRule::Drop, Manifests::Optional)?;
 //! assert!(report.ok());
 //! # Ok(())
 //! # }
@@ -35,16 +35,24 @@ mod audit;
 mod body;
 mod deliveries;
 mod part_name;
-mod plan;
 mod progress;
 mod queue;
+mod record;
 mod send;
+mod workload;
 
 pub use audit::{
     AuditError, AuditReport, Batches, DuplicateRule, Example, Examples, Manifests, audit,
 };
 pub use deliveries::{Deliveries, DeliveryReport};
-pub use plan::{BODY_BYTES_MAX, MESSAGES_MAX, NEAR_MESSAGES, Plan, PlanConfig, PlanError, Planned};
 pub use progress::Progress;
 pub use queue::QueueAddress;
+pub use record::{
+    BatchSpan, Cost, Flushed, LatencySummary, Outcome, RECORD_VERSION, Record, RecordError,
+    RecordKind, SAMPLES_MAX, Sample, Setting, Throttle,
+};
 pub use send::{SendError, SendOptions, SendReport, Unsent, send};
+pub use workload::{
+    BODY_BYTES_MAX, MESSAGES_MAX, NEAR_MESSAGES, Workload, WorkloadConfig, WorkloadError,
+    WorkloadMessage,
+};

@@ -1,11 +1,11 @@
 //! Sends a burst to a queue.
 //!
-//! Each task repeatedly takes the next ten messages of the plan and sends them in one request. If a
+//! Each task repeatedly takes the next ten messages of the workload and sends them in one request. If a
 //! request fails, or an entry of it, the sender waits and retries. The SDK's own retries are switched
 //! off, so that every attempt is counted here.
 //!
 //! **A lost reply.** If there is no reply to a request, its messages may be in the queue all the
-//! same. Sending them again may put them there twice, with two SQS message ids. The plan does not
+//! same. Sending them again may put them there twice, with two SQS message ids. The workload does not
 //! include these copies; [`SendReport::resent_unsure`] says how many there may be. With
 //! `ON_DUPLICATE=drop` the service drops them. With `requeue` it may deliver them, and the audit then
 //! reports them as repeated.
@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::plan::{BODY_BYTES_MAX, Plan};
+use crate::workload::{BODY_BYTES_MAX, Workload};
 use send_failure::{ATTEMPTS_MAX, SendFailure};
 
 /// The most entries of a request, and the most bytes of all its entries.
@@ -137,7 +137,7 @@ impl Unsent {
     }
 }
 
-/// Sends all messages of a plan, approximately in order.
+/// Sends all messages of a workload, approximately in order.
 ///
 /// Calls `progress` with the number of acknowledged messages so far, on the calling task. Uses the
 /// client's endpoint, credentials and connections, but not its retry and timeout settings. Dropping
@@ -148,7 +148,7 @@ impl Unsent {
 /// messages again.
 pub async fn send(
     client: &aws_sdk_sqs::Client,
-    plan: &Plan,
+    workload: &Workload,
     options: &SendOptions,
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<SendReport, SendError> {
@@ -158,7 +158,7 @@ pub async fn send(
     if options.rate_per_second == Some(0) {
         return Err(SendError::Rate(0));
     }
-    let burst = Arc::new(Burst::new(client, plan, options));
+    let burst = Arc::new(Burst::new(client, workload, options));
     let (acknowledged, mut reports) = mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
     for _ in 0..options.concurrency {
@@ -177,20 +177,20 @@ pub async fn send(
     }
     if let Some(Failure { message, cause }) = failure {
         return Err(SendError::Unsent {
-            unsent: plan.len() - sent,
-            messages: plan.len(),
-            event_id: plan.message(message).event_id,
+            unsent: workload.len() - sent,
+            messages: workload.len(),
+            event_id: workload.message(message).event_id,
             cause,
         });
     }
-    debug_assert_eq!(sent, plan.len());
+    debug_assert_eq!(sent, workload.len());
     Ok(SendReport {
         sent,
-        unique: plan.unique(),
-        duplicates: plan.duplicates(),
+        unique: workload.unique(),
+        duplicates: workload.duplicates(),
         seconds,
         per_second: sent as f64 / seconds.max(1e-9),
-        bytes: sent * plan.config().size_bytes as u64,
+        bytes: sent * workload.config().size_bytes as u64,
         retries: burst.retries.load(Ordering::Relaxed),
         resent_unsure: burst.resent_unsure.load(Ordering::Relaxed),
     })
@@ -199,7 +199,7 @@ pub async fn send(
 /// The state that the tasks of one burst share.
 struct Burst {
     client: aws_sdk_sqs::Client,
-    plan: Plan,
+    workload: Workload,
     queue_url: String,
     rate_per_second: Option<u64>,
     started: Instant,
@@ -223,7 +223,7 @@ struct Undelivered {
 }
 
 impl Burst {
-    fn new(client: &aws_sdk_sqs::Client, plan: &Plan, options: &SendOptions) -> Self {
+    fn new(client: &aws_sdk_sqs::Client, workload: &Workload, options: &SendOptions) -> Self {
         let config = client
             .config()
             .to_builder()
@@ -234,10 +234,10 @@ impl Burst {
                     .build(),
             )
             .build();
-        let fitting = REQUEST_BYTES_MAX / plan.config().size_bytes;
+        let fitting = REQUEST_BYTES_MAX / workload.config().size_bytes;
         Self {
             client: aws_sdk_sqs::Client::from_conf(config),
-            plan: plan.clone(),
+            workload: workload.clone(),
             queue_url: options.queue_url.clone(),
             rate_per_second: options.rate_per_second,
             started: Instant::now(),
@@ -255,14 +255,14 @@ impl Burst {
             let first = self
                 .next
                 .fetch_add(self.entries_per_request, Ordering::Relaxed);
-            if first >= self.plan.len() {
+            if first >= self.workload.len() {
                 break;
             }
             if let Some(rate) = self.rate_per_second {
                 let due = Duration::from_secs_f64(first as f64 / rate as f64);
                 tokio::time::sleep_until(self.started + due).await;
             }
-            let end = (first + self.entries_per_request).min(self.plan.len());
+            let end = (first + self.entries_per_request).min(self.workload.len());
             if let Err(failure) = self.send_range(first..end, &acknowledged).await {
                 self.stopped.store(true, Ordering::Relaxed);
                 return Err(failure);
@@ -317,7 +317,7 @@ impl Burst {
         let entries = messages.iter().enumerate().map(|(position, message)| {
             SendMessageBatchRequestEntry::builder()
                 .id(position.to_string())
-                .message_body(self.plan.message(*message).body)
+                .message_body(self.workload.message(*message).body)
                 .build()
                 .expect("an entry has its id and body")
         });

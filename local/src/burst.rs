@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
-use loadgen::{DuplicateRule, Plan, PlanConfig, Progress, SendOptions};
+use loadgen::{DuplicateRule, Progress, SendOptions, Workload, WorkloadConfig};
 use protocol::batch::Status;
 
 use crate::deploy;
@@ -60,7 +60,7 @@ pub struct BurstArgs {
 /// A variable of the functions is wrong, the stack or a function does not start, the burst cannot be sent, or there is no
 /// progress for `--patience`.
 pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitCode> {
-    let plan = Plan::new(PlanConfig {
+    let workload = Workload::new(WorkloadConfig {
         seed: args.seed,
         messages: args.messages,
         duplicates_percent: args.duplicates,
@@ -91,7 +91,7 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     deploy::check_variables(&options)?;
     let stack = Stack::start(&options).await?;
     let done = tokio::select! {
-        done = send_and_audit(&stack, &plan, &args) => done,
+        done = send_and_audit(&stack, &workload, &args) => done,
         failure = stack.cold_start_failure() => Err(failure),
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("stopped by Ctrl-C")),
     };
@@ -109,16 +109,20 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     })
 }
 
-async fn send_and_audit(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow::Result<Summary> {
+async fn send_and_audit(
+    stack: &Stack,
+    workload: &Workload,
+    args: &BurstArgs,
+) -> anyhow::Result<Summary> {
     let started = Instant::now();
     let sending = async {
-        let progress = Progress::new("sent", plan.len());
+        let progress = Progress::new("sent", workload.len());
         let options = SendOptions {
             queue_url: stack.queue_url(INPUT_QUEUE),
             rate_per_second: args.rate,
             concurrency: 8,
         };
-        let sent = loadgen::send(stack.sqs_client(), plan, &options, &|done| {
+        let sent = loadgen::send(stack.sqs_client(), workload, &options, &|done| {
             progress.set(done)
         })
         .await;
@@ -127,7 +131,7 @@ async fn send_and_audit(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow:
     };
     let (sent, sent_after) = sending.await?;
     let (claimed_after, drained_after) =
-        wait_until_drained(stack, plan, started, Duration::from_secs(args.patience)).await?;
+        wait_until_drained(stack, workload, started, Duration::from_secs(args.patience)).await?;
     let rule = match stack.variable("ON_DUPLICATE") {
         Some("requeue") => DuplicateRule::Requeue,
         Some(_) | None => DuplicateRule::Drop,
@@ -137,7 +141,7 @@ async fn send_and_audit(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow:
     std::fs::create_dir_all(&stack.out)?;
     let audit_started = Instant::now();
     let manifests = stack.sink_report().kind.manifests();
-    let audit = loadgen::audit(&stack.out, plan, rule, manifests)?;
+    let audit = loadgen::audit(&stack.out, workload, rule, manifests)?;
     let depth = |queue| stack.sqs.depth(queue);
     let batches = stack.batches_by_status().await?;
     Ok(Summary {
@@ -174,11 +178,11 @@ async fn send_and_audit(stack: &Stack, plan: &Plan, args: &BurstArgs) -> anyhow:
 /// There was no progress for `patience`, or the batch table cannot be read.
 async fn wait_until_drained(
     stack: &Stack,
-    plan: &Plan,
+    workload: &Workload,
     started: Instant,
     patience: Duration,
 ) -> anyhow::Result<(Duration, Duration)> {
-    let progress = Progress::new("taken off the queue", plan.len());
+    let progress = Progress::new("taken off the queue", workload.len());
     let mut claimed_after = None;
     let mut last_change = (String::new(), Instant::now());
     loop {
@@ -187,7 +191,7 @@ async fn wait_until_drained(
             depth.visible + depth.in_flight + depth.delayed == 0 && stack.input_mapping.idle();
         let stats = stack.input_mapping.stats();
         if claimed_after.is_none() {
-            progress.set(stats.deleted.min(plan.len()));
+            progress.set(stats.deleted.min(workload.len()));
         }
         let mut under_way = String::new();
         if empty {

@@ -8,7 +8,7 @@ use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 
 use crate::events::body;
 use crate::output::sorted;
-use crate::rig::{Rig, Setup, plan};
+use crate::rig::{Rig, Setup, workload};
 
 async fn is_delivered_once_each(write_mode: &str, bodies: BodiesKind) {
     let mut setup = Setup::new()
@@ -19,11 +19,11 @@ async fn is_delivered_once_each(write_mode: &str, bodies: BodiesKind) {
     // On a machine under load, more messages do not fit one invocation. Those that are left come back soon.
     setup.options.batch_size = 500;
     let rig = setup.start().await;
-    let plan = plan(1, 3_000, 10.0);
-    rig.burst(&plan).await;
+    let workload = workload(1, 3_000, 10.0);
+    rig.burst(&workload).await;
     rig.until_drained().await;
-    let report = rig.audit(&plan, DuplicateRule::Drop);
-    assert_eq!(report.delivered, plan.unique());
+    let report = rig.audit(&workload, DuplicateRule::Drop);
+    assert_eq!(report.delivered, workload.unique());
     rig.assert_bodies_are_in(bodies).await;
     rig.end().await;
 }
@@ -61,10 +61,10 @@ async fn all_batches_but_the_last_of_each_environment_are_exactly_full() {
         .var("MAX_SECONDARY_BATCHING_WINDOW", 10);
     setup.options.batch_size = 300;
     let rig = setup.start().await;
-    let plan = plan(2, 2_000, 0.0);
-    rig.burst(&plan).await;
+    let workload = workload(2, 2_000, 0.0);
+    rig.burst(&workload).await;
     rig.until_drained().await;
-    let report = rig.audit(&plan, DuplicateRule::Drop);
+    let report = rig.audit(&workload, DuplicateRule::Drop);
     let environments = rig.stack.aggregator.stats().cold_starts;
     let sizes = &report.batches.sizes;
     let partial: u64 = sizes.range(..500).map(|(_, count)| count).sum();
@@ -104,10 +104,10 @@ async fn concurrent_invocations_of_one_environment_share_its_batches_and_fill_th
     setup.options.batch_size = 100;
     let rig = setup.start().await;
     // There are no duplicates, because a duplicate could free its place only after another batch was opened.
-    let plan = plan(3, 2_700, 0.0);
-    rig.burst(&plan).await;
+    let workload = workload(3, 2_700, 0.0);
+    rig.burst(&workload).await;
     rig.until_drained().await;
-    let report = rig.audit(&plan, DuplicateRule::Drop);
+    let report = rig.audit(&workload, DuplicateRule::Drop);
     let stats = rig.stack.aggregator.stats();
     assert_eq!(stats.cold_starts, 1, "{stats:?}");
     assert!(
@@ -129,7 +129,7 @@ async fn concurrent_invocations_of_one_environment_share_its_batches_and_fill_th
         .filter(|(_, uncertain)| *uncertain == 0)
         .count() as u64;
     assert!(sizes[&300] >= full, "{sizes:?} of {sealed:?}");
-    let all_full = [(300, plan.unique() / 300)].into();
+    let all_full = [(300, workload.unique() / 300)].into();
     assert!(
         full < sealed.len() as u64 || *sizes == all_full,
         "{sizes:?} of {sealed:?}: 2,700 events are nine full batches"
@@ -145,10 +145,10 @@ async fn a_full_batch_does_not_wait_for_its_window() {
         .one_aggregator_environment()
         .start()
         .await;
-    let plan = plan(4, 50, 0.0);
-    rig.burst(&plan).await;
+    let workload = workload(4, 50, 0.0);
+    rig.burst(&workload).await;
     rig.until_drained().await;
-    rig.audit(&plan, DuplicateRule::Drop);
+    rig.audit(&workload, DuplicateRule::Drop);
     rig.end().await;
 }
 
@@ -185,10 +185,10 @@ async fn work_that_does_not_fit_an_invocation_is_given_back_and_done_later() {
     setup.options.batch_processor_timeout = Duration::from_secs(2);
     setup.options.faults.partition_limit = Some(100);
     let rig = setup.start().await;
-    let plan = plan(8, 600, 10.0);
-    rig.burst(&plan).await;
+    let workload = workload(8, 600, 10.0);
+    rig.burst(&workload).await;
     rig.until_drained().await;
-    rig.audit(&plan, DuplicateRule::Drop);
+    rig.audit(&workload, DuplicateRule::Drop);
     let returned =
         [&rig.stack.input_mapping, &rig.stack.batch_mapping].map(|one| one.stats().returned);
     assert!(

@@ -13,7 +13,7 @@ use protocol::batch::Status;
 use serde_json::Value;
 
 use crate::output::{Line, lines};
-use crate::rig::{Rig, Setup, plan};
+use crate::rig::{Rig, Setup, workload};
 
 /// Time between two looks for manifests.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -84,8 +84,8 @@ async fn every_part_is_taken_once(kind: SinkKind) {
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();
     let s3 = aws_sdk_s3::Client::from_conf(s3);
-    let plan = plan(14, 2_000, 0.0);
-    rig.burst(&plan).await;
+    let workload = workload(14, 2_000, 0.0);
+    rig.burst(&workload).await;
     let mut taken = Vec::new();
     let consumer = async {
         loop {
@@ -107,7 +107,7 @@ async fn every_part_is_taken_once(kind: SinkKind) {
     let ids: BTreeSet<&str> = taken.iter().map(|line| line.event_id.as_str()).collect();
     assert_eq!(
         ids.len() as u64,
-        plan.unique(),
+        workload.unique(),
         "{kind}: every event was taken"
     );
     assert_eq!(taken.len(), ids.len(), "{kind}: and none a second time");

@@ -12,7 +12,7 @@ use local::stack::INPUT_QUEUE;
 use protocol::limits::WRITE_UNIT_BYTES;
 
 use crate::events::{event, failures};
-use crate::rig::{Rig, Setup, plan};
+use crate::rig::{Rig, Setup, workload};
 
 /// Returns the units of one part of one table; zero if the ledger does not have it.
 fn units(ledger: &Ledger, table: &str, part: &str) -> Units {
@@ -48,11 +48,11 @@ async fn a_unique_message_costs_four_write_units_and_a_read_and_a_batch_little()
         .one_aggregator_environment()
         .start()
         .await;
-    let plan = plan(21, 1_000, 0.0);
-    rig.burst(&plan).await;
+    let workload = workload(21, 1_000, 0.0);
+    rig.burst(&workload).await;
     rig.until_drained().await;
-    let report = rig.audit(&plan, DuplicateRule::Drop);
-    let ledger = rig.stack.ledger(plan.len(), plan.unique());
+    let report = rig.audit(&workload, DuplicateRule::Drop);
+    let ledger = rig.stack.ledger(workload.len(), workload.unique());
     assert_every_claim_was_written_and_released_once(&ledger, 1_000);
 
     // Every body is read once with strong consistency. On a machine under load, a few requests are retried, and one
@@ -116,12 +116,12 @@ async fn three_thousand_events_in_chunks(bodies: BodiesKind) -> (Ledger, Rig) {
     setup.options.aggregator_timeout = Duration::from_secs(30);
     setup.options.batch_processor_timeout = Duration::from_secs(30);
     let rig = setup.start().await;
-    let plan = plan(24, 3_000, 0.0);
+    let workload = workload(24, 3_000, 0.0);
     let source = rig.stack.sqs.arn(INPUT_QUEUE);
     for invocation in 0..3_u64 {
         let messages = invocation * 1_000..(invocation + 1) * 1_000;
         let messages: Vec<_> = messages
-            .map(|index| (index.to_string(), plan.message(index).body))
+            .map(|index| (index.to_string(), workload.message(index).body))
             .collect();
         let messages: Vec<_> = messages
             .iter()
@@ -134,9 +134,9 @@ async fn three_thousand_events_in_chunks(bodies: BodiesKind) -> (Ledger, Rig) {
         );
     }
     rig.until_metric("BatchesCompleted", 1).await;
-    let report = rig.audit(&plan, DuplicateRule::Drop);
+    let report = rig.audit(&workload, DuplicateRule::Drop);
     assert_eq!(report.batches.count, 1);
-    let ledger = rig.stack.ledger(plan.len(), plan.unique());
+    let ledger = rig.stack.ledger(workload.len(), workload.unique());
 
     assert_eq!(
         units(&ledger, LOCK_TABLE, "items").writes,
@@ -218,11 +218,11 @@ async fn assert_every_batch_has_a_latency(rig: &Rig, batches: u64, full: u64) {
 
 async fn events_that_come_again(write_mode: &str) {
     let rig = Setup::new().var("WRITE_MODE", write_mode).start().await;
-    let plan = plan(22, 100, 0.0);
+    let workload = workload(22, 100, 0.0);
     let sent = async |rig: &Rig| {
-        rig.burst(&plan).await;
+        rig.burst(&workload).await;
         rig.until_drained().await;
-        rig.stack.ledger(plan.len(), plan.unique())
+        rig.stack.ledger(workload.len(), workload.unique())
     };
     let before = sent(&rig).await;
     let after = sent(&rig).await;
@@ -251,14 +251,14 @@ async fn throttled_requests_are_not_charged() {
     let mut setup = Setup::new().var("INDEX_SHARDS", 1);
     setup.options.faults.partition_limit = Some(150);
     let rig = setup.start().await;
-    let plan = plan(23, 500, 0.0);
-    rig.burst(&plan).await;
+    let workload = workload(23, 500, 0.0);
+    rig.burst(&workload).await;
     rig.until_drained().await;
-    rig.audit(&plan, DuplicateRule::Drop);
+    rig.audit(&workload, DuplicateRule::Drop);
     let report = rig.stack.faults.report().expect("a fault is on");
     let limit = report.partition_limit.expect("the fault is on");
     assert!(limit.by_index_key > 0, "{report}");
-    let ledger = rig.stack.ledger(plan.len(), plan.unique());
+    let ledger = rig.stack.ledger(workload.len(), workload.unique());
     assert_every_claim_was_written_and_released_once(&ledger, 500);
     rig.end().await;
 }

@@ -7,7 +7,7 @@ use loadgen::DuplicateRule;
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 
 use crate::events::body;
-use crate::rig::{Rig, Setup, plan};
+use crate::rig::{Rig, Setup, workload};
 
 async fn started(percent: &str) -> Rig {
     let mut setup = Setup::new()
@@ -43,10 +43,10 @@ async fn requests_with_expired_credentials_are_refused() {
 #[tokio::test]
 async fn environments_whose_credentials_expire_end_themselves_and_nothing_is_lost_or_repeated() {
     let rig = started("60").await;
-    let plan = plan(22, 600, 10.0);
-    rig.burst(&plan).await;
+    let workload = workload(22, 600, 10.0);
+    rig.burst(&workload).await;
     rig.until_drained().await;
-    rig.audit(&plan, DuplicateRule::Drop);
+    rig.audit(&workload, DuplicateRule::Drop);
     let report = rig.stack.faults.report().expect("the fault is on");
     eprintln!("{report}");
     let expired = report.expired_credentials.expect("the fault is on");

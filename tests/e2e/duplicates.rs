@@ -10,7 +10,7 @@ use local::stack::INPUT_QUEUE;
 
 use crate::events::{body, event, failures};
 use crate::output::sorted;
-use crate::rig::{Setup, plan};
+use crate::rig::{Setup, workload};
 
 #[tokio::test]
 async fn a_requeued_duplicate_is_delivered_in_a_later_batch() {
@@ -31,13 +31,13 @@ async fn requeued_duplicates_are_delivered_in_later_batches(bodies: BodiesKind) 
         .one_aggregator_environment()
         .start()
         .await;
-    let plan = plan(5, 200, 10.0);
-    rig.burst(&plan).await;
+    let workload = workload(5, 200, 10.0);
+    rig.burst(&workload).await;
     rig.until_drained().await;
-    let report = rig.audit(&plan, DuplicateRule::Requeue);
+    let report = rig.audit(&workload, DuplicateRule::Requeue);
     assert_eq!(
         report.delivered,
-        plan.len(),
+        workload.len(),
         "every message, duplicates too"
     );
     let mut batches: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

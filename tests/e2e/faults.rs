@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
-use loadgen::{DuplicateRule, Plan, PlanConfig};
+use loadgen::{DuplicateRule, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
 use local::faults::{FaultReport, KillAt, Percent};
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 
-use crate::rig::{Rig, Setup, plan};
+use crate::rig::{Rig, Setup, workload};
 
 use BodiesKind::{Items, S3, Table};
 
@@ -52,27 +52,27 @@ fn percent(percent: u32) -> Percent {
 
 /// Sends a burst, audits the output, and returns how often the faults occurred.
 async fn burst_through(rig: &Rig, messages: u64) -> FaultReport {
-    planned_burst_through(rig, &plan(11, messages, 10.0)).await
+    planned_burst_through(rig, &workload(11, messages, 10.0)).await
 }
 
 /// As [`burst_through`], and checks that the bodies were in this place. A hundred of them are too large for a chunk in the
 /// table if there is a bucket.
 async fn burst_of_bodies_through(rig: &Rig, bodies: BodiesKind, messages: u64) -> FaultReport {
-    let config = PlanConfig {
+    let config = WorkloadConfig {
         size_bytes: if bodies == Items { 300 } else { 1_000 },
-        ..*plan(11, messages, 10.0).config()
+        ..*workload(11, messages, 10.0).config()
     };
-    let plan = Plan::new(config).expect("the plan is sound");
-    let report = planned_burst_through(rig, &plan).await;
+    let workload = Workload::new(config).expect("the workload is sound");
+    let report = planned_burst_through(rig, &workload).await;
     rig.assert_bodies_are_in(bodies).await;
     report
 }
 
-async fn planned_burst_through(rig: &Rig, plan: &Plan) -> FaultReport {
-    rig.burst(plan).await;
+async fn planned_burst_through(rig: &Rig, workload: &Workload) -> FaultReport {
+    rig.burst(workload).await;
     // A batch whose opening was cut short has no ticket until a sweep finds it, a minute after it was due.
     rig.until_drained_within(Duration::from_secs(180)).await;
-    rig.audit(plan, DuplicateRule::Drop);
+    rig.audit(workload, DuplicateRule::Drop);
     let report = rig.stack.faults.report().expect("a fault is on");
     eprintln!("{report}");
     report

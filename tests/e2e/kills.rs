@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use emulators::lambda::{Function, InvokeResponse};
-use loadgen::{DuplicateRule, Plan, PlanConfig};
+use loadgen::{DuplicateRule, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
 use local::faults::KillAt;
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 use protocol::batch::Status;
 
 use crate::events::{event, failures};
-use crate::rig::{Rig, Setup, busy_environment, has_ended, plan};
+use crate::rig::{Rig, Setup, busy_environment, has_ended, workload};
 
 /// Kills the environment that runs an invocation, and waits until it is gone.
 async fn kill(rig: &Rig, function: &Function) {
@@ -30,18 +30,18 @@ async fn an_aggregator_killed_between_two_claims_loses_and_repeats_nothing() {
         .one_aggregator_environment()
         .start()
         .await;
-    let plan = plan(6, 5_000, 10.0);
-    rig.burst(&plan).await;
+    let workload = workload(6, 5_000, 10.0);
+    rig.burst(&workload).await;
     rig.until("the first claims", async || rig.lock_items().await >= 100)
         .await;
     kill(&rig, &rig.stack.aggregator).await;
     let claims = rig.lock_items().await;
     assert!(
-        claims < plan.unique(),
+        claims < workload.unique(),
         "the kill came after the last claim: {claims}"
     );
     rig.until_drained().await;
-    rig.audit(&plan, DuplicateRule::Drop);
+    rig.audit(&workload, DuplicateRule::Drop);
     assert!(
         rig.stack.function_logs.sum("Redelivered") > 0,
         "claims of the dead are recognised"
@@ -69,10 +69,10 @@ async fn messages_of_a_killed_aggregator_come_back(bodies: BodiesKind, when: Bac
         .var("MAX_SECONDARY_BATCHING_WINDOW", window);
     setup.options.faults.table_limit = Some(150);
     let rig = setup.start().await;
-    let plan = plan(10, 500, 0.0);
-    let ids: Vec<String> = (0..plan.len()).map(|index| index.to_string()).collect();
-    let bodies_sent: Vec<String> = (0..plan.len())
-        .map(|index| plan.message(index).body)
+    let workload = workload(10, 500, 0.0);
+    let ids: Vec<String> = (0..workload.len()).map(|index| index.to_string()).collect();
+    let bodies_sent: Vec<String> = (0..workload.len())
+        .map(|index| workload.message(index).body)
         .collect();
     let messages = ids.iter().map(String::as_str);
     let mut messages: Vec<_> = messages
@@ -103,7 +103,7 @@ async fn messages_of_a_killed_aggregator_come_back(bodies: BodiesKind, when: Bac
         messages.retain(|(id, _)| failed.iter().any(|one| one == id));
     }
     rig.until_drained().await;
-    rig.audit(&plan, DuplicateRule::Drop);
+    rig.audit(&workload, DuplicateRule::Drop);
     rig.assert_bodies_are_in(bodies).await;
     // A claim of an open batch is recorded there as a witness, and one of a complete batch is replaced.
     let delivered = rig.delivered_batches().contains(batch);
@@ -131,15 +131,15 @@ enum Stage {
 }
 
 async fn a_processor_is_killed(stage: Stage) {
-    let plan = plan(7, 3_000, 0.0);
+    let workload = workload(7, 3_000, 0.0);
     let rig = Setup::new()
         .unhurried()
-        .var("MAX_BATCH_SIZE", plan.unique())
+        .var("MAX_BATCH_SIZE", workload.unique())
         .redeliver(BATCH_QUEUE, Duration::from_secs(3), 10)
         .one_aggregator_environment()
         .start()
         .await;
-    rig.burst(&plan).await;
+    rig.burst(&workload).await;
     rig.until("the stage of the kill", async || match stage {
         Stage::Leased => rig.statuses().await[&Status::Processing] >= 1,
         Stage::Delivered => rig.has_parts(),
@@ -152,7 +152,7 @@ async fn a_processor_is_killed(stage: Stage) {
         "{stage:?}: the kill came too late: {statuses:?}"
     );
     rig.until_drained().await;
-    rig.audit(&plan, DuplicateRule::Drop);
+    rig.audit(&workload, DuplicateRule::Drop);
     rig.end_with_set_aside(0, 1).await;
 }
 
@@ -255,15 +255,15 @@ async fn processors_are_killed_at_every_log_point(
         .collect();
     let rig = setup.start().await;
     // The chunk of a hundred such bodies is too large for the table if there is a bucket.
-    let config = PlanConfig {
+    let config = WorkloadConfig {
         size_bytes: 1_000,
-        ..*plan(9, events, 0.0).config()
+        ..*workload(9, events, 0.0).config()
     };
-    let plan = Plan::new(config).expect("the plan is sound");
-    rig.burst(&plan).await;
+    let workload = Workload::new(config).expect("the workload is sound");
+    rig.burst(&workload).await;
     rig.until_drained_within(cap).await;
-    let report = rig.audit(&plan, DuplicateRule::Drop);
-    assert_eq!(report.delivered, plan.unique());
+    let report = rig.audit(&workload, DuplicateRule::Drop);
+    assert_eq!(report.delivered, workload.unique());
     let again = attempts_with_the_same_content(&rig);
     rig.assert_bodies_are_in(bodies).await;
     for text in WITHOUT_CHUNKS

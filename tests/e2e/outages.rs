@@ -9,7 +9,7 @@ use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 use serde_json::Value;
 
 use crate::command_line::{SHORT, local};
-use crate::rig::{Setup, plan};
+use crate::rig::{Setup, workload};
 
 /// Sends a burst whose batches start while the sink is down; returns the report of the outage.
 async fn outage_of(kind: SinkKind) -> OutageReport {
@@ -22,10 +22,10 @@ async fn outage_of(kind: SinkKind) -> OutageReport {
         .map(|outage| outage.parse().expect("the value is an outage"))
         .into();
     let rig = setup.start().await;
-    let plan = plan(21, 600, 10.0);
-    rig.burst(&plan).await;
+    let workload = workload(21, 600, 10.0);
+    rig.burst(&workload).await;
     rig.until_drained().await;
-    rig.audit(&plan, DuplicateRule::Drop);
+    rig.audit(&workload, DuplicateRule::Drop);
     let outages = rig.stack.outages().await.expect("the table can be read");
     rig.end().await;
     let [outage] = &outages[..] else {

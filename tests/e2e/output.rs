@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use loadgen::{AuditReport, DuplicateRule, Plan};
+use loadgen::{AuditReport, DuplicateRule, Workload};
 use serde::Deserialize;
 
 use crate::rig::Rig;
@@ -45,9 +45,9 @@ impl Rig {
     ///
     /// # Panics
     /// With the report, unless every event was delivered as often as the rule demands.
-    pub fn audit(&self, plan: &Plan, rule: DuplicateRule) -> AuditReport {
+    pub fn audit(&self, workload: &Workload, rule: DuplicateRule) -> AuditReport {
         let manifests = self.stack.sink_report().kind.manifests();
-        let report = loadgen::audit(&self.stack.out, plan, rule, manifests);
+        let report = loadgen::audit(&self.stack.out, workload, rule, manifests);
         let report = report.expect("the output can be read");
         assert!(report.ok(), "{report:#?}");
         report

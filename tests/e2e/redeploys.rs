@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use emulators::lambda::EnvironmentState;
-use loadgen::{DuplicateRule, Plan};
+use loadgen::{DuplicateRule, Workload};
 use local::bodies::BodiesKind;
 use local::stack::INPUT_QUEUE;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::command_line::{SHORT, local};
 use crate::events::body;
 use crate::output::sorted;
-use crate::rig::{Rig, Setup, plan};
+use crate::rig::{Rig, Setup, workload};
 
 #[tokio::test]
 async fn old_environments_end_and_new_ones_have_the_changed_variables() {
@@ -73,9 +73,9 @@ async fn old_environments_end_and_new_ones_have_the_changed_variables() {
 }
 
 /// Sends the messages of a range one by one, and waits until some of them are claimed.
-async fn begin(rig: &Rig, plan: &Plan, messages: Range<u64>) {
+async fn begin(rig: &Rig, workload: &Workload, messages: Range<u64>) {
     let claimed = rig.stack.function_logs.sum("Claimed");
-    messages.for_each(|index| rig.send(plan.message(index).body));
+    messages.for_each(|index| rig.send(workload.message(index).body));
     rig.until_metric("Claimed", claimed + 1).await;
 }
 
@@ -88,9 +88,9 @@ async fn bodies_go_to_chunks_and_back_in_the_middle_of_a_burst_and_nothing_is_lo
     setup.options.batch_size = 500;
     let rig = setup.start().await;
     rig.stack.s3().create_bucket("chunks");
-    let plan = plan(12, 3_000, 10.0);
+    let workload = workload(12, 3_000, 10.0);
     let layouts = [BodiesKind::Items, BodiesKind::S3, BodiesKind::Items];
-    let third = plan.len() / 3;
+    let third = workload.len() / 3;
     let mut first_sent = BTreeMap::new();
     let mut across = 0;
     for (at, bodies) in (0_u64..).zip(layouts) {
@@ -99,15 +99,15 @@ async fn bodies_go_to_chunks_and_back_in_the_middle_of_a_burst_and_nothing_is_lo
             function.redeploy(&variables);
         }
         let messages = at * third..(at + 1) * third;
-        let events = messages.clone().map(|index| plan.event_number(index));
+        let events = messages.clone().map(|index| workload.event_number(index));
         across += events
             .filter(|event| *first_sent.entry(*event).or_insert(at) != at)
             .count();
-        begin(&rig, &plan, messages).await;
+        begin(&rig, &workload, messages).await;
     }
     assert!(across > 50, "{across} duplicates across a switch");
     rig.until_drained().await;
-    rig.audit(&plan, DuplicateRule::Drop);
+    rig.audit(&workload, DuplicateRule::Drop);
     let batches = rig.batches_by_bodies().await;
     let of = |bodies: BodiesKind| batches.get(bodies.value()).copied().unwrap_or_default();
     assert!(

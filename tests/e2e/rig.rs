@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_sdk_sqs::types::QueueAttributeName;
 use emulators::lambda::{EnvironmentState, Function, LogLine};
 use emulators::sqs::{Depth, Message};
-use loadgen::{Plan, PlanConfig, SendOptions};
+use loadgen::{SendOptions, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
 use local::faults::FaultOptions;
 use local::options::StackOptions;
@@ -276,14 +276,17 @@ impl Rig {
     }
 
     /// Sends a burst through the SDK.
-    pub async fn burst(&self, plan: &Plan) {
+    pub async fn burst(&self, workload: &Workload) {
         let options = SendOptions {
             queue_url: self.stack.queue_url(INPUT_QUEUE),
             rate_per_second: None,
             concurrency: 8,
         };
-        let sent = loadgen::send(self.stack.sqs_client(), plan, &options, &|_| {}).await;
-        assert_eq!(sent.expect("the queue takes the burst").sent, plan.len());
+        let sent = loadgen::send(self.stack.sqs_client(), workload, &options, &|_| {}).await;
+        assert_eq!(
+            sent.expect("the queue takes the burst").sent,
+            workload.len()
+        );
     }
 
     /// Receives `count` messages of a queue that no other consumer reads.
@@ -404,14 +407,14 @@ pub fn has_ended(function: &Function, number: u32) -> bool {
 }
 
 /// Returns a burst of small messages.
-pub fn plan(seed: u64, messages: u64, duplicates_percent: f64) -> Plan {
-    let config = PlanConfig {
+pub fn workload(seed: u64, messages: u64, duplicates_percent: f64) -> Workload {
+    let config = WorkloadConfig {
         seed,
         messages,
         duplicates_percent,
-        ..PlanConfig::default()
+        ..WorkloadConfig::default()
     };
-    Plan::new(config).expect("the plan is sound")
+    Workload::new(config).expect("the workload is sound")
 }
 
 impl Drop for Rig {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use loadgen::{DuplicateRule, Plan, PlanConfig};
+use loadgen::{DuplicateRule, Workload, WorkloadConfig};
 use local::faults::{FaultReport, Percent};
 use local::sink::{SinkKind, SinkReport};
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
@@ -12,7 +12,7 @@ use protocol::batch::Status;
 use serde_json::Value;
 
 use crate::command_line::{SHORT, local};
-use crate::rig::{Setup, plan};
+use crate::rig::{Setup, workload};
 
 /// The number of messages, large enough that a tenth of the deliveries includes each kind of failure.
 const BATCH_SIZE: u64 = 50;
@@ -41,8 +41,8 @@ async fn burst_through(
     setup.options.faults.sink_error_rate = percent(10);
     change(&mut setup);
     let rig = setup.start().await;
-    let plan = plan(12, MESSAGES, 10.0);
-    rig.burst(&plan).await;
+    let workload = workload(12, MESSAGES, 10.0);
+    rig.burst(&workload).await;
     rig.until_drained_within(Duration::from_secs(240)).await;
     assert_eq!(
         rig.statuses().await[&Status::Error],
@@ -53,7 +53,7 @@ async fn burst_through(
         .export_parts()
         .await
         .expect("the sink is in order");
-    let audited = rig.audit(&plan, DuplicateRule::Drop);
+    let audited = rig.audit(&workload, DuplicateRule::Drop);
     let sink = rig.stack.sink_report();
     let faults = rig.stack.faults.report().expect("faults are on");
     eprintln!("{sink}{faults}");
@@ -139,17 +139,17 @@ async fn two_hundred_batch_keys_make_two_hundred_directories_without_mixed_keys(
         let mut setup = Setup::new().unhurried().var("BATCH_KEY", "source");
         setup.options.sink = kind;
         let rig = setup.start().await;
-        let plan = Plan::new(PlanConfig {
+        let workload = Workload::new(WorkloadConfig {
             seed: 13,
             messages: 4_000,
             duplicates_percent: 5.0,
             size_bytes: 200,
             sources: KEYS,
         })
-        .expect("the plan is valid");
-        rig.burst(&plan).await;
+        .expect("the workload is valid");
+        rig.burst(&workload).await;
         rig.until_drained().await;
-        rig.audit(&plan, DuplicateRule::Drop);
+        rig.audit(&workload, DuplicateRule::Drop);
         let directories = fs::read_dir(&rig.stack.out).expect("the output can be read");
         let mut keys = BTreeSet::new();
         for directory in directories {

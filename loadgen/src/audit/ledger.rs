@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::plan::Plan;
+use crate::workload::Workload;
 
 use super::rule::DuplicateRule;
 
@@ -33,13 +33,13 @@ pub(super) enum Surplus {
 }
 
 impl Ledger {
-    pub fn new(plan: &Plan, rule: DuplicateRule) -> Self {
+    pub fn new(workload: &Workload, rule: DuplicateRule) -> Self {
         let due = match rule {
             DuplicateRule::Drop => {
-                let unique = usize::try_from(plan.unique());
+                let unique = usize::try_from(workload.unique());
                 vec![1; unique.expect("an event count fits the address space")]
             }
-            DuplicateRule::Requeue => plan.copies(),
+            DuplicateRule::Requeue => workload.copies(),
         };
         Self {
             batch_last: vec![0; due.len()],
@@ -90,7 +90,7 @@ fn fingerprint(text: &str) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::PlanConfig;
+    use crate::workload::WorkloadConfig;
 
     #[test]
     fn with_the_drop_rule_each_event_is_due_once() {
@@ -141,11 +141,11 @@ mod tests {
     }
 
     fn ledger(rule: DuplicateRule) -> Ledger {
-        let config = PlanConfig {
+        let config = WorkloadConfig {
             messages: 100,
             duplicates_percent: 50.0,
-            ..PlanConfig::default()
+            ..WorkloadConfig::default()
         };
-        Ledger::new(&Plan::new(config).unwrap(), rule)
+        Ledger::new(&Workload::new(config).unwrap(), rule)
     }
 }

@@ -59,7 +59,7 @@ pub(super) enum Corruption {
     Envelope(String),
     #[error("the body has no id")]
     NoId,
-    #[error("the body differs from the plan at byte {0}")]
+    #[error("the body differs from the workload at byte {0}")]
     Body(usize),
     #[error("the batch id of the envelope is `{0}`, expected the name of the directory")]
     Batch(String),

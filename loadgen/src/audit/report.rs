@@ -11,16 +11,16 @@ pub(super) const EXAMPLES_MAX: usize = 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditReport {
     pub(super) ok: bool,
-    /// The number of messages in the plan.
+    /// The number of messages in the workload.
     pub sent: u64,
-    /// The number of distinct events in the plan.
+    /// The number of distinct events in the workload.
     pub unique: u64,
     /// The number of lines in all parts, corrupt and foreign ones included.
     pub lines: u64,
-    /// The number of lines in parts that carry an event of the plan, corrupt ones included. Equal to the expected
+    /// The number of lines in parts that carry an event of the workload, corrupt ones included. Equal to the expected
     /// deliveries (`unique` with the drop rule, `sent` with the requeue rule) − `lost` − `rejected` + `repeated`.
     pub delivered: u64,
-    /// The number of lines in reject lists that carry an event of the plan.
+    /// The number of lines in reject lists that carry an event of the workload.
     pub rejected: u64,
     /// The number of missing deliveries.
     pub lost: u64,
@@ -28,7 +28,7 @@ pub struct AuditReport {
     pub allowed_missing: u64,
     /// The number of deliveries beyond the expected ones.
     pub repeated: u64,
-    /// The number of lines with an event id that is not of the plan.
+    /// The number of lines with an event id that is not of the workload.
     pub foreign: u64,
     /// The number of corrupt lines, of files that are not parts, and of manifests that are missing or do not match their parts.
     pub corrupt: u64,
@@ -107,7 +107,7 @@ pub struct Examples {
     pub lost: Vec<Example>,
     /// Deliveries beyond the expected ones.
     pub repeated: Vec<Example>,
-    /// Lines with events of other plans.
+    /// Lines with events of other workloads.
     pub foreign: Vec<Example>,
     /// Corrupt lines and files.
     pub corrupt: Vec<Example>,

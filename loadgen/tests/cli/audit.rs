@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use flate2::write::GzEncoder;
-use loadgen::{Plan, PlanConfig};
+use loadgen::{Workload, WorkloadConfig};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -93,7 +93,7 @@ fn a_changed_byte_and_a_broken_line_are_corrupt() {
     let corrupt = &report["examples"]["corrupt"];
     assert_eq!(
         corrupt[0]["why"],
-        "the body differs from the plan at byte 297"
+        "the body differs from the workload at byte 297"
     );
     assert!(
         corrupt[1]["why"]
@@ -354,10 +354,10 @@ struct Delivery {
 impl Delivery {
     /// Returns what a service delivers that drops duplicates.
     fn unique() -> Self {
-        let plan = plan();
-        let originals = (0..plan.len()).filter(|index| !plan.is_duplicate(*index));
+        let workload = workload();
+        let originals = (0..workload.len()).filter(|index| !workload.is_duplicate(*index));
         Self::of(
-            &plan,
+            &workload,
             &originals
                 .collect::<Vec<_>>()
                 .chunks(BATCH)
@@ -367,10 +367,10 @@ impl Delivery {
 
     /// Returns what a service delivers that requeues duplicates: repeats are in other batches than their originals.
     fn all() -> Self {
-        let plan = plan();
+        let workload = workload();
         let (mut rounds, mut rounds_by_event) = (Vec::<Vec<u64>>::new(), vec![0; 300]);
-        for index in 0..plan.len() {
-            let round = &mut rounds_by_event[plan.event_number(index) as usize];
+        for index in 0..workload.len() {
+            let round = &mut rounds_by_event[workload.event_number(index) as usize];
             if rounds.len() == *round {
                 rounds.push(Vec::new());
             }
@@ -381,14 +381,14 @@ impl Delivery {
             .iter()
             .flat_map(|round| round.chunks(BATCH))
             .collect();
-        Self::of(&plan, &batches)
+        Self::of(&workload, &batches)
     }
 
-    fn of(plan: &Plan, batches: &[&[u64]]) -> Self {
+    fn of(workload: &Workload, batches: &[&[u64]]) -> Self {
         let files = batches.iter().enumerate().map(|(batch, messages)| {
             let mut parts = [Vec::new(), Vec::new()];
             for (seq, index) in messages.iter().enumerate() {
-                let message = plan.message(*index);
+                let message = workload.message(*index);
                 let part = usize::from(seq >= BATCH / 2);
                 let line = json!({
                     "batchId": format!("batch-{batch}"), "part": part, "seq": seq,
@@ -463,7 +463,7 @@ impl Delivery {
 
 fn audit(dir: &Path, options: &[&str]) -> (i32, Value) {
     let dir = dir.to_str().unwrap();
-    let plan = [
+    let workload = [
         "audit",
         "--dir",
         dir,
@@ -472,7 +472,7 @@ fn audit(dir: &Path, options: &[&str]) -> (i32, Value) {
         "--duplicates",
         "25",
     ];
-    let output = loadgen(&[&plan[..], options].concat());
+    let output = loadgen(&[&workload[..], options].concat());
     (output.status.code().unwrap(), super::json(&output))
 }
 
@@ -481,11 +481,11 @@ fn problems(report: &Value) -> [u64; 5] {
     ["lost", "repeated", "foreign", "corrupt", "mixed"].map(|name| report[name].as_u64().unwrap())
 }
 
-fn plan() -> Plan {
-    let config = PlanConfig {
+fn workload() -> Workload {
+    let config = WorkloadConfig {
         messages: MESSAGES,
         duplicates_percent: 25.0,
-        ..PlanConfig::default()
+        ..WorkloadConfig::default()
     };
-    Plan::new(config).unwrap()
+    Workload::new(config).unwrap()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Output;
 
-use loadgen::{Plan, PlanConfig};
+use loadgen::{Workload, WorkloadConfig};
 
 use super::fake_queue::{FakeQueue, Fault};
 use super::{json, loadgen, stderr};
@@ -116,15 +116,15 @@ async fn send(fault: Fault, options: &[&str]) -> (FakeQueue, Output) {
 }
 
 fn planned(duplicates_percent: f64, seed: u64) -> Vec<String> {
-    let config = PlanConfig {
+    let config = WorkloadConfig {
         seed,
         messages: 995,
         duplicates_percent,
-        ..PlanConfig::default()
+        ..WorkloadConfig::default()
     };
-    let plan = Plan::new(config).unwrap();
-    (0..plan.len())
-        .map(|index| plan.message(index).body)
+    let workload = Workload::new(config).unwrap();
+    (0..workload.len())
+        .map(|index| workload.message(index).body)
         .collect()
 }
 

@@ -1,6 +1,6 @@
-//! The plan of a burst: which message carries which event, and which messages are repeats.
+//! The workload of a burst: which message carries which event, and which messages are repeats.
 //!
-//! A plan stores no messages. It computes message `i` from the configuration and `i`, in constant
+//! A workload stores no messages. It computes message `i` from the configuration and `i`, in constant
 //! time and memory. So many tasks can send a burst of any length, and an audit needs no list of the
 //! sent messages.
 //!
@@ -34,7 +34,7 @@ const ORIGINALS: u64 = 0x4f52_4947_0000_0002;
 
 /// The five numbers that determine a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct PlanConfig {
+pub struct WorkloadConfig {
     /// A number that makes event ids and bodies differ from those of other bursts.
     pub seed: u64,
     /// The number of messages, including repeats.
@@ -47,7 +47,7 @@ pub struct PlanConfig {
     pub sources: u32,
 }
 
-impl Default for PlanConfig {
+impl Default for WorkloadConfig {
     fn default() -> Self {
         Self {
             seed: 1,
@@ -59,20 +59,20 @@ impl Default for PlanConfig {
     }
 }
 
-/// Why a configuration is not a valid plan.
+/// Why a configuration is not a valid workload.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-pub enum PlanError {
+pub enum WorkloadError {
     /// There are too few or too many messages.
-    #[error("plan the burst: wrong number of messages: got `{0}`, expected 1 to {MESSAGES_MAX}")]
+    #[error("the workload: wrong number of messages: got `{0}`, expected 1 to {MESSAGES_MAX}")]
     Messages(u64),
     /// The share of duplicates is not a number from 0 to below 100.
     #[error(
-        "plan the burst: wrong share of duplicates: got `{0}` %, expected 0 to below 100, for example 99.9"
+        "the workload: wrong share of duplicates: got `{0}` %, expected 0 to below 100, for example 99.9"
     )]
     Duplicates(f64),
     /// With so few messages, the number of repeats is rounded up to all messages.
     #[error(
-        "plan the burst: wrong share of duplicates: got `{percent}` % of `{messages}` messages, \
+        "the workload: wrong share of duplicates: got `{percent}` % of `{messages}` messages, \
          which rounding makes all of them, expected a share that leaves an original"
     )]
     NoOriginal {
@@ -83,22 +83,22 @@ pub enum PlanError {
     },
     /// The size is too small for the fields of a body, or too large for a message.
     #[error(
-        "plan the burst: wrong body size: got `{size}` bytes, expected {min} to {BODY_BYTES_MAX} for this plan"
+        "the workload: wrong body size: got `{size}` bytes, expected {min} to {BODY_BYTES_MAX} for this workload"
     )]
     Size {
         /// The configured size, in bytes.
         size: usize,
-        /// The smallest size, in bytes, that fits every body of this plan.
+        /// The smallest size, in bytes, that fits every body of this workload.
         min: usize,
     },
     /// There are no sources.
-    #[error("plan the burst: wrong number of sources: got `{0}`, expected 1 or more")]
+    #[error("the workload: wrong number of sources: got `{0}`, expected 1 or more")]
     Sources(u32),
 }
 
 /// One message of a burst.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct WorkloadMessage {
     /// The id of the event, which is the body's `id`. All messages of one event have the same id.
     pub event_id: String,
     /// The message body, a JSON object of exactly the planned size.
@@ -109,21 +109,21 @@ pub struct Planned {
 
 /// A burst, whose messages are computed from their index.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    config: PlanConfig,
+pub struct Workload {
+    config: WorkloadConfig,
     duplicates: u64,
     roles_key: u64,
     originals_key: u64,
     pub(crate) body: body::Frame,
 }
 
-impl Plan {
-    /// Makes a plan.
+impl Workload {
+    /// Makes a workload.
     ///
     /// # Errors
     /// The first number of the configuration that is out of range, and the range.
-    pub fn new(config: PlanConfig) -> Result<Self, PlanError> {
-        let PlanConfig {
+    pub fn new(config: WorkloadConfig) -> Result<Self, WorkloadError> {
+        let WorkloadConfig {
             seed,
             messages,
             duplicates_percent: percent,
@@ -131,22 +131,22 @@ impl Plan {
             sources,
         } = config;
         if !(1..=MESSAGES_MAX).contains(&messages) {
-            return Err(PlanError::Messages(messages));
+            return Err(WorkloadError::Messages(messages));
         }
         if !(0.0..100.0).contains(&percent) {
-            return Err(PlanError::Duplicates(percent));
+            return Err(WorkloadError::Duplicates(percent));
         }
         let duplicates = duplicates_of(messages, percent);
         if duplicates >= messages {
-            return Err(PlanError::NoOriginal { messages, percent });
+            return Err(WorkloadError::NoOriginal { messages, percent });
         }
         if sources == 0 {
-            return Err(PlanError::Sources(sources));
+            return Err(WorkloadError::Sources(sources));
         }
         let frame = body::Frame::new(seed, sources, size_bytes);
         let min = frame.min_bytes(messages - duplicates - 1);
         if !(min..=BODY_BYTES_MAX).contains(&size_bytes) {
-            return Err(PlanError::Size {
+            return Err(WorkloadError::Size {
                 size: size_bytes,
                 min,
             });
@@ -160,15 +160,15 @@ impl Plan {
         })
     }
 
-    /// Returns the configuration that the plan was made from.
-    pub fn config(&self) -> &PlanConfig {
+    /// Returns the configuration that the workload was made from.
+    pub fn config(&self) -> &WorkloadConfig {
         &self.config
     }
 
     /// Returns the number of messages, including repeats; at least 1.
     #[expect(
         clippy::len_without_is_empty,
-        reason = "a plan has at least one message"
+        reason = "a workload has at least one message"
     )]
     pub fn len(&self) -> u64 {
         self.config.messages
@@ -187,12 +187,12 @@ impl Plan {
     /// Returns one message.
     ///
     /// # Panics
-    /// If `index` is not below [`Plan::len`].
-    pub fn message(&self, index: u64) -> Planned {
+    /// If `index` is not below [`Workload::len`].
+    pub fn message(&self, index: u64) -> WorkloadMessage {
         let number = self.event_number(index);
         let mut body = Vec::new();
         self.body.render(number, &mut body);
-        Planned {
+        WorkloadMessage {
             event_id: self.event_id(number),
             body: String::from_utf8(body).expect("bodies are made of ascii alone"),
             source: self.body.source(number),
@@ -202,7 +202,7 @@ impl Plan {
     /// Returns the number of the event that a message carries.
     ///
     /// # Panics
-    /// If `index` is not below [`Plan::len`].
+    /// If `index` is not below [`Workload::len`].
     pub fn event_number(&self, index: u64) -> u64 {
         match self.role(index) {
             Role::Original(number) => number,
@@ -213,7 +213,7 @@ impl Plan {
     /// Returns whether a message is a repeat.
     ///
     /// # Panics
-    /// If `index` is not below [`Plan::len`].
+    /// If `index` is not below [`Workload::len`].
     pub fn is_duplicate(&self, index: u64) -> bool {
         matches!(self.role(index), Role::Repeat { .. })
     }
@@ -223,7 +223,7 @@ impl Plan {
         self.body.event_id(number)
     }
 
-    /// Returns the event number of an event id of this plan; `None` for any other text.
+    /// Returns the event number of an event id of this workload; `None` for any other text.
     pub fn number_of(&self, event_id: &str) -> Option<u64> {
         self.body
             .number_of(event_id)
@@ -352,15 +352,15 @@ mod tests {
             messages in 1u64..5_000,
             percent in prop_oneof![0.0..100.0, Just(0.0), Just(99.9), Just(50.0), 99.0..100.0],
         ) {
-            let Ok(plan) = Plan::new(config(seed, messages, percent)) else {
+            let Ok(workload) = Workload::new(config(seed, messages, percent)) else {
                 prop_assert_eq!(duplicates_of(messages, percent), messages);
                 return Ok(());
             };
             let mut originals = 0;
             let mut repeats = 0;
             for index in 0..messages {
-                let number = plan.event_number(index);
-                if plan.is_duplicate(index) {
+                let number = workload.event_number(index);
+                if workload.is_duplicate(index) {
                     repeats += 1;
                     prop_assert!(number < originals, "message {index} repeats the later {number}");
                 } else {
@@ -369,39 +369,39 @@ mod tests {
                 }
             }
             prop_assert_eq!(repeats, (messages as f64 * percent / 100.0).round() as u64);
-            prop_assert_eq!(originals, plan.unique());
-            prop_assert_eq!(plan.copies().iter().map(|n| u64::from(*n)).sum::<u64>(), messages);
-            prop_assert!(plan.copies().iter().all(|n| *n >= 1));
+            prop_assert_eq!(originals, workload.unique());
+            prop_assert_eq!(workload.copies().iter().map(|n| u64::from(*n)).sum::<u64>(), messages);
+            prop_assert!(workload.copies().iter().all(|n| *n >= 1));
         }
 
         #[test]
         fn every_body_is_json_of_the_exact_size_and_a_repeat_is_identical(
             seed: u64, size in 140usize..2_000, sources in 1u32..50, index in 0u64..1_000,
         ) {
-            let plan = Plan::new(PlanConfig {
+            let workload = Workload::new(WorkloadConfig {
                 size_bytes: size, sources, ..config(seed, 1_000, 30.0)
             }).unwrap();
-            let message = plan.message(index);
+            let message = workload.message(index);
             prop_assert_eq!(message.body.len(), size);
             let json: serde_json::Value = serde_json::from_str(&message.body).unwrap();
             prop_assert_eq!(json["id"].as_str(), Some(message.event_id.as_str()));
-            prop_assert_eq!(json["n"].as_u64(), Some(plan.event_number(index)));
+            prop_assert_eq!(json["n"].as_u64(), Some(workload.event_number(index)));
             prop_assert_eq!(&json["source"], &format!("s{}", message.source));
-            prop_assert_eq!(plan.number_of(&message.event_id), Some(plan.event_number(index)));
+            prop_assert_eq!(workload.number_of(&message.event_id), Some(workload.event_number(index)));
             let mut again = Vec::new();
-            plan.render_body(plan.event_number(index), &mut again);
+            workload.render_body(workload.event_number(index), &mut again);
             prop_assert_eq!(again, message.body.into_bytes());
         }
     }
 
     #[test]
     fn half_of_the_repeats_are_near_and_half_reach_back_to_the_start() {
-        let plan = Plan::new(config(7, 100_000, 20.0)).unwrap();
-        let mut first_seen = vec![0; plan.unique() as usize];
+        let workload = Workload::new(config(7, 100_000, 20.0)).unwrap();
+        let mut first_seen = vec![0; workload.unique() as usize];
         let mut distances = Vec::new();
-        for index in 0..plan.len() {
-            let number = plan.event_number(index) as usize;
-            match plan.is_duplicate(index) {
+        for index in 0..workload.len() {
+            let number = workload.event_number(index) as usize;
+            match workload.is_duplicate(index) {
                 true => distances.push(index - first_seen[number]),
                 false => first_seen[number] = index,
             }
@@ -414,62 +414,62 @@ mod tests {
 
     #[test]
     fn errors_have_the_value_and_the_allowed_range() {
-        let refusal = |config| Plan::new(config).unwrap_err().to_string();
+        let refusal = |config| Workload::new(config).unwrap_err().to_string();
         assert_eq!(
             refusal(config(1, 10, 100.0)),
-            "plan the burst: wrong share of duplicates: got `100` %, expected 0 to below 100, for example 99.9"
+            "the workload: wrong share of duplicates: got `100` %, expected 0 to below 100, for example 99.9"
         );
         assert!(refusal(config(1, 10, f64::NAN)).contains("`NaN`"));
         assert!(refusal(config(1, 10, -1.0)).contains("`-1`"));
         assert!(refusal(config(1, 10, 99.0)).contains("expected a share that leaves an original"));
         assert!(refusal(config(1, 0, 0.0)).contains("1 to 1000000000"));
         assert!(
-            refusal(PlanConfig {
+            refusal(WorkloadConfig {
                 sources: 0,
                 ..config(1, 1, 0.0)
             })
             .contains("sources: got `0`")
         );
-        let small = refusal(PlanConfig {
+        let small = refusal(WorkloadConfig {
             size_bytes: 10,
             ..config(1, 1, 0.0)
         });
         assert_eq!(
             small,
-            "plan the burst: wrong body size: got `10` bytes, expected 68 to 1048576 for this plan"
+            "the workload: wrong body size: got `10` bytes, expected 68 to 1048576 for this workload"
         );
     }
 
     #[test]
     fn the_smallest_size_in_the_error_is_accepted_and_a_smaller_one_is_not() {
         let at = |size_bytes| {
-            Plan::new(PlanConfig {
+            Workload::new(WorkloadConfig {
                 size_bytes,
                 sources: 11,
                 ..config(255, 1_001, 0.0)
             })
         };
-        let Err(PlanError::Size { min, .. }) = at(0) else {
+        let Err(WorkloadError::Size { min, .. }) = at(0) else {
             panic!("0 bytes were accepted")
         };
-        let plan = at(min).unwrap();
-        assert!((0..plan.len()).all(|index| plan.message(index).body.len() == min));
+        let workload = at(min).unwrap();
+        assert!((0..workload.len()).all(|index| workload.message(index).body.len() == min));
         assert!(at(min - 1).is_err());
     }
 
     #[test]
     fn ids_of_other_seeds_and_numbers_outside_the_plan_are_not_of_this_plan() {
-        let plan = Plan::new(config(0xab, 10, 50.0)).unwrap();
-        assert_eq!(plan.number_of("ab-4"), Some(4));
+        let workload = Workload::new(config(0xab, 10, 50.0)).unwrap();
+        assert_eq!(workload.number_of("ab-4"), Some(4));
         for other in [
             "ab-5", "ac-4", "ab-04", "ab-", "ab-+4", "4", "", "AB-4", "ab-4 ",
         ] {
-            assert_eq!(plan.number_of(other), None, "{other}");
+            assert_eq!(workload.number_of(other), None, "{other}");
         }
     }
 
-    fn config(seed: u64, messages: u64, duplicates_percent: f64) -> PlanConfig {
-        PlanConfig {
+    fn config(seed: u64, messages: u64, duplicates_percent: f64) -> WorkloadConfig {
+        WorkloadConfig {
             seed,
             messages,
             duplicates_percent,
