@@ -79,10 +79,15 @@ pub fn read(
     now: Timestamp,
 ) -> Result<Vec<Result<Record, Quarantined>>, NoMessageId> {
     let mut records = Vec::with_capacity(event.records.len());
+    // All messages of an event come from one queue, so they share its ARN.
+    let mut source: Option<SourceArn> = None;
     for (index, mut message) in event.records.into_iter().enumerate() {
         let id = message.message_id.take().ok_or(NoMessageId { index })?;
         let id = SqsMessageId::try_from(id).map_err(|_| NoMessageId { index })?;
-        records.push(read_message(id, message, config, now));
+        let arn = message.event_source_arn.take();
+        source = source.filter(|known| arn.as_deref() == Some(known.as_str()));
+        let source = source.get_or_insert_with(|| source_of(arn));
+        records.push(read_message(id, message, source, config, now));
     }
     Ok(records)
 }
@@ -90,10 +95,10 @@ pub fn read(
 fn read_message(
     sqs_message_id: SqsMessageId,
     message: SqsMessage,
+    source: &SourceArn,
     config: &Config,
     now: Timestamp,
 ) -> Result<Record, Quarantined> {
-    let source = source_of(message.event_source_arn);
     let bad = |reason: BadRecord, event_id, body| Quarantined {
         sqs_message_id: sqs_message_id.clone(),
         event_id,
@@ -115,7 +120,7 @@ fn read_message(
         EventIdRule::Json(expression) => find(expression, &json, EVENT_ID.name).map(Cow::Owned),
     };
     let event_id = id
-        .and_then(|id| prefixed(&id, &config.prefix_of(&source)))
+        .and_then(|id| prefixed(&id, &config.prefix_of(source)))
         .map_err(|reason| bad(reason, None, body.clone()))?;
     let sent_ms = message.attributes.and_then(|system| system.sent_timestamp);
     let sent_ms = sent_ms.and_then(|ms| ms.parse().ok());
@@ -136,7 +141,10 @@ fn read_message(
     match key.and_then(|key| fits(&candidate, config).map(|()| key)) {
         Ok(key) => Ok(Record {
             candidate,
-            slot: Slot { source, key },
+            slot: Slot {
+                source: source.clone(),
+                key,
+            },
         }),
         Err(reason) => Err(bad(reason, Some(candidate.event_id), candidate.body)),
     }

@@ -69,9 +69,15 @@ struct Line<'a> {
     message: Cow<'a, str>,
 }
 
+/// Bytes of a typical line besides its texts of any length: names, numbers, ids and the hash.
+const LINE_OVERHEAD_BYTES: usize = 320;
+
 /// Returns a chunk with the events of these seats, which are consecutive seats of one batch.
-pub fn encode<'a>(events: impl Iterator<Item = (Seat, &'a Candidate)>) -> Vec<u8> {
-    let mut lines = Vec::new();
+pub fn encode<'a>(events: impl Iterator<Item = (Seat, &'a Candidate)> + Clone) -> Vec<u8> {
+    // A buffer that grows would copy a megabyte of lines several times.
+    let bodies = events.clone().map(|(_, candidate)| candidate.body.len());
+    let bytes = bodies.map(|bytes| bytes + bytes / 8 + LINE_OVERHEAD_BYTES);
+    let mut lines = Vec::with_capacity(bytes.sum());
     for (seat, candidate) in events {
         let line = Line {
             batch: seat.batch,
