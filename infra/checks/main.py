@@ -20,8 +20,6 @@ import package
 import policy
 import same
 from rules.alarms import watched
-from rules.functions import variables_bytes
-from world import World
 
 # The SAM CLI would send usage data, which fails without a network.
 os.environ["SAM_CLI_TELEMETRY"] = "0"
@@ -70,7 +68,6 @@ def documented_figures():
     counts = {how: sum(len(list(watched(alarm))) for alarm in each.values()) for how, each in alarms.items()}
     wanted = [
         f"| {len(alarms['drop'])} alarms | {counts['drop']} metrics in alarms ({counts['requeue']} with `requeue`) at $0.10 | {counts['drop'] / 10:.2f} |",
-        f"all parameters accept take {max(variables_bytes(World(TEXT)).values()):,} |",
         f"`SinkColumns` as a JSON list has room for {cfn.parse(TEXT)['Parameters']['SinkColumns']['MaxLength']} characters",
     ]
     return [f"docs/deploying.md: a figure is missing: expected `{each}`" for each in wanted if each not in page], f"{len(wanted)} figures"
