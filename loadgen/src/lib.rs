@@ -39,6 +39,8 @@ mod progress;
 mod queue;
 mod record;
 mod send;
+#[cfg(feature = "cli")]
+pub mod stack;
 mod workload;
 
 pub use audit::{

@@ -1,0 +1,292 @@
+//! Watches a burst on its way: the input queue, the batch records, and what was set aside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use aws_sdk_sqs::error::{DisplayErrorContext, SdkError};
+
+use crate::record::{BatchSpan, Flushed, Sample};
+
+use super::batches::{self, BatchState};
+use super::connection::Connection;
+use super::description::Stack;
+use super::queues::{self, Depth};
+
+/// How a burst is watched.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchOptions {
+    /// When the run began, in epoch milliseconds: batches that were opened earlier are not of this run.
+    pub began_at_ms: u64,
+    /// Distinct events of the burst. Once that many are claimed, the end need not be waited for.
+    pub unique: u64,
+    /// Time between two looks.
+    pub every: Duration,
+    /// How long the input queue must look empty until it counts as empty, unless all events are claimed. SQS counts with a
+    /// delay of up to a minute.
+    /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html> (2026-08).
+    pub quiet: Duration,
+    /// How long nothing may change before the watch gives up.
+    pub patience: Duration,
+}
+
+/// What was seen until everything was delivered, or until the watch gave up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    pub samples: Vec<Sample>,
+    /// The batches of the run, in the order in which they were opened.
+    pub batches: Vec<BatchSpan>,
+    /// When the input queue was first seen empty after the last message was sent, in seconds from the beginning.
+    pub claimed_after_secs: Option<f64>,
+    /// When the last batch was delivered, by the clock of the service.
+    pub drained_after_secs: Option<f64>,
+    /// Batches that wait for an operator.
+    pub in_error: u64,
+    /// Messages that were set aside during the run.
+    pub set_aside: u64,
+    /// Why the watch gave up, if it did.
+    pub gave_up: Option<String>,
+}
+
+/// Why a stack cannot be watched.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} `{name}`: {message}")]
+pub struct WatchError {
+    what: &'static str,
+    name: String,
+    message: String,
+}
+
+impl WatchError {
+    pub(super) fn request<E, R>(
+        what: &'static str,
+        name: &str,
+        error: &SdkError<E, R>,
+    ) -> WatchError
+    where
+        E: std::error::Error + 'static,
+        R: std::fmt::Debug,
+    {
+        WatchError {
+            what,
+            name: name.to_owned(),
+            message: DisplayErrorContext(error).to_string(),
+        }
+    }
+}
+
+/// Progress of the sender, as the watch needs it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SentSoFar {
+    /// Messages that the queue acknowledged.
+    pub messages: u64,
+    /// Whether sending has ended.
+    pub ended: bool,
+}
+
+/// Watches until the burst is delivered. `sent` returns how far the sender is, and `look` is called after each look.
+///
+/// # Errors
+/// The queues or the batch table cannot be read.
+pub async fn watch(
+    connection: &Connection,
+    stack: &Stack,
+    options: WatchOptions,
+    sent: &(dyn Fn() -> SentSoFar + Sync),
+    look: &(dyn Fn(&Sample) + Sync),
+) -> Result<Seen, WatchError> {
+    let mut watch = Watch::start(connection, stack, options).await?;
+    let mut ticks = tokio::time::interval(options.every);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let sent = sent();
+        look(watch.look(sent).await?);
+        let gave_up = watch.stuck();
+        if gave_up.is_some() || watch.drained(sent) {
+            return watch.finish(gave_up).await;
+        }
+    }
+}
+
+struct Watch<'a> {
+    connection: &'a Connection,
+    stack: &'a Stack,
+    options: WatchOptions,
+    began: Instant,
+    /// Batches that were not complete before the run. Of those, only what is added counts.
+    former: BTreeMap<String, BatchState>,
+    batches: BTreeMap<String, BatchState>,
+    set_aside_before: u64,
+    samples: Vec<Sample>,
+    depth: Depth,
+    /// Since when the input queue looks empty, after the last message was sent.
+    empty_since: Option<Instant>,
+    last_change: (String, Instant),
+}
+
+impl<'a> Watch<'a> {
+    async fn start(
+        connection: &'a Connection,
+        stack: &'a Stack,
+        options: WatchOptions,
+    ) -> Result<Watch<'a>, WatchError> {
+        let former = batches::incomplete(&connection.dynamodb, &stack.batch_table).await?;
+        let former = batches::read(&connection.dynamodb, &stack.batch_table, &former).await?;
+        Ok(Watch {
+            set_aside_before: queues::total(&connection.sqs, &stack.set_aside_urls).await?,
+            connection,
+            stack,
+            options,
+            began: Instant::now(),
+            former,
+            batches: BTreeMap::new(),
+            samples: Vec::new(),
+            depth: Depth::default(),
+            empty_since: None,
+            last_change: (String::new(), Instant::now()),
+        })
+    }
+
+    async fn look(&mut self, sent: SentSoFar) -> Result<&Sample, WatchError> {
+        let at_secs = self.began.elapsed().as_secs_f64();
+        self.depth = queues::depth(&self.connection.sqs, &self.stack.input_queue_url).await?;
+        let (dynamodb, table) = (&self.connection.dynamodb, &self.stack.batch_table);
+        let mut ids: BTreeSet<String> = batches::incomplete(dynamodb, table)
+            .await?
+            .into_iter()
+            .collect();
+        let known = self.batches.values().filter(|batch| batch.status.is_some());
+        ids.extend(known.map(|batch| batch.batch_id.clone()));
+        let found = batches::read(dynamodb, table, &Vec::from_iter(ids)).await?;
+        self.batches.extend(found);
+        let empty = sent.ended && self.depth.all() == 0;
+        self.empty_since = match empty {
+            true => self.empty_since.or_else(|| Some(Instant::now())),
+            false => None,
+        };
+        let claimed = self.added(|batch| batch.claimed);
+        let delivered = self.added(|batch| batch.delivered);
+        let state = format!("{:?} {claimed} {delivered} {}", self.depth, sent.messages);
+        if state != self.last_change.0 {
+            self.last_change = (state, Instant::now());
+        }
+        self.samples.push(Sample {
+            at_secs,
+            sent: Some(sent.messages),
+            claimed: Some(claimed),
+            delivered: Some(delivered),
+            visible: Some(self.depth.visible),
+            in_flight: Some(self.depth.in_flight),
+            ..Sample::default()
+        });
+        Ok(self.samples.last().expect("a sample was pushed"))
+    }
+
+    /// Returns the sum of a count over all batches, without what batches had before the run.
+    fn added(&self, count: impl Fn(&BatchState) -> u64) -> u64 {
+        let before = |batch: &BatchState| self.former.get(&batch.batch_id).map_or(0, &count);
+        self.batches
+            .values()
+            .map(|batch| count(batch).saturating_sub(before(batch)))
+            .sum()
+    }
+
+    fn drained(&self, sent: SentSoFar) -> bool {
+        let idle = !self
+            .batches
+            .values()
+            .any(|batch| batch.under_way() && batch.claimed > 0);
+        let all_claimed = self.added(|batch| batch.claimed) >= self.options.unique;
+        let quiet = self
+            .empty_since
+            .is_some_and(|since| all_claimed || since.elapsed() >= self.options.quiet);
+        sent.ended && idle && quiet
+    }
+
+    /// Returns why the watch gives up, if it does.
+    fn stuck(&self) -> Option<String> {
+        let still = self.last_change.1.elapsed();
+        (still > self.options.patience).then(|| {
+            let under_way = self.batches.values().filter(|batch| batch.under_way()).count();
+            format!(
+                "no progress for {} s: input queue has {} messages and {} in flight, {under_way} batches are not complete",
+                still.as_secs(),
+                self.depth.visible + self.depth.delayed,
+                self.depth.in_flight
+            )
+        })
+    }
+
+    async fn finish(mut self, gave_up: Option<String>) -> Result<Seen, WatchError> {
+        // Batches that were opened and completed between two looks.
+        let scanned = batches::scan(
+            &self.connection.dynamodb,
+            &self.stack.batch_table,
+            self.options.began_at_ms,
+        )
+        .await?;
+        self.batches.extend(
+            scanned
+                .into_iter()
+                .map(|batch| (batch.batch_id.clone(), batch)),
+        );
+        let set_aside = queues::total(&self.connection.sqs, &self.stack.set_aside_urls).await?;
+        let mut of_run: Vec<&BatchState> = self
+            .batches
+            .values()
+            .filter(|batch| self.is_of_run(batch))
+            .collect();
+        of_run.sort_by_key(|batch| batch.created_at);
+        let spans: Vec<BatchSpan> = of_run.iter().map(|batch| self.span(batch)).collect();
+        let drained = spans
+            .iter()
+            .filter_map(|span| span.delivered_secs)
+            .max_by(f64::total_cmp);
+        Ok(Seen {
+            claimed_after_secs: self
+                .empty_since
+                .map(|since| since.duration_since(self.began).as_secs_f64()),
+            drained_after_secs: drained,
+            in_error: of_run.iter().filter(|batch| batch.in_error()).count() as u64,
+            set_aside: set_aside.saturating_sub(self.set_aside_before),
+            samples: self.samples,
+            batches: spans,
+            gave_up,
+        })
+    }
+
+    /// Returns whether a batch was opened in the run, or got claims in it. A batch without claims is left out.
+    fn is_of_run(&self, batch: &BatchState) -> bool {
+        let before = self
+            .former
+            .get(&batch.batch_id)
+            .map_or(0, |batch| batch.claimed);
+        batch.claimed > before || (batch.in_error() && batch.created_at >= self.options.began_at_ms)
+    }
+
+    fn span(&self, batch: &BatchState) -> BatchSpan {
+        let secs = |ms: u64| (ms as f64 - self.options.began_at_ms as f64) / 1e3;
+        let full = self
+            .stack
+            .batch_items_max
+            .is_some_and(|max| batch.claimed >= max);
+        let in_time = batch.sealed_at.is_some_and(|at| at < batch.closes_at);
+        BatchSpan {
+            batch_id: batch.batch_id.clone(),
+            batch_key: batch.batch_key.clone(),
+            opened_secs: secs(batch.created_at),
+            sealed_secs: batch.sealed_at.map(secs),
+            leased_secs: None,
+            delivered_secs: batch.delivered_at.map(secs),
+            events: batch.claimed,
+            parts: batch.parts,
+            flushed: match (full, in_time) {
+                (true, _) => Some(Flushed::Full),
+                (false, true) if self.stack.seal_when_drained => Some(Flushed::Drained),
+                // Sealed because it was full by bytes, or by a limit that is not known.
+                (false, true) => None,
+                (false, false) => Some(Flushed::Window),
+            },
+        }
+    }
+}
