@@ -1,7 +1,11 @@
 //! Compares the delivered files with the workload.
 //!
 //! The audit reads every part once, line by line. It identifies an event by the id in the body, whatever the service uses as
-//! the event id. It renders the planned body again and compares the two byte by byte.
+//! the event id. It renders the planned body again and compares the two byte by byte. Of an event with two bodies, either one
+//! may be delivered with the drop rule; with the requeue rule, each as often as it was sent.
+//!
+//! Memory does not grow with the bytes. It takes a bit for each event with the drop rule, and 1 byte for each event and 5 for each
+//! message of an event with repeats with the requeue rule. Several threads read files; one counts, in the order of the files.
 //!
 //! How problems are counted: a corrupt line counts once, for the first reason found. It still counts as a delivery of the
 //! event that its body names. If its body names no event, the event is counted as lost as well. A line that is in a part
@@ -15,31 +19,35 @@
 //!
 //! The counts always satisfy: expected deliveries − lost + repeated = delivered + rejected.
 
+mod check;
 mod error;
 mod layout;
 mod ledger;
 mod line;
 mod manifest;
+mod pool;
 mod report;
 mod rule;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
-use std::path::Path;
-
-use flate2::read::MultiGzDecoder;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 
 use crate::workload::Workload;
+use check::{EventLine, Finding, Place, Problem};
 pub use error::AuditError;
-use ledger::Ledger;
-use line::{Corruption, Envelope, Format};
+use ledger::{Delivery, Ledger};
+use line::Corruption;
 use manifest::Fault;
+use pool::{End, FileContent, Found, Pool};
 pub use report::{AuditReport, Batches, Example, Examples};
 use report::{EXAMPLES_MAX, note};
 pub use rule::DuplicateRule;
 
-const READ_BUFFER_BYTES: usize = 1 << 20;
+/// How many files are read ahead, at least, if there are as many.
+const FILES_AHEAD: usize = 8;
 
 /// Whether parts must have manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,14 +73,56 @@ pub fn audit(
 ) -> Result<AuditReport, AuditError> {
     let mut auditor = Auditor::new(dir, workload, rule, manifests);
     let mut strays = Vec::new();
-    for batch_dir in layout::batch_dirs(dir, &mut strays)? {
-        let batch = layout::batch(&batch_dir, &mut strays)?;
-        auditor.batch(&batch)?;
-    }
+    let dirs = layout::batch_dirs(dir, &mut strays)?;
+    Pool::with(workload, |pool| {
+        let mut ahead: VecDeque<Reading> = VecDeque::new();
+        for dir in dirs {
+            ahead.push_back(Reading::start(layout::batch(&dir, &mut strays)?, &pool));
+            while ahead.iter().skip(1).map(Reading::files).sum::<usize>() >= FILES_AHEAD {
+                ahead
+                    .pop_front()
+                    .map_or(Ok(()), |batch| auditor.batch(batch))?;
+            }
+        }
+        ahead.into_iter().try_for_each(|batch| auditor.batch(batch))
+    })?;
     for stray in strays {
         auditor.stray(&stray);
     }
     Ok(auditor.finish())
+}
+
+/// A batch whose files are being read.
+struct Reading {
+    batch: layout::Batch,
+    parts: Vec<Receiver<Found>>,
+    rejects: Vec<Receiver<Found>>,
+}
+
+impl Reading {
+    fn start(batch: layout::Batch, pool: &Pool) -> Self {
+        let read = |files: &[(u64, PathBuf)], rejected| {
+            let place = |part| Place {
+                batch_id: batch.id.clone(),
+                part,
+                rejected,
+            };
+            let files = files
+                .iter()
+                .map(|(part, path)| pool.read(path, place(*part)));
+            files.collect::<Vec<_>>()
+        };
+        let (parts, rejects) = (read(&batch.parts, false), read(&batch.rejects, true));
+        Self {
+            batch,
+            parts,
+            rejects,
+        }
+    }
+
+    fn files(&self) -> usize {
+        self.parts.len() + self.rejects.len()
+    }
 }
 
 struct Auditor<'a> {
@@ -82,14 +132,6 @@ struct Auditor<'a> {
     ledger: Ledger,
     report: AuditReport,
     event_ids: EventIds,
-    planned: Vec<u8>,
-}
-
-/// The facts about a file that was read to its end.
-struct FileContent {
-    lines: u64,
-    bytes: u64,
-    hash: blake3::Hash,
 }
 
 /// Envelopes whose event id differs from the id in the body. Whether that is wrong depends on the
@@ -104,9 +146,7 @@ struct EventIds {
 
 /// The position of a line.
 struct Position<'a> {
-    batch_id: &'a str,
     batch_ordinal: u32,
-    part: u64,
     /// Whether the line is in a reject list.
     rejected: bool,
     file: &'a str,
@@ -143,30 +183,28 @@ impl<'a> Auditor<'a> {
             ledger: Ledger::new(workload, rule),
             report,
             event_ids: EventIds::default(),
-            planned: Vec::new(),
         }
     }
 
-    fn batch(&mut self, batch: &layout::Batch) -> Result<(), AuditError> {
+    fn batch(&mut self, reading: Reading) -> Result<(), AuditError> {
+        let Reading {
+            batch,
+            parts,
+            rejects,
+        } = reading;
         let lines_before = self.report.lines;
         let mut rejected = BTreeMap::new();
         let mut read = Vec::with_capacity(batch.parts.len());
-        for (part, path) in &batch.parts {
-            let content = self.part(batch, *part, path, false);
-            read.push((
-                *part,
-                path,
-                content.map_err(|source| read_error(path, source))?,
-            ));
+        for ((part, path), found) in batch.parts.iter().zip(parts) {
+            read.push((*part, path, self.file(path, false, found)?));
         }
-        for (part, path) in &batch.rejects {
-            let content = self.part(batch, *part, path, true);
-            let content = content.map_err(|source| read_error(path, source))?;
+        for ((part, path), found) in batch.rejects.iter().zip(rejects) {
+            let content = self.file(path, true, found)?;
             rejected.insert(*part, content.map_or(0, |content| content.lines));
         }
         for (part, path, content) in read {
             let rejected = rejected.get(&part).copied().unwrap_or_default();
-            self.manifest(batch, part, path, content, rejected)?;
+            self.manifest(&batch, part, path, content, rejected)?;
         }
         let parts: BTreeSet<u64> = batch.parts.iter().map(|(part, _)| *part).collect();
         for (part, path) in &batch.manifests {
@@ -215,158 +253,106 @@ impl<'a> Auditor<'a> {
         Ok(())
     }
 
-    /// Reads a part or a reject list; returns its content, or `None` if it could not be decompressed to its end.
-    fn part(
+    /// Counts what is found in a part or a reject list; returns its content, or `None` if it could not be decompressed to its
+    /// end.
+    fn file(
         &mut self,
-        batch: &layout::Batch,
-        part: u64,
         path: &Path,
         rejected: bool,
-    ) -> io::Result<Option<FileContent>> {
+        found: Receiver<Found>,
+    ) -> Result<Option<FileContent>, AuditError> {
         let file = self.name(path);
-        let (plain, compressed) = reader(path)?;
-        let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, plain);
-        let mut format = rejected.then_some(Format::Envelope);
-        let mut seq_last = None;
-        let mut text = Vec::new();
-        let mut hasher = blake3::Hasher::new();
-        for line in 1.. {
-            let position = Position {
-                batch_id: &batch.id,
-                batch_ordinal: self.report.batches.count as u32 + 1,
-                part,
-                rejected,
-                file: &file,
-                line,
-            };
-            text.clear();
-            match reader.read_until(b'\n', &mut text) {
-                Ok(0) => {
-                    return Ok(Some(FileContent {
-                        lines: line - 1,
-                        bytes: hasher.count(),
-                        hash: hasher.finalize(),
-                    }));
+        let mut position = Position {
+            batch_ordinal: self.report.batches.count as u32 + 1,
+            rejected,
+            file: &file,
+            line: 0,
+        };
+        for found in found {
+            match found {
+                Found::Lines(findings) => {
+                    for finding in findings {
+                        position.line += 1;
+                        self.report.lines += u64::from(!rejected);
+                        self.finding(&position, finding);
+                    }
                 }
-                Ok(_) => {}
-                Err(error) if compressed => {
-                    let why = Corruption::Compression(error.to_string());
+                Found::End(Ok(End::Whole(content))) => return Ok(Some(content)),
+                Found::End(Ok(End::Cut(why))) => {
+                    position.line += 1;
                     self.corrupt(&position, None, &why);
-                    break;
                 }
-                Err(error) => return Err(error),
-            }
-            hasher.update(&text);
-            self.report.lines += u64::from(!rejected);
-            let text = text.strip_suffix(b"\n").unwrap_or(&text);
-            format = format.or_else(|| Format::of(text));
-            match format {
-                Some(Format::Envelope) => self.envelope(&position, text, &mut seq_last),
-                Some(Format::Body) => self.bare_body(&position, text),
-                None => self.corrupt(&position, None, &Corruption::Unrecognised),
+                Found::End(Err(source)) => return Err(read_error(path, source)),
             }
         }
         Ok(None)
     }
 
-    fn envelope(&mut self, position: &Position<'_>, text: &[u8], seq_last: &mut Option<u64>) {
-        let envelope: Envelope<'_> = match serde_json::from_slice(text) {
-            Ok(envelope) => envelope,
-            Err(error) => {
-                return self.corrupt(position, None, &Corruption::Envelope(error.to_string()));
+    fn finding(&mut self, position: &Position<'_>, finding: Finding) {
+        match finding {
+            Finding::Corrupt(why) => self.corrupt(position, None, &why),
+            Finding::Foreign(id) => {
+                let (count, examples) =
+                    (&mut self.report.foreign, &mut self.report.examples.foreign);
+                note(count, examples, || {
+                    position.example(Some(&id), &"the event is not of this workload")
+                });
             }
-        };
-        let seq = envelope.seq;
-        let last = seq_last.replace(seq_last.map_or(seq, |last| last.max(seq)));
-        let corruption = if envelope.batch_id != position.batch_id {
-            Some(Corruption::Batch(envelope.batch_id.clone().into_owned()))
-        } else if envelope.part != position.part {
-            Some(Corruption::Part(envelope.part))
-        } else if position.rejected && envelope.reason.is_none() {
-            Some(Corruption::NoReason)
-        } else {
-            last.filter(|last| *last >= seq)
-                .map(|last| Corruption::Seq { last, seq })
-        };
-        self.body(position, &envelope.body, Some(&envelope), corruption);
-    }
-
-    fn bare_body(&mut self, position: &Position<'_>, text: &[u8]) {
-        match std::str::from_utf8(text) {
-            Ok(body) => self.body(position, body, None, None),
-            Err(_) => self.corrupt(position, None, &Corruption::NoId),
+            Finding::Event(line) => self.event(position, line),
         }
     }
 
-    fn body(
-        &mut self,
-        position: &Position<'_>,
-        body: &str,
-        envelope: Option<&Envelope<'_>>,
-        corruption: Option<Corruption>,
-    ) {
-        let Some(id) = line::id_of(body) else {
-            return self.corrupt(position, None, &Corruption::NoId);
-        };
-        let Some(number) = self.workload.number_of(&id) else {
-            let (count, examples) = (&mut self.report.foreign, &mut self.report.examples.foreign);
-            return note(count, examples, || {
-                position.example(Some(&id), &"the event is not of this workload")
-            });
-        };
+    fn event(&mut self, position: &Position<'_>, line: EventLine) {
         match position.rejected {
             true => self.report.rejected += 1,
             false => self.report.delivered += 1,
         }
-        let message_id = envelope.map(|envelope| envelope.sqs_message_id.as_ref());
-        let entry = self
-            .ledger
-            .record(number, position.batch_ordinal, message_id);
-        // A surplus delivery counts as one problem: a wrong seq or a mixed batch would only follow from it.
-        let corruption = corruption
-            .filter(|what| entry.surplus.is_none() || !matches!(what, Corruption::Seq { .. }));
-        self.workload.render_body(number, &mut self.planned);
-        let corruption = corruption
-            .or_else(|| line::difference(body.as_bytes(), &self.planned).map(Corruption::Body));
-        match (corruption, envelope) {
-            (Some(corruption), _) => self.corrupt(position, Some(&id), &corruption),
-            (None, Some(envelope)) => self.event_id(position, &id, envelope),
-            (None, None) => {}
+        let entry = self.ledger.record(&Delivery {
+            number: line.number,
+            content: line.content,
+            batch: position.batch_ordinal,
+            message_hash: line.message_hash,
+        });
+        let workload = self.workload;
+        let example = |why: &dyn std::fmt::Display| {
+            position.example(Some(&workload.event_id(line.number)), why)
+        };
+        self.event_ids.are_body_ids |= line.event_id_is_body_id;
+        if let Some(problem) = line.problem {
+            self.problem(position, line.number, *problem, entry.surplus.is_some());
         }
         if let Some(surplus) = entry.surplus {
             let (count, examples) = (
                 &mut self.report.repeated,
                 &mut self.report.examples.repeated,
             );
-            note(count, examples, || position.example(Some(&id), &surplus));
+            note(count, examples, || example(&surplus));
         } else if entry.mixed {
             let (count, examples) = (&mut self.report.mixed, &mut self.report.examples.mixed);
             note(count, examples, || {
-                position.example(Some(&id), &"the event is in this batch already")
+                example(&"the event is in this batch already")
             });
         }
     }
 
-    fn event_id(&mut self, position: &Position<'_>, id: &str, envelope: &Envelope<'_>) {
-        let Envelope {
-            event_id,
-            sqs_message_id,
-            ..
-        } = envelope;
-        if event_id.ends_with(id) {
-            self.event_ids.are_body_ids = true;
-        } else if !event_id.ends_with(sqs_message_id.as_ref()) {
-            self.event_ids.are_body_ids |= self.workload.body.id_ending(event_id).is_some();
-            note(
-                &mut self.event_ids.differing,
-                &mut self.event_ids.examples,
-                || {
-                    position.example(
-                        Some(id),
-                        &Corruption::EventId(event_id.clone().into_owned()),
-                    )
-                },
-            );
+    /// Counts the first problem of a line.
+    fn problem(&mut self, position: &Position<'_>, number: u64, problem: Problem, surplus: bool) {
+        let id = self.workload.event_id(number);
+        // A surplus delivery counts as one problem: a wrong seq would only follow from it.
+        let of_envelope = problem
+            .envelope
+            .filter(|what| !surplus || !matches!(what, Corruption::Seq { .. }));
+        if let Some(why) = of_envelope.or(problem.body) {
+            self.corrupt(position, Some(&id), &why);
+        } else if let Some(event_id) = problem.event_id {
+            let EventIds {
+                are_body_ids,
+                differing,
+                examples,
+            } = &mut self.event_ids;
+            *are_body_ids |= event_id.is_of_workload;
+            let why = Corruption::EventId(event_id.text);
+            note(differing, examples, || position.example(Some(&id), &why));
         }
     }
 
@@ -412,6 +398,7 @@ impl<'a> Auditor<'a> {
                 });
             }
         }
+        report.conflicts = self.ledger.conflicts();
         if self.event_ids.are_body_ids {
             report.corrupt += self.event_ids.differing;
             let room = EXAMPLES_MAX - report.examples.corrupt.len();
@@ -431,15 +418,4 @@ fn read_error(path: &Path, source: io::Error) -> AuditError {
         path: path.to_owned(),
         source,
     }
-}
-
-/// Returns a reader of the decompressed file, and whether the file is compressed.
-fn reader(path: &Path) -> io::Result<(Box<dyn io::Read>, bool)> {
-    let file = File::open(path)?;
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    Ok(match extension {
-        Some("gz") => (Box::new(MultiGzDecoder::new(BufReader::new(file))), true),
-        Some("zst") => (Box::new(zstd::Decoder::new(file)?), true),
-        Some(_) | None => (Box::new(file), false),
-    })
 }

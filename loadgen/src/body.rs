@@ -4,12 +4,17 @@
 //! {"id":"1-42","n":42,"source":"s0","check":"<16 hex digits>","pad":"the harbour after …"}
 //! ```
 //!
+//! The changed body of an event has `"revision":1` after the source, and another `pad` of the same length.
+//!
 //! `check` is the 64-bit FNV-1a hash of every byte before `,"check"`. With it, a body that was cut,
 //! edited or mixed with another one can be recognised without the workload. `pad` consists of common
 //! words, so that bodies compress about as well as ordinary text.
 //!
 //! Bodies must be cheap: one machine renders a million of them, runs the service, and renders them
 //! again for the audit. So numbers are formatted by hand, and words are copied eight bytes at a time.
+
+use crate::mix::{mix, skewed_below};
+use crate::workload::Sizes;
 
 /// The 256 words of `pad`, of at most seven letters: a word and a space fit a stride.
 const WORDS: &str = "\
@@ -31,49 +36,76 @@ const WORDS: &str = "\
 
 const PAD: u64 = 0x5041_4400_0000_0003;
 const SOURCE: u64 = 0x534f_5552_4345_0004;
+const SIZE: u64 = 0x5349_5a45_0000_0005;
 
 /// The length of an entry of [`STRIDES`].
 const STRIDE: usize = 8;
 /// Each word, filled up with spaces, and the length of the word with one space.
 static STRIDES: [([u8; STRIDE], u8); 256] = strides();
 
+const REVISION: &[u8] = br#","revision":1"#;
 const CHECK: &[u8] = br#","check":""#;
 const CHECK_DIGITS: usize = 16;
 const PAD_START: &[u8] = br#"","pad":""#;
 const END: &[u8] = br#""}"#;
+
+/// Which of an event's bodies is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// The body of the first message.
+    Original,
+    /// The other body, of repeats with changed content.
+    Changed,
+}
 
 /// What the bodies of one workload have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     seed: u64,
     sources: u32,
-    size_bytes: usize,
+    skew: u32,
+    sizes: Sizes,
     source_key: u64,
     pad_key: u64,
+    size_key: u64,
 }
 
 impl Frame {
-    /// `sources` must not be 0; `size_bytes` must be at least [`Frame::min_bytes`] before rendering.
-    pub fn new(seed: u64, sources: u32, size_bytes: usize) -> Self {
-        let (source_key, pad_key) = (mix(seed ^ SOURCE), mix(seed ^ PAD));
+    /// `sources` must not be 0; all `sizes` must be at least [`Frame::min_bytes`] before rendering.
+    pub fn new(seed: u64, sources: u32, skew: u32, sizes: Sizes) -> Self {
         Self {
             seed,
             sources,
-            size_bytes,
-            source_key,
-            pad_key,
+            skew,
+            sizes,
+            source_key: mix(seed ^ SOURCE),
+            pad_key: mix(seed ^ PAD),
+            size_key: mix(seed ^ SIZE),
         }
     }
 
     /// Returns the length of the longest body with an empty pad, for numbers up to `number_max`.
-    pub fn min_bytes(&self, number_max: u64) -> usize {
+    pub fn min_bytes(&self, number_max: u64, with_changed: bool) -> usize {
+        let content = match with_changed {
+            true => Content::Changed,
+            false => Content::Original,
+        };
         let mut head = Vec::new();
-        self.push_head(number_max, self.sources - 1, &mut head);
+        self.push_head(number_max, content, self.sources - 1, &mut head);
         head.len() + CHECK.len() + CHECK_DIGITS + PAD_START.len() + END.len()
     }
 
     pub fn source(&self, number: u64) -> u32 {
-        (mix(self.source_key.wrapping_add(number)) % u64::from(self.sources)) as u32
+        let draw = mix(self.source_key.wrapping_add(number));
+        match self.skew {
+            0 => (draw % u64::from(self.sources)) as u32,
+            skew => skewed_below(draw, u64::from(self.sources), skew) as u32,
+        }
+    }
+
+    /// Returns the length of both bodies of an event.
+    pub fn size(&self, number: u64) -> usize {
+        self.sizes.of(self.size_key, number)
     }
 
     pub fn event_id(&self, number: u64) -> String {
@@ -100,22 +132,28 @@ impl Frame {
         self.number_of(id).map(|_| id)
     }
 
-    /// Replaces the contents of `out` with the body of one event.
-    pub fn render(&self, number: u64, out: &mut Vec<u8>) {
+    /// Replaces the contents of `out` with one of the bodies of an event.
+    pub fn render(&self, number: u64, content: Content, out: &mut Vec<u8>) {
+        let size = self.size(number);
         out.clear();
-        out.reserve(self.size_bytes + STRIDE);
-        self.push_head(number, self.source(number), out);
+        out.reserve(size + STRIDE);
+        self.push_head(number, content, self.source(number), out);
         let check = fnv1a(out);
         out.extend_from_slice(CHECK);
         push_hex_padded(check, out);
         out.extend_from_slice(PAD_START);
-        self.push_pad(number, out);
+        let state = mix(self.pad_key.wrapping_add(number));
+        let state = match content {
+            Content::Original => state,
+            Content::Changed => !state,
+        };
+        push_pad(state, size - END.len(), out);
         out.extend_from_slice(END);
-        debug_assert_eq!(out.len(), self.size_bytes);
+        debug_assert_eq!(out.len(), size);
     }
 
-    /// Appends the fields up to and including the source, which `check` covers.
-    fn push_head(&self, number: u64, source: u32, out: &mut Vec<u8>) {
+    /// Appends the fields up to `check`, which covers them.
+    fn push_head(&self, number: u64, content: Content, source: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"id":""#);
         push_digits(self.seed, 16, out);
         out.push(b'-');
@@ -125,39 +163,32 @@ impl Frame {
         out.extend_from_slice(br#","source":"s"#);
         push_digits(u64::from(source), 10, out);
         out.push(b'"');
-    }
-
-    /// Appends words up to the planned size. The last word is cut to fit.
-    fn push_pad(&self, number: u64, out: &mut Vec<u8>) {
-        let start = out.len();
-        let end = self.size_bytes - END.len();
-        out.resize(end + STRIDE, 0);
-        let mut state = mix(self.pad_key.wrapping_add(number));
-        let mut at = start;
-        while at < end {
-            state = mix(state);
-            for byte in state.to_le_bytes() {
-                let (stride, length) = &STRIDES[usize::from(byte)];
-                out[at..at + STRIDE].copy_from_slice(stride);
-                at += usize::from(*length);
-                if at >= end {
-                    break;
-                }
-            }
-        }
-        out.truncate(end);
-        if end > start {
-            out[end - 1] = b'.';
+        if content == Content::Changed {
+            out.extend_from_slice(REVISION);
         }
     }
 }
 
-/// Mixes 64 bits without collisions, by the finaliser of splitmix64.
-pub(crate) fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
+/// Appends words up to the length `end`. The last word is cut to fit.
+fn push_pad(mut state: u64, end: usize, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(end + STRIDE, 0);
+    let mut at = start;
+    while at < end {
+        state = mix(state);
+        for byte in state.to_le_bytes() {
+            let (stride, length) = &STRIDES[usize::from(byte)];
+            out[at..at + STRIDE].copy_from_slice(stride);
+            at += usize::from(*length);
+            if at >= end {
+                break;
+            }
+        }
+    }
+    out.truncate(end);
+    if end > start {
+        out[end - 1] = b'.';
+    }
 }
 
 fn fnv1a(bytes: &[u8]) -> u64 {
@@ -219,10 +250,14 @@ const fn strides() -> [([u8; STRIDE], u8); 256] {
 mod tests {
     use super::*;
 
+    fn frame(seed: u64, sources: u32, size: usize) -> Frame {
+        Frame::new(seed, sources, 0, Sizes::Fixed(size))
+    }
+
     #[test]
     fn a_body_has_the_documented_fields() {
         let mut out = Vec::new();
-        Frame::new(0x1f, 1, 160).render(42, &mut out);
+        frame(0x1f, 1, 160).render(42, Content::Original, &mut out);
         let text = String::from_utf8(out).unwrap();
         assert!(
             text.starts_with(r#"{"id":"1f-42","n":42,"source":"s0","check":""#),
@@ -246,7 +281,7 @@ mod tests {
             "the published test vector"
         );
         let mut out = Vec::new();
-        Frame::new(3, 5, 200).render(9, &mut out);
+        frame(3, 5, 200).render(9, Content::Original, &mut out);
         let text = String::from_utf8(out).unwrap();
         let (head, tail) = text.split_once(r#","check":""#).unwrap();
         assert_eq!(&tail[..16], format!("{:016x}", fnv1a(head.as_bytes())));
@@ -256,7 +291,7 @@ mod tests {
     fn filler_differs_between_events_and_between_seeds() {
         let pad = |seed, number| {
             let mut out = Vec::new();
-            Frame::new(seed, 1, 300).render(number, &mut out);
+            frame(seed, 1, 300).render(number, Content::Original, &mut out);
             out.split_off(100)
         };
         assert_ne!(pad(1, 0), pad(1, 1));
@@ -265,7 +300,7 @@ mod tests {
 
     #[test]
     fn an_id_is_found_after_any_prefix() {
-        let frame = Frame::new(0x1f, 1, 300);
+        let frame = frame(0x1f, 1, 300);
         assert_eq!(frame.id_ending("tenant-7:1f-42"), Some("1f-42"));
         assert_eq!(frame.id_ending("1f-42"), Some("1f-42"));
         for other in [
@@ -281,8 +316,32 @@ mod tests {
     }
 
     #[test]
+    fn a_changed_body_has_the_same_id_and_length_and_another_content() {
+        let render = |content| {
+            let mut out = Vec::new();
+            frame(0x1f, 3, 200).render(42, content, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let (original, changed) = (render(Content::Original), render(Content::Changed));
+        let (head, tail) = changed.split_once(r#","revision":1"#).unwrap();
+        assert!(original.starts_with(head), "{original} {changed}");
+        assert!(tail.starts_with(r#","check":""#), "{tail}");
+        assert_eq!(original.len(), changed.len());
+        assert_ne!(original[100..], changed[100..]);
+    }
+
+    #[test]
+    fn a_skew_makes_the_first_sources_frequent() {
+        let frame = Frame::new(1, 100, 3, Sizes::Fixed(300));
+        let first = (0..1_000)
+            .filter(|number| frame.source(*number) == 0)
+            .count();
+        assert!((280..360).contains(&first), "{first} of 1000 events");
+    }
+
+    #[test]
     fn all_sources_are_used() {
-        let frame = Frame::new(1, 7, 300);
+        let frame = frame(1, 7, 300);
         let used: std::collections::BTreeSet<_> = (0..200).map(|n| frame.source(n)).collect();
         assert_eq!(used.len(), 7);
     }

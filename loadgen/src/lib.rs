@@ -1,7 +1,7 @@
 //! Sends bursts of messages, and checks that each message was delivered as often as it should be.
 //!
-//! A [`Workload`] computes every message of a burst from five numbers. [`send`] sends the messages to a
-//! queue. [`audit`] reads the delivered files and compares them with the workload, event by event and
+//! A [`Workload`] computes every message of a burst from a few numbers. [`send`] sends the messages to a
+//! queue, at the times of a [`Schedule`]. [`audit`] reads the delivered files and compares them with the workload, event by event and
 //! byte by byte. Sender and auditor share no file: both compute the same workload. [`Deliveries`] is for
 //! a receiver: it checks that all attempts at a key have the same content.
 //!
@@ -11,10 +11,10 @@
 //! # Examples
 //!
 //! ```
-//! use loadgen::{DuplicateRule, Manifests, Workload, WorkloadConfig, audit};
+//! use loadgen::{DuplicateRule, Duplicates, Manifests, Workload, WorkloadConfig, audit};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = WorkloadConfig { messages: 10, duplicates_percent: 20.0, ..WorkloadConfig::default() };
+//! let config = WorkloadConfig { messages: 10, duplicates: Duplicates::any(20.0), ..WorkloadConfig::default() };
 //! let workload = Workload::new(config)?;
 //! assert_eq!((workload.unique(), workload.duplicates()), (8, 2));
 //!
@@ -31,30 +31,42 @@
 //! # }
 //! ```
 
+mod arrivals;
 mod audit;
 mod body;
 mod deliveries;
+mod latency;
+mod mix;
 mod part_name;
 mod progress;
 mod queue;
 mod record;
+mod schedule;
 mod send;
+mod shape;
 #[cfg(feature = "cli")]
 pub mod stack;
 mod workload;
 
+pub use arrivals::{Arrivals, ArrivalsError, LineError};
 pub use audit::{
     AuditError, AuditReport, Batches, DuplicateRule, Example, Examples, Manifests, audit,
 };
 pub use deliveries::{Deliveries, DeliveryReport};
+pub use latency::LatencyHistogram;
 pub use progress::Progress;
 pub use queue::QueueAddress;
 pub use record::{
     BatchSpan, Cost, Flushed, LatencySummary, Outcome, RECORD_VERSION, Record, RecordError,
     RecordKind, SAMPLES_MAX, Sample, Setting, Throttle,
 };
-pub use send::{SendError, SendOptions, SendReport, Unsent, send};
+pub use schedule::{Schedule, ScheduleError};
+pub use send::{
+    Halt, RateReport, ResumeFile, ResumeFileError, SendError, SendOptions, SendProgress,
+    SendReport, SendState, Sent, Unsent, WorstSecond, send, send_until,
+};
+pub use shape::{PERIOD_MAX, RATE_MAX, Shape, ShapeError};
 pub use workload::{
-    BODY_BYTES_MAX, MESSAGES_MAX, NEAR_MESSAGES, Workload, WorkloadConfig, WorkloadError,
-    WorkloadMessage,
+    BODY_BYTES_MAX, Duplicates, DuplicatesError, MESSAGES_MAX, NEAR_MESSAGES, NEXT_MESSAGES,
+    SKEW_MAX, Sizes, SizesError, Workload, WorkloadConfig, WorkloadError, WorkloadMessage,
 };

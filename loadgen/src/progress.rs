@@ -18,6 +18,8 @@ const REDRAWS_PER_SECOND: u8 = 5;
 pub struct Progress {
     label: &'static str,
     total: u64,
+    /// How much was done before the job began.
+    before: u64,
     started: Instant,
     display: Display,
 }
@@ -30,13 +32,19 @@ enum Display {
 impl Progress {
     /// Starts at 0 of `total`: a bar if standard error is a terminal, lines otherwise.
     pub fn new(label: &'static str, total: u64) -> Self {
+        Self::after(label, total, 0)
+    }
+
+    /// As [`Progress::new`], for a job of which an earlier run did `before`.
+    pub fn after(label: &'static str, total: u64, before: u64) -> Self {
         let display = match std::io::stderr().is_terminal() {
-            true => Display::Bar(bar(label, total)),
+            true => Display::Bar(bar(label, total, before)),
             false => Display::lines(),
         };
         Self {
             label,
             total,
+            before,
             started: Instant::now(),
             display,
         }
@@ -44,8 +52,18 @@ impl Progress {
 
     /// Sets how much is done. Not every call changes the display.
     pub fn set(&self, done: u64) {
+        self.set_with_retries(done, 0);
+    }
+
+    /// Sets how much is done, and how many requests were retries so far.
+    pub fn set_with_retries(&self, done: u64, retries: u64) {
         match &self.display {
-            Display::Bar(bar) => bar.set_position(done),
+            Display::Bar(bar) => {
+                bar.set_position(done);
+                if retries > 0 {
+                    bar.set_message(format!("{}, {retries} retries", self.label));
+                }
+            }
             Display::Lines { next_line_ms } => {
                 let elapsed = self.started.elapsed();
                 let now_ms = millis(elapsed);
@@ -60,10 +78,26 @@ impl Progress {
                         )
                         .is_ok();
                 if taken {
-                    print(&line(self.label, done, self.total, elapsed));
+                    print(&self.line(done, retries, elapsed));
                 }
             }
         }
+    }
+
+    fn line(&self, done: u64, retries: u64, elapsed: Duration) -> String {
+        let Self { label, total, .. } = self;
+        let percent = done as f64 * 100.0 / (*total).max(1) as f64;
+        let here = done.saturating_sub(self.before) as f64;
+        let rate = here / elapsed.as_secs_f64().max(0.001);
+        let left = match rate > 0.0 {
+            true => format!("{:.0} s left", total.saturating_sub(done) as f64 / rate),
+            false => "no end in sight".to_owned(),
+        };
+        let retries = match retries {
+            0 => String::new(),
+            retries => format!(", {retries} retries"),
+        };
+        format!("{label}: {done} of {total} ({percent:.0} %), {rate:.0}/s, {left}{retries}")
     }
 
     /// Ends the display and leaves its last state on the screen.
@@ -86,26 +120,19 @@ impl Display {
     }
 }
 
-fn bar(label: &'static str, total: u64) -> ProgressBar {
+fn bar(label: &'static str, total: u64, before: u64) -> ProgressBar {
     let style = "{msg} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}";
     let style = ProgressStyle::with_template(style).expect("the template is well formed");
-    ProgressBar::with_draw_target(
-        Some(total),
-        ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND),
-    )
-    .with_style(style)
-    .with_message(label)
+    let target = ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND);
+    ProgressBar::with_draw_target(Some(total), target)
+        .with_style(style)
+        .with_message(label)
+        .with_position(before)
 }
 
 /// Prints a line. Ignores errors: the job goes on if standard error is closed.
 fn print(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-fn line(label: &str, done: u64, total: u64, elapsed: Duration) -> String {
-    let percent = done as f64 * 100.0 / total.max(1) as f64;
-    let rate = done as f64 / elapsed.as_secs_f64().max(0.001);
-    format!("{label}: {done} of {total} ({percent:.0} %), {rate:.0}/s")
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -116,22 +143,41 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    fn line(total: u64, before: u64, done: u64, retries: u64, elapsed: Duration) -> String {
+        let display = Display::lines();
+        let progress = Progress {
+            label: "send",
+            total,
+            before,
+            started: Instant::now(),
+            display,
+        };
+        progress.line(done, retries, elapsed)
+    }
+
     #[test]
-    fn a_line_has_the_count_the_percentage_and_the_rate() {
-        let text = line("send", 250, 1_000, Duration::from_secs(2));
-        assert_eq!(text, "send: 250 of 1000 (25 %), 125/s");
+    fn a_line_has_the_count_the_rate_the_time_left_and_the_retries() {
+        let two_seconds = Duration::from_secs(2);
+        let text = line(1_000, 0, 250, 0, two_seconds);
+        assert_eq!(text, "send: 250 of 1000 (25 %), 125/s, 6 s left");
+        let text = line(1_000, 0, 250, 3, two_seconds);
+        assert_eq!(text, "send: 250 of 1000 (25 %), 125/s, 6 s left, 3 retries");
+    }
+
+    #[test]
+    fn the_rate_of_a_continued_job_is_that_of_this_run() {
+        let text = line(1_000, 500, 600, 0, Duration::from_secs(2));
+        assert_eq!(text, "send: 600 of 1000 (60 %), 50/s, 8 s left");
     }
 
     #[test]
     fn a_line_of_an_empty_job_divides_by_nothing() {
-        assert_eq!(
-            line("send", 0, 0, Duration::ZERO),
-            "send: 0 of 0 (0 %), 0/s"
-        );
+        let text = line(0, 0, 0, 0, Duration::ZERO);
+        assert_eq!(text, "send: 0 of 0 (0 %), 0/s, no end in sight");
     }
 
     #[test]
     fn the_bar_template_is_well_formed() {
-        bar("send", 10).set_position(5);
+        bar("send", 10, 2).set_position(5);
     }
 }

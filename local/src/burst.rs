@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
-use loadgen::{DuplicateRule, Progress, SendOptions, Workload, WorkloadConfig};
+use loadgen::{
+    DuplicateRule, Duplicates, Progress, Schedule, SendOptions, Shape, Sizes, Workload,
+    WorkloadConfig,
+};
 use protocol::batch::Status;
 
 use crate::deploy;
@@ -63,9 +66,10 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     let workload = Workload::new(WorkloadConfig {
         seed: args.seed,
         messages: args.messages,
-        duplicates_percent: args.duplicates,
-        size_bytes: args.size,
+        duplicates: Duplicates::any(args.duplicates),
+        sizes: Sizes::Fixed(args.size),
         sources: args.sources,
+        skew: 0,
     })?;
     let mut options = stack_args.resolve()?;
     let window_secs = if args.messages > LONG_BURST_MESSAGES {
@@ -117,17 +121,18 @@ async fn send_and_audit(
     let started = Instant::now();
     let sending = async {
         let progress = Progress::new("sent", workload.len());
+        let constant = |per_second| Shape::Constant { per_second };
         let options = SendOptions {
-            queue_url: stack.queue_url(INPUT_QUEUE),
-            rate_per_second: args.rate,
+            schedule: Schedule::new(&args.rate.map_or(Shape::Max, constant))?,
             concurrency: 8,
+            ..SendOptions::new(stack.queue_url(INPUT_QUEUE))
         };
         let sent = loadgen::send(stack.sqs_client(), workload, &options, &|done| {
-            progress.set(done)
+            progress.set_with_retries(done.acknowledged, done.retries)
         })
         .await;
         progress.finish();
-        sent.map(|sent| (sent, started.elapsed()))
+        anyhow::Ok((sent?, started.elapsed()))
     };
     let (sent, sent_after) = sending.await?;
     let (claimed_after, drained_after) =

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use loadgen::{DuplicateRule, Workload, WorkloadConfig};
+use loadgen::{DuplicateRule, Sizes, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
 use local::faults::{FaultReport, KillAt, Percent};
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
@@ -59,7 +59,7 @@ async fn burst_through(rig: &Rig, messages: u64) -> FaultReport {
 /// table if there is a bucket.
 async fn burst_of_bodies_through(rig: &Rig, bodies: BodiesKind, messages: u64) -> FaultReport {
     let config = WorkloadConfig {
-        size_bytes: if bodies == Items { 300 } else { 1_000 },
+        sizes: Sizes::Fixed(if bodies == Items { 300 } else { 1_000 }),
         ..*workload(11, messages, 10.0).config()
     };
     let workload = Workload::new(config).expect("the workload is sound");

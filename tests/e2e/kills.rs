@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use emulators::lambda::{Function, InvokeResponse};
-use loadgen::{DuplicateRule, Workload, WorkloadConfig};
+use loadgen::{DuplicateRule, Sizes, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
 use local::faults::KillAt;
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
@@ -256,7 +256,7 @@ async fn processors_are_killed_at_every_log_point(
     let rig = setup.start().await;
     // The chunk of a hundred such bodies is too large for the table if there is a bucket.
     let config = WorkloadConfig {
-        size_bytes: 1_000,
+        sizes: Sizes::Fixed(1_000),
         ..*workload(9, events, 0.0).config()
     };
     let workload = Workload::new(config).expect("the workload is sound");

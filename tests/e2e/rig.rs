@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_sdk_sqs::types::QueueAttributeName;
 use emulators::lambda::{EnvironmentState, Function, LogLine};
 use emulators::sqs::{Depth, Message};
-use loadgen::{SendOptions, Workload, WorkloadConfig};
+use loadgen::{Duplicates, SendOptions, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
 use local::faults::FaultOptions;
 use local::options::StackOptions;
@@ -278,9 +278,8 @@ impl Rig {
     /// Sends a burst through the SDK.
     pub async fn burst(&self, workload: &Workload) {
         let options = SendOptions {
-            queue_url: self.stack.queue_url(INPUT_QUEUE),
-            rate_per_second: None,
             concurrency: 8,
+            ..SendOptions::new(self.stack.queue_url(INPUT_QUEUE))
         };
         let sent = loadgen::send(self.stack.sqs_client(), workload, &options, &|_| {}).await;
         assert_eq!(
@@ -411,7 +410,7 @@ pub fn workload(seed: u64, messages: u64, duplicates_percent: f64) -> Workload {
     let config = WorkloadConfig {
         seed,
         messages,
-        duplicates_percent,
+        duplicates: Duplicates::any(duplicates_percent),
         ..WorkloadConfig::default()
     };
     Workload::new(config).expect("the workload is sound")

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use loadgen::{DuplicateRule, Workload, WorkloadConfig};
+use loadgen::{DuplicateRule, Duplicates, Sizes, Workload, WorkloadConfig};
 use local::faults::{FaultReport, Percent};
 use local::sink::{SinkKind, SinkReport};
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
@@ -142,9 +142,10 @@ async fn two_hundred_batch_keys_make_two_hundred_directories_without_mixed_keys(
         let workload = Workload::new(WorkloadConfig {
             seed: 13,
             messages: 4_000,
-            duplicates_percent: 5.0,
-            size_bytes: 200,
+            duplicates: Duplicates::any(5.0),
+            sizes: Sizes::Fixed(200),
             sources: KEYS,
+            skew: 0,
         })
         .expect("the workload is valid");
         rig.burst(&workload).await;

@@ -1,151 +1,230 @@
 //! Counts the deliveries that are still due for each event.
 
-use std::collections::HashSet;
+mod bits;
+mod changed;
+mod each;
+mod entry;
+mod once;
 
 use crate::workload::Workload;
 
 use super::rule::DuplicateRule;
+use each::Each;
+pub(super) use entry::{Delivery, Entry};
+use once::Once;
 
-/// The deliveries still due for each event, and the last batch that it was delivered in: 8 bytes per event.
-/// With the requeue rule also the SQS message ids so far: 20 to 40 bytes per delivery.
-pub(super) struct Ledger {
-    due: Vec<u32>,
-    batch_last: Vec<u32>,
-    messages_seen: Option<HashSet<u128>>,
-}
+/// The deliveries still due for each event.
+pub(super) struct Ledger(Kind);
 
-/// What is wrong with a delivery, if anything.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// Why the delivery is one too many, if it is.
-    pub surplus: Option<Surplus>,
-    /// Whether the event's previous delivery was in the same batch.
-    pub mixed: bool,
-}
-
-/// Why a delivery is one too many.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Surplus {
-    #[error("delivered more often than expected")]
-    Event,
-    #[error("its SQS message was delivered before")]
-    Message,
+enum Kind {
+    Once(Once),
+    Each(Each),
 }
 
 impl Ledger {
     pub fn new(workload: &Workload, rule: DuplicateRule) -> Self {
-        let due = match rule {
-            DuplicateRule::Drop => {
-                let unique = usize::try_from(workload.unique());
-                vec![1; unique.expect("an event count fits the address space")]
-            }
-            DuplicateRule::Requeue => workload.copies(),
-        };
-        Self {
-            batch_last: vec![0; due.len()],
-            due,
-            messages_seen: (rule == DuplicateRule::Requeue).then(HashSet::new),
+        Self(match rule {
+            DuplicateRule::Drop => Kind::Once(Once::new(workload)),
+            DuplicateRule::Requeue => Kind::Each(Each::new(workload)),
+        })
+    }
+
+    /// Records a delivery. All deliveries of a batch must be recorded before those of the next one.
+    pub fn record(&mut self, delivery: &Delivery) -> Entry {
+        match &mut self.0 {
+            Kind::Once(ledger) => ledger.record(delivery),
+            Kind::Each(ledger) => ledger.record(delivery),
         }
     }
 
-    /// Records a delivery of event `number` in the batch `batch`; batches count from 1.
-    ///
-    /// If one SQS message is delivered twice, only the first delivery counts. Otherwise the second
-    /// one would hide the missing delivery of another message of the same event.
-    pub fn record(&mut self, number: u64, batch: u32, sqs_message_id: Option<&str>) -> Entry {
-        let number = number as usize;
-        let mixed = self.batch_last[number] == batch;
-        self.batch_last[number] = batch;
-        let seen_before = match (&mut self.messages_seen, sqs_message_id) {
-            (Some(seen), Some(id)) => !seen.insert(fingerprint(id)),
-            _ => false,
-        };
-        let surplus = if seen_before {
-            Some(Surplus::Message)
-        } else if self.due[number] == 0 {
-            Some(Surplus::Event)
-        } else {
-            self.due[number] -= 1;
-            None
-        };
-        Entry { surplus, mixed }
+    /// Returns the number of messages whose body is not the one that was delivered for their event.
+    pub fn conflicts(&self) -> u64 {
+        match &self.0 {
+            Kind::Once(ledger) => ledger.conflicts(),
+            // Every message is delivered, whatever its body.
+            Kind::Each(_) => 0,
+        }
     }
 
     /// Returns the events with missing deliveries, and how many are missing.
-    pub fn missing(&self) -> impl Iterator<Item = (u64, u32)> {
-        (0..)
-            .zip(self.due.iter().copied())
-            .filter(|(_, due)| *due > 0)
+    pub fn missing(&self) -> Box<dyn Iterator<Item = (u64, u32)> + '_> {
+        match &self.0 {
+            Kind::Once(ledger) => Box::new(ledger.missing()),
+            Kind::Each(ledger) => Box::new(ledger.missing()),
+        }
     }
-}
-
-/// Returns a 128-bit FNV-1a hash. Among a billion ids, two equal hashes are less likely than a disk error.
-fn fingerprint(text: &str) -> u128 {
-    text.bytes()
-        .fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
-            (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
-        })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::WorkloadConfig;
+    use crate::audit::ledger::entry::Surplus;
+    use crate::body::Content;
+    use crate::mix::mix;
+    use crate::workload::{Duplicates, WorkloadConfig};
+
+    fn workload(messages: u64, duplicates: &str) -> Workload {
+        let duplicates: Duplicates = duplicates.parse().unwrap();
+        Workload::new(WorkloadConfig {
+            messages,
+            duplicates,
+            ..WorkloadConfig::default()
+        })
+        .unwrap()
+    }
+
+    fn delivery(number: u64, batch: u32, message: u64) -> Delivery {
+        Delivery {
+            number,
+            batch,
+            message_hash: Some(mix(message)),
+            content: Content::Original,
+        }
+    }
+
+    fn missing(ledger: &Ledger) -> u64 {
+        ledger.missing().map(|(_, due)| u64::from(due)).sum()
+    }
+
+    /// Returns what each message of a workload is delivered as, and how often its event is sent.
+    fn deliveries(workload: &Workload) -> Vec<Delivery> {
+        let each = |index| Delivery {
+            content: match workload.is_changed(index) {
+                true => Content::Changed,
+                false => Content::Original,
+            },
+            ..delivery(workload.event_number(index), index as u32 + 1, index)
+        };
+        (0..workload.len()).map(each).collect()
+    }
 
     #[test]
     fn with_the_drop_rule_each_event_is_due_once() {
-        let mut ledger = ledger(DuplicateRule::Drop);
-        assert_eq!(ledger.record(3, 1, Some("m1")), Entry::default());
-        let entry = ledger.record(3, 2, Some("m1"));
+        let mut ledger = Ledger::new(&workload(100, "50"), DuplicateRule::Drop);
+        assert_eq!(ledger.record(&delivery(3, 1, 7)), Entry::default());
         assert_eq!(
-            entry,
-            Entry {
-                surplus: Some(Surplus::Event),
-                mixed: false
-            }
+            ledger.record(&delivery(3, 2, 8)),
+            Entry::surplus(Surplus::Event)
         );
-        assert_eq!(ledger.missing().map(|(_, due)| due).sum::<u32>(), 49);
+        assert_eq!(missing(&ledger), 49);
+        assert!(
+            ledger
+                .missing()
+                .all(|(number, due)| number != 3 && due == 1)
+        );
     }
 
     #[test]
-    fn with_the_requeue_rule_each_message_is_due_once() {
-        let mut ledger = ledger(DuplicateRule::Requeue);
-        let (number, due) = ledger.missing().find(|(_, due)| *due > 1).unwrap();
-        assert_eq!(ledger.record(number, 1, Some("m1")), Entry::default());
-        let again = ledger.record(number, 2, Some("m1"));
-        assert_eq!(
-            again,
-            Entry {
-                surplus: Some(Surplus::Message),
-                mixed: false
+    fn with_the_requeue_rule_every_message_is_due_once() {
+        // With the larger share, events are sent more often than a byte can count.
+        for (messages, share) in [(5_000, "30"), (2_000, "99.8"), (300, "any=20,changed=30")] {
+            let workload = workload(messages, share);
+            let mut ledger = Ledger::new(&workload, DuplicateRule::Requeue);
+            let all = deliveries(&workload);
+            assert_eq!(missing(&ledger), messages);
+            for delivery in &all {
+                assert_eq!(ledger.record(delivery), Entry::default(), "{delivery:?}");
             }
-        );
-        for copy in 1..due {
-            assert_eq!(
-                ledger.record(number, 2 + copy, Some(&format!("m{copy}x"))),
-                Entry::default()
-            );
+            assert_eq!(missing(&ledger), 0);
+            for delivery in &all {
+                let again = Delivery {
+                    batch: 1 + delivery.batch + messages as u32,
+                    ..*delivery
+                };
+                assert!(ledger.record(&again).surplus.is_some());
+                let without_id = Delivery {
+                    message_hash: None,
+                    batch: again.batch + messages as u32,
+                    ..again
+                };
+                assert_eq!(ledger.record(&without_id).surplus, Some(Surplus::Event));
+            }
         }
+    }
+
+    #[test]
+    fn with_the_requeue_rule_one_message_twice_does_not_stand_for_another() {
+        let workload = workload(200, "60");
+        let mut ledger = Ledger::new(&workload, DuplicateRule::Requeue);
+        let all = deliveries(&workload);
+        let repeated = all.iter().find(|each| {
+            all.iter()
+                .filter(|other| other.number == each.number)
+                .count()
+                == 3
+        });
+        let first = repeated.unwrap();
+        assert_eq!(ledger.record(first), Entry::default());
+        let again = Delivery {
+            batch: 900,
+            ..*first
+        };
+        assert_eq!(ledger.record(&again), Entry::surplus(Surplus::Message));
         assert_eq!(
-            ledger.record(number, 99, None).surplus,
-            Some(Surplus::Event)
+            ledger.missing().find(|(number, _)| *number == first.number),
+            Some((first.number, 2))
         );
     }
 
     #[test]
-    fn an_event_twice_in_one_batch_is_mixed() {
-        let mut ledger = ledger(DuplicateRule::Requeue);
-        assert!(!ledger.record(0, 1, None).mixed);
-        assert!(ledger.record(0, 1, None).mixed);
-        assert!(!ledger.record(0, 2, None).mixed);
+    fn with_the_requeue_rule_an_event_twice_in_one_batch_is_mixed() {
+        let workload = workload(200, "60");
+        let mut ledger = Ledger::new(&workload, DuplicateRule::Requeue);
+        let all = deliveries(&workload);
+        let repeat = (0..200)
+            .find(|index| workload.is_duplicate(*index))
+            .unwrap();
+        let number = all[repeat as usize].number;
+        assert!(!ledger.record(&delivery(number, 1, 1)).mixed);
+        assert!(ledger.record(&delivery(number, 1, 2)).mixed);
+        assert!(!ledger.record(&delivery(number, 2, 3)).mixed);
     }
 
-    fn ledger(rule: DuplicateRule) -> Ledger {
-        let config = WorkloadConfig {
-            messages: 100,
-            duplicates_percent: 50.0,
-            ..WorkloadConfig::default()
+    #[test]
+    fn with_the_drop_rule_the_messages_with_the_other_body_are_conflicts() {
+        let workload = workload(300, "any=20,changed=10");
+        let all = deliveries(&workload);
+        let deliver = |content: Content| {
+            let mut ledger = Ledger::new(&workload, DuplicateRule::Drop);
+            for each in &all {
+                ledger.record(&Delivery { content, ..*each });
+            }
+            ledger.conflicts()
         };
-        Ledger::new(&Workload::new(config).unwrap(), rule)
+        assert_eq!(deliver(Content::Original), 30);
+        let two_bodies = |number: u64| {
+            all.iter()
+                .any(|each| each.number == number && each.content == Content::Changed)
+        };
+        let others = all
+            .iter()
+            .filter(|each| two_bodies(each.number) && each.content == Content::Original);
+        assert_eq!(deliver(Content::Changed), others.count() as u64);
+    }
+
+    #[test]
+    fn with_the_requeue_rule_each_body_is_due_as_often_as_it_was_sent() {
+        let workload = workload(300, "changed=10");
+        let mut ledger = Ledger::new(&workload, DuplicateRule::Requeue);
+        let all = deliveries(&workload);
+        let of_two = all
+            .iter()
+            .find(|each| each.content == Content::Changed)
+            .unwrap();
+        assert_eq!(
+            ledger.record(&delivery(of_two.number, 1, 1)),
+            Entry::default()
+        );
+        assert_eq!(
+            ledger.record(&delivery(of_two.number, 2, 2)),
+            Entry::surplus(Surplus::Body)
+        );
+        assert_eq!(
+            ledger.record(&Delivery {
+                batch: 3,
+                ..*of_two
+            }),
+            Entry::default()
+        );
     }
 }

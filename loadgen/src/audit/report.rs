@@ -34,6 +34,9 @@ pub struct AuditReport {
     pub corrupt: u64,
     /// The number of deliveries of an event in a batch that contains the event already.
     pub mixed: u64,
+    /// The number of messages whose body is not the one that was delivered for their event. The service does not deliver them
+    /// with the drop rule, but puts them into the quarantine. Not a problem. Always 0 with the requeue rule.
+    pub conflicts: u64,
     /// The number and the sizes of the batches.
     pub batches: Batches,
     /// The first problems of each kind.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use loadgen::{DuplicateRule, Manifests, Workload};
+use loadgen::{DuplicateRule, Manifests, Workload, WorkloadConfig};
 
 use super::workload::WorkloadArgs;
 use super::{FAILED, print};
@@ -46,7 +46,7 @@ impl From<OnDuplicate> for DuplicateRule {
 
 /// Audits, prints the report, and returns whether it is clean.
 pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
-    let workload = Workload::new(args.workload.config())?;
+    let workload = Workload::new(args.workload.config(WorkloadConfig::default().messages))?;
     let manifests = match args.manifests {
         true => Manifests::Required,
         false => Manifests::Optional,

@@ -9,7 +9,7 @@ use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchError;
 use aws_sdk_sqs::types::BatchResultErrorEntry;
 
-use crate::body::mix;
+use crate::mix::mix;
 
 /// The number of attempts to send a message before the burst fails. With the waits below, they take some 25 seconds.
 pub(super) const ATTEMPTS_MAX: u32 = 12;

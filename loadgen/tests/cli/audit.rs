@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use flate2::write::GzEncoder;
-use loadgen::{Workload, WorkloadConfig};
+use loadgen::{Duplicates, Workload, WorkloadConfig};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -484,7 +484,7 @@ fn problems(report: &Value) -> [u64; 5] {
 fn workload() -> Workload {
     let config = WorkloadConfig {
         messages: MESSAGES,
-        duplicates_percent: 25.0,
+        duplicates: Duplicates::any(25.0),
         ..WorkloadConfig::default()
     };
     Workload::new(config).unwrap()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Output;
 
-use loadgen::{Workload, WorkloadConfig};
+use loadgen::{Duplicates, Workload, WorkloadConfig};
 
 use super::fake_queue::{FakeQueue, Fault};
 use super::{json, loadgen, stderr};
@@ -119,7 +119,7 @@ fn planned(duplicates_percent: f64, seed: u64) -> Vec<String> {
     let config = WorkloadConfig {
         seed,
         messages: 995,
-        duplicates_percent,
+        duplicates: Duplicates::any(duplicates_percent),
         ..WorkloadConfig::default()
     };
     let workload = Workload::new(config).unwrap();
