@@ -46,6 +46,7 @@ mod send;
 mod shape;
 #[cfg(feature = "cli")]
 pub mod stack;
+mod summary;
 mod workload;
 
 pub use arrivals::{Arrivals, ArrivalsError, LineError};
@@ -66,6 +67,7 @@ pub use send::{
     SendReport, SendState, Sent, Unsent, WorstSecond, send, send_until,
 };
 pub use shape::{PERIOD_MAX, RATE_MAX, Shape, ShapeError};
+pub use summary::{AuditLines, BurstSummary};
 pub use workload::{
     BODY_BYTES_MAX, Duplicates, DuplicatesError, MESSAGES_MAX, NEAR_MESSAGES, NEXT_MESSAGES,
     SKEW_MAX, Sizes, SizesError, Workload, WorkloadConfig, WorkloadError, WorkloadMessage,

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use loadgen::WorkloadError;
 
-use commands::{FAILED, USAGE, audit, send};
+use commands::{FAILED, USAGE, audit, burst, send};
 
 /// Sends a burst of events to a queue, and audits the delivered files.
 ///
@@ -24,6 +24,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Send a burst to a stack, watch it until it is delivered, and audit the sink; prints a summary.
+    ///
+    /// Region, credentials and endpoints are those of `--env-file`, or are found as the AWS CLI does. Ctrl-C ends the burst with a
+    /// summary, and with a file to continue from. Exit codes: 0 if everything was delivered once; 1 if not, or if the stack
+    /// cannot be reached; 2 if the options are wrong; 130 if it was stopped before everything was sent.
+    Burst(Box<burst::BurstArgs>),
     /// Send a burst; prints one JSON object when all messages are in the queue.
     ///
     /// Region, credentials and AWS_ENDPOINT_URL are read from the environment. A region or endpoint
@@ -40,6 +46,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let (outcome, code_of_errors) = match Cli::parse().command {
+        Command::Burst(args) => (burst::run(&args), FAILED),
         Command::Send(args) => (send::run(&args), FAILED),
         Command::Audit(args) => (audit::run(&args), USAGE),
     };

@@ -1,8 +1,11 @@
 //! The commands: for each, its arguments and what it does.
 
 pub mod audit;
+pub mod burst;
 mod connect;
+mod pace;
 pub mod send;
+mod signals;
 mod workload;
 
 use anyhow::Context;

@@ -39,7 +39,7 @@ impl Halt {
     }
 
     /// Waits until the burst is stopped or aborted.
-    pub(super) async fn stopped(&self) {
+    pub(crate) async fn stopped(&self) {
         self.reached(Going::Stopping).await;
     }
 

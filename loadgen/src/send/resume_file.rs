@@ -17,6 +17,9 @@ const VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct ResumeFile {
     version: u32,
+    /// When the burst began, in milliseconds of Unix time, if it is one whose delivery is watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_at_ms: Option<u64>,
     /// The URL of the queue.
     pub queue_url: String,
     /// Where requests went, if that was configured.
@@ -78,6 +81,7 @@ impl ResumeFile {
     ) -> Self {
         Self {
             version: VERSION,
+            began_at_ms: None,
             queue_url,
             endpoint_url,
             workload,

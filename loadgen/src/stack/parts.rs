@@ -7,34 +7,24 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::error::DisplayErrorContext;
 use futures::{StreamExt, TryStreamExt};
 
-use crate::audit::Manifests;
-
 /// Objects that are read at once.
 const OBJECTS_AT_ONCE: usize = 8;
 
-/// Where the delivered parts are.
+/// The delivered parts.
 #[derive(Debug)]
-pub enum Parts {
-    /// Below a directory.
-    In {
-        directory: PathBuf,
-        manifests: Manifests,
-        /// The directory, if it holds copies, and is removed at the end.
-        copies: Option<tempfile::TempDir>,
-    },
-    /// The sink cannot be read.
-    Unreadable {
-        /// Why not, for people.
-        why: String,
-    },
+pub(super) enum Parts {
+    /// In a directory, which is removed at the end: links to the batches, or copies.
+    In(tempfile::TempDir),
+    /// The sink cannot be read; says why, for people.
+    Unreadable(String),
 }
 
 /// Why the parts could not be fetched, although the sink is one that can be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PartsError {
-    /// A directory or file cannot be written.
+    /// A directory or file cannot be read or written.
     #[error("`{path}`: {source}")]
-    Write {
+    File {
         path: String,
         #[source]
         source: std::io::Error,
@@ -44,51 +34,71 @@ pub enum PartsError {
     Bucket { place: String, message: String },
 }
 
-/// Returns the parts of a sink. Those of the sink `file` are read where they are; of objects, those of the batches `batch_ids`
-/// are copied to a temporary directory.
+/// Returns the parts of the batches `batch_ids`. Other batches of the sink are of other bursts.
 ///
 /// # Errors
-/// The bucket cannot be read, or a copy cannot be written.
-pub async fn fetch_parts(
+/// The bucket or the directory cannot be read, or a copy cannot be written.
+pub(super) async fn fetch_parts(
     s3: &Client,
     sink: Option<&str>,
     batch_ids: &BTreeSet<&str>,
 ) -> Result<Parts, PartsError> {
     let Some(sink) = sink else {
-        return Ok(unreadable("the stack does not say which it is".to_owned()));
+        return Ok(Parts::Unreadable(
+            "the stack does not say which sink it has".to_owned(),
+        ));
     };
+    let parts = tempfile::tempdir().map_err(|source| file_error(&std::env::temp_dir(), source))?;
     if let Some(path) = sink.strip_prefix("file://") {
-        let directory = PathBuf::from(path);
-        return Ok(match directory.is_dir() {
-            true => Parts::In {
-                directory,
-                manifests: Manifests::Required,
-                copies: None,
-            },
-            false => unreadable(format!("`{path}` is no directory of this machine")),
-        });
-    }
-    if let Some(place) = sink.strip_prefix("s3://") {
+        if !Path::new(path).is_dir() {
+            return Ok(Parts::Unreadable(format!(
+                "`{path}` is no directory of this machine"
+            )));
+        }
+        link_batches(Path::new(path), batch_ids, parts.path())?;
+    } else if let Some(place) = sink.strip_prefix("s3://") {
         let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
-        let copies = tempfile::tempdir().map_err(|source| PartsError::Write {
-            path: std::env::temp_dir().display().to_string(),
-            source,
-        })?;
-        copy_objects(s3, bucket, prefix, batch_ids, copies.path()).await?;
-        return Ok(Parts::In {
-            directory: copies.path().to_owned(),
-            manifests: Manifests::Required,
-            copies: Some(copies),
-        });
+        copy_objects(s3, bucket, prefix, batch_ids, parts.path()).await?;
+    } else {
+        let scheme = sink.split(':').next().unwrap_or_default();
+        return Ok(Parts::Unreadable(format!(
+            "a sink `{scheme}:` does not keep what it got where `loadgen` can read it"
+        )));
     }
-    let scheme = sink.split(':').next().unwrap_or_default();
-    Ok(unreadable(format!(
-        "the sink `{scheme}:` does not keep what it got where `loadgen` can read it"
-    )))
+    Ok(Parts::In(parts))
 }
 
-fn unreadable(why: String) -> Parts {
-    Parts::Unreadable { why }
+fn file_error(path: &Path, source: std::io::Error) -> PartsError {
+    PartsError::File {
+        path: path.display().to_string(),
+        source,
+    }
+}
+
+/// Makes a link in `links` to each directory at any depth below `directory` whose name is the id of one of the batches.
+fn link_batches(
+    directory: &Path,
+    batch_ids: &BTreeSet<&str>,
+    links: &Path,
+) -> Result<(), PartsError> {
+    let entries = std::fs::read_dir(directory).map_err(|source| file_error(directory, source))?;
+    for entry in entries {
+        let path = entry
+            .map_err(|source| file_error(directory, source))?
+            .path();
+        if !path.is_dir() {
+            continue;
+        }
+        match path.file_name().and_then(|name| name.to_str()) {
+            Some(name) if batch_ids.contains(name) => {
+                let link = links.join(name);
+                std::os::unix::fs::symlink(&path, &link)
+                    .map_err(|source| file_error(&link, source))?;
+            }
+            Some(_) | None => link_batches(&path, batch_ids, links)?,
+        }
+    }
+    Ok(())
 }
 
 /// Copies the objects of some batches, `<prefix>/…/<batchId>/<part>.<ext>`, to `<directory>/<batchId>/<part>.<ext>`.
@@ -143,10 +153,7 @@ async fn copy_object(
     };
     let object = s3.get_object().bucket(bucket).key(&key).send().await;
     let mut object = object.map_err(|source| error(DisplayErrorContext(source).to_string()))?;
-    let write_error = |source| PartsError::Write {
-        path: path.display().to_string(),
-        source,
-    };
+    let write_error = |source| file_error(&path, source);
     let parent = path.parent().unwrap_or(&path);
     std::fs::create_dir_all(parent).map_err(write_error)?;
     let mut file = std::fs::File::create(&path).map_err(write_error)?;

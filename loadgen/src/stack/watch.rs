@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use aws_sdk_sqs::error::{DisplayErrorContext, SdkError};
 
 use crate::record::{BatchSpan, Flushed, Sample};
+use crate::send::Halt;
 
 use super::batches::{self, BatchState};
 use super::connection::Connection;
@@ -43,8 +44,8 @@ pub struct Seen {
     pub in_error: u64,
     /// Messages that were set aside during the run.
     pub set_aside: u64,
-    /// Why the watch gave up, if it did.
-    pub gave_up: Option<String>,
+    /// Why the watch ended before everything was delivered, if it did.
+    pub ended_early: Option<String>,
 }
 
 /// Why a stack cannot be watched.
@@ -83,7 +84,8 @@ pub struct SentSoFar {
     pub ended: bool,
 }
 
-/// Watches until the burst is delivered. `sent` returns how far the sender is, and `look` is called after each look.
+/// Watches until the burst is delivered, or until `halt`. `sent` returns how far the sender is, and `look` is called after
+/// each look.
 ///
 /// # Errors
 /// The queues or the batch table cannot be read.
@@ -91,6 +93,7 @@ pub async fn watch(
     connection: &Connection,
     stack: &Stack,
     options: WatchOptions,
+    halt: &Halt,
     sent: &(dyn Fn() -> SentSoFar + Sync),
     look: &(dyn Fn(&Sample) + Sync),
 ) -> Result<Seen, WatchError> {
@@ -98,12 +101,15 @@ pub async fn watch(
     let mut ticks = tokio::time::interval(options.every);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = halt.stopped() => return watch.finish(Some("stopped before everything was delivered".to_owned())).await,
+        }
         let sent = sent();
         look(watch.look(sent).await?);
-        let gave_up = watch.stuck();
-        if gave_up.is_some() || watch.drained(sent) {
-            return watch.finish(gave_up).await;
+        let stuck = watch.stuck();
+        if stuck.is_some() || watch.drained(sent) {
+            return watch.finish(stuck).await;
         }
     }
 }
@@ -131,7 +137,9 @@ impl<'a> Watch<'a> {
         options: WatchOptions,
     ) -> Result<Watch<'a>, WatchError> {
         let former = batches::incomplete(&connection.dynamodb, &stack.batch_table).await?;
-        let former = batches::read(&connection.dynamodb, &stack.batch_table, &former).await?;
+        let mut former = batches::read(&connection.dynamodb, &stack.batch_table, &former).await?;
+        // A run that is continued has batches too.
+        former.retain(|_, batch| batch.created_at < options.began_at_ms);
         Ok(Watch {
             set_aside_before: queues::total(&connection.sqs, &stack.set_aside_urls).await?,
             connection,
@@ -217,7 +225,7 @@ impl<'a> Watch<'a> {
         })
     }
 
-    async fn finish(mut self, gave_up: Option<String>) -> Result<Seen, WatchError> {
+    async fn finish(mut self, ended_early: Option<String>) -> Result<Seen, WatchError> {
         // Batches that were opened and completed between two looks.
         let scanned = batches::scan(
             &self.connection.dynamodb,
@@ -251,7 +259,7 @@ impl<'a> Watch<'a> {
             set_aside: set_aside.saturating_sub(self.set_aside_before),
             samples: self.samples,
             batches: spans,
-            gave_up,
+            ended_early,
         })
     }
 

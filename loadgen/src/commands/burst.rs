@@ -1,0 +1,204 @@
+//! `loadgen burst`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use clap::Args;
+use loadgen::stack::{
+    Connection, Ended, Run, RunError, RunProgress, Stack, describe_stack, read_env_file,
+};
+use loadgen::{Halt, Progress, ResumeFile, SendError, SendState, Workload, WorkloadConfig};
+
+use super::pace::PaceArgs;
+use super::signals::halt_on_signals;
+use super::workload::{WORKLOAD_ARGS, WorkloadArgs};
+use super::{FAILED, STOPPED, print};
+
+#[derive(Args)]
+pub struct BurstArgs {
+    /// Name of the CloudFormation stack, made by the SAM template or the CDK construct
+    #[arg(long, value_name = "NAME", required_unless_present = "env_file")]
+    stack: Option<String>,
+    /// File of variables in place of a stack, as `local serve` prints them
+    #[arg(long, value_name = "FILE", conflicts_with = "stack")]
+    env_file: Option<PathBuf>,
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    #[command(flatten)]
+    pace: PaceArgs,
+    /// Directory with the delivered parts, if `SINK` is none that can be read from here
+    #[arg(long, value_name = "DIR")]
+    parts: Option<PathBuf>,
+    /// Seconds between two looks at the queue and the batch records
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
+    every: u64,
+    /// Seconds for which the input queue must look empty, unless all events are claimed earlier; SQS counts with a delay
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    quiet: u64,
+    /// Give up after this long without progress
+    #[arg(long, value_name = "SECONDS", default_value_t = 1_200)]
+    patience: u64,
+    /// File for the record of the burst, which `loadgen report` draws [default: loadgen-<seed>.record.json]
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Print the summary as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Continue the burst that left this file. Workload and shape are those of the file
+    #[arg(long, value_name = "FILE", conflicts_with_all = WORKLOAD_ARGS, conflicts_with_all = ["rate", "shape", "resume_file"])]
+    resume: Option<PathBuf>,
+    /// File to write if the burst is stopped or fails [default: loadgen-<seed>.resume.json, or the file of `--resume`]
+    #[arg(long, value_name = "FILE")]
+    resume_file: Option<PathBuf>,
+}
+
+/// Runs the burst, and prints its summary. The exit code is 0 only if everything was delivered once.
+#[tokio::main]
+pub async fn run(args: &BurstArgs) -> anyhow::Result<ExitCode> {
+    let (stack, connection) = find(args).await?;
+    let burst = burst(args, &stack)?;
+    let workload = Workload::new(burst.workload.clone())?;
+    let seed = burst.workload.seed;
+    let file = args.resume.clone().or(args.resume_file.clone());
+    let file = file.unwrap_or_else(|| format!("loadgen-{seed}.resume.json").into());
+    let write = |state: SendState| {
+        let mut burst = burst.clone();
+        burst.state = state;
+        burst.write(&file)
+    };
+    let run = Run {
+        connection: &connection,
+        stack: &stack,
+        workload: &workload,
+        send: args
+            .pace
+            .options(&stack.input_queue_url, &burst.shape, burst.state.clone())?,
+        began_at_ms: burst.began_at_ms.unwrap_or_default(),
+        every: Duration::from_secs(args.every),
+        quiet: Duration::from_secs(args.quiet),
+        patience: Duration::from_secs(args.patience),
+        parts: args.parts.clone(),
+    };
+    let halt = Halt::new();
+    let signals = tokio::spawn(halt_on_signals(halt.clone()));
+    let ended = run_with_progress(run, workload.len(), burst.state.acknowledged(), &halt).await;
+    signals.abort();
+    if let Err(RunError::Send(SendError::Unsent { state, .. })) = &ended {
+        write((**state).clone())?;
+        eprintln!("to continue: add --resume {}", file.display());
+    }
+    let ended = ended?;
+    let stopped = ended.summary.ended_early.is_some();
+    if stopped || args.resume.is_some() {
+        let whole = SendState {
+            next: workload.len(),
+            bytes: ended.summary.sent.bytes,
+            ..SendState::default()
+        };
+        write(ended.rest.clone().unwrap_or(whole))?;
+    }
+    show(
+        args,
+        &ended,
+        &record_path(args, seed),
+        stopped.then_some(&*file),
+    )
+}
+
+/// Returns the stack that the arguments name, and a connection to it.
+async fn find(args: &BurstArgs) -> anyhow::Result<(Stack, Connection)> {
+    let of_process = |name: &str| std::env::var(name).ok();
+    if let Some(path) = &args.env_file {
+        let (stack, variables): (Stack, BTreeMap<String, String>) = read_env_file(path)?;
+        let lookup = |name: &str| variables.get(name).cloned().or_else(|| of_process(name));
+        return Ok((stack, Connection::new(&lookup).await?));
+    }
+    let name = args.stack.as_deref().context("find the stack: no name")?;
+    let connection = Connection::new(&of_process).await?;
+    let stack = describe_stack(&connection.cloudformation, name).await?;
+    Ok((stack, connection))
+}
+
+/// Returns the burst of the arguments, or that of the resume file.
+fn burst(args: &BurstArgs, stack: &Stack) -> anyhow::Result<ResumeFile> {
+    if let Some(path) = &args.resume {
+        let burst = ResumeFile::read(path)?;
+        anyhow::ensure!(
+            burst.queue_url == stack.input_queue_url && burst.began_at_ms.is_some(),
+            "`--resume`: a burst of another stack: got one to `{}`, expected one of `loadgen burst` to `{}`",
+            burst.queue_url,
+            stack.input_queue_url
+        );
+        return Ok(burst);
+    }
+    let shape = args.pace.shape();
+    let options = args
+        .pace
+        .options(&stack.input_queue_url, &shape, SendState::default())?;
+    let messages = options
+        .schedule
+        .limit()
+        .unwrap_or(WorkloadConfig::default().messages);
+    let workload = args.workload.config(messages);
+    let state = SendState::default();
+    let mut burst = ResumeFile::new(stack.input_queue_url.clone(), None, workload, shape, state);
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .context("read the clock")?;
+    burst.began_at_ms = Some(u64::try_from(now.as_millis())?);
+    Ok(burst)
+}
+
+async fn run_with_progress(
+    run: Run<'_>,
+    messages: u64,
+    before: u64,
+    halt: &Halt,
+) -> Result<Ended, RunError> {
+    let sending = Progress::after("sent", messages, before);
+    let claiming = Progress::new("claimed", run.workload.unique());
+    let all_sent = std::sync::Once::new();
+    let show = |done: RunProgress| {
+        if done.sent < messages {
+            sending.set_with_retries(done.sent, done.retries);
+        } else {
+            all_sent.call_once(|| sending.finish());
+            claiming.set(done.claimed);
+        }
+    };
+    let ended = run.run(halt, &show).await;
+    all_sent.call_once(|| sending.finish());
+    claiming.finish();
+    ended
+}
+
+fn record_path(args: &BurstArgs, seed: u64) -> PathBuf {
+    let given = args.record.clone();
+    given.unwrap_or_else(|| format!("loadgen-{seed}.record.json").into())
+}
+
+fn show(
+    args: &BurstArgs,
+    ended: &Ended,
+    record: &Path,
+    resume: Option<&Path>,
+) -> anyhow::Result<ExitCode> {
+    std::fs::write(record, ended.record.to_json())
+        .with_context(|| format!("write `{}`", record.display()))?;
+    match args.json {
+        true => print(&ended.summary)?,
+        false => println!("{}", ended.summary),
+    }
+    eprintln!("record      {}", record.display());
+    if let Some(resume) = resume {
+        eprintln!("to continue: add --resume {}", resume.display());
+    }
+    Ok(ExitCode::from(match (ended.summary.ok(), resume) {
+        (true, _) => 0,
+        (false, Some(_)) if ended.rest.is_some() => STOPPED,
+        (false, _) => FAILED,
+    }))
+}

@@ -1,0 +1,175 @@
+//! Sends a burst through a stack, watches it to its end, and audits it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::audit::{AuditError, AuditReport, Manifests, audit};
+use crate::record::Record;
+use crate::send::{Halt, SendError, SendOptions, SendState, Sent, send_until};
+use crate::summary::BurstSummary;
+use crate::workload::Workload;
+
+use super::connection::Connection;
+use super::description::Stack;
+use super::parts::{Parts, PartsError, fetch_parts};
+use super::watch::{Seen, SentSoFar, WatchError, WatchOptions, watch};
+
+/// A burst through a stack.
+#[derive(Debug)]
+pub struct Run<'a> {
+    pub connection: &'a Connection,
+    pub stack: &'a Stack,
+    pub workload: &'a Workload,
+    pub send: SendOptions,
+    /// When the burst began, in milliseconds of Unix time.
+    pub began_at_ms: u64,
+    /// Time between two looks at the stack.
+    pub every: Duration,
+    /// See [`WatchOptions::quiet`].
+    pub quiet: Duration,
+    /// See [`WatchOptions::patience`].
+    pub patience: Duration,
+    /// A directory with the parts, in place of what `SINK` says.
+    pub parts: Option<PathBuf>,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub summary: BurstSummary,
+    pub record: Record,
+    /// Where a later run can continue, if the burst was stopped.
+    pub rest: Option<SendState>,
+}
+
+/// Why a run has no summary.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Send(#[from] SendError),
+    #[error("watch the stack: {0}")]
+    Watch(#[from] WatchError),
+    #[error("fetch the parts: {0}")]
+    Parts(#[from] PartsError),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+}
+
+/// Progress of a run, for people.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunProgress {
+    pub sent: u64,
+    pub retries: u64,
+    pub claimed: u64,
+    pub delivered: u64,
+    pub visible: u64,
+    pub in_flight: u64,
+}
+
+impl Run<'_> {
+    /// Runs the burst. `halt` ends it early: while messages are sent, the rest is not sent; after that, the stack is not watched
+    /// any longer.
+    ///
+    /// # Errors
+    /// A message cannot be sent, the stack cannot be watched, or the parts cannot be read.
+    pub async fn run(
+        self,
+        halt: &Halt,
+        progress: &(dyn Fn(RunProgress) + Send + Sync),
+    ) -> Result<Ended, RunError> {
+        let started = Instant::now();
+        let state = Mutex::new((RunProgress::default(), false));
+        let update = |change: &dyn Fn(&mut (RunProgress, bool))| {
+            let mut state = state.lock().expect("no holder of the lock panics");
+            change(&mut state);
+            progress(state.0);
+        };
+        let sending = async {
+            let done = |done: crate::send::SendProgress| {
+                update(&|state| {
+                    (state.0.sent, state.0.retries) = (done.acknowledged, done.retries);
+                });
+            };
+            let sent =
+                send_until(&self.connection.sqs, self.workload, &self.send, halt, &done).await;
+            update(&|state| state.1 = true);
+            sent.map(|sent| (sent, started.elapsed().as_secs_f64()))
+        };
+        let so_far = || {
+            let state = state.lock().expect("no holder of the lock panics");
+            SentSoFar {
+                messages: state.0.sent,
+                ended: state.1,
+            }
+        };
+        let look = |sample: &crate::record::Sample| {
+            update(&|state| {
+                state.0.claimed = sample.claimed.unwrap_or_default();
+                state.0.delivered = sample.delivered.unwrap_or_default();
+                state.0.visible = sample.visible.unwrap_or_default();
+                state.0.in_flight = sample.in_flight.unwrap_or_default();
+            });
+        };
+        let options = WatchOptions {
+            began_at_ms: self.began_at_ms,
+            unique: self.workload.unique(),
+            every: self.every,
+            quiet: self.quiet,
+            patience: self.patience,
+        };
+        let watching = watch(self.connection, self.stack, options, halt, &so_far, &look);
+        let (sent, seen) = tokio::join!(sending, watching);
+        let ((sent, sent_after_secs), seen) = (sent?, seen?);
+        self.finish(sent, sent_after_secs, seen).await
+    }
+
+    async fn finish(self, sent: Sent, sent_after_secs: f64, seen: Seen) -> Result<Ended, RunError> {
+        let (audit, sink) = self.audit(&seen).await?;
+        let delivered = seen
+            .batches
+            .iter()
+            .filter(|batch| batch.delivered_secs.is_some());
+        let summary = BurstSummary {
+            stack: self.stack.name.clone(),
+            expected: BurstSummary::expected(&sent.report, self.stack.on_duplicate),
+            audit,
+            sink,
+            batches: seen.batches.len() as u64,
+            delivered_by_records: delivered.map(|batch| batch.events).sum(),
+            in_error: seen.in_error,
+            set_aside: seen.set_aside,
+            sent_after_secs,
+            claimed_after_secs: seen.claimed_after_secs,
+            drained_after_secs: seen.drained_after_secs,
+            ended_early: seen.ended_early,
+            sent: sent.report,
+        };
+        let settings = self.stack.settings.clone();
+        let record = summary.record(self.began_at_ms, settings, &seen.samples, seen.batches);
+        Ok(Ended {
+            summary,
+            record,
+            rest: sent.rest,
+        })
+    }
+
+    /// Returns what an audit found, if the sink can be read, and a line about the sink.
+    async fn audit(&self, seen: &Seen) -> Result<(Option<AuditReport>, String), RunError> {
+        let batch_ids: BTreeSet<&str> = seen.batches.iter().map(|batch| &*batch.batch_id).collect();
+        let given = self
+            .parts
+            .as_ref()
+            .map(|path| format!("file://{}", path.display()));
+        let sink = given.as_deref().or(self.stack.sink.as_deref());
+        match fetch_parts(&self.connection.s3, sink, &batch_ids).await? {
+            Parts::In(directory) => {
+                let (rule, manifests) = (self.stack.on_duplicate, Manifests::Required);
+                let report = audit(directory.path(), self.workload, rule, manifests)?;
+                Ok((Some(report), sink.unwrap_or_default().to_owned()))
+            }
+            Parts::Unreadable(why) => Ok((None, format!("not read: {why}"))),
+        }
+    }
+}

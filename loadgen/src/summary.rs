@@ -1,0 +1,361 @@
+//! The summary of a burst through a stack, as text, as JSON, and as a record.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::audit::{AuditReport, DuplicateRule};
+use crate::record::{
+    BatchSpan, LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, SAMPLES_MAX, Sample,
+    Setting,
+};
+use crate::send::SendReport;
+
+/// How many batch sizes the text names.
+const SIZES_SHOWN: usize = 8;
+
+/// The lines that say what was sent, and what an audit found. Each line has its line break.
+pub struct AuditLines<'a> {
+    pub sent: &'a SendReport,
+    pub audit: &'a AuditReport,
+    /// Lines about the sink.
+    pub sink: &'a dyn fmt::Display,
+}
+
+impl fmt::Display for AuditLines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AuditLines { sent, audit, sink } = self;
+        write!(f, "{}", SentLine(sent))?;
+        writeln!(
+            f,
+            "delivered   {} in {} batches, {} parts",
+            audit.delivered, audit.batches.count, audit.batches.parts
+        )?;
+        if audit.rejected > 0 {
+            writeln!(f, "rejected    {}", audit.rejected)?;
+        }
+        let sizes: Vec<String> = audit
+            .batches
+            .sizes
+            .iter()
+            .rev()
+            .take(SIZES_SHOWN)
+            .map(|(size, count)| format!("{count} x {size}"))
+            .collect();
+        writeln!(f, "sizes       {}", sizes.join(", "))?;
+        write!(f, "{sink}")?;
+        writeln!(f, "lost        {}", audit.lost)?;
+        writeln!(f, "repeated    {}", audit.repeated)?;
+        if audit.foreign + audit.corrupt + audit.mixed > 0 {
+            writeln!(
+                f,
+                "unsound     {} foreign, {} corrupt, {} mixed",
+                audit.foreign, audit.corrupt, audit.mixed
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The line that says what was sent.
+struct SentLine<'a>(&'a SendReport);
+
+impl fmt::Display for SentLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SendReport {
+            sent,
+            unique,
+            duplicates,
+            ..
+        } = self.0;
+        writeln!(
+            f,
+            "sent        {sent} messages, {unique} unique, {duplicates} duplicates"
+        )
+    }
+}
+
+/// What became of a burst through a stack.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BurstSummary {
+    pub stack: String,
+    pub sent: SendReport,
+    /// What the audit found; absent if the sink cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditReport>,
+    /// Where the delivered parts are, or why there was no audit.
+    pub sink: String,
+    /// Deliveries that the stack must have made: distinct events, or messages with `ON_DUPLICATE=requeue`.
+    pub expected: u64,
+    /// Batches with events of the burst.
+    pub batches: u64,
+    /// Events in delivered parts, by the batch records.
+    pub delivered_by_records: u64,
+    pub in_error: u64,
+    /// Messages that were set aside during the burst.
+    pub set_aside: u64,
+    /// When the last message was sent, in seconds from the start, as the two below.
+    pub sent_after_secs: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimed_after_secs: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drained_after_secs: Option<f64>,
+    /// Why the burst was not watched to its end, if it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_early: Option<String>,
+}
+
+impl BurstSummary {
+    /// Returns the deliveries that a stack with this rule must make.
+    pub fn expected(sent: &SendReport, rule: DuplicateRule) -> u64 {
+        match rule {
+            DuplicateRule::Drop => sent.unique,
+            DuplicateRule::Requeue => sent.messages,
+        }
+    }
+
+    /// Returns whether everything was sent and delivered, nothing was repeated, set aside or left in error. Without an audit,
+    /// the counts in the batch records must be right.
+    pub fn ok(&self) -> bool {
+        let delivered = match &self.audit {
+            Some(audit) => audit.ok(),
+            None => self.delivered_by_records == self.expected,
+        };
+        delivered
+            && self.sent.complete
+            && self.ended_early.is_none()
+            && self.in_error + self.set_aside == 0
+    }
+
+    /// Returns the record of the burst, with what was seen on the way.
+    pub fn record(
+        &self,
+        began_at_ms: u64,
+        settings: Vec<Setting>,
+        samples: &[Sample],
+        batches: Vec<BatchSpan>,
+    ) -> Record {
+        let mut notes = vec![
+            "Counts of the queue are approximate, and those of the batches are from their records. The stack had no other \
+             traffic, or the figures include it."
+                .to_owned(),
+        ];
+        notes.extend(
+            self.audit
+                .is_none()
+                .then(|| format!("Not audited: {}.", self.sink)),
+        );
+        notes.extend(self.ended_early.clone());
+        let audit = self.audit.as_ref();
+        Record {
+            version: RECORD_VERSION,
+            kind: RecordKind::Burst,
+            title: format!("{} messages through {}", self.sent.messages, self.stack),
+            began_at_ms: Some(began_at_ms),
+            settings,
+            outcome: Outcome {
+                ok: Some(self.ok()),
+                sent: self.sent.sent,
+                unique: self.sent.unique,
+                duplicates: self.sent.duplicates,
+                delivered: audit.map(|audit| audit.delivered),
+                lost: audit.map(|audit| audit.lost),
+                repeated: audit.map(|audit| audit.repeated),
+                set_aside: Some(self.set_aside),
+                sent_after_secs: Some(self.sent_after_secs),
+                claimed_after_secs: self.claimed_after_secs,
+                drained_after_secs: self.drained_after_secs,
+                send_retries: Some(self.sent.retries),
+            },
+            samples: thinned(samples),
+            batches,
+            latencies: self.sent.latencies.clone(),
+            throttles: Vec::new(),
+            costs: Vec::new(),
+            notes,
+        }
+    }
+}
+
+/// Returns at most [`SAMPLES_MAX`] samples at equal distances, the last one included.
+fn thinned(samples: &[Sample]) -> Vec<Sample> {
+    let step = samples.len().div_ceil(SAMPLES_MAX).max(1);
+    let mut thin: Vec<Sample> = samples.iter().rev().step_by(step).cloned().collect();
+    thin.reverse();
+    thin
+}
+
+/// Lines for people.
+impl fmt::Display for BurstSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sink = format!("sink        {}\n", self.sink);
+        match &self.audit {
+            Some(audit) => {
+                let (sent, sink) = (&self.sent, &sink);
+                write!(f, "{}", AuditLines { sent, audit, sink })?;
+            }
+            None => {
+                write!(f, "{}", SentLine(&self.sent))?;
+                writeln!(
+                    f,
+                    "delivered   {} of {} in {} batches, by the batch records",
+                    self.delivered_by_records, self.expected, self.batches
+                )?;
+                write!(f, "{sink}")?;
+            }
+        }
+        writeln!(
+            f,
+            "set aside   {} messages, {} batches in error",
+            self.set_aside, self.in_error
+        )?;
+        write!(f, "time        sent after {:.1} s", self.sent_after_secs)?;
+        for (what, at) in [
+            ("claimed", self.claimed_after_secs),
+            ("drained", self.drained_after_secs),
+        ] {
+            if let Some(at) = at {
+                write!(f, ", {what} after {at:.1} s")?;
+            }
+        }
+        writeln!(f)?;
+        for LatencySummary {
+            name,
+            p50_secs,
+            p99_secs,
+            max_secs,
+            ..
+        } in &self.sent.latencies
+        {
+            writeln!(
+                f,
+                "latency     {name}: median {p50_secs:.3} s, p99 {p99_secs:.3} s, max {max_secs:.3} s"
+            )?;
+        }
+        if let Some(why) = &self.ended_early {
+            writeln!(f, "ended early {why}")?;
+        }
+        f.write_str(match (self.ok(), &self.audit) {
+            (true, Some(_)) => "OK: nothing lost, nothing repeated",
+            (true, None) => "OK by the batch records; the sink was not audited",
+            (false, _) => "FAILED",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(complete: bool) -> SendReport {
+        SendReport {
+            complete,
+            messages: 10,
+            sent: 10,
+            sent_earlier: 0,
+            unsure: 0,
+            unique: 9,
+            duplicates: 1,
+            seconds: 1.0,
+            per_second: 10.0,
+            bytes: 3_000,
+            requests: 1,
+            retries: 0,
+            resent_unsure: 0,
+            rate: None,
+            latencies: Vec::new(),
+        }
+    }
+
+    fn summary() -> BurstSummary {
+        BurstSummary {
+            stack: "stack `a`".to_owned(),
+            sent: sent(true),
+            audit: None,
+            sink: "not read: the stack does not say which it is".to_owned(),
+            expected: 9,
+            batches: 1,
+            delivered_by_records: 9,
+            in_error: 0,
+            set_aside: 0,
+            sent_after_secs: 1.0,
+            claimed_after_secs: Some(2.0),
+            drained_after_secs: None,
+            ended_early: None,
+        }
+    }
+
+    #[test]
+    fn without_an_audit_the_counts_of_the_records_decide() {
+        assert!(summary().ok());
+        assert!(
+            summary()
+                .to_string()
+                .ends_with("OK by the batch records; the sink was not audited")
+        );
+        for delivered_by_records in [8, 10] {
+            let other = BurstSummary {
+                delivered_by_records,
+                ..summary()
+            };
+            assert!(!other.ok() && other.to_string().ends_with("FAILED"));
+        }
+    }
+
+    #[test]
+    fn what_was_set_aside_left_or_not_sent_fails_the_burst() {
+        assert!(
+            !BurstSummary {
+                set_aside: 1,
+                ..summary()
+            }
+            .ok()
+        );
+        assert!(
+            !BurstSummary {
+                in_error: 1,
+                ..summary()
+            }
+            .ok()
+        );
+        assert!(
+            !BurstSummary {
+                sent: sent(false),
+                ..summary()
+            }
+            .ok()
+        );
+        let early = BurstSummary {
+            ended_early: Some("stopped".to_owned()),
+            ..summary()
+        };
+        assert!(!early.ok() && early.to_string().contains("ended early stopped\n"));
+    }
+
+    #[test]
+    fn with_requeue_every_message_must_be_delivered() {
+        assert_eq!(BurstSummary::expected(&sent(true), DuplicateRule::Drop), 9);
+        assert_eq!(
+            BurstSummary::expected(&sent(true), DuplicateRule::Requeue),
+            10
+        );
+    }
+
+    #[test]
+    fn a_record_keeps_the_last_of_too_many_samples() {
+        let at = |second: usize| Sample {
+            at_secs: second as f64,
+            ..Sample::default()
+        };
+        let samples: Vec<Sample> = (0..SAMPLES_MAX * 3 + 1).map(at).collect();
+        let record = summary().record(0, Vec::new(), &samples, Vec::new());
+        assert!(record.samples.len() <= SAMPLES_MAX);
+        assert_eq!(record.samples.last(), samples.last());
+        assert!(
+            record
+                .notes
+                .iter()
+                .any(|note| note.starts_with("Not audited: "))
+        );
+    }
+}
