@@ -201,8 +201,15 @@ impl Stack {
     pub fn describe(&self) -> String {
         let mut lines = vec![
             "# The stack is running; Ctrl-C stops it. Variables for another client:".to_owned(),
-            format!("export INPUT_QUEUE_URL={}", self.queue_url(INPUT_QUEUE)),
         ];
+        lines.extend(
+            [
+                ("INPUT_QUEUE_URL", INPUT_QUEUE),
+                ("INPUT_DEAD_LETTER_QUEUE_URL", INPUT_DEAD_LETTER_QUEUE),
+                ("BATCH_DEAD_LETTER_QUEUE_URL", BATCH_DEAD_LETTER_QUEUE),
+            ]
+            .map(|(name, queue)| format!("export {name}={}", self.queue_url(queue))),
+        );
         lines.extend(
             self.variables
                 .iter()

@@ -24,6 +24,7 @@ mod examples;
 mod executables;
 mod faults;
 mod kills;
+mod loadgen_burst;
 mod outages;
 mod output;
 mod redeploys;
