@@ -35,6 +35,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 
+use crate::body::Content;
 use crate::workload::Workload;
 use check::{EventLine, Finding, Place, Problem};
 pub use error::AuditError;
@@ -302,7 +303,11 @@ impl<'a> Auditor<'a> {
         }
     }
 
-    fn event(&mut self, position: &Position<'_>, line: EventLine) {
+    fn event(&mut self, position: &Position<'_>, mut line: EventLine) {
+        if line.content == Content::Changed && !self.ledger.has_two_bodies(line.number) {
+            line.content = Content::Original;
+            line.problem.get_or_insert_default().body = Some(Corruption::OnlyOneBody);
+        }
         match position.rejected {
             true => self.report.rejected += 1,
             false => self.report.delivered += 1,

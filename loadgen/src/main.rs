@@ -7,7 +7,7 @@ mod commands;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use loadgen::WorkloadError;
+use loadgen::{ResumeFileError, ScheduleError, SendError, WorkloadError};
 
 use commands::{FAILED, USAGE, audit, burst, send};
 
@@ -36,6 +36,11 @@ enum Command {
     /// that is not set there is taken from the queue URL. A request whose reply was lost is retried,
     /// which may put a message into the queue twice, under two SQS message ids: `resent_unsure` in
     /// the result counts such messages.
+    ///
+    /// Ctrl-C ends the burst with a summary of what was sent, and leaves a file that --resume continues from.
+    ///
+    /// Exit codes: 0 if the queue acknowledged every message; 1 if a message could not be sent; 2 if the options are wrong;
+    /// 130 if the burst was stopped.
     Send(send::SendArgs),
     /// Compare delivered files, <dir>/<batchId>/<part>.<ext>, with the burst; prints one JSON object.
     ///
@@ -52,10 +57,25 @@ fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("loadgen failed to {error:#}");
-        ExitCode::from(if error.is::<WorkloadError>() {
+        ExitCode::from(if is_usage(&error) {
             USAGE
         } else {
             code_of_errors
         })
     })
+}
+
+/// Returns whether an error is about the options, and not about what was done with them.
+fn is_usage(error: &anyhow::Error) -> bool {
+    let of_send = match error.downcast_ref::<SendError>() {
+        Some(SendError::Concurrency(_) | SendError::Arrivals { .. } | SendError::State { .. }) => {
+            true
+        }
+        Some(SendError::Unsent { .. }) | None => false,
+    };
+    let of_file = match error.downcast_ref::<ResumeFileError>() {
+        Some(ResumeFileError::Write { .. }) | None => false,
+        Some(_) => true,
+    };
+    of_send || of_file || error.is::<WorkloadError>() || error.is::<ScheduleError>()
 }

@@ -29,6 +29,14 @@ impl Ledger {
         })
     }
 
+    /// Returns whether an event has two bodies.
+    pub fn has_two_bodies(&self, number: u64) -> bool {
+        match &self.0 {
+            Kind::Once(ledger) => ledger.changed().contains(number),
+            Kind::Each(ledger) => ledger.changed().contains(number),
+        }
+    }
+
     /// Records a delivery. All deliveries of a batch must be recorded before those of the next one.
     pub fn record(&mut self, delivery: &Delivery) -> Entry {
         match &mut self.0 {

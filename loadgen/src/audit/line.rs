@@ -61,6 +61,8 @@ pub(super) enum Corruption {
     NoId,
     #[error("the body differs from the workload at byte {0}")]
     Body(usize),
+    #[error("the body is a changed one, expected the only one of the event")]
+    OnlyOneBody,
     #[error("the batch id of the envelope is `{0}`, expected the name of the directory")]
     Batch(String),
     #[error("the part of the envelope is `{0}`, expected the number in the file's name")]

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 /// How the queue misbehaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,19 +23,27 @@ pub enum Fault {
     Refusal,
     /// The queue does not exist.
     NoQueue,
+    /// The queue takes the messages of 20 requests. It takes those of later requests too, but replies only once they are
+    /// released.
+    Held,
 }
+
+/// How many requests get a reply at once from a queue that holds the others.
+pub const UNHELD_REQUESTS: u64 = 20;
 
 #[derive(Default)]
 struct State {
     bodies: Vec<String>,
     failed_once: BTreeSet<String>,
     requests: u64,
+    released: bool,
 }
 
 #[derive(Clone)]
 pub struct FakeQueue {
     fault: Fault,
     state: Arc<Mutex<State>>,
+    release: Arc<Notify>,
 }
 
 impl FakeQueue {
@@ -42,11 +52,16 @@ impl FakeQueue {
         let queue = Self {
             fault,
             state: Arc::default(),
+            release: Arc::default(),
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let served = queue.clone();
-        let router = Router::new().fallback(move |body: String| async move { served.take(&body) });
+        let router = Router::new().fallback(move |body: String| async move {
+            let reply = served.take(&body);
+            served.hold().await;
+            reply
+        });
         tokio::spawn(async move { axum::serve(listener, router).await });
         (queue, address)
     }
@@ -57,6 +72,30 @@ impl FakeQueue {
 
     pub fn requests(&self) -> u64 {
         self.state.lock().unwrap().requests
+    }
+
+    /// Waits until the queue holds this number of requests.
+    pub async fn holds(&self, requests: u64) {
+        while self.requests() < UNHELD_REQUESTS + requests {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Replies to all requests from now on, also to those that are held.
+    pub fn release(&self) {
+        self.state.lock().unwrap().released = true;
+        self.release.notify_waiters();
+    }
+
+    async fn hold(&self) {
+        let released = self.release.notified();
+        let held = {
+            let state = self.state.lock().unwrap();
+            self.fault == Fault::Held && state.requests > UNHELD_REQUESTS && !state.released
+        };
+        if held {
+            released.await;
+        }
     }
 
     fn take(&self, request: &str) -> Response {

@@ -6,21 +6,31 @@ mod audit;
 #[cfg(test)]
 mod fake_queue;
 #[cfg(test)]
+mod kinds;
+#[cfg(test)]
+mod resume;
+#[cfg(test)]
 mod send;
 
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Runs the binary with no environment variables except credentials.
-fn loadgen(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_loadgen"))
+/// Returns the binary, with no environment variables except credentials.
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+    command
         .args(args)
         .env_clear()
         .env("AWS_ACCESS_KEY_ID", "test")
-        .env("AWS_SECRET_ACCESS_KEY", "test")
-        .output()
-        .expect("the binary was built for this test")
+        .env("AWS_SECRET_ACCESS_KEY", "test");
+    command
+}
+
+/// Runs the binary.
+fn loadgen(args: &[&str]) -> Output {
+    let output = command(args).output();
+    output.expect("the binary was built for this test")
 }
 
 /// Parses the JSON object on standard output.

@@ -74,9 +74,90 @@ async fn a_missing_queue_is_not_retried() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rate_is_kept() {
-    let (_, output) = send(Fault::None, &["--rate", "1000"]).await;
-    let seconds = json(&output)["seconds"].as_f64().unwrap();
-    assert!((0.98..5.0).contains(&seconds), "{seconds}");
+    for options in [["--rate", "1000"], ["--shape", "constant:1000"]] {
+        let (_, output) = send(Fault::None, &options).await;
+        let report = json(&output);
+        // The last message is due after 0.994 s. How late it was depends on the machine.
+        assert!(report["seconds"].as_f64() >= Some(0.99), "{report}");
+        let scheduled = report["rate"]["scheduled_per_second"].as_f64().unwrap();
+        assert!((999.0..1_001.0).contains(&scheduled), "{report}");
+        let latencies = report["latencies"].as_array().unwrap();
+        let [corrected, raw] = latencies.as_slice() else {
+            panic!("{report}")
+        };
+        assert_eq!(corrected["name"], "scheduled send to acknowledgement");
+        assert_eq!(raw["name"], "request to acknowledgement");
+        for latency in latencies {
+            assert_eq!(latency["count"], 995);
+        }
+        assert!(
+            corrected["p50_secs"].as_f64() >= raw["p50_secs"].as_f64(),
+            "{report}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_rate_there_is_no_schedule_to_compare_with() {
+    let (_, output) = send(Fault::None, &[]).await;
+    let report = json(&output);
+    assert_eq!(report.get("rate"), None);
+    assert_eq!(report["latencies"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_sends_as_many_messages_as_its_file_has_arrivals() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("arrivals");
+    std::fs::write(&file, "1764000000,30\n1764000000.1\n1764000000.2,3").unwrap();
+    let shape = format!("replay:{}", file.display());
+    let (queue, address) = FakeQueue::start(Fault::None).await;
+    let url = format!("http://{address}/000000000000/input");
+    let run = |more: &[&str]| {
+        let args = [&["send", "--queue-url", &url, "--shape", &shape], more].concat();
+        let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
+        tokio::task::spawn_blocking(move || {
+            loadgen(&args.iter().map(String::as_str).collect::<Vec<_>>())
+        })
+    };
+    let output = run(&[]).await.unwrap();
+    assert_eq!(json(&output)["sent"], 34, "{}", stderr(&output));
+    assert_eq!(queue.bodies().len(), 34);
+    let output = run(&["--messages", "35"]).await.unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(
+        text.contains("too few recorded arrivals: got `34` for `35` messages"),
+        "{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sizes_and_kinds_of_duplicates_are_sent_as_planned() {
+    let options = [
+        "--duplicates",
+        "immediate=10,changed=5",
+        "--size",
+        "200:9,3000:1",
+        "--batch-keys",
+        "3",
+    ];
+    let (queue, output) = send(Fault::None, &options).await;
+    let report = json(&output);
+    assert_eq!(report["duplicates"], 150, "{}", stderr(&output));
+    let config = WorkloadConfig {
+        messages: 995,
+        duplicates: "immediate=10,changed=5".parse().unwrap(),
+        sizes: "200:9,3000:1".parse().unwrap(),
+        sources: 3,
+        ..WorkloadConfig::default()
+    };
+    assert_eq!(
+        counts(queue.bodies()),
+        counts(bodies(&Workload::new(config).unwrap()))
+    );
+    let bytes: usize = queue.bodies().iter().map(String::len).sum();
+    assert_eq!(report["bytes"], bytes);
 }
 
 #[test]
@@ -88,6 +169,24 @@ fn wrong_options_are_usage_errors_with_the_allowed_range() {
         ),
         (["--size", "12"], "got `12` bytes, expected 76 to 1048576"),
         (["--concurrency", "0"], "expected 1 to 1000"),
+        (["--rate", "0"], "0 is not in 1..=100000"),
+        (
+            ["--size", "300..x"],
+            "the body size: not understood: got `300..x`, expected",
+        ),
+        (
+            ["--duplicates", "late=5"],
+            "the share of duplicates: not understood: got `late=5`, expected",
+        ),
+        (
+            ["--shape", "ramp:1..2"],
+            "the shape: not understood: got `ramp:1..2`, expected `max`",
+        ),
+        (
+            ["--shape", "replay:/nonexistent"],
+            "the arrivals: read `/nonexistent`",
+        ),
+        (["--resume", "burst.json"], "cannot be used with"),
     ] {
         let output = loadgen(
             &[
@@ -104,15 +203,30 @@ fn wrong_options_are_usage_errors_with_the_allowed_range() {
 async fn send(fault: Fault, options: &[&str]) -> (FakeQueue, Output) {
     let (queue, address) = FakeQueue::start(fault).await;
     let url = format!("http://{address}/000000000000/input");
-    let options: Vec<String> = ["send", "--messages", "995", "--queue-url", &url]
-        .iter()
-        .chain(options)
-        .map(|option| (*option).to_owned())
-        .collect();
+    let dir = tempfile::tempdir().unwrap();
+    let resume = dir.path().join("resume.json").display().to_string();
+    let options: Vec<String> = [
+        "send",
+        "--messages",
+        "995",
+        "--queue-url",
+        &url,
+        "--resume-file",
+        &resume,
+    ]
+    .iter()
+    .chain(options)
+    .map(|option| (*option).to_owned())
+    .collect();
     let output = tokio::task::spawn_blocking(move || {
         loadgen(&options.iter().map(String::as_str).collect::<Vec<_>>())
     });
     (queue, output.await.unwrap())
+}
+
+fn bodies(workload: &Workload) -> Vec<String> {
+    let bodies = (0..workload.len()).map(|index| workload.message(index).body);
+    bodies.collect()
 }
 
 fn planned(duplicates_percent: f64, seed: u64) -> Vec<String> {
@@ -122,10 +236,7 @@ fn planned(duplicates_percent: f64, seed: u64) -> Vec<String> {
         duplicates: Duplicates::any(duplicates_percent),
         ..WorkloadConfig::default()
     };
-    let workload = Workload::new(config).unwrap();
-    (0..workload.len())
-        .map(|index| workload.message(index).body)
-        .collect()
+    bodies(&Workload::new(config).unwrap())
 }
 
 fn counts(bodies: Vec<String>) -> BTreeMap<String, u64> {

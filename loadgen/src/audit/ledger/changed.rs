@@ -63,6 +63,11 @@ impl Changed {
         all
     }
 
+    pub fn contains(&self, number: u64) -> bool {
+        let key = |event: &ChangedEvent| u64::from(event.number);
+        self.0.binary_search_by_key(&number, key).is_ok()
+    }
+
     /// Returns an event, if it has two bodies.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut ChangedEvent> {
         let at = self

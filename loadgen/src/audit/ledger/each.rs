@@ -157,6 +157,10 @@ impl Each {
         None
     }
 
+    pub fn changed(&self) -> &Changed {
+        &self.changed
+    }
+
     pub fn missing(&self) -> impl Iterator<Item = (u64, u32)> {
         let mut first = 0;
         let due = (0..).zip(&self.repeats.few).map(move |(number, few)| {

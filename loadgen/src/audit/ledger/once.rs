@@ -44,6 +44,10 @@ impl Once {
         self.conflicts
     }
 
+    pub fn changed(&self) -> &Changed {
+        &self.changed
+    }
+
     pub fn missing(&self) -> impl Iterator<Item = (u64, u32)> {
         let missing = (0..self.unique).filter(|number| !self.delivered.get(*number));
         missing.map(|number| (number, 1))
