@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use loadgen::{ResumeFileError, ScheduleError, SendError, WorkloadError};
 
-use commands::{FAILED, USAGE, audit, burst, send};
+use commands::{FAILED, USAGE, audit, burst, deliver, send};
 
 /// Sends a burst of events to a queue, and audits the delivered files.
 ///
@@ -47,6 +47,9 @@ enum Command {
     /// Exit codes: 0 if every event was delivered as often as it should be, unchanged, and nothing
     /// else was delivered; 1 if not; 2 if the options are wrong or a file cannot be read.
     Audit(audit::AuditArgs),
+    /// Write what a service would deliver of the burst, to try `audit`.
+    #[command(hide = true)]
+    Deliver(deliver::DeliverArgs),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Burst(args) => (burst::run(&args), FAILED),
         Command::Send(args) => (send::run(&args), FAILED),
         Command::Audit(args) => (audit::run(&args), USAGE),
+        Command::Deliver(args) => (deliver::run(&args), FAILED),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("loadgen failed to {error:#}");

@@ -279,7 +279,7 @@ pub fn package(package: &Package) -> anyhow::Result<()> {
 
 /// Builds `local` and `loadgen` with one command, so that no dependency is built twice with different features. `features`
 /// has more flags of cargo.
-fn build_tools(features: &[&str]) -> anyhow::Result<PathBuf> {
+pub fn build_tools(features: &[&str]) -> anyhow::Result<PathBuf> {
     let mut build = vec!["build", "--release", "--package", "local"];
     build.extend(["--package", "loadgen"].iter().chain(features));
     tools::cargo(&build)?;

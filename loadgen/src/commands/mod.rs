@@ -4,6 +4,7 @@ pub mod audit;
 pub mod burst;
 mod connect;
 mod pace;
+pub mod deliver;
 pub mod send;
 mod signals;
 mod workload;

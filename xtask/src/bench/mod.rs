@@ -3,7 +3,9 @@
 //! CPU time and peak memory are the kernel's figures for the processes of each function, including their start. Wall times
 //! depend more on the machine than on the code, so they are shown only where waiting is measured.
 
+mod audit;
 mod instructions;
+mod rates;
 mod summary;
 mod table;
 
@@ -66,6 +68,10 @@ enum What {
     },
     /// Count instructions per message of both functions, and compare with the stored counts; needs valgrind
     Instructions(instructions::Instructions),
+    /// Send bursts at several rates, and print how well each was held
+    Rates(rates::Rates),
+    /// Audit the deliveries of a large burst, and print how long that takes and how much memory
+    Audit(audit::Audit),
     /// Run bursts of many kinds, one after the other, and print a table
     Table(table::Table),
 }
@@ -136,6 +142,8 @@ pub fn run(bench: &Bench) -> anyhow::Result<()> {
         None => all_bursts(bench),
         Some(What::Parts { arguments }) => parts(arguments),
         Some(What::Instructions(instructions)) => instructions::run(instructions),
+        Some(What::Rates(rates)) => rates::run(rates),
+        Some(What::Audit(audit)) => audit::run(audit),
         Some(What::Table(table)) => table::run(table),
     }
 }

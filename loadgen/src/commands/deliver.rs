@@ -1,37 +1,32 @@
-//! Writes what a service would deliver of a burst, in place of the service: to try `loadgen audit` on large bursts.
-//!
-//! ```sh
-//! cargo run --release -p loadgen --example deliver -- --dir /tmp/deliveries --messages 1000000 --duplicates 5 --on-duplicate requeue
-//! cargo run --release -p loadgen -- audit --dir /tmp/deliveries --messages 1000000 --duplicates 5 --on-duplicate requeue --size 200
-//! ```
+//! `loadgen deliver`: writes what a service would deliver of a burst, to try and to measure `loadgen audit`.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Parser;
-use loadgen::{Duplicates, Sizes, Workload, WorkloadConfig, WorkloadMessage};
+use clap::Args;
+use loadgen::{Workload, WorkloadConfig, WorkloadMessage};
+
+use super::audit::OnDuplicate;
+use super::workload::WorkloadArgs;
 
 /// The number of events of a batch.
 const BATCH_EVENTS: u64 = 50_000;
 /// Fast rather than small.
 const ZSTD_LEVEL: i32 = 1;
 
-#[derive(Parser)]
-struct Deliver {
+#[derive(Args)]
+pub struct DeliverArgs {
     /// Directory for the batches; must not exist
-    #[arg(long)]
+    #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    #[arg(long)]
-    messages: u64,
-    #[arg(long, default_value = "0")]
-    duplicates: Duplicates,
-    #[arg(long, default_value = "200")]
-    size: Sizes,
-    /// `drop` delivers each event once, `requeue` each message
-    #[arg(long, default_value = "drop", value_parser = ["drop", "requeue"])]
-    on_duplicate: String,
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// The `ON_DUPLICATE` of the service
+    #[arg(long, value_enum, default_value_t = OnDuplicate::Drop)]
+    on_duplicate: OnDuplicate,
 }
 
 /// Batches one after the other, each with one part. No event is in two of them.
@@ -77,29 +72,27 @@ impl Batches {
     }
 }
 
-fn main() -> anyhow::Result<()> {
-    let args = Deliver::parse();
+/// Writes the batches.
+pub fn run(args: &DeliverArgs) -> anyhow::Result<ExitCode> {
     fs::create_dir(&args.dir).with_context(|| format!("create `{}`", args.dir.display()))?;
-    let workload = Workload::new(WorkloadConfig {
-        messages: args.messages,
-        duplicates: args.duplicates,
-        sizes: args.size,
-        ..WorkloadConfig::default()
-    })?;
+    let workload = Workload::new(args.workload.config(WorkloadConfig::default().messages))?;
     // The first messages of all events, the second ones, and so on: an event is never twice in one batch.
     let mut rounds: Vec<Batches> = Vec::new();
     let mut delivered = vec![0u16; workload.unique() as usize];
     for index in 0..workload.len() {
         let round = &mut delivered[workload.event_number(index) as usize];
-        if *round > 0 && args.on_duplicate == "drop" {
+        if *round > 0 && matches!(args.on_duplicate, OnDuplicate::Drop) {
             continue;
         }
         let (at, name) = (usize::from(*round), format!("round-{round}"));
-        *round += 1;
+        *round = round
+            .checked_add(1)
+            .context("deliver an event more than 65535 times")?;
         if rounds.len() == at {
             rounds.push(Batches::default());
         }
         rounds[at].add(&args.dir, &name, index, &workload.message(index))?;
     }
-    rounds.iter_mut().try_for_each(Batches::finish)
+    rounds.iter_mut().try_for_each(Batches::finish)?;
+    Ok(ExitCode::SUCCESS)
 }
