@@ -15,7 +15,11 @@
 //! | `respond <bytes>` | returns a string of this length (direct payloads only) |
 //! | `fail` | prints the receipt handle of its record before any command runs, and reports the record as failed (SQS only) |
 //! | `report <id>` | reports this id as failed (SQS only) |
+//! | `fail-receives <n>`, `error-receives <n>` | reports the record as failed, or returns an error, at its first `n` receives (SQS only) |
 //! | any other text | does nothing |
+//!
+//! With `ECHO_EVENTS`, the function prints each SQS event. With `ECHO_RESPONSE`, it returns that JSON for SQS events instead of
+//! the records that failed.
 //!
 //! With `ECHO_INIT` set to `hang`, `exit` or `error`, the init phase fails in that way. With `extension`, the process registers
 //! an extension, and prints `terminated` on SIGTERM before it exits.
@@ -24,7 +28,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime};
 
-use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -76,7 +80,18 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Error> {
             "variables": std::env::vars().collect::<std::collections::BTreeMap<_, _>>(),
         }));
     }
-    let event: SqsEvent = serde_json::from_value(event.payload)?;
+    if std::env::var_os("ECHO_EVENTS").is_some() {
+        println!("event {}", event.payload);
+    }
+    let response = handle_records(serde_json::from_value(event.payload)?).await?;
+    match std::env::var("ECHO_RESPONSE") {
+        Ok(json) => Ok(serde_json::from_str(&json)?),
+        Err(_) => Ok(serde_json::to_value(response)?),
+    }
+}
+
+/// Runs the commands of an SQS event; returns the records that failed.
+async fn handle_records(event: SqsEvent) -> Result<SqsBatchResponse, Error> {
     println!("{} records", event.records.len());
     let failing = event
         .records
@@ -90,19 +105,28 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Error> {
     }
     let mut response = SqsBatchResponse::default();
     for record in event.records {
+        let receives = receives(&record)?;
         let (id, body) = (
             record.message_id.unwrap_or_default(),
             record.body.unwrap_or_default(),
         );
-        if body == "fail" {
-            response.add_failure(id);
-        } else if let Some(id) = body.strip_prefix("report ") {
-            response.add_failure(id);
-        } else {
-            run(&body).await?;
+        match body.split_once(' ') {
+            None if body == "fail" => response.add_failure(id),
+            Some(("report", id)) => response.add_failure(id),
+            Some(("fail-receives", n)) if receives <= n.parse()? => response.add_failure(id),
+            Some(("error-receives", n)) if receives <= n.parse()? => {
+                return Err("by request".into());
+            }
+            _ => run(&body).await?,
         }
     }
-    Ok(serde_json::to_value(response)?)
+    Ok(response)
+}
+
+/// Returns the number of times that the message of a record was received.
+fn receives(record: &SqsMessage) -> Result<u32, Error> {
+    let count = record.attributes.get("ApproximateReceiveCount");
+    Ok(count.ok_or("a record has a receive count")?.parse()?)
 }
 
 /// Runs one command.

@@ -206,7 +206,11 @@ mod tests {
         let queue = ScriptedQueue::new((0..21).map(|n| (Duration::ZERO, n)));
         let three = {
             let mut event = EventWriter::new(usize::MAX, 0);
-            (0..3).for_each(|n| event.push(&EventSource::new(ARN), &message(n)).unwrap());
+            (0..3).for_each(|n| {
+                event
+                    .push(&EventSource::new(ARN, Duration::from_secs(1)), &message(n))
+                    .unwrap()
+            });
             event.finish().len()
         };
         let mut batcher = batcher(100, Duration::from_secs(1), three + 5);
@@ -238,7 +242,9 @@ mod tests {
         ]);
         let alone = {
             let mut event = EventWriter::new(usize::MAX, 0);
-            event.push(&EventSource::new(ARN), &message(0)).unwrap();
+            event
+                .push(&EventSource::new(ARN, Duration::from_secs(1)), &message(0))
+                .unwrap();
             event.finish().len()
         };
         let mut batcher = batcher(100, Duration::from_secs(1), alone);
@@ -313,7 +319,7 @@ mod tests {
             concurrency_max: 2,
             report_batch_item_failures: true,
         };
-        Batcher::new(EventSource::new(ARN), &config, event_bytes_max)
+        Batcher::new(EventSource::new(ARN, window), &config, event_bytes_max)
     }
 
     async fn next_batch(batcher: &mut Batcher, queue: &ScriptedQueue) -> Vec<u32> {
@@ -341,6 +347,8 @@ mod tests {
             first_receive_ms: 0,
             sender_id: "AIDA".into(),
             message_group_id: None,
+            trace_header: None,
+            dead_letter_source_arn: None,
         }
     }
 }

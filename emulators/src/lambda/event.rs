@@ -5,6 +5,8 @@
 //!
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -18,20 +20,28 @@ const TAIL: &[u8] = b"]}";
 /// The fields that all records of one queue share.
 #[derive(Clone, Debug)]
 pub struct EventSource {
+    /// Whether a record without message attributes has `"md5OfMessageAttributes": null`.
+    md5_is_null: bool,
     /// JSON of the fields `eventSource`, `eventSourceARN` and `awsRegion`, with the closing brace of the record.
     record_end: Vec<u8>,
 }
 
 impl EventSource {
-    /// Makes the source of a queue. The region is the fourth field of the ARN.
-    pub fn new(queue_arn: &str) -> EventSource {
+    /// Makes the source of a queue, for a mapping with this batching window. The region is the fourth field of the ARN.
+    ///
+    /// On AWS, the record of a message without message attributes has no `md5OfMessageAttributes`, but has it as null if the
+    /// mapping has a window. The source is in `tests/lambda_host/aws_snapshots.rs`.
+    pub fn new(queue_arn: &str, window: Duration) -> EventSource {
         let region = queue_arn.split(':').nth(3).unwrap_or_default();
         let mut record_end = br#","eventSource":"aws:sqs","eventSourceARN":"#.to_vec();
         string(&mut record_end, queue_arn);
         record_end.extend_from_slice(br#","awsRegion":"#);
         string(&mut record_end, region);
         record_end.push(b'}');
-        EventSource { record_end }
+        EventSource {
+            md5_is_null: !window.is_zero(),
+            record_end,
+        }
     }
 }
 
@@ -73,7 +83,7 @@ impl EventWriter {
         if self.records_count > 0 {
             self.json.push(b',');
         }
-        record(&mut self.json, message);
+        record(&mut self.json, message, source.md5_is_null);
         self.json.extend_from_slice(&source.record_end);
         if self.json.len() + TAIL.len() > self.bytes_max {
             let record_bytes = self.json.len() - before - usize::from(self.records_count > 0);
@@ -96,7 +106,7 @@ impl EventWriter {
     }
 }
 
-fn record(json: &mut Vec<u8>, message: &Message) {
+fn record(json: &mut Vec<u8>, message: &Message, md5_is_null: bool) {
     json.extend_from_slice(br#"{"messageId":"#);
     string(json, &message.message_id);
     json.extend_from_slice(br#","receiptHandle":"#);
@@ -112,9 +122,19 @@ fn record(json: &mut Vec<u8>, message: &Message) {
     json.extend_from_slice(br#","ApproximateFirstReceiveTimestamp":""#);
     value(json, &message.first_receive_ms);
     json.push(b'"');
-    if let Some(group) = &message.message_group_id {
-        json.extend_from_slice(br#","MessageGroupId":"#);
-        string(json, group);
+    let optional: [(&[u8], &Option<String>); 3] = [
+        (br#","MessageGroupId":"#, &message.message_group_id),
+        (br#","AWSTraceHeader":"#, &message.trace_header),
+        (
+            br#","DeadLetterQueueSourceArn":"#,
+            &message.dead_letter_source_arn,
+        ),
+    ];
+    for (name, attribute) in optional {
+        if let Some(attribute) = attribute {
+            json.extend_from_slice(name);
+            string(json, attribute);
+        }
     }
     json.extend_from_slice(br#"},"messageAttributes":{"#);
     for (position, (name, attribute)) in message.message_attributes.iter().enumerate() {
@@ -127,6 +147,8 @@ fn record(json: &mut Vec<u8>, message: &Message) {
     if let Some(md5) = &message.md5_of_message_attributes {
         json.extend_from_slice(br#","md5OfMessageAttributes":"#);
         string(json, md5);
+    } else if md5_is_null {
+        json.extend_from_slice(br#","md5OfMessageAttributes":null"#);
     }
     json.extend_from_slice(br#","md5OfBody":"#);
     string(json, &message.md5_of_body);
@@ -175,6 +197,9 @@ mod tests {
     fn a_record_has_every_field_lambda_sends() {
         let mut message = message("say \"hi\"\n\u{1F980}\u{1}");
         message.message_group_id = Some("tenant-1".into());
+        message.trace_header = Some("Root=1-1-1".into());
+        message.dead_letter_source_arn =
+            Some("arn:aws:sqs:eu-central-1:000000000000:source".into());
         message.md5_of_message_attributes = Some("cafe".into());
         message.message_attributes = Arc::new(BTreeMap::from([
             (
@@ -194,6 +219,8 @@ mod tests {
                 "SenderId": "AIDA",
                 "ApproximateFirstReceiveTimestamp": "1700000000500",
                 "MessageGroupId": "tenant-1",
+                "AWSTraceHeader": "Root=1-1-1",
+                "DeadLetterQueueSourceArn": "arn:aws:sqs:eu-central-1:000000000000:source",
             },
             "messageAttributes": {
                 "blob": {"binaryValue": "YW55IGNhcm5hbCBwbGVhcw==", "stringListValues": [], "binaryListValues": [], "dataType": "Binary"},
@@ -244,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_exact_to_the_byte() {
-        let source = EventSource::new(ARN);
+        let source = EventSource::new(ARN, Duration::ZERO);
         // The quote takes two bytes when escaped.
         let messages = [message("one \""), message("two")];
         let exact = written(&messages).len();
@@ -264,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_error_of_a_record_that_exceeds_the_limit_has_its_size() {
-        let source = EventSource::new(ARN);
+        let source = EventSource::new(ARN, Duration::ZERO);
         let alone = written(&[message("x")]).len();
         let mut event = EventWriter::new(alone - 1, 0);
         let refused = event.push(&source, &message("x")).unwrap_err();
@@ -276,7 +303,7 @@ mod tests {
     }
 
     fn written(messages: &[Message]) -> Bytes {
-        let source = EventSource::new(ARN);
+        let source = EventSource::new(ARN, Duration::ZERO);
         let mut event = EventWriter::new(usize::MAX, 0);
         for message in messages {
             event.push(&source, message).unwrap();
@@ -297,6 +324,8 @@ mod tests {
             first_receive_ms: 1_700_000_000_500,
             sender_id: "AIDA".into(),
             message_group_id: None,
+            trace_header: None,
+            dead_letter_source_arn: None,
         }
     }
 

@@ -69,7 +69,7 @@ impl EventSourceMapping {
             function.config().timeout,
             visibility.map_err(|error| error.to_string()),
         )?;
-        let source = EventSource::new(&sqs.arn(&config.queue));
+        let source = EventSource::new(&sqs.arn(&config.queue), config.window);
         let batcher = Batcher::new(source, &config, REQUEST_BYTES_MAX);
         let shared = Arc::new(Shared {
             sqs,

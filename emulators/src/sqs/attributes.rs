@@ -229,7 +229,8 @@ pub(super) fn arn_of_queue(name: &str) -> String {
     format!("arn:aws:sqs:{}:{}:{name}", limits::REGION, limits::ACCOUNT)
 }
 
-fn queue_of_arn(arn: &str) -> Option<&str> {
+/// Returns the name in the ARN of a queue of this region and account.
+pub(super) fn queue_of_arn(arn: &str) -> Option<&str> {
     let rest = arn
         .strip_prefix("arn:aws:sqs:")?
         .strip_prefix(limits::REGION)?

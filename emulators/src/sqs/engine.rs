@@ -3,6 +3,7 @@
 //! Each queue has a mutex. No task holds two of them, or holds one across an await. The lock of the map of queues may be taken
 //! while a queue is locked, so no queue is locked while the map is.
 
+mod move_tasks;
 mod queues;
 
 use std::collections::BTreeMap;
@@ -16,11 +17,12 @@ use uuid::Uuid;
 use super::attributes::{QueueAttributes, arn_of_queue};
 use super::duplicate_deliveries::DuplicateDeliveries;
 use super::error::SqsError;
-use super::limits;
 use super::message::{Content, Message, Outgoing};
 use super::message_attribute::MessageAttribute;
 use super::millis::ms;
+use super::move_task::MoveTasks;
 use super::queue::{Depth, Queue, ReceiveOptions};
+use super::{limits, md5};
 
 /// An in-memory SQS. Clones are cheap and share one set of queues.
 ///
@@ -43,6 +45,8 @@ struct SharedQueue {
 
 struct State {
     queue: Queue,
+    /// The tasks that move messages out of this queue.
+    move_tasks: MoveTasks,
     /// Set when the queue is deleted, for tasks that still have a reference to it.
     deleted: bool,
 }
@@ -53,6 +57,7 @@ pub(super) struct Sent {
     pub(super) message_id: String,
     pub(super) md5_of_body: String,
     pub(super) md5_of_attributes: Option<String>,
+    pub(super) md5_of_system_attributes: Option<String>,
 }
 
 /// The values that `GetQueueAttributes` returns.
@@ -204,12 +209,12 @@ impl Sqs {
         })
     }
 
-    /// Sets when a message in flight becomes visible again: `timeout` from now, at once if it is zero.
+    /// Sets when a message in flight becomes visible again: `timeout` from now, at once if it is zero. The handle of an earlier
+    /// delivery will do. A message that is visible already stays so.
     ///
     /// # Errors
-    /// `QueueDoesNotExist`; `ReceiptHandleIsInvalid`; `MessageUnavailable` if the message no longer exists or
-    /// was received again; `MessageNotInflight` if it is visible; `OutOfRange` over 12 h; `VisibilityBeyondLimit` over 12 h
-    /// from the receive.
+    /// `QueueDoesNotExist`; `ReceiptHandleIsInvalid`; `MessageUnavailable` if the message no longer exists; `OutOfRange` over
+    /// 12 h; `VisibilityBeyondLimit` over 12 h from the receive.
     pub fn change_visibility(
         &self,
         queue: &str,
@@ -237,7 +242,7 @@ impl Sqs {
             body,
             attributes,
             delay_ms: delay.map(ms),
-            group_id: None,
+            ..Outgoing::default()
         };
         let sent = self.send_batch(queue, [Ok(outgoing)])?.remove(0)?;
         Ok(sent.message_id)
@@ -251,19 +256,22 @@ impl Sqs {
     ) -> Result<Vec<Result<Sent, SqsError>>, SqsError> {
         // Characters are checked and digests computed before the queue is locked.
         let check = |outgoing: Outgoing| {
-            let delay_ms = outgoing.delay_ms;
-            Ok((outgoing.into_content(Uuid::now_v7().to_string())?, delay_ms))
+            let (delay_ms, trace_header) = (outgoing.delay_ms, outgoing.trace_header.clone());
+            let content = outgoing.into_content(Uuid::now_v7().to_string())?;
+            let md5 = trace_header.and_then(|header| md5::of_trace_header(&header));
+            Ok((content, delay_ms, md5))
         };
         let checked: Vec<_> = batch
             .into_iter()
             .map(|outgoing| outgoing.and_then(check))
             .collect();
         self.change(queue, |queue, now_ms| {
-            let mut send = |(content, delay_ms): (Content, _)| {
+            let mut send = |(content, delay_ms, md5_of_system_attributes): (Content, _, _)| {
                 let sent = Sent {
                     message_id: content.message_id.clone(),
                     md5_of_body: content.md5_of_body.clone(),
                     md5_of_attributes: content.md5_of_attributes.clone(),
+                    md5_of_system_attributes,
                 };
                 queue.send(now_ms, content, delay_ms).map(|()| sent)
             };
@@ -372,6 +380,7 @@ impl SharedQueue {
         Self {
             state: Mutex::new(State {
                 queue,
+                move_tasks: MoveTasks::default(),
                 deleted: false,
             }),
             changed: Notify::new(),

@@ -21,11 +21,7 @@ pub enum SqsError {
     InvalidQueueName { queue: String },
     #[error("receipt handle `{handle}` was not issued by this queue")]
     ReceiptHandleIsInvalid { handle: String },
-    #[error("message of receipt handle `{handle}` is not in flight")]
-    MessageNotInflight { handle: String },
-    #[error(
-        "value `{handle}` of `ReceiptHandle` is invalid: the message no longer exists or was received again"
-    )]
+    #[error("value `{handle}` of `ReceiptHandle` is invalid: the message no longer exists")]
     MessageUnavailable { handle: String },
     #[error("queue `{queue}` has {in_flight_max} messages in flight, which is the most allowed")]
     OverLimit { queue: String, in_flight_max: usize },
@@ -80,6 +76,11 @@ pub enum SqsError {
     InvalidBatchEntryId { id: String },
     #[error("batch of {bytes} bytes is longer than the {bytes_max} allowed")]
     BatchRequestTooLong { bytes: usize, bytes_max: usize },
+    #[error("`{parameter}`: got `{value}`, which does not exist")]
+    ResourceNotFound {
+        parameter: &'static str,
+        value: String,
+    },
     #[error("not implemented here: {what}")]
     NotImplemented { what: String },
     #[error("request is not valid JSON of the operation: {reason}")]
@@ -146,10 +147,6 @@ impl SqsError {
                 "com.amazonaws.sqs#ReceiptHandleIsInvalid",
                 "ReceiptHandleIsInvalid",
             ),
-            Self::MessageNotInflight { .. } => code(
-                "com.amazonaws.sqs#MessageNotInflight",
-                "AWS.SimpleQueueService.MessageNotInflight",
-            ),
             Self::OverLimit { .. } => code("com.amazonaws.sqs#OverLimit", "OverLimit"),
             Self::InvalidQueueName { .. }
             | Self::MessageUnavailable { .. }
@@ -158,7 +155,12 @@ impl SqsError {
             | Self::InvalidParameterValue { .. }
             | Self::MessageTooLong { .. }
             | Self::TooManyMessageAttributes { .. }
-            | Self::InvalidMessageAttribute { .. } => code(
+            | Self::InvalidMessageAttribute { .. }
+            // SQS has its own code for values of all attributes but this one.
+            | Self::InvalidAttributeValue {
+                name: "RedrivePolicy",
+                ..
+            } => code(
                 "com.amazon.coral.service#InvalidParameterValueException",
                 "InvalidParameterValue",
             ),
@@ -198,6 +200,13 @@ impl SqsError {
                 "com.amazonaws.sqs#BatchRequestTooLong",
                 "AWS.SimpleQueueService.BatchRequestTooLong",
             ),
+            Self::ResourceNotFound { .. } => WireCode {
+                status: 404,
+                ..code(
+                    "com.amazonaws.sqs#ResourceNotFoundException",
+                    "ResourceNotFoundException",
+                )
+            },
             Self::NotImplemented { .. } => WireCode {
                 status: 501,
                 ..code(

@@ -27,6 +27,8 @@ const TARGET: &str = "x-amz-target";
 const TARGET_PREFIX: &str = "AmazonSQS.";
 const QUERY_ERROR: &str = "x-amzn-query-error";
 const REQUEST_ID: &str = "x-amzn-requestid";
+/// Header with which an instrumented client passes on its X-Ray trace.
+const TRACE_ID: &str = "x-amzn-trace-id";
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
 
 #[derive(Clone)]
@@ -78,7 +80,10 @@ impl Sqs {
 async fn respond(State(server): State<Server>, headers: HeaderMap, body: Bytes) -> Response<Body> {
     let target = headers.get(TARGET).and_then(|target| target.to_str().ok());
     let result = match target.and_then(|target| target.strip_prefix(TARGET_PREFIX)) {
-        Some(operation) => server.dispatch(operation, &body).await,
+        Some(operation) => {
+            let trace_header = headers.get(TRACE_ID).and_then(|value| value.to_str().ok());
+            server.dispatch(operation, &body, trace_header).await
+        }
         None => Err(SqsError::NotImplemented {
             what: format!(
                 "request with `{TARGET}: {}`, only `{TARGET_PREFIX}*` is served",
@@ -112,7 +117,12 @@ async fn respond(State(server): State<Server>, headers: HeaderMap, body: Bytes) 
 }
 
 impl Server {
-    async fn dispatch(&self, operation: &str, body: &[u8]) -> Result<Vec<u8>, SqsError> {
+    async fn dispatch(
+        &self,
+        operation: &str,
+        body: &[u8],
+        trace_header: Option<&str>,
+    ) -> Result<Vec<u8>, SqsError> {
         let on = &self.operations;
         match operation {
             "CreateQueue" => call(body, |request| on.create_queue(request)),
@@ -122,7 +132,7 @@ impl Server {
             "ListQueues" => call(body, |request| on.list_queues(request)),
             "DeleteQueue" => call(body, |request| on.delete_queue(request)),
             "PurgeQueue" => call(body, |request| on.purge_queue(request)),
-            "SendMessage" => call(body, |request| on.send_message(request)),
+            "SendMessage" => call(body, |request| on.send_message(request, trace_header)),
             "SendMessageBatch" => call(body, |request| on.send_message_batch(request)),
             "ReceiveMessage" => {
                 let mut closing = self.closing.clone();
@@ -141,6 +151,12 @@ impl Server {
             }
             "ChangeMessageVisibilityBatch" => {
                 call(body, |request| on.change_message_visibility_batch(request))
+            }
+            "StartMessageMoveTask" => call(body, |request| on.start_message_move_task(request)),
+            "CancelMessageMoveTask" => call(body, |request| on.cancel_message_move_task(request)),
+            "ListMessageMoveTasks" => call(body, |request| on.list_message_move_tasks(request)),
+            "ListDeadLetterSourceQueues" => {
+                call(body, |request| on.list_dead_letter_source_queues(request))
             }
             _ => Err(SqsError::NotImplemented {
                 what: format!("operation `{operation}`"),

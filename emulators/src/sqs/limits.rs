@@ -46,6 +46,13 @@ pub(super) const ATTRIBUTE_NAME_CHARS_MAX: usize = 256;
 /// Longest message group id, in characters.
 pub(super) const GROUP_ID_CHARS_MAX: usize = 128;
 
+/// Allowed rates of a task that moves messages, in messages per second.
+/// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_StartMessageMoveTask.html>
+pub(super) const MOVES_PER_SECOND: RangeInclusive<u64> = 1..=500;
+/// Maximum number of such tasks in a listing.
+/// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ListMessageMoveTasks.html>
+pub(super) const LIST_MOVE_TASKS_MAX: usize = 10;
+
 /// Maximum number of queues of one page of a listing.
 pub(super) const LIST_QUEUES_MAX: usize = 1_000;
 /// Maximum number of bytes of a request: a full batch in which each byte is escaped as `\u00xx`, plus the other fields.

@@ -2,7 +2,7 @@
 
 use md5::{Digest, Md5};
 
-use super::message_attribute::MessageAttribute;
+use super::message_attribute::{MessageAttribute, TRACE_HEADER};
 
 /// Returns the digest of a body, in lowercase hexadecimal.
 pub(super) fn of_body(body: &str) -> String {
@@ -28,6 +28,12 @@ pub(super) fn of_attributes<'a>(
         update_sized(&mut digest, attribute.value_bytes());
     }
     any.then(|| hex::encode(digest.finalize()))
+}
+
+/// Returns the digest of the system attribute `AWSTraceHeader`, which is computed as that of message attributes.
+pub(super) fn of_trace_header(header: &str) -> Option<String> {
+    let name = TRACE_HEADER.to_owned();
+    of_attributes([(&name, &MessageAttribute::string(header))])
 }
 
 fn update_sized(digest: &mut Md5, bytes: &[u8]) {

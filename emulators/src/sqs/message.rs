@@ -23,16 +23,20 @@ pub struct Message {
     pub message_attributes: Arc<BTreeMap<String, MessageAttribute>>,
     /// MD5 of the attributes; `None` if there are none.
     pub md5_of_message_attributes: Option<String>,
-    /// Number of deliveries from this queue so far, this one included.
+    /// Number of deliveries so far, this one included, and those from the queue of which this one is the dead-letter queue.
     pub receive_count: u32,
     /// Time when the message was sent, epoch ms. A move to a dead-letter queue does not change it.
     pub sent_ms: u64,
-    /// Time of the first delivery from this queue, epoch ms.
+    /// Time of the first delivery, epoch ms. A move to a dead-letter queue does not change it.
     pub first_receive_ms: u64,
     /// Account of the sender, always `000000000000`.
     pub sender_id: String,
     /// Message group id, which names the tenant for fair queues. It has no effect on deliveries here.
     pub message_group_id: Option<String>,
+    /// X-Ray trace header of the sender (`AWSTraceHeader`), if it sent one.
+    pub trace_header: Option<String>,
+    /// ARN of the queue that this message was moved from, in a dead-letter queue.
+    pub dead_letter_source_arn: Option<String>,
 }
 
 /// A message to send, not yet checked.
@@ -43,6 +47,8 @@ pub(super) struct Outgoing {
     /// Delay in milliseconds; `None` means the delay of the queue.
     pub(super) delay_ms: Option<u64>,
     pub(super) group_id: Option<String>,
+    /// X-Ray trace header, checked already. It does not count towards the limits.
+    pub(super) trace_header: Option<String>,
 }
 
 /// The part of a message that is the same at every delivery.
@@ -54,6 +60,7 @@ pub(super) struct Content {
     pub(super) attributes: Arc<BTreeMap<String, MessageAttribute>>,
     pub(super) md5_of_attributes: Option<String>,
     pub(super) group_id: Option<String>,
+    pub(super) trace_header: Option<String>,
     /// Size that counts towards the limits.
     pub(super) bytes: usize,
 }
@@ -101,6 +108,7 @@ impl Outgoing {
             body: self.body.into(),
             attributes: Arc::new(self.attributes),
             group_id: self.group_id,
+            trace_header: self.trace_header,
         })
     }
 }

@@ -4,6 +4,9 @@ use super::characters::first_disallowed;
 use super::error::AttributeProblem;
 use super::limits;
 
+/// Name of the one system attribute that a sender may set: the X-Ray trace header.
+pub(super) const TRACE_HEADER: &str = "AWSTraceHeader";
+
 /// The data type and value of a message attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageAttribute {

@@ -11,17 +11,19 @@
 //! | `message`, `message_attribute`, `characters` | messages, and the rules for their size, attributes and characters |
 //! | `attributes` | the attributes of a queue: ranges, names in the protocol, redrive policy |
 //! | `engine` | the set of queues, locks, long polling, moves to dead-letter queues; `engine/queues`: creates and changes queues |
+//! | `move_task`, `engine/move_tasks` | the tasks that move messages out of a dead-letter queue |
 //! | `http`, `operations`, `wire`, `batch` | the server, its operations, the JSON of requests and responses, the rules of batches |
+//! | `requested_attributes` | which attributes of a message a receive returns |
 //! | `billed_requests` | how many requests a payload is billed as |
 //!
 //! Every operation costs O(log n) or less (amortized), however many messages are visible, delayed or in flight.
 //!
-//! Deliberately absent: FIFO queues, encryption, policies, tags and message system attributes, each of which gets an error
-//! that names it, and the waits of 60 s after `DeleteQueue` and `PurgeQueue`. Queue counts are exact. No message is delivered
-//! twice before its visibility timeout ends, except with [`DuplicateDeliveries`].
+//! Deliberately absent: FIFO queues, encryption, policies and tags, each of which gets an error that names it, and the waits of
+//! 60 s after `DeleteQueue` and `PurgeQueue`. Queue counts are exact. No message is delivered twice before its visibility
+//! timeout ends, except with [`DuplicateDeliveries`].
 //!
-//! AWS's documentation leaves two cases open. Here, deleting with an outdated receipt handle succeeds and deletes nothing, and
-//! the receive count of a message starts at zero again in its dead-letter queue.
+//! AWS's documentation leaves one case open: here, deleting with an outdated receipt handle succeeds and deletes nothing.
+//! `docs/emulators.md` says what else was held against AWS.
 //!
 //! Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/Welcome.html>
 
@@ -38,9 +40,11 @@ mod md5;
 mod message;
 mod message_attribute;
 mod millis;
+mod move_task;
 mod operations;
 mod queue;
 mod receipt;
+mod requested_attributes;
 mod wire;
 
 pub use attributes::{QueueAttributes, Redrive};

@@ -1,16 +1,20 @@
 //! The operations of the protocol: translates requests into calls of the engine, and results into responses. Decisions about
 //! messages are made in `queue`.
 
+mod move_tasks;
+
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::attributes::arn_of_queue;
 use super::engine::{Sent, Sqs};
-use super::error::SqsError;
-use super::message::{Message, Outgoing};
+use super::error::{AttributeProblem, SqsError};
+use super::message::Outgoing;
+use super::message_attribute::TRACE_HEADER;
+use super::requested_attributes::{SystemAttributes, received};
 use super::wire::{self, BatchResult, Empty};
-use super::{batch, limits, md5};
+use super::{batch, limits};
 
 /// The operations of one server. Queue URLs begin with its address.
 #[derive(Clone)]
@@ -148,12 +152,16 @@ impl Operations {
         Ok(Empty {})
     }
 
+    /// Sends a message. `trace_header` is that of the HTTP request, which a message without one of its own gets.
     pub(super) fn send_message(
         &self,
         request: wire::SendMessage,
+        trace_header: Option<&str>,
     ) -> Result<wire::SentMessage, SqsError> {
         let queue = queue_of(request.queue_url)?;
-        let outgoing = outgoing(request.payload)?;
+        let mut outgoing = outgoing(request.payload)?;
+        let of_message = outgoing.trace_header.take();
+        outgoing.trace_header = of_message.or_else(|| trace_header.map(str::to_owned));
         self.sqs
             .send_batch(&queue, [Ok(outgoing)])?
             .remove(0)
@@ -324,11 +332,6 @@ fn entries<T>(entries: Vec<wire::Entry<T>>) -> Result<(Vec<String>, Vec<T>), Sqs
 }
 
 fn outgoing(payload: wire::Payload) -> Result<Outgoing, SqsError> {
-    if !payload.message_system_attributes.is_empty() {
-        return Err(SqsError::NotImplemented {
-            what: "`MessageSystemAttributes`".to_owned(),
-        });
-    }
     if let Some(value) = payload.message_deduplication_id {
         let allowed = "absent: the queue is not FIFO";
         return Err(SqsError::InvalidParameterValue {
@@ -350,7 +353,35 @@ fn outgoing(payload: wire::Payload) -> Result<Outgoing, SqsError> {
         attributes: attributes.collect::<Result<_, SqsError>>()?,
         delay_ms: delay_secs.map(|secs| secs * 1000),
         group_id: payload.message_group_id,
+        trace_header: trace_header(payload.message_system_attributes)?,
     })
+}
+
+/// Returns the trace header among the system attributes that a sender sets.
+///
+/// # Errors
+/// `InvalidParameterValue` for any other system attribute, `InvalidMessageAttribute` for a trace header that is not a string.
+fn trace_header(
+    system_attributes: BTreeMap<String, wire::Attribute>,
+) -> Result<Option<String>, SqsError> {
+    let mut header = None;
+    for (name, attribute) in system_attributes {
+        if name != TRACE_HEADER {
+            return Err(SqsError::InvalidParameterValue {
+                parameter: "MessageSystemAttributes",
+                value: name,
+                allowed: TRACE_HEADER,
+            });
+        }
+        let attribute = attribute.into_domain()?;
+        let checked = attribute.check(&name).and_then(|()| {
+            let is_string = attribute.data_type == "String";
+            is_string.then_some(()).ok_or(AttributeProblem::DataType)
+        });
+        checked.map_err(|problem| SqsError::InvalidMessageAttribute { name, problem })?;
+        header = attribute.string_value;
+    }
+    Ok(header)
 }
 
 fn sent(sent: Sent) -> wire::SentMessage {
@@ -358,117 +389,13 @@ fn sent(sent: Sent) -> wire::SentMessage {
         message_id: sent.message_id,
         md5_of_message_body: sent.md5_of_body,
         md5_of_message_attributes: sent.md5_of_attributes,
-    }
-}
-
-/// Returns a message with the requested attributes only.
-fn received(message: Message, shown: &SystemAttributes, names: &[String]) -> wire::ReceivedMessage {
-    let shown_attribute = |name: &str| {
-        names
-            .iter()
-            .any(|pattern| attribute_name_matches(pattern, name))
-    };
-    let chosen = || {
-        message
-            .message_attributes
-            .iter()
-            .filter(|(name, _)| shown_attribute(name))
-    };
-    let all_chosen = chosen().count() == message.message_attributes.len();
-    wire::ReceivedMessage {
-        attributes: shown.select(&message),
-        // The digest covers the returned attributes, because SDKs compute theirs from these.
-        md5_of_message_attributes: if all_chosen {
-            message.md5_of_message_attributes.clone()
-        } else {
-            md5::of_attributes(chosen())
-        },
-        message_attributes: chosen()
-            .map(|(name, attribute)| (name.clone(), wire::Attribute::from_domain(attribute)))
-            .collect(),
-        message_id: message.message_id,
-        receipt_handle: message.receipt_handle,
-        md5_of_body: message.md5_of_body,
-        body: message.body,
-    }
-}
-
-/// Returns whether a pattern selects an attribute name. A pattern is `All`, `.*`, a name, or a prefix followed by `.*`.
-fn attribute_name_matches(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix(".*") {
-        Some(prefix) => name.starts_with(prefix),
-        None => pattern == "All" || pattern == name,
-    }
-}
-
-/// The system attributes that a receive requests.
-struct SystemAttributes(Vec<String>);
-
-impl SystemAttributes {
-    fn requested(names: Vec<String>) -> Result<Self, SqsError> {
-        const KNOWN: [&str; 10] = [
-            "All",
-            "SenderId",
-            "SentTimestamp",
-            "ApproximateReceiveCount",
-            "ApproximateFirstReceiveTimestamp",
-            "MessageGroupId",
-            // SQS knows these; messages here never have them.
-            "SequenceNumber",
-            "MessageDeduplicationId",
-            "AWSTraceHeader",
-            "DeadLetterQueueSourceArn",
-        ];
-        match names.iter().find(|name| !KNOWN.contains(&name.as_str())) {
-            Some(unknown) => Err(SqsError::InvalidAttributeName {
-                name: unknown.clone(),
-            }),
-            None => Ok(Self(names)),
-        }
-    }
-
-    /// Returns the requested system attributes of a message.
-    fn select(&self, message: &Message) -> BTreeMap<&'static str, String> {
-        if self.0.is_empty() {
-            return BTreeMap::new();
-        }
-        let mut attributes = BTreeMap::from([
-            ("SenderId", message.sender_id.clone()),
-            ("SentTimestamp", message.sent_ms.to_string()),
-            ("ApproximateReceiveCount", message.receive_count.to_string()),
-            (
-                "ApproximateFirstReceiveTimestamp",
-                message.first_receive_ms.to_string(),
-            ),
-        ]);
-        attributes.extend(
-            message
-                .message_group_id
-                .clone()
-                .map(|id| ("MessageGroupId", id)),
-        );
-        attributes.retain(|name, _| {
-            self.0
-                .iter()
-                .any(|requested| requested == "All" || requested == name)
-        });
-        attributes
+        md5_of_message_system_attributes: sent.md5_of_system_attributes,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn attribute_names_match_by_name_by_prefix_and_all() {
-        for pattern in ["All", ".*", "foo.bar", "foo.*"] {
-            assert!(attribute_name_matches(pattern, "foo.bar"), "{pattern}");
-        }
-        for pattern in ["all", "foo", "bar.*", "*"] {
-            assert!(!attribute_name_matches(pattern, "foo.bar"), "{pattern}");
-        }
-    }
 
     #[test]
     fn a_queue_url_is_read_by_its_last_part() {
@@ -481,17 +408,6 @@ mod tests {
             queue_of(None),
             Err(SqsError::MissingParameter {
                 parameter: "QueueUrl"
-            })
-        );
-    }
-
-    #[test]
-    fn unknown_system_attributes_are_refused_by_name() {
-        let error = SystemAttributes::requested(vec!["All".to_owned(), "Colour".to_owned()]).err();
-        assert_eq!(
-            error,
-            Some(SqsError::InvalidAttributeName {
-                name: "Colour".to_owned()
             })
         );
     }

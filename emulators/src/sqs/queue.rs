@@ -5,11 +5,15 @@
 //! time when they become visible, visible ones by the time when they became visible. [`Queue::advance`] makes due messages
 //! visible and deletes messages past retention. Every other method calls it first, so that a queue needs no timer.
 //! Invariants: `tests::check_invariants`.
+//!
+//! `moves` has the moves between queues: to a dead-letter queue, and out of it again.
+
+mod moves;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::attributes::QueueAttributes;
+use super::attributes::{QueueAttributes, arn_of_queue};
 use super::duplicate_deliveries::DuplicateDeliveries;
 use super::error::SqsError;
 use super::limits;
@@ -54,12 +58,9 @@ pub(super) struct Received {
     pub(super) dead: Vec<DeadLetter>,
 }
 
-/// A message on its way to a dead-letter queue.
+/// A message on its way to another queue.
 #[derive(Debug)]
-pub(super) struct DeadLetter {
-    content: Content,
-    sent_ms: u64,
-}
+pub(super) struct DeadLetter(Entry);
 
 /// The messages and attributes of one queue.
 #[derive(Debug)]
@@ -85,8 +86,13 @@ pub(super) struct Queue {
 struct Entry {
     content: Content,
     sent_ms: u64,
+    /// Number of deliveries from this queue. The redrive policy counts these.
     receive_count: u32,
+    /// Number of deliveries before the message was moved to this dead-letter queue.
+    receive_count_before: u32,
     first_receive_ms: Option<u64>,
+    /// Name of the queue that the message was moved from, in a dead-letter queue.
+    dead_letter_source: Option<String>,
     /// Whether the fault has shortened the time in flight, so that the next delivery is a duplicate.
     duplicate_due: bool,
     state: MessageState,
@@ -149,19 +155,8 @@ impl Queue {
                 until_ms: now_ms + delay_ms,
             },
         };
-        self.insert(content, now_ms, state);
+        self.insert(Entry::new(content, now_ms, state));
         Ok(())
-    }
-
-    /// Adds a message from another queue to this dead-letter queue. It is visible at once, keeps the time when it was sent, and
-    /// its receive count starts at zero.
-    pub(super) fn accept(&mut self, now_ms: u64, letter: DeadLetter) {
-        self.advance(now_ms);
-        self.insert(
-            letter.content,
-            letter.sent_ms,
-            MessageState::Visible { since_ms: now_ms },
-        );
     }
 
     /// Delivers visible messages, those that became visible first in front.
@@ -204,16 +199,6 @@ impl Queue {
             }
         }
         Ok(received)
-    }
-
-    /// Removes a message that was received too often.
-    fn remove_dead_letter(&mut self, key: u64) -> DeadLetter {
-        let entry = self.entries.remove(&key).expect(HAS_ENTRY);
-        self.by_age.remove(&(entry.sent_ms, key));
-        DeadLetter {
-            content: entry.content,
-            sent_ms: entry.sent_ms,
-        }
     }
 
     /// Puts a message in flight. If the fault duplicates this delivery, the message becomes visible before its timeout.
@@ -265,9 +250,12 @@ impl Queue {
 
     /// Makes a message in flight visible `timeout_ms` from now.
     ///
+    /// As in SQS, whatever its documentation says of `MessageNotInflight`: the handle of an earlier delivery will do, and a
+    /// message that is visible stays so. The sources are in `tests/sqs_sdk/aws_snapshots/handles.rs`.
+    ///
     /// # Errors
-    /// `ReceiptHandleIsInvalid` as in [`Self::delete`]; `MessageUnavailable` if the message no longer exists or
-    /// was received again; `MessageNotInflight` if it is visible; `OutOfRange`, `VisibilityBeyondLimit` for the timeout.
+    /// `ReceiptHandleIsInvalid` as in [`Self::delete`]; `MessageUnavailable` if the message no longer exists; `OutOfRange`,
+    /// `VisibilityBeyondLimit` for the timeout.
     pub(super) fn change_visibility(
         &mut self,
         now_ms: u64,
@@ -276,12 +264,9 @@ impl Queue {
     ) -> Result<(), SqsError> {
         check_visibility(timeout_ms)?;
         self.advance(now_ms);
-        let Receipt { key, receive, .. } = self.read_receipt(handle)?;
-        let newest = self
-            .entries
-            .get_mut(&key)
-            .filter(|entry| entry.receive_count == receive);
-        let entry = newest.ok_or_else(|| SqsError::MessageUnavailable {
+        let key = self.read_receipt(handle)?.key;
+        let entry = self.entries.get_mut(&key);
+        let entry = entry.ok_or_else(|| SqsError::MessageUnavailable {
             handle: handle.to_owned(),
         })?;
         let MessageState::InFlight {
@@ -289,9 +274,7 @@ impl Queue {
             received_ms,
         } = entry.state
         else {
-            return Err(SqsError::MessageNotInflight {
-                handle: handle.to_owned(),
-            });
+            return Ok(());
         };
         let limit_ms = received_ms + ms(limits::VISIBILITY_TOTAL_MAX);
         let until_new_ms = now_ms + timeout_ms;
@@ -371,22 +354,13 @@ impl Queue {
         }
     }
 
-    fn insert(&mut self, content: Content, sent_ms: u64, state: MessageState) {
+    fn insert(&mut self, entry: Entry) {
         let key = self.next_key;
         self.next_key += 1;
-        self.set_of(state).insert((state.since_or_until_ms(), key));
-        self.by_age.insert((sent_ms, key));
-        self.entries.insert(
-            key,
-            Entry {
-                content,
-                sent_ms,
-                receive_count: 0,
-                first_receive_ms: None,
-                duplicate_due: false,
-                state,
-            },
-        );
+        self.set_of(entry.state)
+            .insert((entry.state.since_or_until_ms(), key));
+        self.by_age.insert((entry.sent_ms, key));
+        self.entries.insert(key, entry);
     }
 
     fn remove(&mut self, key: u64) {
@@ -428,6 +402,20 @@ impl Queue {
 }
 
 impl Entry {
+    /// Makes the entry of a message that no queue had before.
+    fn new(content: Content, sent_ms: u64, state: MessageState) -> Self {
+        Self {
+            content,
+            sent_ms,
+            receive_count: 0,
+            receive_count_before: 0,
+            first_receive_ms: None,
+            dead_letter_source: None,
+            duplicate_due: false,
+            state,
+        }
+    }
+
     fn to_message(&self, receipt: Receipt) -> Message {
         Message {
             message_id: self.content.message_id.clone(),
@@ -436,11 +424,13 @@ impl Entry {
             md5_of_body: self.content.md5_of_body.clone(),
             message_attributes: self.content.attributes.clone(),
             md5_of_message_attributes: self.content.md5_of_attributes.clone(),
-            receive_count: self.receive_count,
+            receive_count: self.receive_count_before + self.receive_count,
             sent_ms: self.sent_ms,
             first_receive_ms: self.first_receive_ms.unwrap_or_default(),
             sender_id: limits::ACCOUNT.to_owned(),
             message_group_id: self.content.group_id.clone(),
+            trace_header: self.content.trace_header.clone(),
+            dead_letter_source_arn: self.dead_letter_source.as_deref().map(arn_of_queue),
         }
     }
 }

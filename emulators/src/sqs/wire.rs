@@ -30,7 +30,7 @@ pub(super) struct ByName {
     pub(super) queue_name: Option<String>,
 }
 
-/// Request of `DeleteQueue` and `PurgeQueue`.
+/// Request of `DeleteQueue`, `PurgeQueue` and `ListDeadLetterSourceQueues`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct ByUrl {
@@ -216,6 +216,72 @@ pub(super) struct SentMessage {
         skip_serializing_if = "Option::is_none"
     )]
     pub(super) md5_of_message_attributes: Option<String>,
+    #[serde(
+        rename = "MD5OfMessageSystemAttributes",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(super) md5_of_message_system_attributes: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct StartMessageMoveTask {
+    pub(super) source_arn: Option<String>,
+    pub(super) destination_arn: Option<String>,
+    pub(super) max_number_of_messages_per_second: Option<i64>,
+}
+
+/// Response of `StartMessageMoveTask`, and request of `CancelMessageMoveTask`.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct MoveTaskHandle {
+    pub(super) task_handle: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct CancelledMoveTask {
+    pub(super) approximate_number_of_messages_moved: usize,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ListMessageMoveTasks {
+    pub(super) source_arn: Option<String>,
+    pub(super) max_results: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct MoveTasks {
+    pub(super) results: Vec<MoveTask>,
+}
+
+/// A task in a listing. Its times are in epoch ms.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct MoveTask {
+    pub(super) status: &'static str,
+    pub(super) source_arn: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) destination_arn: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_number_of_messages_per_second: Option<u32>,
+    pub(super) approximate_number_of_messages_moved: usize,
+    pub(super) approximate_number_of_messages_to_move: usize,
+    pub(super) started_timestamp: u64,
+    /// Only of a task that is running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) task_handle: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) failure_reason: Option<&'static str>,
+}
+
+/// Response of `ListDeadLetterSourceQueues`. It spells its field in lowercase, unlike all others.
+#[derive(Debug, Serialize)]
+pub(super) struct SourceQueueUrls {
+    #[serde(rename = "queueUrls")]
+    pub(super) queue_urls: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]

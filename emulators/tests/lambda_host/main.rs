@@ -3,6 +3,7 @@
 //!
 //! Tests wait for conditions, at most for [`support::PATIENCE`], and never for a fixed time.
 
+mod aws_snapshots;
 mod environments;
 mod failures;
 mod lambda_mapping;

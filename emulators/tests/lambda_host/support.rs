@@ -40,6 +40,18 @@ impl Host {
         visibility_timeout: Duration,
         change: impl FnOnce(&mut FunctionConfig),
     ) -> Host {
+        let attributes = QueueAttributes {
+            visibility_timeout,
+            ..QueueAttributes::default()
+        };
+        Host::with_queue(attributes, change)
+    }
+
+    /// Also creates the dead-letter queue of the queue, if `attributes` name one.
+    pub fn with_queue(
+        attributes: QueueAttributes,
+        change: impl FnOnce(&mut FunctionConfig),
+    ) -> Host {
         let mut config = FunctionConfig {
             name: "echo".into(),
             bootstrap: Bootstrap {
@@ -58,14 +70,12 @@ impl Host {
             Arc::new(move |line| logs.lock().expect("no sink panics").push(line.clone()))
         };
         let sqs = Sqs::new();
-        sqs.create_queue(
-            QUEUE,
-            QueueAttributes {
-                visibility_timeout,
-                ..QueueAttributes::default()
-            },
-        )
-        .expect("a new engine takes a queue");
+        if let Some(redrive) = &attributes.redrive {
+            sqs.create_queue(&redrive.dead_letter_queue, QueueAttributes::default())
+                .expect("a new engine takes a queue");
+        }
+        sqs.create_queue(QUEUE, attributes)
+            .expect("a new engine takes a queue");
         Host {
             function: Function::new(config, sink),
             logs,

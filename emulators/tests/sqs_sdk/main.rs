@@ -5,7 +5,9 @@
     reason = "helpers of tests, where a panic is the report"
 )]
 
+mod aws_snapshots;
 mod messages;
+mod moto_facts;
 mod queues;
 mod refusals;
 mod support;

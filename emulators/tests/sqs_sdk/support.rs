@@ -3,7 +3,18 @@
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
+use aws_sdk_sqs::operation::change_message_visibility::{
+    ChangeMessageVisibilityError, ChangeMessageVisibilityOutput,
+};
+use aws_sdk_sqs::operation::delete_message::{DeleteMessageError, DeleteMessageOutput};
+use aws_sdk_sqs::operation::send_message::SendMessageOutput;
+use aws_sdk_sqs::operation::set_queue_attributes::{
+    SetQueueAttributesError, SetQueueAttributesOutput,
+};
+use aws_sdk_sqs::types::{
+    Message, MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName,
+    SendMessageBatchRequestEntry,
+};
 use emulators::sqs::Sqs;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -75,4 +86,80 @@ pub fn string_attribute(value: &str) -> MessageAttributeValue {
         .string_value(value)
         .build()
         .unwrap()
+}
+
+impl Served {
+    /// Sends a message to the queue.
+    pub async fn send(&self, body: &str) -> SendMessageOutput {
+        let send = self.client.send_message().queue_url(&self.url);
+        send.message_body(body).send().await.unwrap()
+    }
+
+    /// Receives up to ten messages of the queue, with all their attributes.
+    pub async fn receive(&self, visibility_secs: i32) -> Vec<Message> {
+        self.receive_from(&self.url, visibility_secs).await
+    }
+
+    /// Receives up to ten messages of any queue, with all their attributes.
+    pub async fn receive_from(&self, url: &str, visibility_secs: i32) -> Vec<Message> {
+        let receive = self
+            .client
+            .receive_message()
+            .queue_url(url)
+            .max_number_of_messages(10)
+            .visibility_timeout(visibility_secs)
+            .message_attribute_names("All")
+            .message_system_attribute_names(MessageSystemAttributeName::All);
+        receive.send().await.unwrap().messages.unwrap_or_default()
+    }
+
+    pub async fn delete(
+        &self,
+        handle: &str,
+    ) -> Result<DeleteMessageOutput, SdkError<DeleteMessageError>> {
+        let delete = self.client.delete_message().queue_url(&self.url);
+        delete.receipt_handle(handle).send().await
+    }
+
+    pub async fn change_visibility(
+        &self,
+        handle: &str,
+        secs: i32,
+    ) -> Result<ChangeMessageVisibilityOutput, SdkError<ChangeMessageVisibilityError>> {
+        let change = self.client.change_message_visibility().queue_url(&self.url);
+        change
+            .receipt_handle(handle)
+            .visibility_timeout(secs)
+            .send()
+            .await
+    }
+
+    /// Creates another queue; returns its URL.
+    pub async fn create(&self, name: &str) -> String {
+        let create = self.client.create_queue().queue_name(name);
+        create.send().await.unwrap().queue_url.unwrap()
+    }
+
+    /// Sets an attribute of the queue.
+    pub async fn set(
+        &self,
+        name: QueueAttributeName,
+        value: &str,
+    ) -> Result<SetQueueAttributesOutput, SdkError<SetQueueAttributesError>> {
+        let set = self.client.set_queue_attributes().queue_url(&self.url);
+        set.attributes(name, value).send().await
+    }
+
+    /// Creates a dead-letter queue of the queue, named `dead`, which takes messages after `receives_max` receives; returns its
+    /// URL.
+    pub async fn create_dead_letter_queue(&self, receives_max: u32) -> String {
+        let dead = self.create("dead").await;
+        let arn = self.sqs.arn("dead");
+        let policy =
+            format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":{receives_max}}}"#);
+        self.set(QueueAttributeName::RedrivePolicy, &policy)
+            .await
+            .unwrap();
+        dead
+    }
 }

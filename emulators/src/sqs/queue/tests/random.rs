@@ -74,13 +74,10 @@ impl Pair {
             return;
         };
         let timeout_ms = self.random.below(40 * SECOND);
-        match self
+        let changed = self
             .queue
-            .change_visibility(self.now_ms, handle, timeout_ms)
-        {
-            Ok(()) | Err(SqsError::MessageNotInflight { .. }) => {}
-            Err(error) => panic!("seed {}: {error}", self.seed),
-        }
+            .change_visibility(self.now_ms, handle, timeout_ms);
+        assert_eq!(changed, Ok(()), "seed {}", self.seed);
     }
 
     fn ids(&self) -> BTreeSet<String> {

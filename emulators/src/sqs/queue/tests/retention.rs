@@ -59,7 +59,7 @@ fn a_message_over_the_queues_limit_is_refused() {
 }
 
 #[test]
-fn a_receive_over_the_maximum_moves_the_message_and_keeps_its_id_and_age() {
+fn a_receive_over_the_maximum_moves_the_message_and_keeps_its_id_age_and_receives() {
     let redrive = Some(Redrive {
         dead_letter_queue: "dead".into(),
         receives_max: 2,
@@ -102,9 +102,14 @@ fn a_receive_over_the_maximum_moves_the_message_and_keeps_its_id_and_age() {
         (
             moved.message_id.as_str(),
             moved.sent_ms,
-            moved.receive_count
+            moved.receive_count,
+            moved.first_receive_ms
         ),
-        ("poison", 7, 1)
+        ("poison", 7, 4, 10)
+    );
+    assert_eq!(
+        moved.dead_letter_source_arn.as_deref(),
+        Some("arn:aws:sqs:us-east-1:000000000000:queue")
     );
     assert_eq!(source.depth(now_ms), depth(0, 0, 0));
     source
