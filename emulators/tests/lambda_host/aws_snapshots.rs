@@ -54,14 +54,15 @@ impl Host {
     }
 
     fn dead_letters(&self) -> usize {
-        self.sqs.depth(DEAD).unwrap().visible
+        let depth = self.sqs.depth(DEAD);
+        depth.expect("the host has made the queue").visible
     }
 
     /// Waits until the queue has no message, and its dead-letter queue `dead` ones. A dead letter moves when the mapping would
     /// receive it once more.
     async fn until_dead_letters(&self, dead: usize) {
         let empty = || {
-            let depth = self.sqs.depth(QUEUE).unwrap();
+            let depth = self.sqs.depth(QUEUE).expect("the host has made the queue");
             depth.visible + depth.in_flight == 0 && self.dead_letters() == dead
         };
         self.until("the messages are dead letters", empty).await;
@@ -82,7 +83,8 @@ fn receive_counts(records: &[Value]) -> BTreeSet<&str> {
 /// Checks the field names of a record, and the values that do not depend on the message.
 fn check_shape(record: &Value, fields_of_some: &[&str]) {
     let names = |value: &Value| -> BTreeSet<String> {
-        value.as_object().unwrap().keys().cloned().collect()
+        let fields = value.as_object().expect("a JSON object");
+        fields.keys().cloned().collect()
     };
     let fields = [
         "attributes",
@@ -110,9 +112,9 @@ fn check_shape(record: &Value, fields_of_some: &[&str]) {
         names(&record["attributes"]),
         attributes.map(str::to_owned).into()
     );
-    let texts = record["attributes"].as_object().unwrap().values();
+    let texts = record["attributes"].as_object().into_iter().flatten();
     assert!(
-        texts.into_iter().all(Value::is_string),
+        texts.map(|(_, value)| value).all(Value::is_string),
         "numbers are texts: {record}"
     );
     assert_eq!(

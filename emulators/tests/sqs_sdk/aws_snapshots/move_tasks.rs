@@ -76,6 +76,17 @@ impl Queues {
         self.tasks(None).await.remove(0)
     }
 
+    /// Waits until the newest task is no longer running.
+    async fn ended_task(&self) -> Task {
+        loop {
+            let task = self.newest_task().await;
+            if task.status() != Some("RUNNING") {
+                return task;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     async fn bodies(&self, url: &str) -> BTreeSet<String> {
         let messages = self.served.receive_from(url, 0).await;
         messages.into_iter().filter_map(|m| m.body).collect()
@@ -211,6 +222,20 @@ async fn a_task_with_a_rate_runs_alone_until_it_is_cancelled_and_leaves_the_othe
     assert_eq!((depth("dead"), depth("other")), (0, 100));
 }
 
+/// Source: `test_move_task_with_throughput_limit` (30 April 2024).
+#[tokio::test]
+async fn a_task_with_a_rate_moves_every_message_in_the_end() {
+    let queues = Queues::with_dead_letters(20).await;
+    let started = queues.start("dead", Some("other"), Some(500)).await;
+    started.unwrap();
+    let task = queues.ended_task().await;
+    assert_eq!(
+        (task.status(), task.approximate_number_of_messages_moved()),
+        (Some("COMPLETED"), 20)
+    );
+    assert_eq!(queues.served.sqs.depth("other").unwrap().visible, 20);
+}
+
 /// Source: `test_move_task_delete_destination_queue_while_running` (30 April 2024).
 #[tokio::test]
 async fn a_task_whose_destination_is_deleted_fails_and_leaves_the_others() {
@@ -218,13 +243,7 @@ async fn a_task_whose_destination_is_deleted_fails_and_leaves_the_others() {
     queues.start("dead", Some("other"), Some(10)).await.unwrap();
     let delete = queues.served.client.delete_queue();
     delete.queue_url(&queues.other).send().await.unwrap();
-    let task = loop {
-        let task = queues.newest_task().await;
-        if task.status() != Some("RUNNING") {
-            break task;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
+    let task = queues.ended_task().await;
     assert_eq!(
         (task.status(), task.failure_reason()),
         (
