@@ -27,6 +27,7 @@ FAULTS = [
     ("no cap on batch processors", [("            ScalingConfig: { MaximumConcurrency: !Ref BatchProcessorConcurrency }\n", "")]),
     ("MaximumConcurrency 1", [("MaximumConcurrency: !Ref BatchProcessorConcurrency", "MaximumConcurrency: 1")]),
     ("the mapping reads the wrong queue", [("            Queue: !GetAtt BatchQueue.Arn", "            Queue: !GetAtt InputQueue.Arn")]),
+    ("the input queue is mapped twice", [("            ProvisionedPollerConfig: !If\n              - Provisioned\n              - { MinimumPollers: !Ref PollersMin, MaximumPollers: !Ref PollersMax }\n              - !Ref AWS::NoValue\n", "            ProvisionedPollerConfig: !If\n              - Provisioned\n              - { MinimumPollers: !Ref PollersMin, MaximumPollers: !Ref PollersMax }\n              - !Ref AWS::NoValue\n        InputAgain:\n          Type: SQS\n          Properties:\n            Queue: !GetAtt InputQueue.Arn\n            BatchSize: !Ref InputBatchSize\n            FunctionResponseTypes: [ReportBatchItemFailures]\n            MaximumBatchingWindowInSeconds: !Ref InputBatchingWindow\n            ScalingConfig: { MaximumConcurrency: 2 }\n")]),
     ("visibility timeout below the rule", [('"1": 361', '"1": 60')]),
     ("visibility timeout left at its default", [("      VisibilityTimeout: !FindInMap [BatchVisibility, !Ref BatchProcessorTimeout, Seconds]\n", "")]),
     ("a timeout without its visibility", [("AllowedValues: [60, 120, 300, 600, 900]", "AllowedValues: [60, 120, 240, 300, 600, 900]")]),
