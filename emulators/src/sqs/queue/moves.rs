@@ -10,6 +10,8 @@ impl Queue {
         self.insert(Entry {
             receive_count: 0,
             receive_count_before: entry.receive_count_before + entry.receive_count,
+            // The fault is one of the other queue.
+            duplicate_due: false,
             state: MessageState::Visible { since_ms: now_ms },
             ..entry
         });
