@@ -38,12 +38,15 @@ def looked_up(node, resolver):
     return node
 
 
-def creatable(text):
-    """Returns the transformed template without the resources that moto does not create, and with resolved mappings."""
-    template = cfn.transform(text)
+def adapted(template, chosen):
+    """Returns a transformed template without the resources that moto does not create, and with resolved mappings."""
     template["Resources"] = {name: each for name, each in template["Resources"].items() if each["Type"] not in NOT_CREATED}
-    template["Resources"] = looked_up(template["Resources"], cfn.Resolver(template, CHOSEN))
+    template["Resources"] = looked_up(template["Resources"], cfn.Resolver(template, chosen))
     return template
+
+
+def creatable(text):
+    return adapted(cfn.transform(text), CHOSEN)
 
 
 def deployed(deploy, template, chosen):

@@ -100,9 +100,8 @@ def wait_until_ready(server, endpoint):
     raise RuntimeError(f"ministack is not ready: expected a response within {START_MAX_SECS} s")
 
 
-def template(chosen):
-    """Returns the transformed template, changed where ministack 1.5.33 does not support it."""
-    made = cfn.transform(cfn.SAM.read_text())
+def adapted(made, chosen):
+    """Changes a transformed template where ministack 1.5.33 does not support it, and returns it."""
     resolver = cfn.Resolver(made, chosen)
     for name, condition in made["Conditions"].items():
         # ministack resolves no Fn::Split and no Fn::Sub in conditions: create_stack returns `InternalError`, `0`.
@@ -136,7 +135,7 @@ class Stack:
             s3.put_object(Bucket="code", Key=f"{function}.zip", Body=package.zip_of(function).read_bytes())
         stacks = client("cloudformation")
         chosen = CHOSEN | {"Sink": f"file://{sink}", "Bodies": bodies}
-        s3.put_object(Bucket="code", Key="template.json", Body=json.dumps(template(chosen)).encode())
+        s3.put_object(Bucket="code", Key="template.json", Body=json.dumps(adapted(cfn.transform(cfn.SAM.read_text()), chosen)).encode())
         stacks.create_stack(
             StackName="stack",
             # By URL, as `sam deploy` does, because a request can contain only 51,200 bytes of template.

@@ -1,0 +1,103 @@
+"""Runs verify-aws against the emulator ministack: experiments with small numbers, then an interrupted run, which must leave nothing.
+
+An emulator says nothing about AWS. This tests that the program creates, observes and deletes. `cargo xtask verify-aws --emulator`
+runs it for about two minutes.
+
+    python on_ministack.py PYTHON_OF_MINISTACK [FLAGS OF main.py]
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import boto3
+
+import cleanup
+import ledger
+import template
+
+with template.own_environment():
+    import ministack
+
+HERE = pathlib.Path(__file__).resolve().parent
+REGION = "eu-west-1"
+# What this version of ministack can do. The others need metrics, alarms with a history, arm64, or time.
+EXPERIMENTS = "1,2,3,4,17,7"
+# ministack has the semantics of PartiQL, but answers some of it otherwise than AWS is assumed to.
+EXPECTED = {"1": "confirmed", "4": "confirmed"}
+INTERRUPT_AFTER = "creating main"
+SECONDS_MAX = 420
+
+
+def environment(endpoint):
+    return os.environ | {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+
+
+def started(endpoint, *flags):
+    command = [sys.executable, HERE / "main.py", "--on", "ministack", "--yes", "--json", *flags]
+    return subprocess.Popen(command, env=environment(endpoint), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def remains(endpoint):
+    """Returns what any run left on the emulator, by kind."""
+    client = lambda service: boto3.client(service, endpoint_url=endpoint, region_name=REGION, aws_access_key_id="none", aws_secret_access_key="none")  # noqa: E731
+    found = {}
+    for kind in cleanup.KINDS:
+        one = kind(client, ledger.PREFIX.rstrip("-"))
+        if names := one.listed():
+            found[kind.name] = names
+    return found
+
+
+def whole_run(endpoint, flags):
+    """Runs the experiments to their end; returns the problems."""
+    process = started(endpoint, "--only", EXPERIMENTS, *flags)
+    output, log = process.communicate(timeout=SECONDS_MAX)
+    print(log[-6_000:], file=sys.stderr)
+    if not output:
+        return [f"no report: exit code {process.returncode}"]
+    results = {str(each["number"]): each for each in json.loads(output)["results"]}
+    for number, each in results.items():
+        print(f"{number}: {each['verdict']}: {each['seen']}")
+    problems = [f"{number}: got {results[number]['verdict']}, expected {verdict}: {results[number]['seen']}" for number, verdict in EXPECTED.items() if results[number]["verdict"] != verdict]
+    return problems + [f"not deleted: {each}" for each in remains(endpoint).items()]
+
+
+def interrupted_run(endpoint, flags, number):
+    """Interrupts a run while it creates a stack; returns the problems."""
+    process = started(endpoint, "--only", "2", *flags)
+    began, log = time.monotonic(), []
+    for line in process.stderr:
+        log.append(line)
+        if INTERRUPT_AFTER in line:
+            time.sleep(1)
+            process.send_signal(number)
+            break
+    log += process.stderr.readlines()
+    process.wait(timeout=SECONDS_MAX)
+    text, name = "".join(log), signal.Signals(number).name
+    problems = [f"{name}: got exit code {process.returncode}, expected 130: {text[-2_000:]}"] if process.returncode != 130 else []
+    if "deleting" not in text:
+        problems.append(f"{name}: nothing was deleted, so nothing was created before the signal: {text[-2_000:]}")
+    print(f"{name} while creating: deleted and ended after {time.monotonic() - began:.0f} s")
+    return problems + [f"{name}: not deleted: {each}" for each in remains(endpoint).items()]
+
+
+def main():
+    python, *flags = sys.argv[1:]
+    os.environ.setdefault("AWS_DEFAULT_REGION", REGION)
+    with tempfile.TemporaryDirectory(prefix="verify-aws-") as folder, ministack.started(python, pathlib.Path(folder)) as endpoint:
+        problems = whole_run(endpoint, flags)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            problems += interrupted_run(endpoint, flags, number)
+    print(*problems or ["everything that was created is deleted, also after SIGINT and SIGTERM"], sep="\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

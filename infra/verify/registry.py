@@ -1,0 +1,27 @@
+"""Every experiment, in the order in which they run."""
+
+from experiments import account, burst_run, latency, mapping, objects, outage, partiql, thaw, updates, watch
+
+# What leaves the main stack alone runs before its alarms are looked at (15), and the burst (7) is the first to write its tables.
+ORDER = (1, 2, 3, 4, 17, 8, 5, 19, 15, 16, 7, 9, 18, 20, 6, 10, 14, 13, 12, "12-warm", 11)
+MODULES = (account, partiql, objects, latency, watch, burst_run, mapping, thaw, outage, updates)
+EXPERIMENTS = {each.number: each for module in MODULES for each in module.EXPERIMENTS}
+
+
+class Unknown(Exception):
+    pass
+
+
+def select(only=None, slow=False):
+    """Returns the experiments to run: those that are named, or all, the slow ones only with `slow`."""
+    by_text = {str(number): number for number in ORDER}
+    if only is None:
+        return [EXPERIMENTS[number] for number in ORDER if slow or not EXPERIMENTS[number].slow]
+    names = [each.strip() for each in only.split(",")]
+    unknown = [each for each in names if each not in by_text]
+    if unknown:
+        raise Unknown(f"--only: unknown experiment: got {', '.join(unknown)}, expected some of {', '.join(by_text)}")
+    wanted = {by_text[each] for each in names}
+    # Whoever asks for what is seen in another's wake gets the other one too.
+    wanted |= {before for number in wanted for before in EXPERIMENTS[number].after if number != 6}
+    return [EXPERIMENTS[number] for number in ORDER if number in wanted]

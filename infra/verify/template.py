@@ -1,0 +1,65 @@
+"""The template of a throw-away stack: that of infra/sam, transformed, with the zips of a run, and without what survives a deletion."""
+
+import collections
+import contextlib
+import os
+import pathlib
+import sys
+
+CHECKS = pathlib.Path(__file__).resolve().parent.parent / "checks"
+
+
+@contextlib.contextmanager
+def own_environment():
+    """Undoes what the block does to the environment."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+# cfn.py sets a region and credentials for the emulators, if there are none. Requests to AWS must not see them.
+with own_environment():
+    sys.path.insert(0, str(CHECKS))
+    import cfn
+
+
+def text():
+    return cfn.SAM.read_text()
+
+
+def transformed():
+    """Returns the template with open parameters, as CloudFormation makes it of the SAM template."""
+    with own_environment():
+        os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+        return cfn.transform(text())
+
+
+def throw_away(template, bucket, folder):
+    """Changes a transformed template: code from `folder` of a bucket, and nothing stays when the stack is deleted."""
+    for resource in template["Resources"].values():
+        for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
+            if policy in resource:
+                resource[policy] = "Delete"
+        if resource["Type"] == "AWS::Lambda::Function":
+            code = resource["Properties"]["Code"]
+            resource["Properties"]["Code"] = {"S3Bucket": bucket, "S3Key": f"{folder}/{code['S3Key']}"}
+    return template
+
+
+def without_input_mapping(template):
+    """Removes the mapping of the input queue, as docs/operations.md says for the way back from provisioned pollers."""
+    del template["Resources"]["AggregatorInput"]
+    return template
+
+
+def resources(chosen):
+    """Returns the names of the resources that the stack has with these parameters, by type."""
+    found = collections.defaultdict(list)
+    with own_environment():
+        os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+        for name, resource in cfn.resolve(text(), chosen).items():
+            found[resource["Type"]].append(name)
+    return {kind: sorted(names) for kind, names in sorted(found.items())}
