@@ -2,7 +2,7 @@
 
 import datetime
 
-import ledger
+from verify import ledger
 
 
 def bill(session, name):

@@ -5,8 +5,8 @@ import os
 import subprocess
 import time
 
-import ledger
-from interrupt import say
+from verify import ledger
+from verify.interrupt import say
 
 LOADGEN = ledger.ROOT / "target" / "release" / "loadgen"
 # SQS's figures can be wrong for a minute after the last message.
@@ -78,6 +78,7 @@ class Burst:
         queues = ("InputQueue", "BatchQueue") if batches else ("InputQueue",)
         plan = workload(messages, duplicates, seed(self.world, number))
         send = [LOADGEN, "send", *plan, "--queue-url", self.stack.physical["InputQueue"], "--concurrency", "64"]
+        say(f"  sending {messages:,} messages")
         began = time.time()
         sender = subprocess.Popen(send, env=environment(self.world), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:

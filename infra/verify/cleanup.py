@@ -4,7 +4,7 @@ import time
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from interrupt import say
+from verify.interrupt import say
 
 STACK_SECONDS_MAX = 900
 STACK_POLL_SECONDS = 3
@@ -175,7 +175,7 @@ class Tables(Kind):
 
     def delete(self, one):
         tables = self.client("dynamodb")
-        tables.get_waiter("table_exists").wait(TableName=one)
+        tables.get_waiter("table_exists").wait(TableName=one, WaiterConfig={"Delay": 3, "MaxAttempts": 60})
         tables.delete_table(TableName=one)
         tables.get_waiter("table_not_exists").wait(TableName=one, WaiterConfig={"Delay": 3, "MaxAttempts": 200})
 
@@ -249,7 +249,7 @@ def clean(client, ledger):
         if empty_passes == 2:
             break
         # Twice with nothing, some seconds apart: a request that was interrupted may still create something.
-        time.sleep(SETTLE_SECONDS if ledger.about.get("emulator") is None else 0.2)
+        time.sleep(SETTLE_SECONDS)
     for kind, name in ledger.remaining():
         if kind not in failed:
             ledger.gone(kind, name)

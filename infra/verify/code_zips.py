@@ -6,9 +6,9 @@ import shutil
 import subprocess
 import zipfile
 
-import ledger
-from interrupt import say
-from world import Unavailable
+from verify import ledger
+from verify.interrupt import say
+from verify.world import Unavailable
 
 FUNCTIONS = ("aggregator", "batch-processor")
 # An S3 sink for the burst, and a function as a sink for the outage.

@@ -1,6 +1,16 @@
 """What the emulators moto and ministack need to be different in the template. Requests to AWS get the template unchanged."""
 
-import template  # noqa: F401  makes the modules of infra/checks importable
+from verify import template  # noqa: F401  makes the modules of infra/checks importable
+
+# ministack passes at most 10 messages, and a batch starts only a timeout, a window and 3 s after it was opened.
+SMALL = {
+    "InputBatchSize": "10", "AggregatorTimeout": "15", "MaxSecondaryBatchingWindow": "5", "BatchProcessorTimeout": "60",
+    "VerifyDelay": "2", "AggregatorConcurrency": "2",
+}  # fmt: skip
+
+
+def parameters(emulator, chosen):
+    return chosen if emulator is None else chosen | SMALL
 
 
 def adapted(emulator, made, chosen):

@@ -14,17 +14,10 @@ import time
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-import bill
-import cleanup
-import code_zips
-import burst
-import ledger
-import registry
-import report
-import verdict
-from interrupt import Interrupted, Signals, say
-from plan import Plan
-from world import Unavailable, World, brief
+from verify import bill, cleanup, code_zips, burst, ledger, registry, report, verdict
+from verify.interrupt import Interrupted, Signals, say
+from verify.plan import Plan
+from verify.world import Unavailable, World, brief
 
 USAGE, NOT_DELETED, INTERRUPTED = 2, 3, 130
 MAX_COST = 20.0
@@ -71,8 +64,6 @@ def session_of(options):
 
 
 def consent(options, plan, identity, region):
-    if plan.dollars > options.max_cost:
-        raise Refused(f"--max-cost: the estimate is too high: got ${plan.dollars:.2f}, expected at most ${options.max_cost:.2f}")
     if options.yes:
         return
     if not sys.stdin.isatty():
@@ -138,6 +129,8 @@ def run(options):
         print(json.dumps(plan.as_json(), indent=1) if options.json else plan.text())
         return 0
     say(plan.text())
+    if plan.dollars > options.max_cost:
+        raise Refused(f"--max-cost: the estimate is too high: got ${plan.dollars:.2f}, expected at most ${options.max_cost:.2f}")
     session, identity = session_of(options)
     consent(options, plan, identity, session.region_name)
     about = {"account": identity["Account"], "region": session.region_name, "started": time.time(), "dollars_estimated": round(plan.dollars, 2), "emulator": options.emulator}

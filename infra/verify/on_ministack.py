@@ -3,7 +3,7 @@
 An emulator says nothing about AWS. This tests that the program creates, observes and deletes. `cargo xtask verify-aws --emulator`
 runs it for about two minutes.
 
-    python on_ministack.py PYTHON_OF_MINISTACK [FLAGS OF main.py]
+    python -m verify.on_ministack PYTHON_OF_MINISTACK [FLAGS OF main.py]
 """
 
 import json
@@ -17,9 +17,7 @@ import time
 
 import boto3
 
-import cleanup
-import ledger
-import template
+from verify import cleanup, ledger, template
 
 with template.own_environment():
     import ministack
@@ -30,7 +28,8 @@ REGION = "eu-west-1"
 EXPERIMENTS = "1,2,3,4,17,7"
 # ministack has the semantics of PartiQL, but answers some of it otherwise than AWS is assumed to.
 EXPECTED = {"1": "confirmed", "4": "confirmed"}
-INTERRUPT_AFTER = "creating main"
+# When a run is interrupted: which experiment it is to run, after which line, and by which signal.
+INTERRUPTIONS = (("2", "deploying", signal.SIGINT), ("7", "sending", signal.SIGTERM))
 SECONDS_MAX = 420
 
 
@@ -39,8 +38,8 @@ def environment(endpoint):
 
 
 def started(endpoint, *flags):
-    command = [sys.executable, HERE / "main.py", "--on", "ministack", "--yes", "--json", *flags]
-    return subprocess.Popen(command, env=environment(endpoint), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "verify.main", "--on", "ministack", "--yes", "--json", *flags]
+    return subprocess.Popen(command, cwd=HERE.parent, env=environment(endpoint), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def remains(endpoint):
@@ -68,23 +67,24 @@ def whole_run(endpoint, flags):
     return problems + [f"not deleted: {each}" for each in remains(endpoint).items()]
 
 
-def interrupted_run(endpoint, flags, number):
-    """Interrupts a run while it creates a stack; returns the problems."""
-    process = started(endpoint, "--only", "2", *flags)
-    began, log = time.monotonic(), []
+def interrupted_run(endpoint, flags, experiment, after, number):
+    """Interrupts a run after a line of its log; returns the problems."""
+    process = started(endpoint, "--only", experiment, *flags)
+    log, sent = [], None
     for line in process.stderr:
         log.append(line)
-        if INTERRUPT_AFTER in line:
-            time.sleep(1)
+        if after in line and sent is None:
             process.send_signal(number)
-            break
-    log += process.stderr.readlines()
+            sent = time.monotonic()
+    process.stdout.read()
     process.wait(timeout=SECONDS_MAX)
-    text, name = "".join(log), signal.Signals(number).name
+    text, name = "".join(log), f"{signal.Signals(number).name} after `{after}`"
+    if sent is None:
+        return [f"{name}: no such line: {text[-2_000:]}"]
     problems = [f"{name}: got exit code {process.returncode}, expected 130: {text[-2_000:]}"] if process.returncode != 130 else []
-    if "deleting" not in text:
-        problems.append(f"{name}: nothing was deleted, so nothing was created before the signal: {text[-2_000:]}")
-    print(f"{name} while creating: deleted and ended after {time.monotonic() - began:.0f} s")
+    if "  deleting" not in text:
+        problems.append(f"{name}: nothing was deleted, expected something to be there at the signal: {text[-2_000:]}")
+    print(f"{name}: everything deleted and ended {time.monotonic() - sent:.0f} s later")
     return problems + [f"{name}: not deleted: {each}" for each in remains(endpoint).items()]
 
 
@@ -93,8 +93,8 @@ def main():
     os.environ.setdefault("AWS_DEFAULT_REGION", REGION)
     with tempfile.TemporaryDirectory(prefix="verify-aws-") as folder, ministack.started(python, pathlib.Path(folder)) as endpoint:
         problems = whole_run(endpoint, flags)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            problems += interrupted_run(endpoint, flags, number)
+        for interruption in INTERRUPTIONS:
+            problems += interrupted_run(endpoint, flags, *interruption)
     print(*problems or ["everything that was created is deleted, also after SIGINT and SIGTERM"], sep="\n")
     return 1 if problems else 0
 

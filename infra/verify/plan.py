@@ -2,9 +2,8 @@
 
 import textwrap
 
-import resources
-import template
-from costs import PRICES_OF, Cost, by_price, dollars
+from verify import resources, template
+from verify.costs import PRICES_OF, Cost, by_price, dollars
 
 # For retries, and for what a service rounds up.
 MARGIN = 1.25

@@ -2,7 +2,7 @@
 
 import textwrap
 
-import verdict
+from verify import verdict
 
 COLUMNS = (("#", 3), ("assumption", 44), ("seen", 60), ("verdict", 9))
 

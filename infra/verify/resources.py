@@ -11,9 +11,9 @@ import time
 import zipfile
 from collections.abc import Callable
 
-import ledger
-import template
-from world import Unavailable
+from verify import code_zips, emulators, ledger, template
+from verify.interrupt import say
+from verify.world import Unavailable
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = "python3.13"
@@ -215,9 +215,7 @@ class Stack:
     """A stack of the template; created with the object."""
 
     def __init__(self, world, name, arch, chosen):
-        import code_zips
-
-        self.world, self.name, self.chosen = world, name, dict(chosen)
+        self.world, self.name, self.chosen = world, name, emulators.parameters(world.emulator, dict(chosen))
         self.bucket = world.need("bucket")["bucket"]
         self.folder = f"code/{arch}"
         for function in code_zips.FUNCTIONS:
@@ -226,7 +224,9 @@ class Stack:
         world.ledger.intend("CloudFormation stack", name)
         self.created_at = time.time()
         stacks = world.client("cloudformation")
-        stacks.create_stack(**self.arguments(), OnFailure="DO_NOTHING", Tags=listed_tags(world))
+        arguments = self.arguments()
+        say(f"  deploying {name}")
+        stacks.create_stack(**arguments, OnFailure="DO_NOTHING", Tags=listed_tags(world))
         stacks.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig=self.wait())
         self.look()
 
@@ -234,8 +234,6 @@ class Stack:
         return self.world.scaled(STACK_WAIT, {"Delay": 1, "MaxAttempts": 90})
 
     def template(self, change=None):
-        import emulators
-
         made = emulators.adapted(self.world.emulator, template.transformed(), self.chosen)
         made = template.throw_away(made, self.bucket, self.folder)
         return change(made) if change else made

@@ -9,7 +9,7 @@ import time
 import boto3
 from botocore.config import Config
 
-from interrupt import say
+from verify.interrupt import say
 
 # An experiment that waits for results of a function waits this long for its response.
 READ_SECONDS_MAX = 900
@@ -54,7 +54,7 @@ class World:
 
         Raises Unavailable if it could not be created, now or before.
         """
-        from resources import RESOURCES
+        from verify.resources import RESOURCES
 
         if name in self.broken:
             raise Unavailable(self.broken[name])

@@ -1,9 +1,9 @@
 """1: does the account fit? 2: do both zips start?"""
 
-from costs import Cost
-from experiment import Experiment
-from verdict import of_checks
-from world import Unavailable
+from verify.costs import Cost
+from verify.experiment import Experiment
+from verify.verdict import of_checks
+from verify.world import Unavailable
 
 # Defaults of the template: 50 aggregators, which may overshoot by a tenth, and 2 batch-processors.
 CONCURRENCY_MIN = 57

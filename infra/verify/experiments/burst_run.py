@@ -5,12 +5,12 @@ import tempfile
 import pathlib
 import time
 
-import burst
-from costs import PRICES, Cost
-from costs import burst as burst_costs
-from experiment import Experiment
-from verdict import of_checks, unclear
-from world import Unavailable
+from verify import burst
+from verify.costs import PRICES, Cost
+from verify.costs import burst as burst_costs
+from verify.experiment import Experiment
+from verify.verdict import of_checks, unclear
+from verify.world import Unavailable
 
 MESSAGES = 1_200_000
 DUPLICATES = 5

@@ -1,10 +1,10 @@
 """5: the time of one attempt. 8: the heat of the index by status. Both run in the probe."""
 
-import figures
-from costs import Cost
-from experiment import Experiment
-from verdict import of_checks
-from world import Unavailable
+from verify import figures
+from verify.costs import Cost
+from verify.experiment import Experiment
+from verify.verdict import of_checks
+from verify.world import Unavailable
 
 # shared/src/retry/budget.rs, attempt_timeout: a quarter of DEADLINE_MARGIN_MS, which is 3,000 ms.
 ATTEMPT_MS = 750

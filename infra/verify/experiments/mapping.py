@@ -2,12 +2,11 @@
 
 import time
 
-import burst
-import figures
-from costs import Cost
-from costs import burst as burst_costs
-from experiment import Experiment
-from verdict import of_checks
+from verify import burst, figures
+from verify.costs import Cost
+from verify.costs import burst as burst_costs
+from verify.experiment import Experiment
+from verify.verdict import of_checks
 
 MESSAGES = 200_000
 WINDOWS = (1, 5, 20)
@@ -28,8 +27,6 @@ class BatchSize(Experiment):
     relied_on_in = "docs/deploying.md, Cost; infra/sam/template.yaml, PollersMax"
     does = f"Sends {MESSAGES:,} messages with windows of {', '.join(map(str, WINDOWS))} s, with MaximumConcurrency and with provisioned pollers"
     needs = ("main",)
-    # On the tables of the burst, which are warm by then.
-    after = (7,)
     minutes = 30
 
     def costs(self):

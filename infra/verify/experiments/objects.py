@@ -1,9 +1,9 @@
 """17: S3's idle connections, and one key twice. 19: chunks of 1 MB."""
 
-import figures
-from costs import Cost
-from experiment import Experiment
-from verdict import of_checks
+from verify import figures
+from verify.costs import Cost
+from verify.experiment import Experiment
+from verify.verdict import of_checks
 
 # shared/src/aws/sdk.rs, POOL_IDLE_TIMEOUT: a connection is not used again after this.
 POOL_IDLE_SECONDS = 10

@@ -3,10 +3,10 @@
 import json
 import time
 
-from costs import Cost
-from experiment import Experiment
-from verdict import of_checks, unclear
-from world import Unavailable
+from verify.costs import Cost
+from verify.experiment import Experiment
+from verify.verdict import of_checks, unclear
+from verify.world import Unavailable
 
 CLOSED_SECONDS = 60
 # protocol/src/limits.rs, TICKET_BACKOFF_MAX. Without it a ticket comes back after the visibility timeout, 360 s in this stack.

@@ -4,9 +4,9 @@ import secrets
 
 from botocore.exceptions import ClientError
 
-from costs import Cost
-from experiment import Experiment
-from verdict import of_checks, refuted, unclear
+from verify.costs import Cost
+from verify.experiment import Experiment
+from verify.verdict import of_checks, refuted, unclear
 
 THROTTLED = ("ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded")
 

@@ -5,9 +5,9 @@ import json
 import time
 import uuid
 
-from costs import Cost
-from experiment import Experiment
-from verdict import of_checks, unclear
+from verify.costs import Cost
+from verify.experiment import Experiment
+from verify.verdict import of_checks, unclear
 
 IDLE_SECONDS = (5, 60, 600)
 CLOCK_MARGIN_SECONDS = 1.0

@@ -2,10 +2,10 @@
 
 from botocore.exceptions import ClientError
 
-import template
-from costs import Cost
-from experiment import Experiment
-from verdict import of_checks
+from verify import template
+from verify.costs import Cost
+from verify.experiment import Experiment
+from verify.verdict import of_checks
 
 # One more than CloudFormation's documented limit, which is below Lambda's.
 POLLERS_OVER = 2_001

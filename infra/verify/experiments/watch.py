@@ -3,9 +3,9 @@
 import json
 import time
 
-from costs import Cost
-from experiment import Experiment
-from verdict import of_checks, unclear
+from verify.costs import Cost
+from verify.experiment import Experiment
+from verify.verdict import of_checks, unclear
 
 QUIET_MINUTES = 20
 ALARMS = 16

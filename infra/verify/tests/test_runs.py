@@ -1,0 +1,244 @@
+"""Whole runs on the emulator moto: what is planned, created and deleted, also after signals. moto runs in this process, with no network."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import signal
+import socket
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+import boto3
+from moto import mock_aws
+
+from verify import cleanup, ledger, main, registry, resources, verdict, world
+from verify.experiment import Experiment
+from verify.interrupt import Signals
+
+REGION = "eu-west-1"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+
+
+class Ends(Experiment):
+    """An experiment of the tests: creates things, and then does what it is told."""
+
+    number = 1
+    assumption = does = "something"
+
+    def __init__(self, needs, then=lambda: None):
+        self.needs, self.then = needs, then
+
+    def run(self, of):
+        for need in self.needs:
+            of.need(need)
+        self.then()
+        return {}
+
+    def judge(self, seen):
+        return verdict.confirmed("seen")
+
+
+def interrupt(number=signal.SIGINT):
+    """Sends this process a signal, and waits for it as an experiment would wait for AWS."""
+    os.kill(os.getpid(), number)
+    time.sleep(30)
+    raise AssertionError("the signal was ignored")
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        self.stack = contextlib.ExitStack()
+        self.addCleanup(self.stack.close)
+        enter = self.stack.enter_context
+        folder = pathlib.Path(enter(tempfile.TemporaryDirectory()))
+        enter(mock.patch.dict(os.environ, CREDENTIALS))
+        enter(mock.patch.object(ledger, "RUNS", folder))
+        enter(mock.patch.object(cleanup, "STACK_POLL_SECONDS", 0.05))
+        enter(mock.patch.object(cleanup, "SETTLE_SECONDS", 0.05))
+        enter(mock_aws(config={"lambda": {"use_docker": False}}))
+        self.out, self.log = enter(contextlib.redirect_stdout(io.StringIO())), enter(contextlib.redirect_stderr(io.StringIO()))
+
+    def run_with(self, *experiments, flags=("--yes",)):
+        with mock.patch.object(registry, "select", lambda only, slow: list(experiments)):
+            return main.main(list(flags), emulator="moto")
+
+    def client(self, service):
+        return boto3.client(service, region_name=REGION)
+
+    def assert_nothing_remains(self, name=ledger.PREFIX.rstrip("-")):
+        found = {kind.name: names for kind in cleanup.KINDS if (names := kind(self.client, name).listed())}
+        self.assertEqual(found, {}, self.log.getvalue())
+
+    def created(self):
+        """Creates one of everything but a stack without deleting it, as a run does that is killed. Returns its name."""
+        notes = ledger.Ledger(ledger.new_name(), region=REGION, emulator="moto")
+        one = world.World(notes.name, notes, boto3.session.Session(region_name=REGION), "moto")
+        for need in ("bucket", "claims", "key", "probe"):
+            one.need(need)
+        self.client("s3").put_object(Bucket=f"{notes.name}-data", Key="a/b", Body=b"x")
+        return notes.name
+
+    def test_a_run_deletes_all_that_it_created(self):
+        seen = []
+        look = lambda: seen.extend(kind.name for kind in cleanup.KINDS if kind(self.client, ledger.PREFIX.rstrip("-")).listed())  # noqa: E731
+        code = self.run_with(Ends(tuple(resources.RESOURCES), look))
+        self.assertEqual(code, 0, self.log.getvalue())
+        # moto creates no alarms of a stack, and no dashboards.
+        self.assertEqual(set(seen), {kind.name for kind in cleanup.KINDS} - {"CloudWatch alarm", "CloudWatch dashboard"})
+        self.assert_nothing_remains()
+
+    def test_signals_delete_all_that_was_created(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(signal=number):
+                code = self.run_with(Ends(("main", "claims", "key", "probe"), lambda: interrupt(number)), Ends((), lambda: self.fail("went on")))
+                self.assertEqual(code, main.INTERRUPTED, self.log.getvalue())
+                self.assert_nothing_remains()
+
+    def test_a_second_signal_says_what_remains_and_the_clean_up_goes_on(self):
+        delete = cleanup.Tables.delete
+
+        def interrupted(kind, one):
+            os.kill(os.getpid(), signal.SIGINT)
+            delete(kind, one)
+
+        with mock.patch.object(cleanup.Tables, "delete", interrupted):
+            code = self.run_with(Ends(("bucket", "claims"), interrupt))
+        self.assertEqual(code, main.INTERRUPTED, self.log.getvalue())
+        remained = self.log.getvalue().split("Not deleted yet:")[1].split("\n")[1:3]
+        self.assertEqual([each.split(" verify")[0].strip() for each in remained], ["S3 bucket", "DynamoDB table"])
+        self.assert_nothing_remains()
+
+    def test_the_third_signal_ends_the_program(self):
+        with Signals(lambda: ["a table"]) as signals, mock.patch("os._exit", side_effect=SystemExit) as ended:
+            signals.cleaning = True
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(0)
+            ended.assert_not_called()
+            with self.assertRaises(SystemExit):
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(0)
+        ended.assert_called_once_with(128 + signal.SIGTERM)
+
+    def test_clean_deletes_a_run_that_was_killed_and_no_other(self):
+        killed, other = self.created(), self.created()
+        self.client("dynamodb").create_table(
+            TableName=f"{killed}x", BillingMode="PAY_PER_REQUEST", **{key: resources.CLAIMS[key] for key in ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")}
+        )
+        self.assertEqual(main.main(["--clean", killed], emulator="moto"), 0, self.log.getvalue())
+        self.assert_nothing_remains(killed)
+        kept = [kind.name for kind in cleanup.KINDS if kind(self.client, other).listed()]
+        self.assertEqual(kept, ["Lambda function", "DynamoDB table", "S3 bucket", "log group", "IAM role", "KMS key"])
+        self.assertIn(f"{killed}x", self.client("dynamodb").list_tables()["TableNames"])
+
+    def test_clean_works_without_the_notes(self):
+        killed = self.created()
+        (ledger.RUNS / killed / "ledger.json").unlink()
+        self.assertEqual(main.main(["--clean", killed], emulator="moto"), 0, self.log.getvalue())
+        self.assert_nothing_remains()
+
+    def test_clean_refuses_a_name_that_is_no_run(self):
+        for name in ("verify-aws-", "verify-aws-12345678-data", "prod", "verify-aws-1234567g"):
+            with self.subTest(name=name), self.assertRaises(SystemExit) as ended:
+                main.main(["--clean", name], emulator="moto")
+            self.assertEqual(ended.exception.code, main.USAGE)
+
+    def test_clean_refuses_another_account(self):
+        killed = self.created()
+        notes = ledger.read(killed)
+        notes.about["account"] = "999999999999"
+        notes.write()
+        self.assertEqual(main.main(["--clean", killed], emulator="moto"), main.USAGE)
+        self.assertIn("wrong account", self.log.getvalue())
+
+    def test_what_cannot_be_deleted_is_told(self):
+        with mock.patch.object(cleanup.Buckets, "delete", side_effect=RuntimeError("object lock")):
+            code = self.run_with(Ends(("bucket", "claims")))
+        self.assertEqual(code, main.NOT_DELETED)
+        self.assertIn("S3 bucket: verify-aws-", self.log.getvalue().split("NOT DELETED:")[1])
+        self.assertIn("--clean verify-aws-", self.log.getvalue())
+        self.assertEqual(self.client("dynamodb").list_tables()["TableNames"], [])
+
+    def test_an_experiment_that_cannot_be_run_is_unclear_and_the_others_go_on(self):
+        def denied():
+            self.client("s3").get_object(Bucket="nothing", Key="x")
+
+        code = self.run_with(Ends((), denied), Ends((), lambda: 1 / 0), Ends(()), flags=("--yes", "--json"))
+        results = json.loads(self.out.getvalue())["results"]
+        self.assertEqual([each["verdict"] for each in results], ["unclear", "unclear", "confirmed"])
+        self.assertIn("NoSuchBucket", results[0]["seen"])
+        self.assertIn("ZeroDivisionError", results[1]["seen"])
+        self.assertEqual(code, 1)
+
+    def test_what_could_not_be_created_is_not_tried_again(self):
+        with mock.patch.object(cleanup, "PASSES_MAX", 1), mock.patch.dict(resources.RESOURCES):
+            create = mock.Mock(side_effect=RuntimeError("quota"))
+            resources.RESOURCES["claims"] = resources.Resource("table", (), create)
+            self.run_with(Ends(("claims",)), Ends(("claims",)), flags=("--yes", "--json"))
+        self.assertEqual(create.call_count, 1)
+        seen = [each["seen"] for each in json.loads(self.out.getvalue())["results"]]
+        self.assertEqual(seen, ["could not be run: claims could not be created: RuntimeError: quota"] * 2)
+
+    def test_nothing_is_created_without_consent(self):
+        refusals = ((("--max-cost", "0.5"), "estimate is too high"), ((), "standard input is not a terminal"))
+        for flags, reason in refusals:
+            with self.subTest(flags=flags), mock.patch("sys.stdin", io.StringIO()):
+                self.assertEqual(main.main(list(flags), emulator="moto"), main.USAGE)
+            self.assertIn(reason, self.log.getvalue())
+        typed = io.StringIO("yes\n")
+        typed.isatty = lambda: True
+        with mock.patch("sys.stdin", typed):
+            self.assertEqual(main.main([], emulator="moto"), main.USAGE)
+        self.assertIn("another number was typed", self.log.getvalue())
+        self.assert_nothing_remains()
+
+    def test_the_account_number_is_consent(self):
+        typed = io.StringIO("123456789012\n")
+        typed.isatty = lambda: True
+        with mock.patch("sys.stdin", typed):
+            self.assertEqual(self.run_with(Ends(()), flags=()), 0)
+
+
+class DryRun(unittest.TestCase):
+    def dry_run(self, *flags):
+        """Runs without credentials, and fails if anything is asked of a network."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")} | {"HOME": "/nonexistent"}
+        connect = mock.Mock(side_effect=AssertionError("a request"))
+        out = io.StringIO()
+        with mock.patch.dict(os.environ, environment, clear=True), mock.patch.object(socket.socket, "connect", connect), contextlib.redirect_stdout(out):
+            self.assertEqual(main.main(["--dry-run", *flags]), 0)
+        connect.assert_not_called()
+        return out.getvalue()
+
+    def test_it_lists_every_resource_and_the_cost(self):
+        plan = json.loads(self.dry_run("--json", "--slow"))
+        self.assertEqual(len(plan["experiments"]), len(registry.ORDER))
+        self.assertEqual({each["name"] for each in plan["resources"]}, set(resources.RESOURCES))
+        stack = {(each["type"], name) for each in plan["resources"] if each["name"] == "main" for name in each["names"]}
+        for wanted in (("AWS::DynamoDB::Table", "LockTable"), ("AWS::SQS::Queue", "InputQueue"), ("AWS::Lambda::Function", "Aggregator"), ("AWS::IAM::Role", "BatchProcessorRole")):
+            self.assertIn(wanted, stack)
+        self.assertGreater(plan["dollars"], sum(each["dollars"] for each in plan["experiments"]))
+        text = self.dry_run()
+        for wanted in ("LockTable", "NAME-probe", "in all", "10,000 batches of 25 claims"):
+            self.assertIn(wanted, text)
+
+    def test_only_what_is_chosen_is_planned(self):
+        plan = json.loads(self.dry_run("--json", "--only", "1,18"))
+        # 18 looks at the burst of 7.
+        self.assertEqual([each["number"] for each in plan["experiments"]], [1, 7, 18])
+        self.assertEqual({each["name"] for each in plan["resources"]}, {"bucket", "main"})
+        with contextlib.redirect_stderr(io.StringIO()) as log:
+            self.assertEqual(main.main(["--dry-run", "--only", "3,21"]), main.USAGE)
+        self.assertIn("got 21", log.getvalue())
+
+    def test_the_environment_is_left_alone(self):
+        """The modules of infra/checks set credentials for emulators, which would hide the user's own."""
+        self.assertNotIn("AWS_ACCESS_KEY_ID", os.environ)
+
+
+if __name__ == "__main__":
+    unittest.main()
