@@ -183,6 +183,13 @@ def cdk_app():
     return problems, ""
 
 
+def verify_aws():
+    """The tests of `cargo xtask verify-aws`, in a process of its own: it has other modules of the same names."""
+    problems = run(sys.executable, "-m", "unittest", "discover", "--start-directory", "verify/tests", "--top-level-directory", ".")
+    recorded = [json.loads(each.read_text()) for each in (cfn.INFRA / "verify" / "tests" / "recorded").glob("*.json")]
+    return problems, f"{len(recorded)} experiments, {sum(1 + len(each['cases']) for each in recorded)} recorded observations; runs and signals on moto"
+
+
 PARTS = [
     ("sam validate --lint", sam_validate),
     ("SAM, transformed: cfn-lint", lint_transformed),
@@ -192,6 +199,7 @@ PARTS = [
     ("IAM: called against granted", grants),
     ("variables", variables),
     ("moto", moto),
+    ("verify-aws", verify_aws),
     ("CDK: build", cdk_build),
     ("CDK: vitest", cdk_tests),
     ("SAM against CDK", sam_is_cdk),

@@ -109,7 +109,9 @@ def adapted(made, chosen):
             made["Conditions"][name] = {"Fn::Equals": [str(resolver.condition(name)), "True"]}
     for mapping in cfn.by_type(made["Resources"], "AWS::Lambda::EventSourceMapping").values():
         # ministack compares a parameter of type Number as a text with a number, and then the mapping never polls.
-        mapping["ScalingConfig"] = {"MaximumConcurrency": int(resolver.value(mapping["ScalingConfig"])["MaximumConcurrency"])}
+        scaling = resolver.value(mapping["ScalingConfig"])
+        if scaling is not cfn.NO_VALUE:
+            mapping["ScalingConfig"] = {"MaximumConcurrency": int(scaling["MaximumConcurrency"])}
     for name in [name for name, each in made["Resources"].items() if "Metrics" in each.get("Properties", {})]:
         # ministack does not support alarms on expressions: `metric math is not supported`.
         del made["Resources"][name]

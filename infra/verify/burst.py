@@ -80,7 +80,9 @@ class Burst:
         send = [LOADGEN, "send", *plan, "--queue-url", self.stack.physical["InputQueue"], "--concurrency", "64"]
         say(f"  sending {messages:,} messages")
         began = time.time()
-        sender = subprocess.Popen(send, env=environment(self.world), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        sender = subprocess.Popen(
+            send, env=environment(self.world), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         try:
             sent = self.wait(sender, queues, batches, began, seconds_max)
         finally:

@@ -78,7 +78,9 @@ class Stacks(Kind):
         if status == "DELETE_FAILED":
             # What stopped the deletion is left, and deleted by itself by the kinds below.
             left = stacks.describe_stack_resources(StackName=one)["StackResources"]
-            stacks.delete_stack(StackName=one, RetainResources=[each["LogicalResourceId"] for each in left if each["ResourceStatus"] == "DELETE_FAILED"])
+            stacks.delete_stack(
+                StackName=one, RetainResources=[each["LogicalResourceId"] for each in left if each["ResourceStatus"] == "DELETE_FAILED"]
+            )
         elif status == "UPDATE_IN_PROGRESS":
             stacks.cancel_update_stack(StackName=one)
         elif status != "DELETE_IN_PROGRESS":
@@ -100,7 +102,9 @@ class Functions(Kind):
     name = "Lambda function"
 
     def listed(self):
-        return [each["FunctionName"] for each in pages(self.client("lambda"), "list_functions", "Functions") if self.mine(each["FunctionName"])]
+        return [
+            each["FunctionName"] for each in pages(self.client("lambda"), "list_functions", "Functions") if self.mine(each["FunctionName"])
+        ]
 
     def delete(self, one):
         self.client("lambda").delete_function(FunctionName=one)
@@ -123,7 +127,9 @@ class Rules(Kind):
     name = "EventBridge rule"
 
     def listed(self):
-        return [each["Name"] for each in pages(self.client("events"), "list_rules", "Rules", NamePrefix=self.run) if self.mine(each["Name"])]
+        return [
+            each["Name"] for each in pages(self.client("events"), "list_rules", "Rules", NamePrefix=self.run) if self.mine(each["Name"])
+        ]
 
     def delete(self, one):
         events = self.client("events")

@@ -10,7 +10,7 @@ SMALL = {
 
 
 def parameters(emulator, chosen):
-    return chosen if emulator is None else chosen | SMALL
+    return chosen if emulator is None else SMALL | chosen
 
 
 def adapted(emulator, made, chosen):

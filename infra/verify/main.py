@@ -5,6 +5,7 @@ be deleted; 130 interrupted, and everything is deleted.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import time
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from verify import bill, cleanup, code_zips, burst, ledger, registry, report, verdict
+from verify import bill, burst, cleanup, code_zips, ledger, registry, report, verdict
 from verify.interrupt import Interrupted, Signals, say
 from verify.plan import Plan
 from verify.world import Unavailable, World, brief
@@ -28,18 +29,26 @@ class Refused(Exception):
 
 
 def options_of(arguments):
-    parser = argparse.ArgumentParser(prog="cargo xtask verify-aws", description="Asks AWS what only an account can say; docs/verifying-aws.md has the details.")
-    parser.add_argument("--dry-run", action="store_true", help="list every resource and the cost; needs no credentials and makes no request")
+    parser = argparse.ArgumentParser(
+        prog="cargo xtask verify-aws", description="Asks AWS what only an account can say; docs/verifying-aws.md has the details."
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list every resource and the cost; needs no credentials and makes no request"
+    )
     parser.add_argument("--only", metavar="N,N", help="run only these experiments")
     parser.add_argument("--slow", action="store_true", help="also run what takes a day (11), or has a price that is not known (12-warm)")
-    parser.add_argument("--max-cost", type=float, default=MAX_COST, metavar="DOLLARS", help="refuse if the estimate is above (default %(default)s)")
+    parser.add_argument(
+        "--max-cost", type=float, default=MAX_COST, metavar="DOLLARS", help="refuse if the estimate is above (default %(default)s)"
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--region", help="region (default: that of the profile or AWS_REGION)")
     parser.add_argument("--profile", help="profile of the AWS configuration")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--clean", metavar="NAME", help="delete everything of an earlier run, and do nothing else")
     parser.add_argument("--bill", metavar="NAME", help="print the bill of an earlier run by its tag, and do nothing else")
-    parser.add_argument("--zips", metavar="FOLDER", type=pathlib.Path, help="take FOLDER/<architecture>/<function>.zip instead of building the functions")
+    parser.add_argument(
+        "--zips", metavar="FOLDER", type=pathlib.Path, help="take FOLDER/<architecture>/<function>.zip instead of building the functions"
+    )
     parser.add_argument("--judge", metavar="REPORT", help="judge the observations of a report again, without a request")
     # For tests: small numbers, and a template that ministack understands. `cargo xtask verify-aws --emulator` starts it.
     parser.add_argument("--on", dest="emulator", choices=("ministack",), help=argparse.SUPPRESS)
@@ -63,12 +72,19 @@ def session_of(options):
         raise Refused(f"no credentials that AWS accepts: {brief(error)}") from error
 
 
-def consent(options, plan, identity, region):
+def consent(options, plan, session, identity):
+    if session.get_credentials().token:
+        say(
+            f"\nThese credentials are temporary. If they end before the run does, in about {plan.minutes / 60:.1f} h, nothing can be deleted with them:"
+        )
+        say("then delete with new ones, by `--clean` and the name below. `--only` makes a run shorter.")
     if options.yes:
         return
     if not sys.stdin.isatty():
         raise Refused("no consent: standard input is not a terminal, and --yes is not set")
-    say(f"\nThis creates all of that in account {identity['Account']} ({identity['Arn']}), region {region}, for about ${plan.dollars:.2f}.")
+    say(
+        f"\nThis creates all of that in account {identity['Account']} ({identity['Arn']}), region {session.region_name}, for about ${plan.dollars:.2f}."
+    )
     print("Type the account's number to go on: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != identity["Account"]:
         raise Refused("no consent: another number was typed")
@@ -110,12 +126,7 @@ def experiment_results(world, experiments):
 def cleaned(session, notes):
     """Deletes everything of a run; returns what remains, as lines."""
     say(f"deleting everything of {notes.name}")
-    clients = {}
-
-    def client(service):
-        return clients.setdefault(service, None) or clients.update({service: session.client(service)}) or clients[service]
-
-    remains = cleanup.clean(client, notes)
+    remains = cleanup.clean(functools.cache(session.client), notes)
     if remains:
         say("\n".join(["NOT DELETED:", *(f"  {each}" for each in remains), f"try again with: cargo xtask verify-aws --clean {notes.name}"]))
     return remains
@@ -132,8 +143,14 @@ def run(options):
     if plan.dollars > options.max_cost:
         raise Refused(f"--max-cost: the estimate is too high: got ${plan.dollars:.2f}, expected at most ${options.max_cost:.2f}")
     session, identity = session_of(options)
-    consent(options, plan, identity, session.region_name)
-    about = {"account": identity["Account"], "region": session.region_name, "started": time.time(), "dollars_estimated": round(plan.dollars, 2), "emulator": options.emulator}
+    consent(options, plan, session, identity)
+    about = {
+        "account": identity["Account"],
+        "region": session.region_name,
+        "started": time.time(),
+        "dollars_estimated": round(plan.dollars, 2),
+        "emulator": options.emulator,
+    }
     notes = ledger.Ledger(name, **about)
     notes.write()
     say(f"\nThis run is {name}; its notes are in {notes.folder}")
@@ -142,7 +159,8 @@ def run(options):
     with Signals(lambda: [" ".join(each) for each in notes.remaining()]) as signals:
         try:
             prepare(world, plan, options)
-            results.extend(experiment_results(world, experiments))
+            for result in experiment_results(world, experiments):
+                results.append(result)
         except Interrupted:
             interrupted = True
         finally:

@@ -34,17 +34,33 @@ SECONDS_MAX = 420
 
 
 def environment(endpoint):
-    return os.environ | {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+    return os.environ | {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "none",
+        "AWS_SECRET_ACCESS_KEY": "none",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+    }
 
 
 def started(endpoint, *flags):
     command = [sys.executable, "-m", "verify.main", "--on", "ministack", "--yes", "--json", *flags]
-    return subprocess.Popen(command, cwd=HERE.parent, env=environment(endpoint), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        cwd=HERE.parent,
+        env=environment(endpoint),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def remains(endpoint):
     """Returns what any run left on the emulator, by kind."""
-    client = lambda service: boto3.client(service, endpoint_url=endpoint, region_name=REGION, aws_access_key_id="none", aws_secret_access_key="none")  # noqa: E731
+    client = lambda service: boto3.client(
+        service, endpoint_url=endpoint, region_name=REGION, aws_access_key_id="none", aws_secret_access_key="none"
+    )  # noqa: E731
     found = {}
     for kind in cleanup.KINDS:
         one = kind(client, ledger.PREFIX.rstrip("-"))
@@ -63,7 +79,11 @@ def whole_run(endpoint, flags):
     results = {str(each["number"]): each for each in json.loads(output)["results"]}
     for number, each in results.items():
         print(f"{number}: {each['verdict']}: {each['seen']}")
-    problems = [f"{number}: got {results[number]['verdict']}, expected {verdict}: {results[number]['seen']}" for number, verdict in EXPECTED.items() if results[number]["verdict"] != verdict]
+    problems = [
+        f"{number}: got {results[number]['verdict']}, expected {verdict}: {results[number]['seen']}"
+        for number, verdict in EXPECTED.items()
+        if results[number]["verdict"] != verdict
+    ]
     return problems + [f"not deleted: {each}" for each in remains(endpoint).items()]
 
 

@@ -8,10 +8,14 @@ from verify.costs import PRICES_OF, Cost, by_price, dollars
 # For retries, and for what a service rounds up.
 MARGIN = 1.25
 
-# The words for what is left after the clean-up.
+# The words for what is left after the clean-up. Backups:
+# <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/pointintimerecovery_beforeyoubegin.html> (2026-11).
 LEAVES = (
     ("key", "a KMS key that waits 7 days for its deletion, which AWS demands; it costs nothing meanwhile"),
-    ("main", "metrics in CloudWatch, which nobody can delete; they end 15 months after their last value, and cost nothing without new ones"),
+    (
+        "main",
+        "metrics in CloudWatch, which nobody can delete; they end 15 months after their last value, and cost nothing without new ones",
+    ),
     ("main", "DynamoDB's own backups of deleted tables with point-in-time recovery: 35 days, at no cost"),
 )
 
@@ -44,11 +48,12 @@ class Plan:
         return found + (list(template.resources(resource.stack(self.name)).items()) if resource.stack else [])
 
     def text(self):
-        lines = [f"Experiments, about {duration(self.minutes)} in all:", ""]
+        lines = [f"Experiments, {duration(self.minutes)} in all:", ""]
         for each in self.experiments:
             lines.append(f"{each.number!s:>8}  ${dollars(each.costs()):6.2f}  {duration(each.minutes):>7}  {each.does}")
         shown = {}
-        lines += ["", f"Resources, all with names that begin with {self.name}, tagged verify-aws={self.name}:", ""]
+        head = f"Resources, all with names that begin with {self.name}, tagged verify-aws={self.name}:"
+        lines += ["", head if self.resources else "Resources: none", ""]
         for name in self.resources:
             resource = resources.RESOURCES[name]
             lines.append(f"  {name}: {resource.what}")
@@ -74,7 +79,14 @@ class Plan:
             "dollars": round(self.dollars, 2),
             "prices": PRICES_OF,
             "experiments": [
-                {"number": each.number, "assumption": each.assumption, "does": each.does, "dollars": round(dollars(each.costs()), 4), "minutes": each.minutes, "needs": list(each.needs)}
+                {
+                    "number": each.number,
+                    "assumption": each.assumption,
+                    "does": each.does,
+                    "dollars": round(dollars(each.costs()), 4),
+                    "minutes": each.minutes,
+                    "needs": list(each.needs),
+                }
                 for each in self.experiments
             ],
             "resources": [{"name": name, "type": kind, "names": names} for name in self.resources for kind, names in self.contents(name)],

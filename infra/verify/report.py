@@ -12,7 +12,9 @@ def row(cells):
     wrapped = [textwrap.wrap(str(cell), width) or [""] for cell, (_, width) in zip(cells, COLUMNS, strict=True)]
     height = max(map(len, wrapped))
     padded = [lines + [""] * (height - len(lines)) for lines in wrapped]
-    return ["  ".join(text.ljust(width) for text, (_, width) in zip(line, COLUMNS, strict=True)).rstrip() for line in zip(*padded, strict=True)]
+    return [
+        "  ".join(text.ljust(width) for text, (_, width) in zip(line, COLUMNS, strict=True)).rstrip() for line in zip(*padded, strict=True)
+    ]
 
 
 def table(results):

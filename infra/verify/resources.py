@@ -11,9 +11,11 @@ import time
 import zipfile
 from collections.abc import Callable
 
+from botocore.exceptions import WaiterError
+
 from verify import code_zips, emulators, ledger, template
 from verify.interrupt import say
-from verify.world import Unavailable
+from verify.world import Unavailable, brief
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = "python3.13"
@@ -116,6 +118,10 @@ def make_key(world):
 # Functions of this program, in Python.
 
 
+def partition(world):
+    return world.session.get_partition_for_region(world.region)
+
+
 def python_zip(file):
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as out:
@@ -128,7 +134,10 @@ def python_zip(file):
 def make_role(world, name, statements):
     iam = world.client("iam")
     world.ledger.intend("IAM role", name)
-    assume = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}]}
+    assume = {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}],
+    }
     role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(assume), Tags=listed_tags(world))["Role"]
     iam.put_role_policy(RoleName=name, PolicyName="verify", PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": statements}))
     return role["Arn"]
@@ -139,7 +148,12 @@ def make_function(world, name, file, statements, memory, timeout, **configuratio
     world.ledger.intend("log group", name)
     logs.create_log_group(logGroupName=name, tags=tags(world))
     logs.put_retention_policy(logGroupName=name, retentionInDays=1)
-    role = make_role(world, name, [*statements, {"Effect": "Allow", "Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": "*"}])
+    log = {
+        "Effect": "Allow",
+        "Action": ["logs:CreateLogStream", "logs:PutLogEvents"],
+        "Resource": f"arn:{partition(world)}:logs:*:*:log-group:{name}:*",
+    }
+    role = make_role(world, name, [*statements, log])
     world.ledger.intend("Lambda function", name)
     arguments = {
         "FunctionName": name, "Runtime": PYTHON, "Handler": "index.handler", "Role": role, "MemorySize": memory, "Timeout": timeout,
@@ -162,20 +176,37 @@ def make_function(world, name, file, statements, memory, timeout, **configuratio
 
 def make_probe(world):
     bucket = world.need("bucket")["bucket"]
-    partition = "aws-cn" if world.region.startswith("cn-") else "aws"
+    aws = partition(world)
+    own_key = {"StringEquals": {f"aws:ResourceTag/{ledger.TAG}": world.name}}
     statements = [
-        {"Effect": "Allow", "Action": ["dynamodb:PartiQLInsert", "dynamodb:UpdateItem"], "Resource": f"arn:{partition}:dynamodb:*:*:table/{world.name}-*"},
+        {
+            "Effect": "Allow",
+            "Action": ["dynamodb:PartiQLInsert", "dynamodb:UpdateItem"],
+            "Resource": f"arn:{aws}:dynamodb:*:*:table/{world.name}-*",
+        },
         # As the template grants them for an S3 sink: objects, and the list below one prefix.
-        {"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject"], "Resource": f"arn:{partition}:s3:::{bucket}/probe/*"},
-        {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:{partition}:s3:::{bucket}", "Condition": {"StringLike": {"s3:prefix": "probe/*"}}},
-        {"Effect": "Allow", "Action": ["kms:Decrypt", "kms:Encrypt", "kms:DescribeKey", "kms:GenerateDataKey*", "kms:ReEncrypt*"], "Resource": "*"},
+        {"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject"], "Resource": f"arn:{aws}:s3:::{bucket}/probe/*"},
+        {
+            "Effect": "Allow",
+            "Action": "s3:ListBucket",
+            "Resource": f"arn:{aws}:s3:::{bucket}",
+            "Condition": {"StringLike": {"s3:prefix": "probe/*"}},
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["kms:Decrypt", "kms:Encrypt", "kms:DescribeKey", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
+            "Resource": "*",
+            "Condition": own_key,
+        },
     ]
     # One whole vCPU, as the functions of the template have.
     return make_function(world, f"{world.name}-probe", "index.py", statements, memory=1769, timeout=900)
 
 
 def make_receiver(world):
-    return make_function(world, f"{world.name}-receiver", "receiver.py", [], memory=256, timeout=30, Environment={"Variables": {"CLOSED_UNTIL": "0"}})
+    return make_function(
+        world, f"{world.name}-receiver", "receiver.py", [], memory=256, timeout=30, Environment={"Variables": {"CLOSED_UNTIL": "0"}}
+    )
 
 
 # Stacks of the template.
@@ -205,7 +236,9 @@ def make_stack(suffix, parameters, arch="x86_64"):
     def create(world):
         chosen = parameters(world.name)
         if chosen.get("Sink", "").startswith("arn:"):
-            chosen["Sink"] = world.client("lambda").get_function_configuration(FunctionName=world.need("receiver")["function"])["FunctionArn"]
+            chosen["Sink"] = world.client("lambda").get_function_configuration(FunctionName=world.need("receiver")["function"])[
+                "FunctionArn"
+            ]
         return Stack(world, f"{world.name}-{suffix}", arch, chosen)
 
     return create
@@ -227,7 +260,10 @@ class Stack:
         arguments = self.arguments()
         say(f"  deploying {name}")
         stacks.create_stack(**arguments, OnFailure="DO_NOTHING", Tags=listed_tags(world))
-        stacks.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig=self.wait())
+        try:
+            stacks.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig=self.wait())
+        except WaiterError as error:
+            raise Unavailable(f"{name}: {(self.failures('CREATE_FAILED') or [brief(error)])[0]}") from error
         self.look()
 
     def wait(self):
@@ -244,7 +280,7 @@ class Stack:
         key = f"templates/{self.name}.json"
         # By URL, because a request can contain only 51,200 bytes of template.
         s3.put_object(Bucket=self.bucket, Key=key, Body=json.dumps(self.template(change)).encode())
-        url = s3.generate_presigned_url("get_object", Params={"Bucket": self.bucket, "Key": key}).split("?")[0]
+        url = f"{s3.meta.endpoint_url}/{self.bucket}/{key}"
         parameters = [{"ParameterKey": name, "ParameterValue": value} for name, value in self.chosen.items()]
         return {"StackName": self.name, "TemplateURL": url, "Parameters": parameters, "Capabilities": ["CAPABILITY_IAM"]}
 
@@ -253,14 +289,21 @@ class Stack:
         self.chosen.update(chosen)
         stacks = self.world.client("cloudformation")
         stacks.update_stack(**self.arguments(change))
+        self.world.pause(5)
         status = self.world.until(self.settled, 1_200)
-        failures = [
-            f"{each['LogicalResourceId']}: {each.get('ResourceStatusReason', '')}"
-            for each in stacks.describe_stack_events(StackName=self.name)["StackEvents"]
-            if each["ResourceStatus"] == "UPDATE_FAILED"
-        ]
         self.look()
-        return status or "still in progress", failures[:1] if status != "UPDATE_COMPLETE" else []
+        return status or "still in progress", self.failures("UPDATE_FAILED")[:1] if status != "UPDATE_COMPLETE" else []
+
+    def failures(self, status):
+        """Returns why resources have this status in the last creation or update, the first one first."""
+        found = []
+        # The newest event comes first.
+        for event in self.world.client("cloudformation").describe_stack_events(StackName=self.name)["StackEvents"]:
+            if event["LogicalResourceId"] == self.name and event["ResourceStatus"] in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"):
+                break
+            if event["ResourceStatus"] == status and event["LogicalResourceId"] != self.name:
+                found.append(f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', '')}")
+        return found[::-1]
 
     def settled(self):
         status = self.world.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"][0]["StackStatus"]
@@ -269,14 +312,18 @@ class Stack:
     def look(self):
         stacks = self.world.client("cloudformation")
         summaries = stacks.get_paginator("list_stack_resources").paginate(StackName=self.name)
-        self.physical = {each["LogicalResourceId"]: each.get("PhysicalResourceId", "") for page in summaries for each in page["StackResourceSummaries"]}
+        self.physical = {
+            each["LogicalResourceId"]: each.get("PhysicalResourceId", "") for page in summaries for each in page["StackResourceSummaries"]
+        }
 
     def mappings(self, function="Aggregator"):
         """Returns the event source mappings of a function."""
         return self.world.client("lambda").list_event_source_mappings(FunctionName=self.physical[function])["EventSourceMappings"]
 
     def queue_arn(self, queue):
-        return self.world.client("sqs").get_queue_attributes(QueueUrl=self.physical[queue], AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        return self.world.client("sqs").get_queue_attributes(QueueUrl=self.physical[queue], AttributeNames=["QueueArn"])["Attributes"][
+            "QueueArn"
+        ]
 
     def messages(self, *queues):
         """Returns the number of messages in queues: visible, in flight and delayed."""
@@ -289,7 +336,11 @@ class Stack:
 
 
 def function_resources(suffix):
-    return (("AWS::Lambda::Function", f"{{name}}-{suffix}"), ("AWS::IAM::Role", f"{{name}}-{suffix}"), ("AWS::Logs::LogGroup", f"{{name}}-{suffix}"))
+    return (
+        ("AWS::Lambda::Function", f"{{name}}-{suffix}"),
+        ("AWS::IAM::Role", f"{{name}}-{suffix}"),
+        ("AWS::Logs::LogGroup", f"{{name}}-{suffix}"),
+    )
 
 
 RESOURCES = {
@@ -297,18 +348,41 @@ RESOURCES = {
     "claims": Resource("table like the lock table", (("AWS::DynamoDB::Table", "{name}-claims"),), make_table("claims", CLAIMS)),
     "key": Resource("KMS key", (("AWS::KMS::Key", "alias/{name}"), ("AWS::KMS::Alias", "alias/{name}")), make_key),
     "keyed-claims": Resource(
-        "table like the lock table, encrypted by the key", (("AWS::DynamoDB::Table", "{name}-keyed"),), make_table("keyed", CLAIMS, keyed=True), needs=("key",)
+        "table like the lock table, encrypted by the key",
+        (("AWS::DynamoDB::Table", "{name}-keyed"),),
+        make_table("keyed", CLAIMS, keyed=True),
+        needs=("key",),
     ),
     "records": Resource("table like the batch table", (("AWS::DynamoDB::Table", "{name}-records"),), make_table("records", RECORDS)),
     "probe": Resource("function that measures from inside Lambda", function_resources("probe"), make_probe, needs=("bucket",)),
     "receiver": Resource("function that is a sink, and can be closed", function_resources("receiver"), make_receiver),
-    "main": Resource("stack of infra/sam, x86_64", (("AWS::CloudFormation::Stack", "{name}-s"),), make_stack("s", main_parameters), main_parameters, ("bucket",)),
-    "arm": Resource("stack of infra/sam, arm64", (("AWS::CloudFormation::Stack", "{name}-a"),), make_stack("a", arm_parameters, "arm64"), arm_parameters, ("bucket",)),
+    "main": Resource(
+        "stack of infra/sam, x86_64",
+        (("AWS::CloudFormation::Stack", "{name}-s"),),
+        make_stack("s", main_parameters),
+        main_parameters,
+        ("bucket",),
+    ),
+    "arm": Resource(
+        "stack of infra/sam, arm64",
+        (("AWS::CloudFormation::Stack", "{name}-a"),),
+        make_stack("a", arm_parameters, "arm64"),
+        arm_parameters,
+        ("bucket",),
+    ),
     "outage": Resource(
-        "stack of infra/sam whose sink is the receiver", (("AWS::CloudFormation::Stack", "{name}-o"),), make_stack("o", outage_parameters), outage_parameters, ("bucket", "receiver")
+        "stack of infra/sam whose sink is the receiver",
+        (("AWS::CloudFormation::Stack", "{name}-o"),),
+        make_stack("o", outage_parameters),
+        outage_parameters,
+        ("bucket", "receiver"),
     ),
     "updates": Resource(
-        "stack of infra/sam that is updated", (("AWS::CloudFormation::Stack", "{name}-u"),), make_stack("u", update_parameters), update_parameters, ("bucket", "key")
+        "stack of infra/sam that is updated",
+        (("AWS::CloudFormation::Stack", "{name}-u"),),
+        make_stack("u", update_parameters),
+        update_parameters,
+        ("bucket", "key"),
     ),
 }
 

@@ -40,8 +40,14 @@ class World:
 
     def client(self, service):
         if service not in self.clients:
-            # A retried Invoke would run an experiment twice, so only few retries; the read time-out is that of the longest function.
-            config = Config(retries={"mode": "standard", "max_attempts": 1 if service == "lambda-once" else 5}, read_timeout=READ_SECONDS_MAX, max_pool_connections=50)
+            # A retried Invoke would run an experiment twice. Keep-alive, because nothing is sent while a function runs for minutes.
+            attempts = 1 if service == "lambda-once" else 6
+            config = Config(
+                retries={"mode": "standard", "total_max_attempts": attempts},
+                read_timeout=READ_SECONDS_MAX,
+                max_pool_connections=50,
+                tcp_keepalive=True,
+            )
             self.clients[service] = self.session.client(service.removesuffix("-once"), config=config)
         return self.clients[service]
 
@@ -95,7 +101,13 @@ class World:
         )
         text = response["Payload"].read().decode()
         log = base64.b64decode(response.get("LogResult", "")).decode(errors="replace")
-        return {"status": response["StatusCode"], "error": response.get("FunctionError"), "payload": parsed(text), **report_of(log), "warnings": warnings_of(log)}
+        return {
+            "status": response["StatusCode"],
+            "error": response.get("FunctionError"),
+            "payload": parsed(text),
+            **report_of(log),
+            "warnings": warnings_of(log),
+        }
 
     def probe(self, **event):
         """Runs a job of the function `probe`; returns its result."""
@@ -146,7 +158,11 @@ class World:
 
     def log_lines(self, group, start, pattern=""):
         """Returns the lines of a log group since `start`, each parsed if it is JSON."""
-        pages = self.client("logs").get_paginator("filter_log_events").paginate(logGroupName=group, startTime=int(start * 1_000), filterPattern=pattern)
+        pages = (
+            self.client("logs")
+            .get_paginator("filter_log_events")
+            .paginate(logGroupName=group, startTime=int(start * 1_000), filterPattern=pattern)
+        )
         return [parsed(event["message"]) for page in pages for event in page["events"]]
 
 
@@ -159,12 +175,18 @@ def parsed(text):
 
 def report_of(log):
     """Returns the figures of the line that ends an invocation's log, in ms; None where there is none."""
-    found = {name: re.search(rf"{label}: ([0-9.]+) ms", log) for name, label in (("duration_ms", r"\tDuration"), ("init_ms", "Init Duration"))}
+    found = {
+        name: re.search(rf"{label}: ([0-9.]+) ms", log) for name, label in (("duration_ms", r"\tDuration"), ("init_ms", "Init Duration"))
+    }
     return {name: float(each.group(1)) if each else None for name, each in found.items()}
 
 
 def warnings_of(log):
-    return [line.strip()[:300] for line in log.splitlines() if re.match(r'\s*(WARN|ERROR)\b', line) or '"level":"WARN"' in line or '"level":"ERROR"' in line]
+    return [
+        line.strip()[:300]
+        for line in log.splitlines()
+        if re.match(r"\s*(WARN|ERROR)\b", line) or '"level":"WARN"' in line or '"level":"ERROR"' in line
+    ]
 
 
 def brief(error):

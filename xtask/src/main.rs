@@ -9,6 +9,7 @@ mod mutants;
 mod package;
 mod postgres;
 mod tools;
+mod verify_aws;
 
 use std::process::{Command, ExitCode};
 use std::thread;
@@ -54,6 +55,9 @@ enum Task {
     PackageBurst(package::Burst),
     /// Run a burst through ministack, which deploys the template and runs the packaged functions
     Ministack(package::Ministack),
+    /// Ask AWS what only an account can say: creates throw-away resources with your credentials, and deletes them
+    #[command(disable_help_flag = true)]
+    VerifyAws(verify_aws::VerifyAws),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Task::Package(package) => package::package(&package),
         Task::PackageBurst(burst) => package::burst(&burst),
         Task::Ministack(ministack) => package::ministack(&ministack),
+        Task::VerifyAws(verify) => verify_aws::run(&verify),
     };
     match result {
         Ok(()) => {

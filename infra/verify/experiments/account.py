@@ -32,7 +32,11 @@ class Account(Experiment):
 
     def judge(self, seen):
         figures = f"{seen['unreserved']:,} of {seen['concurrency']:,} concurrent executions are unreserved; one table may write {seen['table_writes']:,} units a second"
-        pollers = "" if seen["unreserved"] >= PROVISIONED_CONCURRENCY else f". PollersMax=200 could run {PROVISIONED_CONCURRENCY:,}, which is more than that"
+        pollers = (
+            ""
+            if seen["unreserved"] >= PROVISIONED_CONCURRENCY
+            else f". PollersMax=200 could run {PROVISIONED_CONCURRENCY:,}, which is more than that"
+        )
         return of_checks(
             [
                 (seen["unreserved"] >= CONCURRENCY_MIN, f"{figures}: fewer executions than the {CONCURRENCY_MIN} of the defaults"),

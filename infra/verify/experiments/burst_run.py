@@ -1,8 +1,8 @@
 """7: a burst on fresh tables. 9, 18 and 20 look at what it left: index lag, concurrency, cost."""
 
 import collections
-import tempfile
 import pathlib
+import tempfile
 import time
 
 from verify import burst
@@ -74,7 +74,10 @@ class FreshTable(Experiment):
         return of_checks(
             [
                 (not dead, f"messages were set aside: {dead}; {text}"),
-                (audit["ok"] if seen["drained"] else None, f"the audit failed: {audit['report']}" if seen["drained"] else f"not drained after {seen['seconds']:,} s"),
+                (
+                    audit["ok"] if seen["drained"] else None,
+                    f"the audit failed: {audit['report']}" if seen["drained"] else f"not drained after {seen['seconds']:,} s",
+                ),
                 (seen["in_flight_max"] < IN_FLIGHT_MAX, f"{text}: the limit of {IN_FLIGHT_MAX:,} in flight was reached"),
             ],
             f"{text}; nothing lost, repeated or set aside",
@@ -93,8 +96,12 @@ class IndexLag(Experiment):
     def run(self, world):
         began, _ = span(world)
         group = world.need("main").physical["BatchProcessorLogGroup"]
-        retries = [int(line["IndexLagRetries"]) for line in world.log_lines(group, began, "{ $.IndexLagRetries > 0 }") if isinstance(line, dict)]
-        complete = sum(int(line["BatchesCompleted"]) for line in world.log_lines(group, began, "{ $.BatchesCompleted > 0 }") if isinstance(line, dict))
+        retries = [
+            int(line["IndexLagRetries"]) for line in world.log_lines(group, began, "{ $.IndexLagRetries > 0 }") if isinstance(line, dict)
+        ]
+        complete = sum(
+            int(line["BatchesCompleted"]) for line in world.log_lines(group, began, "{ $.BatchesCompleted > 0 }") if isinstance(line, dict)
+        )
         histogram = collections.Counter(retries)
         return {"batches": complete, "invocations_with_retries": {str(count): histogram[count] for count in sorted(histogram)}}
 
@@ -118,7 +125,10 @@ class Overshoot(Experiment):
     def run(self, world):
         began, ended = span(world)
         dimensions = {"FunctionName": world.need("main").physical["Aggregator"]}
-        return {"setting": AGGREGATOR_CONCURRENCY, "maxima": world.metric("AWS/Lambda", "ConcurrentExecutions", dimensions, began, "Maximum", ended)}
+        return {
+            "setting": AGGREGATOR_CONCURRENCY,
+            "maxima": world.metric("AWS/Lambda", "ConcurrentExecutions", dimensions, began, "Maximum", ended),
+        }
 
     def judge(self, seen):
         if not seen["maxima"]:
@@ -149,7 +159,9 @@ class CostPerMillion(Experiment):
         for table, index in (("LockTable", None), ("LockTable", "batchId-index"), ("BatchTable", None), ("BatchTable", "status-index")):
             dimensions = {"TableName": stack.physical[table]} | ({"GlobalSecondaryIndexName": index} if index else {})
             for kind in ("Write", "Read"):
-                units[f"{table} {index or 'items'} {kind.lower()}"] = sum(world.metric("AWS/DynamoDB", f"Consumed{kind}CapacityUnits", dimensions, began, "Sum", ended))
+                units[f"{table} {index or 'items'} {kind.lower()}"] = sum(
+                    world.metric("AWS/DynamoDB", f"Consumed{kind}CapacityUnits", dimensions, began, "Sum", ended)
+                )
         return {"messages": size(world), "units": units}
 
     def judge(self, seen):

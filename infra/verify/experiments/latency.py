@@ -23,7 +23,13 @@ class Attempts(Experiment):
     minutes = 5
 
     def costs(self):
-        return [Cost("write", 2 * BATCHES * 25 * 2), Cost("gb-second", 2 * PROBES * 110 * 1.73), Cost("invocation", 16), Cost("kms", 2_000), Cost("key-hour", 2)]
+        return [
+            Cost("write", 2 * BATCHES * 25 * 2),
+            Cost("gb-second", 2 * PROBES * 110 * 1.73),
+            Cost("invocation", 16),
+            Cost("kms", 2_000),
+            Cost("key-hour", 2),
+        ]
 
     def run(self, world):
         seen = {}
@@ -78,14 +84,27 @@ class Heat(Experiment):
     def run(self, world):
         table = world.need("records")["table"]
         for index in range(RECORDS):
-            item = {"batchId": {"S": f"record-{index}"}, "statusShard": {"S": f"open#{index % STATUS_SHARDS}"}, "dueAt": {"N": "1"}, "source": {"S": "queue"}}
+            item = {
+                "batchId": {"S": f"record-{index}"},
+                "statusShard": {"S": f"open#{index % STATUS_SHARDS}"},
+                "dueAt": {"N": "1"},
+                "source": {"S": "queue"},
+            }
             world.client("dynamodb").put_item(TableName=table, Item=item)
         return {"plain": self.updated(world, table, move=False), "moved": self.updated(world, table, move=True)}
 
     def updated(self, world, table, move):
         probes = world.scaled(10, 2)
         rate = world.scaled(UPDATES_PER_SECOND, 100) / probes
-        event = {"job": "updates", "table": table, "records": RECORDS, "move": move, "rate": rate, "probes": probes, "count": int(rate * world.scaled(SECONDS, 1))}
+        event = {
+            "job": "updates",
+            "table": table,
+            "records": RECORDS,
+            "move": move,
+            "rate": rate,
+            "probes": probes,
+            "count": int(rate * world.scaled(SECONDS, 1)),
+        }
         results = world.probes([event | {"probe": index} for index in range(probes)])
         sums = figures.merged(results)
         sums["seconds"] = max(result["seconds"] for result in results)
@@ -101,7 +120,10 @@ class Heat(Experiment):
             [
                 (plain.get("index_units", 0) == 0, f"{text}: an update of other attributes writes the index"),
                 (not refused(plain), text),
-                (rate >= 0.8 * UPDATES_PER_SECOND or None, f"only {rate:,.0f} updates a second were reached, expected {UPDATES_PER_SECOND:,}"),
+                (
+                    rate >= 0.8 * UPDATES_PER_SECOND or None,
+                    f"only {rate:,.0f} updates a second were reached, expected {UPDATES_PER_SECOND:,}",
+                ),
             ],
             text + also,
         )

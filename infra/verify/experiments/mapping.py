@@ -23,7 +23,9 @@ LOG_SECONDS = 60
 
 class BatchSize(Experiment):
     number = 6
-    assumption = "An invocation gets 100 messages or more at the default window of 1 s; a provisioned poller gathers 100 a second of its window"
+    assumption = (
+        "An invocation gets 100 messages or more at the default window of 1 s; a provisioned poller gathers 100 a second of its window"
+    )
     relied_on_in = "docs/deploying.md, Cost; infra/sam/template.yaml, PollersMax"
     does = f"Sends {MESSAGES:,} messages with windows of {', '.join(map(str, WINDOWS))} s, with MaximumConcurrency and with provisioned pollers"
     needs = ("main",)
@@ -42,7 +44,14 @@ class BatchSize(Experiment):
             lines = world.log_lines(stack.physical["AggregatorLogGroup"], seen["began"], "{ $.Received > 0 }")
             received = [int(line["Received"]) for line in lines if isinstance(line, dict) and line.get("Received")]
             run = {"mode": mode, "window": window, "drained": seen["drained"], "seconds": seen.get("seconds"), "invocations": len(received)}
-            runs.append(run | {"mean": round(sum(received) / len(received)) if received else None, "p50": figures.percentile(received, 0.5), "max": max(received, default=None)})
+            runs.append(
+                run
+                | {
+                    "mean": round(sum(received) / len(received)) if received else None,
+                    "p50": figures.percentile(received, 0.5),
+                    "max": max(received, default=None),
+                }
+            )
         self.map(world, stack, "standard", 1)
         return {"runs": runs}
 
@@ -67,10 +76,14 @@ class BatchSize(Experiment):
             if not run["invocations"]:
                 checks.append((None, f"{run['mode']} {run['window']} s: no invocation was found in the log"))
             elif run["mode"] == "standard":
-                checks.append((run["mean"] >= STANDARD_ASSUMED, f"{text}: fewer than the {STANDARD_ASSUMED} that docs/deploying.md assumes"))
+                checks.append(
+                    (run["mean"] >= STANDARD_ASSUMED, f"{text}: fewer than the {STANDARD_ASSUMED} that docs/deploying.md assumes")
+                )
             else:
                 most = POLLER_PER_SECOND * run["window"]
-                checks.append((run["max"] <= most * 1.2, f"{text}: more than {most}, so a poller receives more than {POLLER_PER_SECOND} a second"))
+                checks.append(
+                    (run["max"] <= most * 1.2, f"{text}: more than {most}, so a poller receives more than {POLLER_PER_SECOND} a second")
+                )
         return of_checks(checks, "; ".join(texts))
 
 

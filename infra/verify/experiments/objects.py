@@ -12,7 +12,9 @@ IDLE_SECONDS = (9, 15, 20, 25)
 
 class Objects(Experiment):
     number = 17
-    assumption = "S3 keeps an idle connection for 10 s; a second PUT of a key is a 412, and a missing object a 404, under the role of an S3 sink"
+    assumption = (
+        "S3 keeps an idle connection for 10 s; a second PUT of a key is a 412, and a missing object a 404, under the role of an S3 sink"
+    )
     relied_on_in = "shared/src/aws/sdk.rs, POOL_IDLE_TIMEOUT; sinks/src/s3.rs; infra/sam/template.yaml, MissInS3"
     does = f"From Lambda: two PUTs over one connection {', '.join(map(str, IDLE_SECONDS))} s apart, and one key twice"
     needs = ("bucket", "probe")
@@ -33,8 +35,14 @@ class Objects(Experiment):
         text = f"connections closed after {closed or 'none'} s, kept after {kept or 'none'} s; {', '.join(f'{name} {code}' for name, code in status.items())}"
         return of_checks(
             [
-                (min(closed, default=POOL_IDLE_SECONDS) >= POOL_IDLE_SECONDS, f"S3 closed a connection that was idle for {min(closed, default=0)} s, which the pool would use again"),
-                (status["first_put"] == 200 and status["second_put"] == 412, f"{text}: expected the second PUT of a key to be refused with 412"),
+                (
+                    min(closed, default=POOL_IDLE_SECONDS) >= POOL_IDLE_SECONDS,
+                    f"S3 closed a connection that was idle for {min(closed, default=0)} s, which the pool would use again",
+                ),
+                (
+                    status["first_put"] == 200 and status["second_put"] == 412,
+                    f"{text}: expected the second PUT of a key to be refused with 412",
+                ),
                 (status["head"] == 200, f"{text}: expected 200 for the object"),
                 (status["head_missing"] == 404, f"{text}: expected 404 for a missing object below the prefix"),
                 (status["head_outside"] == 403, f"{text}: expected 403 outside the prefix"),
@@ -78,7 +86,10 @@ class Chunks(Experiment):
         days = [rule.get("Expiration", {}).get("Days") for rule in seen["lifecycle"]]
         return of_checks(
             [
-                (put["p999"] < ATTEMPT_MS and get["p999"] < ATTEMPT_MS, f"{text}: one request in a thousand takes longer than {ATTEMPT_MS} ms"),
+                (
+                    put["p999"] < ATTEMPT_MS and get["p999"] < ATTEMPT_MS,
+                    f"{text}: one request in a thousand takes longer than {ATTEMPT_MS} ms",
+                ),
                 (not seen["errors"].get("ConditionalRequestConflict"), f"{text}: conflicts, although every key was stored once"),
                 (not seen["errors"], text),
                 (days == [30], f"the lifecycle was read back with {days} days, expected 30"),

@@ -45,7 +45,11 @@ class Outage(Experiment):
         self.close_until(world, receiver, opens)
         world.until(lambda: any(not each["closed"] for each in self.attempts(world, receiver, began)), DELIVERED_MAX_SECONDS)
         attempts = self.attempts(world, receiver, began)
-        return {"opened_at": opens, "attempts": [{"at": each["at"], "closed": each["closed"]} for each in attempts], "alarms": self.alarms(world, stack, began)}
+        return {
+            "opened_at": opens,
+            "attempts": [{"at": each["at"], "closed": each["closed"]} for each in attempts],
+            "alarms": self.alarms(world, stack, began),
+        }
 
     def close_until(self, world, receiver, until):
         lambdas = world.client("lambda")
@@ -66,7 +70,15 @@ class Outage(Experiment):
         failed = [each["at"] for each in seen["attempts"] if each["closed"]]
         if not taken:
             last = max(failed) - seen["opened_at"] if failed else 0
-            return of_checks([(False, f"not delivered within {DELIVERED_MAX_SECONDS} s after {len(failed)} attempts, the last {last:.0f} s after the sink opened")], "")
+            return of_checks(
+                [
+                    (
+                        False,
+                        f"not delivered within {DELIVERED_MAX_SECONDS} s after {len(failed)} attempts, the last {last:.0f} s after the sink opened",
+                    )
+                ],
+                "",
+            )
         after = taken[0] - seen["opened_at"]
         text = f"{len(failed)} attempts while it was closed; delivered {after:.0f} s after it opened"
         return of_checks(
@@ -81,7 +93,9 @@ class Outage(Experiment):
 
 def to_alarm(world, alarm, since):
     """Returns when an alarm went to ALARM, as texts."""
-    history = world.client("cloudwatch").describe_alarm_history(AlarmName=alarm, HistoryItemType="StateUpdate", StartDate=since, EndDate=time.time())
+    history = world.client("cloudwatch").describe_alarm_history(
+        AlarmName=alarm, HistoryItemType="StateUpdate", StartDate=since, EndDate=time.time()
+    )
     return [str(each["Timestamp"]) for each in history["AlarmHistoryItems"] if "to ALARM" in each["HistorySummary"]]
 
 
@@ -107,7 +121,9 @@ class Recursion(Experiment):
             functions += [world.made["main"].physical[name] for name in ("Aggregator", "BatchProcessor")]
         since = world.times.get("burst", (began,))[0]
         world.pause(180)
-        dropped = {name: sum(world.metric("AWS/Lambda", "RecursiveInvocationsDropped", {"FunctionName": name}, since, "Sum")) for name in functions}
+        dropped = {
+            name: sum(world.metric("AWS/Lambda", "RecursiveInvocationsDropped", {"FunctionName": name}, since, "Sum")) for name in functions
+        }
         invoked = {name: sum(world.metric("AWS/Lambda", "Invocations", {"FunctionName": name}, since, "Sum")) for name in functions}
         return {"ticket": ticket, "dropped": dropped, "invoked": invoked}
 
@@ -127,7 +143,11 @@ class Recursion(Experiment):
 
     def received(self, world, stack):
         reply = world.client("sqs").receive_message(
-            QueueUrl=stack.physical["BatchQueue"], MaxNumberOfMessages=10, WaitTimeSeconds=5, VisibilityTimeout=30, MessageSystemAttributeNames=["AWSTraceHeader"]
+            QueueUrl=stack.physical["BatchQueue"],
+            MaxNumberOfMessages=10,
+            WaitTimeSeconds=5,
+            VisibilityTimeout=30,
+            MessageSystemAttributeNames=["AWSTraceHeader"],
         )
         for message in reply.get("Messages", []):
             body = json.loads(message["Body"])
@@ -142,7 +162,9 @@ class Recursion(Experiment):
             return of_checks([(False, f"dropped: {dropped}; {trace}")], "")
         if not any(seen["invoked"].values()):
             return unclear(f"CloudWatch had no data of the functions; {trace}")
-        return of_checks([(bool(seen["ticket"]) or None, trace)], f"none dropped of {sum(seen['invoked'].values()):,.0f} invocations; {trace}")
+        return of_checks(
+            [(bool(seen["ticket"]) or None, trace)], f"none dropped of {sum(seen['invoked'].values()):,.0f} invocations; {trace}"
+        )
 
 
 EXPERIMENTS = (Outage(), Recursion())

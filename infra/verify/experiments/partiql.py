@@ -36,7 +36,10 @@ class Statements:
             reply = self.client.batch_execute_statement(Statements=list(statements), ReturnConsumedCapacity="INDEXES")
         except ClientError as error:
             return {"request": error.response["Error"]["Code"], "message": error.response["Error"].get("Message", "")[:200]}
-        members = [{"code": each.get("Error", {}).get("Code"), "item": "Item" in each or "Item" in each.get("Error", {})} for each in reply["Responses"]]
+        members = [
+            {"code": each.get("Error", {}).get("Code"), "item": "Item" in each or "Item" in each.get("Error", {})}
+            for each in reply["Responses"]
+        ]
         return {"request": None, "members": members, "units": units(reply.get("ConsumedCapacity", []))}
 
 
@@ -71,29 +74,54 @@ class Semantics(Experiment):
         seen["old_item"] = execute(insert(key("a"), ReturnValuesOnConditionCheckFailure="ALL_OLD"), insert(key("e")))
         seen["all_refused"] = execute(insert(key("a")), insert(key("b")))
         seen["false_where"] = execute(tombstone(key("a"), "batch#0"), tombstone(key("b"), "other#0"), tombstone(key("none"), "batch#0"))
-        seen["malformed"] = execute(insert(key("f")), {"Statement": f'INSERT INTO "{statements.table}" VALUE {{\'batchId\': ?}}', "Parameters": parameters("x")})
+        seen["malformed"] = execute(
+            insert(key("f")), {"Statement": f"INSERT INTO \"{statements.table}\" VALUE {{'batchId': ?}}", "Parameters": parameters("x")}
+        )
         seen["tombstone"] = self.item(statements, key("a"))
         return seen
 
     def item(self, statements, key):
-        return sorted(statements.client.get_item(TableName=statements.table, Key={"messageId": {"S": key}}, ConsistentRead=True).get("Item", {}))
+        return sorted(
+            statements.client.get_item(TableName=statements.table, Key={"messageId": {"S": key}}, ConsistentRead=True).get("Item", {})
+        )
 
     def judge(self, seen):
         codes = lambda name: [each["code"] for each in seen[name].get("members", [])]  # noqa: E731
         total = lambda name: (seen[name].get("units") or {}).get("total")  # noqa: E731
         duplicates = seen["same_key"]["request"] == "ValidationException" and "duplicates" in seen["same_key"]["message"]
         checks = [
-            (codes("order") == [None, "DuplicateItem", None], f"three INSERTs, the second on an existing key: got {codes('order')}, expected only the second refused, as DuplicateItem"),
+            (
+                codes("order") == [None, "DuplicateItem", None],
+                f"three INSERTs, the second on an existing key: got {codes('order')}, expected only the second refused, as DuplicateItem",
+            ),
             (duplicates, f"one key twice: got {seen['same_key']}, expected the whole request to be refused because of duplicates"),
-            (codes("old_item")[:1] == ["DuplicateItem"] and not seen["old_item"]["members"][0]["item"], "a refused INSERT returns the existing item, expected none"),
-            (codes("false_where") == [None, "ConditionalCheckFailed", "ConditionalCheckFailed"], f"UPDATEs with a true WHERE, a false one and no item: got {codes('false_where')}"),
-            (seen["tombstone"] == ["expiresAt", "messageId"], f"REMOVE of attributes that are absent: the item has {seen['tombstone']}, expected expiresAt and messageId"),
-            (codes("malformed") == [None, "ValidationError"], f"a statement without a key: got {codes('malformed') or seen['malformed']['request']}, expected ValidationError for it alone"),
+            (
+                codes("old_item")[:1] == ["DuplicateItem"] and not seen["old_item"]["members"][0]["item"],
+                "a refused INSERT returns the existing item, expected none",
+            ),
+            (
+                codes("false_where") == [None, "ConditionalCheckFailed", "ConditionalCheckFailed"],
+                f"UPDATEs with a true WHERE, a false one and no item: got {codes('false_where')}",
+            ),
+            (
+                seen["tombstone"] == ["expiresAt", "messageId"],
+                f"REMOVE of attributes that are absent: the item has {seen['tombstone']}, expected expiresAt and messageId",
+            ),
+            (
+                codes("malformed") == [None, "ValidationError"],
+                f"a statement without a key: got {codes('malformed') or seen['malformed']['request']}, expected ValidationError for it alone",
+            ),
             # The ledger of `local` charges what is refused: two stored items with an index entry each, and one refused write.
-            (None if total("order") is None else total("order") == 5, f"units of two INSERTs and a refused one: got {seen['order'].get('units')}, expected 5"),
+            (
+                None if total("order") is None else total("order") == 5,
+                f"units of two INSERTs and a refused one: got {seen['order'].get('units')}, expected 5",
+            ),
         ]
         reported = "not reported" if seen["all_refused"].get("units") is None else f"{total('all_refused')} units"
-        return of_checks(checks, f"as assumed, refused members charged ({total('order')} units for two stored and one refused); units of a batch that is refused as a whole: {reported}")
+        return of_checks(
+            checks,
+            f"as assumed, refused members charged ({total('order')} units for two stored and one refused); units of a batch that is refused as a whole: {reported}",
+        )
 
 
 class LargeBatch(Experiment):
@@ -122,7 +150,10 @@ class LargeBatch(Experiment):
         if len(wrong) == len(seen["members"]):
             return unclear("every statement was throttled, so none was stored; run it again")
         throttled = f", {len(wrong)} throttled" if wrong else ""
-        return of_checks([(len(seen["members"]) == 25, f"{len(seen['members'])} results, expected 25")], f"{25 - len(wrong)} of 25 stored{throttled}; {seen['units']} units")
+        return of_checks(
+            [(len(seen["members"]) == 25, f"{len(seen['members'])} results, expected 25")],
+            f"{25 - len(wrong)} of 25 stored{throttled}; {seen['units']} units",
+        )
 
 
 EXPERIMENTS = (Semantics(), LargeBatch())

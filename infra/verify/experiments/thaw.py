@@ -25,7 +25,9 @@ def record(queue_arn, region, event_id):
 
 class Thaw(Experiment):
     number = 10
-    assumption = "After a freeze the first requests of an environment succeed, because the monotonic clock ran on and old connections are not used"
+    assumption = (
+        "After a freeze the first requests of an environment succeed, because the monotonic clock ran on and old connections are not used"
+    )
     relied_on_in = "shared/src/aws/sdk.rs, POOL_IDLE_TIMEOUT"
     does = f"Invokes the aggregator with one record, and the probe, after {', '.join(map(str, IDLE_SECONDS))} s"
     needs = ("main", "probe")
@@ -43,7 +45,14 @@ class Thaw(Experiment):
             clock = world.probe(job="clock")
             reply = world.invoke(stack.physical["Aggregator"], {"Records": [record(arn, world.region, f"{world.name}-thaw-{idle}")]})
             failed = (reply["payload"] or {}).get("batchItemFailures") if isinstance(reply["payload"], dict) else None
-            one = {"idle": idle, "error": reply["error"], "failed": len(failed or []), "cold": reply["init_ms"] is not None, "duration_ms": reply["duration_ms"], "warnings": reply["warnings"]}
+            one = {
+                "idle": idle,
+                "error": reply["error"],
+                "failed": len(failed or []),
+                "cold": reply["init_ms"] is not None,
+                "duration_ms": reply["duration_ms"],
+                "warnings": reply["warnings"],
+            }
             if before and clock["environment"] == before["environment"]:
                 one["clock"] = {"wall": clock["wall"] - before["wall"], "monotonic": clock["monotonic"] - before["monotonic"]}
             before = clock
@@ -57,11 +66,21 @@ class Thaw(Experiment):
                 continue
             text = f"{one['idle']} s: {one['duration_ms']} ms"
             texts.append(text + (f" with {len(one['warnings'])} warnings" if one["warnings"] else ""))
-            checks.append((one["error"] is None and one["failed"] == 0, f"after {one['idle']} s the invocation failed: {one['error']}, {one['failed']} records, {one['warnings']}"))
+            checks.append(
+                (
+                    one["error"] is None and one["failed"] == 0,
+                    f"after {one['idle']} s the invocation failed: {one['error']}, {one['failed']} records, {one['warnings']}",
+                )
+            )
             checks.append((None if one["cold"] else True, f"after {one['idle']} s the environment was a new one"))
             clock = one.get("clock")
             behind = clock["wall"] - clock["monotonic"] if clock else None
-            checks.append((None if clock is None else behind < CLOCK_MARGIN_SECONDS, f"after {one['idle']} s the monotonic clock is {'not known: another environment' if clock is None else f'{behind:.1f} s behind'}"))
+            checks.append(
+                (
+                    None if clock is None else behind < CLOCK_MARGIN_SECONDS,
+                    f"after {one['idle']} s the monotonic clock is {'not known: another environment' if clock is None else f'{behind:.1f} s behind'}",
+                )
+            )
         return of_checks(checks, f"first invocation after {'; '.join(texts)}; the monotonic clock ran on")
 
 
@@ -97,8 +116,14 @@ class Credentials(Experiment):
     def judge(self, seen):
         text = f"{seen['environments']} environments in {seen['hours']} h, the oldest {seen['oldest'] / 3_600:.1f} h"
         if seen["refused"]:
-            return of_checks([(False, f"credentials were refused after {seen['refused']['age'] / 3_600:.1f} h: {seen['refused']['code']}; {text}")], "")
-        return of_checks([(True, "")], f"no request was refused; {text}") if seen["environments"] > 1 else unclear(f"no environment ended; {text}")
+            return of_checks(
+                [(False, f"credentials were refused after {seen['refused']['age'] / 3_600:.1f} h: {seen['refused']['code']}; {text}")], ""
+            )
+        return (
+            of_checks([(True, "")], f"no request was refused; {text}")
+            if seen["environments"] > 1
+            else unclear(f"no environment ended; {text}")
+        )
 
 
 EXPERIMENTS = (Thaw(), Credentials())

@@ -42,7 +42,13 @@ class Updates(Experiment):
             status, failures = stack.update(change, **chosen)
         except ClientError as error:
             status, failures = "refused", [error.response["Error"].get("Message", "")[:300]]
-        return {"step": name, "status": status, "failures": failures, "scaling": self.scaling(stack), "encrypted": self.encrypted(world, stack)}
+        return {
+            "step": name,
+            "status": status,
+            "failures": failures,
+            "scaling": self.scaling(stack),
+            "encrypted": self.encrypted(world, stack),
+        }
 
     def scaling(self, stack):
         """Returns how the mappings of the aggregator scale."""
@@ -77,9 +83,15 @@ class Updates(Experiment):
             (done("to provisioned") and has("to provisioned", "ProvisionedPollerConfig"), told("to provisioned")),
             (steps["2001 pollers"]["status"] == "accepted", told("2001 pollers")),
             # docs/operations.md says that the pollers stay. If they do not, the runbook asks for more than is needed.
-            (has("back in one", "ProvisionedPollerConfig") or not done("back in one"), f"{told('back in one')}: the pollers are gone after one deployment, so the runbook asks for one too many"),
+            (
+                has("back in one", "ProvisionedPollerConfig") or not done("back in one"),
+                f"{told('back in one')}: the pollers are gone after one deployment, so the runbook asks for one too many",
+            ),
             (done("without the mapping") and not steps["without the mapping"]["scaling"], told("without the mapping")),
-            (done("back in two") and has("back in two", "ScalingConfig") and not has("back in two", "ProvisionedPollerConfig"), told("back in two")),
+            (
+                done("back in two") and has("back in two", "ScalingConfig") and not has("back in two", "ProvisionedPollerConfig"),
+                told("back in two"),
+            ),
             (both("key on", True), f"{told('key on')} {steps['key on']['encrypted']}"),
             (both("key off", False), f"{told('key off')} {steps['key off']['encrypted']}"),
         ]
@@ -104,7 +116,7 @@ class WarmThroughput(Experiment):
 
     def judge(self, seen):
         text = f"{seen['status']} {' '.join(seen['failures'])}; write units of table and index: {seen['writes']}"
-        return of_checks([(seen["status"] == "UPDATE_COMPLETE" and all(each and each >= 5_000 for each in seen["writes"]), text)], text)
+        return of_checks([(seen["status"] == "UPDATE_COMPLETE" and all(int(each or 0) >= 5_000 for each in seen["writes"]), text)], text)
 
 
 EXPERIMENTS = (Updates(), WarmThroughput())

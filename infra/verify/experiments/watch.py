@@ -24,15 +24,25 @@ class NoPage(Experiment):
         end = stack.created_at + QUIET_MINUTES * 60
         world.pause(max(0, end - time.time()))
         cloudwatch = world.client("cloudwatch")
-        alarms = [each for page in cloudwatch.get_paginator("describe_alarms").paginate(AlarmNamePrefix=stack.name) for each in page["MetricAlarms"]]
-        items = cloudwatch.get_paginator("describe_alarm_history").paginate(HistoryItemType="StateUpdate", StartDate=stack.created_at, EndDate=time.time())
+        alarms = [
+            each
+            for page in cloudwatch.get_paginator("describe_alarms").paginate(AlarmNamePrefix=stack.name)
+            for each in page["MetricAlarms"]
+        ]
+        items = cloudwatch.get_paginator("describe_alarm_history").paginate(
+            HistoryItemType="StateUpdate", StartDate=stack.created_at, EndDate=time.time()
+        )
         raised = [
             {"alarm": each["AlarmName"], "at": str(each["Timestamp"])}
             for page in items
             for each in page["AlarmHistoryItems"]
             if each["AlarmName"].startswith(stack.name) and "to ALARM" in each["HistorySummary"]
         ]
-        return {"minutes": round((time.time() - stack.created_at) / 60, 1), "states": {each["AlarmName"]: each["StateValue"] for each in alarms}, "raised": raised}
+        return {
+            "minutes": round((time.time() - stack.created_at) / 60, 1),
+            "states": {each["AlarmName"]: each["StateValue"] for each in alarms},
+            "raised": raised,
+        }
 
     def judge(self, seen):
         count = {state: list(seen["states"].values()).count(state) for state in sorted(set(seen["states"].values()))}
@@ -62,9 +72,13 @@ class CustomGroup(Experiment):
         stack = world.need("main")
         began = time.time()
         for index in range(10):
-            world.client("sqs").send_message(QueueUrl=stack.physical["InputQueue"], MessageBody=json.dumps({"id": f"{world.name}-metric-{index}"}))
+            world.client("sqs").send_message(
+                QueueUrl=stack.physical["InputQueue"], MessageBody=json.dumps({"id": f"{world.name}-metric-{index}"})
+            )
         dimensions = {"function": stack.physical["Aggregator"], "source": stack.queue_arn("InputQueue")}
-        values = world.until(lambda: world.metric("UniqueEventBatchAggregator", "Received", dimensions, began - 60, "Sum"), 2 * WITHIN_SECONDS)
+        values = world.until(
+            lambda: world.metric("UniqueEventBatchAggregator", "Received", dimensions, began - 60, "Sum"), 2 * WITHIN_SECONDS
+        )
         return {"seconds": round(time.time() - began), "received": sum(values or []), "line": self.line(world, stack, began)}
 
     def line(self, world, stack, began):

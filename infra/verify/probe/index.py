@@ -22,7 +22,9 @@ CLIENTS = {}
 
 def client(service, connections=64):
     if service not in CLIENTS:
-        config = Config(retries={"mode": "standard", "total_max_attempts": 1}, max_pool_connections=connections, connect_timeout=10, read_timeout=30)
+        config = Config(
+            retries={"mode": "standard", "total_max_attempts": 1}, max_pool_connections=connections, connect_timeout=10, read_timeout=30
+        )
         CLIENTS[service] = botocore.session.get_session().create_client(service, config=config)
     return CLIENTS[service]
 
@@ -83,7 +85,8 @@ def batches(event):
         # As many keys of the index as keep each of them far below its limit.
         values = lambda member: [f"{run}-{index}-{member}", f"{run}#{member}", {"N": str(index)}, "x" * 300]  # noqa: E731
         statements = [
-            {"Statement": text, "Parameters": [each if isinstance(each, dict) else {"S": each} for each in values(member)]} for member in range(25)
+            {"Statement": text, "Parameters": [each if isinstance(each, dict) else {"S": each} for each in values(member)]}
+            for member in range(25)
         ]
         began = time.monotonic()
         try:
@@ -114,7 +117,11 @@ def updates(event):
             values[":d"] = {"N": str(began + index)}
         try:
             reply = client("dynamodb").update_item(
-                TableName=event["table"], Key=key, UpdateExpression=expression, ExpressionAttributeValues=values, ReturnConsumedCapacity="INDEXES"
+                TableName=event["table"],
+                Key=key,
+                UpdateExpression=expression,
+                ExpressionAttributeValues=values,
+                ReturnConsumedCapacity="INDEXES",
             )
             consumed = reply.get("ConsumedCapacity", {})
             indexes = consumed.get("GlobalSecondaryIndexes", {})

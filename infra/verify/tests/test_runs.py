@@ -5,8 +5,11 @@ import io
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -15,7 +18,7 @@ from unittest import mock
 import boto3
 from moto import mock_aws
 
-from verify import cleanup, ledger, main, registry, resources, verdict, world
+from verify import cleanup, ledger, main, registry, resources, template, verdict, world
 from verify.experiment import Experiment
 from verify.interrupt import Signals
 
@@ -88,13 +91,16 @@ class Runs(unittest.TestCase):
         code = self.run_with(Ends(tuple(resources.RESOURCES), look))
         self.assertEqual(code, 0, self.log.getvalue())
         # moto creates no alarms of a stack, and no dashboards.
-        self.assertEqual(set(seen), {kind.name for kind in cleanup.KINDS} - {"CloudWatch alarm", "CloudWatch dashboard"})
+        kinds = ("CloudFormation stack", "event source mapping", "Lambda function", "EventBridge rule", "SQS queue", "DynamoDB table")
+        self.assertEqual(set(seen), {*kinds, "S3 bucket", "log group", "IAM role", "KMS key"})
         self.assert_nothing_remains()
 
     def test_signals_delete_all_that_was_created(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(signal=number):
-                code = self.run_with(Ends(("main", "claims", "key", "probe"), lambda: interrupt(number)), Ends((), lambda: self.fail("went on")))
+                code = self.run_with(
+                    Ends(("main", "claims", "key", "probe"), lambda: interrupt(number)), Ends((), lambda: self.fail("went on"))
+                )
                 self.assertEqual(code, main.INTERRUPTED, self.log.getvalue())
                 self.assert_nothing_remains()
 
@@ -127,7 +133,9 @@ class Runs(unittest.TestCase):
     def test_clean_deletes_a_run_that_was_killed_and_no_other(self):
         killed, other = self.created(), self.created()
         self.client("dynamodb").create_table(
-            TableName=f"{killed}x", BillingMode="PAY_PER_REQUEST", **{key: resources.CLAIMS[key] for key in ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")}
+            TableName=f"{killed}x",
+            BillingMode="PAY_PER_REQUEST",
+            **{key: resources.CLAIMS[key] for key in ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")},
         )
         self.assertEqual(main.main(["--clean", killed], emulator="moto"), 0, self.log.getvalue())
         self.assert_nothing_remains(killed)
@@ -209,7 +217,11 @@ class DryRun(unittest.TestCase):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")} | {"HOME": "/nonexistent"}
         connect = mock.Mock(side_effect=AssertionError("a request"))
         out = io.StringIO()
-        with mock.patch.dict(os.environ, environment, clear=True), mock.patch.object(socket.socket, "connect", connect), contextlib.redirect_stdout(out):
+        with (
+            mock.patch.dict(os.environ, environment, clear=True),
+            mock.patch.object(socket.socket, "connect", connect),
+            contextlib.redirect_stdout(out),
+        ):
             self.assertEqual(main.main(["--dry-run", *flags]), 0)
         connect.assert_not_called()
         return out.getvalue()
@@ -219,7 +231,12 @@ class DryRun(unittest.TestCase):
         self.assertEqual(len(plan["experiments"]), len(registry.ORDER))
         self.assertEqual({each["name"] for each in plan["resources"]}, set(resources.RESOURCES))
         stack = {(each["type"], name) for each in plan["resources"] if each["name"] == "main" for name in each["names"]}
-        for wanted in (("AWS::DynamoDB::Table", "LockTable"), ("AWS::SQS::Queue", "InputQueue"), ("AWS::Lambda::Function", "Aggregator"), ("AWS::IAM::Role", "BatchProcessorRole")):
+        for wanted in (
+            ("AWS::DynamoDB::Table", "LockTable"),
+            ("AWS::SQS::Queue", "InputQueue"),
+            ("AWS::Lambda::Function", "Aggregator"),
+            ("AWS::IAM::Role", "BatchProcessorRole"),
+        ):
             self.assertIn(wanted, stack)
         self.assertGreater(plan["dollars"], sum(each["dollars"] for each in plan["experiments"]))
         text = self.dry_run()
@@ -235,9 +252,43 @@ class DryRun(unittest.TestCase):
             self.assertEqual(main.main(["--dry-run", "--only", "3,21"]), main.USAGE)
         self.assertIn("got 21", log.getvalue())
 
+    def test_the_page_shows_it_as_it_is(self):
+        page = (ledger.ROOT / "docs" / "verifying-aws.md").read_text()
+        self.assertIn(self.dry_run(), page)
+        for number in registry.ORDER:
+            experiment = registry.EXPERIMENTS[number]
+            self.assertIn(f"| {number} | {experiment.assumption} | {experiment.does} |", page)
+
+    def test_the_policy_for_callers_has_every_service_that_is_called(self):
+        folder = ledger.ROOT / "infra" / "verify"
+        source = "".join(each.read_text() for each in [*folder.glob("*.py"), *(folder / "experiments").glob("*.py")])
+        called = set(re.findall(r'client\("([a-z0-9]+)', source))
+        statements = json.loads((folder / "caller-policy.json").read_text())["Statement"]
+        allowed = {action.split(":")[0] for statement in statements for action in statement["Action"]}
+        self.assertEqual(called, allowed)
+        # Whatever is allowed on everything is named: no wildcard of a service.
+        on_all = [action for statement in statements if statement["Resource"] == "*" for action in statement["Action"]]
+        self.assertEqual([action for action in on_all if action.endswith(":*")], [])
+
     def test_the_environment_is_left_alone(self):
         """The modules of infra/checks set credentials for emulators, which would hide the user's own."""
-        self.assertNotIn("AWS_ACCESS_KEY_ID", os.environ)
+        code = "import os; before = dict(os.environ); from verify import main, template; template.transformed(); assert dict(os.environ) == before"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        subprocess.run([sys.executable, "-c", code], cwd=ledger.ROOT / "infra", env=environment, check=True)
+
+
+class ThrowAway(unittest.TestCase):
+    def test_nothing_survives_the_deletion_of_a_stack(self):
+        made = template.throw_away(template.transformed(), "bucket", "code/arm64")
+        policies = {name: each.get("DeletionPolicy") for name, each in made["Resources"].items()}
+        self.assertEqual({policies[name] for name in ("InputQueue", "LockTable", "ChunkBucket")}, {"Delete"})
+        self.assertNotIn("Retain", json.dumps(made))
+
+    def test_the_code_is_that_of_the_run(self):
+        made = template.throw_away(template.transformed(), "bucket", "code/arm64")
+        code = {name: each["Properties"]["Code"] for name, each in made["Resources"].items() if each["Type"] == "AWS::Lambda::Function"}
+        keys = {"Aggregator": "code/arm64/aggregator.zip", "BatchProcessor": "code/arm64/batch-processor.zip"}
+        self.assertEqual(code, {name: {"S3Bucket": "bucket", "S3Key": key} for name, key in keys.items()})
 
 
 if __name__ == "__main__":

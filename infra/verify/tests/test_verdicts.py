@@ -44,7 +44,9 @@ class Verdicts(unittest.TestCase):
                     self.assertIn(case["seen"], given.seen)
 
     def test_every_experiment_can_be_refuted(self):
-        refuted = {number for number, recording in recordings().items() if any(case["verdict"] == verdict.REFUTED for case in recording["cases"])}
+        refuted = {
+            number for number, recording in recordings().items() if any(case["verdict"] == verdict.REFUTED for case in recording["cases"])
+        }
         self.assertEqual(refuted, {str(number) for number in registry.ORDER})
 
     def test_every_check_of_an_experiment_decides_in_some_case(self):
