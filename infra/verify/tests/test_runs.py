@@ -1,6 +1,7 @@
 """Whole runs on the emulator moto: what is planned, created and deleted, also after signals. moto runs in this process, with no network."""
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -88,7 +89,7 @@ class Runs(unittest.TestCase):
     def test_a_run_deletes_all_that_it_created(self):
         seen = []
         look = lambda: seen.extend(kind.name for kind in cleanup.KINDS if kind(self.client, ledger.PREFIX.rstrip("-")).listed())  # noqa: E731
-        code = self.run_with(Ends(tuple(resources.RESOURCES), look))
+        code = self.run_with(Ends(("outage", "records", "keyed-claims", "probe"), look))
         self.assertEqual(code, 0, self.log.getvalue())
         # moto creates no alarms of a stack, and no dashboards.
         kinds = ("CloudFormation stack", "event source mapping", "Lambda function", "EventBridge rule", "SQS queue", "DynamoDB table")
@@ -96,26 +97,36 @@ class Runs(unittest.TestCase):
         self.assert_nothing_remains()
 
     def test_signals_delete_all_that_was_created(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number, created in ((signal.SIGINT, "main"), (signal.SIGTERM, "probe"), (signal.SIGHUP, "key")):
             with self.subTest(signal=number):
                 code = self.run_with(
-                    Ends(("main", "claims", "key", "probe"), lambda: interrupt(number)), Ends((), lambda: self.fail("went on"))
+                    Ends((created, "claims"), functools.partial(interrupt, number)), Ends((), lambda: self.fail("went on"))
                 )
                 self.assertEqual(code, main.INTERRUPTED, self.log.getvalue())
                 self.assert_nothing_remains()
 
-    def test_a_second_signal_says_what_remains_and_the_clean_up_goes_on(self):
-        delete = cleanup.Tables.delete
+    def with_signal_at_the_bucket(self, *experiments):
+        """Runs with a signal just before the bucket is deleted."""
+        delete = cleanup.Buckets.delete
 
         def interrupted(kind, one):
             os.kill(os.getpid(), signal.SIGINT)
             delete(kind, one)
 
-        with mock.patch.object(cleanup.Tables, "delete", interrupted):
-            code = self.run_with(Ends(("bucket", "claims"), interrupt))
+        with mock.patch.object(cleanup.Buckets, "delete", interrupted):
+            return self.run_with(*experiments)
+
+    def test_a_second_signal_says_what_remains_and_the_clean_up_goes_on(self):
+        code = self.with_signal_at_the_bucket(Ends(("bucket", "claims"), interrupt))
         self.assertEqual(code, main.INTERRUPTED, self.log.getvalue())
-        remained = self.log.getvalue().split("Not deleted yet:")[1].split("\n")[1:3]
-        self.assertEqual([each.split(" verify")[0].strip() for each in remained], ["S3 bucket", "DynamoDB table"])
+        remained = self.log.getvalue().split("Not deleted yet:")[1].split("The clean-up goes on")[0].strip().splitlines()
+        # The table was deleted before.
+        self.assertEqual([each.split(" verify")[0] for each in remained], ["S3 bucket"])
+        self.assert_nothing_remains()
+
+    def test_a_first_signal_during_the_clean_up_does_not_stop_it(self):
+        code = self.with_signal_at_the_bucket(Ends(("bucket", "claims")))
+        self.assertEqual(code, 0, self.log.getvalue())
         self.assert_nothing_remains()
 
     def test_the_third_signal_ends_the_program(self):
@@ -142,6 +153,21 @@ class Runs(unittest.TestCase):
         kept = [kind.name for kind in cleanup.KINDS if kind(self.client, other).listed()]
         self.assertEqual(kept, ["Lambda function", "DynamoDB table", "S3 bucket", "log group", "IAM role", "KMS key"])
         self.assertIn(f"{killed}x", self.client("dynamodb").list_tables()["TableNames"])
+
+    def test_everything_has_the_tag_of_its_run(self):
+        name = self.created()
+        bucket = self.client("s3").get_bucket_tagging(Bucket=f"{name}-data")["TagSet"]
+        table = self.client("dynamodb").describe_table(TableName=f"{name}-claims")["Table"]["TableArn"]
+        table = self.client("dynamodb").list_tags_of_resource(ResourceArn=table)["Tags"]
+        role = self.client("iam").list_role_tags(RoleName=f"{name}-probe")["Tags"]
+        self.assertEqual([bucket, table, role], [[{"Key": "verify-aws", "Value": name}]] * 3)
+        key = next(each["TargetKeyId"] for each in self.client("kms").list_aliases()["Aliases"] if each["AliasName"] == f"alias/{name}")
+        key = self.client("kms").list_resource_tags(KeyId=key)["Tags"]
+        self.assertEqual(key, [{"TagKey": "verify-aws", "TagValue": name}])
+        function = self.client("lambda").get_function(FunctionName=f"{name}-probe")["Tags"]
+        self.assertEqual(
+            [function, self.client("logs").list_tags_log_group(logGroupName=f"{name}-probe")["tags"]], [{"verify-aws": name}] * 2
+        )
 
     def test_clean_works_without_the_notes(self):
         killed = self.created()
