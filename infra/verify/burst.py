@@ -19,11 +19,9 @@ SET_ASIDE = ("InputDeadLetterQueue", "BatchDeadLetterQueue", "QuarantineQueue", 
 
 
 def build():
-    """Builds `loadgen` unless it is there."""
-    if not LOADGEN.exists():
-        command = [os.environ.get("CARGO", "cargo"), "build", "--release", "--package", "loadgen"]
-        say("building loadgen")
-        subprocess.run(command, cwd=ledger.ROOT, check=True, stdin=subprocess.DEVNULL)
+    command = [os.environ.get("CARGO", "cargo"), "build", "--release", "--package", "loadgen"]
+    say("building loadgen")
+    subprocess.run(command, cwd=ledger.ROOT, check=True, stdin=subprocess.DEVNULL)
 
 
 def seed(world, number):
@@ -80,8 +78,15 @@ class Burst:
         send = [LOADGEN, "send", *plan, "--queue-url", self.stack.physical["InputQueue"], "--concurrency", "64"]
         say(f"  sending {messages:,} messages")
         began = time.time()
+        # In the folder of the run, where it leaves notes of a burst that failed.
         sender = subprocess.Popen(
-            send, env=environment(self.world), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            send,
+            cwd=self.world.ledger.folder,
+            env=environment(self.world),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
         try:
             sent = self.wait(sender, queues, batches, began, seconds_max)

@@ -34,7 +34,7 @@ class Reports(unittest.TestCase):
 
     def test_a_table_has_assumption_seen_and_verdict(self):
         experiment = registry.EXPERIMENTS[18]
-        lines = report.table([(experiment, verdict.refuted("seen " + "x" * 56 + " more"))]).splitlines()
+        lines = report.table([(experiment, verdict.refuted("seen " + "x" * 52 + " more"))]).splitlines()
         self.assertEqual(lines[0].split(), ["#", "assumption", "seen", "verdict"])
         first = lines[2]
         self.assertEqual((first.split()[0], first.split()[-1]), ("18", "refuted"))

@@ -64,14 +64,12 @@ class Runs(unittest.TestCase):
         enter(mock.patch.object(cleanup, "STACK_POLL_SECONDS", 0.05))
         enter(mock.patch.object(cleanup, "SETTLE_SECONDS", 0.05))
         enter(mock_aws(config={"lambda": {"use_docker": False}}))
+        self.client = functools.cache(functools.partial(boto3.client, region_name=REGION))
         self.out, self.log = enter(contextlib.redirect_stdout(io.StringIO())), enter(contextlib.redirect_stderr(io.StringIO()))
 
     def run_with(self, *experiments, flags=("--yes",)):
         with mock.patch.object(registry, "select", lambda only, slow: list(experiments)):
             return main.main(list(flags), emulator="moto")
-
-    def client(self, service):
-        return boto3.client(service, region_name=REGION)
 
     def assert_nothing_remains(self, name=ledger.PREFIX.rstrip("-")):
         found = {kind.name: names for kind in cleanup.KINDS if (names := kind(self.client, name).listed())}
