@@ -101,7 +101,7 @@ def prepare(world, plan, options):
         # What the template deploys by default last: it is what stays in target/lambda.
         arches = [*(["arm64"] if "arm" in stacks and not options.emulator else []), "x86_64"]
         world.ledger.about["not_built"] = code_zips.build(world.zips, arches)
-    if any("main" in each.needs for each in plan.experiments):
+    if "main" in stacks and not options.emulator:
         burst.build()
 
 

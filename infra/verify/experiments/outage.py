@@ -163,7 +163,8 @@ class Recursion(Experiment):
         if not any(seen["invoked"].values()):
             return unclear(f"CloudWatch had no data of the functions; {trace}")
         return of_checks(
-            [(bool(seen["ticket"]) or None, trace)], f"none dropped of {sum(seen['invoked'].values()):,.0f} invocations; {trace}"
+            [(bool(seen["ticket"] and seen["ticket"]["trace"]) or None, trace)],
+            f"none dropped of {sum(seen['invoked'].values()):,.0f} invocations; {trace}",
         )
 
 
