@@ -42,6 +42,7 @@ mod progress;
 mod queue;
 mod record;
 mod schedule;
+mod report;
 mod send;
 mod shape;
 #[cfg(feature = "cli")]
@@ -71,4 +72,9 @@ pub use summary::{AuditLines, BurstSummary};
 pub use workload::{
     BODY_BYTES_MAX, Duplicates, DuplicatesError, MESSAGES_MAX, NEAR_MESSAGES, NEXT_MESSAGES,
     SKEW_MAX, Sizes, SizesError, Workload, WorkloadConfig, WorkloadError, WorkloadMessage,
+pub use report::{compare, report};
+pub use send::{SendError, SendOptions, SendReport, Unsent, send};
+pub use workload::{
+    BODY_BYTES_MAX, MESSAGES_MAX, NEAR_MESSAGES, Workload, WorkloadConfig, WorkloadError,
+    WorkloadMessage,
 };

@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 use loadgen::{ResumeFileError, ScheduleError, SendError, WorkloadError};
 
 use commands::{FAILED, USAGE, audit, burst, deliver, send};
+use commands::{FAILED, USAGE, audit, report, send};
 
 /// Sends a burst of events to a queue, and audits the delivered files.
 ///
@@ -50,6 +51,8 @@ enum Command {
     /// Write what a service would deliver of the burst, to try `audit`.
     #[command(hide = true)]
     Deliver(deliver::DeliverArgs),
+    /// Draw the record of a run, or of two runs to compare, as one HTML file; prints one JSON object with its path.
+    Report(report::ReportArgs),
 }
 
 fn main() -> ExitCode {
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Command::Send(args) => (send::run(&args), FAILED),
         Command::Audit(args) => (audit::run(&args), USAGE),
         Command::Deliver(args) => (deliver::run(&args), FAILED),
+        Command::Report(args) => (report::run(&args), USAGE),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("loadgen failed to {error:#}");

@@ -5,6 +5,7 @@ pub mod burst;
 mod connect;
 mod pace;
 pub mod deliver;
+pub mod report;
 pub mod send;
 mod signals;
 mod workload;

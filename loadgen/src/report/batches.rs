@@ -1,0 +1,134 @@
+//! The batches of a run: on a time line, and by size.
+
+use super::format::count;
+use super::model::{BatchColumns, Chart, OfBatches, Section, labels};
+use crate::record::{BatchSpan, Flushed, Record};
+
+/// The most rows of the table of batches. A browser needs seconds for a table of all batches of a long run.
+const ROWS_MAX: usize = 1_000;
+
+/// Returns the batches of a run by column, for the script.
+pub(super) fn columns(run: &Record) -> BatchColumns {
+    let batches = &run.batches;
+    let keys = batches.iter().map(|batch| batch.batch_key.clone());
+    let any_key = batches.iter().any(|batch| batch.batch_key.is_some());
+    let times = |time: fn(&BatchSpan) -> Option<f64>| batches.iter().map(time).collect();
+    BatchColumns {
+        label: None,
+        batch_id: batches.iter().map(|batch| batch.batch_id.clone()).collect(),
+        batch_key: any_key.then(|| keys.collect()),
+        opened: batches.iter().map(|batch| batch.opened_secs).collect(),
+        sealed: times(|batch| batch.sealed_secs),
+        leased: times(|batch| batch.leased_secs),
+        delivered: times(|batch| batch.delivered_secs),
+        events: batches.iter().map(|batch| batch.events).collect(),
+        parts: batches.iter().map(|batch| batch.parts).collect(),
+        flushed: batches
+            .iter()
+            .map(|batch| batch.flushed.map(word))
+            .collect(),
+        rows_max: ROWS_MAX,
+    }
+}
+
+fn word(flushed: Flushed) -> &'static str {
+    match flushed {
+        Flushed::Full => "full",
+        Flushed::Drained => "drained",
+        Flushed::Window => "window",
+    }
+}
+
+/// Returns the sections about batches.
+pub(super) fn sections(runs: &[&Record]) -> Vec<Section> {
+    let mut sentences = Vec::new();
+    for (run, label) in runs.iter().zip(labels(runs.len())) {
+        sentences.extend(missing(run, *label));
+    }
+    let time_line = Section {
+        id: "batches",
+        heading: "Batches on a time line",
+        sentences: vec![
+            "One line a batch, in the order in which they were opened: open until it was sealed or its window closed, then waiting \
+             for a batch-processor, then at work until its last part was delivered."
+                .to_owned(),
+        ],
+        charts: charts(runs, "Batches on a time line", Chart::TimeLine),
+        tables: Vec::new(),
+        wide: true,
+    };
+    let sizes = Section {
+        id: "sizes",
+        heading: "Sizes of batches",
+        sentences: vec![
+            "The events of each batch, by why it was closed: it was full, the input queue was empty (drained), or its window ended."
+                .to_owned(),
+        ],
+        charts: charts(runs, "Sizes of batches", Chart::Sizes),
+        ..Section::default()
+    };
+    let mut sections = vec![time_line, sizes];
+    if let Some(first) = sections.first_mut() {
+        first.sentences.extend(sentences);
+    }
+    sections
+}
+
+/// Returns a chart for each run that has batches.
+fn charts(runs: &[&Record], name: &str, chart: fn(OfBatches) -> Chart) -> Vec<Chart> {
+    let events = runs.iter().flat_map(|run| &run.batches);
+    let events_max = events.map(|batch| batch.events).max().unwrap_or_default();
+    let with_batches = runs
+        .iter()
+        .enumerate()
+        .filter(|(_, run)| !run.batches.is_empty());
+    with_batches
+        .map(|(run, _)| {
+            let name = match labels(runs.len())[run] {
+                Some(label) => format!("{name}, run {label}"),
+                None => name.to_owned(),
+            };
+            chart(OfBatches {
+                name,
+                run,
+                events_max,
+            })
+        })
+        .collect()
+}
+
+/// Returns sentences about what is not known of the batches of a run, and what the table leaves out.
+fn missing(run: &Record, label: Option<&str>) -> Vec<String> {
+    let of_run = label.map_or_else(String::new, |label| format!(" of run {label}"));
+    let batches = &run.batches;
+    if batches.is_empty() {
+        return vec![format!("The record{of_run} has no batches.")];
+    }
+    let mut sentences = Vec::new();
+    let times: [(&str, fn(&BatchSpan) -> bool); 4] = [
+        ("when it was sealed", |batch| batch.sealed_secs.is_some()),
+        ("when it was leased", |batch| batch.leased_secs.is_some()),
+        ("when it was delivered", |batch| {
+            batch.delivered_secs.is_some()
+        }),
+        ("why it was closed", |batch| batch.flushed.is_some()),
+    ];
+    for (what, known) in times {
+        let unknown = batches.iter().filter(|batch| !known(batch)).count();
+        if unknown > 0 {
+            let of_all = (count(unknown as u64), count(batches.len() as u64));
+            sentences.push(format!(
+                "Not known of {} of {} batches{of_run}: {what}.",
+                of_all.0, of_all.1
+            ));
+        }
+    }
+    if batches.len() > ROWS_MAX {
+        sentences.push(format!(
+            "The table has the first {} of {} batches{of_run}; the record has all.",
+            count(ROWS_MAX as u64),
+            count(batches.len() as u64)
+        ));
+    }
+    sentences
+}

@@ -1,0 +1,338 @@
+//! The head of a report: the verdict, the table of figures, and the table of settings.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_sqs::primitives::{DateTime, DateTimeFormat};
+
+use super::format::{count, dollars, secs};
+use super::model::{Cell, Column, RunHead, Table, Tone, Verdict, labels};
+use crate::record::{Flushed, Record, RecordKind, Sample};
+
+/// Returns the title of a report.
+pub(super) fn title(runs: &[&Record]) -> String {
+    let titles: Vec<&str> = runs.iter().map(|run| run.title.as_str()).collect();
+    titles.join(" against ")
+}
+
+/// Returns the heads of the runs.
+pub(super) fn runs(runs: &[&Record]) -> Vec<RunHead> {
+    let heads = runs.iter().zip(labels(runs.len()));
+    heads
+        .map(|(run, label)| RunHead {
+            label: *label,
+            title: run.title.clone(),
+            origin: origin(run),
+            verdict: verdict(run),
+            notes: run.notes.clone(),
+        })
+        .collect()
+}
+
+fn origin(run: &Record) -> String {
+    let kind = match run.kind {
+        RecordKind::Burst => "A burst that was sent",
+        RecordKind::Plan => "A plan, computed by a model: nothing was sent",
+    };
+    let began = run.began_at_ms.and_then(|ms| i64::try_from(ms).ok());
+    let began = began.and_then(|ms| DateTime::from_millis(ms).fmt(DateTimeFormat::DateTime).ok());
+    match began {
+        Some(began) => format!("{kind}. It began at {began}."),
+        None => format!("{kind}."),
+    }
+}
+
+fn verdict(run: &Record) -> Verdict {
+    let outcome = &run.outcome;
+    let (tone, text) = match (run.kind, outcome.ok) {
+        (RecordKind::Plan, Some(true)) => (Tone::Neutral, "Planned: nothing would be lost.".into()),
+        (RecordKind::Plan, Some(false)) => (Tone::Bad, format!("Planned: not OK{}.", faults(run))),
+        (RecordKind::Plan, None) => (Tone::Neutral, "Planned: no verdict.".into()),
+        (RecordKind::Burst, Some(true)) => {
+            (Tone::Good, "OK: nothing lost, nothing repeated.".into())
+        }
+        (RecordKind::Burst, Some(false)) => (Tone::Bad, format!("FAILED{}.", faults(run))),
+        (RecordKind::Burst, None) => {
+            let text = "Not audited: whether anything was lost or repeated is not known.";
+            (Tone::Neutral, text.into())
+        }
+    };
+    Verdict { tone, text }
+}
+
+/// Returns what went wrong, after a colon; nothing if no count says.
+fn faults(run: &Record) -> String {
+    let outcome = &run.outcome;
+    let counts = [
+        ("lost", outcome.lost),
+        ("repeated", outcome.repeated),
+        ("set aside", outcome.set_aside),
+    ];
+    let some = counts.into_iter().filter_map(|(what, number)| {
+        let number = number.filter(|number| *number > 0)?;
+        Some(format!("{} {what}", count(number)))
+    });
+    let some = Vec::from_iter(some).join(", ");
+    if some.is_empty() {
+        some
+    } else {
+        format!(": {some}")
+    }
+}
+
+/// How a figure is written.
+#[derive(Clone, Copy)]
+enum Form {
+    Count,
+    Secs,
+    Dollars,
+}
+
+impl Form {
+    fn text(self, value: f64) -> String {
+        match self {
+            Form::Count if value < 0.0 => format!("−{}", count(-value as u64)),
+            Form::Count => count(value as u64),
+            Form::Secs => secs(value),
+            Form::Dollars => dollars(value),
+        }
+    }
+
+    /// Returns a difference with its sign, and in percent.
+    fn difference(self, from: f64, to: f64) -> String {
+        let difference = to - from;
+        if difference == 0.0 {
+            return "same".into();
+        }
+        let sign = if difference > 0.0 { "+" } else { "" };
+        let text = format!("{sign}{}", self.text(difference));
+        if from == 0.0 {
+            return text;
+        }
+        let percent = difference * 100.0 / from.abs();
+        format!("{text} ({})", format!("{percent:+.1} %").replace('-', "−"))
+    }
+}
+
+/// Returns the figures of the runs, side by side, with the differences of two. A figure that no run has is left out.
+pub(super) fn figures(runs: &[&Record]) -> Table {
+    let of_runs: Vec<Vec<(String, Form, f64)>> = runs.iter().map(|run| of_run(run)).collect();
+    let mut names: Vec<(&str, Form)> = Vec::new();
+    for (name, form, _) in of_runs.iter().flatten() {
+        if !names.iter().any(|(known, _)| known == name) {
+            names.push((name, *form));
+        }
+    }
+    let value = |run: &[(String, Form, f64)], name: &str| {
+        let figure = run.iter().find(|(each, _, _)| each == name);
+        figure.map(|(_, _, value)| *value)
+    };
+    let rows = names.iter().map(|(name, form)| {
+        let values: Vec<Option<f64>> = of_runs.iter().map(|run| value(run, name)).collect();
+        let texts = values.iter().map(|value| match value {
+            Some(value) => form.text(*value),
+            None => "not observed".into(),
+        });
+        let mut texts: Vec<String> = std::iter::once((*name).to_owned()).chain(texts).collect();
+        if let [from, to] = values[..] {
+            let both = from.zip(to);
+            texts.push(both.map_or_else(String::new, |(from, to)| form.difference(from, to)));
+        }
+        texts.into_iter().map(Cell::Text).collect()
+    });
+    let rows = rows.collect();
+    let mut columns = vec![Column::text("figure")];
+    match runs.len() {
+        1 => columns.push(Column::number("value")),
+        _ => columns.extend(["A", "B", "B less A"].map(Column::number)),
+    }
+    Table {
+        caption: "Figures".into(),
+        columns,
+        rows,
+    }
+}
+
+fn of_run(run: &Record) -> Vec<(String, Form, f64)> {
+    let outcome = &run.outcome;
+    let counts = [
+        ("Messages", Some(outcome.sent)),
+        ("Unique events", Some(outcome.unique)),
+        ("Duplicates", Some(outcome.duplicates)),
+        ("Delivered events", outcome.delivered),
+        ("Lost", outcome.lost),
+        ("Repeated", outcome.repeated),
+        ("Set aside", outcome.set_aside),
+    ];
+    let times = [
+        ("Sent after", outcome.sent_after_secs),
+        ("Input queue empty after", outcome.claimed_after_secs),
+        ("Last batch complete after", outcome.drained_after_secs),
+    ];
+    let mut figures = Vec::new();
+    let mut push = |name: &str, form, value: Option<f64>| {
+        figures.extend(value.map(|value| (name.to_owned(), form, value)));
+    };
+    for (name, number) in counts {
+        push(name, Form::Count, number.map(|number| number as f64));
+    }
+    for (name, time) in times {
+        push(name, Form::Secs, time);
+    }
+    for (name, value) in of_batches(run) {
+        push(name, Form::Count, Some(value as f64));
+    }
+    for (name, form, value) in of_samples(run) {
+        push(name, form, value);
+    }
+    for latency in &run.latencies {
+        let named = |percentile| format!("{}: {percentile}", capital(&latency.name));
+        push(&named("median"), Form::Secs, Some(latency.p50_secs));
+        push(
+            &named("99th percentile"),
+            Form::Secs,
+            Some(latency.p99_secs),
+        );
+    }
+    if !run.costs.is_empty() {
+        let sum = |each: fn(&crate::record::Cost) -> f64| Some(run.costs.iter().map(each).sum());
+        push("Cost of the run", Form::Dollars, sum(|cost| cost.dollars));
+        let name = "Cost of a million unique events";
+        push(
+            name,
+            Form::Dollars,
+            sum(|cost| cost.dollars_per_million_unique),
+        );
+    }
+    figures
+}
+
+fn of_batches(run: &Record) -> Vec<(&'static str, u64)> {
+    if run.batches.is_empty() {
+        return Vec::new();
+    }
+    let flushed = |why| {
+        run.batches
+            .iter()
+            .filter(|each| each.flushed == Some(why))
+            .count() as u64
+    };
+    let events = |most: bool| {
+        let events = run.batches.iter().map(|batch| batch.events);
+        if most { events.max() } else { events.min() }.unwrap_or_default()
+    };
+    let mut figures = vec![
+        ("Batches", run.batches.len() as u64),
+        ("Parts", run.batches.iter().map(|batch| batch.parts).sum()),
+        ("Events of the largest batch", events(true)),
+        ("Events of the smallest batch", events(false)),
+    ];
+    if run.batches.iter().any(|batch| batch.flushed.is_some()) {
+        figures.push((
+            "Batches closed because they were full",
+            flushed(Flushed::Full),
+        ));
+        figures.push((
+            "Batches closed because the queue was empty",
+            flushed(Flushed::Drained),
+        ));
+        figures.push(("Batches closed by their window", flushed(Flushed::Window)));
+    }
+    figures
+}
+
+fn of_samples(run: &Record) -> Vec<(&'static str, Form, Option<f64>)> {
+    let most =
+        |value: fn(&Sample) -> Option<f64>| run.samples.iter().filter_map(value).reduce(f64::max);
+    let as_f64 = |value: Option<u64>| value.map(|value| value as f64);
+    let throttled = run
+        .throttles
+        .iter()
+        .map(|throttle| throttle.count)
+        .sum::<u64>();
+    let throttled = (!run.throttles.is_empty()).then_some(throttled as f64);
+    vec![
+        (
+            "Most messages in the input queue",
+            Form::Count,
+            most(|each| Some((each.visible? + each.in_flight?) as f64)),
+        ),
+        (
+            "Greatest age in the input queue",
+            Form::Secs,
+            most(|each| each.oldest_secs),
+        ),
+        (
+            "Most aggregators at once",
+            Form::Count,
+            most(|each| each.aggregators.map(|n| n as f64)),
+        ),
+        (
+            "Most batch-processors at once",
+            Form::Count,
+            most(|each| each.batch_processors.map(|n| n as f64)),
+        ),
+        (
+            "Requests throttled",
+            Form::Count,
+            most(|each| each.throttled.map(|n| n as f64)).or(throttled),
+        ),
+        (
+            "Messages returned to the queue",
+            Form::Count,
+            most(|each| each.returned.map(|n| n as f64)),
+        ),
+        (
+            "Retries of the sender",
+            Form::Count,
+            as_f64(run.outcome.send_retries),
+        ),
+    ]
+}
+
+/// Returns the settings of the runs side by side, those of the first run in its order. Two values that differ are marked.
+pub(super) fn settings(runs: &[&Record]) -> Table {
+    let maps: Vec<BTreeMap<&str, &str>> = runs
+        .iter()
+        .map(|run| {
+            let pairs = run.settings.iter();
+            pairs
+                .map(|each| (each.name.as_str(), each.value.as_str()))
+                .collect()
+        })
+        .collect();
+    let mut names: Vec<&str> = Vec::new();
+    for setting in runs.iter().flat_map(|run| &run.settings) {
+        if !names.contains(&setting.name.as_str()) {
+            names.push(&setting.name);
+        }
+    }
+    let rows = names.iter().map(|name| {
+        let values: Vec<Option<&str>> = maps.iter().map(|map| map.get(name).copied()).collect();
+        let mut cells = vec![Cell::text(*name)];
+        cells.extend(values.iter().map(|value| Cell::text(value.unwrap_or("–"))));
+        if let [a, b] = values[..] {
+            cells.push(Cell::text(if a == b { "" } else { "differs" }));
+        }
+        cells
+    });
+    let rows = rows.collect();
+    let mut columns = vec![Column::text("setting")];
+    match runs.len() {
+        1 => columns.push(Column::text("value")),
+        _ => columns.extend(["A", "B", "difference"].map(Column::text)),
+    }
+    Table {
+        caption: "Environment and configuration".into(),
+        columns,
+        rows,
+    }
+}
+
+/// Returns a text with a capital first letter.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}

@@ -1,0 +1,212 @@
+//! What a browser makes of a report. The pictures are in `target/tmp/report`.
+
+use std::path::{Path, PathBuf};
+
+use loadgen::{Record, compare, report};
+
+use crate::browser::{Browser, Look, Page};
+use crate::records::{self, FEW, LARGE, SLOW};
+
+const PHONE: u32 = 400;
+const WIDE: u32 = 1_400;
+
+/// Finds the lines and bars that a reader does not see: for each chart, the colours of its legend that are not in its picture.
+const UNDRAWN: &str = r"
+[...document.querySelectorAll('div.chart')].flatMap(chart => {
+  const name = chart.getAttribute('aria-label');
+  const canvas = chart.querySelector('canvas');
+  if (!canvas) return [`${name}: no picture`];
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const marks = [...chart.querySelectorAll('.u-marker')].map(mark => {
+    const style = getComputedStyle(mark);
+    return style.borderTopWidth === '0px' ? style.backgroundColor : style.borderTopColor;
+  }).filter(mark => mark !== 'rgba(0, 0, 0, 0)');
+  marks.push(...[...chart.querySelectorAll('.key svg')].map(mark => getComputedStyle(mark).backgroundColor));
+  if (marks.length === 0) return [`${name}: no legend`];
+  return marks.flatMap(mark => {
+    const [r, g, b] = mark.match(/\d+/g).map(Number);
+    let pixels = 0;
+    for (let i = 0; i < data.length; i += 4) {
+      const away = Math.abs(data[i] - r) + Math.abs(data[i + 1] - g) + Math.abs(data[i + 2] - b);
+      if (data[i + 3] > 200 && away < 24) pixels++;
+    }
+    return pixels >= 12 ? [] : [`${name}: ${mark} has ${pixels} pixels`];
+  });
+})";
+
+/// Finds texts that leave the screen, or their own box.
+const CLIPPED: &str = r"
+[document.documentElement, ...document.querySelectorAll('h1, h2, h3, p, li, figcaption, summary, .u-legend, .key, .chart, .scroll')]
+  .filter(element => {
+    const { right } = element.getBoundingClientRect();
+    const scrolls = element.classList.contains('scroll');
+    return right > innerWidth + 1 || (!scrolls && element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0);
+  })
+  .map(element => `${element.tagName} ${element.className}: ${element.textContent.slice(0, 60)}`)";
+
+/// Opens the tables of numbers; returns how many rows each has.
+const ROWS: &str = r"
+(async () => {
+  const all = [...document.querySelectorAll('details')];
+  all.forEach(details => details.open = true);
+  await new Promise(done => setTimeout(done));
+  await new Promise(requestAnimationFrame);
+  return all.map(details => [...details.querySelectorAll('tbody')].reduce((rows, body) => rows + body.rows.length, 0));
+})()";
+
+fn looks() -> impl Iterator<Item = Look> {
+    let widths = [WIDE, PHONE].into_iter();
+    widths.flat_map(|width| [false, true].map(|dark| Look { width, dark }))
+}
+
+/// Returns the folder of the pictures.
+fn folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn write(name: &str, html: &str) -> PathBuf {
+    let file = folder().join(name).with_extension("html");
+    std::fs::write(&file, html).unwrap();
+    file
+}
+
+/// Opens a report in every look, checks what it shows, and keeps a picture.
+fn is_drawn_well(name: &str, html: &str, charts: u64) {
+    let file = write(name, html);
+    let mut browser = Browser::start();
+    for look in looks() {
+        let mut page = browser.open(&file, look);
+        let of = |what| format!("{what} of {name}, {look:?}");
+        assert_eq!(
+            page.evaluate("Number(document.documentElement.dataset.drawn)"),
+            charts,
+            "{}",
+            of("charts")
+        );
+        assert_eq!(
+            page.evaluate(UNDRAWN),
+            serde_json::json!([]),
+            "{}",
+            of("lines")
+        );
+        assert_eq!(
+            page.evaluate(CLIPPED),
+            serde_json::json!([]),
+            "{}",
+            of("texts")
+        );
+        let scheme = if look.dark { "dark" } else { "light" };
+        page.screenshot(&folder().join(format!("{name}-{}-{scheme}.png", look.width)));
+        assert_eq!(page.problems(), Vec::<String>::new(), "{}", of("problems"));
+    }
+}
+
+fn few() -> Record {
+    records::full("100,000 messages, 5 % duplicates", FEW)
+}
+
+fn slow() -> Record {
+    records::full("the same with 1,000 units a key", SLOW)
+}
+
+#[test]
+fn a_report_draws_all_charts_without_errors_or_requests_on_phones_and_wide_screens() {
+    is_drawn_well("one", &report(&few()), 9);
+}
+
+#[test]
+fn two_runs_are_drawn_on_the_same_axes() {
+    is_drawn_well("two", &compare(&few(), &slow()), 11);
+}
+
+#[test]
+fn the_largest_record_is_drawn_and_its_table_of_batches_is_cut() {
+    let file = write(
+        "large",
+        &report(&records::full("250 million messages", LARGE)),
+    );
+    let mut browser = Browser::start();
+    let look = Look {
+        width: WIDE,
+        dark: false,
+    };
+    let mut page = browser.open(&file, look);
+    assert_eq!(page.evaluate(UNDRAWN), serde_json::json!([]));
+    page.screenshot(&folder().join("large-1400-light.png"));
+    let samples = LARGE.samples as u64;
+    let rows = page.evaluate(ROWS);
+    let expected = [
+        samples, samples, samples, samples, samples, samples, 1_000, 1_000, 3,
+    ];
+    assert_eq!(rows, serde_json::json!(expected));
+    assert_eq!(page.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn a_record_without_observations_is_a_page_without_charts() {
+    is_drawn_well("bare", &report(&records::bare()), 0);
+}
+
+/// Returns the point of the screen that is this share of the way through a chart.
+fn point_in(page: &mut Page<'_>, chart: &str, x: f64, y: f64) -> (f64, f64) {
+    let point = page.evaluate(&format!(
+        "(() => {{ const over = document.querySelector('#{chart} .u-over'); over.scrollIntoView({{ block: 'center' }});
+           const box = over.getBoundingClientRect(); return [box.left + {x} * box.width, box.top + {y} * box.height]; }})()"
+    ));
+    (point[0].as_f64().unwrap(), point[1].as_f64().unwrap())
+}
+
+#[test]
+fn pointing_at_a_chart_tells_its_values() {
+    let file = write("pointed", &report(&few()));
+    let mut browser = Browser::start();
+    let mut page = browser.open(
+        &file,
+        Look {
+            width: PHONE,
+            dark: false,
+        },
+    );
+    let (x, y) = point_in(&mut page, "totals", 0.999, 0.5);
+    page.point_at(x, y);
+    let legend = page.evaluate("document.querySelector('#totals .u-legend').innerText");
+    assert!(legend.as_str().unwrap().contains("95,000"), "{legend}");
+    // The charts over time move together.
+    let legend = page.evaluate("document.querySelector('#environments .u-legend').innerText");
+    assert!(!legend.as_str().unwrap().contains('–'), "{legend}");
+    let (x, y) = point_in(&mut page, "batches", 0.5, 0.6);
+    page.point_at(x, y);
+    let readout = page.evaluate("document.querySelector('#batches .readout').innerText");
+    assert!(
+        readout.as_str().unwrap().starts_with("Batch 4, 0190163d-"),
+        "{readout}"
+    );
+}
+
+#[test]
+fn a_page_with_a_request_or_another_script_is_found_out() {
+    let html = report(&few());
+    let mut browser = Browser::start();
+    let mut problems = |name: &str, html: &str| {
+        let file = write(name, html);
+        browser
+            .open(
+                &file,
+                Look {
+                    width: WIDE,
+                    dark: false,
+                },
+            )
+            .problems()
+    };
+    assert_eq!(problems("untouched", &html), Vec::<String>::new());
+    let image = html.replace("<footer>", "<footer><img src=\"other.png\">");
+    assert!(!problems("image", &image).is_empty());
+    let script = html.replace(
+        "<footer>",
+        "<footer><script>document.title = 'run'</script>",
+    );
+    assert!(!problems("script", &script).is_empty());
+}

@@ -1,0 +1,190 @@
+//! What the text of a report says, without a browser.
+
+use loadgen::{Record, RecordKind, Sample, Setting, compare, report};
+
+use crate::records::{self, FEW, SLOW};
+
+/// Returns the section of a page with this id.
+fn section<'h>(html: &'h str, id: &str) -> &'h str {
+    let start = html
+        .find(&format!("<section id=\"{id}\""))
+        .expect("the section");
+    let length = html[start..].find("</section>").expect("its end");
+    &html[start..start + length]
+}
+
+/// Returns the data of a page, as its script reads them.
+fn data(html: &str) -> serde_json::Value {
+    let (_, data) = html.split_once("id=\"data\">").expect("the data");
+    let (data, _) = data.split_once("</script>").expect("their end");
+    serde_json::from_str(data).expect("the data are JSON")
+}
+
+#[test]
+fn texts_of_a_record_stay_texts() {
+    let hostile = "</script><script>alert(1)</script>\"'<!--";
+    let mut record = records::full(hostile, FEW);
+    record.notes.push(hostile.into());
+    record.batches[0].batch_id = hostile.into();
+    record.batches[0].batch_key = Some(hostile.into());
+    record.latencies[0].name = hostile.into();
+    record.throttles[0].resource = hostile.into();
+    record.costs[0].purpose = hostile.into();
+    record.settings.push(Setting {
+        name: hostile.into(),
+        value: hostile.into(),
+    });
+    let html = report(&record);
+    assert!(!html.contains("alert(1)</script>"), "it would run");
+    assert_eq!(html.matches("<script").count(), 3);
+    assert_eq!(data(&html)["shared"]["batches"][0]["batch_id"][0], hostile);
+}
+
+#[test]
+fn what_was_not_observed_is_left_out_with_a_sentence() {
+    let html = report(&records::bare());
+    assert!(!html.contains("<figure>"));
+    for (id, sentence) in [
+        (
+            "totals",
+            "Not observed: sent, taken off the queue, claimed, delivered.",
+        ),
+        ("age", "Not observed: oldest message."),
+        ("batches", "The record has no batches."),
+        ("latencies", "The record has no latencies."),
+        ("throttles", "The record has no throttled requests."),
+        ("costs", "The record has no costs."),
+    ] {
+        let section = section(&html, id);
+        assert!(section.contains(sentence), "{section}");
+    }
+    assert!(html.contains("Not audited: "));
+    assert!(!section(&html, "figures").contains("Lost"));
+}
+
+#[test]
+fn a_line_without_values_is_left_out_of_its_chart_and_named() {
+    let record = Record {
+        samples: vec![
+            Sample {
+                at_secs: 0.0,
+                sent: Some(0),
+                ..Sample::default()
+            },
+            Sample {
+                at_secs: 1.0,
+                sent: Some(9),
+                ..Sample::default()
+            },
+        ],
+        ..records::bare()
+    };
+    let html = report(&record);
+    let totals = &data(&html)["charts"][0];
+    assert_eq!(totals["runs"][0]["lines"][0]["label"], "sent");
+    assert_eq!(totals["runs"][0]["lines"].as_array().map(Vec::len), Some(1));
+    let sentence = "Not observed: taken off the queue, claimed, delivered.";
+    assert!(section(&html, "totals").contains(sentence));
+}
+
+#[test]
+fn batches_of_which_something_is_not_known_are_counted() {
+    let mut record = records::full("a run", FEW);
+    record.batches[0].leased_secs = None;
+    record.batches[1].flushed = None;
+    record.batches[2].flushed = None;
+    let html = report(&record);
+    let section = section(&html, "batches");
+    assert!(
+        section.contains("Not known of 1 of 6 batches: when it was leased."),
+        "{section}"
+    );
+    assert!(
+        section.contains("Not known of 2 of 6 batches: why it was closed."),
+        "{section}"
+    );
+}
+
+#[test]
+fn the_verdict_says_what_is_wrong() {
+    let mut record = records::full("a run", FEW);
+    assert!(
+        report(&record)
+            .contains("<p class=\"verdict good\">OK: nothing lost, nothing repeated.</p>")
+    );
+    record.outcome.ok = Some(false);
+    record.outcome.lost = Some(1_200);
+    record.outcome.set_aside = Some(3);
+    assert!(
+        report(&record).contains("<p class=\"verdict bad\">FAILED: 1,200 lost, 3 set aside.</p>")
+    );
+    record.kind = RecordKind::Plan;
+    assert!(report(&record).contains("A plan, computed by a model: nothing was sent"));
+}
+
+#[test]
+fn two_runs_have_their_figures_side_by_side_with_differences() {
+    let mut a = records::full("one", FEW);
+    let mut b = records::full("other", SLOW);
+    a.outcome.drained_after_secs = Some(20.0);
+    b.outcome.drained_after_secs = Some(25.0);
+    b.outcome.send_retries = None;
+    let html = compare(&a, &b);
+    let figures = section(&html, "figures");
+    for row in [
+        (
+            "Last batch complete after",
+            ["20.0 s", "25.0 s", "+5.00 s (+25.0 %)"],
+        ),
+        ("Lost", ["0", "0", "same"]),
+        ("Batches", ["6", "9", "+3 (+50.0 %)"]),
+        ("Retries of the sender", ["3", "not observed", ""]),
+    ] {
+        let cells: String = row
+            .1
+            .map(|cell| format!("<td class=\"number\">{cell}</td>"))
+            .concat();
+        let html = format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", row.0);
+        assert!(figures.contains(&html), "{html} in {figures}");
+    }
+    let totals = &data(&html)["charts"][0]["runs"];
+    assert_eq!(
+        (&totals[0]["label"], &totals[1]["label"]),
+        (&"A".into(), &"B".into())
+    );
+}
+
+#[test]
+fn settings_that_differ_are_marked_and_none_is_dropped() {
+    let setting = |name: &str, value: &str| Setting {
+        name: name.into(),
+        value: value.into(),
+    };
+    let with = |settings| Record {
+        settings,
+        ..records::bare()
+    };
+    let a = with(vec![
+        setting("Same", "1"),
+        setting("Other", "2"),
+        setting("A", "3"),
+    ]);
+    let b = with(vec![
+        setting("B", "4"),
+        setting("Same", "1"),
+        setting("Other", "5"),
+    ]);
+    let html = compare(&a, &b);
+    let settings = section(&html, "settings");
+    for row in [
+        ["Same", "1", "1", ""],
+        ["Other", "2", "5", "differs"],
+        ["A", "3", "–", "differs"],
+        ["B", "–", "4", "differs"],
+    ] {
+        let [name, cells @ ..] = row;
+        let cells = cells.map(|cell| format!("<td>{cell}</td>")).concat();
+        let html = format!("<th scope=\"row\">{name}</th>{cells}");
+        assert!(settings.contains(&html), "{html} in {settings}");
+    }
+}
