@@ -14,7 +14,6 @@ pub(super) fn columns(run: &Record) -> BatchColumns {
     let any_key = batches.iter().any(|batch| batch.batch_key.is_some());
     let times = |time: fn(&BatchSpan) -> Option<f64>| batches.iter().map(time).collect();
     BatchColumns {
-        label: None,
         batch_id: batches.iter().map(|batch| batch.batch_id.clone()).collect(),
         batch_key: any_key.then(|| keys.collect()),
         opened: batches.iter().map(|batch| batch.opened_secs).collect(),
@@ -84,12 +83,14 @@ fn charts(runs: &[&Record], name: &str, chart: fn(OfBatches) -> Chart) -> Vec<Ch
         .filter(|(_, run)| !run.batches.is_empty());
     with_batches
         .map(|(run, _)| {
-            let name = match labels(runs.len())[run] {
+            let label = labels(runs.len())[run];
+            let name = match label {
                 Some(label) => format!("{name}, run {label}"),
                 None => name.to_owned(),
             };
             chart(OfBatches {
                 name,
+                label,
                 run,
                 events_max,
             })

@@ -16,14 +16,18 @@ pub(super) fn secs(secs: f64) -> String {
     }
 }
 
-/// Returns dollars: with cents, and with four digits below a dollar.
+/// Returns dollars: with cents, and with three digits below a dollar.
 pub(super) fn dollars(dollars: f64) -> String {
     let sign = if dollars < 0.0 { "−" } else { "" };
     match dollars.abs() {
         magnitude if magnitude == 0.0 || magnitude >= 1.0 => {
             format!("{sign}${}", grouped(&format!("{magnitude:.2}")))
         }
-        magnitude => format!("{sign}${magnitude:.6}"),
+        magnitude => {
+            // The zeros behind the point, and three digits.
+            let digits = (2.0 - magnitude.log10().floor()).clamp(2.0, 9.0) as usize;
+            format!("{sign}${magnitude:.digits$}")
+        }
     }
 }
 
@@ -86,7 +90,7 @@ mod tests {
     #[test]
     fn dollars_have_cents_and_small_amounts_more_digits() {
         let texts = [0.0, 2.754, 12_345.6, 0.001_234, -0.5].map(dollars);
-        let expected = ["$0.00", "$2.75", "$12,345.60", "$0.001234", "−$0.500000"];
+        let expected = ["$0.00", "$2.75", "$12,345.60", "$0.00123", "−$0.500"];
         assert_eq!(texts, expected);
     }
 }

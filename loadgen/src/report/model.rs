@@ -152,6 +152,7 @@ pub(super) struct PercentileLine {
 #[derive(Debug, Serialize)]
 pub(super) struct OfBatches {
     pub name: String,
+    pub label: Option<&'static str>,
     /// The position of the run in [`Data::batches`].
     pub run: usize,
     /// The most events of a batch in any run, so that all runs have the same axis.
@@ -194,7 +195,6 @@ pub(super) struct Data {
 /// The batches of one run, by column. A time that is not known is `None`.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct BatchColumns {
-    pub label: Option<&'static str>,
     pub batch_id: Vec<String>,
     /// `None` if no batch has a key.
     pub batch_key: Option<Vec<Option<String>>>,

@@ -129,22 +129,25 @@ fn sections(sections: &[Section]) -> String {
 
 /// Returns the place of a chart, and that of the table with its numbers. The script fills both.
 fn figure(chart: &Chart, number: usize) -> String {
-    let (name, unit) = match chart {
-        Chart::Lines(lines) => (&lines.name, lines.unit),
-        Chart::Percentiles(percentiles) => (&percentiles.name, Unit::Secs),
-        Chart::TimeLine(batches) => (&batches.name, Unit::Secs),
-        Chart::Sizes(batches) => (&batches.name, Unit::Messages),
+    let (name, run, unit) = match chart {
+        Chart::Lines(lines) => (&lines.name, None, lines.unit.text()),
+        Chart::Percentiles(percentiles) => (&percentiles.name, None, Unit::Secs.text()),
+        Chart::TimeLine(batches) => (&batches.name, batches.label, "one line a batch"),
+        Chart::Sizes(batches) => (&batches.name, batches.label, "events"),
     };
-    let unit = match chart {
-        Chart::TimeLine(_) => "one line a batch",
-        Chart::Sizes(_) => "events",
-        Chart::Lines(_) | Chart::Percentiles(_) => unit.text(),
+    let run = run.map(|label| element("b", &format!("Run {label}")));
+    let numbers = match chart {
+        // Its section has a table of them, which is always open.
+        Chart::Percentiles(_) => String::new(),
+        _ => format!(
+            "<details data-chart=\"{number}\"><summary>Numbers of this chart</summary></details>"
+        ),
     };
     format!(
-        "<figure><figcaption>{name} <span class=\"unit\">{unit}</span></figcaption>\
-         <div class=\"chart\" data-chart=\"{number}\" role=\"img\" aria-label=\"Chart: {name}. Its numbers are in the table below.\">\
-         </div><details data-chart=\"{number}\"><summary>Numbers of this chart</summary></details></figure>",
-        name = escape(name)
+        "<figure><figcaption>{}{unit}</figcaption><div class=\"chart\" data-chart=\"{number}\" role=\"img\" \
+         aria-label=\"Chart: {}. Its numbers are in the table below.\"></div>{numbers}</figure>",
+        run.unwrap_or_default(),
+        escape(name)
     )
 }
 

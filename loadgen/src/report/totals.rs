@@ -9,7 +9,7 @@ const LOGARITHMIC_FROM: f64 = 50.0;
 
 /// Returns the sections about whole runs.
 pub(super) fn sections(runs: &[&Record]) -> Vec<Section> {
-    vec![latencies(runs), throttles(runs), costs(runs)]
+    vec![throttles(runs), latencies(runs), costs(runs)]
 }
 
 fn latencies(runs: &[&Record]) -> Section {

@@ -156,7 +156,8 @@ fn batches(shape: Shape, unique: u64, taken_after: f64, drained_after: f64) -> V
             let even = unique / count as u64;
             let events = match batch + 1 == count {
                 true => left,
-                false => (even + (batch as u64 * 7_919) % (even / 3 + 1)).min(left),
+                // On average, the even share.
+                false => (even / 2 + batch as u64 * 7_919 % even).min(left),
             };
             left -= events;
             BatchSpan {
@@ -200,7 +201,7 @@ fn samples(shape: Shape, drained_after: f64, batches: &[BatchSpan]) -> Vec<Sampl
                 delivered: Some(delivered),
                 visible: Some(waiting - in_flight),
                 in_flight: Some(in_flight),
-                oldest_secs: (waiting > 0).then_some(age),
+                oldest_secs: Some(if waiting > 0 { age } else { 0.0 }),
                 aggregators: Some(if waiting > 0 { 1 + step as u64 % 2 } else { 0 }),
                 batch_processors: Some(if step % 5 > 1 { 2 } else { 0 }),
                 throttled: Some(taken / 200 * shape.throttled_percent),

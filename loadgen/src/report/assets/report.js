@@ -84,6 +84,7 @@
   });
   const secsAxis = () => axis({ space: 60, size: 34, values: (u, splits) => splits.map(secs => `${precise.format(secs)} s`) });
   const valueAxis = (form, more) => axis({ size: 58, space: 32, values: (u, splits) => splits.map(value => value == null ? '' : form(value)), ...more });
+  const WHOLE = [1, 2, 5].flatMap(digit => [...Array(12).keys()].map(zeros => digit * 10 ** zeros)).sort((a, b) => a - b);
   const axisForm = unit => unit === 'secs' ? duration : value => Math.abs(value) >= 10000 ? short.format(value) : large(value);
   const fromZero = (u, min, max) => [0, max > 0 ? max * 1.06 : 1];
 
@@ -126,6 +127,12 @@
   });
 
   const heightOf = host => host.clientWidth < PHONE ? 220 : 270;
+  // Without a pointer over the chart, the legend shows the last values.
+  const showLast = u => {
+    if (u.cursor.left >= 0) return;
+    const last = u.data[0].length - 1;
+    u.setLegend({ idxs: u.data.map((values, series) => nearest(u, series, last)) }, false);
+  };
   const legend = () => ({ markers: { width: 2, dash: (u, series) => u.series[series].dash ? 'dashed' : 'solid' } });
 
   // ---- Charts. Each function returns the options and the data of uPlot, and may add elements. ----
@@ -146,10 +153,10 @@
       options: {
         scales: { x: timeScale(), y: { range: fromZero } },
         series: [{ label: 'at', value: (u, value) => at(value) }, ...series],
-        axes: [secsAxis(), valueAxis(axisForm(chart.unit))],
+        axes: [secsAxis(), valueAxis(axisForm(chart.unit), chart.unit === 'secs' ? {} : { incrs: WHOLE })],
         cursor: timeCursor(),
         legend: legend(),
-        hooks: { setScale: [zoomAll] },
+        hooks: { setScale: [zoomAll], ready: [showLast], setCursor: [showLast] },
       },
       overTime: true,
     };
@@ -179,6 +186,7 @@
       ],
       cursor: { y: false, drag: { x: false, y: false } },
       legend: legend(),
+      hooks: { ready: [showLast], setCursor: [showLast] },
     },
   });
 
@@ -206,15 +214,16 @@
             ...(batches.events.length > BARS_MAX
               ? { paths: () => null, points: { show: true, size: 4, width: 0, fill: colour(variable) } }
               : { paths: uPlot.paths.bars({ size: [0.75, 44] }), points: { show: false } }),
-            value: (u, value) => value == null ? '' : whole.format(value),
+            value: (u, value) => written(whole.format, value),
           })),
         ],
         axes: [
-          axis({ size: 34, space: 60, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000], values: (u, splits) => splits.map(value => whole.format(value)) }),
+          axis({ size: 34, space: 60, incrs: WHOLE, values: (u, splits) => splits.map(value => whole.format(value)) }),
           valueAxis(axisForm('messages')),
         ],
         cursor: { y: false, drag: { x: true, y: false }, points: { show: false } },
         legend: { markers: { width: 0 } },
+        hooks: { ready: [showLast], setCursor: [showLast] },
       },
     };
   };
@@ -259,6 +268,7 @@
     const ink = colour('--ink');
     ctx.font = `${12 * devicePixelRatio}px ${font.slice(5)}`;
     ctx.textBaseline = 'middle';
+    ctx.textAlign = 'left';
     for (let batch = 0; batch < batches.events.length; batch++) {
       const middle = u.bbox.top + (batch + 0.5) * lane;
       let first = null;
@@ -303,7 +313,7 @@
         series: [{}, { points: { show: false } }],
         axes: [
           secsAxis(),
-          valueAxis(value => Number.isInteger(value) && value > 0 ? whole.format(value) : '', { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000] }),
+          valueAxis(value => Number.isInteger(value) && value > 0 ? whole.format(value) : '', { incrs: WHOLE }),
         ],
         cursor: { ...timeCursor(), dataIdx: undefined, points: { show: false } },
         legend: { show: false },
@@ -335,12 +345,6 @@
     ]),
   ));
 
-  const numbersOfPercentiles = chart => [table(
-    chart.name,
-    [['latency', false], ...chart.names.map(name => [name, true])],
-    chart.lines.map(line => [line.label, ...line.secs.map(duration)]),
-  )];
-
   const numbersOfBatches = chart => {
     const batches = shared.batches[chart.run];
     const keyed = batches.batch_key != null;
@@ -358,7 +362,7 @@
     return [table(chart.name, columns, rows)];
   };
 
-  const NUMBERS = { lines: numbersOfLines, percentiles: numbersOfPercentiles, sizes: numbersOfBatches, time_line: numbersOfBatches };
+  const NUMBERS = { lines: numbersOfLines, sizes: numbersOfBatches, time_line: numbersOfBatches };
 
   // ---- The page ----
 
