@@ -3,6 +3,8 @@
 //! A machine needs cargo, a C compiler and Python. Each task installs its other tools itself.
 
 mod bench;
+mod browser;
+mod debian;
 mod fuzz;
 mod infra;
 mod mutants;
@@ -11,6 +13,7 @@ mod postgres;
 mod tools;
 mod verify_aws;
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Instant;
@@ -118,11 +121,18 @@ fn test() -> anyhow::Result<()> {
 }
 
 fn test_workspace() -> anyhow::Result<()> {
-    // The end-to-end suite runs the built executables, among them an example.
-    cargo(&["build", "--workspace", "--all-targets"])?;
+    let programs = thread::scope(|scope| {
+        let programs = scope.spawn(Programs::install);
+        // The end-to-end suite runs the built executables, among them an example.
+        let built = cargo(&["build", "--workspace", "--all-targets"]);
+        let programs = programs
+            .join()
+            .map_err(|_| anyhow!("the installation of programs for tests panicked"))?;
+        built.and(programs)
+    })?;
     thread::scope(|scope| {
         let simulated = scope.spawn(simulate);
-        let tested = test_but_simulation();
+        let tested = test_but_simulation(&programs);
         let simulated = simulated
             .join()
             .map_err(|_| anyhow!("the simulation panicked"))?;
@@ -133,14 +143,34 @@ fn test_workspace() -> anyhow::Result<()> {
 /// The test of the simulation that takes long.
 const LONG_SIMULATION: &str = "no_promise_is_broken";
 
-fn test_but_simulation() -> anyhow::Result<()> {
+/// Programs that tests run and that were installed for them. One that the machine has is `None`.
+struct Programs {
+    /// The directory of PostgreSQL's programs.
+    postgres: Option<PathBuf>,
+    /// The executable of the browser.
+    chromium: Option<PathBuf>,
+}
+
+impl Programs {
+    fn install() -> anyhow::Result<Programs> {
+        Ok(Programs {
+            postgres: postgres::install()?,
+            chromium: browser::install()?,
+        })
+    }
+}
+
+fn test_but_simulation(programs: &Programs) -> anyhow::Result<()> {
     // More threads than cores, because the longest suite mostly waits for timeouts. `--no-fail-fast` reports all failures
     // of a run.
     let mut tests = Command::new(env!("CARGO"));
     tests.args(["test", "--workspace", "--no-fail-fast"]);
     tests.args(["--", "--test-threads", "6", "--skip", LONG_SIMULATION]);
-    if let Some(programs) = postgres::install()? {
-        tests.env("POSTGRES_BIN", programs);
+    if let Some(directory) = &programs.postgres {
+        tests.env("POSTGRES_BIN", directory);
+    }
+    if let Some(executable) = &programs.chromium {
+        tests.env("CHROMIUM_BIN", executable);
     }
     run_cargo(&mut tests)
 }

@@ -98,6 +98,9 @@ fn charts(runs: &[&Record], name: &str, chart: fn(OfBatches) -> Chart) -> Vec<Ch
         .collect()
 }
 
+/// Something about a batch, and whether it is known.
+type Known = (&'static str, fn(&BatchSpan) -> bool);
+
 /// Returns sentences about what is not known of the batches of a run, and what the table leaves out.
 fn missing(run: &Record, label: Option<&str>) -> Vec<String> {
     let of_run = label.map_or_else(String::new, |label| format!(" of run {label}"));
@@ -106,7 +109,7 @@ fn missing(run: &Record, label: Option<&str>) -> Vec<String> {
         return vec![format!("The record{of_run} has no batches.")];
     }
     let mut sentences = Vec::new();
-    let times: [(&str, fn(&BatchSpan) -> bool); 4] = [
+    let times: [Known; 4] = [
         ("when it was sealed", |batch| batch.sealed_secs.is_some()),
         ("when it was leased", |batch| batch.leased_secs.is_some()),
         ("when it was delivered", |batch| {

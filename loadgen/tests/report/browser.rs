@@ -42,6 +42,10 @@ fn executable() -> PathBuf {
 /// The file in the profile to which the browser writes its own output.
 const LOG: &str = "output.log";
 
+/// Waits until everything that changed is drawn.
+const TWO_FRAMES: &str =
+    "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))";
+
 /// A running browser.
 pub struct Browser {
     process: Child,
@@ -69,7 +73,7 @@ pub struct Page<'b> {
 
 impl Browser {
     pub fn start() -> Browser {
-        let profile = tempfile::tempdir().unwrap();
+        let profile = tempfile::tempdir().expect("a temporary directory");
         // A shell moves the pipes to the file descriptors that the browser uses.
         let mut process = Command::new("sh")
             .args([
@@ -90,8 +94,8 @@ impl Browser {
             .stdout(Stdio::piped())
             .spawn()
             .expect("`sh` starts the browser");
-        let to = process.stdin.take().unwrap();
-        let mut from = BufReader::new(process.stdout.take().unwrap());
+        let to = process.stdin.take().expect("its input is a pipe");
+        let mut from = BufReader::new(process.stdout.take().expect("its output is a pipe"));
         let (sender, messages) = channel();
         std::thread::spawn(move || {
             let mut message = Vec::new();
@@ -122,7 +126,10 @@ impl Browser {
         let target = self.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let attached = self.call(None, "Target.attachToTarget", attach);
-        let session = attached["sessionId"].as_str().unwrap().to_owned();
+        let session = attached["sessionId"]
+            .as_str()
+            .expect("a session")
+            .to_owned();
         let mut page = Page {
             browser: self,
             session,
@@ -221,9 +228,7 @@ impl Page<'_> {
         let event = json!({ "type": "mouseMoved", "x": x, "y": y });
         self.call("Input.dispatchMouseEvent", event);
         // The charts follow the mouse at the next frames.
-        self.evaluate(
-            "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))",
-        );
+        self.evaluate(TWO_FRAMES);
     }
 
     /// Returns what went wrong so far: errors and warnings in the console, exceptions, and requests after the first, which is
@@ -252,20 +257,16 @@ impl Page<'_> {
 
     /// Writes a picture of the whole page.
     pub fn screenshot(&mut self, file: &Path) {
-        let height = self
-            .evaluate("document.documentElement.scrollHeight")
-            .as_u64()
-            .unwrap();
-        self.set_height(height);
-        self.evaluate(
-            "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))",
-        );
+        let height = self.evaluate("document.documentElement.scrollHeight");
+        self.set_height(height.as_u64().expect("a height"));
+        self.evaluate(TWO_FRAMES);
         let picture = self.call("Page.captureScreenshot", json!({ "format": "png" }));
-        let bytes = STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
-        std::fs::write(file, bytes).unwrap();
+        let picture = STANDARD.decode(picture["data"].as_str().expect("a picture"));
+        std::fs::write(file, picture.expect("it is base64")).expect("write the picture");
     }
 }
 
 fn url_of(file: &Path) -> String {
-    format!("file://{}", file.canonicalize().unwrap().display())
+    let file = file.canonicalize().expect("the file exists");
+    format!("file://{}", file.display())
 }

@@ -62,13 +62,13 @@ fn looks() -> impl Iterator<Item = Look> {
 /// Returns the folder of the pictures.
 fn folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
-    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir_all(&folder).expect("make the folder");
     folder
 }
 
 fn write(name: &str, html: &str) -> PathBuf {
     let file = folder().join(name).with_extension("html");
-    std::fs::write(&file, html).unwrap();
+    std::fs::write(&file, html).expect("write the page");
     file
 }
 
@@ -150,12 +150,12 @@ fn a_record_without_observations_is_a_page_without_charts() {
 }
 
 /// Returns the point of the screen that is this share of the way through a chart.
-fn point_in(page: &mut Page<'_>, chart: &str, x: f64, y: f64) -> (f64, f64) {
+fn point_in(page: &mut Page<'_>, chart: &str, x: f64, y: f64) -> [f64; 2] {
     let point = page.evaluate(&format!(
         "(() => {{ const over = document.querySelector('#{chart} .u-over'); over.scrollIntoView({{ block: 'center' }});
            const box = over.getBoundingClientRect(); return [box.left + {x} * box.width, box.top + {y} * box.height]; }})()"
     ));
-    (point[0].as_f64().unwrap(), point[1].as_f64().unwrap())
+    [0, 1].map(|axis| point[axis].as_f64().expect("a coordinate"))
 }
 
 #[test]
@@ -169,14 +169,14 @@ fn pointing_at_a_chart_tells_its_values() {
             dark: false,
         },
     );
-    let (x, y) = point_in(&mut page, "totals", 0.999, 0.5);
+    let [x, y] = point_in(&mut page, "totals", 0.999, 0.5);
     page.point_at(x, y);
     let legend = page.evaluate("document.querySelector('#totals .u-legend').innerText");
     assert!(legend.as_str().unwrap().contains("95,000"), "{legend}");
     // The charts over time move together.
     let legend = page.evaluate("document.querySelector('#environments .u-legend').innerText");
     assert!(!legend.as_str().unwrap().contains('–'), "{legend}");
-    let (x, y) = point_in(&mut page, "batches", 0.5, 0.6);
+    let [x, y] = point_in(&mut page, "batches", 0.5, 0.6);
     page.point_at(x, y);
     let readout = page.evaluate("document.querySelector('#batches .readout').innerText");
     assert!(
