@@ -72,7 +72,22 @@ pub fn audit(
     rule: DuplicateRule,
     manifests: Manifests,
 ) -> Result<AuditReport, AuditError> {
-    let mut auditor = Auditor::new(dir, workload, rule, manifests);
+    audit_watched(dir, workload, rule, manifests, &mut |_, _| {})
+}
+
+/// Compares parts with a workload as [`audit`] does, and calls `delivered` for each event in a part, with the path of the
+/// part's file relative to `dir` and the number of the event.
+///
+/// # Errors
+/// Those of [`audit`].
+pub fn audit_watched(
+    dir: &Path,
+    workload: &Workload,
+    rule: DuplicateRule,
+    manifests: Manifests,
+    delivered: &mut dyn FnMut(&str, u64),
+) -> Result<AuditReport, AuditError> {
+    let mut auditor = Auditor::new(dir, workload, rule, manifests, delivered);
     let mut strays = Vec::new();
     let dirs = layout::batch_dirs(dir, &mut strays)?;
     Pool::with(workload, |pool| {
@@ -130,6 +145,8 @@ struct Auditor<'a> {
     dir: &'a Path,
     workload: &'a Workload,
     manifests: Manifests,
+    /// Is told of each event in a part.
+    delivered: &'a mut dyn FnMut(&str, u64),
     ledger: Ledger,
     report: AuditReport,
     event_ids: EventIds,
@@ -171,6 +188,7 @@ impl<'a> Auditor<'a> {
         workload: &'a Workload,
         rule: DuplicateRule,
         manifests: Manifests,
+        delivered: &'a mut dyn FnMut(&str, u64),
     ) -> Self {
         let report = AuditReport {
             sent: workload.len(),
@@ -181,6 +199,7 @@ impl<'a> Auditor<'a> {
             dir,
             workload,
             manifests,
+            delivered,
             ledger: Ledger::new(workload, rule),
             report,
             event_ids: EventIds::default(),
@@ -310,7 +329,10 @@ impl<'a> Auditor<'a> {
         }
         match position.rejected {
             true => self.report.rejected += 1,
-            false => self.report.delivered += 1,
+            false => {
+                self.report.delivered += 1;
+                (self.delivered)(position.file, number);
+            }
         }
         let entry = self.ledger.record(&Delivery {
             number: line.number,

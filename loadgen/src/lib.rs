@@ -53,6 +53,7 @@ mod workload;
 pub use arrivals::{Arrivals, ArrivalsError, LineError};
 pub use audit::{
     AuditError, AuditReport, Batches, DuplicateRule, Example, Examples, Manifests, audit,
+    audit_watched,
 };
 pub use deliveries::{Deliveries, DeliveryReport};
 pub use latency::LatencyHistogram;

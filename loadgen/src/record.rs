@@ -145,6 +145,7 @@ pub struct BatchSpan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_key: Option<String>,
     pub opened_secs: f64,
+    /// When it was closed: when it was sealed, or when its window ended. From then on it got no claims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_secs: Option<f64>,
     /// When a processor first had the lease.
@@ -168,7 +169,7 @@ pub enum Flushed {
     Full,
     /// The input queue was empty.
     Drained,
-    /// Its window closed.
+    /// Its window ended, or was so near its end that the batch got no more claims.
     Window,
 }
 

@@ -1,18 +1,25 @@
 //! Runs a burst: sends messages through the stack, waits until the last batch is complete, audits, and prints a summary.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::bail;
 use clap::Args;
 use loadgen::{
     DuplicateRule, Duplicates, Progress, Schedule, SendOptions, Shape, Sizes, Workload,
+    AuditReport, DuplicateRule, LatencySummary, Progress, SendOptions, SendReport, Workload,
     WorkloadConfig,
 };
 use protocol::batch::Status;
 
 use crate::deploy;
-use crate::options::StackArgs;
+use crate::leases::FirstLeases;
+use crate::options::{StackArgs, StackOptions};
+use crate::record::{DeliveryTimes, Observed, ReportFiles, record};
+use crate::sampler::Sampler;
+use crate::sent_times::SentTimes;
+use crate::settings::settings;
 use crate::stack::{
     BATCH_DEAD_LETTER_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE, Stack,
 };
@@ -51,6 +58,9 @@ pub struct BurstArgs {
     /// Give up after this long without progress
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     patience: u64,
+    /// Write the record of the burst to this file, and its report beside it [default: in a new temporary directory]
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Print the summary as one JSON object
     #[arg(long)]
     json: bool,
@@ -93,15 +103,21 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
         }
     }
     deploy::check_variables(&options)?;
-    let stack = Stack::start(&options).await?;
+    let run = Run::new(workload, args);
+    let stack = Stack::start_watched(&options, run.leases.sink()).await?;
     let done = tokio::select! {
-        done = send_and_audit(&stack, &workload, &args) => done,
+        done = run.send_and_audit(&stack, &options) => done,
         failure = stack.cold_start_failure() => Err(failure),
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("stopped by Ctrl-C")),
     };
     stack.stop().await;
-    let summary = done?;
-    if args.json {
+    let (mut summary, observed) = done?;
+    let files = ReportFiles::new(run.args.record.as_deref(), observed.began_at);
+    match files.write(&record(&summary, observed)) {
+        Ok(()) => summary.report = Some(files),
+        Err(error) => eprintln!("no record was written: {error:#}"),
+    }
+    if run.args.json {
         println!("{}", serde_json::to_string(&summary)?);
     } else {
         println!("{summary}");
@@ -124,6 +140,78 @@ async fn send_and_audit(
         let constant = |per_second| Shape::Constant { per_second };
         let options = SendOptions {
             schedule: Schedule::new(&args.rate.map_or(Shape::Max, constant))?,
+/// A burst, and what is observed of it.
+struct Run {
+    workload: Workload,
+    args: BurstArgs,
+    leases: FirstLeases,
+    sampler: Sampler,
+}
+
+impl Run {
+    fn new(workload: Workload, args: BurstArgs) -> Run {
+        Run {
+            workload,
+            args,
+            leases: FirstLeases::default(),
+            sampler: Sampler::default(),
+        }
+    }
+
+    /// Sends the burst, waits until the last batch is complete, and audits.
+    async fn send_and_audit(
+        &self,
+        stack: &Stack,
+        options: &StackOptions,
+    ) -> anyhow::Result<(Summary, Observed)> {
+        let Run { workload, args, .. } = self;
+        let (began, began_at) = (Instant::now(), SystemTime::now());
+        let times = SentTimes::new(began);
+        let patience = Duration::from_secs(args.patience);
+        let phases = async {
+            let sent = self.send(stack, &times).await?;
+            let sent_after = began.elapsed();
+            let (claimed_after, drained_after) =
+                wait_until_drained(stack, workload, began, patience).await?;
+            anyhow::Ok((sent, [sent_after, claimed_after, drained_after]))
+        };
+        let (sent, phases) = tokio::select! {
+            phases = phases => phases?,
+            failure = self.sampler.run(stack, began, || times.total()) => match failure? {},
+        };
+        let samples = self.sampler.end(stack, began, times.total())?;
+        stack.export_parts().await?;
+        let batches = stack
+            .batch_lives(began_at, &self.leases.times(), args.size)
+            .await?;
+        let sent_times = times.of_events(workload, args.rate);
+        let mut deliveries = DeliveryTimes::new(&batches, &sent_times);
+        let audit_started = Instant::now();
+        let audit = self.audit(stack, &mut deliveries)?;
+        let [sent_secs, claimed_secs, drained_secs] = phases.map(|phase| phase.as_secs_f64());
+        let time = TimeSplit {
+            sent_secs,
+            claimed_secs,
+            drained_secs,
+            audit_secs: audit_started.elapsed().as_secs_f64(),
+        };
+        let (latencies, notes) = self.delivery_latency(stack, &deliveries);
+        let observed = Observed {
+            began_at,
+            settings: settings(workload.config(), args.rate, options, stack),
+            samples,
+            batches,
+            latencies,
+            notes,
+        };
+        Ok((self.summary(stack, sent, audit, time).await?, observed))
+    }
+
+    async fn send(&self, stack: &Stack, times: &SentTimes) -> anyhow::Result<SendReport> {
+        let progress = Progress::new("sent", self.workload.len());
+        let options = SendOptions {
+            queue_url: stack.queue_url(INPUT_QUEUE),
+            rate_per_second: self.args.rate,
             concurrency: 8,
             ..SendOptions::new(stack.queue_url(INPUT_QUEUE))
         };
@@ -138,42 +226,90 @@ async fn send_and_audit(
     let (claimed_after, drained_after) =
         wait_until_drained(stack, workload, started, Duration::from_secs(args.patience)).await?;
     let rule = match stack.variable("ON_DUPLICATE") {
+        let acknowledged = |done| {
+            progress.set(done);
+            times.acknowledged(done);
+        };
+        let sent = loadgen::send(stack.sqs_client(), &self.workload, &options, &acknowledged).await;
+        progress.finish();
+        Ok(sent?)
+    }
+
+    /// Compares what was delivered with what was sent. Tells `deliveries` of each delivered event.
+    fn audit(
+        &self,
+        stack: &Stack,
+        deliveries: &mut DeliveryTimes<'_>,
+    ) -> anyhow::Result<AuditReport> {
+        // A sink that got nothing has no directory. The audit then reports every event as lost.
+        std::fs::create_dir_all(&stack.out)?;
+        let manifests = stack.sink_report().kind.manifests();
+        let mut delivered = |file: &str, number| deliveries.delivered(file, number);
+        Ok(loadgen::audit_watched(
+            &stack.out,
+            &self.workload,
+            duplicate_rule(stack),
+            manifests,
+            &mut delivered,
+        )?)
+    }
+
+    /// Returns the latency from the send of an event to its delivery, and notes about it.
+    fn delivery_latency(
+        &self,
+        stack: &Stack,
+        deliveries: &DeliveryTimes<'_>,
+    ) -> (Vec<LatencySummary>, Vec<String>) {
+        if duplicate_rule(stack) == DuplicateRule::Requeue {
+            let note = "Events are delivered several times with ON_DUPLICATE=requeue: there is no latency from send to delivery.";
+            return (Vec::new(), vec![note.to_owned()]);
+        }
+        let name = match self.args.rate {
+            Some(_) => "scheduled send to delivery",
+            None => "acknowledged send to delivery",
+        };
+        (deliveries.summary(name).into_iter().collect(), Vec::new())
+    }
+
+    async fn summary(
+        &self,
+        stack: &Stack,
+        sent: SendReport,
+        audit: AuditReport,
+        time: TimeSplit,
+    ) -> anyhow::Result<Summary> {
+        let depth = |queue| stack.sqs.depth(queue);
+        let batches = stack.batches_by_status().await?;
+        Ok(Summary {
+            cost: stack.ledger(sent.sent, sent.unique),
+            claims: stack.claims(),
+            latency: stack.latencies(self.args.size).await?,
+            tickets_given_back: stack.function_logs.given_back(),
+            sink_outages: stack.outages().await?,
+            audit,
+            sink: stack.sink_report(),
+            time,
+            aggregator: Usage::of(&stack.aggregator.stats(), sent.sent),
+            batch_processor: Usage::of(&stack.batch_processor.stats(), sent.sent),
+            set_aside: SetAside::of(
+                depth(QUARANTINE_QUEUE)?,
+                depth(INPUT_DEAD_LETTER_QUEUE)?,
+                depth(BATCH_DEAD_LETTER_QUEUE)?,
+            ),
+            faults: stack.faults.report(),
+            batches_in_error: batches.get(&Status::Error).copied().unwrap_or_default(),
+            report: None,
+            sent,
+        })
+    }
+}
+
+/// Returns how often each event must be delivered.
+fn duplicate_rule(stack: &Stack) -> DuplicateRule {
+    match stack.variable("ON_DUPLICATE") {
         Some("requeue") => DuplicateRule::Requeue,
         Some(_) | None => DuplicateRule::Drop,
-    };
-    stack.export_parts().await?;
-    // A sink that got nothing has no directory. The audit then reports every event as lost.
-    std::fs::create_dir_all(&stack.out)?;
-    let audit_started = Instant::now();
-    let manifests = stack.sink_report().kind.manifests();
-    let audit = loadgen::audit(&stack.out, workload, rule, manifests)?;
-    let depth = |queue| stack.sqs.depth(queue);
-    let batches = stack.batches_by_status().await?;
-    Ok(Summary {
-        cost: stack.ledger(sent.sent, sent.unique),
-        claims: stack.claims(),
-        latency: stack.latencies(args.size).await?,
-        tickets_given_back: stack.function_logs.given_back(),
-        sink_outages: stack.outages().await?,
-        audit,
-        sink: stack.sink_report(),
-        time: TimeSplit {
-            sent_secs: sent_after.as_secs_f64(),
-            claimed_secs: claimed_after.as_secs_f64(),
-            drained_secs: drained_after.as_secs_f64(),
-            audit_secs: audit_started.elapsed().as_secs_f64(),
-        },
-        aggregator: Usage::of(&stack.aggregator.stats(), sent.sent),
-        batch_processor: Usage::of(&stack.batch_processor.stats(), sent.sent),
-        set_aside: SetAside::of(
-            depth(QUARANTINE_QUEUE)?,
-            depth(INPUT_DEAD_LETTER_QUEUE)?,
-            depth(BATCH_DEAD_LETTER_QUEUE)?,
-        ),
-        faults: stack.faults.report(),
-        batches_in_error: batches.get(&Status::Error).copied().unwrap_or_default(),
-        sent,
-    })
+    }
 }
 
 /// Waits until the input queue is empty and every batch is complete or in error. Returns how long each took, from

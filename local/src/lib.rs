@@ -13,15 +13,20 @@ pub mod faults;
 pub mod function_logs;
 pub mod given_back;
 pub mod latency;
+pub mod leases;
 pub mod ledger;
 pub mod options;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod receiver;
+pub mod record;
 pub mod recovery;
 pub mod redeploys;
+pub mod sampler;
+pub mod sent_times;
 #[cfg(any(feature = "lambda", feature = "states"))]
 pub mod services;
+pub mod settings;
 pub mod sink;
 pub mod stack;
 pub mod summary;

@@ -3,6 +3,7 @@
 mod measure;
 mod proxies;
 mod services;
+mod spans;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ use crate::sink::SinkHost;
 
 use self::proxies::Proxies;
 use self::services::Services;
+
+pub use self::spans::{BatchLife, PartDelivery};
 
 /// The queue that the aggregator takes messages from.
 pub const INPUT_QUEUE: &str = "input-queue";

@@ -12,6 +12,7 @@ use crate::faults::FaultReport;
 use crate::given_back::GivenBack;
 use crate::latency::{Claims, Latencies};
 use crate::ledger::Ledger;
+use crate::record::ReportFiles;
 use crate::recovery::OutageReport;
 use crate::sink::SinkReport;
 
@@ -36,6 +37,8 @@ pub struct Summary {
     pub sink_outages: Vec<OutageReport>,
     /// `None` if no fault was on.
     pub faults: Option<FaultReport>,
+    /// The record of the burst and its report; `None` if they were not written.
+    pub report: Option<ReportFiles>,
 }
 
 /// When the phases of a burst ended, in seconds from the first send.
@@ -105,6 +108,11 @@ pub struct SetAside {
 }
 
 impl SetAside {
+    /// Returns the number of all of them.
+    pub fn total(&self) -> u64 {
+        (self.quarantined + self.dead_letters + self.dead_tickets) as u64
+    }
+
     /// Returns the counts from the depths of the three queues.
     pub fn of(quarantine: Depth, dead_letters: Depth, dead_tickets: Depth) -> SetAside {
         let all = |depth: Depth| depth.visible + depth.in_flight + depth.delayed;
@@ -143,6 +151,10 @@ impl fmt::Display for Summary {
         write!(f, "{}", self.cost)?;
         if let Some(faults) = &self.faults {
             write!(f, "{faults}")?;
+        }
+        if let Some(ReportFiles { record, report }) = &self.report {
+            writeln!(f, "record      {}", record.display())?;
+            writeln!(f, "report      {}", report.display())?;
         }
         write!(
             f,

@@ -304,6 +304,18 @@ impl Sqs {
         self.describe(queue).map(|description| description.depth)
     }
 
+    /// Returns how long ago the oldest message of a queue was sent, visible or not; `None` if the queue is empty.
+    ///
+    /// # Errors
+    /// `QueueDoesNotExist`.
+    pub fn oldest_age(&self, queue: &str) -> Result<Option<Duration>, SqsError> {
+        let shared = self.find(queue)?;
+        let now_ms = self.now_ms();
+        let state = shared.lock();
+        let oldest = state.queue.by_age.first();
+        Ok(oldest.map(|(sent_ms, _)| Duration::from_millis(now_ms.saturating_sub(*sent_ms))))
+    }
+
     /// Returns the ARN of a queue of this name, whether or not it exists.
     pub fn arn(&self, queue: &str) -> String {
         arn_of_queue(queue)

@@ -79,7 +79,7 @@ pub(super) struct Queue {
     delayed: BTreeSet<(u64, u64)>,
     in_flight: BTreeSet<(u64, u64)>,
     /// Every message by the time when it was sent, which is the order in which retention ends.
-    by_age: BTreeSet<(u64, u64)>,
+    pub(super) by_age: BTreeSet<(u64, u64)>,
 }
 
 #[derive(Debug)]

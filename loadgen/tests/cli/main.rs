@@ -9,6 +9,7 @@ mod fake_queue;
 mod kinds;
 #[cfg(test)]
 mod resume;
+mod report;
 #[cfg(test)]
 mod send;
 

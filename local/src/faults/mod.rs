@@ -189,6 +189,16 @@ impl Faults {
         }
     }
 
+    /// Returns how many requests and writes were throttled so far.
+    pub fn throttled(&self) -> u64 {
+        let throttles = self.report().map(|report| report.throttles());
+        throttles
+            .iter()
+            .flatten()
+            .map(|throttle| throttle.count)
+            .sum()
+    }
+
     /// Returns how often each fault has struck; `None` if no fault is on.
     pub fn report(&self) -> Option<FaultReport> {
         let options = &self.options;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use emulators::dynamodb::{IndexLagReport, KeyLimitReport, TableLimitUsage};
 use emulators::proxy::{ExpiredCredentialsReport, LostRepliesReport, RequestErrorsReport};
+use loadgen::Throttle;
 use serde::Serialize;
 
 /// How often each fault struck. A fault that is off is `None` or empty.
@@ -144,6 +145,42 @@ impl fmt::Display for FaultReport {
 }
 
 impl FaultReport {
+    /// Returns what throttled requests and writes, without what throttled none.
+    pub fn throttles(&self) -> Vec<Throttle> {
+        let mut throttles = Vec::new();
+        let mut add = |resource: &str, reason: &str, count| {
+            if count > 0 {
+                throttles.push(Throttle {
+                    resource: resource.to_owned(),
+                    reason: reason.to_owned(),
+                    count,
+                });
+            }
+        };
+        if let Some(limit) = self.partition_limit {
+            add("lock-table", "key of the index", limit.by_index_key);
+            add("lock-table", "item", limit.by_item);
+            add("batch-table", "key of an index", limit.by_batch_index_key);
+        }
+        if let Some(limit) = &self.table_limit {
+            add("lock-table", "whole table", limit.throttled_by_items);
+            add("lock-table", "whole index", limit.throttled_by_index);
+            add(
+                "batch-table",
+                "whole table or index",
+                limit.batch_table_throttled,
+            );
+        }
+        if let Some(errors) = self.request_errors {
+            add(
+                "all services",
+                "at random, by --error-rate",
+                errors.throttled,
+            );
+        }
+        throttles
+    }
+
     fn tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(lag) = self.index_lag {
             writeln!(

@@ -64,6 +64,11 @@ impl Meter {
         self.lock().clone()
     }
 
+    /// Returns how many claims were written so far.
+    pub fn claims(&self) -> u64 {
+        self.lock().claims
+    }
+
     /// Returns the IAM actions of all requests so far, whether they succeeded or not.
     pub fn actions(&self) -> BTreeSet<Action> {
         self.actions

@@ -10,6 +10,7 @@
 //! | `attribute` | an attribute in the JSON of a request |
 //! | `prices` | the list prices, with their sources |
 //! | `display` | the lines for people |
+//! | `costs` | the cost by purpose, for the record of a run |
 //!
 //! The cost does not include the requests of producers, logs and metrics, the schedule, requests to the sink (they are
 //! counted, but have no price here), storage (but that of chunks, and of claims whose bodies they have, is included),
@@ -19,6 +20,7 @@
 mod actions;
 mod attribute;
 mod claims;
+mod costs;
 mod display;
 mod meter;
 pub mod prices;

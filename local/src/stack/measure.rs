@@ -118,7 +118,7 @@ impl Stack {
     }
 
     /// Returns the number of items of a full batch. If redeploys change it, returns the smallest of the numbers.
-    fn batch_items_max(&self, body_bytes: usize) -> anyhow::Result<u64> {
+    pub(super) fn batch_items_max(&self, body_bytes: usize) -> anyhow::Result<u64> {
         let mut variables = self.variables.clone();
         let mut items_max = u64::MAX;
         for changed in std::iter::once(&BTreeMap::new()).chain(self.redeploys.variables()) {

@@ -1,0 +1,63 @@
+//! The cost of a run by purpose, for its record.
+
+use loadgen::Cost;
+
+use super::Ledger;
+use super::prices::MILLION;
+
+impl Ledger {
+    /// Returns what each purpose cost in a run with `unique` events. Purposes that cost nothing are left out.
+    pub fn costs(&self, unique: u64) -> Vec<Cost> {
+        let share = &self.per_unique;
+        let dollars = &share.dollars_per_million;
+        let whole = |each: f64| (each * unique as f64).round();
+        let invocations: u64 = self.functions.iter().map(|one| one.invocations).sum();
+        let gb_seconds: f64 = self.functions.iter().map(|one| one.gb_seconds).sum();
+        let s3: u64 = self.s3.iter().map(|one| one.requests.count).sum();
+        let costs = [
+            (
+                "table writes",
+                format!("{} write units", whole(share.write_units)),
+                dollars.write_units,
+            ),
+            (
+                "table reads",
+                format!("{} read units", whole(share.read_units)),
+                dollars.read_units,
+            ),
+            (
+                "queues",
+                format!("{} requests", whole(share.sqs_requests)),
+                dollars.sqs_requests,
+            ),
+            (
+                "invocations",
+                format!("{invocations} invocations"),
+                dollars.lambda_requests,
+            ),
+            (
+                "time of functions",
+                format!("{gb_seconds:.1} GB-seconds"),
+                dollars.lambda_gb_seconds,
+            ),
+            (
+                "S3 requests",
+                format!("{s3} requests, those to the sink included"),
+                dollars.s3_requests,
+            ),
+            (
+                "storage",
+                "chunks and the claims that name them, for as long as they are kept".to_owned(),
+                dollars.storage,
+            ),
+        ];
+        let some = costs.into_iter().filter(|(_, _, dollars)| *dollars > 0.0);
+        some.map(|(purpose, quantity, dollars)| Cost {
+            purpose: purpose.to_owned(),
+            quantity,
+            dollars: dollars * unique as f64 / MILLION,
+            dollars_per_million_unique: dollars,
+        })
+        .collect()
+    }
+}

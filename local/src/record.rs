@@ -1,0 +1,210 @@
+//! Writes the record of a burst, and the report that `loadgen` draws of it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use loadgen::{
+    LatencyHistogram, LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, Sample, Setting,
+};
+use serde::Serialize;
+
+use crate::faults::FaultReport;
+use crate::stack::BatchLife;
+use crate::summary::Summary;
+
+/// What was observed of a burst besides its summary.
+pub struct Observed {
+    pub began_at: SystemTime,
+    pub settings: Vec<Setting>,
+    pub samples: Vec<Sample>,
+    pub batches: Vec<BatchLife>,
+    pub latencies: Vec<LatencySummary>,
+    pub notes: Vec<String>,
+}
+
+/// The files of a burst.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReportFiles {
+    pub record: PathBuf,
+    pub report: PathBuf,
+}
+
+impl ReportFiles {
+    /// Returns the record `file`, or one in a new directory for temporary files if that is `None`, and the report beside it.
+    pub fn new(file: Option<&Path>, began_at: SystemTime) -> ReportFiles {
+        let record = file.map_or_else(
+            || {
+                let name = format!("burst-{}-{}", epoch_ms(began_at), std::process::id());
+                std::env::temp_dir().join(name).join("report.json")
+            },
+            Path::to_owned,
+        );
+        ReportFiles {
+            report: record.with_extension("html"),
+            record,
+        }
+    }
+
+    /// Writes a record and its report.
+    ///
+    /// # Errors
+    /// A file or its directory cannot be written.
+    pub fn write(&self, record: &Record) -> anyhow::Result<()> {
+        if let Some(directory) = self.record.parent() {
+            std::fs::create_dir_all(directory)
+                .with_context(|| format!("make the directory `{}`", directory.display()))?;
+        }
+        for (file, text) in [
+            (&self.record, record.to_json()),
+            (&self.report, loadgen::report(record)),
+        ] {
+            std::fs::write(file, text).with_context(|| format!("write `{}`", file.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the record of a burst.
+pub fn record(summary: &Summary, observed: Observed) -> Record {
+    let Observed {
+        began_at,
+        settings,
+        samples,
+        batches,
+        latencies,
+        notes,
+    } = observed;
+    let sent = &summary.sent;
+    let samples = with_deliveries(samples, &batches);
+    let faults = summary.faults.as_ref();
+    Record {
+        version: RECORD_VERSION,
+        kind: RecordKind::Burst,
+        title: title(summary),
+        began_at_ms: Some(epoch_ms(began_at)),
+        settings,
+        outcome: Outcome {
+            ok: Some(summary.ok()),
+            sent: sent.sent,
+            unique: sent.unique,
+            duplicates: sent.duplicates,
+            delivered: Some(summary.audit.delivered),
+            lost: Some(summary.audit.lost),
+            repeated: Some(summary.audit.repeated),
+            set_aside: Some(summary.set_aside.total()),
+            sent_after_secs: Some(summary.time.sent_secs),
+            claimed_after_secs: Some(summary.time.claimed_secs),
+            drained_after_secs: Some(summary.time.drained_secs),
+            send_retries: Some(sent.retries),
+        },
+        samples,
+        batches: batches.into_iter().map(|batch| batch.span).collect(),
+        latencies,
+        throttles: faults.map(|faults| faults.throttles()).unwrap_or_default(),
+        costs: summary.cost.costs(sent.unique),
+        notes: notes
+            .into_iter()
+            .chain(faults.map(fault_notes).into_iter().flatten())
+            .collect(),
+    }
+}
+
+/// Returns a note for each line about a fault.
+fn fault_notes(faults: &FaultReport) -> Vec<String> {
+    let text = faults.to_string();
+    let words = text
+        .lines()
+        .map(|line| Vec::from_iter(line.split_whitespace()).join(" "));
+    words.map(|line| format!("With faults: {line}")).collect()
+}
+
+fn title(summary: &Summary) -> String {
+    format!(
+        "local burst: {} messages, {} of them duplicates, to the sink {}",
+        summary.sent.sent, summary.sent.duplicates, summary.sink.kind
+    )
+}
+
+fn epoch_ms(at: SystemTime) -> u64 {
+    let since_epoch = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Adds the events in delivered parts to samples. They are known only afterwards, from the batch records, because reading
+/// those while the burst runs would slow it down.
+fn with_deliveries(mut samples: Vec<Sample>, batches: &[BatchLife]) -> Vec<Sample> {
+    let parts = batches.iter().flat_map(|batch| &batch.parts);
+    let parts = parts.filter_map(|part| Some((part.at_secs?, part.events)));
+    let mut parts = Vec::from_iter(parts);
+    parts.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut next = parts.into_iter().peekable();
+    let mut delivered = 0;
+    for sample in &mut samples {
+        while let Some((_, events)) = next.next_if(|(at_secs, _)| *at_secs <= sample.at_secs) {
+            delivered += events;
+        }
+        sample.delivered = Some(delivered);
+    }
+    samples
+}
+
+/// Collects the time from the send of each event to its delivery, while the delivered files are audited.
+pub struct DeliveryTimes<'b> {
+    /// When each part was delivered, by the name of its batch and its number.
+    parts: HashMap<(String, u64), f64>,
+    /// When each event was sent.
+    sent: &'b [Duration],
+    latencies: LatencyHistogram,
+    /// The file of the last event, and when it was delivered.
+    last: (String, Option<f64>),
+}
+
+impl<'b> DeliveryTimes<'b> {
+    pub fn new(batches: &[BatchLife], sent: &'b [Duration]) -> DeliveryTimes<'b> {
+        let parts = batches.iter().flat_map(|batch| {
+            let parts = (0u64..).zip(&batch.parts);
+            let times = parts.filter_map(|(number, part)| Some((number, part.at_secs?)));
+            times.map(|(number, at_secs)| ((batch.id.to_string(), number), at_secs))
+        });
+        DeliveryTimes {
+            parts: parts.collect(),
+            sent,
+            latencies: LatencyHistogram::new(),
+            last: (String::new(), None),
+        }
+    }
+
+    /// Records the delivery of an event in a file, `<batchId>/<part>.<ext>` at any depth.
+    pub fn delivered(&mut self, file: &str, number: u64) {
+        if self.last.0 != file {
+            self.last = (file.to_owned(), self.at_secs(Path::new(file)));
+        }
+        let sent = usize::try_from(number)
+            .ok()
+            .and_then(|number| self.sent.get(number));
+        if let (Some(at_secs), Some(sent)) = (self.last.1, sent) {
+            // The clock of the record counts whole milliseconds, so a difference may be negative.
+            let latency = Duration::from_secs_f64(at_secs).saturating_sub(*sent);
+            self.latencies.record(latency, 1);
+        }
+    }
+
+    fn at_secs(&self, file: &Path) -> Option<f64> {
+        let batch = file.parent()?.file_name()?.to_str()?;
+        let part = file
+            .file_name()?
+            .to_str()?
+            .split('.')
+            .next()?
+            .parse()
+            .ok()?;
+        self.parts.get(&(batch.to_owned(), part)).copied()
+    }
+
+    /// Returns the percentiles; `None` if no time is known.
+    pub fn summary(&self, name: &str) -> Option<LatencySummary> {
+        self.latencies.summary(name)
+    }
+}

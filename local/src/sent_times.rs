@@ -1,0 +1,110 @@
+//! When each message of a burst was sent.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use loadgen::Workload;
+
+/// Acknowledgements that come closer together than this count as one.
+const STEP: Duration = Duration::from_millis(5);
+
+/// How many messages the queue had acknowledged at which time.
+#[derive(Debug)]
+pub struct SentTimes {
+    began: Instant,
+    /// Times with totals, both growing.
+    acknowledged: Mutex<Vec<(Duration, u64)>>,
+}
+
+impl SentTimes {
+    /// Returns the times of a burst that begins now.
+    pub fn new(began: Instant) -> SentTimes {
+        SentTimes {
+            began,
+            acknowledged: Mutex::default(),
+        }
+    }
+
+    /// Records that this many messages are acknowledged.
+    pub fn acknowledged(&self, total: u64) {
+        let at = self.began.elapsed();
+        let mut acknowledged = self
+            .acknowledged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match acknowledged.last_mut() {
+            Some((last, known)) if at - *last < STEP => *known = total,
+            Some(_) | None => acknowledged.push((at, total)),
+        }
+    }
+
+    /// Returns how many messages are acknowledged.
+    pub fn total(&self) -> u64 {
+        let acknowledged = self
+            .acknowledged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        acknowledged.last().map_or(0, |(_, total)| *total)
+    }
+
+    /// Returns when the first message of each event was sent, by the event's number. With a rate, that is when it was due.
+    /// Otherwise it is when as many messages were acknowledged as come up to it: the sender keeps about their order.
+    pub fn of_events(&self, workload: &Workload, rate_per_second: Option<u64>) -> Vec<Duration> {
+        let acknowledged = self
+            .acknowledged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut step = acknowledged.iter().peekable();
+        let originals = (0..workload.len()).filter(|index| !workload.is_duplicate(*index));
+        originals
+            .map(|index| match rate_per_second {
+                Some(rate) => Duration::from_secs_f64(index as f64 / rate as f64),
+                None => {
+                    while step.next_if(|(_, total)| *total <= index).is_some() {}
+                    let last = acknowledged.last();
+                    step.peek()
+                        .copied()
+                        .or(last)
+                        .map_or(Duration::ZERO, |(at, _)| *at)
+                }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loadgen::WorkloadConfig;
+
+    use super::*;
+
+    fn workload() -> Workload {
+        let config = WorkloadConfig {
+            messages: 6,
+            duplicates_percent: 0.0,
+            ..WorkloadConfig::default()
+        };
+        Workload::new(config).unwrap()
+    }
+
+    #[test]
+    fn with_a_rate_a_message_was_sent_when_it_was_due() {
+        let times = SentTimes::new(Instant::now());
+        let secs = times.of_events(&workload(), Some(2));
+        assert_eq!(
+            secs,
+            [0, 500, 1_000, 1_500, 2_000, 2_500].map(Duration::from_millis)
+        );
+    }
+
+    #[test]
+    fn without_a_rate_a_message_was_sent_when_the_queue_had_acknowledged_so_many() {
+        let times = SentTimes::new(Instant::now());
+        let steps = [(10, 2), (20, 5)].map(|(ms, total)| (Duration::from_millis(ms), total));
+        times.acknowledged.lock().unwrap().extend(steps);
+        let ms = times.of_events(&workload(), None);
+        // The last message was never acknowledged.
+        assert_eq!(ms, [10, 10, 20, 20, 20, 20].map(Duration::from_millis));
+        assert_eq!(times.total(), 5);
+    }
+}

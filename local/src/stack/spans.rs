@@ -1,0 +1,132 @@
+//! The lives of the batches of a run, for its record.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use loadgen::{BatchSpan, Flushed};
+use protocol::batch::{BatchRecord, PartState};
+use protocol::ids::BatchId;
+use protocol::time::Timestamp;
+use shared::ports::BatchStore;
+
+use super::Stack;
+
+/// A batch, and its parts.
+pub struct BatchLife {
+    pub id: BatchId,
+    pub span: BatchSpan,
+    /// The parts, in the order of their numbers.
+    pub parts: Vec<PartDelivery>,
+}
+
+/// A part, and when it was delivered.
+#[derive(Clone, Copy, Debug)]
+pub struct PartDelivery {
+    pub events: u64,
+    /// In seconds from the start of the run; `None` if it was not delivered.
+    pub at_secs: Option<f64>,
+}
+
+impl Stack {
+    /// Returns how many claims were written so far.
+    pub fn claims_so_far(&self) -> u64 {
+        self.meter.claims()
+    }
+
+    /// Returns the lives of all batches that have had a claim, in the order in which they were opened. Times count from
+    /// `began`. `leased` says when a batch was first leased, `body_bytes` is the size of every body.
+    ///
+    /// # Errors
+    /// The batch table cannot be read, or the variable of a limit is not a number.
+    pub async fn batch_lives(
+        &self,
+        began: SystemTime,
+        leased: &BTreeMap<BatchId, SystemTime>,
+        body_bytes: usize,
+    ) -> anyhow::Result<Vec<BatchLife>> {
+        let rule = FlushRule {
+            items_max: self.batch_items_max(body_bytes)?,
+            when_drained: self.seals_when_drained(),
+        };
+        let mut lives = Vec::new();
+        for id in self.meter.counts().last_claims.into_keys() {
+            let record = self
+                .batches
+                .read(id)
+                .await
+                .context("read the batch table")?;
+            let leased = leased.get(&id).map(|at| since(began, *at));
+            lives.extend(record.map(|record| life(&record, began, leased, rule)));
+        }
+        lives.sort_by(|one, other| one.span.opened_secs.total_cmp(&other.span.opened_secs));
+        Ok(lives)
+    }
+
+    /// Returns whether the functions seal batches when the input queue is empty, at first or after a redeploy.
+    fn seals_when_drained(&self) -> bool {
+        let redeployed = self.redeploys.variables();
+        let variables = std::iter::once(&self.variables).chain(redeployed);
+        let mut values = variables.filter_map(|each| each.get("SEAL_WHEN_DRAINED"));
+        values.any(|value| value == "on")
+    }
+}
+
+/// What decides why a batch was closed. The record does not say it.
+#[derive(Clone, Copy, Debug)]
+struct FlushRule {
+    /// The number of items of a full batch.
+    items_max: u64,
+    /// Whether batches are sealed when the input queue is empty.
+    when_drained: bool,
+}
+
+impl FlushRule {
+    fn flushed(self, record: &BatchRecord) -> Flushed {
+        match record.sealed_at {
+            // Uncertain claims take up room in a batch too.
+            Some(_) if record.confirmed + record.uncertain >= self.items_max => Flushed::Full,
+            Some(_) if self.when_drained => Flushed::Drained,
+            // Also sealed: its window was so near its end that it got no more seats.
+            Some(_) | None => Flushed::Window,
+        }
+    }
+}
+
+fn life(
+    record: &BatchRecord,
+    began: SystemTime,
+    leased_secs: Option<f64>,
+    rule: FlushRule,
+) -> BatchLife {
+    let secs = |at: Timestamp| since(began, UNIX_EPOCH + Duration::from_millis(at.as_ms()));
+    let parts = record.parts.iter().map(|part| PartDelivery {
+        events: part.count,
+        at_secs: match part.state {
+            PartState::Delivered { at, .. } => at.map(secs),
+            PartState::Frozen | PartState::SetAside => None,
+        },
+    });
+    let parts = Vec::from_iter(parts);
+    let all: Option<Vec<f64>> = parts.iter().map(|part| part.at_secs).collect();
+    BatchLife {
+        id: record.batch_id,
+        span: BatchSpan {
+            batch_id: record.batch_id.to_string(),
+            batch_key: record.batch_key.as_ref().map(ToString::to_string),
+            opened_secs: secs(record.created_at),
+            sealed_secs: Some(secs(record.sealed_at.unwrap_or(record.closes_at))),
+            leased_secs,
+            delivered_secs: all.and_then(|all| all.into_iter().reduce(f64::max)),
+            events: parts.iter().map(|part| part.events).sum(),
+            parts: parts.len() as u64,
+            flushed: Some(rule.flushed(record)),
+        },
+        parts,
+    }
+}
+
+/// Returns the seconds from one time to another; 0 if the clock was set back between them.
+fn since(began: SystemTime, at: SystemTime) -> f64 {
+    at.duration_since(began).unwrap_or_default().as_secs_f64()
+}
