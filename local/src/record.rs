@@ -208,3 +208,90 @@ impl<'b> DeliveryTimes<'b> {
         self.latencies.summary(name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use loadgen::{BatchSpan, Flushed};
+
+    use super::*;
+    use crate::stack::PartDelivery;
+
+    const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
+
+    fn batch(parts: &[(u64, Option<f64>)]) -> BatchLife {
+        let parts = parts.iter().map(|(events, at_secs)| PartDelivery {
+            events: *events,
+            at_secs: *at_secs,
+        });
+        BatchLife {
+            id: BATCH.parse().unwrap(),
+            span: BatchSpan {
+                batch_id: BATCH.to_owned(),
+                batch_key: None,
+                opened_secs: 0.0,
+                sealed_secs: None,
+                leased_secs: None,
+                delivered_secs: None,
+                events: 0,
+                parts: 0,
+                flushed: Some(Flushed::Full),
+            },
+            parts: parts.collect(),
+        }
+    }
+
+    #[test]
+    fn deliveries_are_added_to_the_samples_after_them() {
+        let at = |at_secs| Sample {
+            at_secs,
+            ..Sample::default()
+        };
+        let batches = [
+            batch(&[(10, Some(1.5)), (5, None)]),
+            batch(&[(7, Some(0.5))]),
+        ];
+        let samples = with_deliveries(vec![at(0.0), at(1.0), at(1.5), at(9.0)], &batches);
+        let delivered: Vec<Option<u64>> = samples.iter().map(|sample| sample.delivered).collect();
+        assert_eq!(delivered, [Some(0), Some(7), Some(17), Some(17)]);
+    }
+
+    #[test]
+    fn an_event_is_delivered_with_its_part() {
+        let batches = [batch(&[(2, Some(3.0)), (1, Some(5.0))])];
+        let sent = [1, 2, 4].map(Duration::from_secs);
+        let mut deliveries = DeliveryTimes::new(&batches, &sent);
+        deliveries.delivered(&format!("{BATCH}/0.jsonl"), 0);
+        deliveries.delivered(&format!("key=a/{BATCH}/0.jsonl"), 1);
+        deliveries.delivered(&format!("{BATCH}/1.jsonl.gz"), 2);
+        let summary = deliveries.summary("delivery").unwrap();
+        assert_eq!(summary.count, 3);
+        let close = |secs: f64, expected: f64| assert!((secs - expected).abs() < 0.01, "{secs}");
+        close(summary.min_secs, 1.0);
+        close(summary.max_secs, 2.0);
+    }
+
+    #[test]
+    fn parts_whose_time_is_not_known_have_no_latency() {
+        let batches = [batch(&[(1, None)])];
+        let sent = [Duration::ZERO];
+        let mut deliveries = DeliveryTimes::new(&batches, &sent);
+        deliveries.delivered(&format!("{BATCH}/0.jsonl"), 0);
+        deliveries.delivered("stray.jsonl", 0);
+        assert_eq!(deliveries.summary("delivery"), None);
+    }
+
+    #[test]
+    fn the_files_are_where_they_were_asked_for_or_in_a_directory_of_their_own() {
+        let began_at = UNIX_EPOCH + Duration::from_millis(1_764_000_000_000);
+        let asked = ReportFiles::new(Some(Path::new("runs/a.json")), began_at);
+        assert_eq!(asked.report, Path::new("runs/a.html"));
+        let default = ReportFiles::new(None, began_at);
+        assert!(default.record.starts_with(std::env::temp_dir()));
+        let directory = default.record.parent().and_then(Path::file_name).unwrap();
+        assert!(
+            directory
+                .to_string_lossy()
+                .starts_with("burst-1764000000000-")
+        );
+    }
+}

@@ -91,7 +91,9 @@ async fn a_burst_is_the_default_and_ends_with_a_verdict_for_people() {
     let bootstraps = [executable("aggregator"), executable("batch-processor")];
     let text = |path: &std::path::Path| path.to_str().expect("paths here are text").to_owned();
     let (out_directory, bootstraps) = (text(&out_directory), bootstraps.map(|path| text(&path)));
+    let record = text(&directory.path().join("runs").join("one.json"));
     let mut arguments = vec!["--messages", "200", "--out", &out_directory];
+    arguments.extend(["--record", &record]);
     arguments.extend(["--aggregator", &bootstraps[0]]);
     arguments.extend(["--batch-processor", &bootstraps[1]]);
     arguments.extend(SHORT);
@@ -107,6 +109,62 @@ async fn a_burst_is_the_default_and_ends_with_a_verdict_for_people() {
         190,
         "the files stay where they were asked for"
     );
+    is_recorded(&out, &record);
+}
+
+/// Checks the record of a burst of 200 messages, 10 of them duplicates, and that the output names it and its report.
+fn is_recorded(out: &str, file: &str) {
+    let report = file.replace(".json", ".html");
+    assert!(
+        out.contains(&format!("record      {file}\nreport      {report}\nOK")),
+        "{out}"
+    );
+    let html = std::fs::read_to_string(report).expect("there is a report");
+    assert!(html.starts_with("<!doctype html>"));
+    let text = std::fs::read_to_string(file).expect("there is a record");
+    let record = loadgen::Record::from_json(&text).expect("it is a record");
+    let outcome = &record.outcome;
+    assert_eq!(
+        (outcome.ok, outcome.delivered, outcome.lost),
+        (Some(true), Some(190), Some(0))
+    );
+    let last = record.samples.last().expect("there are samples");
+    let totals = (last.sent, last.taken, last.claimed, last.delivered);
+    assert_eq!(
+        totals,
+        (Some(200), Some(200), Some(190), Some(190)),
+        "{text}"
+    );
+    assert_eq!(
+        record.batches.iter().map(|batch| batch.events).sum::<u64>(),
+        190,
+        "{text}"
+    );
+    for batch in &record.batches {
+        // When it was leased is read from a log, perhaps late.
+        assert!(batch.leased_secs.is_some(), "{batch:?}");
+        let times = [
+            Some(batch.opened_secs),
+            batch.sealed_secs,
+            batch.delivered_secs,
+        ];
+        let times = times.map(|time| time.expect("each time is known"));
+        assert!(times.is_sorted() && times[0] > 0.0, "{batch:?}");
+    }
+    assert_eq!(
+        record
+            .latencies
+            .iter()
+            .map(|each| each.count)
+            .collect::<Vec<_>>(),
+        [190]
+    );
+    let dollars: f64 = record
+        .costs
+        .iter()
+        .map(|cost| cost.dollars_per_million_unique)
+        .sum();
+    assert!(dollars > 2.5, "{text}");
 }
 
 #[tokio::test]

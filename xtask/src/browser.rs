@@ -9,6 +9,8 @@ use anyhow::{Context, ensure};
 use crate::debian;
 use crate::tools;
 
+/// The names under which the tests find a browser in the search path.
+const NAMES: [&str; 4] = [PACKAGE, "chromium", "chromium-browser", "google-chrome"];
 /// Debian's package of the browser without windows, which needs the fewest others.
 const PACKAGE: &str = "chromium-headless-shell";
 /// The path of its program.
@@ -23,7 +25,7 @@ const FONTS: &str = "fonts-liberation";
 pub fn install() -> anyhow::Result<Option<PathBuf>> {
     let path = env::var_os("PATH").unwrap_or_default();
     let in_path = |name: &str| env::split_paths(&path).any(|each| each.join(name).is_file());
-    if env::var_os("CHROMIUM_BIN").is_some() || [PACKAGE, "chromium"].into_iter().any(in_path) {
+    if env::var_os("CHROMIUM_BIN").is_some() || NAMES.into_iter().any(in_path) {
         return Ok(None);
     }
     let folder = tools::target_dir().join("tools/chromium");
@@ -36,18 +38,29 @@ pub fn install() -> anyhow::Result<Option<PathBuf>> {
         let library = name.starts_with("lib") && !name.starts_with("libc6");
         package != COMMON && (library || name == COMMON)
     };
-    let root = debian::unpack(&[PACKAGE, FONTS], needed, &folder)?;
+    let root = debian::unpack(&[PACKAGE, FONTS], needed, &folder).context(
+        "unpack a Chromium for the tests of the report; elsewhere than on Debian, install one, or set CHROMIUM_BIN to its executable",
+    )?;
     let program = root.join(PROGRAM);
     ensure!(
         program.is_file(),
         "find `{PROGRAM}` in Debian's package {PACKAGE}"
     );
     let fonts = folder.join("fonts.conf");
+    let alias = |[general, ours]: [&str; 2]| {
+        format!("<alias><family>{general}</family><prefer><family>{ours}</family></prefer></alias>")
+    };
+    let aliases = [
+        ["system-ui", "Liberation Sans"],
+        ["sans-serif", "Liberation Sans"],
+        ["monospace", "Liberation Mono"],
+    ];
     let text = format!(
         "<?xml version=\"1.0\"?>\n<!DOCTYPE fontconfig SYSTEM \"fonts.dtd\">\n<fontconfig><dir>{}</dir>\
-         <dir>/usr/share/fonts</dir><cachedir>{}</cachedir></fontconfig>\n",
+         <dir>/usr/share/fonts</dir><cachedir>{}</cachedir>{}</fontconfig>\n",
         root.join("usr/share/fonts").display(),
-        folder.join("fonts").display()
+        folder.join("fonts").display(),
+        aliases.map(alias).concat()
     );
     fs::write(&fonts, text)?;
     let fonts = ("FONTCONFIG_FILE", fonts.display().to_string());

@@ -50,6 +50,7 @@ pub fn unpack(
                 .arg(&root),
         )?;
     }
+    fs::remove_dir_all(downloads)?;
     Ok(root)
 }
 

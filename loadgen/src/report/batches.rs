@@ -7,6 +7,11 @@ use crate::record::{BatchSpan, Flushed, Record};
 /// The most rows of the table of batches. A browser needs seconds for a table of all batches of a long run.
 const ROWS_MAX: usize = 1_000;
 
+const TIME_LINE: &str = "One line a batch, in the order in which they were opened: open until it was sealed or its window closed, \
+     then waiting for a batch-processor, then at work until its last part was delivered.";
+const SIZES: &str = "The events of each batch, by why it was closed: it was full, the input queue was empty (drained), or its window \
+     ended.";
+
 /// Returns the batches of a run by column, for the script.
 pub(super) fn columns(run: &Record) -> BatchColumns {
     let batches = &run.batches;
@@ -40,18 +45,16 @@ fn word(flushed: Flushed) -> &'static str {
 
 /// Returns the sections about batches.
 pub(super) fn sections(runs: &[&Record]) -> Vec<Section> {
-    let mut sentences = Vec::new();
-    for (run, label) in runs.iter().zip(labels(runs.len())) {
-        sentences.extend(missing(run, *label));
-    }
+    let labelled = || runs.iter().zip(labels(runs.len()));
+    let none = labelled().filter_map(|(run, label)| no_batches(run, *label));
+    let missing = labelled().flat_map(|(run, label)| missing(run, *label));
     let time_line = Section {
         id: "batches",
         heading: "Batches on a time line",
-        sentences: vec![
-            "One line a batch, in the order in which they were opened: open until it was sealed or its window closed, then waiting \
-             for a batch-processor, then at work until its last part was delivered."
-                .to_owned(),
-        ],
+        sentences: std::iter::once(TIME_LINE.to_owned())
+            .chain(none.clone())
+            .chain(missing)
+            .collect(),
         charts: charts(runs, "Batches on a time line", Chart::TimeLine),
         tables: Vec::new(),
         wide: true,
@@ -59,18 +62,11 @@ pub(super) fn sections(runs: &[&Record]) -> Vec<Section> {
     let sizes = Section {
         id: "sizes",
         heading: "Sizes of batches",
-        sentences: vec![
-            "The events of each batch, by why it was closed: it was full, the input queue was empty (drained), or its window ended."
-                .to_owned(),
-        ],
+        sentences: std::iter::once(SIZES.to_owned()).chain(none).collect(),
         charts: charts(runs, "Sizes of batches", Chart::Sizes),
         ..Section::default()
     };
-    let mut sections = vec![time_line, sizes];
-    if let Some(first) = sections.first_mut() {
-        first.sentences.extend(sentences);
-    }
-    sections
+    vec![time_line, sizes]
 }
 
 /// Returns a chart for each run that has batches.
@@ -101,13 +97,20 @@ fn charts(runs: &[&Record], name: &str, chart: fn(OfBatches) -> Chart) -> Vec<Ch
 /// Something about a batch, and whether it is known.
 type Known = (&'static str, fn(&BatchSpan) -> bool);
 
+fn of_run(label: Option<&str>) -> String {
+    label.map_or_else(String::new, |label| format!(" of run {label}"))
+}
+
+/// Returns a sentence if a run has no batches.
+fn no_batches(run: &Record, label: Option<&str>) -> Option<String> {
+    let none = run.batches.is_empty();
+    none.then(|| format!("The record{} has no batches.", of_run(label)))
+}
+
 /// Returns sentences about what is not known of the batches of a run, and what the table leaves out.
 fn missing(run: &Record, label: Option<&str>) -> Vec<String> {
-    let of_run = label.map_or_else(String::new, |label| format!(" of run {label}"));
+    let of_run = of_run(label);
     let batches = &run.batches;
-    if batches.is_empty() {
-        return vec![format!("The record{of_run} has no batches.")];
-    }
     let mut sentences = Vec::new();
     let times: [Known; 4] = [
         ("when it was sealed", |batch| batch.sealed_secs.is_some()),

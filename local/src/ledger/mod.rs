@@ -376,6 +376,11 @@ mod tests {
         assert_eq!(each.write_units, 2.1);
         close(each.dollars_per_million.total, dollars.total / 2.0);
         assert_eq!(ledger.proof_of_concept_dollars_per_million, 2.5);
+        let costs = ledger.costs(100);
+        let sum = |each: fn(&loadgen::Cost) -> f64| costs.iter().map(each).sum::<f64>();
+        close(sum(|cost| cost.dollars_per_million_unique), dollars.total);
+        close(sum(|cost| cost.dollars), dollars.total / 1e4);
+        assert_eq!(costs[0].quantity, "420 write units");
     }
 
     #[test]

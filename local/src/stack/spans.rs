@@ -130,3 +130,60 @@ fn life(
 fn since(began: SystemTime, at: SystemTime) -> f64 {
     at.duration_since(began).unwrap_or_default().as_secs_f64()
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol::batch::PartRecord;
+    use protocol::seqs::SeqSet;
+
+    use super::*;
+
+    fn record() -> BatchRecord {
+        let batch = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
+        let source = "arn:aws:sqs:us-east-1:000000000000:input-queue"
+            .parse()
+            .unwrap();
+        let at = Timestamp::from_ms;
+        BatchRecord::open(batch, source, None, 1, at(10_000), at(15_000))
+    }
+
+    fn life_of(record: &BatchRecord, when_drained: bool) -> BatchSpan {
+        let rule = FlushRule {
+            items_max: 100,
+            when_drained,
+        };
+        life(record, UNIX_EPOCH + Duration::from_secs(9), Some(7.0), rule).span
+    }
+
+    #[test]
+    fn a_batch_is_closed_by_its_seal_or_by_its_window() {
+        let mut record = record();
+        let span = life_of(&record, true);
+        assert_eq!((span.opened_secs, span.sealed_secs), (1.0, Some(6.0)));
+        assert_eq!(span.flushed, Some(Flushed::Window));
+        record.sealed_at = Some(Timestamp::from_ms(12_000));
+        assert_eq!(life_of(&record, true).sealed_secs, Some(3.0));
+        assert_eq!(life_of(&record, true).flushed, Some(Flushed::Drained));
+        assert_eq!(life_of(&record, false).flushed, Some(Flushed::Window));
+        (record.confirmed, record.uncertain) = (98, 2);
+        assert_eq!(life_of(&record, true).flushed, Some(Flushed::Full));
+    }
+
+    #[test]
+    fn a_batch_is_delivered_with_its_last_part_and_not_before() {
+        let mut record = record();
+        let mut part = PartRecord::frozen(SeqSet::from_iter([1, 2, 3]), [0; 32], None);
+        let delivered = |secs: u64| PartState::Delivered {
+            receipt: String::new(),
+            at: Some(Timestamp::from_ms(secs * 1_000)),
+        };
+        part.state = delivered(16);
+        record.parts.push(part.clone());
+        part.state = PartState::Frozen;
+        record.parts.push(part);
+        let span = life_of(&record, false);
+        assert_eq!((span.events, span.parts, span.delivered_secs), (6, 2, None));
+        record.parts[1].state = delivered(18);
+        assert_eq!(life_of(&record, false).delivered_secs, Some(9.0));
+    }
+}

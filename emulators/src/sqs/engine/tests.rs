@@ -99,6 +99,26 @@ async fn a_queue_that_does_not_exist_is_named() {
     assert_eq!(sqs.delete_batch("none", &[]), Err(error));
 }
 
+#[tokio::test]
+async fn the_oldest_message_counts_until_it_is_deleted() {
+    let now = Arc::new(AtomicU64::new(1_000));
+    let clock = Arc::clone(&now);
+    let sqs = Sqs::with_clock(move || clock.load(Ordering::Relaxed));
+    sqs.create_queue("queue", QueueAttributes::default())
+        .unwrap();
+    let age = || sqs.oldest_age("queue").unwrap();
+    assert_eq!(age(), None);
+    send(&sqs, "queue", "first");
+    now.store(3_000, Ordering::Relaxed);
+    send(&sqs, "queue", "second");
+    now.store(4_000, Ordering::Relaxed);
+    assert_eq!(age(), Some(Duration::from_secs(3)));
+    let received = sqs.receive("queue", 1, Duration::ZERO, None).await.unwrap();
+    assert_eq!(age(), Some(Duration::from_secs(3)), "it is in flight");
+    sqs.delete("queue", &received[0].receipt_handle).unwrap();
+    assert_eq!(age(), Some(Duration::from_secs(1)));
+}
+
 #[test]
 fn a_dead_letter_queue_must_exist() {
     let sqs = with_queue();

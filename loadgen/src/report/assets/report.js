@@ -108,30 +108,19 @@
     }
   };
 
-  // The nearest point of a line that has a value: two runs have points at different times.
-  const nearest = (u, series, index) => {
-    const values = u.data[series];
-    if (series === 0 || values[index] != null) return index;
-    for (let away = 1; away < values.length; away++) {
-      if (values[index - away] != null) return index - away;
-      if (values[index + away] != null) return index + away;
-      if (index - away < 0 && index + away >= values.length) break;
-    }
-    return index;
-  };
   const timeCursor = () => ({
-    dataIdx: nearest,
     sync: { key: SYNCED, setSeries: false, scales: ['x', null] },
     drag: { x: true, y: false },
     y: false,
   });
 
   const heightOf = host => host.clientWidth < PHONE ? 220 : 270;
-  // Without a pointer over the chart, the legend shows the last values.
+  // Without a pointer over the chart, the legend shows the last values. Two runs have points at different times: `dataIdx` finds
+  // the nearest point of each line.
   const showLast = u => {
     if (u.cursor.left >= 0) return;
     const last = u.data[0].length - 1;
-    u.setLegend({ idxs: u.data.map((values, series) => nearest(u, series, last)) }, false);
+    u.setLegend({ idxs: u.data.map((values, series) => u.cursor.dataIdx(u, series, last)) }, false);
   };
   const legend = () => ({ markers: { width: 2, dash: (u, series) => u.series[series].dash ? 'dashed' : 'solid' } });
 
@@ -315,7 +304,7 @@
           secsAxis(),
           valueAxis(value => Number.isInteger(value) && value > 0 ? whole.format(value) : '', { incrs: WHOLE }),
         ],
-        cursor: { ...timeCursor(), dataIdx: undefined, points: { show: false } },
+        cursor: { ...timeCursor(), points: { show: false } },
         legend: { show: false },
         hooks: {
           setScale: [zoomAll],
