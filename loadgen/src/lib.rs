@@ -41,8 +41,8 @@ mod part_name;
 mod progress;
 mod queue;
 mod record;
-mod schedule;
 mod report;
+mod schedule;
 mod send;
 mod shape;
 #[cfg(feature = "cli")]
@@ -63,6 +63,7 @@ pub use record::{
     BatchSpan, Cost, Flushed, LatencySummary, Outcome, RECORD_VERSION, Record, RecordError,
     RecordKind, SAMPLES_MAX, Sample, Setting, Throttle,
 };
+pub use report::{compare, report};
 pub use schedule::{Schedule, ScheduleError};
 pub use send::{
     Halt, RateReport, ResumeFile, ResumeFileError, SendError, SendOptions, SendProgress,
@@ -73,9 +74,4 @@ pub use summary::{AuditLines, BurstSummary};
 pub use workload::{
     BODY_BYTES_MAX, Duplicates, DuplicatesError, MESSAGES_MAX, NEAR_MESSAGES, NEXT_MESSAGES,
     SKEW_MAX, Sizes, SizesError, Workload, WorkloadConfig, WorkloadError, WorkloadMessage,
-pub use report::{compare, report};
-pub use send::{SendError, SendOptions, SendReport, Unsent, send};
-pub use workload::{
-    BODY_BYTES_MAX, MESSAGES_MAX, NEAR_MESSAGES, Workload, WorkloadConfig, WorkloadError,
-    WorkloadMessage,
 };

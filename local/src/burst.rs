@@ -7,9 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::bail;
 use clap::Args;
 use loadgen::{
-    DuplicateRule, Duplicates, Progress, Schedule, SendOptions, Shape, Sizes, Workload,
-    AuditReport, DuplicateRule, LatencySummary, Progress, SendOptions, SendReport, Workload,
-    WorkloadConfig,
+    AuditReport, DuplicateRule, Duplicates, LatencySummary, Progress, Schedule, SendOptions,
+    SendProgress, SendReport, Shape, Sizes, Workload, WorkloadConfig,
 };
 use protocol::batch::Status;
 
@@ -129,17 +128,6 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     })
 }
 
-async fn send_and_audit(
-    stack: &Stack,
-    workload: &Workload,
-    args: &BurstArgs,
-) -> anyhow::Result<Summary> {
-    let started = Instant::now();
-    let sending = async {
-        let progress = Progress::new("sent", workload.len());
-        let constant = |per_second| Shape::Constant { per_second };
-        let options = SendOptions {
-            schedule: Schedule::new(&args.rate.map_or(Shape::Max, constant))?,
 /// A burst, and what is observed of it.
 struct Run {
     workload: Workload,
@@ -209,26 +197,15 @@ impl Run {
 
     async fn send(&self, stack: &Stack, times: &SentTimes) -> anyhow::Result<SendReport> {
         let progress = Progress::new("sent", self.workload.len());
+        let constant = |per_second| Shape::Constant { per_second };
         let options = SendOptions {
-            queue_url: stack.queue_url(INPUT_QUEUE),
-            rate_per_second: self.args.rate,
+            schedule: Schedule::new(&self.args.rate.map_or(Shape::Max, constant))?,
             concurrency: 8,
             ..SendOptions::new(stack.queue_url(INPUT_QUEUE))
         };
-        let sent = loadgen::send(stack.sqs_client(), workload, &options, &|done| {
-            progress.set_with_retries(done.acknowledged, done.retries)
-        })
-        .await;
-        progress.finish();
-        anyhow::Ok((sent?, started.elapsed()))
-    };
-    let (sent, sent_after) = sending.await?;
-    let (claimed_after, drained_after) =
-        wait_until_drained(stack, workload, started, Duration::from_secs(args.patience)).await?;
-    let rule = match stack.variable("ON_DUPLICATE") {
-        let acknowledged = |done| {
-            progress.set(done);
-            times.acknowledged(done);
+        let acknowledged = |done: SendProgress| {
+            progress.set_with_retries(done.acknowledged, done.retries);
+            times.acknowledged(done.acknowledged);
         };
         let sent = loadgen::send(stack.sqs_client(), &self.workload, &options, &acknowledged).await;
         progress.finish();

@@ -81,7 +81,6 @@ mod tests {
     fn workload() -> Workload {
         let config = WorkloadConfig {
             messages: 6,
-            duplicates_percent: 0.0,
             ..WorkloadConfig::default()
         };
         Workload::new(config).unwrap()

@@ -3,8 +3,8 @@
 pub mod audit;
 pub mod burst;
 mod connect;
-mod pace;
 pub mod deliver;
+mod pace;
 pub mod report;
 pub mod send;
 mod signals;

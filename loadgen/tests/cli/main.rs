@@ -8,8 +8,9 @@ mod fake_queue;
 #[cfg(test)]
 mod kinds;
 #[cfg(test)]
-mod resume;
 mod report;
+#[cfg(test)]
+mod resume;
 #[cfg(test)]
 mod send;
 
