@@ -38,6 +38,7 @@ mod deliveries;
 mod latency;
 mod mix;
 mod part_name;
+pub mod planner;
 mod progress;
 mod queue;
 mod record;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub mod aws;
+
 /// Clocks of two machines differ by less than this. It is an assumption (docs/protocol.md, "Assumptions"), not a
 /// measurement.
 pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(2);

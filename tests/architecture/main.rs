@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 const MAY_IMPORT: [(&str, &[&str]); 12] = [
     ("protocol", &[]),
     ("emulators", &[]),
-    ("loadgen", &[]),
+    ("loadgen", &["protocol"]),
     ("shared", &["protocol"]),
     ("aggregator", &["protocol", "shared"]),
     ("sinks", &["protocol", "shared"]),

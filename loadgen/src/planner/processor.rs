@@ -1,0 +1,247 @@
+//! The batch-processor: tickets, and what it does with a batch.
+
+use super::batches::{Batch, BatchId, Flushed};
+use super::environments::Assigned;
+use super::limit::Limit;
+use super::settings::Bodies;
+use super::usage::Sizes;
+use super::world::{Event, Processing, Stage, TICKET_SECS, World};
+
+/// Steps in which a batch is released, and the fewest events of one.
+const STEPS_MAX: u64 = 16;
+const STEP_EVENTS_MIN: u64 = 25;
+/// Keys of one request for items, and bytes of one page of a query.
+const KEYS_OF_REQUEST: f64 = protocol::limits::BATCH_GET_KEYS_MAX as f64;
+const PAGE_BYTES: f64 = 1_048_576.0;
+/// How long a ticket that is given back stays away, in seconds: the first of `RetryPolicy::TICKET`, on average.
+const GIVEN_BACK_SECS: f64 = 5.0;
+/// Half of the CPU of a message is for collecting and delivering, half for releasing it.
+const COLLECT_SHARE: f64 = 0.5;
+
+impl World {
+    /// A ticket arrives.
+    pub fn ticket(&mut self, batch: BatchId) {
+        let state = &mut self.batches.all[batch];
+        if state.completed_at.is_some() || state.claimed_by_processor {
+            return;
+        }
+        state.claimed_by_processor = true;
+        self.tickets.push_back(batch);
+        self.take_tickets();
+    }
+
+    /// Starts batch-processors as long as there are tickets and free environments.
+    fn take_tickets(&mut self) {
+        while !self.tickets.is_empty() {
+            let cold = match self.processors.assign(self.now) {
+                Assigned::Warm(_) => 0.0,
+                Assigned::Cold(_) => self.settings.processor.cold_start_secs,
+                Assigned::Throttled(..) => return,
+            };
+            let Some(batch) = self.tickets.pop_front() else {
+                return;
+            };
+            self.start_processing(batch, self.now + cold);
+        }
+    }
+
+    fn start_processing(&mut self, batch: BatchId, started_at: f64) {
+        let state = &mut self.batches.all[batch];
+        let verifies = state.delivered_at.is_some();
+        state.leased_at.get_or_insert(started_at);
+        if state.sealed_at.is_none() {
+            state.flushed.get_or_insert(Flushed::Window);
+        }
+        let stage = match self.resumed.get_mut(batch).and_then(Option::take) {
+            Some(stage) => stage,
+            None if verifies => Stage::Complete,
+            None => Stage::Collect,
+        };
+        let stop_at = started_at + self.settings.processor.timeout_secs
+            - self.settings.batches.deadline_margin_secs;
+        self.usage.processor_invocations += 1.0;
+        self.processings.push(Some(Processing {
+            batch,
+            stage,
+            started_at,
+            stop_at,
+            waits_for: Limit::ProcessorTime,
+            verifies,
+        }));
+        let index = self.processings.len() - 1;
+        self.agenda.add(started_at + self.settings.requests.control_secs, Event::Process(index));
+    }
+
+    /// A batch-processor begins its next step.
+    pub fn process(&mut self, index: usize) {
+        let Some(mut run) = self.processings[index].take() else {
+            return;
+        };
+        if self.now > run.stop_at && run.stage != Stage::Complete {
+            self.give_back(&run);
+            return;
+        }
+        let next = match run.stage {
+            Stage::Collect => self.collect(&mut run),
+            Stage::Deliver(parts) => self.deliver(&mut run, parts),
+            Stage::Release(events) => self.release_events(&mut run, events),
+            Stage::Complete => {
+                self.complete(&run);
+                return;
+            }
+        };
+        self.agenda.add(next, Event::Process(index));
+        self.processings[index] = Some(run);
+    }
+
+    /// Ends a run whose time is over. Its ticket comes back, and the next run goes on from there.
+    fn give_back(&mut self, run: &Processing) {
+        if self.resumed.len() <= run.batch {
+            self.resumed.resize(run.batch + 1, None);
+        }
+        self.resumed[run.batch] = Some(run.stage);
+        self.batches.all[run.batch].claimed_by_processor = false;
+        self.tickets_given_back += 1;
+        self.agenda.add(self.now + GIVEN_BACK_SECS, Event::Ticket(run.batch));
+        self.free_processor(run);
+    }
+
+    fn free_processor(&mut self, run: &Processing) {
+        self.usage.processor_secs += self.now - run.started_at;
+        self.processors.release(0);
+        self.take_tickets();
+    }
+
+    /// Finds and reads the events of a batch.
+    fn collect(&mut self, run: &mut Processing) -> f64 {
+        let batch = &self.batches.all[run.batch];
+        let (events, bodies) = (batch.count, self.settings.batches.bodies);
+        let bytes = events * self.settings.burst.size_bytes;
+        let held = (bytes + 256 * events) as f64;
+        let parts = (held / self.settings.batches.part_bytes_max as f64).ceil().max(1.0);
+        let requests = &self.settings.requests;
+        let parallel = f64::from(requests.concurrency);
+        let cpu = events as f64 * self.settings.processor.secs_per_message();
+        run.waits_for = Limit::ProcessorTime;
+        run.stage = if events == 0 { Stage::Complete } else { Stage::Deliver(parts as u64) };
+        self.batches.all[run.batch].parts = if events == 0 { 0 } else { parts as u64 };
+        self.usage.record_writes += self.sizes.record_units(events);
+        let secs = match bodies {
+            Bodies::Items => {
+                let entries = events as f64 * super::calibration::INDEX_ENTRY_BYTES;
+                let pages = (entries / PAGE_BYTES).ceil() + f64::from(self.settings.tables.shards);
+                self.usage.reads += entries / 4_096.0 / 2.0;
+                self.usage.reads += events as f64 * Sizes::read_units(self.sizes.item_units * 1_024.0);
+                let reads = (events as f64 / KEYS_OF_REQUEST).ceil() + pages;
+                // The index shows a claim later than the table; what was claimed long ago is there.
+                let lag = (self.lag_until(run.batch) - self.now).max(0.0);
+                lag + (cpu * COLLECT_SHARE).max(reads * requests.write_secs / parallel.min(reads))
+            }
+            Bodies::Table | Bodies::S3 => self.read_chunks(run.batch).max(cpu),
+        };
+        self.now + secs * self.jitter()
+    }
+
+    /// Returns until when the index may not show all claims of a batch.
+    fn lag_until(&self, batch: BatchId) -> f64 {
+        let batch = &self.batches.all[batch];
+        batch.last_claim_at + self.settings.tables.index_lag_secs
+    }
+
+    /// Returns the seconds that the chunks of a batch take to read, and counts them.
+    fn read_chunks(&mut self, batch: BatchId) -> f64 {
+        let Batch { count, chunks, .. } = &self.batches.all[batch];
+        let chunks = (*chunks).max(1) as f64;
+        let bytes = self.sizes.chunk_bytes(*count as f64 / chunks);
+        let requests = &self.settings.requests;
+        let rounds = (chunks / protocol::limits::CHUNK_CALLS_MAX as f64).ceil();
+        if self.sizes.chunk_is_in_table(bytes) {
+            self.usage.reads += chunks * Sizes::read_units(bytes);
+            return rounds * requests.control_secs;
+        }
+        // A reader looks in the table first.
+        self.usage.reads += chunks;
+        self.usage.s3_gets += chunks;
+        rounds * (requests.control_secs + requests.s3_secs)
+    }
+
+    /// Delivers one part.
+    fn deliver(&mut self, run: &mut Processing, parts: u64) -> f64 {
+        let batch = &self.batches.all[run.batch];
+        let bytes = (batch.count * self.settings.burst.size_bytes) as f64 / batch.parts.max(1) as f64;
+        let secs = self.settings.sink.secs_per_part + bytes / self.settings.sink.bytes_per_sec;
+        run.waits_for = Limit::Sink;
+        run.stage = match (parts - 1, self.sizes.indexed) {
+            (0, true) => Stage::Release(batch.count),
+            (0, false) => Stage::Complete,
+            (left, _) => Stage::Deliver(left),
+        };
+        let at = self.now + secs + self.settings.requests.control_secs;
+        if parts == 1 {
+            self.delivered_batch(run.batch, at);
+        }
+        at
+    }
+
+    /// Notes that a batch is delivered at a time.
+    fn delivered_batch(&mut self, batch: BatchId, at: f64) {
+        let state = &mut self.batches.all[batch];
+        state.delivered_at = Some(at);
+        self.delivered += state.count;
+        let full = state.flushed == Some(Flushed::Full);
+        let last_claim_at = state.last_claim_at;
+        for cohort in std::mem::take(&mut state.cohorts) {
+            self.observer.delivered(at - cohort.sent_at, cohort.unique);
+        }
+        self.observer.batch_delivered(full, at - last_claim_at);
+    }
+
+    /// Releases some of the events of a batch.
+    fn release_events(&mut self, run: &mut Processing, events: u64) -> f64 {
+        let all = self.batches.all[run.batch].count;
+        let count = (all / STEPS_MAX).max(STEP_EVENTS_MIN).min(events);
+        let requests = &self.settings.requests;
+        let parallel = (all as f64 / f64::from(requests.items)).ceil();
+        let parallel = parallel.min(f64::from(requests.concurrency)).max(1.0);
+        let waiting = requests.write_secs / (f64::from(requests.items) * parallel);
+        let each = self.settings.processor.secs_per_message() * (1.0 - COLLECT_SHARE);
+        let (now, units) = (self.now, count as f64 * self.sizes.item_units);
+        let mut latest = (now + count as f64 * each.max(waiting), Limit::ProcessorTime);
+        let keys = &mut self.batches.all[run.batch].keys;
+        for (at, limit) in [
+            (self.lock_table.bucket.take(now, units), Limit::LockTable),
+            (self.lock_index.bucket.take(now, count as f64), Limit::LockIndex),
+            (keys.take(now, count as f64), Limit::IndexKeys),
+        ] {
+            if at > latest.0 {
+                latest = (at, limit);
+            }
+        }
+        self.usage.lock_writes += units;
+        self.usage.index_writes += count as f64;
+        run.waits_for = latest.1;
+        run.stage = match events - count {
+            0 => Stage::Complete,
+            left => Stage::Release(left),
+        };
+        latest.0
+    }
+
+    /// Completes a batch, or has it looked at again.
+    fn complete(&mut self, run: &Processing) {
+        let state = &mut self.batches.all[run.batch];
+        state.claimed_by_processor = false;
+        let proven = state.sealed_at.is_some() || !self.sizes.indexed || run.verifies;
+        match self.settings.batches.verify_delay_secs {
+            Some(delay) if !proven => {
+                self.usage.queue_requests += 3.0;
+                self.agenda.add(self.now + delay + TICKET_SECS, Event::Ticket(run.batch));
+            }
+            Some(_) | None => {
+                state.completed_at = Some(self.now);
+                self.batches.incomplete -= 1;
+            }
+        }
+        self.free_processor(run);
+    }
+}

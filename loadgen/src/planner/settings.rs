@@ -1,0 +1,264 @@
+//! What a plan is made for: the burst, and the configuration of the stack.
+
+use protocol::limits::aws;
+
+use super::calibration as measured;
+use super::shape::Shape;
+
+/// Everything that a plan depends on. The default is the burst of `loadgen` and the template's defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Decides the small differences between invocations, and which key a message has.
+    pub seed: u64,
+    pub burst: Burst,
+    pub input: Input,
+    pub aggregator: Function,
+    pub processor: Function,
+    pub batches: Batches,
+    pub tables: Tables,
+    pub requests: Requests,
+    pub sink: Sink,
+    /// Concurrent invocations of the whole account.
+    pub account_concurrency: u64,
+    /// By how much the time of an invocation may differ from the computed one, in percent.
+    pub jitter_percent: f64,
+}
+
+/// What producers send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Burst {
+    pub messages: u64,
+    pub duplicates_percent: f64,
+    /// Length of every body.
+    pub size_bytes: u64,
+    pub shape: Shape,
+    /// Values of the batch key; 1 without `BatchKey`.
+    pub keys: u32,
+}
+
+/// The input queue and its event source mapping.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    /// Most messages of an invocation.
+    pub batch_size: u64,
+    /// How long a batch is gathered, from its first message on.
+    pub window_secs: f64,
+    pub scaling: Scaling,
+    /// Messages a second that one gatherer of a batch receives at most.
+    pub receive_rate: f64,
+    /// Bytes of a record in an event besides the body.
+    pub record_bytes: u64,
+    pub visibility_secs: f64,
+    /// Receives after which a message is a dead letter.
+    pub receives_max: u32,
+}
+
+/// How a mapping scales.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scaling {
+    /// A mapping with `MaximumConcurrency`. Each concurrent invocation has a gatherer.
+    MaximumConcurrency(u32),
+    /// Provisioned pollers.
+    Provisioned { min: u32, max: u32 },
+    /// The stand-in of `local`: one gatherer for so many environments, all there from the start.
+    Local(u32),
+}
+
+/// A function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    pub memory_mb: u64,
+    pub timeout_secs: f64,
+    /// CPU for a message on a whole processor, in microseconds.
+    pub micros_per_message: f64,
+    /// From the start of an environment until it takes its invocation.
+    pub cold_start_secs: f64,
+    /// Most concurrent invocations. Of the aggregator it is the mapping that decides.
+    pub concurrency: u32,
+    /// Dollars of a GB-second: `true` for arm64.
+    pub arm64: bool,
+}
+
+impl Function {
+    /// Returns the seconds of CPU that one message takes, given the share of a processor that the memory buys. Each function
+    /// computes on one thread, so more than a processor buys nothing.
+    pub fn secs_per_message(&self) -> f64 {
+        let share = (self.memory_mb as f64 / aws::LAMBDA_PROCESSOR_MB).min(1.0);
+        self.micros_per_message / 1e6 / share
+    }
+}
+
+/// The rules by which events become batches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batches {
+    pub window_secs: f64,
+    pub items_max: u64,
+    pub bytes_max: u64,
+    pub part_bytes_max: u64,
+    pub seal_when_drained: bool,
+    pub bodies: Bodies,
+    /// Whether a full batch starts at once. Only the proof of concept lets it wait for its window.
+    pub full_starts_at_once: bool,
+    /// How long after a look that proves nothing a batch is looked at again; `None` if it never is.
+    pub verify_delay_secs: Option<f64>,
+    pub deadline_margin_secs: f64,
+}
+
+/// Where bodies are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bodies {
+    Items,
+    Table,
+    S3,
+}
+
+/// Write limits of the tables, in units a second.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tables {
+    /// Of the lock table, and as many of its index.
+    pub lock: f64,
+    /// Of the batch table.
+    pub batch: f64,
+    /// The most that either grows to.
+    pub quota: f64,
+    /// Of one key of the index; `None` for no limit.
+    pub key: Option<f64>,
+    pub shards: u32,
+    pub index_lag_secs: f64,
+}
+
+/// Requests of the functions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Requests {
+    /// Requests in flight of one environment.
+    pub concurrency: u32,
+    /// Claims or releases of one request.
+    pub items: u32,
+    /// Time of a request with that many items.
+    pub write_secs: f64,
+    /// Time of a request for one record, a ticket or a chunk in the table.
+    pub control_secs: f64,
+    /// Time of a PUT or GET of a chunk.
+    pub s3_secs: f64,
+}
+
+/// The system behind the sink.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sink {
+    /// Time of one part, whatever its size.
+    pub secs_per_part: f64,
+    pub bytes_per_sec: f64,
+}
+
+impl Settings {
+    /// Returns the CPU of the aggregator that was measured for bodies of this size and place.
+    pub fn measured_aggregator_micros(bodies: Bodies, size_bytes: u64) -> f64 {
+        let base = match bodies {
+            Bodies::Items => measured::AGGREGATOR_MICROS_ITEMS,
+            Bodies::Table => measured::AGGREGATOR_MICROS_TABLE,
+            Bodies::S3 => measured::AGGREGATOR_MICROS_S3,
+        };
+        scaled(base, size_bytes, measured::AGGREGATOR_MICROS_PER_BYTE)
+    }
+
+    /// Returns the CPU of the batch-processor that was measured for bodies of this size and place.
+    pub fn measured_processor_micros(bodies: Bodies, size_bytes: u64) -> f64 {
+        let base = match bodies {
+            Bodies::Items => measured::PROCESSOR_MICROS_ITEMS,
+            Bodies::Table | Bodies::S3 => measured::PROCESSOR_MICROS_CHUNKS,
+        };
+        scaled(base, size_bytes, measured::PROCESSOR_MICROS_PER_BYTE)
+    }
+
+    /// Sets the CPU of both functions to what was measured for the bodies of this burst.
+    pub fn use_measured_cpu(&mut self) {
+        let (bodies, size) = (self.batches.bodies, self.burst.size_bytes);
+        let put = match self.requests.items {
+            1 => measured::PUT_FACTOR,
+            _ => 1.0,
+        };
+        self.aggregator.micros_per_message = put * Self::measured_aggregator_micros(bodies, size);
+        self.processor.micros_per_message = put * Self::measured_processor_micros(bodies, size);
+    }
+}
+
+fn scaled(micros: f64, size_bytes: u64, per_byte: f64) -> f64 {
+    let more = size_bytes as f64 - measured::MEASURED_BYTES;
+    (micros + more * per_byte).max(micros / 2.0)
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let function = Function {
+            memory_mb: 1_769,
+            timeout_secs: 60.0,
+            micros_per_message: 0.0,
+            cold_start_secs: 0.25,
+            concurrency: 50,
+            arm64: false,
+        };
+        let mut settings = Settings {
+            seed: 1,
+            burst: Burst {
+                messages: 100_000,
+                duplicates_percent: 0.0,
+                size_bytes: 300,
+                shape: Shape::Burst,
+                keys: 1,
+            },
+            input: Input {
+                batch_size: 10_000,
+                window_secs: 1.0,
+                scaling: Scaling::MaximumConcurrency(50),
+                receive_rate: STANDARD_RECEIVE_RATE,
+                record_bytes: 750,
+                visibility_secs: 361.0,
+                receives_max: 50,
+            },
+            processor: Function {
+                timeout_secs: 300.0,
+                concurrency: 2,
+                ..function.clone()
+            },
+            aggregator: function,
+            batches: Batches {
+                window_secs: 300.0,
+                items_max: 50_000,
+                bytes_max: 134_217_728,
+                part_bytes_max: 67_108_864,
+                seal_when_drained: false,
+                bodies: Bodies::Items,
+                full_starts_at_once: true,
+                verify_delay_secs: Some(60.0),
+                deadline_margin_secs: 3.0,
+            },
+            tables: Tables {
+                lock: aws::TABLE_UNITS_PER_SECOND_AT_FIRST,
+                batch: aws::TABLE_UNITS_PER_SECOND_AT_FIRST,
+                quota: aws::TABLE_UNITS_PER_SECOND_QUOTA,
+                key: Some(protocol::limits::INDEX_KEY_UNITS_PER_SECOND),
+                shards: 10,
+                index_lag_secs: 0.5,
+            },
+            requests: Requests {
+                concurrency: 64,
+                items: 25,
+                write_secs: 0.025,
+                control_secs: 0.01,
+                s3_secs: 0.1,
+            },
+            sink: Sink {
+                secs_per_part: 1.0,
+                bytes_per_sec: 20e6,
+            },
+            account_concurrency: aws::LAMBDA_CONCURRENCY_DEFAULT,
+            jitter_percent: 5.0,
+        };
+        settings.use_measured_cpu();
+        settings
+    }
+}
+
+/// Messages a second that a gatherer of a mapping without provisioned pollers receives. AWS publishes no figure: see
+/// `assumptions`.
+pub const STANDARD_RECEIVE_RATE: f64 = 1_000.0;
