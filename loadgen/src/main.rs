@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 use loadgen::{ResumeFileError, ScheduleError, SendError, WorkloadError};
 
 use commands::{FAILED, USAGE, audit, burst, deliver, report, send};
+use commands::{FAILED, USAGE, audit, plan, send};
 
 /// Sends a burst of events to a queue, and audits the delivered files.
 ///
@@ -52,6 +53,11 @@ enum Command {
     Deliver(deliver::DeliverArgs),
     /// Draw the record of a run, or of two runs to compare, as one HTML file; prints one JSON object with its path.
     Report(report::ReportArgs),
+    /// Compute what a burst would do on AWS: batches, time, concurrency, throttles, what holds it up, price.
+    ///
+    /// Needs no account. What nobody could calibrate is printed with the plan. Exit codes: 0; 1 if `--search` finds
+    /// nothing; 2 if the options are wrong, all of which are told at once.
+    Plan(Box<plan::PlanArgs>),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +67,7 @@ fn main() -> ExitCode {
         Command::Audit(args) => (audit::run(&args), USAGE),
         Command::Deliver(args) => (deliver::run(&args), FAILED),
         Command::Report(args) => (report::run(&args), USAGE),
+        Command::Plan(args) => (plan::run(&args), USAGE),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("loadgen failed to {error:#}");

@@ -6,6 +6,7 @@ mod connect;
 pub mod deliver;
 mod pace;
 pub mod report;
+pub mod plan;
 pub mod send;
 mod signals;
 mod workload;

@@ -13,11 +13,8 @@ use super::mapping::{GathererId, POLL_SECS};
 use super::queue::{Cohort, push, totals};
 use super::settings::{Bodies, Scaling};
 use super::usage::Sizes;
-use super::world::{Event, Invocation, World};
+use super::world::{Event, Invocation, STEP_ITEMS, World};
 
-/// Steps of an invocation, at most, and the fewest messages of one.
-const STEPS_MAX: u64 = 10;
-const STEP_MESSAGES_MIN: u64 = 25;
 /// About half of the duplicates of a burst come at most this many messages after their original.
 const NEAR_MESSAGES: f64 = crate::NEAR_MESSAGES as f64;
 
@@ -25,18 +22,15 @@ impl World {
     /// A gatherer receives, or hands over what it has.
     pub fn poll(&mut self, id: GathererId) {
         let (batch_max, window) = (self.mapping.batch_max, self.mapping.window_secs);
+        let rate = self.mapping.rate();
         let gatherer = &self.mapping.gatherers[id];
         if gatherer.blocked.is_some() {
             return;
         }
         let over = gatherer.first_at.is_some_and(|at| self.now + 1e-9 >= at + window);
-        if gatherer.count >= batch_max || (over && gatherer.count > 0) {
-            self.hand_over(id);
-            return;
-        }
         let wanted = self.mapping.receive_max().min(batch_max - gatherer.count);
-        let gatherer = &mut self.mapping.gatherers[id];
         let receives_max = self.settings.input.receives_max;
+        let gatherer = &mut self.mapping.gatherers[id];
         let got = self.queue.receive(wanted, receives_max, &mut gatherer.held);
         gatherer.count += got;
         if got > 0 {
@@ -47,11 +41,18 @@ impl World {
             self.mapping.idle.push(id);
             return;
         };
-        let pause = match got {
-            0 => POLL_SECS,
-            got => got as f64 / self.mapping.rate(),
+        // What it receives at the end of its window, it has received by then.
+        if over || (gatherer.count >= batch_max && got == 0) {
+            self.hand_over(id);
+            return;
+        }
+        let busy = got as f64 / rate;
+        let full = gatherer.count >= batch_max;
+        let at = match (got, full) {
+            (0, _) => (self.now + POLL_SECS).min(first_at + window),
+            (_, true) => self.now + busy,
+            (_, false) => (self.now + busy).min((first_at + window).max(self.now)),
         };
-        let at = (self.now + pause).min((first_at + window).max(self.now + got as f64 / self.mapping.rate()));
         self.agenda.add(at, Event::Poll(id));
     }
 
@@ -224,9 +225,8 @@ impl World {
     /// Takes the units of the next claims, and returns when they are done. Gives the messages back if that is too late.
     fn begin_step(&mut self, invocation: &mut Invocation) -> f64 {
         let first = invocation.in_step == 0;
-        let wanted = (invocation.count / STEPS_MAX).max(STEP_MESSAGES_MIN);
         let (left, left_unique) = totals(&invocation.left);
-        let count = wanted.min(left);
+        let count = STEP_ITEMS.min(left);
         let unique = left_unique as f64 * count as f64 / left as f64;
         let refused = (count as f64 - unique) * invocation.unknown_share;
         let mut done = self.now + count as f64 * invocation.secs_per_message;

@@ -48,6 +48,7 @@ pub struct AllBatches {
     items_max: u64,
     /// Units a second of all index keys of a batch.
     keys_limit: Option<f64>,
+    paced_share: f64,
     /// Batches that are not complete.
     pub incomplete: usize,
 }
@@ -66,6 +67,7 @@ impl AllBatches {
             keys: settings.burst.keys as usize,
             items_max: rules.items_max.min(by_bytes).max(1),
             keys_limit,
+            paced_share: settings.tables.paced_share,
             incomplete: 0,
         }
     }
@@ -91,7 +93,7 @@ impl AllBatches {
             last_claim_at: now,
             cohorts: Vec::new(),
             chunks: 0,
-            keys: Bucket::new(self.keys_limit),
+            keys: Bucket::new(self.keys_limit, self.paced_share),
             sealed_at: None,
             flushed: None,
             leased_at: None,

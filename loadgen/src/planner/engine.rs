@@ -14,6 +14,9 @@ pub const SECS_MAX: f64 = 14.0 * 24.0 * 3_600.0;
 /// The time between two looks at the growth of the mapping, in seconds.
 const GROW_SECS: f64 = 1.0;
 
+/// Bytes of a claim in the table, whose body is in a chunk. Source: docs/choosing.md, "Price" (2026-11-24).
+const CLAIM_BYTES: f64 = 300.0;
+
 /// Computes what a burst does. The same settings give the same plan.
 pub fn plan(settings: &Settings) -> Plan {
     let mut world = World::new(settings);
@@ -27,7 +30,11 @@ pub fn plan(settings: &Settings) -> Plan {
         }
     }
     world.mapping.grow(world.now);
-    world.usage.poller_secs = world.mapping.poller_secs;
+    world.usage.poller_secs = world.mapping.provisioned_secs();
+    world.usage.claim_bytes = match world.sizes.indexed {
+        true => 0.0,
+        false => world.claimed as f64 * CLAIM_BYTES,
+    };
     world.look();
     Plan::of(world)
 }
@@ -113,7 +120,12 @@ impl World {
 
     /// Returns what holds the burst up now.
     fn held_up_by(&self) -> Limit {
-        if self.queue.visible_count > 0 {
+        // What the gatherers take with their next receive is not held up.
+        let one_receive = self.mapping.receive_max() * self.mapping.gatherers.len() as u64;
+        let all_sent = self.sent == self.settings.burst.messages;
+        let none_blocked = self.mapping.blocked.is_empty();
+        let few = self.queue.visible_count <= one_receive && !all_sent && none_blocked;
+        if self.queue.visible_count > 0 && !few {
             return self.taking_held_up_by();
         }
         if self.sent < self.settings.burst.messages {

@@ -45,7 +45,7 @@ pub struct Mapping {
     /// When it found the first message.
     began_at: Option<f64>,
     /// Seconds of provisioned pollers so far, until `counted_at`.
-    pub poller_secs: f64,
+    poller_secs: f64,
     counted_at: f64,
 }
 
@@ -100,6 +100,14 @@ impl Mapping {
         self.counted_at = now;
         self.gatherers.resize_with(wanted.max(before), Gatherer::default);
         before..self.gatherers.len()
+    }
+
+    /// Returns the seconds of provisioned pollers so far, which are paid for.
+    pub fn provisioned_secs(&self) -> f64 {
+        match self.scaling {
+            Scaling::Provisioned { .. } => self.poller_secs,
+            Scaling::MaximumConcurrency(_) | Scaling::Local(_) => 0.0,
+        }
     }
 
     /// Returns how many invocations may run at once.

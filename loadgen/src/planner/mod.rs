@@ -6,25 +6,37 @@
 
 mod agenda;
 mod aggregator;
+mod assumptions;
 mod batches;
 mod calibration;
+mod costs;
 mod engine;
 mod environments;
 mod limit;
 mod mapping;
 mod observer;
+pub mod parameters;
 mod plan;
+mod prices;
 mod processor;
+pub mod published;
 mod queue;
+mod report;
+pub mod search;
 mod settings;
 mod shape;
 mod tables;
 mod usage;
+pub mod what_if;
 mod world;
 
+pub use assumptions::{Assumption, assumptions};
+pub use costs::{costs, total};
 pub use engine::plan;
 pub use limit::Limit;
 pub use plan::Plan;
+pub use prices::{Price, Prices, PricesError};
+pub use report::{Report, duration};
 pub use settings::{
     Batches, Bodies, Burst, Function, Input, Requests, STANDARD_RECEIVE_RATE, Scaling, Settings, Sink,
     Tables,

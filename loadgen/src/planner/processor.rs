@@ -5,11 +5,8 @@ use super::environments::Assigned;
 use super::limit::Limit;
 use super::settings::Bodies;
 use super::usage::Sizes;
-use super::world::{Event, Processing, Stage, TICKET_SECS, World};
+use super::world::{Event, Processing, STEP_ITEMS, Stage, TICKET_SECS, World};
 
-/// Steps in which a batch is released, and the fewest events of one.
-const STEPS_MAX: u64 = 16;
-const STEP_EVENTS_MIN: u64 = 25;
 /// Keys of one request for items, and bytes of one page of a query.
 const KEYS_OF_REQUEST: f64 = protocol::limits::BATCH_GET_KEYS_MAX as f64;
 const PAGE_BYTES: f64 = 1_048_576.0;
@@ -199,7 +196,7 @@ impl World {
     /// Releases some of the events of a batch.
     fn release_events(&mut self, run: &mut Processing, events: u64) -> f64 {
         let all = self.batches.all[run.batch].count;
-        let count = (all / STEPS_MAX).max(STEP_EVENTS_MIN).min(events);
+        let count = STEP_ITEMS.min(events);
         let requests = &self.settings.requests;
         let parallel = (all as f64 / f64::from(requests.items)).ceil();
         let parallel = parallel.min(f64::from(requests.concurrency)).max(1.0);

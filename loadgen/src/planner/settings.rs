@@ -4,6 +4,12 @@ use protocol::limits::aws;
 
 use super::calibration as measured;
 use super::shape::Shape;
+use crate::workload::{BODY_BYTES_MAX, MESSAGES_MAX};
+
+/// Messages a second that the stand-in of a mapping receives: more than a function handles.
+const LOCAL_RECEIVE_RATE: f64 = 50_000.0;
+/// Units a second of a table that has no limit.
+const UNLIMITED: f64 = 1e12;
 
 /// Everything that a plan depends on. The default is the burst of `loadgen` and the template's defaults.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,6 +130,8 @@ pub struct Tables {
     /// Of one key of the index; `None` for no limit.
     pub key: Option<f64>,
     pub shards: u32,
+    /// Share of a limit that writers get to use while it throttles.
+    pub paced_share: f64,
     pub index_lag_secs: f64,
 }
 
@@ -150,7 +158,44 @@ pub struct Sink {
     pub bytes_per_sec: f64,
 }
 
+impl Burst {
+    /// Returns everything that is wrong with the burst.
+    pub fn problems(&self) -> Vec<String> {
+        let Burst { messages, duplicates_percent: percent, size_bytes: size, .. } = *self;
+        let mut problems = Vec::new();
+        if !(1..=MESSAGES_MAX).contains(&messages) {
+            problems.push(format!("the burst: wrong number of messages: got `{messages}`, expected 1 to {MESSAGES_MAX}"));
+        }
+        if !(0.0..100.0).contains(&percent) {
+            problems.push(format!("the burst: wrong share of duplicates: got `{percent}` %, expected 0 to below 100"));
+        }
+        if !(1..=BODY_BYTES_MAX as u64).contains(&size) {
+            problems.push(format!("the burst: wrong body size: got `{size}` bytes, expected 1 to {BODY_BYTES_MAX}"));
+        }
+        problems
+    }
+}
+
 impl Settings {
+    /// Changes the settings to the stand-ins and defaults of `local burst`, with so many aggregators.
+    pub fn be_local(&mut self, environments: u32) {
+        self.input.scaling = Scaling::Local(environments);
+        (self.input.batch_size, self.input.receive_rate) = (5_000, LOCAL_RECEIVE_RATE);
+        self.input.receives_max = 100;
+        (self.aggregator.timeout_secs, self.processor.timeout_secs) = (10.0, 30.0);
+        for function in [&mut self.aggregator, &mut self.processor] {
+            function.cold_start_secs = 0.05;
+        }
+        self.batches.window_secs = if self.burst.messages > 200_000 { 60.0 } else { 5.0 };
+        self.batches.verify_delay_secs = Some(2.0);
+        // The stand-ins do not throttle unless they are told to.
+        (self.tables.lock, self.tables.batch, self.tables.quota) = (UNLIMITED, UNLIMITED, UNLIMITED);
+        (self.tables.key, self.tables.index_lag_secs) = (None, 0.0);
+        self.requests.concurrency = 8;
+        (self.requests.control_secs, self.requests.write_secs) = (0.005, 0.005);
+        (self.sink.secs_per_part, self.sink.bytes_per_sec) = (0.02, 1e9);
+    }
+
     /// Returns the CPU of the aggregator that was measured for bodies of this size and place.
     pub fn measured_aggregator_micros(bodies: Bodies, size_bytes: u64) -> f64 {
         let base = match bodies {
@@ -238,6 +283,7 @@ impl Default for Settings {
                 quota: aws::TABLE_UNITS_PER_SECOND_QUOTA,
                 key: Some(protocol::limits::INDEX_KEY_UNITS_PER_SECOND),
                 shards: 10,
+                paced_share: measured::PACED_SHARE,
                 index_lag_secs: 0.5,
             },
             requests: Requests {
@@ -259,6 +305,6 @@ impl Default for Settings {
     }
 }
 
-/// Messages a second that a gatherer of a mapping without provisioned pollers receives. AWS publishes no figure: see
-/// `assumptions`.
+/// Messages a second that a gatherer of a mapping without provisioned pollers receives. AWS publishes no figure; in the
+/// published run each of two received at least so many.
 pub const STANDARD_RECEIVE_RATE: f64 = 1_000.0;

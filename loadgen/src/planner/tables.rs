@@ -2,14 +2,14 @@
 
 use protocol::limits::aws::{TABLE_GROWTH, TABLE_GROWTH_SECONDS};
 
-use super::calibration::PACED_SHARE;
-
 /// A rate of units, of which up to one second's may be saved. A writer may take units that are not there yet, and waits
 /// until they would be; so units are given out in the order in which they were asked for.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     /// Units a second; `None` for no limit.
     limit: Option<f64>,
+    /// Share of the limit that is used while it throttles.
+    paced_share: f64,
     level: f64,
     at: f64,
     /// Units that were taken.
@@ -20,8 +20,15 @@ pub struct Bucket {
 
 impl Bucket {
     /// Makes a full bucket.
-    pub fn new(limit: Option<f64>) -> Bucket {
-        Bucket { limit, level: limit.unwrap_or(0.0), at: 0.0, taken: 0.0, waited_for: 0.0 }
+    pub fn new(limit: Option<f64>, paced_share: f64) -> Bucket {
+        Bucket {
+            limit,
+            paced_share,
+            level: limit.unwrap_or(0.0),
+            at: 0.0,
+            taken: 0.0,
+            waited_for: 0.0,
+        }
     }
 
     /// Returns when `units` would be there, without taking them.
@@ -34,7 +41,7 @@ impl Bucket {
             return now;
         }
         // What is short comes at the rate that paced writers reach.
-        now.max(self.at) + short / (limit * PACED_SHARE)
+        now.max(self.at) + short / (limit * self.paced_share)
     }
 
     /// Takes `units`, and returns when they are there.
@@ -63,9 +70,9 @@ impl Bucket {
         let passed = (now - self.at).max(0.0);
         // A bucket in debt is one that throttles, so it fills at the rate that paced writers reach.
         let in_debt = (-self.level).max(0.0);
-        let paying = in_debt / (limit * PACED_SHARE);
+        let paying = in_debt / (limit * self.paced_share);
         if passed <= paying {
-            return self.level + passed * limit * PACED_SHARE;
+            return self.level + passed * limit * self.paced_share;
         }
         (self.level.max(0.0) + (passed - paying) * limit).min(limit)
     }
@@ -83,9 +90,9 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn new(limit: f64, quota: f64) -> Table {
+    pub fn new(limit: f64, quota: f64, paced_share: f64) -> Table {
         Table {
-            bucket: Bucket::new(Some(limit)),
+            bucket: Bucket::new(Some(limit), paced_share),
             limit,
             quota,
             taken_before: 0.0,
@@ -117,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_bucket_holds_one_second_and_gives_the_rest_at_its_paced_rate() {
-        let mut bucket = Bucket::new(Some(100.0));
+        let mut bucket = Bucket::new(Some(100.0), 0.92);
         assert_eq!(bucket.take(0.0, 100.0), 0.0);
         let when = bucket.take(0.0, 92.0);
         assert!((when - 1.0).abs() < 1e-9, "{when}");
@@ -129,13 +136,13 @@ mod tests {
 
     #[test]
     fn a_bucket_without_a_limit_never_waits() {
-        let mut bucket = Bucket::new(None);
+        let mut bucket = Bucket::new(None, 1.0);
         assert_eq!(bucket.take(3.0, 1e12), 3.0);
     }
 
     #[test]
     fn a_table_takes_twice_its_peak_only_half_an_hour_later() {
-        let mut table = Table::new(4_000.0, 40_000.0);
+        let mut table = Table::new(4_000.0, 40_000.0, 1.0);
         for second in 0..10 {
             table.bucket.take(f64::from(second), 3_500.0);
             table.grow(f64::from(second), 1.0);

@@ -130,6 +130,9 @@ pub struct World {
     pub observer: Observer,
 }
 
+/// Claims or releases of one step. All environments take their units in steps of the same size, so those that share a table
+/// get the same share of it.
+pub const STEP_ITEMS: u64 = 200;
 /// Time from a seal to the lease, or from the end of a ticket's delay: that of a receive.
 pub const TICKET_SECS: f64 = 0.05;
 /// What SQS adds to the delay of a ticket, which is rounded up to whole seconds, on average.
@@ -155,9 +158,9 @@ impl World {
             invocations: Vec::new(),
             returns: Vec::new(),
             away: 0,
-            lock_table: Table::new(tables.lock, tables.quota),
-            lock_index: Table::new(tables.lock, tables.quota),
-            batch_table: Table::new(tables.batch, tables.quota),
+            lock_table: Table::new(tables.lock, tables.quota, tables.paced_share),
+            lock_index: Table::new(tables.lock, tables.quota, tables.paced_share),
+            batch_table: Table::new(tables.batch, tables.quota, tables.paced_share),
             batches: AllBatches::new(settings),
             taken: 0,
             claimed: 0,

@@ -1,0 +1,335 @@
+//! `loadgen plan`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use loadgen::planner::{
+    Plan, Prices, Report, Settings, Shape, duration, parameters, plan, published, search, total,
+    what_if,
+};
+
+use super::USAGE;
+
+/// The arguments of a plan.
+#[derive(Args)]
+pub struct PlanArgs {
+    /// Number of messages in the burst, including duplicates
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    messages: u64,
+    /// Percentage of the messages that repeat an earlier one, from 0 to below 100
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    duplicates: f64,
+    /// Length of every body, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 300)]
+    size: u64,
+    /// When the messages arrive: `burst` (all at once), `constant:RATE` a second, `ramp:SECONDS`, `spikes:COUNT:SECONDS` apart
+    #[arg(long, value_name = "SHAPE", default_value = "burst", value_parser = shape)]
+    shape: Shape,
+    /// Number of values of the batch key; 1 without BatchKey
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    keys: u32,
+    /// A file with parameters of the SAM template: the JSON of CloudFormation, `Name=value` pairs, or a samconfig.toml
+    #[arg(long, value_name = "FILE")]
+    parameters: Option<PathBuf>,
+    /// A parameter of the SAM template; overrides the file; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// A price file of the form of loadgen/src/planner/prices.json [default: that file]
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    #[command(flatten)]
+    assumed: AssumedArgs,
+    /// Plan for the stand-ins and defaults of `local burst` instead of AWS
+    #[arg(long, value_name = "ENVIRONMENTS", num_args = 0..=1, default_missing_value = "2")]
+    local: Option<u32>,
+    /// Plan the one published run of such a service instead, and what this service's defaults do with its messages
+    #[arg(long)]
+    published_run: bool,
+    /// Find the cheapest settings for which this holds, for example `drain < 5m and cost < 1.2`
+    #[arg(long, value_name = "CONDITION", value_parser = str::parse::<search::Conditions>)]
+    search: Option<search::Conditions>,
+    /// Show what doubling each limit by itself would change
+    #[arg(long)]
+    what_if: bool,
+    /// Write the record of the plan, which `loadgen report` draws
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Print the record of the plan instead of text
+    #[arg(long)]
+    json: bool,
+    /// Decides the small differences between invocations
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// What AWS does not tell, or what depends on the account or the machine.
+#[derive(Args)]
+#[command(next_help_heading = "Assumptions")]
+struct AssumedArgs {
+    /// Messages a second that a mapping receives for each concurrent invocation [default: 1000]
+    #[arg(long, value_name = "N")]
+    receive_rate: Option<f64>,
+    /// Time that the sink takes for a part
+    #[arg(long, value_name = "SECONDS")]
+    sink_secs: Option<f64>,
+    /// How much of a part the sink takes in a second
+    #[arg(long, value_name = "MB")]
+    sink_mb_per_second: Option<f64>,
+    /// Write units a second of each table and each index; fixes them, and overrides LockTableWarmWrites
+    #[arg(long, value_name = "UNITS")]
+    table_limit: Option<f64>,
+    /// Write units a second of each index key [default: 1000]
+    #[arg(long, value_name = "UNITS")]
+    key_limit: Option<f64>,
+    /// Concurrent invocations of the account [default: 1000]
+    #[arg(long, value_name = "N")]
+    account_concurrency: Option<u64>,
+    /// CPU of the aggregator for a message, in microseconds [default: as measured for the size and place of bodies]
+    #[arg(long, value_name = "MICROSECONDS")]
+    aggregator_micros: Option<f64>,
+    /// CPU of the batch-processor for a message, in microseconds [default: as measured]
+    #[arg(long, value_name = "MICROSECONDS")]
+    processor_micros: Option<f64>,
+    /// Time of a request with 25 writes
+    #[arg(long, value_name = "MILLISECONDS")]
+    write_ms: Option<f64>,
+}
+
+/// Settings shown by a search, at most.
+const FOUND_SHOWN: usize = 5;
+
+/// Plans, and prints the plan.
+pub fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
+    let prices = match &args.prices {
+        Some(path) => Prices::from_json(&read(path)?)?,
+        None => Prices::us_east_1(),
+    };
+    if args.published_run {
+        return published_run(args, &prices);
+    }
+    let settings = match settings(args)? {
+        Ok(settings) => settings,
+        Err(problems) => {
+            problems.iter().for_each(|problem| eprintln!("{problem}"));
+            return Ok(ExitCode::from(USAGE));
+        }
+    };
+    if let Some(conditions) = &args.search {
+        return Ok(found(&settings, &prices, conditions));
+    }
+    let plan = plan(&settings);
+    let report = Report { settings: &settings, plan: &plan, prices: &prices };
+    output(args, &report, "a plan")?;
+    if !args.json {
+        print!("{report}");
+        if args.what_if {
+            print!("{}", changes(&settings, &plan, &prices));
+        }
+        print!("{}", report.assumptions());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the record, to the file and to standard output as the flags say.
+fn output(args: &PlanArgs, report: &Report<'_>, title: &str) -> anyhow::Result<()> {
+    if args.record.is_none() && !args.json {
+        return Ok(());
+    }
+    let record = report.record(title);
+    if let Some(path) = &args.record {
+        let write = || format!("write the record to `{}`", path.display());
+        std::fs::write(path, record.to_json()).with_context(write)?;
+    }
+    match args.json {
+        true => super::print(&record),
+        false => Ok(()),
+    }
+}
+
+fn read(path: &PathBuf) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("read `{}`", path.display()))
+}
+
+/// Returns the settings, or everything that is wrong with the arguments.
+///
+/// # Errors
+/// A file cannot be read.
+fn settings(args: &PlanArgs) -> anyhow::Result<Result<Settings, Vec<String>>> {
+    let mut settings = Settings { seed: args.seed, ..Settings::default() };
+    let mut problems = Vec::new();
+    let burst = &mut settings.burst;
+    (burst.messages, burst.duplicates_percent, burst.size_bytes) = (args.messages, args.duplicates, args.size);
+    (burst.shape, burst.keys) = (args.shape, args.keys);
+    problems.extend(burst.problems());
+    if let Some(environments) = args.local {
+        settings.be_local(environments);
+    }
+    let mut given = Vec::new();
+    if let Some(path) = &args.parameters {
+        match parameters::read(&read(path)?) {
+            Ok(parameters) => given.extend(parameters),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    for pair in &args.set {
+        match pair.split_once('=') {
+            Some((name, value)) => given.push((name.to_owned(), value.to_owned())),
+            None => problems.push(format!("`--set`: wrong form: got `{pair}`, expected NAME=VALUE")),
+        }
+    }
+    problems.extend(match args.local {
+        None => parameters::apply(&mut settings, &given),
+        Some(_) => parameters::apply_to_local(&mut settings, &given),
+    });
+    problems.extend(args.assumed.apply(&mut settings));
+    Ok(if problems.is_empty() { Ok(settings) } else { Err(problems) })
+}
+
+impl AssumedArgs {
+    /// Applies what is given; returns what is wrong with it.
+    fn apply(&self, settings: &mut Settings) -> Vec<String> {
+        let given = [
+            ("--receive-rate", self.receive_rate),
+            ("--sink-mb-per-second", self.sink_mb_per_second),
+            ("--table-limit", self.table_limit),
+            ("--key-limit", self.key_limit),
+            ("--aggregator-micros", self.aggregator_micros),
+            ("--processor-micros", self.processor_micros),
+            ("--write-ms", self.write_ms),
+        ];
+        let wrong = given.iter().filter_map(|(flag, value)| {
+            let value = (*value)?;
+            let wrong = !(value > 0.0 && value.is_finite());
+            wrong.then(|| format!("`{flag}`: not allowed: got `{value}`, expected a number above 0"))
+        });
+        let problems: Vec<String> = wrong.collect();
+        settings.input.receive_rate = self.receive_rate.unwrap_or(settings.input.receive_rate);
+        settings.sink.secs_per_part = self.sink_secs.unwrap_or(settings.sink.secs_per_part);
+        if let Some(mb) = self.sink_mb_per_second {
+            settings.sink.bytes_per_sec = mb * 1e6;
+        }
+        let tables = &mut settings.tables;
+        if let Some(units) = self.table_limit {
+            (tables.lock, tables.batch, tables.quota) = (units, units, units);
+        }
+        tables.key = self.key_limit.or(tables.key);
+        settings.account_concurrency = self.account_concurrency.unwrap_or(settings.account_concurrency);
+        let (aggregator, processor) = (&mut settings.aggregator, &mut settings.processor);
+        aggregator.micros_per_message = self.aggregator_micros.unwrap_or(aggregator.micros_per_message);
+        processor.micros_per_message = self.processor_micros.unwrap_or(processor.micros_per_message);
+        settings.requests.write_secs = self.write_ms.map_or(settings.requests.write_secs, |ms| ms / 1e3);
+        problems
+    }
+}
+
+fn shape(text: &str) -> Result<Shape, String> {
+    let wrong = || "expected burst, constant:RATE, ramp:SECONDS or spikes:COUNT:SECONDS, each above 0".to_owned();
+    let positive = |text: &str| match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        Ok(_) | Err(_) => Err(wrong()),
+    };
+    let parts: Vec<&str> = text.split(':').collect();
+    match parts[..] {
+        ["burst"] => Ok(Shape::Burst),
+        ["constant", rate] => Ok(Shape::Constant { rate: positive(rate)? }),
+        ["ramp", secs] => Ok(Shape::Ramp { secs: positive(secs)? }),
+        ["spikes", count, secs] => {
+            let count = count.parse().ok().filter(|count| *count > 0).ok_or_else(wrong)?;
+            Ok(Shape::Spikes { count, every_secs: positive(secs)? })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// Returns what doubling each limit changes, as text.
+fn changes(settings: &Settings, before: &Plan, prices: &Prices) -> String {
+    let dollars = |settings: &Settings, plan: &Plan| {
+        total(&Report { settings, plan, prices }.costs())
+    };
+    let base = dollars(settings, before);
+    let mut text = format!(
+        "what if     {:<33} {:>19} {:>16} {:>16} {:>9} {:>9}\n",
+        "a limit were doubled", "from, to", "taken", "drained", "batches", "price, $"
+    );
+    text += &format!(
+        "            {:<33} {:>19} {:>16} {:>16} {:>9} {base:>9.3}\n",
+        "as it is", "", duration(before.claimed_secs), duration(before.drained_secs), before.batches
+    );
+    for each in what_if::what_if(settings) {
+        text += &format!(
+            "            {:<33} {:>19} {:>16} {:>16} {:>9} {:>9.3}\n",
+            each.name,
+            format!("{}, {}", each.from, each.to),
+            duration(each.plan.claimed_secs),
+            duration(each.plan.drained_secs),
+            each.plan.batches,
+            dollars(&each.settings, &each.plan)
+        );
+    }
+    text
+}
+
+/// Prints the cheapest settings that keep the conditions. The exit code is 1 if there are none.
+fn found(settings: &Settings, prices: &Prices, conditions: &search::Conditions) -> ExitCode {
+    let found = search::search(settings, prices, conditions);
+    let tried = search::Choice::all().len();
+    println!("{} of {tried} settings keep the conditions; the cheapest:", found.len());
+    for each in found.iter().take(FOUND_SHOWN) {
+        println!(
+            "${:.3}, drained after {}, {} batches\n  {}",
+            each.dollars,
+            duration(each.plan.drained_secs),
+            each.plan.batches,
+            each.choice
+        );
+    }
+    ExitCode::from(u8::from(found.is_empty()))
+}
+
+/// Plans the published run, and beside it what this service's defaults do with its messages.
+fn published_run(args: &PlanArgs, prices: &Prices) -> anyhow::Result<ExitCode> {
+    let settings = published::settings();
+    let plan = plan(&settings);
+    let report = Report { settings: &settings, plan: &plan, prices };
+    output(args, &report, "the published run of a proof of concept")?;
+    if args.json {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let off = |got: f64, published: f64| format!("{:+.1} %", (got / published - 1.0) * 100.0);
+    println!("the published run: 1.2 million messages, dormant, a warmed table, one index key a batch\n");
+    println!("| | published | planned | off |\n|---|---:|---:|---:|");
+    for (name, published, planned) in [
+        ("batches", published::BATCHES as f64, plan.batches as f64),
+        ("full batches", published::FULL as f64, plan.full as f64),
+        ("all done, minutes", published::DONE_SECS / 60.0, plan.drained_secs / 60.0),
+    ] {
+        println!("| {name} | {published} | {planned:.1} | {} |", off(planned, published));
+    }
+    println!();
+    published::NOTES.iter().for_each(|note| println!("- {note}"));
+    println!("\nthe same messages with this service's defaults\n");
+    println!("| | batches | full | taken | delivered | drained | aggregators | $ | held up longest by |");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---|");
+    for (name, settings) in published::ours() {
+        println!("{}", row(&name, &settings, prices));
+    }
+    println!("\n{}", report.assumptions());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(name: &str, settings: &Settings, prices: &Prices) -> String {
+    let plan = plan(settings);
+    let dollars = total(&Report { settings, plan: &plan, prices }.costs());
+    let binds = plan.binds().map_or_else(|| "nothing".to_owned(), |(limit, percent)| format!("{limit}, {percent:.0} %"));
+    format!(
+        "| {name} | {} | {} | {} | {} | {} | {} | {dollars:.2} | {binds} |",
+        plan.batches,
+        plan.full,
+        duration(plan.claimed_secs),
+        duration(plan.delivered_secs),
+        duration(plan.drained_secs),
+        plan.aggregators_most
+    )
+}

@@ -1,0 +1,85 @@
+//! What a burst costs, by purpose.
+
+use std::time::Duration;
+
+use protocol::limits::{CHUNK_CLAIM_RETENTION, CHUNK_RETENTION};
+
+use super::prices::Prices;
+use super::settings::{Function, Settings};
+use super::usage::Usage;
+use crate::record::Cost;
+
+const MILLION: f64 = 1e6;
+const GB: f64 = 1_073_741_824.0;
+const MONTH_SECS: f64 = 730.0 * 3_600.0;
+const HOUR_SECS: f64 = 3_600.0;
+
+/// Returns what a burst of so many unique events costs, by purpose. Purposes that cost nothing are absent.
+pub fn costs(usage: &Usage, settings: &Settings, prices: &Prices, unique: u64) -> Vec<Cost> {
+    let writes = |units: f64| units * prices.dynamodb_million_write_units.dollars / MILLION;
+    let storage = |bytes: f64, time: Duration| bytes / GB * time.as_secs_f64() / MONTH_SECS;
+    let in_tables = storage(usage.chunk_bytes_table, CHUNK_RETENTION)
+        + storage(usage.claim_bytes, CHUNK_CLAIM_RETENTION);
+    let in_s3 = storage(usage.chunk_bytes_s3, CHUNK_RETENTION);
+    let requests = prices.lambda_million_requests.dollars / MILLION;
+    let function = |function: &Function, secs: f64, invocations: f64| {
+        let gb_secs = secs * function.memory_mb as f64 / 1_024.0;
+        let price = match function.arm64 {
+            true => &prices.lambda_gb_second_arm64,
+            false => &prices.lambda_gb_second_x86_64,
+        };
+        let quantity = format!("{gb_secs:.0} GB-seconds, {invocations:.0} invocations");
+        (quantity, gb_secs * price.dollars + invocations * requests)
+    };
+    let lock = usage.lock_writes + usage.index_writes;
+    let (of_aggregator, aggregator) =
+        function(&settings.aggregator, usage.aggregator_secs, usage.aggregator_invocations);
+    let (of_processor, processor) =
+        function(&settings.processor, usage.processor_secs, usage.processor_invocations);
+    let units = |count: f64, kind: &str| format!("{count:.0} {kind} units");
+    let purposes = [
+        ("claims and releases", units(lock, "write"), writes(lock)),
+        ("refused claims of duplicates", units(usage.refused_writes, "write"), writes(usage.refused_writes)),
+        ("batch records", units(usage.record_writes, "write"), writes(usage.record_writes)),
+        ("chunks in the table", units(usage.chunk_writes, "write"), writes(usage.chunk_writes)),
+        ("reads", units(usage.reads, "read"), usage.reads * prices.dynamodb_million_read_units.dollars / MILLION),
+        (
+            "chunks in S3",
+            format!("{:.0} PUT, {:.0} GET", usage.s3_puts, usage.s3_gets),
+            (usage.s3_puts * prices.s3_million_puts.dollars + usage.s3_gets * prices.s3_million_gets.dollars)
+                / MILLION,
+        ),
+        (
+            "storage of chunks and their claims",
+            format!("{in_tables:.3} GB-months in tables, {in_s3:.3} in S3"),
+            in_tables * prices.dynamodb_gb_month.dollars + in_s3 * prices.s3_gb_month.dollars,
+        ),
+        (
+            "queues",
+            format!("{:.0} requests", usage.queue_requests),
+            usage.queue_requests * prices.sqs_million_requests.dollars / MILLION,
+        ),
+        ("aggregator", of_aggregator, aggregator),
+        ("batch-processor", of_processor, processor),
+        (
+            "provisioned pollers, during the burst",
+            format!("{:.2} poller hours", usage.poller_secs / HOUR_SECS),
+            usage.poller_secs / HOUR_SECS * prices.poller_hour.dollars,
+        ),
+    ];
+    let costs = purposes.into_iter().filter(|(.., dollars)| *dollars > 0.0);
+    let per_million = MILLION / unique.max(1) as f64;
+    costs
+        .map(|(purpose, quantity, dollars)| Cost {
+            purpose: purpose.to_owned(),
+            quantity,
+            dollars,
+            dollars_per_million_unique: dollars * per_million,
+        })
+        .collect()
+}
+
+/// Returns the sum of costs, in dollars.
+pub fn total(costs: &[Cost]) -> f64 {
+    costs.iter().map(|cost| cost.dollars).sum()
+}

@@ -1,0 +1,341 @@
+//! Reads parameters of the SAM template, and applies them to settings.
+
+use std::collections::BTreeMap;
+
+use super::settings::{Bodies, Scaling, Settings};
+
+/// Parameters that a plan does not depend on.
+const WITHOUT_EFFECT: [&str; 36] = [
+    "AlarmTopicArn",
+    "BatchKey",
+    "BatchKeysMax",
+    "DedupWindow",
+    "EventId",
+    "EventIdPrefix",
+    "FormerBodies",
+    "KmsKeyArn",
+    "LockTableWarmReads",
+    "LogRetentionDays",
+    "OldestMessageSeconds",
+    "OnDuplicate",
+    "OverflowBucket",
+    "PollersBelow10",
+    "PollersBelow100",
+    "PollersBelow20",
+    "PollersBelow200",
+    "PollersBelow5",
+    "PollersBelow50",
+    "SecretsLayerArn",
+    "Sink",
+    "SinkColumns",
+    "SinkCompression",
+    "SinkFormat",
+    "SinkHeader",
+    "SinkPassword",
+    "SinkPayloads",
+    "SinkRejects",
+    "SinkRejectsMax",
+    "SinkSecret",
+    "SinkSecretArn",
+    "SinkSecretHeader",
+    "SinkTable",
+    "SinkTimeout",
+    "SweepMinutes",
+    "Tracing",
+];
+
+/// A parameter, with its value.
+pub type Parameter = (String, String);
+
+/// Reads parameters from the text of a file: the JSON of CloudFormation, `[{"ParameterKey": …, "ParameterValue": …}]`; a JSON
+/// list of `"Name=value"`; or `Name=value` pairs as `sam deploy --parameter-overrides` takes them, also in the line
+/// `parameter_overrides = "…"` of a `samconfig.toml`.
+///
+/// # Errors
+/// The text is none of these.
+pub fn read(text: &str) -> Result<Vec<Parameter>, String> {
+    if text.trim_start().starts_with('[') && text.trim_end().ends_with(']') {
+        return of_json(text);
+    }
+    let line = text.lines().find_map(|line| {
+        let value = line.trim().strip_prefix("parameter_overrides")?.trim_start();
+        value.strip_prefix('=').map(str::trim)
+    });
+    match line {
+        Some(line) if line.starts_with('[') => of_json(line),
+        Some(line) => of_pairs(&line.trim_matches('"').replace("\\\"", "\"")),
+        None => of_pairs(text),
+    }
+}
+
+fn of_json(text: &str) -> Result<Vec<Parameter>, String> {
+    let wrong = |got: &str| {
+        format!(
+            "the parameters: wrong form: got `{got}`, expected a list of {{\"ParameterKey\", \"ParameterValue\"}} or of \"Name=value\""
+        )
+    };
+    let list: Vec<serde_json::Value> =
+        serde_json::from_str(text).map_err(|error| wrong(&error.to_string()))?;
+    let parameter = |each: &serde_json::Value| match each.as_str() {
+        Some(pair) => pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())),
+        None => {
+            let field = |name: &str| each.get(name)?.as_str().map(str::to_owned);
+            Some((field("ParameterKey")?, field("ParameterValue")?))
+        }
+    };
+    list.iter().map(|each| parameter(each).ok_or_else(|| wrong(&each.to_string()))).collect()
+}
+
+fn of_pairs(text: &str) -> Result<Vec<Parameter>, String> {
+    let mut parameters = Vec::new();
+    let mut left = text.trim_start();
+    while !left.is_empty() {
+        let Some((name, value)) = left.split_once('=') else {
+            return Err(format!("the parameters: wrong form: got `{left}`, expected Name=value"));
+        };
+        let (value, rest) = match value.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+            None => value.split_once(char::is_whitespace).unwrap_or((value, "")),
+        };
+        parameters.push((name.trim().to_owned(), value.to_owned()));
+        left = rest.trim_start();
+    }
+    Ok(parameters)
+}
+
+/// Applies parameters to settings; a later one of a name counts. Returns everything that is wrong with them.
+pub fn apply(settings: &mut Settings, parameters: &[Parameter]) -> Vec<String> {
+    apply_within(settings, parameters, true)
+}
+
+/// Applies parameters to settings of `local`, which has no bounds of the template.
+pub fn apply_to_local(settings: &mut Settings, parameters: &[Parameter]) -> Vec<String> {
+    apply_within(settings, parameters, false)
+}
+
+fn apply_within(settings: &mut Settings, parameters: &[Parameter], bounded: bool) -> Vec<String> {
+    let mut values = Values { by_name: BTreeMap::new(), problems: Vec::new(), bounded };
+    for (name, value) in parameters {
+        values.by_name.insert(name.as_str(), value.as_str());
+    }
+    for name in WITHOUT_EFFECT {
+        values.by_name.remove(name);
+    }
+    values.functions(settings);
+    values.input(settings);
+    values.batches(settings);
+    values.tables(settings);
+    settings.use_measured_cpu();
+    for (name, value) in values.by_name {
+        values.problems.push(format!(
+            "parameter `{name}`: unknown: got `{value}`, expected a parameter of infra/sam/template.yaml"
+        ));
+    }
+    values.problems
+}
+
+/// The parameters that are not applied yet.
+struct Values<'a> {
+    by_name: BTreeMap<&'a str, &'a str>,
+    problems: Vec<String>,
+    /// Whether the bounds of the template hold.
+    bounded: bool,
+}
+
+impl Values<'_> {
+    /// Takes a number; returns nothing if it is not set, or wrong.
+    fn number(&mut self, name: &str, min: u64, max: u64) -> Option<u64> {
+        let value = self.by_name.remove(name)?;
+        match value.parse() {
+            Ok(number) if (min..=max).contains(&number) || !self.bounded => Some(number),
+            Ok(_) | Err(_) => {
+                let problem = format!("parameter `{name}`: not allowed: got `{value}`, expected {min} to {max}");
+                self.problems.push(problem);
+                None
+            }
+        }
+    }
+
+    /// Takes one of some words.
+    fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Option<T> {
+        let value = self.by_name.remove(name)?;
+        let found = words.iter().find(|(word, _)| *word == value);
+        if found.is_none() {
+            let allowed: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let problem = format!("parameter `{name}`: not allowed: got `{value}`, expected {}", allowed.join(" or "));
+            self.problems.push(problem);
+        }
+        found.map(|(_, meaning)| *meaning)
+    }
+
+    fn functions(&mut self, settings: &mut Settings) {
+        let arm64 = self.word("Architecture", &[("x86_64", false), ("arm64", true)]);
+        let memory = self.number("MemorySize", 512, 10_240);
+        for function in [&mut settings.aggregator, &mut settings.processor] {
+            function.arm64 = arm64.unwrap_or(function.arm64);
+            function.memory_mb = memory.unwrap_or(function.memory_mb);
+        }
+        if let Some(secs) = self.number("AggregatorTimeout", 15, 180) {
+            settings.aggregator.timeout_secs = secs as f64;
+        }
+        if let Some(secs) = self.number("BatchProcessorTimeout", 60, 900) {
+            settings.processor.timeout_secs = secs as f64;
+        }
+        if let Some(concurrency) = self.number("BatchProcessorConcurrency", 2, 1_000) {
+            settings.processor.concurrency = concurrency as u32;
+        }
+        if let Some(concurrency) = self.number("WriteConcurrency", 1, 900) {
+            settings.requests.concurrency = concurrency as u32;
+        }
+        if let Some(items) = self.word("WriteMode", &[("batch", 25), ("put", 1)]) {
+            settings.requests.items = items;
+        }
+        if let Some(millis) = self.number("DeadlineMarginMs", 2_000, 10_000) {
+            settings.batches.deadline_margin_secs = millis as f64 / 1e3;
+        }
+    }
+
+    fn input(&mut self, settings: &mut Settings) {
+        let input = &mut settings.input;
+        input.batch_size = self.number("InputBatchSize", 1, 10_000).unwrap_or(input.batch_size);
+        if let Some(secs) = self.number("InputBatchingWindow", 1, 300) {
+            input.window_secs = secs as f64;
+        }
+        let (mut concurrency, mut pollers, mut provisioned) = match input.scaling {
+            Scaling::MaximumConcurrency(max) => (max, (2, 200), false),
+            Scaling::Provisioned { min, max } => (50, (min, max), true),
+            Scaling::Local(_) => (50, (2, 200), false),
+        };
+        let words = [("maximum-concurrency", false), ("provisioned", true)];
+        provisioned = self.word("InputScaling", &words).unwrap_or(provisioned);
+        if let Some(max) = self.number("AggregatorConcurrency", 2, 1_000) {
+            concurrency = max as u32;
+        }
+        pollers.0 = self.number("PollersMin", 2, 200).map_or(pollers.0, |min| min as u32);
+        pollers.1 = self.number("PollersMax", 2, 2_000).map_or(pollers.1, |max| max as u32);
+        if provisioned && pollers.0 > pollers.1 {
+            self.problems.push(format!(
+                "parameter `PollersMin`: not allowed: got `{}`, expected at most `PollersMax`, which is {}",
+                pollers.0, pollers.1
+            ));
+        }
+        if !matches!(input.scaling, Scaling::Local(_)) {
+            input.scaling = match provisioned {
+                true => Scaling::Provisioned { min: pollers.0, max: pollers.1 },
+                false => Scaling::MaximumConcurrency(concurrency),
+            };
+        }
+        // The template's rule; SAM has a table for it.
+        input.visibility_secs = 6.0 * settings.aggregator.timeout_secs + input.window_secs;
+        if let Some(receives) = self.number("MaxReceiveCount", 5, 1_000) {
+            input.receives_max = receives as u32;
+        }
+    }
+
+    fn batches(&mut self, settings: &mut Settings) {
+        let batches = &mut settings.batches;
+        if let Some(secs) = self.number("MaxSecondaryBatchingWindow", 1, 700) {
+            batches.window_secs = secs as f64;
+        }
+        batches.items_max = self.number("MaxBatchSize", 1, 500_000).unwrap_or(batches.items_max);
+        batches.bytes_max = self.number("MaxBatchBytes", 409_600, 4_294_967_296).unwrap_or(batches.bytes_max);
+        batches.part_bytes_max =
+            self.number("MaxPartBytes", 1_048_576, 1_073_741_824).unwrap_or(batches.part_bytes_max);
+        if let Some(secs) = self.number("VerifyDelay", 1, 900) {
+            batches.verify_delay_secs = Some(secs as f64);
+        }
+        let switch = self.word("SealWhenDrained", &[("on", true), ("off", false)]);
+        batches.seal_when_drained = switch.unwrap_or(batches.seal_when_drained);
+        if self.by_name.get("Bodies").is_some_and(|bodies| bodies.starts_with("s3://")) {
+            self.by_name.insert("Bodies", "s3");
+        }
+        let places = [("items", Bodies::Items), ("table", Bodies::Table), ("s3", Bodies::S3)];
+        batches.bodies = self.word("Bodies", &places).unwrap_or(batches.bodies);
+        let most = protocol::limits::CHUNK_BATCH_ITEMS_MAX;
+        if batches.bodies != Bodies::Items && batches.items_max > most {
+            self.problems.push(format!(
+                "parameter `MaxBatchSize`: not allowed: got `{}`, expected at most {most} unless `Bodies` is items",
+                batches.items_max
+            ));
+        }
+    }
+
+    fn tables(&mut self, settings: &mut Settings) {
+        let tables = &mut settings.tables;
+        if let Some(units) = self.number("LockTableWarmWrites", 0, 1_000_000) {
+            tables.lock = tables.lock.max(units as f64);
+            tables.quota = tables.quota.max(units as f64);
+        }
+        if let Some(shards) = self.number("IndexShards", 1, 100) {
+            tables.shards = shards as u32;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(name: &str, value: &str) -> Parameter {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn every_form_of_a_file_gives_the_same_parameters() {
+        let expected = vec![pair("Bodies", "table"), pair("Sink", "log:"), pair("MemorySize", "3008")];
+        for text in [
+            r#"[{"ParameterKey":"Bodies","ParameterValue":"table"},{"ParameterKey":"Sink","ParameterValue":"log:"},
+                {"ParameterKey":"MemorySize","ParameterValue":"3008"}]"#,
+            r#"["Bodies=table", "Sink=log:", "MemorySize=3008"]"#,
+            "Bodies=table Sink=\"log:\"\nMemorySize=3008\n",
+            "[default.deploy.parameters]\nparameter_overrides = \"Bodies=\\\"table\\\" Sink=log: MemorySize=3008\"\n",
+            "[default.deploy.parameters]\nparameter_overrides = [\"Bodies=table\", \"Sink=log:\", \"MemorySize=3008\"]",
+        ] {
+            assert_eq!(read(text).unwrap(), expected, "{text}");
+        }
+        let error = read("[1]").unwrap_err();
+        assert!(error.starts_with("the parameters: wrong form: got `1`, expected a list of"), "{error}");
+        assert!(read("nothing").unwrap_err().contains("got `nothing`, expected Name=value"));
+    }
+
+    #[test]
+    fn parameters_change_what_they_name_and_what_follows_from_it() {
+        let mut settings = Settings::default();
+        let problems = apply(
+            &mut settings,
+            &[
+                pair("AggregatorTimeout", "30"),
+                pair("InputBatchingWindow", "10"),
+                pair("InputScaling", "provisioned"),
+                pair("PollersMax", "50"),
+                pair("Bodies", "s3://bucket/prefix"),
+                pair("LockTableWarmWrites", "20000"),
+                pair("Sink", "log:"),
+            ],
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(settings.input.visibility_secs, 190.0);
+        assert_eq!(settings.input.scaling, Scaling::Provisioned { min: 2, max: 50 });
+        assert_eq!((settings.batches.bodies, settings.tables.lock), (Bodies::S3, 20_000.0));
+        assert!(settings.aggregator.micros_per_message < 20.0, "chunks take less CPU");
+    }
+
+    #[test]
+    fn all_problems_are_told_at_once() {
+        let wrong = [
+            pair("MemorySize", "100"),
+            pair("Bodies", "tape"),
+            pair("MaxBatchSiz", "5"),
+            pair("InputBatchSize", "x"),
+        ];
+        assert_eq!(
+            apply(&mut Settings::default(), &wrong),
+            [
+                "parameter `MemorySize`: not allowed: got `100`, expected 512 to 10240",
+                "parameter `InputBatchSize`: not allowed: got `x`, expected 1 to 10000",
+                "parameter `Bodies`: not allowed: got `tape`, expected items or table or s3",
+                "parameter `MaxBatchSiz`: unknown: got `5`, expected a parameter of infra/sam/template.yaml",
+            ]
+        );
+    }
+}

@@ -1,0 +1,281 @@
+//! What a plan says, as text and as a record that `loadgen report` draws.
+
+use std::fmt::{self, Write};
+
+use super::assumptions::assumptions;
+use super::batches::Batch;
+use super::costs::{costs, total};
+use super::plan::Plan;
+use super::prices::Prices;
+use super::settings::{Bodies, Scaling, Settings};
+use super::shape::Shape;
+use crate::record::{
+    BatchSpan, Cost, Outcome, RECORD_VERSION, Record, RecordKind, Setting, Throttle,
+};
+
+/// A plan with everything that a reader needs to judge it.
+#[derive(Debug)]
+pub struct Report<'a> {
+    pub settings: &'a Settings,
+    pub plan: &'a Plan,
+    pub prices: &'a Prices,
+}
+
+/// Limits that the text names, at most.
+const LIMITS_SHOWN: usize = 4;
+
+impl Report<'_> {
+    /// Returns the costs of the burst, by purpose.
+    pub fn costs(&self) -> Vec<Cost> {
+        costs(&self.plan.usage, self.settings, self.prices, self.plan.unique)
+    }
+
+    /// Returns the record of the plan.
+    pub fn record(&self, title: &str) -> Record {
+        let plan = self.plan;
+        Record {
+            version: RECORD_VERSION,
+            kind: RecordKind::Plan,
+            title: title.to_owned(),
+            began_at_ms: None,
+            settings: named(self.settings),
+            outcome: Outcome {
+                sent: plan.messages,
+                unique: plan.unique,
+                duplicates: plan.messages - plan.unique,
+                sent_after_secs: Some(plan.sent_secs),
+                claimed_after_secs: Some(plan.claimed_secs),
+                drained_after_secs: plan.drained.then_some(plan.drained_secs),
+                set_aside: Some(plan.dead_letters),
+                ..Outcome::default()
+            },
+            samples: plan.samples.clone(),
+            batches: plan.spans.iter().enumerate().map(|(number, batch)| span(number, batch)).collect(),
+            latencies: plan.latencies.clone(),
+            throttles: self.throttles(),
+            costs: self.costs(),
+            notes: self.notes(),
+        }
+    }
+
+    fn throttles(&self) -> Vec<Throttle> {
+        let throttle = |(limit, count): &(super::Limit, u64)| Throttle {
+            resource: limit.to_string(),
+            reason: "estimated by the model".to_owned(),
+            count: *count,
+        };
+        self.plan.throttles.iter().map(throttle).collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = Vec::new();
+        if let Some(binds) = self.binds() {
+            notes.push(format!("Held up by: {binds}."));
+        }
+        notes.push(self.dead_letter_risk());
+        let assumed = assumptions(self.settings).into_iter();
+        notes.extend(assumed.map(|each| format!("Assumed: {}. To settle it: {}.", each.text, each.experiment)));
+        notes
+    }
+
+    /// Returns what held the burst up, the longest first, each with its share of the time.
+    fn binds(&self) -> Option<String> {
+        let mut held_up: Vec<_> = self.plan.held_up.iter().collect();
+        held_up.sort_by(|a, b| b.1.total_cmp(a.1));
+        let all: f64 = self.plan.held_up.values().sum();
+        let shares = held_up.iter().take(LIMITS_SHOWN).filter(|(_, secs)| **secs / all >= 0.01);
+        let shares: Vec<String> = shares
+            .map(|(limit, secs)| format!("{limit} ({}, {:.0} %)", duration(**secs), **secs / all * 100.0))
+            .collect();
+        (!shares.is_empty()).then(|| shares.join(", "))
+    }
+
+    fn dead_letter_risk(&self) -> String {
+        let plan = self.plan;
+        let max = self.settings.input.receives_max;
+        let returned = plan.returned as f64 / plan.messages as f64 * 100.0;
+        match plan.dead_letters {
+            0 if plan.returned == 0 => "Dead letters: none; no message comes back.".to_owned(),
+            0 => format!(
+                "Dead letters: none; {} messages come back ({returned:.1} %), and none is received more than {} times of {max}.",
+                plan.returned, plan.receives_most
+            ),
+            dead => format!(
+                "Dead letters: {dead} messages, received {max} times each; {} messages come back ({returned:.1} %).",
+                plan.returned
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { messages, unique, batches, full, sealed_drained, .. } = self.plan;
+        let plan = self.plan;
+        writeln!(f, "burst       {messages} messages, {unique} unique, of {} bytes", self.settings.burst.size_bytes)?;
+        writeln!(
+            f,
+            "batches     {batches}: {full} full, {sealed_drained} sealed because the queue was empty, {} at their window",
+            batches - full - sealed_drained
+        )?;
+        writeln!(
+            f,
+            "time        sent after {}, taken after {}, delivered after {}, {}",
+            duration(plan.sent_secs),
+            duration(plan.claimed_secs),
+            duration(plan.delivered_secs),
+            match plan.drained {
+                true => format!("drained after {}", duration(plan.drained_secs)),
+                false => "not drained within two weeks".to_owned(),
+            }
+        )?;
+        writeln!(
+            f,
+            "concurrency {} aggregators at most, {:.0} messages an invocation; {} batch-processors; {} cold starts",
+            plan.aggregators_most, plan.messages_per_invocation, plan.processors_most, plan.cold_starts
+        )?;
+        writeln!(f, "in flight   {} messages at most, of 120000", plan.in_flight_most)?;
+        writeln!(f, "held up by  {}", self.binds().unwrap_or_else(|| "nothing".to_owned()))?;
+        writeln!(f, "throttles   {}", self.throttle_text())?;
+        writeln!(f, "{}", self.dead_letter_risk().replacen("Dead letters: ", "dead        ", 1))?;
+        for latency in &plan.latencies {
+            writeln!(
+                f,
+                "latency     {}: median {}, p99 {}, max {} of {}",
+                latency.name,
+                duration(latency.p50_secs),
+                duration(latency.p99_secs),
+                duration(latency.max_secs),
+                latency.count
+            )?;
+        }
+        self.fmt_costs(f)
+    }
+}
+
+impl Report<'_> {
+    fn throttle_text(&self) -> String {
+        let each: Vec<String> = self.plan.throttles.iter().map(|(limit, count)| format!("{count} by {limit}")).collect();
+        match each.is_empty() {
+            true => "none".to_owned(),
+            false => format!("about {}", each.join(", ")),
+        }
+    }
+
+    fn fmt_costs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let costs = self.costs();
+        let dollars = total(&costs);
+        writeln!(
+            f,
+            "price       ${dollars:.2}, ${:.2} a million unique messages, by list prices of {} in {}",
+            dollars / self.plan.unique.max(1) as f64 * 1e6,
+            self.prices.region,
+            self.prices.date
+        )?;
+        for cost in costs {
+            writeln!(f, "  ${:>9.4}  {}: {}", cost.dollars, cost.purpose, cost.quantity)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the assumptions as text, a line each.
+    pub fn assumptions(&self) -> String {
+        let mut text = String::from("assumed, and how an AWS account would settle it:\n");
+        for each in assumptions(self.settings) {
+            writeln!(text, "- {}\n  {}", each.text, each.experiment).expect("a text takes any line");
+        }
+        text
+    }
+}
+
+/// Returns a time for people: `12.3 s` or `21 min 4 s`.
+pub fn duration(secs: f64) -> String {
+    match secs {
+        ..100.0 => format!("{secs:.1} s"),
+        _ => format!("{:.0} min {:02.0} s", (secs / 60.0).floor(), secs % 60.0 - 0.001),
+    }
+}
+
+fn span(number: usize, batch: &Batch) -> BatchSpan {
+    BatchSpan {
+        batch_id: format!("batch {}", number + 1),
+        batch_key: (batch.key > 0).then(|| format!("k{}", batch.key)),
+        opened_secs: batch.opened_at,
+        sealed_secs: batch.sealed_at,
+        leased_secs: batch.leased_at,
+        delivered_secs: batch.delivered_at,
+        events: batch.count,
+        parts: batch.parts,
+        flushed: batch.flushed,
+    }
+}
+
+/// Returns the settings under the names of the template's parameters, in the order in which a reader wants them.
+fn named(settings: &Settings) -> Vec<Setting> {
+    let Settings { burst, input, aggregator, processor, batches, tables, requests, .. } = settings;
+    let scaling = match input.scaling {
+        Scaling::MaximumConcurrency(max) => format!("maximum-concurrency, {max}"),
+        Scaling::Provisioned { min, max } => format!("provisioned, {min} to {max} pollers"),
+        Scaling::Local(environments) => format!("local, {environments}"),
+    };
+    let shape = match burst.shape {
+        Shape::Burst => "all at once".to_owned(),
+        Shape::Constant { rate } => format!("{rate} a second"),
+        Shape::Ramp { secs } => format!("rising for {secs} s"),
+        Shape::Spikes { count, every_secs } => format!("{count} spikes, {every_secs} s apart"),
+    };
+    let bodies = match batches.bodies {
+        Bodies::Items => "items",
+        Bodies::Table => "table",
+        Bodies::S3 => "s3",
+    };
+    let pairs = [
+        ("Messages", burst.messages.to_string()),
+        ("Duplicates, %", burst.duplicates_percent.to_string()),
+        ("Body, bytes", burst.size_bytes.to_string()),
+        ("Shape", shape),
+        ("Batch keys", burst.keys.to_string()),
+        ("Bodies", bodies.to_owned()),
+        ("MaxBatchSize", batches.items_max.to_string()),
+        ("MaxSecondaryBatchingWindow", batches.window_secs.to_string()),
+        ("SealWhenDrained", if batches.seal_when_drained { "on" } else { "off" }.to_owned()),
+        ("InputBatchSize", input.batch_size.to_string()),
+        ("InputBatchingWindow", input.window_secs.to_string()),
+        ("InputScaling", scaling),
+        ("MemorySize", aggregator.memory_mb.to_string()),
+        ("AggregatorTimeout", aggregator.timeout_secs.to_string()),
+        ("BatchProcessorTimeout", processor.timeout_secs.to_string()),
+        ("BatchProcessorConcurrency", processor.concurrency.to_string()),
+        ("IndexShards", tables.shards.to_string()),
+        ("WriteConcurrency", requests.concurrency.to_string()),
+        ("Write units a second at first", tables.lock.to_string()),
+        ("MaxReceiveCount", input.receives_max.to_string()),
+    ];
+    let setting = |(name, value): (&str, String)| Setting { name: name.to_owned(), value };
+    pairs.into_iter().map(setting).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planner::plan;
+
+    #[test]
+    fn the_record_of_a_plan_reads_as_it_was_written() {
+        let settings = Settings::default();
+        let plan = plan(&settings);
+        let prices = Prices::us_east_1();
+        let report = Report { settings: &settings, plan: &plan, prices: &prices };
+        let record = report.record("a plan");
+        assert_eq!(Record::from_json(&record.to_json()).unwrap(), record);
+        assert_eq!(record.kind, RecordKind::Plan);
+        assert_eq!(record.batches.iter().map(|batch| batch.events).sum::<u64>(), 100_000);
+        assert!(record.notes.iter().any(|note| note.contains("experiment 6")), "{:?}", record.notes);
+    }
+
+    #[test]
+    fn times_are_told_in_seconds_or_minutes() {
+        assert_eq!(duration(12.34), "12.3 s");
+        assert_eq!(duration(1_264.0), "21 min 04 s");
+    }
+}
