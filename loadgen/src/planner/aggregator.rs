@@ -15,6 +15,8 @@ use super::settings::{Bodies, Scaling};
 use super::usage::Sizes;
 use super::world::{Event, Invocation, STEP_ITEMS, World};
 
+/// How long a gatherer is busy with handing over a batch before it receives again, in seconds.
+const HAND_OVER_SECS: f64 = 0.01;
 /// About half of the duplicates of a burst come at most this many messages after their original.
 const NEAR_MESSAGES: f64 = crate::NEAR_MESSAGES as f64;
 
@@ -28,11 +30,16 @@ impl World {
             return;
         }
         let over = gatherer.first_at.is_some_and(|at| self.now + 1e-9 >= at + window);
+        // A gatherer that has received all the time has nothing more at the end of its window. One that waited has whatever
+        // came meanwhile.
+        let may_receive = !over || gatherer.waits;
         let wanted = self.mapping.receive_max().min(batch_max - gatherer.count);
+        let wanted = if may_receive { wanted } else { 0 };
         let receives_max = self.settings.input.receives_max;
         let gatherer = &mut self.mapping.gatherers[id];
         let got = self.queue.receive(wanted, receives_max, &mut gatherer.held);
         gatherer.count += got;
+        gatherer.waits = got == 0;
         if got > 0 {
             gatherer.first_at.get_or_insert(self.now);
             self.usage.queue_requests += (got as f64 / SQS_RECEIVE_MESSAGES_MAX as f64).ceil();
@@ -41,7 +48,6 @@ impl World {
             self.mapping.idle.push(id);
             return;
         };
-        // What it receives at the end of its window, it has received by then.
         if over || (gatherer.count >= batch_max && got == 0) {
             self.hand_over(id);
             return;
@@ -136,7 +142,7 @@ impl World {
         let received_at = gatherer.first_at.take().unwrap_or(self.now);
         let count = std::mem::take(&mut gatherer.count);
         self.mapping.running += 1;
-        self.agenda.add(self.now, Event::Poll(id));
+        self.agenda.add(self.now + HAND_OVER_SECS, Event::Poll(id));
         let started_at = self.now + cold;
         let stop_at = started_at + self.settings.aggregator.timeout_secs
             - self.settings.batches.deadline_margin_secs;
@@ -235,9 +241,13 @@ impl World {
         }
         if first {
             done += self.settings.requests.write_secs.max(self.settings.requests.control_secs);
-            done = done.max(self.store_chunks(invocation.count));
         }
-        let (done, waits_for) = self.units_at(invocation.environment, done, unique, refused);
+        let stored = if first { self.store_chunks(invocation.count) } else { self.now };
+        let (done, mut waits_for) =
+            self.units_at(invocation.environment, done.max(stored), unique, refused);
+        if first && done == stored {
+            waits_for = Limit::BatchTable;
+        }
         if done > invocation.stop_at {
             let left = std::mem::take(&mut invocation.left);
             self.fail(left, invocation.received_at);

@@ -44,8 +44,9 @@ pub fn assumptions(settings: &Settings) -> Vec<Assumption> {
         Assumption::new(
             format!(
                 "a table and an index take {:.0} write units a second at first, and twice a peak only half an hour after it; while \
-                 they throttle, writers get 92 % of it",
-                settings.tables.lock
+                 they throttle, writers get {:.0} % of it",
+                settings.tables.lock,
+                settings.tables.paced_share * 100.0
             ),
             "a burst of 1.2 million into a fresh table: throttles, dead letters (experiment 7)",
         ),

@@ -40,6 +40,6 @@ pub const INDEX_ENTRY_BYTES: f64 = 150.0;
 
 /// Share of the units a second of a table or key that writers get to use while it throttles: each environment lowers its
 /// rate when it is throttled, and raises it again. Source: `cargo xtask check-plans` (2026-11-25).
-pub const PACED_SHARE: f64 = 0.92;
+pub const PACED_SHARE: f64 = 0.87;
 /// Refused writes for each write that passes while a table or key throttles. Source: as above.
 pub const REFUSED_PER_WRITE: f64 = 0.1;

@@ -73,10 +73,15 @@ pub fn costs(usage: &Usage, settings: &Settings, prices: &Prices, unique: u64) -
         .map(|(purpose, quantity, dollars)| Cost {
             purpose: purpose.to_owned(),
             quantity,
-            dollars,
-            dollars_per_million_unique: dollars * per_million,
+            dollars: micros(dollars),
+            dollars_per_million_unique: micros(dollars * per_million),
         })
         .collect()
+}
+
+/// Rounds dollars to millionths: what is less is not paid.
+fn micros(dollars: f64) -> f64 {
+    (dollars * 1e6).round() / 1e6
 }
 
 /// Returns the sum of costs, in dollars.

@@ -121,7 +121,7 @@ impl World {
     /// Returns what holds the burst up now.
     fn held_up_by(&self) -> Limit {
         // What the gatherers take with their next receive is not held up.
-        let one_receive = self.mapping.receive_max() * self.mapping.gatherers.len() as u64;
+        let one_receive = self.one_receive();
         let all_sent = self.sent == self.settings.burst.messages;
         let none_blocked = self.mapping.blocked.is_empty();
         let few = self.queue.visible_count <= one_receive && !all_sent && none_blocked;
@@ -140,9 +140,14 @@ impl World {
         self.delivery_held_up_by()
     }
 
+    /// Returns how many messages all gatherers together receive at once.
+    fn one_receive(&self) -> u64 {
+        self.mapping.receive_max() * self.mapping.gatherers.len() as u64
+    }
+
     /// Returns why messages are visible and not taken.
     fn taking_held_up_by(&self) -> Limit {
-        if self.queue.room() == 0 {
+        if self.queue.room() < self.one_receive().min(self.queue.visible_count) {
             return Limit::InFlight;
         }
         let Some(first) = self.mapping.blocked.front() else {

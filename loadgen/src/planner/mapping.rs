@@ -21,6 +21,8 @@ pub struct Gatherer {
     pub count: u64,
     /// When it received the first message of its batch.
     pub first_at: Option<f64>,
+    /// Whether its last receive returned nothing.
+    pub waits: bool,
     /// Invocations of its batches that run.
     pub running: u64,
     /// What keeps its complete batch from being taken by an invocation.

@@ -13,6 +13,8 @@ mod costs;
 mod engine;
 mod environments;
 mod limit;
+#[cfg(test)]
+mod limit_tests;
 mod mapping;
 mod observer;
 pub mod parameters;

@@ -54,9 +54,6 @@ pub type Parameter = (String, String);
 /// # Errors
 /// The text is none of these.
 pub fn read(text: &str) -> Result<Vec<Parameter>, String> {
-    if text.trim_start().starts_with('[') && text.trim_end().ends_with(']') {
-        return of_json(text);
-    }
     let line = text.lines().find_map(|line| {
         let value = line.trim().strip_prefix("parameter_overrides")?.trim_start();
         value.strip_prefix('=').map(str::trim)
@@ -64,6 +61,7 @@ pub fn read(text: &str) -> Result<Vec<Parameter>, String> {
     match line {
         Some(line) if line.starts_with('[') => of_json(line),
         Some(line) => of_pairs(&line.trim_matches('"').replace("\\\"", "\"")),
+        None if text.trim_start().starts_with('[') => of_json(text),
         None => of_pairs(text),
     }
 }

@@ -10,7 +10,7 @@ use super::prices::Prices;
 use super::settings::{Bodies, Scaling, Settings};
 use super::shape::Shape;
 use crate::record::{
-    BatchSpan, Cost, Outcome, RECORD_VERSION, Record, RecordKind, Setting, Throttle,
+    BatchSpan, Cost, Outcome, RECORD_VERSION, Record, RecordKind, Sample, Setting, Throttle,
 };
 
 /// A plan with everything that a reader needs to judge it.
@@ -43,13 +43,13 @@ impl Report<'_> {
                 sent: plan.messages,
                 unique: plan.unique,
                 duplicates: plan.messages - plan.unique,
-                sent_after_secs: Some(plan.sent_secs),
-                claimed_after_secs: Some(plan.claimed_secs),
-                drained_after_secs: plan.drained.then_some(plan.drained_secs),
+                sent_after_secs: Some(millis(plan.sent_secs)),
+                claimed_after_secs: Some(millis(plan.claimed_secs)),
+                drained_after_secs: plan.drained.then_some(millis(plan.drained_secs)),
                 set_aside: Some(plan.dead_letters),
                 ..Outcome::default()
             },
-            samples: plan.samples.clone(),
+            samples: plan.samples.iter().map(rounded).collect(),
             batches: plan.spans.iter().enumerate().map(|(number, batch)| span(number, batch)).collect(),
             latencies: plan.latencies.clone(),
             throttles: self.throttles(),
@@ -196,14 +196,27 @@ pub fn duration(secs: f64) -> String {
     }
 }
 
+/// Rounds a time to milliseconds: the model knows no more.
+fn millis(secs: f64) -> f64 {
+    (secs * 1_000.0).round() / 1_000.0
+}
+
+fn rounded(sample: &Sample) -> Sample {
+    Sample {
+        at_secs: millis(sample.at_secs),
+        oldest_secs: sample.oldest_secs.map(millis),
+        ..sample.clone()
+    }
+}
+
 fn span(number: usize, batch: &Batch) -> BatchSpan {
     BatchSpan {
         batch_id: format!("batch {}", number + 1),
         batch_key: (batch.key > 0).then(|| format!("k{}", batch.key)),
-        opened_secs: batch.opened_at,
-        sealed_secs: batch.sealed_at,
-        leased_secs: batch.leased_at,
-        delivered_secs: batch.delivered_at,
+        opened_secs: millis(batch.opened_at),
+        sealed_secs: batch.sealed_at.map(millis),
+        leased_secs: batch.leased_at.map(millis),
+        delivered_secs: batch.delivered_at.map(millis),
         events: batch.count,
         parts: batch.parts,
         flushed: batch.flushed,
