@@ -5,6 +5,7 @@
 mod bench;
 mod browser;
 mod debian;
+mod check_plans;
 mod fuzz;
 mod infra;
 mod mutants;
@@ -52,6 +53,8 @@ enum Task {
     Infra(infra::Infra),
     /// Measure CPU and memory per message of the packaged functions: the median of several bursts
     Bench(bench::Bench),
+    /// Hold `loadgen plan` against `local burst` with the same settings; `test` includes a small part
+    CheckPlans(check_plans::CheckPlans),
     /// Build and check the zips of both functions in target/lambda
     Package(package::Package),
     /// Run a burst through `local` with the packaged functions
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Task::Mutants(mutants) => mutants::run(&mutants),
         Task::Infra(infra) => infra::run(&infra),
         Task::Bench(bench) => bench::run(&bench),
+        Task::CheckPlans(check) => check_plans::run(&check),
         Task::Package(package) => package::package(&package),
         Task::PackageBurst(burst) => package::burst(&burst),
         Task::Ministack(ministack) => package::ministack(&ministack),
@@ -137,7 +141,9 @@ fn test_workspace() -> anyhow::Result<()> {
             .join()
             .map_err(|_| anyhow!("the simulation panicked"))?;
         tested.and(simulated)
-    })
+    })?;
+    // Last, when the machine has nothing else to do: other work disturbs the bursts.
+    check_plans::run(&check_plans::CheckPlans::small())
 }
 
 /// The test of the simulation that takes long.

@@ -44,6 +44,9 @@ pub struct PlanArgs {
     /// Plan for the stand-ins and defaults of `local burst` instead of AWS
     #[arg(long, value_name = "ENVIRONMENTS", num_args = 0..=1, default_missing_value = "2")]
     local: Option<u32>,
+    /// With `--local`, concurrent invocations of one environment
+    #[arg(long, value_name = "N", requires = "local", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    concurrency_per_environment: u32,
     /// Plan the one published run of such a service instead, and what this service's defaults do with its messages
     #[arg(long)]
     published_run: bool,
@@ -165,6 +168,7 @@ fn settings(args: &PlanArgs) -> anyhow::Result<Result<Settings, Vec<String>>> {
     problems.extend(burst.problems());
     if let Some(environments) = args.local {
         settings.be_local(environments);
+        settings.aggregator.per_environment = args.concurrency_per_environment;
     }
     let mut given = Vec::new();
     if let Some(path) = &args.parameters {

@@ -17,6 +17,8 @@ pub struct Environments {
     pub busy_most: u64,
     pub cold_starts: u64,
     account: u64,
+    /// Concurrent invocations of one environment.
+    per_environment: u32,
     start_tokens: f64,
     tokens_at: f64,
 }
@@ -34,7 +36,7 @@ pub enum Assigned {
 
 impl Environments {
     /// Makes a function without environments, in an account that runs so many invocations at once.
-    pub fn new(account: u64) -> Environments {
+    pub fn new(account: u64, per_environment: u32) -> Environments {
         Environments {
             free: Vec::new(),
             count: 0,
@@ -42,6 +44,7 @@ impl Environments {
             busy_most: 0,
             cold_starts: 0,
             account,
+            per_environment,
             start_tokens: LAMBDA_STARTS_MAX as f64,
             tokens_at: 0.0,
         }
@@ -73,7 +76,10 @@ impl Environments {
         self.cold_starts += 1;
         self.count += 1;
         self.take_up();
-        Assigned::Cold(self.count - 1)
+        let new = self.count - 1;
+        let room = self.per_environment.max(1) as usize - 1;
+        self.free.extend(std::iter::repeat_n(new, room));
+        Assigned::Cold(new)
     }
 
     fn take_up(&mut self) {
@@ -99,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_thousand_environments_start_at_once_and_then_a_hundred_a_second() {
-        let mut environments = Environments::new(10_000);
+        let mut environments = Environments::new(10_000, 1);
         for _ in 0..1_000 {
             assert!(matches!(environments.assign(0.0), Assigned::Cold(_)));
         }
@@ -110,12 +116,19 @@ mod tests {
 
     #[test]
     fn the_most_recently_used_environment_is_used_again() {
-        let mut environments = Environments::new(2);
+        let mut environments = Environments::new(2, 1);
         assert_eq!([environments.assign(0.0), environments.assign(0.0)], [Assigned::Cold(0), Assigned::Cold(1)]);
         assert_eq!(environments.assign(0.0), Assigned::Throttled(Limit::AccountConcurrency, None));
         environments.release(0);
         environments.release(1);
         assert_eq!(environments.assign(0.0), Assigned::Warm(1));
+    }
+
+    #[test]
+    fn an_environment_with_room_takes_a_second_invocation() {
+        let mut environments = Environments::new(10, 2);
+        let assigned = [(); 3].map(|()| environments.assign(0.0));
+        assert_eq!(assigned, [Assigned::Cold(0), Assigned::Warm(0), Assigned::Cold(1)]);
     }
 
     #[test]

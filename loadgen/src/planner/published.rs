@@ -45,6 +45,7 @@ pub fn settings() -> Settings {
         micros_per_message: NODE_MICROS_PER_EVENT,
         cold_start_secs: 1.0,
         concurrency: 2,
+        per_environment: 1,
         arm64: false,
     };
     let mut burst = defaults.burst.clone();

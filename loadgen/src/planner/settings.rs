@@ -81,6 +81,8 @@ pub struct Function {
     pub cold_start_secs: f64,
     /// Most concurrent invocations. Of the aggregator it is the mapping that decides.
     pub concurrency: u32,
+    /// Concurrent invocations of one environment: more than one only in `local`.
+    pub per_environment: u32,
     /// Dollars of a GB-second: `true` for arm64.
     pub arm64: bool,
 }
@@ -240,6 +242,7 @@ impl Default for Settings {
             micros_per_message: 0.0,
             cold_start_secs: 0.25,
             concurrency: 50,
+            per_environment: 1,
             arm64: false,
         };
         let mut settings = Settings {

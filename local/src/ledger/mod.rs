@@ -82,8 +82,8 @@ impl FunctionBill {
             invocations: stats.invocations,
             gb_seconds: time.as_secs_f64() * f64::from(memory_mb) / 1024.0,
             gb_second_price: match architecture {
-                "arm64" => prices::LAMBDA_GB_SECOND_ARM64,
-                _ => prices::LAMBDA_GB_SECOND_X86_64,
+                "arm64" => prices::lambda_gb_second_arm64(),
+                _ => prices::lambda_gb_second_x86_64(),
             },
         }
     }
@@ -217,7 +217,7 @@ impl Bill {
                 .collect(),
             functions,
             proof_of_concept_dollars_per_million: prices::PROOF_OF_CONCEPT_WRITE_UNITS
-                * prices::DYNAMODB_WRITE_UNIT
+                * prices::dynamodb_write_unit()
                 * MILLION,
         }
     }
@@ -243,10 +243,10 @@ impl Bill {
         let mut dollars = Dollars {
             s3_requests: s3_requests * MILLION,
             storage: (s3_storage + self.counts.storage_dollars()) * MILLION,
-            write_units: write_units * prices::DYNAMODB_WRITE_UNIT * MILLION,
-            read_units: read_units * prices::DYNAMODB_READ_UNIT * MILLION,
-            sqs_requests: sqs_requests * prices::SQS_REQUEST * MILLION,
-            lambda_requests: invocations as f64 * prices::LAMBDA_REQUEST * MILLION,
+            write_units: write_units * prices::dynamodb_write_unit() * MILLION,
+            read_units: read_units * prices::dynamodb_read_unit() * MILLION,
+            sqs_requests: sqs_requests * prices::sqs_request() * MILLION,
+            lambda_requests: invocations as f64 * prices::lambda_request() * MILLION,
             lambda_gb_seconds: {
                 let functions = self.functions.iter();
                 let dollars = functions.map(|one| one.gb_seconds * one.gb_second_price);
@@ -280,7 +280,7 @@ impl Counts {
         let chunks = self.units.get(&chunks).map_or(0.0, |units| units.writes);
         let chunks = prices::gb_months(chunks * 1_024.0, CHUNK_RETENTION);
         let claims = prices::gb_months(self.kept_claim_bytes as f64, CHUNK_CLAIM_RETENTION);
-        (chunks + claims) * prices::DYNAMODB_GB_MONTH
+        (chunks + claims) * prices::dynamodb_gb_month()
     }
 }
 

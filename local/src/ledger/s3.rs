@@ -52,15 +52,15 @@ impl S3Key {
     ) -> (f64, f64) {
         let (request, stored) = match &*self.operation {
             _ if !self.is_for_bodies() => (0.0, 0),
-            "PutObject" if chunk_buckets.contains(&self.bucket) => (prices::S3_PUT, requests.bytes),
-            "PutObject" | "ListObjectsV2" => (prices::S3_PUT, 0),
+            "PutObject" if chunk_buckets.contains(&self.bucket) => (prices::s3_put(), requests.bytes),
+            "PutObject" | "ListObjectsV2" => (prices::s3_put(), 0),
             "DeleteObject" => (0.0, 0),
-            _ => (prices::S3_GET, 0),
+            _ => (prices::s3_get(), 0),
         };
         let gb_months = prices::gb_months(stored as f64, CHUNK_RETENTION);
         (
             requests.count as f64 * request,
-            gb_months * prices::S3_GB_MONTH,
+            gb_months * prices::s3_gb_month(),
         )
     }
 }
