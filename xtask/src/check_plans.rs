@@ -29,7 +29,10 @@ pub struct CheckPlans {
 impl CheckPlans {
     /// Returns the arguments of the part that `cargo xtask test` runs.
     pub fn small() -> CheckPlans {
-        CheckPlans { small: true, ..CheckPlans::default() }
+        CheckPlans {
+            small: true,
+            ..CheckPlans::default()
+        }
     }
 }
 
@@ -55,7 +58,13 @@ const fn setting(
     burst: &'static [&'static str],
     plan: &'static [&'static str],
 ) -> Setting {
-    Setting { name, messages, rate, burst, plan }
+    Setting {
+        name,
+        messages,
+        rate,
+        burst,
+        plan,
+    }
 }
 
 /// Messages a second that `local burst` sends at most, for plans of bursts without a rate.
@@ -64,12 +73,24 @@ const FASTEST: u64 = 15_000;
 /// Flags of both for settings with a rate: windows of 3 s, so that there are so many batches that one more or less is below a
 /// tenth; and one environment for both invocations, so that a slow moment of the machine makes no second one, which would open
 /// batches of its own.
-const STEADY_BURST: [&str; 2] = ["--concurrency-per-environment=2", "--env=MAX_SECONDARY_BATCHING_WINDOW=3"];
-const STEADY_PLAN: [&str; 2] = ["--concurrency-per-environment=2", "--set=MaxSecondaryBatchingWindow=3"];
+const STEADY_BURST: [&str; 2] = [
+    "--concurrency-per-environment=2",
+    "--env=MAX_SECONDARY_BATCHING_WINDOW=3",
+];
+const STEADY_PLAN: [&str; 2] = [
+    "--concurrency-per-environment=2",
+    "--set=MaxSecondaryBatchingWindow=3",
+];
 
 /// The settings of `--small`. Each takes less than half a minute.
 const SMALL: [Setting; 3] = [
-    setting("full batches", 6_000, 500, &["--env=MAX_BATCH_SIZE=500"], &["--set=MaxBatchSize=500"]),
+    setting(
+        "full batches",
+        6_000,
+        500,
+        &["--env=MAX_BATCH_SIZE=500"],
+        &["--set=MaxBatchSize=500"],
+    ),
     setting(
         "window 15 s",
         5_000,
@@ -81,56 +102,156 @@ const SMALL: [Setting; 3] = [
         "300 units a table, chunks",
         4_000,
         0,
-        &["--table-limit=300", "--bodies=table", "--aggregator-timeout=20", "--batch-size=1000"],
-        &["--table-limit=300", "--set=Bodies=table", "--set=AggregatorTimeout=20", "--set=InputBatchSize=1000"],
+        &[
+            "--table-limit=300",
+            "--bodies=table",
+            "--aggregator-timeout=20",
+            "--batch-size=1000",
+        ],
+        &[
+            "--table-limit=300",
+            "--set=Bodies=table",
+            "--set=AggregatorTimeout=20",
+            "--set=InputBatchSize=1000",
+        ],
     ),
 ];
 
 const ALL: [Setting; 16] = [
     setting("500 a second", 20_000, 500, &[], &[]),
     setting("1,000 a second", 40_000, 1_000, &[], &[]),
-    setting("30 % duplicates", 20_000, 500, &["--duplicates=30"], &["--duplicates=30"]),
-    setting("2 KB bodies", 20_000, 500, &["--size=2000"], &["--size=2000"]),
-    setting("5 batch keys", 20_000, 500, &["--sources=5", "--env=BATCH_KEY=source"], &["--keys=5"]),
-    setting("20 batch keys", 20_000, 500, &["--sources=20", "--env=BATCH_KEY=source"], &["--keys=20"]),
-    setting("full batches of 1,000", 20_000, 500, &["--env=MAX_BATCH_SIZE=1000"], &["--set=MaxBatchSize=1000"]),
+    setting(
+        "30 % duplicates",
+        20_000,
+        500,
+        &["--duplicates=30"],
+        &["--duplicates=30"],
+    ),
+    setting(
+        "2 KB bodies",
+        20_000,
+        500,
+        &["--size=2000"],
+        &["--size=2000"],
+    ),
+    setting(
+        "5 batch keys",
+        20_000,
+        500,
+        &["--sources=5", "--env=BATCH_KEY=source"],
+        &["--keys=5"],
+    ),
+    setting(
+        "20 batch keys",
+        20_000,
+        500,
+        &["--sources=20", "--env=BATCH_KEY=source"],
+        &["--keys=20"],
+    ),
+    setting(
+        "full batches of 1,000",
+        20_000,
+        500,
+        &["--env=MAX_BATCH_SIZE=1000"],
+        &["--set=MaxBatchSize=1000"],
+    ),
     setting(
         "window 60 s, timeout 20 s",
         20_000,
         500,
-        &["--env=MAX_SECONDARY_BATCHING_WINDOW=60", "--aggregator-timeout=20"],
-        &["--set=MaxSecondaryBatchingWindow=60", "--set=AggregatorTimeout=20"],
+        &[
+            "--env=MAX_SECONDARY_BATCHING_WINDOW=60",
+            "--aggregator-timeout=20",
+        ],
+        &[
+            "--set=MaxSecondaryBatchingWindow=60",
+            "--set=AggregatorTimeout=20",
+        ],
     ),
-    setting("timeout 20 s", 20_000, 500, &["--aggregator-timeout=20"], &["--set=AggregatorTimeout=20"]),
-    setting("100 messages an invocation", 15_000, 500, &["--batch-size=100"], &["--set=InputBatchSize=100"]),
-    setting("chunks in the table", 20_000, 500, &["--bodies=table"], &["--set=Bodies=table"]),
+    setting(
+        "timeout 20 s",
+        20_000,
+        500,
+        &["--aggregator-timeout=20"],
+        &["--set=AggregatorTimeout=20"],
+    ),
+    setting(
+        "100 messages an invocation",
+        15_000,
+        500,
+        &["--batch-size=100"],
+        &["--set=InputBatchSize=100"],
+    ),
+    setting(
+        "chunks in the table",
+        20_000,
+        500,
+        &["--bodies=table"],
+        &["--set=Bodies=table"],
+    ),
     setting(
         "500 units a table, chunks",
         20_000,
         0,
-        &["--table-limit=500", "--bodies=table", "--aggregator-timeout=60", "--batch-size=2000"],
-        &["--table-limit=500", "--set=Bodies=table", "--set=AggregatorTimeout=60", "--set=InputBatchSize=2000"],
+        &[
+            "--table-limit=500",
+            "--bodies=table",
+            "--aggregator-timeout=60",
+            "--batch-size=2000",
+        ],
+        &[
+            "--table-limit=500",
+            "--set=Bodies=table",
+            "--set=AggregatorTimeout=60",
+            "--set=InputBatchSize=2000",
+        ],
     ),
     setting(
         "1,000 units a table, claims and releases",
         20_000,
         0,
-        &["--table-limit=1000", "--aggregator-timeout=60", "--batch-size=2000"],
-        &["--table-limit=1000", "--set=AggregatorTimeout=60", "--set=InputBatchSize=2000"],
+        &[
+            "--table-limit=1000",
+            "--aggregator-timeout=60",
+            "--batch-size=2000",
+        ],
+        &[
+            "--table-limit=1000",
+            "--set=AggregatorTimeout=60",
+            "--set=InputBatchSize=2000",
+        ],
     ),
     setting(
         "100 units a key, 10 shards",
         20_000,
         0,
-        &["--partition-limit=100", "--aggregator-timeout=60", "--batch-size=2000"],
-        &["--key-limit=100", "--set=AggregatorTimeout=60", "--set=InputBatchSize=2000"],
+        &[
+            "--partition-limit=100",
+            "--aggregator-timeout=60",
+            "--batch-size=2000",
+        ],
+        &[
+            "--key-limit=100",
+            "--set=AggregatorTimeout=60",
+            "--set=InputBatchSize=2000",
+        ],
     ),
     setting(
         "50 units a key, 4 shards",
         20_000,
         0,
-        &["--partition-limit=50", "--aggregator-timeout=60", "--batch-size=2000", "--env=INDEX_SHARDS=4"],
-        &["--key-limit=50", "--set=AggregatorTimeout=60", "--set=InputBatchSize=2000", "--set=IndexShards=4"],
+        &[
+            "--partition-limit=50",
+            "--aggregator-timeout=60",
+            "--batch-size=2000",
+            "--env=INDEX_SHARDS=4",
+        ],
+        &[
+            "--key-limit=50",
+            "--set=AggregatorTimeout=60",
+            "--set=InputBatchSize=2000",
+            "--set=IndexShards=4",
+        ],
     ),
     setting(
         "1,000 units a table, chunks, messages that come back",
@@ -164,11 +285,19 @@ pub fn run(arguments: &CheckPlans) -> anyhow::Result<()> {
     let settings: &[Setting] = if arguments.small { &SMALL } else { &ALL };
     let calibration = setting("calibration", 5_000, 500, &[], &[]);
     let speed = speed(&burst(&local, &calibration)?)?;
-    println!("a message takes {:.0} µs in the aggregator and {:.0} µs in the batch-processor\n", speed.aggregator, speed.processor);
-    println!("| setting | taken, s | planned | drained, s | planned | off | batches | planned | off |");
+    println!(
+        "a message takes {:.0} µs in the aggregator and {:.0} µs in the batch-processor\n",
+        speed.aggregator, speed.processor
+    );
+    println!(
+        "| setting | taken, s | planned | drained, s | planned | off | batches | planned | off |"
+    );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
     let mut wrong = Vec::new();
-    for setting in settings.iter().filter(|setting| setting.name.contains(&arguments.setting)) {
+    for setting in settings
+        .iter()
+        .filter(|setting| setting.name.contains(&arguments.setting))
+    {
         let planned = of_plan(&plan(&loadgen, setting, &speed)?)?;
         let mut fits = false;
         for _ in 0..RUNS_MAX {
@@ -182,7 +311,11 @@ pub fn run(arguments: &CheckPlans) -> anyhow::Result<()> {
             wrong.push(setting.name);
         }
     }
-    ensure!(wrong.is_empty(), "plans that are off by more than 10 %: {}", wrong.join("; "));
+    ensure!(
+        wrong.is_empty(),
+        "plans that are off by more than 10 %: {}",
+        wrong.join("; ")
+    );
     Ok(())
 }
 
@@ -190,7 +323,10 @@ pub fn run(arguments: &CheckPlans) -> anyhow::Result<()> {
 fn build(arguments: &CheckPlans) -> anyhow::Result<(PathBuf, PathBuf)> {
     let (profile, flags): (&str, &[&str]) = match arguments.small {
         true => ("debug", &["build", "--workspace", "--all-targets"]),
-        false => ("release", &["build", "--release", "-p", "local", "-p", "loadgen"]),
+        false => (
+            "release",
+            &["build", "--release", "-p", "local", "-p", "loadgen"],
+        ),
     };
     let built = target_dir().join(profile);
     let loadgen = match &arguments.local {
@@ -204,7 +340,10 @@ fn build(arguments: &CheckPlans) -> anyhow::Result<(PathBuf, PathBuf)> {
             built.join("loadgen")
         }
     };
-    let local = arguments.local.clone().unwrap_or_else(|| built.join("local"));
+    let local = arguments
+        .local
+        .clone()
+        .unwrap_or_else(|| built.join("local"));
     Ok((local, loadgen))
 }
 
@@ -231,12 +370,21 @@ fn print_row(setting: &Setting, seen: &Figures, planned: &Figures) -> bool {
 /// Runs a burst through `local`; returns its summary.
 fn burst(local: &Path, setting: &Setting) -> anyhow::Result<Value> {
     let mut command = Command::new(local);
-    command.args(["burst", "--json", "--messages", &setting.messages.to_string()]);
+    command.args([
+        "burst",
+        "--json",
+        "--messages",
+        &setting.messages.to_string(),
+    ]);
     if setting.rate > 0 {
         command.args(["--rate", &setting.rate.to_string()]);
         command.args(STEADY_BURST);
     }
-    if !setting.burst.iter().any(|flag| flag.starts_with("--duplicates")) {
+    if !setting
+        .burst
+        .iter()
+        .any(|flag| flag.starts_with("--duplicates"))
+    {
         command.args(["--duplicates", "0"]);
     }
     output(command.args(setting.burst))
@@ -244,9 +392,19 @@ fn burst(local: &Path, setting: &Setting) -> anyhow::Result<Value> {
 
 /// Plans the same burst; returns the record of the plan.
 fn plan(loadgen: &Path, setting: &Setting, speed: &Speed) -> anyhow::Result<Value> {
-    let rate = if setting.rate > 0 { setting.rate } else { FASTEST };
+    let rate = if setting.rate > 0 {
+        setting.rate
+    } else {
+        FASTEST
+    };
     let mut command = Command::new(loadgen);
-    command.args(["plan", "--json", "--local", "--messages", &setting.messages.to_string()]);
+    command.args([
+        "plan",
+        "--json",
+        "--local",
+        "--messages",
+        &setting.messages.to_string(),
+    ]);
     command.arg(format!("--shape=constant:{rate}"));
     command.arg(format!("--aggregator-micros={}", speed.aggregator));
     command.arg(format!("--processor-micros={}", speed.processor));
@@ -257,14 +415,17 @@ fn plan(loadgen: &Path, setting: &Setting, speed: &Speed) -> anyhow::Result<Valu
 }
 
 fn output(command: &mut Command) -> anyhow::Result<Value> {
-    let output = command.output().with_context(|| format!("run {command:?}"))?;
+    let output = command
+        .output()
+        .with_context(|| format!("run {command:?}"))?;
     ensure!(
         output.status.success(),
         "{command:?} failed: {}\n{}",
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
-    serde_json::from_slice(&output.stdout).with_context(|| format!("read the output of {command:?}, expected one JSON object"))
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("read the output of {command:?}, expected one JSON object"))
 }
 
 fn number(json: &Value, pointer: &str) -> anyhow::Result<f64> {
@@ -275,8 +436,13 @@ fn number(json: &Value, pointer: &str) -> anyhow::Result<f64> {
 /// Returns how long a message took in each function of a burst.
 fn speed(summary: &Value) -> anyhow::Result<Speed> {
     let sent = number(summary, "/sent/sent")?;
-    let of = |function: &str| Ok::<_, anyhow::Error>(number(summary, &format!("/{function}/invoke_secs"))? / sent * 1e6);
-    Ok(Speed { aggregator: of("aggregator")?, processor: of("batch_processor")? })
+    let of = |function: &str| {
+        Ok::<_, anyhow::Error>(number(summary, &format!("/{function}/invoke_secs"))? / sent * 1e6)
+    };
+    Ok(Speed {
+        aggregator: of("aggregator")?,
+        processor: of("batch_processor")?,
+    })
 }
 
 fn of_burst(summary: &Value) -> anyhow::Result<Figures> {

@@ -123,7 +123,11 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         return Ok(found(&settings, &prices, conditions));
     }
     let plan = plan(&settings);
-    let report = Report { settings: &settings, plan: &plan, prices: &prices };
+    let report = Report {
+        settings: &settings,
+        plan: &plan,
+        prices: &prices,
+    };
     output(args, &report, "a plan")?;
     if !args.json {
         print!("{report}");
@@ -160,10 +164,14 @@ fn read(path: &PathBuf) -> anyhow::Result<String> {
 /// # Errors
 /// A file cannot be read.
 fn settings(args: &PlanArgs) -> anyhow::Result<Result<Settings, Vec<String>>> {
-    let mut settings = Settings { seed: args.seed, ..Settings::default() };
+    let mut settings = Settings {
+        seed: args.seed,
+        ..Settings::default()
+    };
     let mut problems = Vec::new();
     let burst = &mut settings.burst;
-    (burst.messages, burst.duplicates_percent, burst.size_bytes) = (args.messages, args.duplicates, args.size);
+    (burst.messages, burst.duplicates_percent, burst.size_bytes) =
+        (args.messages, args.duplicates, args.size);
     (burst.shape, burst.keys) = (args.shape, args.keys);
     problems.extend(burst.problems());
     if let Some(environments) = args.local {
@@ -180,7 +188,9 @@ fn settings(args: &PlanArgs) -> anyhow::Result<Result<Settings, Vec<String>>> {
     for pair in &args.set {
         match pair.split_once('=') {
             Some((name, value)) => given.push((name.to_owned(), value.to_owned())),
-            None => problems.push(format!("`--set`: wrong form: got `{pair}`, expected NAME=VALUE")),
+            None => problems.push(format!(
+                "`--set`: wrong form: got `{pair}`, expected NAME=VALUE"
+            )),
         }
     }
     problems.extend(match args.local {
@@ -188,7 +198,11 @@ fn settings(args: &PlanArgs) -> anyhow::Result<Result<Settings, Vec<String>>> {
         Some(_) => parameters::apply_to_local(&mut settings, &given),
     });
     problems.extend(args.assumed.apply(&mut settings));
-    Ok(if problems.is_empty() { Ok(settings) } else { Err(problems) })
+    Ok(if problems.is_empty() {
+        Ok(settings)
+    } else {
+        Err(problems)
+    })
 }
 
 impl AssumedArgs {
@@ -206,7 +220,8 @@ impl AssumedArgs {
         let wrong = given.iter().filter_map(|(flag, value)| {
             let value = (*value)?;
             let wrong = !(value > 0.0 && value.is_finite());
-            wrong.then(|| format!("`{flag}`: not allowed: got `{value}`, expected a number above 0"))
+            wrong
+                .then(|| format!("`{flag}`: not allowed: got `{value}`, expected a number above 0"))
         });
         let problems: Vec<String> = wrong.collect();
         settings.input.receive_rate = self.receive_rate.unwrap_or(settings.input.receive_rate);
@@ -219,17 +234,28 @@ impl AssumedArgs {
             (tables.lock, tables.batch, tables.quota) = (units, units, units);
         }
         tables.key = self.key_limit.or(tables.key);
-        settings.account_concurrency = self.account_concurrency.unwrap_or(settings.account_concurrency);
+        settings.account_concurrency = self
+            .account_concurrency
+            .unwrap_or(settings.account_concurrency);
         let (aggregator, processor) = (&mut settings.aggregator, &mut settings.processor);
-        aggregator.micros_per_message = self.aggregator_micros.unwrap_or(aggregator.micros_per_message);
-        processor.micros_per_message = self.processor_micros.unwrap_or(processor.micros_per_message);
-        settings.requests.write_secs = self.write_ms.map_or(settings.requests.write_secs, |ms| ms / 1e3);
+        aggregator.micros_per_message = self
+            .aggregator_micros
+            .unwrap_or(aggregator.micros_per_message);
+        processor.micros_per_message = self
+            .processor_micros
+            .unwrap_or(processor.micros_per_message);
+        settings.requests.write_secs = self
+            .write_ms
+            .map_or(settings.requests.write_secs, |ms| ms / 1e3);
         problems
     }
 }
 
 fn shape(text: &str) -> Result<Shape, String> {
-    let wrong = || "expected burst, constant:RATE, ramp:SECONDS or spikes:COUNT:SECONDS, each above 0".to_owned();
+    let wrong = || {
+        "expected burst, constant:RATE, ramp:SECONDS or spikes:COUNT:SECONDS, each above 0"
+            .to_owned()
+    };
     let positive = |text: &str| match text.parse::<f64>() {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
         Ok(_) | Err(_) => Err(wrong()),
@@ -237,11 +263,22 @@ fn shape(text: &str) -> Result<Shape, String> {
     let parts: Vec<&str> = text.split(':').collect();
     match parts[..] {
         ["burst"] => Ok(Shape::Burst),
-        ["constant", rate] => Ok(Shape::Constant { rate: positive(rate)? }),
-        ["ramp", secs] => Ok(Shape::Ramp { secs: positive(secs)? }),
+        ["constant", rate] => Ok(Shape::Constant {
+            rate: positive(rate)?,
+        }),
+        ["ramp", secs] => Ok(Shape::Ramp {
+            secs: positive(secs)?,
+        }),
         ["spikes", count, secs] => {
-            let count = count.parse().ok().filter(|count| *count > 0).ok_or_else(wrong)?;
-            Ok(Shape::Spikes { count, every_secs: positive(secs)? })
+            let count = count
+                .parse()
+                .ok()
+                .filter(|count| *count > 0)
+                .ok_or_else(wrong)?;
+            Ok(Shape::Spikes {
+                count,
+                every_secs: positive(secs)?,
+            })
         }
         _ => Err(wrong()),
     }
@@ -250,7 +287,14 @@ fn shape(text: &str) -> Result<Shape, String> {
 /// Returns what doubling each limit changes, as text.
 fn changes(settings: &Settings, before: &Plan, prices: &Prices) -> String {
     let dollars = |settings: &Settings, plan: &Plan| {
-        total(&Report { settings, plan, prices }.costs())
+        total(
+            &Report {
+                settings,
+                plan,
+                prices,
+            }
+            .costs(),
+        )
     };
     let base = dollars(settings, before);
     let mut text = format!(
@@ -259,7 +303,11 @@ fn changes(settings: &Settings, before: &Plan, prices: &Prices) -> String {
     );
     text += &format!(
         "            {:<33} {:>19} {:>16} {:>16} {:>9} {base:>9.3}\n",
-        "as it is", "", duration(before.claimed_secs), duration(before.drained_secs), before.batches
+        "as it is",
+        "",
+        duration(before.claimed_secs),
+        duration(before.drained_secs),
+        before.batches
     );
     for each in what_if::what_if(settings) {
         text += &format!(
@@ -279,7 +327,10 @@ fn changes(settings: &Settings, before: &Plan, prices: &Prices) -> String {
 fn found(settings: &Settings, prices: &Prices, conditions: &search::Conditions) -> ExitCode {
     let found = search::search(settings, prices, conditions);
     let tried = search::Choice::all().len();
-    println!("{} of {tried} settings keep the conditions; the cheapest:", found.len());
+    println!(
+        "{} of {tried} settings keep the conditions; the cheapest:",
+        found.len()
+    );
     for each in found.iter().take(FOUND_SHOWN) {
         println!(
             "${:.3}, drained after {}, {} batches\n  {}",
@@ -296,25 +347,42 @@ fn found(settings: &Settings, prices: &Prices, conditions: &search::Conditions) 
 fn published_run(args: &PlanArgs, prices: &Prices) -> anyhow::Result<ExitCode> {
     let settings = published::settings();
     let plan = plan(&settings);
-    let report = Report { settings: &settings, plan: &plan, prices };
+    let report = Report {
+        settings: &settings,
+        plan: &plan,
+        prices,
+    };
     output(args, &report, "the published run of a proof of concept")?;
     if args.json {
         return Ok(ExitCode::SUCCESS);
     }
     let off = |got: f64, published: f64| format!("{:+.1} %", (got / published - 1.0) * 100.0);
-    println!("the published run: 1.2 million messages, dormant, a warmed table, one index key a batch\n");
+    println!(
+        "the published run: 1.2 million messages, dormant, a warmed table, one index key a batch\n"
+    );
     println!("| | published | planned | off |\n|---|---:|---:|---:|");
     for (name, published, planned) in [
         ("batches", published::BATCHES as f64, plan.batches as f64),
         ("full batches", published::FULL as f64, plan.full as f64),
-        ("all done, minutes", published::DONE_SECS / 60.0, plan.drained_secs / 60.0),
+        (
+            "all done, minutes",
+            published::DONE_SECS / 60.0,
+            plan.drained_secs / 60.0,
+        ),
     ] {
-        println!("| {name} | {published} | {planned:.1} | {} |", off(planned, published));
+        println!(
+            "| {name} | {published} | {planned:.1} | {} |",
+            off(planned, published)
+        );
     }
     println!();
-    published::NOTES.iter().for_each(|note| println!("- {note}"));
+    published::NOTES
+        .iter()
+        .for_each(|note| println!("- {note}"));
     println!("\nthe same messages with this service's defaults\n");
-    println!("| | batches | full | taken | delivered | drained | aggregators | $ | held up longest by |");
+    println!(
+        "| | batches | full | taken | delivered | drained | aggregators | $ | held up longest by |"
+    );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---|");
     for (name, settings) in published::ours() {
         println!("{}", row(&name, &settings, prices));
@@ -325,8 +393,18 @@ fn published_run(args: &PlanArgs, prices: &Prices) -> anyhow::Result<ExitCode> {
 
 fn row(name: &str, settings: &Settings, prices: &Prices) -> String {
     let plan = plan(settings);
-    let dollars = total(&Report { settings, plan: &plan, prices }.costs());
-    let binds = plan.binds().map_or_else(|| "nothing".to_owned(), |(limit, percent)| format!("{limit}, {percent:.0} %"));
+    let dollars = total(
+        &Report {
+            settings,
+            plan: &plan,
+            prices,
+        }
+        .costs(),
+    );
+    let binds = plan.binds().map_or_else(
+        || "nothing".to_owned(),
+        |(limit, percent)| format!("{limit}, {percent:.0} %"),
+    );
     format!(
         "| {name} | {} | {} | {} | {} | {} | {} | {dollars:.2} | {binds} |",
         plan.batches,

@@ -19,14 +19,21 @@ struct Entry<E> {
 
 impl<E> Agenda<E> {
     pub fn new() -> Agenda<E> {
-        Agenda { heap: BinaryHeap::new(), entries: 0 }
+        Agenda {
+            heap: BinaryHeap::new(),
+            entries: 0,
+        }
     }
 
     /// Enters an event.
     pub fn add(&mut self, at: f64, event: E) {
         debug_assert!(at.is_finite());
         self.entries += 1;
-        self.heap.push(Entry { at, number: self.entries, event });
+        self.heap.push(Entry {
+            at,
+            number: self.entries,
+            event,
+        });
     }
 
     /// Removes and returns the next event, with its time.
@@ -38,7 +45,10 @@ impl<E> Agenda<E> {
 impl<E> Ord for Entry<E> {
     /// The heap returns its greatest entry first, so the earliest must be the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
-        other.at.total_cmp(&self.at).then_with(|| other.number.cmp(&self.number))
+        other
+            .at
+            .total_cmp(&self.at)
+            .then_with(|| other.number.cmp(&self.number))
     }
 }
 
@@ -66,7 +76,9 @@ mod tests {
         for (at, name) in [(2.0, "c"), (1.0, "a"), (2.0, "d"), (1.0, "b")] {
             agenda.add(at, name);
         }
-        let order: Vec<_> = std::iter::from_fn(|| agenda.next()).map(|(_, name)| name).collect();
+        let order: Vec<_> = std::iter::from_fn(|| agenda.next())
+            .map(|(_, name)| name)
+            .collect();
         assert_eq!(order, ["a", "b", "c", "d"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The aggregator: gathers, invocations, claims.
+//! The aggregator: invocations, claims, and what becomes of messages that are not claimed.
 //!
 //! An invocation claims its messages in steps. A step takes the time of its CPU or of its requests, whichever is more, and
 //! no less than until the tables have units for it. So invocations that share a table get their units in turn.
@@ -7,171 +7,19 @@ use protocol::limits::DRAINED_LOOKS_APART;
 use protocol::limits::aws::SQS_RECEIVE_MESSAGES_MAX;
 
 use super::batches::{BatchId, Flushed};
-use super::environments::{Assigned, end_of_invocation};
+use super::environments::end_of_invocation;
 use super::limit::Limit;
-use super::mapping::{GathererId, POLL_SECS};
 use super::queue::{Cohort, push, totals};
-use super::settings::{Bodies, Scaling};
+use super::settings::Bodies;
 use super::usage::Sizes;
 use super::world::{Event, Invocation, STEP_ITEMS, World};
 
-/// How long a gatherer is busy with handing over a batch before it receives again, in seconds.
-const HAND_OVER_SECS: f64 = 0.01;
 /// About half of the duplicates of a burst come at most this many messages after their original.
 const NEAR_MESSAGES: f64 = crate::NEAR_MESSAGES as f64;
 
 impl World {
-    /// A gatherer receives, or hands over what it has.
-    pub fn poll(&mut self, id: GathererId) {
-        let (batch_max, window) = (self.mapping.batch_max, self.mapping.window_secs);
-        let rate = self.mapping.rate();
-        let gatherer = &self.mapping.gatherers[id];
-        if gatherer.blocked.is_some() {
-            return;
-        }
-        let over = gatherer.first_at.is_some_and(|at| self.now + 1e-9 >= at + window);
-        // A gatherer that has received all the time has nothing more at the end of its window. One that waited has whatever
-        // came meanwhile.
-        let may_receive = !over || gatherer.waits;
-        let wanted = self.mapping.receive_max().min(batch_max - gatherer.count);
-        let wanted = if may_receive { wanted } else { 0 };
-        let receives_max = self.settings.input.receives_max;
-        let gatherer = &mut self.mapping.gatherers[id];
-        let got = self.queue.receive(wanted, receives_max, &mut gatherer.held);
-        gatherer.count += got;
-        gatherer.waits = got == 0;
-        if got > 0 {
-            gatherer.first_at.get_or_insert(self.now);
-            self.usage.queue_requests += (got as f64 / SQS_RECEIVE_MESSAGES_MAX as f64).ceil();
-        }
-        let Some(first_at) = gatherer.first_at else {
-            self.mapping.idle.push(id);
-            return;
-        };
-        if over || (gatherer.count >= batch_max && got == 0) {
-            self.hand_over(id);
-            return;
-        }
-        let busy = got as f64 / rate;
-        let full = gatherer.count >= batch_max;
-        let at = match (got, full) {
-            (0, _) => (self.now + POLL_SECS).min(first_at + window),
-            (_, true) => self.now + busy,
-            (_, false) => (self.now + busy).min((first_at + window).max(self.now)),
-        };
-        self.agenda.add(at, Event::Poll(id));
-    }
-
-    /// Wakes as many idle gatherers as the visible messages need.
-    pub fn wake(&mut self) {
-        if self.queue.room() == 0 {
-            return;
-        }
-        let needed = self.queue.visible_count.div_ceil(SQS_RECEIVE_MESSAGES_MAX);
-        for _ in 0..needed.min(self.mapping.idle.len() as u64) {
-            if let Some(id) = self.mapping.idle.pop() {
-                self.agenda.add(self.now, Event::Poll(id));
-            }
-        }
-    }
-
-    /// Invokes the aggregator with what a gatherer has, or leaves it waiting.
-    fn hand_over(&mut self, id: GathererId) {
-        if let Err(limit) = self.invoke(id) {
-            self.mapping.gatherers[id].blocked = Some(limit);
-            self.mapping.blocked.push_back(id);
-        }
-    }
-
-    /// Tries again to invoke with the batches that wait, the oldest first.
-    pub fn retry_blocked(&mut self) {
-        for _ in 0..self.mapping.blocked.len() {
-            let Some(id) = self.mapping.blocked.pop_front() else {
-                return;
-            };
-            let first_at = self.mapping.gatherers[id].first_at.unwrap_or(self.now);
-            if self.now - first_at > self.settings.input.visibility_secs {
-                self.give_up(id);
-                continue;
-            }
-            match self.invoke(id) {
-                Ok(()) => self.mapping.gatherers[id].blocked = None,
-                Err(limit) => {
-                    self.mapping.gatherers[id].blocked = Some(limit);
-                    let own = matches!(self.settings.input.scaling, Scaling::Provisioned { .. })
-                        && matches!(limit, Limit::MappingConcurrency | Limit::MappingRamp);
-                    if own {
-                        // Another poller may have room.
-                        self.mapping.blocked.push_back(id);
-                    } else {
-                        self.mapping.blocked.push_front(id);
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Lets go of a batch whose messages became visible again while it waited.
-    fn give_up(&mut self, id: GathererId) {
-        let gatherer = &mut self.mapping.gatherers[id];
-        let held = std::mem::take(&mut gatherer.held);
-        (gatherer.count, gatherer.first_at, gatherer.blocked) = (0, None, None);
-        self.queue.give_back(held);
-        self.agenda.add(self.now, Event::Poll(id));
-    }
-
-    fn invoke(&mut self, id: GathererId) -> Result<(), Limit> {
-        if let Some(limit) = self.mapping.refusal(id, self.now) {
-            return Err(limit);
-        }
-        let (environment, cold) = match self.environments.assign(self.now) {
-            Assigned::Warm(environment) => (environment, 0.0),
-            Assigned::Cold(environment) => (environment, self.settings.aggregator.cold_start_secs),
-            Assigned::Throttled(limit, at) => {
-                self.observer.throttled(limit, 1.0);
-                if let Some(at) = at {
-                    self.agenda.add(at, Event::Retry);
-                }
-                return Err(limit);
-            }
-        };
-        let gatherer = &mut self.mapping.gatherers[id];
-        gatherer.running += 1;
-        let left = std::mem::take(&mut gatherer.held);
-        let received_at = gatherer.first_at.take().unwrap_or(self.now);
-        let count = std::mem::take(&mut gatherer.count);
-        self.mapping.running += 1;
-        self.agenda.add(self.now + HAND_OVER_SECS, Event::Poll(id));
-        let started_at = self.now + cold;
-        let stop_at = started_at + self.settings.aggregator.timeout_secs
-            - self.settings.batches.deadline_margin_secs;
-        let invocation = Invocation {
-            gatherer: id,
-            environment,
-            left,
-            count,
-            in_step: 0,
-            received_at,
-            started_at,
-            stop_at,
-            unknown_share: self.unknown_share(count, environment),
-            secs_per_message: self.secs_per_message(count) * self.jitter(),
-            waits_for: Limit::MappingConcurrency,
-            done: 0,
-            in_flight_seen: None,
-            touched: Vec::new(),
-            wrapped_up: false,
-        };
-        self.retire_old(environment, started_at);
-        self.usage.aggregator_invocations += 1.0;
-        self.invocations.push(Some(invocation));
-        self.agenda.add(started_at, Event::Step(self.invocations.len() - 1));
-        Ok(())
-    }
-
     /// Returns the seconds of one message: of CPU, or of requests with as many in flight as may be.
-    fn secs_per_message(&self, count: u64) -> f64 {
+    pub(super) fn secs_per_message(&self, count: u64) -> f64 {
         let requests = &self.settings.requests;
         let parallel = (count as f64 / f64::from(requests.items)).ceil();
         let parallel = parallel.min(f64::from(requests.concurrency)).max(1.0);
@@ -181,11 +29,15 @@ impl World {
 
     /// Returns the share of an invocation's duplicates that only the table recognises: their originals are neither in the
     /// invocation nor in an open batch of its environment. Half of the duplicates come soon after their originals.
-    fn unknown_share(&self, count: u64, environment: usize) -> f64 {
+    pub(super) fn unknown_share(&self, count: u64, environment: usize) -> f64 {
         let gatherers = self.mapping.gatherers.len().max(1) as f64;
         let together = (1.0 - NEAR_MESSAGES / 2.0 / count.max(1) as f64).max(0.0) / gatherers;
         let elsewhere = 1.0 - 1.0 / self.environments.count().max(1) as f64;
-        let open: u64 = self.batches.current_of(environment).map(|id| self.batches.all[id].count).sum();
+        let open: u64 = self
+            .batches
+            .current_of(environment)
+            .map(|id| self.batches.all[id].count)
+            .sum();
         let open_share = match self.claimed {
             0 => 1.0,
             claimed => open as f64 / claimed as f64,
@@ -194,7 +46,7 @@ impl World {
     }
 
     /// Seals the batches of an environment that an invocation which starts now may not use.
-    fn retire_old(&mut self, environment: usize, started_at: f64) {
+    pub(super) fn retire_old(&mut self, environment: usize, started_at: f64) {
         let deadline = started_at + self.settings.aggregator.timeout_secs;
         let old: Vec<BatchId> = self
             .batches
@@ -236,13 +88,23 @@ impl World {
         let unique = left_unique as f64 * count as f64 / left as f64;
         let refused = (count as f64 - unique) * invocation.unknown_share;
         let mut done = self.now + count as f64 * invocation.secs_per_message;
-        if self.settings.burst.keys == 1 && self.batches.current(invocation.environment, 0).is_none() {
+        if self.settings.burst.keys == 1
+            && self.batches.current(invocation.environment, 0).is_none()
+        {
             self.open_batch(invocation, 0);
         }
         if first {
-            done += self.settings.requests.write_secs.max(self.settings.requests.control_secs);
+            done += self
+                .settings
+                .requests
+                .write_secs
+                .max(self.settings.requests.control_secs);
         }
-        let stored = if first { self.store_chunks(invocation.count) } else { self.now };
+        let stored = if first {
+            self.store_chunks(invocation.count)
+        } else {
+            self.now
+        };
         let (done, mut waits_for) =
             self.units_at(invocation.environment, done.max(stored), unique, refused);
         if first && done == stored {
@@ -269,9 +131,17 @@ impl World {
                 latest = (at, limit);
             }
         };
-        later(self.lock_table.bucket.when(self.now, (unique + refused) * item), Limit::LockTable);
+        later(
+            self.lock_table
+                .bucket
+                .when(self.now, (unique + refused) * item),
+            Limit::LockTable,
+        );
         if self.sizes.indexed {
-            later(self.lock_index.bucket.when(self.now, unique), Limit::LockIndex);
+            later(
+                self.lock_index.bucket.when(self.now, unique),
+                Limit::LockIndex,
+            );
             let share = unique / f64::from(self.settings.burst.keys);
             let open = self.batches.current_of(environment);
             let keys = open.map(|id| self.batches.all[id].keys.when(self.now, share));
@@ -297,7 +167,8 @@ impl World {
                 let keys = &mut self.batches.all[id].keys;
                 let waited = keys.waited_for;
                 keys.take(now, share);
-                self.observer.refused(Limit::IndexKeys, keys.waited_for - waited);
+                self.observer
+                    .refused(Limit::IndexKeys, keys.waited_for - waited);
             }
         }
         let waited = self.lock_table.bucket.waited_for + self.lock_index.bucket.waited_for - before;
@@ -325,17 +196,17 @@ impl World {
         self.now + rounds * self.settings.requests.s3_secs
     }
 
-    /// Puts the claims of a step into batches.
+    /// Puts the claims of a step into batches, evenly over the keys. What does not divide goes to keys drawn by the seed.
     fn end_step(&mut self, invocation: &mut Invocation) {
         let keys = self.settings.burst.keys;
-        let each = (invocation.in_step / u64::from(keys)).max(1);
-        let mut key = if keys > 1 { self.random.u32(0..keys) } else { 0 };
-        let mut left = invocation.in_step;
+        let (each, more) = (
+            invocation.in_step / u64::from(keys),
+            invocation.in_step % u64::from(keys),
+        );
+        let first = self.random.u32(0..keys);
         invocation.left.reverse();
-        while left > 0 {
-            // What does not divide evenly goes to the first keys.
-            let mut of_key = (each + u64::from(left % u64::from(keys) > 0 && each * u64::from(keys) < left)).min(left);
-            left -= of_key;
+        for number in 0..keys {
+            let mut of_key = each + u64::from(u64::from(number) < more);
             while of_key > 0
                 && let Some(last) = invocation.left.last_mut()
             {
@@ -344,9 +215,8 @@ impl World {
                     invocation.left.pop();
                 }
                 of_key -= taken.count;
-                self.claim(invocation, key, taken);
+                self.claim(invocation, (first + number) % keys, taken);
             }
-            key = (key + 1) % keys;
         }
         invocation.left.reverse();
     }
@@ -363,9 +233,16 @@ impl World {
             let of_batch = messages.unique.min(self.batches.room(batch));
             messages.unique -= of_batch;
             self.claimed += of_batch;
-            self.batches.add(batch, Cohort { unique: of_batch, count: of_batch, ..messages }, self.now);
-            if invocation.touched.last() != Some(&batch) && !invocation.touched.contains(&batch) {
-                invocation.touched.push(batch);
+            self.batches.add(
+                batch,
+                Cohort {
+                    unique: of_batch,
+                    count: of_batch,
+                    ..messages
+                },
+                self.now,
+            );
+            if invocation.touched.insert(batch) {
                 self.batches.all[batch].chunks += 1;
             }
             if self.batches.room(batch) == 0 {
@@ -378,7 +255,9 @@ impl World {
     fn open_batch(&mut self, invocation: &Invocation, key: u32) -> BatchId {
         let window = self.settings.batches.window_secs;
         let deadline = invocation.started_at + self.settings.aggregator.timeout_secs;
-        let batch = self.batches.open(invocation.environment, key, self.now, deadline + window);
+        let batch = self
+            .batches
+            .open(invocation.environment, key, self.now, deadline + window);
         self.send_window_ticket(batch);
         batch
     }
@@ -396,7 +275,9 @@ impl World {
         let messages = std::mem::take(&mut self.returns[index]);
         self.away -= totals(&messages).0;
         let mut merged = Vec::new();
-        messages.into_iter().for_each(|cohort| push(&mut merged, cohort));
+        messages
+            .into_iter()
+            .for_each(|cohort| push(&mut merged, cohort));
         self.queue.give_back(merged);
         self.wake();
     }
@@ -422,7 +303,11 @@ impl World {
     /// invocations have messages too, returns when to look a second time: if there are no more of them then, the burst is
     /// over.
     fn look_at_depth(&mut self, invocation: &mut Invocation) -> Option<f64> {
-        let has_open = self.batches.current_of(invocation.environment).next().is_some();
+        let has_open = self
+            .batches
+            .current_of(invocation.environment)
+            .next()
+            .is_some();
         if !has_open || self.queue.visible_count > 0 {
             return None;
         }
@@ -451,18 +336,13 @@ impl World {
         self.queue.delete(invocation.done);
         self.taken += invocation.done;
         self.taken_after = self.now;
-        self.usage.queue_requests += (invocation.count as f64 / SQS_RECEIVE_MESSAGES_MAX as f64).ceil();
+        self.usage.queue_requests +=
+            (invocation.count as f64 / SQS_RECEIVE_MESSAGES_MAX as f64).ceil();
         self.usage.aggregator_secs += self.now - invocation.started_at;
         let free_at = end_of_invocation(invocation.started_at, self.now);
-        self.agenda.add(free_at, Event::Release(invocation.environment, invocation.gatherer));
-    }
-
-    /// Frees the environment of an invocation that has ended.
-    pub fn release(&mut self, environment: usize, gatherer: GathererId) {
-        self.environments.release(environment);
-        self.mapping.gatherers[gatherer].running -= 1;
-        self.mapping.running -= 1;
-        self.retry_blocked();
-        self.wake();
+        self.agenda.add(
+            free_at,
+            Event::Release(invocation.environment, invocation.gatherer),
+        );
     }
 }

@@ -13,7 +13,10 @@ pub struct Assumption {
 
 impl Assumption {
     fn new(text: impl Into<String>, experiment: &'static str) -> Assumption {
-        Assumption { text: text.into(), experiment }
+        Assumption {
+            text: text.into(),
+            experiment,
+        }
     }
 }
 
@@ -30,15 +33,25 @@ pub fn assumptions(settings: &Settings) -> Vec<Assumption> {
             "compare the billed time of 1.2 million messages with it (experiments 7 and 20)",
         ),
         Assumption::new(
-            format!("a request with {} writes takes {:.0} ms", requests.items, requests.write_secs * 1e3),
+            format!(
+                "a request with {} writes takes {:.0} ms",
+                requests.items,
+                requests.write_secs * 1e3
+            ),
             "10,000 batches of 25 from Lambda, cold and warm: median and p99.9 (experiment 5)",
         ),
         Assumption::new(
-            format!("a cold start takes {:.0} ms", settings.aggregator.cold_start_secs * 1e3),
+            format!(
+                "a cold start takes {:.0} ms",
+                settings.aggregator.cold_start_secs * 1e3
+            ),
             "deploy each architecture and invoke it with no records: init duration (experiment 2)",
         ),
         Assumption::new(
-            format!("a record has {} bytes besides its body", settings.input.record_bytes),
+            format!(
+                "a record has {} bytes besides its body",
+                settings.input.record_bytes
+            ),
             "received counts and sizes of 200,000 messages (experiment 6)",
         ),
         Assumption::new(
@@ -84,11 +97,17 @@ pub fn assumptions(settings: &Settings) -> Vec<Assumption> {
     }
     match settings.batches.bodies {
         Bodies::Items => all.push(Assumption::new(
-            format!("the index shows a claim within {:.1} s", settings.tables.index_lag_secs),
+            format!(
+                "the index shows a claim within {:.1} s",
+                settings.tables.index_lag_secs
+            ),
             "the metric IndexLagRetries in a burst of 1.2 million (experiment 9)",
         )),
         Bodies::S3 => all.push(Assumption::new(
-            format!("a PUT or GET of a chunk takes {:.0} ms", requests.s3_secs * 1e3),
+            format!(
+                "a PUT or GET of a chunk takes {:.0} ms",
+                requests.s3_secs * 1e3
+            ),
             "10,000 PUTs of 1 MB from Lambda (experiment 19)",
         )),
         Bodies::Table => {}

@@ -58,7 +58,10 @@ impl AllBatches {
         let rules = &settings.batches;
         let by_bytes = rules.bytes_max / settings.burst.size_bytes.max(1);
         let keys_limit = match rules.bodies {
-            Bodies::Items => settings.tables.key.map(|key| key * f64::from(settings.tables.shards)),
+            Bodies::Items => settings
+                .tables
+                .key
+                .map(|key| key * f64::from(settings.tables.shards)),
             Bodies::Table | Bodies::S3 => None,
         };
         AllBatches {
@@ -79,7 +82,11 @@ impl AllBatches {
 
     /// Returns all batches that an environment fills.
     pub fn current_of(&self, environment: usize) -> impl Iterator<Item = BatchId> + '_ {
-        self.open.get(environment).into_iter().flatten().filter_map(|batch| *batch)
+        self.open
+            .get(environment)
+            .into_iter()
+            .flatten()
+            .filter_map(|batch| *batch)
     }
 
     /// Opens a batch.
@@ -124,7 +131,13 @@ impl AllBatches {
         let batch = &mut self.all[batch];
         batch.last_claim_at = now;
         batch.count += claimed.unique;
-        push(&mut batch.cohorts, Cohort { receives: 0, ..claimed });
+        push(
+            &mut batch.cohorts,
+            Cohort {
+                receives: 0,
+                ..claimed
+            },
+        );
         if batch.cohorts.len() > COHORTS_MAX {
             halve(&mut batch.cohorts);
         }
@@ -143,7 +156,11 @@ fn halve(cohorts: &mut Vec<Cohort>) {
     let halves = cohorts.chunks(2).map(|pair| {
         let unique = pair.iter().map(|cohort| cohort.unique).sum();
         let count = pair.iter().map(|cohort| cohort.count).sum();
-        Cohort { unique, count, ..pair[pair.len() - 1] }
+        Cohort {
+            unique,
+            count,
+            ..pair[pair.len() - 1]
+        }
     });
     *cohorts = halves.collect();
 }

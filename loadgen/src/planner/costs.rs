@@ -32,21 +32,44 @@ pub fn costs(usage: &Usage, settings: &Settings, prices: &Prices, unique: u64) -
         (quantity, gb_secs * price.dollars + invocations * requests)
     };
     let lock = usage.lock_writes + usage.index_writes;
-    let (of_aggregator, aggregator) =
-        function(&settings.aggregator, usage.aggregator_secs, usage.aggregator_invocations);
-    let (of_processor, processor) =
-        function(&settings.processor, usage.processor_secs, usage.processor_invocations);
+    let (of_aggregator, aggregator) = function(
+        &settings.aggregator,
+        usage.aggregator_secs,
+        usage.aggregator_invocations,
+    );
+    let (of_processor, processor) = function(
+        &settings.processor,
+        usage.processor_secs,
+        usage.processor_invocations,
+    );
     let units = |count: f64, kind: &str| format!("{count:.0} {kind} units");
     let purposes = [
         ("claims and releases", units(lock, "write"), writes(lock)),
-        ("refused claims of duplicates", units(usage.refused_writes, "write"), writes(usage.refused_writes)),
-        ("batch records", units(usage.record_writes, "write"), writes(usage.record_writes)),
-        ("chunks in the table", units(usage.chunk_writes, "write"), writes(usage.chunk_writes)),
-        ("reads", units(usage.reads, "read"), usage.reads * prices.dynamodb_million_read_units.dollars / MILLION),
+        (
+            "refused claims of duplicates",
+            units(usage.refused_writes, "write"),
+            writes(usage.refused_writes),
+        ),
+        (
+            "batch records",
+            units(usage.record_writes, "write"),
+            writes(usage.record_writes),
+        ),
+        (
+            "chunks in the table",
+            units(usage.chunk_writes, "write"),
+            writes(usage.chunk_writes),
+        ),
+        (
+            "reads",
+            units(usage.reads, "read"),
+            usage.reads * prices.dynamodb_million_read_units.dollars / MILLION,
+        ),
         (
             "chunks in S3",
             format!("{:.0} PUT, {:.0} GET", usage.s3_puts, usage.s3_gets),
-            (usage.s3_puts * prices.s3_million_puts.dollars + usage.s3_gets * prices.s3_million_gets.dollars)
+            (usage.s3_puts * prices.s3_million_puts.dollars
+                + usage.s3_gets * prices.s3_million_gets.dollars)
                 / MILLION,
         ),
         (

@@ -83,7 +83,8 @@ impl World {
             self.wake();
         }
         if sent < messages {
-            self.agenda.add(self.now + shape.slice_secs(messages), Event::Arrive);
+            self.agenda
+                .add(self.now + shape.slice_secs(messages), Event::Arrive);
         }
     }
 
@@ -109,7 +110,11 @@ impl World {
             delivered: Some(self.delivered),
             visible: Some(self.queue.visible_count),
             in_flight: Some(self.queue.in_flight),
-            oldest_secs: Some(self.queue.oldest().map_or(0.0, |sent_at| self.now - sent_at)),
+            oldest_secs: Some(
+                self.queue
+                    .oldest()
+                    .map_or(0.0, |sent_at| self.now - sent_at),
+            ),
             aggregators: Some(self.environments.busy),
             batch_processors: Some(self.processors.busy),
             throttled: Some(self.observer.throttled_total()),
@@ -156,7 +161,9 @@ impl World {
                 false => Limit::ReceiveRate,
             };
         };
-        let by_tables = self.waited_for_by_invocations().filter(|limit| *limit != Limit::MappingConcurrency);
+        let by_tables = self
+            .waited_for_by_invocations()
+            .filter(|limit| *limit != Limit::MappingConcurrency);
         let of_mapping = self.mapping.gatherers[*first].blocked;
         by_tables.or(of_mapping).unwrap_or(Limit::ReceiveRate)
     }
@@ -167,13 +174,19 @@ impl World {
         for invocation in self.running() {
             *counts.entry(invocation).or_default() += 1;
         }
-        counts.into_iter().max_by_key(|(_, count)| *count).map(|(limit, _)| limit)
+        counts
+            .into_iter()
+            .max_by_key(|(_, count)| *count)
+            .map(|(limit, _)| limit)
     }
 
     fn running(&self) -> impl Iterator<Item = Limit> + '_ {
         // Those that run are among the last that started.
         let recent = self.invocations.iter().rev();
-        recent.take(4 * self.environments.count() + 4).flatten().map(|each| each.waits_for)
+        recent
+            .take(4 * self.environments.count() + 4)
+            .flatten()
+            .map(|each| each.waits_for)
     }
 
     /// Returns what batches wait for.
@@ -188,7 +201,11 @@ impl World {
         let waits_for_second_look = |batch: &super::batches::Batch| {
             batch.completed_at.is_none() && batch.delivered_at.is_some()
         };
-        let undelivered = self.batches.all.iter().any(|batch| batch.delivered_at.is_none());
+        let undelivered = self
+            .batches
+            .all
+            .iter()
+            .any(|batch| batch.delivered_at.is_none());
         match self.batches.all.iter().any(waits_for_second_look) && !undelivered {
             true => Limit::VerifyDelay,
             false => Limit::BatchWindow,

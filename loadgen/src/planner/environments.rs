@@ -1,6 +1,8 @@
 //! The environments of the aggregator: which are free, and when another may start.
 
-use protocol::limits::aws::{LAMBDA_INVOCATIONS_PER_SECOND, LAMBDA_START_SECONDS, LAMBDA_STARTS_MAX};
+use protocol::limits::aws::{
+    LAMBDA_INVOCATIONS_PER_SECOND, LAMBDA_START_SECONDS, LAMBDA_STARTS_MAX,
+};
 
 use super::limit::Limit;
 
@@ -109,7 +111,10 @@ mod tests {
         for _ in 0..1_000 {
             assert!(matches!(environments.assign(0.0), Assigned::Cold(_)));
         }
-        assert_eq!(environments.assign(0.0), Assigned::Throttled(Limit::EnvironmentStarts, Some(0.01)));
+        assert_eq!(
+            environments.assign(0.0),
+            Assigned::Throttled(Limit::EnvironmentStarts, Some(0.01))
+        );
         let started = (0..).take_while(|_| matches!(environments.assign(1.0), Assigned::Cold(_)));
         assert_eq!(started.count(), 100);
     }
@@ -117,8 +122,14 @@ mod tests {
     #[test]
     fn the_most_recently_used_environment_is_used_again() {
         let mut environments = Environments::new(2, 1);
-        assert_eq!([environments.assign(0.0), environments.assign(0.0)], [Assigned::Cold(0), Assigned::Cold(1)]);
-        assert_eq!(environments.assign(0.0), Assigned::Throttled(Limit::AccountConcurrency, None));
+        assert_eq!(
+            [environments.assign(0.0), environments.assign(0.0)],
+            [Assigned::Cold(0), Assigned::Cold(1)]
+        );
+        assert_eq!(
+            environments.assign(0.0),
+            Assigned::Throttled(Limit::AccountConcurrency, None)
+        );
         environments.release(0);
         environments.release(1);
         assert_eq!(environments.assign(0.0), Assigned::Warm(1));
@@ -128,7 +139,10 @@ mod tests {
     fn an_environment_with_room_takes_a_second_invocation() {
         let mut environments = Environments::new(10, 2);
         let assigned = [(); 3].map(|()| environments.assign(0.0));
-        assert_eq!(assigned, [Assigned::Cold(0), Assigned::Warm(0), Assigned::Cold(1)]);
+        assert_eq!(
+            assigned,
+            [Assigned::Cold(0), Assigned::Warm(0), Assigned::Cold(1)]
+        );
     }
 
     #[test]

@@ -25,13 +25,19 @@ fn unlimited(messages: u64) -> Settings {
 
 /// Checks a time against the one computed by hand; a gathering window and a few steps may come on top.
 fn assert_takes(secs: f64, by_hand: f64) {
-    assert!(secs >= by_hand - 0.5 && secs <= 1.03 * by_hand + 1.5, "{secs} s, by hand {by_hand} s");
+    assert!(
+        secs >= by_hand - 0.5 && secs <= 1.03 * by_hand + 1.5,
+        "{secs} s, by hand {by_hand} s"
+    );
 }
 
 /// Returns what held up the burst longest while messages were taken.
 fn binds_while_taking(plan: &Plan) -> Limit {
     let after = [Limit::BatchWindow, Limit::VerifyDelay];
-    let taking = plan.held_up.iter().filter(|(limit, _)| !after.contains(limit));
+    let taking = plan
+        .held_up
+        .iter()
+        .filter(|(limit, _)| !after.contains(limit));
     *taking.max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0
 }
 
@@ -42,7 +48,11 @@ fn two_pollers_take_two_hundred_messages_a_second() {
     let plan = plan(&settings);
     assert_takes(plan.claimed_secs, 20_000.0 / 200.0);
     assert_eq!(binds_while_taking(&plan), Limit::ReceiveRate);
-    assert!((95.0..=101.0).contains(&plan.messages_per_invocation), "one window: {}", plan.messages_per_invocation);
+    assert!(
+        (95.0..=101.0).contains(&plan.messages_per_invocation),
+        "one window: {}",
+        plan.messages_per_invocation
+    );
 }
 
 #[test]
@@ -73,7 +83,10 @@ fn four_aggregators_take_four_times_what_one_takes() {
     settings.aggregator.micros_per_message = 1_000.0;
     let plan = plan(&settings);
     assert_takes(plan.claimed_secs, 10.0);
-    assert_eq!((binds_while_taking(&plan), plan.aggregators_most), (Limit::MappingConcurrency, 4));
+    assert_eq!(
+        (binds_while_taking(&plan), plan.aggregators_most),
+        (Limit::MappingConcurrency, 4)
+    );
 }
 
 #[test]
@@ -107,8 +120,15 @@ fn an_account_runs_no_more_than_its_concurrency() {
     settings.account_concurrency = 4;
     let plan = plan(&settings);
     assert_takes(plan.claimed_secs, 10.0);
-    assert_eq!((binds_while_taking(&plan), plan.aggregators_most), (Limit::AccountConcurrency, 4));
-    assert!(plan.throttles.iter().any(|(limit, _)| *limit == Limit::AccountConcurrency));
+    assert_eq!(
+        (binds_while_taking(&plan), plan.aggregators_most),
+        (Limit::AccountConcurrency, 4)
+    );
+    assert!(
+        plan.throttles
+            .iter()
+            .any(|(limit, _)| *limit == Limit::AccountConcurrency)
+    );
 }
 
 #[test]
@@ -121,7 +141,11 @@ fn no_more_than_120_000_messages_are_taken_at_once() {
     // An invocation of 100 messages takes 10 s, after 1 s of gathering: four times 120,000 messages in 11 s each. Without
     // the limit, 4,000 invocations would run at once, and take 24 s.
     let plan = plan(&settings);
-    assert!((40.0..60.0).contains(&plan.claimed_secs), "{}", plan.claimed_secs);
+    assert!(
+        (40.0..60.0).contains(&plan.claimed_secs),
+        "{}",
+        plan.claimed_secs
+    );
     assert_eq!(plan.in_flight_most, 120_000);
     assert_eq!(binds_while_taking(&plan), Limit::InFlight);
 }
@@ -147,7 +171,10 @@ fn claims_and_releases_share_a_table() {
     (settings.tables.lock, settings.tables.quota) = (1_000.0, 1_000.0);
     let plan = plan(&settings);
     assert_takes(plan.drained_secs, 199.0);
-    assert_eq!((plan.usage.lock_writes, plan.usage.index_writes), (200_000.0, 200_000.0));
+    assert_eq!(
+        (plan.usage.lock_writes, plan.usage.index_writes),
+        (200_000.0, 200_000.0)
+    );
 }
 
 #[test]
@@ -159,7 +186,10 @@ fn the_keys_of_one_batch_take_their_units_whatever_the_table_takes() {
     assert_takes(plan.claimed_secs, 99.0);
     assert_eq!(binds_while_taking(&plan), Limit::IndexKeys);
     settings.batches.bodies = Bodies::S3;
-    assert!(super::plan(&settings).claimed_secs < 3.0, "claims of chunks are in no index");
+    assert!(
+        super::plan(&settings).claimed_secs < 3.0,
+        "claims of chunks are in no index"
+    );
 }
 
 #[test]
@@ -179,10 +209,16 @@ fn chunks_in_the_table_take_units_of_the_batch_table() {
 fn what_an_invocation_does_not_claim_in_time_comes_back_after_the_visibility_timeout() {
     let mut settings = unlimited(2_000);
     settings.aggregator.micros_per_message = 10_000.0;
-    (settings.aggregator.timeout_secs, settings.input.visibility_secs) = (13.0, 61.0);
+    (
+        settings.aggregator.timeout_secs,
+        settings.input.visibility_secs,
+    ) = (13.0, 61.0);
     // 10 s are enough for 1,000 messages; the others come back once.
     let once = plan(&settings);
-    assert_eq!((once.returned, once.receives_most, once.dead_letters), (1_000, 2, 0));
+    assert_eq!(
+        (once.returned, once.receives_most, once.dead_letters),
+        (1_000, 2, 0)
+    );
     assert_takes(once.claimed_secs, 71.0);
     assert_eq!(binds_while_taking(&once), Limit::Visibility);
     settings.input.receives_max = 1;
@@ -198,7 +234,10 @@ fn a_batch_that_is_not_full_waits_for_timeout_and_window() {
     // Gathered for 1 s; 60 s and 300 s; 2 s for clocks, and a half for whole seconds.
     assert_takes(plan.delivered_secs, 1.0 + 360.0 + 2.5);
     assert_takes(plan.drained_secs - plan.delivered_secs, 60.0);
-    assert_eq!((plan.batches, plan.full, plan.binds().unwrap().0), (1, 0, Limit::BatchWindow));
+    assert_eq!(
+        (plan.batches, plan.full, plan.binds().unwrap().0),
+        (1, 0, Limit::BatchWindow)
+    );
 }
 
 #[test]
@@ -209,7 +248,13 @@ fn full_batches_start_at_once_and_drained_ones_when_the_queue_is_empty() {
     let plan = plan(&settings);
     assert_eq!((plan.batches, plan.full, plan.sealed_drained), (4, 3, 1));
     assert!(plan.drained_secs < 3.0, "{}", plan.drained_secs);
-    assert_eq!(plan.spans.iter().map(|batch| batch.count).collect::<Vec<_>>(), [3_000, 3_000, 3_000, 1_000]);
+    assert_eq!(
+        plan.spans
+            .iter()
+            .map(|batch| batch.count)
+            .collect::<Vec<_>>(),
+        [3_000, 3_000, 3_000, 1_000]
+    );
 }
 
 #[test]
@@ -218,7 +263,11 @@ fn each_key_has_a_batch_of_its_own() {
     settings.burst.keys = 10;
     let plan = plan(&settings);
     assert_eq!(plan.batches, 10);
-    assert!(plan.spans.iter().all(|batch| batch.count == 1_000), "{:?}", plan.spans);
+    assert!(
+        plan.spans.iter().all(|batch| batch.count == 1_000),
+        "{:?}",
+        plan.spans
+    );
 }
 
 #[test]
@@ -228,7 +277,10 @@ fn two_processors_deliver_two_batches_at_a_time() {
     settings.sink.secs_per_part = 1.0;
     let plan = plan(&settings);
     assert_takes(plan.drained_secs, 50.0);
-    assert_eq!((plan.binds().unwrap().0, plan.processors_most), (Limit::ProcessorConcurrency, 2));
+    assert_eq!(
+        (plan.binds().unwrap().0, plan.processors_most),
+        (Limit::ProcessorConcurrency, 2)
+    );
 }
 
 #[test]
@@ -271,10 +323,16 @@ fn duplicates_cost_a_write_only_if_their_environment_does_not_know_the_original(
 
 #[test]
 fn the_same_seed_gives_the_same_plan_and_another_one_differs_a_little() {
-    let settings = Settings { seed: 7, ..Settings::default() };
+    let settings = Settings {
+        seed: 7,
+        ..Settings::default()
+    };
     let told = |settings: &Settings| format!("{:?}", plan(settings));
     assert_eq!(told(&settings), told(&settings));
-    let other = Settings { seed: 8, ..settings.clone() };
+    let other = Settings {
+        seed: 8,
+        ..settings.clone()
+    };
     assert_ne!(told(&settings), told(&other));
     let (a, b) = (plan(&settings).drained_secs, plan(&other).drained_secs);
     assert!((a / b - 1.0).abs() < 0.05, "{a} and {b}");
@@ -287,7 +345,10 @@ fn every_message_is_claimed_or_a_duplicate_and_every_batch_is_delivered() {
         (settings.burst.messages, settings.burst.duplicates_percent) = (123_457, 12.3);
         settings.burst.keys = keys;
         let plan = plan(&settings);
-        assert_eq!(plan.spans.iter().map(|batch| batch.count).sum::<u64>(), plan.unique);
+        assert_eq!(
+            plan.spans.iter().map(|batch| batch.count).sum::<u64>(),
+            plan.unique
+        );
         assert!(plan.drained && plan.spans.iter().all(|batch| batch.completed_at.is_some()));
         assert_eq!(plan.samples.last().unwrap().taken, Some(123_457));
     }

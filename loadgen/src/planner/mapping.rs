@@ -64,7 +64,10 @@ impl Mapping {
         Mapping {
             scaling: input.scaling,
             rate,
-            batch_max: input.batch_size.min(aws::LAMBDA_PAYLOAD_BYTES_MAX / record).max(1),
+            batch_max: input
+                .batch_size
+                .min(aws::LAMBDA_PAYLOAD_BYTES_MAX / record)
+                .max(1),
             window_secs: input.window_secs,
             gatherers: Vec::new(),
             idle: Vec::new(),
@@ -94,13 +97,15 @@ impl Mapping {
             Scaling::Local(_) => 1,
             Scaling::MaximumConcurrency(_) => self.slots(now) as usize,
             Scaling::Provisioned { min, max } => {
-                let pollers = aws::POLLERS_RISE_PER_MINUTE / 60.0 / aws::POLLER_CONCURRENCY_MAX as f64;
+                let pollers =
+                    aws::POLLERS_RISE_PER_MINUTE / 60.0 / aws::POLLER_CONCURRENCY_MAX as f64;
                 (f64::from(min) + (now - began_at) * pollers).min(f64::from(max)) as usize
             }
         };
         self.poller_secs += before as f64 * (now - self.counted_at);
         self.counted_at = now;
-        self.gatherers.resize_with(wanted.max(before), Gatherer::default);
+        self.gatherers
+            .resize_with(wanted.max(before), Gatherer::default);
         before..self.gatherers.len()
     }
 
@@ -117,9 +122,12 @@ impl Mapping {
         let since = now - self.began_at.unwrap_or(now);
         match self.scaling {
             Scaling::Local(environments) => u64::from(environments),
-            Scaling::Provisioned { .. } => self.gatherers.len() as u64 * aws::POLLER_CONCURRENCY_MAX,
+            Scaling::Provisioned { .. } => {
+                self.gatherers.len() as u64 * aws::POLLER_CONCURRENCY_MAX
+            }
             Scaling::MaximumConcurrency(_) => {
-                let risen = aws::MAPPING_CONCURRENCY_AT_FIRST + since * aws::MAPPING_RISE_PER_MINUTE / 60.0;
+                let risen =
+                    aws::MAPPING_CONCURRENCY_AT_FIRST + since * aws::MAPPING_RISE_PER_MINUTE / 60.0;
                 risen.min(self.slots_max()) as u64
             }
         }
@@ -169,7 +177,13 @@ mod tests {
     use crate::planner::settings::Settings;
 
     fn mapping(scaling: Scaling, size_bytes: u64) -> Mapping {
-        let mut mapping = Mapping::new(&Input { scaling, ..Settings::default().input }, size_bytes);
+        let mut mapping = Mapping::new(
+            &Input {
+                scaling,
+                ..Settings::default().input
+            },
+            size_bytes,
+        );
         mapping.grow(0.0);
         mapping
     }
@@ -177,13 +191,19 @@ mod tests {
     #[test]
     fn a_mapping_starts_with_five_and_grows_by_three_hundred_a_minute_to_1_250() {
         let mut mapping = mapping(Scaling::MaximumConcurrency(2_000), 300);
-        assert_eq!([0.0, 60.0, 120.0, 600.0].map(|at| mapping.slots(at)), [5, 305, 605, 1_250]);
+        assert_eq!(
+            [0.0, 60.0, 120.0, 600.0].map(|at| mapping.slots(at)),
+            [5, 305, 605, 1_250]
+        );
         assert_eq!(mapping.grow(60.0), 5..305);
     }
 
     #[test]
     fn a_maximum_concurrency_of_120_is_exceeded_as_measured_and_one_of_2_is_not() {
-        assert_eq!(mapping(Scaling::MaximumConcurrency(120), 300).slots(600.0), 128);
+        assert_eq!(
+            mapping(Scaling::MaximumConcurrency(120), 300).slots(600.0),
+            128
+        );
         assert_eq!(mapping(Scaling::MaximumConcurrency(2), 300).slots(600.0), 2);
     }
 
@@ -194,7 +214,10 @@ mod tests {
         pollers.grow(60.0);
         assert_eq!(pollers.gatherers.len(), 102);
         pollers.grow(600.0);
-        assert_eq!((pollers.gatherers.len(), pollers.slots(600.0)), (200, 2_000));
+        assert_eq!(
+            (pollers.gatherers.len(), pollers.slots(600.0)),
+            (200, 2_000)
+        );
         let large = mapping(Scaling::Provisioned { min: 2, max: 2 }, 99_250);
         assert_eq!(large.rate(), 10.0);
     }

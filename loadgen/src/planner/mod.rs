@@ -12,6 +12,7 @@ mod calibration;
 mod costs;
 mod engine;
 mod environments;
+mod gathering;
 mod limit;
 #[cfg(test)]
 mod limit_tests;
@@ -40,8 +41,8 @@ pub use plan::Plan;
 pub use prices::{Price, Prices, PricesError};
 pub use report::{Report, duration};
 pub use settings::{
-    Batches, Bodies, Burst, Function, Input, Requests, STANDARD_RECEIVE_RATE, Scaling, Settings, Sink,
-    Tables,
+    Batches, Bodies, Burst, Function, Input, Requests, STANDARD_RECEIVE_RATE, Scaling, Settings,
+    Sink, Tables,
 };
 pub use shape::Shape;
 pub use usage::Usage;

@@ -75,7 +75,10 @@ impl Observer {
 
     /// Returns how many requests each limit throttled; limits that throttled none are absent.
     pub fn throttles(&self) -> impl Iterator<Item = (Limit, u64)> + '_ {
-        let whole = self.throttles.iter().map(|(limit, count)| (*limit, count.round() as u64));
+        let whole = self
+            .throttles
+            .iter()
+            .map(|(limit, count)| (*limit, count.round() as u64));
         whole.filter(|(_, count)| *count > 0)
     }
 
@@ -105,8 +108,11 @@ impl Observer {
             ("last claim to delivery, full batches", &self.full_batches),
             ("last claim to delivery, other batches", &self.other_batches),
         ];
-        let seen = named.into_iter().filter(|(_, histogram)| !histogram.is_empty());
-        seen.map(|(name, histogram)| summary(name, histogram)).collect()
+        let seen = named
+            .into_iter()
+            .filter(|(_, histogram)| !histogram.is_empty());
+        seen.map(|(name, histogram)| summary(name, histogram))
+            .collect()
     }
 }
 

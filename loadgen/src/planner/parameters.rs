@@ -55,7 +55,10 @@ pub type Parameter = (String, String);
 /// The text is none of these.
 pub fn read(text: &str) -> Result<Vec<Parameter>, String> {
     let line = text.lines().find_map(|line| {
-        let value = line.trim().strip_prefix("parameter_overrides")?.trim_start();
+        let value = line
+            .trim()
+            .strip_prefix("parameter_overrides")?
+            .trim_start();
         value.strip_prefix('=').map(str::trim)
     });
     match line {
@@ -75,13 +78,17 @@ fn of_json(text: &str) -> Result<Vec<Parameter>, String> {
     let list: Vec<serde_json::Value> =
         serde_json::from_str(text).map_err(|error| wrong(&error.to_string()))?;
     let parameter = |each: &serde_json::Value| match each.as_str() {
-        Some(pair) => pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())),
+        Some(pair) => pair
+            .split_once('=')
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
         None => {
             let field = |name: &str| each.get(name)?.as_str().map(str::to_owned);
             Some((field("ParameterKey")?, field("ParameterValue")?))
         }
     };
-    list.iter().map(|each| parameter(each).ok_or_else(|| wrong(&each.to_string()))).collect()
+    list.iter()
+        .map(|each| parameter(each).ok_or_else(|| wrong(&each.to_string())))
+        .collect()
 }
 
 fn of_pairs(text: &str) -> Result<Vec<Parameter>, String> {
@@ -89,7 +96,9 @@ fn of_pairs(text: &str) -> Result<Vec<Parameter>, String> {
     let mut left = text.trim_start();
     while !left.is_empty() {
         let Some((name, value)) = left.split_once('=') else {
-            return Err(format!("the parameters: wrong form: got `{left}`, expected Name=value"));
+            return Err(format!(
+                "the parameters: wrong form: got `{left}`, expected Name=value"
+            ));
         };
         let (value, rest) = match value.strip_prefix('"') {
             Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
@@ -112,7 +121,11 @@ pub fn apply_to_local(settings: &mut Settings, parameters: &[Parameter]) -> Vec<
 }
 
 fn apply_within(settings: &mut Settings, parameters: &[Parameter], bounded: bool) -> Vec<String> {
-    let mut values = Values { by_name: BTreeMap::new(), problems: Vec::new(), bounded };
+    let mut values = Values {
+        by_name: BTreeMap::new(),
+        problems: Vec::new(),
+        bounded,
+    };
     for (name, value) in parameters {
         values.by_name.insert(name.as_str(), value.as_str());
     }
@@ -147,7 +160,9 @@ impl Values<'_> {
         match value.parse() {
             Ok(number) if (min..=max).contains(&number) || !self.bounded => Some(number),
             Ok(_) | Err(_) => {
-                let problem = format!("parameter `{name}`: not allowed: got `{value}`, expected {min} to {max}");
+                let problem = format!(
+                    "parameter `{name}`: not allowed: got `{value}`, expected {min} to {max}"
+                );
                 self.problems.push(problem);
                 None
             }
@@ -160,7 +175,10 @@ impl Values<'_> {
         let found = words.iter().find(|(word, _)| *word == value);
         if found.is_none() {
             let allowed: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            let problem = format!("parameter `{name}`: not allowed: got `{value}`, expected {}", allowed.join(" or "));
+            let problem = format!(
+                "parameter `{name}`: not allowed: got `{value}`, expected {}",
+                allowed.join(" or ")
+            );
             self.problems.push(problem);
         }
         found.map(|(_, meaning)| *meaning)
@@ -195,7 +213,9 @@ impl Values<'_> {
 
     fn input(&mut self, settings: &mut Settings) {
         let input = &mut settings.input;
-        input.batch_size = self.number("InputBatchSize", 1, 10_000).unwrap_or(input.batch_size);
+        input.batch_size = self
+            .number("InputBatchSize", 1, 10_000)
+            .unwrap_or(input.batch_size);
         if let Some(secs) = self.number("InputBatchingWindow", 1, 300) {
             input.window_secs = secs as f64;
         }
@@ -209,8 +229,12 @@ impl Values<'_> {
         if let Some(max) = self.number("AggregatorConcurrency", 2, 1_000) {
             concurrency = max as u32;
         }
-        pollers.0 = self.number("PollersMin", 2, 200).map_or(pollers.0, |min| min as u32);
-        pollers.1 = self.number("PollersMax", 2, 2_000).map_or(pollers.1, |max| max as u32);
+        pollers.0 = self
+            .number("PollersMin", 2, 200)
+            .map_or(pollers.0, |min| min as u32);
+        pollers.1 = self
+            .number("PollersMax", 2, 2_000)
+            .map_or(pollers.1, |max| max as u32);
         if provisioned && pollers.0 > pollers.1 {
             self.problems.push(format!(
                 "parameter `PollersMin`: not allowed: got `{}`, expected at most `PollersMax`, which is {}",
@@ -219,7 +243,10 @@ impl Values<'_> {
         }
         if !matches!(input.scaling, Scaling::Local(_)) {
             input.scaling = match provisioned {
-                true => Scaling::Provisioned { min: pollers.0, max: pollers.1 },
+                true => Scaling::Provisioned {
+                    min: pollers.0,
+                    max: pollers.1,
+                },
                 false => Scaling::MaximumConcurrency(concurrency),
             };
         }
@@ -235,19 +262,32 @@ impl Values<'_> {
         if let Some(secs) = self.number("MaxSecondaryBatchingWindow", 1, 700) {
             batches.window_secs = secs as f64;
         }
-        batches.items_max = self.number("MaxBatchSize", 1, 500_000).unwrap_or(batches.items_max);
-        batches.bytes_max = self.number("MaxBatchBytes", 409_600, 4_294_967_296).unwrap_or(batches.bytes_max);
-        batches.part_bytes_max =
-            self.number("MaxPartBytes", 1_048_576, 1_073_741_824).unwrap_or(batches.part_bytes_max);
+        batches.items_max = self
+            .number("MaxBatchSize", 1, 500_000)
+            .unwrap_or(batches.items_max);
+        batches.bytes_max = self
+            .number("MaxBatchBytes", 409_600, 4_294_967_296)
+            .unwrap_or(batches.bytes_max);
+        batches.part_bytes_max = self
+            .number("MaxPartBytes", 1_048_576, 1_073_741_824)
+            .unwrap_or(batches.part_bytes_max);
         if let Some(secs) = self.number("VerifyDelay", 1, 900) {
             batches.verify_delay_secs = Some(secs as f64);
         }
         let switch = self.word("SealWhenDrained", &[("on", true), ("off", false)]);
         batches.seal_when_drained = switch.unwrap_or(batches.seal_when_drained);
-        if self.by_name.get("Bodies").is_some_and(|bodies| bodies.starts_with("s3://")) {
+        if self
+            .by_name
+            .get("Bodies")
+            .is_some_and(|bodies| bodies.starts_with("s3://"))
+        {
             self.by_name.insert("Bodies", "s3");
         }
-        let places = [("items", Bodies::Items), ("table", Bodies::Table), ("s3", Bodies::S3)];
+        let places = [
+            ("items", Bodies::Items),
+            ("table", Bodies::Table),
+            ("s3", Bodies::S3),
+        ];
         batches.bodies = self.word("Bodies", &places).unwrap_or(batches.bodies);
         let most = protocol::limits::CHUNK_BATCH_ITEMS_MAX;
         if batches.bodies != Bodies::Items && batches.items_max > most {
@@ -280,7 +320,11 @@ mod tests {
 
     #[test]
     fn every_form_of_a_file_gives_the_same_parameters() {
-        let expected = vec![pair("Bodies", "table"), pair("Sink", "log:"), pair("MemorySize", "3008")];
+        let expected = vec![
+            pair("Bodies", "table"),
+            pair("Sink", "log:"),
+            pair("MemorySize", "3008"),
+        ];
         for text in [
             r#"[{"ParameterKey":"Bodies","ParameterValue":"table"},{"ParameterKey":"Sink","ParameterValue":"log:"},
                 {"ParameterKey":"MemorySize","ParameterValue":"3008"}]"#,
@@ -292,8 +336,15 @@ mod tests {
             assert_eq!(read(text).unwrap(), expected, "{text}");
         }
         let error = read("[1]").unwrap_err();
-        assert!(error.starts_with("the parameters: wrong form: got `1`, expected a list of"), "{error}");
-        assert!(read("nothing").unwrap_err().contains("got `nothing`, expected Name=value"));
+        assert!(
+            error.starts_with("the parameters: wrong form: got `1`, expected a list of"),
+            "{error}"
+        );
+        assert!(
+            read("nothing")
+                .unwrap_err()
+                .contains("got `nothing`, expected Name=value")
+        );
     }
 
     #[test]
@@ -313,9 +364,18 @@ mod tests {
         );
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(settings.input.visibility_secs, 190.0);
-        assert_eq!(settings.input.scaling, Scaling::Provisioned { min: 2, max: 50 });
-        assert_eq!((settings.batches.bodies, settings.tables.lock), (Bodies::S3, 20_000.0));
-        assert!(settings.aggregator.micros_per_message < 20.0, "chunks take less CPU");
+        assert_eq!(
+            settings.input.scaling,
+            Scaling::Provisioned { min: 2, max: 50 }
+        );
+        assert_eq!(
+            (settings.batches.bodies, settings.tables.lock),
+            (Bodies::S3, 20_000.0)
+        );
+        assert!(
+            settings.aggregator.micros_per_message < 20.0,
+            "chunks take less CPU"
+        );
     }
 
     #[test]

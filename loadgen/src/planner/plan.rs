@@ -49,11 +49,31 @@ impl Plan {
     /// Returns the plan of a world at its end.
     pub(super) fn of(world: World) -> Plan {
         let drained = world.is_done();
-        let World { batches, observer, queue, environments, processors, usage, .. } = world;
-        let spans: Vec<Batch> = batches.all.into_iter().filter(|batch| batch.count > 0).collect();
-        let flushed = |why| spans.iter().filter(|batch| batch.flushed == Some(why)).count() as u64;
+        let World {
+            batches,
+            observer,
+            queue,
+            environments,
+            processors,
+            usage,
+            ..
+        } = world;
+        let spans: Vec<Batch> = batches
+            .all
+            .into_iter()
+            .filter(|batch| batch.count > 0)
+            .collect();
+        let flushed = |why| {
+            spans
+                .iter()
+                .filter(|batch| batch.flushed == Some(why))
+                .count() as u64
+        };
         let last = |at: fn(&Batch) -> Option<f64>| spans.iter().filter_map(at).fold(0.0, f64::max);
-        let in_flight = observer.samples.iter().filter_map(|sample| sample.in_flight);
+        let in_flight = observer
+            .samples
+            .iter()
+            .filter_map(|sample| sample.in_flight);
         Plan {
             messages: world.settings.burst.messages,
             unique: world.unique,

@@ -76,8 +76,14 @@ impl Prices {
 
     fn named(&self) -> [(&'static str, &Price); 11] {
         [
-            ("dynamodb_million_write_units", &self.dynamodb_million_write_units),
-            ("dynamodb_million_read_units", &self.dynamodb_million_read_units),
+            (
+                "dynamodb_million_write_units",
+                &self.dynamodb_million_write_units,
+            ),
+            (
+                "dynamodb_million_read_units",
+                &self.dynamodb_million_read_units,
+            ),
             ("dynamodb_gb_month", &self.dynamodb_gb_month),
             ("sqs_million_requests", &self.sqs_million_requests),
             ("s3_million_puts", &self.s3_million_puts),
@@ -98,7 +104,12 @@ mod tests {
     #[test]
     fn the_price_file_of_this_crate_can_be_read_and_every_price_has_a_source() {
         let prices = Prices::us_east_1();
-        assert!(prices.named().iter().all(|(_, price)| price.source.starts_with("https://")));
+        assert!(
+            prices
+                .named()
+                .iter()
+                .all(|(_, price)| price.source.starts_with("https://"))
+        );
         assert_eq!(prices.dynamodb_million_write_units.dollars, 0.625);
     }
 
@@ -106,7 +117,12 @@ mod tests {
     fn a_file_without_a_price_or_with_a_negative_one_is_refused() {
         let text = include_str!("prices.json");
         let missing = Prices::from_json(&text.replace("s3_gb_month", "s3_gb_year")).unwrap_err();
-        assert!(missing.to_string().starts_with("the prices: not a price file: "), "{missing}");
+        assert!(
+            missing
+                .to_string()
+                .starts_with("the prices: not a price file: "),
+            "{missing}"
+        );
         let negative = Prices::from_json(&text.replace("0.625", "-0.625")).unwrap_err();
         assert_eq!(
             negative.to_string(),

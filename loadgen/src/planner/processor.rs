@@ -66,7 +66,10 @@ impl World {
             verifies,
         }));
         let index = self.processings.len() - 1;
-        self.agenda.add(started_at + self.settings.requests.control_secs, Event::Process(index));
+        self.agenda.add(
+            started_at + self.settings.requests.control_secs,
+            Event::Process(index),
+        );
     }
 
     /// A batch-processor begins its next step.
@@ -99,7 +102,8 @@ impl World {
         self.resumed[run.batch] = Some(run.stage);
         self.batches.all[run.batch].claimed_by_processor = false;
         self.tickets_given_back += 1;
-        self.agenda.add(self.now + GIVEN_BACK_SECS, Event::Ticket(run.batch));
+        self.agenda
+            .add(self.now + GIVEN_BACK_SECS, Event::Ticket(run.batch));
         self.free_processor(run);
     }
 
@@ -115,12 +119,18 @@ impl World {
         let (events, bodies) = (batch.count, self.settings.batches.bodies);
         let bytes = events * self.settings.burst.size_bytes;
         let held = (bytes + 256 * events) as f64;
-        let parts = (held / self.settings.batches.part_bytes_max as f64).ceil().max(1.0);
+        let parts = (held / self.settings.batches.part_bytes_max as f64)
+            .ceil()
+            .max(1.0);
         let requests = &self.settings.requests;
         let parallel = f64::from(requests.concurrency);
         let cpu = events as f64 * self.settings.processor.secs_per_message();
         run.waits_for = Limit::ProcessorTime;
-        run.stage = if events == 0 { Stage::Complete } else { Stage::Deliver(parts as u64) };
+        run.stage = if events == 0 {
+            Stage::Complete
+        } else {
+            Stage::Deliver(parts as u64)
+        };
         self.batches.all[run.batch].parts = if events == 0 { 0 } else { parts as u64 };
         self.usage.record_writes += self.sizes.record_units(events);
         let secs = match bodies {
@@ -128,7 +138,8 @@ impl World {
                 let entries = events as f64 * super::calibration::INDEX_ENTRY_BYTES;
                 let pages = (entries / PAGE_BYTES).ceil() + f64::from(self.settings.tables.shards);
                 self.usage.reads += entries / 4_096.0 / 2.0;
-                self.usage.reads += events as f64 * Sizes::read_units(self.sizes.item_units * 1_024.0);
+                self.usage.reads +=
+                    events as f64 * Sizes::read_units(self.sizes.item_units * 1_024.0);
                 let reads = (events as f64 / KEYS_OF_REQUEST).ceil() + pages;
                 // The index shows a claim later than the table; what was claimed long ago is there.
                 let lag = (self.lag_until(run.batch) - self.now).max(0.0);
@@ -165,7 +176,8 @@ impl World {
     /// Delivers one part.
     fn deliver(&mut self, run: &mut Processing, parts: u64) -> f64 {
         let batch = &self.batches.all[run.batch];
-        let bytes = (batch.count * self.settings.burst.size_bytes) as f64 / batch.parts.max(1) as f64;
+        let bytes =
+            (batch.count * self.settings.burst.size_bytes) as f64 / batch.parts.max(1) as f64;
         let secs = self.settings.sink.secs_per_part + bytes / self.settings.sink.bytes_per_sec;
         run.waits_for = Limit::Sink;
         run.stage = match (parts - 1, self.sizes.indexed) {
@@ -207,7 +219,10 @@ impl World {
         let keys = &mut self.batches.all[run.batch].keys;
         for (at, limit) in [
             (self.lock_table.bucket.take(now, units), Limit::LockTable),
-            (self.lock_index.bucket.take(now, count as f64), Limit::LockIndex),
+            (
+                self.lock_index.bucket.take(now, count as f64),
+                Limit::LockIndex,
+            ),
             (keys.take(now, count as f64), Limit::IndexKeys),
         ] {
             if at > latest.0 {
@@ -232,7 +247,8 @@ impl World {
         match self.settings.batches.verify_delay_secs {
             Some(delay) if !proven => {
                 self.usage.queue_requests += 3.0;
-                self.agenda.add(self.now + delay + TICKET_SECS, Event::Ticket(run.batch));
+                self.agenda
+                    .add(self.now + delay + TICKET_SECS, Event::Ticket(run.batch));
             }
             Some(_) | None => {
                 state.completed_at = Some(self.now);

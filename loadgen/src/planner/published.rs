@@ -4,7 +4,9 @@
 //! 21 minutes. Its configuration is in its repository, `kurtismash/aws-serverless-unique-event-aggregator` (081be89,
 //! June 2024), and in the article about it: <https://medium.com/@nooptech/serverless-event-aggregation-with-aws-lambda-and-dynamodb-96fe1a742a81>.
 
-use super::settings::{Batches, Bodies, Function, Input, Requests, Scaling, Settings, Sink, Tables};
+use super::settings::{
+    Batches, Bodies, Function, Input, Requests, Scaling, Settings, Sink, Tables,
+};
 use super::shape::Shape;
 
 /// Messages of the published run, its batches, how many of them were full, and when it was done.
@@ -80,9 +82,23 @@ pub fn settings() -> Settings {
             deadline_margin_secs: 0.0,
             ..defaults.batches.clone()
         },
-        tables: Tables { lock: 40_000.0, batch: 40_000.0, shards: 1, paced_share: 1.0, ..defaults.tables.clone() },
-        requests: Requests { concurrency: 50, items: 1, write_secs: 0.005, ..defaults.requests.clone() },
-        sink: Sink { secs_per_part: 0.0, ..defaults.sink.clone() },
+        tables: Tables {
+            lock: 40_000.0,
+            batch: 40_000.0,
+            shards: 1,
+            paced_share: 1.0,
+            ..defaults.tables.clone()
+        },
+        requests: Requests {
+            concurrency: 50,
+            items: 1,
+            write_secs: 0.005,
+            ..defaults.requests.clone()
+        },
+        sink: Sink {
+            secs_per_part: 0.0,
+            ..defaults.sink.clone()
+        },
         ..defaults
     }
 }
@@ -90,7 +106,11 @@ pub fn settings() -> Settings {
 /// Returns the template's defaults for the same messages, with their names: both layouts, a new table and a warmed one.
 pub fn ours() -> Vec<(String, Settings)> {
     let mut all = Vec::new();
-    for (layout, bodies) in [("items", Bodies::Items), ("table", Bodies::Table), ("s3", Bodies::S3)] {
+    for (layout, bodies) in [
+        ("items", Bodies::Items),
+        ("table", Bodies::Table),
+        ("s3", Bodies::S3),
+    ] {
         for (start, units) in [("cold", 4_000.0), ("warm", 40_000.0)] {
             let mut settings = Settings::default();
             (settings.burst.messages, settings.burst.size_bytes) = (MESSAGES, 50);
@@ -116,9 +136,21 @@ mod tests {
     #[test]
     fn the_published_run_comes_out_within_a_tenth() {
         let plan = plan(&settings());
-        assert!(within_a_tenth(plan.batches as f64, BATCHES as f64), "{} batches", plan.batches);
-        assert!(within_a_tenth(plan.full as f64, FULL as f64), "{} full", plan.full);
-        assert!(within_a_tenth(plan.drained_secs, DONE_SECS), "{} s", plan.drained_secs);
+        assert!(
+            within_a_tenth(plan.batches as f64, BATCHES as f64),
+            "{} batches",
+            plan.batches
+        );
+        assert!(
+            within_a_tenth(plan.full as f64, FULL as f64),
+            "{} full",
+            plan.full
+        );
+        assert!(
+            within_a_tenth(plan.drained_secs, DONE_SECS),
+            "{} s",
+            plan.drained_secs
+        );
         assert_eq!(plan.dead_letters, 0);
     }
 }

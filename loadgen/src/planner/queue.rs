@@ -26,10 +26,16 @@ impl Cohort {
             }
         };
         // Neither part may have more unique messages than messages.
-        let unique = unique.max(self.unique.saturating_sub(self.count - count)).min(count);
+        let unique = unique
+            .max(self.unique.saturating_sub(self.count - count))
+            .min(count);
         self.count -= count;
         self.unique -= unique;
-        Cohort { count, unique, ..*self }
+        Cohort {
+            count,
+            unique,
+            ..*self
+        }
     }
 }
 
@@ -132,7 +138,12 @@ mod tests {
     use super::*;
 
     fn cohort(count: u64, unique: u64) -> Cohort {
-        Cohort { sent_at: 0.0, count, unique, receives: 0 }
+        Cohort {
+            sent_at: 0.0,
+            count,
+            unique,
+            receives: 0,
+        }
     }
 
     #[test]
@@ -171,7 +182,10 @@ mod tests {
             queue.give_back(held);
         }
         assert_eq!(queue.receive(10, 2, &mut Vec::new()), 0);
-        assert_eq!((queue.dead, queue.visible_count, queue.in_flight), (10, 0, 0));
+        assert_eq!(
+            (queue.dead, queue.visible_count, queue.in_flight),
+            (10, 0, 0)
+        );
         assert_eq!(queue.receives_most, 2);
     }
 }

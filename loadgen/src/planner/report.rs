@@ -27,7 +27,12 @@ const LIMITS_SHOWN: usize = 4;
 impl Report<'_> {
     /// Returns the costs of the burst, by purpose.
     pub fn costs(&self) -> Vec<Cost> {
-        costs(&self.plan.usage, self.settings, self.prices, self.plan.unique)
+        costs(
+            &self.plan.usage,
+            self.settings,
+            self.prices,
+            self.plan.unique,
+        )
     }
 
     /// Returns the record of the plan.
@@ -50,7 +55,12 @@ impl Report<'_> {
                 ..Outcome::default()
             },
             samples: plan.samples.iter().map(rounded).collect(),
-            batches: plan.spans.iter().enumerate().map(|(number, batch)| span(number, batch)).collect(),
+            batches: plan
+                .spans
+                .iter()
+                .enumerate()
+                .map(|(number, batch)| span(number, batch))
+                .collect(),
             latencies: plan.latencies.clone(),
             throttles: self.throttles(),
             costs: self.costs(),
@@ -74,7 +84,10 @@ impl Report<'_> {
         }
         notes.push(self.dead_letter_risk());
         let assumed = assumptions(self.settings).into_iter();
-        notes.extend(assumed.map(|each| format!("Assumed: {}. To settle it: {}.", each.text, each.experiment)));
+        notes.extend(
+            assumed
+                .map(|each| format!("Assumed: {}. To settle it: {}.", each.text, each.experiment)),
+        );
         notes
     }
 
@@ -83,9 +96,18 @@ impl Report<'_> {
         let mut held_up: Vec<_> = self.plan.held_up.iter().collect();
         held_up.sort_by(|a, b| b.1.total_cmp(a.1));
         let all: f64 = self.plan.held_up.values().sum();
-        let shares = held_up.iter().take(LIMITS_SHOWN).filter(|(_, secs)| **secs / all >= 0.01);
+        let shares = held_up
+            .iter()
+            .take(LIMITS_SHOWN)
+            .filter(|(_, secs)| **secs / all >= 0.01);
         let shares: Vec<String> = shares
-            .map(|(limit, secs)| format!("{limit} ({}, {:.0} %)", duration(**secs), **secs / all * 100.0))
+            .map(|(limit, secs)| {
+                format!(
+                    "{limit} ({}, {:.0} %)",
+                    duration(**secs),
+                    **secs / all * 100.0
+                )
+            })
             .collect();
         (!shares.is_empty()).then(|| shares.join(", "))
     }
@@ -110,9 +132,20 @@ impl Report<'_> {
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { messages, unique, batches, full, sealed_drained, .. } = self.plan;
+        let Plan {
+            messages,
+            unique,
+            batches,
+            full,
+            sealed_drained,
+            ..
+        } = self.plan;
         let plan = self.plan;
-        writeln!(f, "burst       {messages} messages, {unique} unique, of {} bytes", self.settings.burst.size_bytes)?;
+        writeln!(
+            f,
+            "burst       {messages} messages, {unique} unique, of {} bytes",
+            self.settings.burst.size_bytes
+        )?;
         writeln!(
             f,
             "batches     {batches}: {full} full, {sealed_drained} sealed because the queue was empty, {} at their window",
@@ -132,12 +165,28 @@ impl fmt::Display for Report<'_> {
         writeln!(
             f,
             "concurrency {} aggregators at most, {:.0} messages an invocation; {} batch-processors; {} cold starts",
-            plan.aggregators_most, plan.messages_per_invocation, plan.processors_most, plan.cold_starts
+            plan.aggregators_most,
+            plan.messages_per_invocation,
+            plan.processors_most,
+            plan.cold_starts
         )?;
-        writeln!(f, "in flight   {} messages at most, of 120000", plan.in_flight_most)?;
-        writeln!(f, "held up by  {}", self.binds().unwrap_or_else(|| "nothing".to_owned()))?;
+        writeln!(
+            f,
+            "in flight   {} messages at most, of 120000",
+            plan.in_flight_most
+        )?;
+        writeln!(
+            f,
+            "held up by  {}",
+            self.binds().unwrap_or_else(|| "nothing".to_owned())
+        )?;
         writeln!(f, "throttles   {}", self.throttle_text())?;
-        writeln!(f, "{}", self.dead_letter_risk().replacen("Dead letters: ", "dead        ", 1))?;
+        writeln!(
+            f,
+            "{}",
+            self.dead_letter_risk()
+                .replacen("Dead letters: ", "dead        ", 1)
+        )?;
         for latency in &plan.latencies {
             writeln!(
                 f,
@@ -155,7 +204,12 @@ impl fmt::Display for Report<'_> {
 
 impl Report<'_> {
     fn throttle_text(&self) -> String {
-        let each: Vec<String> = self.plan.throttles.iter().map(|(limit, count)| format!("{count} by {limit}")).collect();
+        let each: Vec<String> = self
+            .plan
+            .throttles
+            .iter()
+            .map(|(limit, count)| format!("{count} by {limit}"))
+            .collect();
         match each.is_empty() {
             true => "none".to_owned(),
             false => format!("about {}", each.join(", ")),
@@ -173,7 +227,11 @@ impl Report<'_> {
             self.prices.date
         )?;
         for cost in costs {
-            writeln!(f, "  ${:>9.4}  {}: {}", cost.dollars, cost.purpose, cost.quantity)?;
+            writeln!(
+                f,
+                "  ${:>9.4}  {}: {}",
+                cost.dollars, cost.purpose, cost.quantity
+            )?;
         }
         Ok(())
     }
@@ -182,7 +240,8 @@ impl Report<'_> {
     pub fn assumptions(&self) -> String {
         let mut text = String::from("assumed, and how an AWS account would settle it:\n");
         for each in assumptions(self.settings) {
-            writeln!(text, "- {}\n  {}", each.text, each.experiment).expect("a text takes any line");
+            writeln!(text, "- {}\n  {}", each.text, each.experiment)
+                .expect("a text takes any line");
         }
         text
     }
@@ -192,7 +251,11 @@ impl Report<'_> {
 pub fn duration(secs: f64) -> String {
     match secs {
         ..100.0 => format!("{secs:.1} s"),
-        _ => format!("{:.0} min {:02.0} s", (secs / 60.0).floor(), secs % 60.0 - 0.001),
+        _ => format!(
+            "{:.0} min {:02.0} s",
+            (secs / 60.0).floor(),
+            secs % 60.0 - 0.001
+        ),
     }
 }
 
@@ -225,7 +288,16 @@ fn span(number: usize, batch: &Batch) -> BatchSpan {
 
 /// Returns the settings under the names of the template's parameters, in the order in which a reader wants them.
 fn named(settings: &Settings) -> Vec<Setting> {
-    let Settings { burst, input, aggregator, processor, batches, tables, requests, .. } = settings;
+    let Settings {
+        burst,
+        input,
+        aggregator,
+        processor,
+        batches,
+        tables,
+        requests,
+        ..
+    } = settings;
     let scaling = match input.scaling {
         Scaling::MaximumConcurrency(max) => format!("maximum-concurrency, {max}"),
         Scaling::Provisioned { min, max } => format!("provisioned, {min} to {max} pollers"),
@@ -250,21 +322,38 @@ fn named(settings: &Settings) -> Vec<Setting> {
         ("Batch keys", burst.keys.to_string()),
         ("Bodies", bodies.to_owned()),
         ("MaxBatchSize", batches.items_max.to_string()),
-        ("MaxSecondaryBatchingWindow", batches.window_secs.to_string()),
-        ("SealWhenDrained", if batches.seal_when_drained { "on" } else { "off" }.to_owned()),
+        (
+            "MaxSecondaryBatchingWindow",
+            batches.window_secs.to_string(),
+        ),
+        (
+            "SealWhenDrained",
+            if batches.seal_when_drained {
+                "on"
+            } else {
+                "off"
+            }
+            .to_owned(),
+        ),
         ("InputBatchSize", input.batch_size.to_string()),
         ("InputBatchingWindow", input.window_secs.to_string()),
         ("InputScaling", scaling),
         ("MemorySize", aggregator.memory_mb.to_string()),
         ("AggregatorTimeout", aggregator.timeout_secs.to_string()),
         ("BatchProcessorTimeout", processor.timeout_secs.to_string()),
-        ("BatchProcessorConcurrency", processor.concurrency.to_string()),
+        (
+            "BatchProcessorConcurrency",
+            processor.concurrency.to_string(),
+        ),
         ("IndexShards", tables.shards.to_string()),
         ("WriteConcurrency", requests.concurrency.to_string()),
         ("Write units a second at first", tables.lock.to_string()),
         ("MaxReceiveCount", input.receives_max.to_string()),
     ];
-    let setting = |(name, value): (&str, String)| Setting { name: name.to_owned(), value };
+    let setting = |(name, value): (&str, String)| Setting {
+        name: name.to_owned(),
+        value,
+    };
     pairs.into_iter().map(setting).collect()
 }
 
@@ -278,12 +367,26 @@ mod tests {
         let settings = Settings::default();
         let plan = plan(&settings);
         let prices = Prices::us_east_1();
-        let report = Report { settings: &settings, plan: &plan, prices: &prices };
+        let report = Report {
+            settings: &settings,
+            plan: &plan,
+            prices: &prices,
+        };
         let record = report.record("a plan");
         assert_eq!(Record::from_json(&record.to_json()).unwrap(), record);
         assert_eq!(record.kind, RecordKind::Plan);
-        assert_eq!(record.batches.iter().map(|batch| batch.events).sum::<u64>(), 100_000);
-        assert!(record.notes.iter().any(|note| note.contains("experiment 6")), "{:?}", record.notes);
+        assert_eq!(
+            record.batches.iter().map(|batch| batch.events).sum::<u64>(),
+            100_000
+        );
+        assert!(
+            record
+                .notes
+                .iter()
+                .any(|note| note.contains("experiment 6")),
+            "{:?}",
+            record.notes
+        );
     }
 
     #[test]

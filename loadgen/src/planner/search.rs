@@ -55,7 +55,10 @@ impl FromStr for Conditions {
 
     fn from_str(text: &str) -> Result<Conditions, String> {
         let conditions = text.split(" and ").flat_map(|part| part.split(','));
-        conditions.map(condition).collect::<Result<_, _>>().map(Conditions)
+        conditions
+            .map(condition)
+            .collect::<Result<_, _>>()
+            .map(Conditions)
     }
 }
 
@@ -70,21 +73,40 @@ fn condition(text: &str) -> Result<Condition, String> {
         )
     };
     let at = text.find(['<', '>']).ok_or_else(wrong)?;
-    let (name, bound) = (text[..at].trim(), text[at + 1..].trim_start_matches('=').trim());
-    let figure = FIGURES.iter().find(|(each, _)| *each == name).map(|(_, figure)| *figure).ok_or_else(wrong)?;
+    let (name, bound) = (
+        text[..at].trim(),
+        text[at + 1..].trim_start_matches('=').trim(),
+    );
+    let figure = FIGURES
+        .iter()
+        .find(|(each, _)| *each == name)
+        .map(|(_, figure)| *figure)
+        .ok_or_else(wrong)?;
     let bound = bound.trim_start_matches('$');
-    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3_600.0)];
+    let units = [
+        ("ms", 0.001),
+        ("s", 1.0),
+        ("m", 60.0),
+        ("min", 60.0),
+        ("h", 3_600.0),
+    ];
     let digits = bound.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = bound[digits.len()..].trim();
     let factor = match (unit, figure) {
         ("", _) => 1.0,
-        (unit, Figure::Claimed | Figure::Delivered | Figure::Drain) => {
-            units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor).ok_or_else(wrong)?
-        }
+        (unit, Figure::Claimed | Figure::Delivered | Figure::Drain) => units
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .map(|(_, factor)| *factor)
+            .ok_or_else(wrong)?,
         (_, Figure::Cost | Figure::Batches | Figure::Aggregators) => return Err(wrong()),
     };
     let number: f64 = digits.trim().parse().map_err(|_| wrong())?;
-    Ok(Condition { figure, at_most: text[at..].starts_with('<'), bound: number * factor })
+    Ok(Condition {
+        figure,
+        at_most: text[at..].starts_with('<'),
+        bound: number * factor,
+    })
 }
 
 impl Conditions {
@@ -99,7 +121,11 @@ impl Conditions {
                 Figure::Batches => plan.batches as f64,
                 Figure::Aggregators => plan.aggregators_most as f64,
             };
-            if condition.at_most { value < condition.bound } else { value > condition.bound }
+            if condition.at_most {
+                value < condition.bound
+            } else {
+                value > condition.bound
+            }
         };
         plan.drained && plan.dead_letters == 0 && self.0.iter().all(holds)
     }
@@ -135,7 +161,13 @@ impl Choice {
                 for window_secs in WINDOWS_SECS {
                     for seal_when_drained in [false, true] {
                         for processors in PROCESSORS {
-                            all.push(Choice { scaling, bodies, window_secs, seal_when_drained, processors });
+                            all.push(Choice {
+                                scaling,
+                                bodies,
+                                window_secs,
+                                seal_when_drained,
+                                processors,
+                            });
                         }
                     }
                 }
@@ -161,9 +193,10 @@ impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.scaling {
             Scaling::MaximumConcurrency(max) => write!(f, "AggregatorConcurrency={max}")?,
-            Scaling::Provisioned { min, max } => {
-                write!(f, "InputScaling=provisioned PollersMin={min} PollersMax={max}")?
-            }
+            Scaling::Provisioned { min, max } => write!(
+                f,
+                "InputScaling=provisioned PollersMin={min} PollersMax={max}"
+            )?,
             Scaling::Local(environments) => write!(f, "local={environments}")?,
         }
         let bodies = match self.bodies {
@@ -186,9 +219,16 @@ pub fn search(settings: &Settings, prices: &Prices, conditions: &Conditions) -> 
         let settings = choice.applied_to(settings);
         let plan = plan(&settings);
         let dollars = total(&costs(&plan.usage, &settings, prices, plan.unique));
-        Found { choice, settings, plan, dollars }
+        Found {
+            choice,
+            settings,
+            plan,
+            dollars,
+        }
     });
-    let mut found: Vec<Found> = tried.filter(|each| conditions.hold(&each.plan, each.dollars)).collect();
+    let mut found: Vec<Found> = tried
+        .filter(|each| conditions.hold(&each.plan, each.dollars))
+        .collect();
     found.sort_by(|a, b| {
         let by_price = a.dollars.total_cmp(&b.dollars);
         by_price.then_with(|| a.plan.drained_secs.total_cmp(&b.plan.drained_secs))
@@ -202,20 +242,41 @@ mod tests {
 
     #[test]
     fn conditions_are_read_with_their_units() {
-        let drain = Condition { figure: Figure::Drain, at_most: true, bound: 300.0 };
-        let cost = Condition { figure: Figure::Cost, at_most: true, bound: 1.2 };
+        let drain = Condition {
+            figure: Figure::Drain,
+            at_most: true,
+            bound: 300.0,
+        };
+        let cost = Condition {
+            figure: Figure::Cost,
+            at_most: true,
+            bound: 1.2,
+        };
         assert_eq!("drain < 5m".parse(), Ok(Conditions(vec![drain])));
-        assert_eq!("drain<300 and cost < $1.2".parse(), Ok(Conditions(vec![drain, cost])));
-        for wrong in ["drain", "speed < 5", "drain < x", "cost < 5m", "drain < 5 parsecs", ""] {
+        assert_eq!(
+            "drain<300 and cost < $1.2".parse(),
+            Ok(Conditions(vec![drain, cost]))
+        );
+        for wrong in [
+            "drain",
+            "speed < 5",
+            "drain < x",
+            "cost < 5m",
+            "drain < 5 parsecs",
+            "",
+        ] {
             let error = wrong.parse::<Conditions>().unwrap_err();
-            assert!(error.starts_with("the condition: wrong form: got `"), "{error}");
+            assert!(
+                error.starts_with("the condition: wrong form: got `"),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn the_cheapest_setting_that_keeps_the_conditions_comes_first() {
         let mut settings = Settings::default();
-        settings.burst.messages = 50_000;
+        settings.burst.messages = 5_000;
         let prices = Prices::us_east_1();
         let all = search(&settings, &prices, &"drain > 0".parse().unwrap());
         assert_eq!(all.len(), Choice::all().len());
@@ -223,7 +284,10 @@ mod tests {
         let found = search(&settings, &prices, &"drain < 60s".parse().unwrap());
         assert!(!found.is_empty() && found.len() < all.len());
         assert!(found.iter().all(|each| each.plan.drained_secs < 60.0));
-        let cheapest = all.iter().find(|each| each.plan.drained_secs < 60.0).unwrap();
+        let cheapest = all
+            .iter()
+            .find(|each| each.plan.drained_secs < 60.0)
+            .unwrap();
         assert_eq!(found[0].choice, cheapest.choice);
         assert!(search(&settings, &prices, &"drain < 1s".parse().unwrap()).is_empty());
     }

@@ -163,16 +163,25 @@ pub struct Sink {
 impl Burst {
     /// Returns everything that is wrong with the burst.
     pub fn problems(&self) -> Vec<String> {
-        let Burst { messages, duplicates_percent: percent, size_bytes: size, .. } = *self;
+        let Burst {
+            messages,
+            duplicates_percent: percent,
+            size_bytes: size,
+            ..
+        } = *self;
         let mut problems = Vec::new();
         if !(1..=MESSAGES_MAX).contains(&messages) {
             problems.push(format!("the burst: wrong number of messages: got `{messages}`, expected 1 to {MESSAGES_MAX}"));
         }
         if !(0.0..100.0).contains(&percent) {
-            problems.push(format!("the burst: wrong share of duplicates: got `{percent}` %, expected 0 to below 100"));
+            problems.push(format!(
+                "the burst: wrong share of duplicates: got `{percent}` %, expected 0 to below 100"
+            ));
         }
         if !(1..=BODY_BYTES_MAX as u64).contains(&size) {
-            problems.push(format!("the burst: wrong body size: got `{size}` bytes, expected 1 to {BODY_BYTES_MAX}"));
+            problems.push(format!(
+                "the burst: wrong body size: got `{size}` bytes, expected 1 to {BODY_BYTES_MAX}"
+            ));
         }
         problems
     }
@@ -188,10 +197,15 @@ impl Settings {
         for function in [&mut self.aggregator, &mut self.processor] {
             function.cold_start_secs = 0.05;
         }
-        self.batches.window_secs = if self.burst.messages > 200_000 { 60.0 } else { 5.0 };
+        self.batches.window_secs = if self.burst.messages > 200_000 {
+            60.0
+        } else {
+            5.0
+        };
         self.batches.verify_delay_secs = Some(2.0);
         // The stand-ins do not throttle unless they are told to.
-        (self.tables.lock, self.tables.batch, self.tables.quota) = (UNLIMITED, UNLIMITED, UNLIMITED);
+        (self.tables.lock, self.tables.batch, self.tables.quota) =
+            (UNLIMITED, UNLIMITED, UNLIMITED);
         (self.tables.key, self.tables.index_lag_secs) = (None, 0.0);
         self.requests.concurrency = 8;
         (self.requests.control_secs, self.requests.write_secs) = (0.005, 0.005);

@@ -66,7 +66,10 @@ mod tests {
             Shape::Burst,
             Shape::Constant { rate: 333.0 },
             Shape::Ramp { secs: 7.0 },
-            Shape::Spikes { count: 3, every_secs: 10.0 },
+            Shape::Spikes {
+                count: 3,
+                every_secs: 10.0,
+            },
         ];
         for shape in shapes {
             assert_eq!(shape.sent(1_000, shape.secs(1_000)), 1_000, "{shape:?}");
@@ -80,7 +83,13 @@ mod tests {
 
     #[test]
     fn spikes_come_at_once_and_apart() {
-        let spikes = Shape::Spikes { count: 4, every_secs: 10.0 };
-        assert_eq!([0.0, 9.9, 10.0, 30.0].map(|at| spikes.sent(1_000, at)), [250, 250, 500, 1_000]);
+        let spikes = Shape::Spikes {
+            count: 4,
+            every_secs: 10.0,
+        };
+        assert_eq!(
+            [0.0, 9.9, 10.0, 30.0].map(|at| spikes.sent(1_000, at)),
+            [250, 250, 500, 1_000]
+        );
     }
 }

@@ -107,7 +107,11 @@ impl Table {
         if self.peaks.last().is_none_or(|(_, peak)| rate > *peak) {
             self.peaks.push((now, rate));
         }
-        let old = self.peaks.iter().take_while(|(at, _)| at + TABLE_GROWTH_SECONDS <= now).last();
+        let old = self
+            .peaks
+            .iter()
+            .take_while(|(at, _)| at + TABLE_GROWTH_SECONDS <= now)
+            .last();
         if let Some((_, peak)) = old {
             let limit = (peak * TABLE_GROWTH).min(self.quota);
             if limit > self.limit {
@@ -129,7 +133,10 @@ mod tests {
         let when = bucket.take(0.0, 92.0);
         assert!((when - 1.0).abs() < 1e-9, "{when}");
         let when = bucket.take(0.5, 92.0);
-        assert!((when - 2.0).abs() < 1e-9, "those who come later wait for those before: {when}");
+        assert!(
+            (when - 2.0).abs() < 1e-9,
+            "those who come later wait for those before: {when}"
+        );
         assert_eq!(bucket.when(10.0, 100.0), 10.0);
         assert!(bucket.when(10.0, 101.0) > 10.0);
     }

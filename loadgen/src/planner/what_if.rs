@@ -41,14 +41,21 @@ const CHANGES: [(&str, Change); 15] = [
     ("rate of the producers", |s| match &mut s.burst.shape {
         Shape::Burst => None,
         Shape::Constant { rate } => double(rate),
-        Shape::Ramp { secs } | Shape::Spikes { every_secs: secs, .. } => {
+        Shape::Ramp { secs }
+        | Shape::Spikes {
+            every_secs: secs, ..
+        } => {
             let before = *secs;
             *secs /= 2.0;
             Some((before, *secs))
         }
     }),
-    ("aggregators or pollers at once", |s| match &mut s.input.scaling {
-        Scaling::MaximumConcurrency(max) | Scaling::Local(max) | Scaling::Provisioned { max, .. } => double_u32(max),
+    ("aggregators or pollers at once", |s| {
+        match &mut s.input.scaling {
+            Scaling::MaximumConcurrency(max)
+            | Scaling::Local(max)
+            | Scaling::Provisioned { max, .. } => double_u32(max),
+        }
     }),
     ("PollersMin", |s| match &mut s.input.scaling {
         Scaling::Provisioned { min, max } => {
@@ -58,9 +65,11 @@ const CHANGES: [(&str, Change); 15] = [
         }
         Scaling::MaximumConcurrency(_) | Scaling::Local(_) => None,
     }),
-    ("messages a second of a gatherer", |s| match s.input.scaling {
-        Scaling::Provisioned { .. } => None,
-        Scaling::MaximumConcurrency(_) | Scaling::Local(_) => double(&mut s.input.receive_rate),
+    ("messages a second of a gatherer", |s| {
+        match s.input.scaling {
+            Scaling::Provisioned { .. } => None,
+            Scaling::MaximumConcurrency(_) | Scaling::Local(_) => double(&mut s.input.receive_rate),
+        }
     }),
     ("InputBatchingWindow", |s| double(&mut s.input.window_secs)),
     ("write units of the lock table", |s| {
@@ -72,12 +81,22 @@ const CHANGES: [(&str, Change); 15] = [
         double(&mut s.tables.batch)
     }),
     ("IndexShards", |s| double_u32(&mut s.tables.shards)),
-    ("speed of the aggregator", |s| halved(&mut s.aggregator.micros_per_message)),
-    ("WriteConcurrency", |s| double_u32(&mut s.requests.concurrency)),
-    ("AggregatorTimeout", |s| double(&mut s.aggregator.timeout_secs)),
+    ("speed of the aggregator", |s| {
+        halved(&mut s.aggregator.micros_per_message)
+    }),
+    ("WriteConcurrency", |s| {
+        double_u32(&mut s.requests.concurrency)
+    }),
+    ("AggregatorTimeout", |s| {
+        double(&mut s.aggregator.timeout_secs)
+    }),
     ("MaxBatchSize", |s| double_u64(&mut s.batches.items_max)),
-    ("MaxSecondaryBatchingWindow", |s| double(&mut s.batches.window_secs)),
-    ("BatchProcessorConcurrency", |s| double_u32(&mut s.processor.concurrency)),
+    ("MaxSecondaryBatchingWindow", |s| {
+        double(&mut s.batches.window_secs)
+    }),
+    ("BatchProcessorConcurrency", |s| {
+        double_u32(&mut s.processor.concurrency)
+    }),
     ("speed of the sink", |s| {
         s.sink.secs_per_part /= 2.0;
         double(&mut s.sink.bytes_per_sec)
@@ -96,7 +115,13 @@ pub fn what_if(settings: &Settings) -> Vec<Doubled> {
         let mut settings = settings.clone();
         let (from, to) = change(&mut settings)?;
         let plan = plan(&settings);
-        Some(Doubled { name, from: from.to_string(), to: to.to_string(), settings, plan })
+        Some(Doubled {
+            name,
+            from: from.to_string(),
+            to: to.to_string(),
+            settings,
+            plan,
+        })
     };
     CHANGES.iter().filter_map(doubled).collect()
 }
@@ -112,7 +137,14 @@ mod tests {
         settings.batches.seal_when_drained = true;
         let before = plan(&settings).claimed_secs;
         let changed = what_if(&settings);
-        let claimed = |name: &str| changed.iter().find(|each| each.name == name).unwrap().plan.claimed_secs;
+        let claimed = |name: &str| {
+            changed
+                .iter()
+                .find(|each| each.name == name)
+                .unwrap()
+                .plan
+                .claimed_secs
+        };
         assert!(claimed("write units of the lock table") < 0.6 * before);
         assert!(claimed("aggregators or pollers at once") > 0.95 * before);
     }

@@ -1,6 +1,6 @@
 //! The modelled service: everything that has a state, and what can happen to it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use protocol::limits::CLOCK_SKEW_MAX;
 
@@ -66,7 +66,7 @@ pub struct Invocation {
     /// Messages in flight when it first saw the queue without visible ones.
     pub in_flight_seen: Option<u64>,
     /// Batches that it claimed events for.
-    pub touched: Vec<BatchId>,
+    pub touched: BTreeSet<BatchId>,
     pub wrapped_up: bool,
 }
 
@@ -141,7 +141,8 @@ const ROUNDED_UP_SECS: f64 = 0.5;
 impl World {
     pub fn new(settings: &Settings) -> World {
         let messages = settings.burst.messages;
-        let duplicates = (messages as f64 * settings.burst.duplicates_percent / 100.0).round() as u64;
+        let duplicates =
+            (messages as f64 * settings.burst.duplicates_percent / 100.0).round() as u64;
         let tables = &settings.tables;
         World {
             sizes: Sizes::new(settings),
@@ -208,7 +209,8 @@ impl World {
         state.sealed_at = Some(self.now);
         if self.settings.batches.full_starts_at_once {
             self.usage.queue_requests += 3.0;
-            self.agenda.add(self.now + TICKET_SECS, Event::Ticket(batch));
+            self.agenda
+                .add(self.now + TICKET_SECS, Event::Ticket(batch));
         }
     }
 }

@@ -52,7 +52,9 @@ impl S3Key {
     ) -> (f64, f64) {
         let (request, stored) = match &*self.operation {
             _ if !self.is_for_bodies() => (0.0, 0),
-            "PutObject" if chunk_buckets.contains(&self.bucket) => (prices::s3_put(), requests.bytes),
+            "PutObject" if chunk_buckets.contains(&self.bucket) => {
+                (prices::s3_put(), requests.bytes)
+            }
             "PutObject" | "ListObjectsV2" => (prices::s3_put(), 0),
             "DeleteObject" => (0.0, 0),
             _ => (prices::s3_get(), 0),
