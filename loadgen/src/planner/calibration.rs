@@ -19,6 +19,10 @@ pub const PROCESSOR_MICROS_PER_BYTE: f64 = 0.0057;
 /// How many times as much CPU a message takes with `WRITE_MODE=put`. Source: as above.
 pub const PUT_FACTOR: f64 = 14.0;
 
+/// From the start of a process until its first poll, in seconds, on the machine of `local`.
+/// Source: docs/performance.md, "Size and cold start" (2026-11-22): 11 to 28 ms.
+pub const COLD_START_SECS: f64 = 0.02;
+
 /// Share of a body's bytes that is left when it is compressed by itself: bodies of 10 KB took 4 units.
 /// Source: docs/performance.md, "Bursts of many kinds" (2026-11-22), with the bodies of `loadgen`.
 pub const COMPRESSED_SHARE: f64 = 0.36;

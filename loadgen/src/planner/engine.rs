@@ -39,6 +39,17 @@ pub fn plan(settings: &Settings) -> Plan {
     Plan::of(world)
 }
 
+/// Batch-processors whose state is looked at, the last that started.
+const PROCESSINGS_LOOKED_AT: usize = 64;
+
+/// Returns the limit that occurs most often.
+fn most_frequent(limits: impl Iterator<Item = Limit>) -> Option<Limit> {
+    let mut counts: BTreeMap<Limit, u32> = BTreeMap::new();
+    limits.for_each(|limit| *counts.entry(limit).or_default() += 1);
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(limit, _)| limit)
+}
+
 impl World {
     fn happen(&mut self, event: Event) {
         match event {
@@ -170,14 +181,7 @@ impl World {
 
     /// Returns what most invocations of the aggregator wait for.
     fn waited_for_by_invocations(&self) -> Option<Limit> {
-        let mut counts: BTreeMap<Limit, u32> = BTreeMap::new();
-        for invocation in self.running() {
-            *counts.entry(invocation).or_default() += 1;
-        }
-        counts
-            .into_iter()
-            .max_by_key(|(_, count)| *count)
-            .map(|(limit, _)| limit)
+        most_frequent(self.running())
     }
 
     fn running(&self) -> impl Iterator<Item = Limit> + '_ {
@@ -191,12 +195,19 @@ impl World {
 
     /// Returns what batches wait for.
     fn delivery_held_up_by(&self) -> Limit {
-        if !self.tickets.is_empty() {
-            return Limit::ProcessorConcurrency;
-        }
-        let mut running = self.processings.iter().rev().take(64).flatten();
-        if let Some(run) = running.next() {
-            return run.waits_for;
+        let running = self
+            .processings
+            .iter()
+            .rev()
+            .take(PROCESSINGS_LOOKED_AT)
+            .flatten();
+        let waits_for = most_frequent(running.map(|run| run.waits_for));
+        if let Some(limit) = waits_for {
+            let by_own_time = matches!(limit, Limit::ProcessorTime | Limit::Sink);
+            return match by_own_time && !self.tickets.is_empty() {
+                true => Limit::ProcessorConcurrency,
+                false => limit,
+            };
         }
         let waits_for_second_look = |batch: &super::batches::Batch| {
             batch.completed_at.is_none() && batch.delivered_at.is_some()

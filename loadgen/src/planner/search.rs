@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::thread;
 
 use super::costs::{costs, total};
 use super::engine::plan;
@@ -213,27 +214,47 @@ impl fmt::Display for Choice {
     }
 }
 
-/// Returns the settings that keep the conditions, the cheapest first, and of equally cheap ones the one that drains first.
-pub fn search(settings: &Settings, prices: &Prices, conditions: &Conditions) -> Vec<Found> {
-    let tried = Choice::all().into_iter().map(|choice| {
-        let settings = choice.applied_to(settings);
-        let plan = plan(&settings);
-        let dollars = total(&costs(&plan.usage, &settings, prices, plan.unique));
-        Found {
-            choice,
-            settings,
-            plan,
-            dollars,
-        }
+/// Returns all settings of the search with their plans, the cheapest first. Prices that differ by less than a tenth of a cent
+/// count as equal; of equally cheap ones, the one that drains first comes first.
+///
+/// Uses all processors of the machine.
+pub fn all(settings: &Settings, prices: &Prices) -> Vec<Found> {
+    let choices = Choice::all();
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let each = choices.len().div_ceil(threads);
+    let mut found: Vec<Found> = thread::scope(|scope| {
+        let chunks = choices.chunks(each).map(|chunk| {
+            scope.spawn(move || {
+                let found = chunk
+                    .iter()
+                    .map(|choice| try_out(settings, prices, *choice));
+                found.collect::<Vec<_>>()
+            })
+        });
+        let running: Vec<_> = chunks.collect();
+        let ended = running.into_iter().map(|thread| thread.join());
+        ended
+            .flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     });
-    let mut found: Vec<Found> = tried
-        .filter(|each| conditions.hold(&each.plan, each.dollars))
-        .collect();
     found.sort_by(|a, b| {
-        let by_price = a.dollars.total_cmp(&b.dollars);
+        let mills = |found: &Found| (found.dollars * 1_000.0).round();
+        let by_price = mills(a).total_cmp(&mills(b));
         by_price.then_with(|| a.plan.drained_secs.total_cmp(&b.plan.drained_secs))
     });
     found
+}
+
+fn try_out(settings: &Settings, prices: &Prices, choice: Choice) -> Found {
+    let settings = choice.applied_to(settings);
+    let plan = plan(&settings);
+    let dollars = total(&costs(&plan.usage, &settings, prices, plan.unique));
+    Found {
+        choice,
+        settings,
+        plan,
+        dollars,
+    }
 }
 
 #[cfg(test)]
@@ -274,21 +295,27 @@ mod tests {
     }
 
     #[test]
-    fn the_cheapest_setting_that_keeps_the_conditions_comes_first() {
+    fn every_setting_is_tried_and_conditions_choose_among_them() {
         let mut settings = Settings::default();
         settings.burst.messages = 5_000;
-        let prices = Prices::us_east_1();
-        let all = search(&settings, &prices, &"drain > 0".parse().unwrap());
+        let all = all(&settings, &Prices::us_east_1());
         assert_eq!(all.len(), Choice::all().len());
-        assert!(all.is_sorted_by_key(|each| each.dollars));
-        let found = search(&settings, &prices, &"drain < 60s".parse().unwrap());
-        assert!(!found.is_empty() && found.len() < all.len());
-        assert!(found.iter().all(|each| each.plan.drained_secs < 60.0));
-        let cheapest = all
-            .iter()
-            .find(|each| each.plan.drained_secs < 60.0)
-            .unwrap();
-        assert_eq!(found[0].choice, cheapest.choice);
-        assert!(search(&settings, &prices, &"drain < 1s".parse().unwrap()).is_empty());
+        assert!(all.is_sorted_by_key(|each| (each.dollars * 1_000.0).round()));
+        let keeps = |text: &str| {
+            let conditions: Conditions = text.parse().unwrap();
+            all.iter()
+                .filter(move |each| conditions.hold(&each.plan, each.dollars))
+                .count()
+        };
+        assert_eq!((keeps("drain > 0"), keeps("drain < 1s")), (all.len(), 0));
+        let fast = keeps("drain < 60s");
+        assert!(fast > 0 && fast < all.len());
+        assert_eq!(
+            fast,
+            all.iter()
+                .filter(|each| each.plan.drained_secs < 60.0)
+                .count()
+        );
+        assert_eq!(keeps("drain < 60s and cost < 0"), 0);
     }
 }

@@ -195,7 +195,7 @@ impl Settings {
         self.input.receives_max = 100;
         (self.aggregator.timeout_secs, self.processor.timeout_secs) = (10.0, 30.0);
         for function in [&mut self.aggregator, &mut self.processor] {
-            function.cold_start_secs = 0.05;
+            function.cold_start_secs = measured::COLD_START_SECS;
         }
         self.batches.window_secs = if self.burst.messages > 200_000 {
             60.0

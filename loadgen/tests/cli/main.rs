@@ -11,6 +11,7 @@ mod kinds;
 mod report;
 #[cfg(test)]
 mod resume;
+mod plan;
 #[cfg(test)]
 mod send;
 

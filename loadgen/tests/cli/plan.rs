@@ -1,0 +1,141 @@
+//! `loadgen plan`.
+
+use loadgen::{Record, RecordKind};
+
+use super::{json, loadgen, stderr};
+
+#[test]
+fn the_published_run_is_printed_beside_both_layouts_warm_and_cold() {
+    let output = loadgen(&["plan", "--published-run"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for line in [
+        "| batches | 26 | ",
+        "| full batches | 22 | ",
+        "| all done, minutes | 21 | ",
+        "no value was fitted",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    for layout in ["items", "table", "s3"] {
+        for start in ["cold", "warm"] {
+            assert!(
+                text.contains(&format!("| defaults, {layout}, {start} table | ")),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_record_in_the_file_is_what_json_prints() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("plan.json");
+    let output = loadgen(&[
+        "plan",
+        "--messages=5000",
+        "--json",
+        "--record",
+        file.to_str().unwrap(),
+    ]);
+    let record = Record::from_json(&std::fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(json(&output), serde_json::to_value(&record).unwrap());
+    assert_eq!(
+        (record.kind, record.outcome.sent),
+        (RecordKind::Plan, 5_000)
+    );
+    assert!(!record.costs.is_empty() && !record.samples.is_empty() && !record.latencies.is_empty());
+}
+
+#[test]
+fn parameters_of_the_file_count_unless_a_flag_overrides_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("parameters.json");
+    let parameters = r#"[{"ParameterKey":"Bodies","ParameterValue":"table"},{"ParameterKey":"MaxBatchSize","ParameterValue":"1000"}]"#;
+    std::fs::write(&file, parameters).unwrap();
+    let output = loadgen(&[
+        "plan",
+        "--messages=5000",
+        "--json",
+        "--set=MaxBatchSize=500",
+        "--parameters",
+        file.to_str().unwrap(),
+    ]);
+    let settings = json(&output)["settings"].clone();
+    let value = |name: &str| {
+        let setting = settings
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|each| each["name"] == name);
+        setting.unwrap()["value"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        (value("Bodies"), value("MaxBatchSize")),
+        ("table".into(), "500".into())
+    );
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let output = loadgen(&[
+        "plan",
+        "--messages=0",
+        "--set=MemorySize=1",
+        "--set=Memory=2",
+        "--key-limit=0",
+    ]);
+    assert_eq!(output.status.code(), Some(2));
+    let errors = stderr(&output);
+    for line in [
+        "the burst: wrong number of messages: got `0`, expected 1 to 1000000000",
+        "parameter `MemorySize`: not allowed: got `1`, expected 512 to 10240",
+        "parameter `Memory`: unknown: got `2`, expected a parameter of infra/sam/template.yaml",
+        "`--key-limit`: not allowed: got `0`, expected a number above 0",
+    ] {
+        assert!(errors.contains(line), "{line} in {errors}");
+    }
+}
+
+#[test]
+fn what_if_names_each_limit_and_every_plan_names_its_assumptions() {
+    let output = loadgen(&["plan", "--messages=5000", "--what-if"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for line in [
+        "write units of the lock table",
+        "MaxBatchSize",
+        "held up by",
+        "(experiment 6)",
+        "price  ",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+}
+
+#[test]
+fn other_prices_change_the_price_and_a_wrong_file_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("prices.json");
+    let path = file.to_str().unwrap();
+    let ours = include_str!("../../src/planner/prices.json");
+    std::fs::write(
+        &file,
+        ours.replace("us-east-1", "eu-north-9")
+            .replace("0.625", "0"),
+    )
+    .unwrap();
+    let output = loadgen(&["plan", "--messages=5000", "--prices", path]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("list prices of eu-north-9") && !text.contains("claims and releases"),
+        "{text}"
+    );
+    std::fs::write(&file, "{}").unwrap();
+    let output = loadgen(&["plan", "--messages=5000", "--prices", path]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("the prices: not a price file: missing field"),
+        "{}",
+        stderr(&output)
+    );
+}
