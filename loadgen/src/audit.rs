@@ -331,7 +331,7 @@ impl<'a> Auditor<'a> {
             true => self.report.rejected += 1,
             false => {
                 self.report.delivered += 1;
-                (self.delivered)(position.file, number);
+                (self.delivered)(position.file, line.number);
             }
         }
         let entry = self.ledger.record(&Delivery {

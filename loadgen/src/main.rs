@@ -9,8 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use loadgen::{ResumeFileError, ScheduleError, SendError, WorkloadError};
 
-use commands::{FAILED, USAGE, audit, burst, deliver, report, send};
-use commands::{FAILED, USAGE, audit, plan, send};
+use commands::{FAILED, USAGE, audit, burst, deliver, plan, report, send};
 
 /// Sends a burst of events to a queue, and audits the delivered files.
 ///

@@ -4,8 +4,8 @@
 
 mod bench;
 mod browser;
-mod debian;
 mod check_plans;
+mod debian;
 mod fuzz;
 mod infra;
 mod mutants;

@@ -8,10 +8,11 @@ mod fake_queue;
 #[cfg(test)]
 mod kinds;
 #[cfg(test)]
+mod plan;
+#[cfg(test)]
 mod report;
 #[cfg(test)]
 mod resume;
-mod plan;
 #[cfg(test)]
 mod send;
 
