@@ -43,6 +43,7 @@ mod progress;
 mod queue;
 mod record;
 mod report;
+mod report_files;
 mod schedule;
 mod send;
 mod shape;
@@ -65,6 +66,7 @@ pub use record::{
     RecordKind, SAMPLES_MAX, Sample, Setting, Throttle,
 };
 pub use report::{compare, report};
+pub use report_files::{ReportFiles, ReportFilesError};
 pub use schedule::{Schedule, ScheduleError};
 pub use send::{
     Halt, RateReport, ResumeFile, ResumeFileError, SendError, SendOptions, SendProgress,

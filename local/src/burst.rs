@@ -15,7 +15,7 @@ use protocol::batch::Status;
 use crate::deploy;
 use crate::leases::FirstLeases;
 use crate::options::{StackArgs, StackOptions};
-use crate::record::{DeliveryTimes, Observed, ReportFiles, record};
+use crate::record::{DeliveryTimes, Observed, record, report_files};
 use crate::sampler::Sampler;
 use crate::sent_times::SentTimes;
 use crate::settings::settings;
@@ -111,7 +111,7 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     };
     stack.stop().await;
     let (mut summary, observed) = done?;
-    let files = ReportFiles::new(run.args.record.as_deref(), observed.began_at);
+    let files = report_files(run.args.record.clone(), observed.began_at);
     match files.write(&record(&summary, observed)) {
         Ok(()) => summary.report = Some(files),
         Err(error) => eprintln!("no record was written: {error:#}"),

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
 use loadgen::{
-    LatencyHistogram, LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, Sample, Setting,
+    LatencyHistogram, LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, ReportFiles,
+    Sample, Setting,
 };
-use serde::Serialize;
 
 use crate::faults::FaultReport;
 use crate::stack::BatchLife;
@@ -24,46 +23,12 @@ pub struct Observed {
     pub notes: Vec<String>,
 }
 
-/// The files of a burst.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ReportFiles {
-    pub record: PathBuf,
-    pub report: PathBuf,
-}
-
-impl ReportFiles {
-    /// Returns the record `file`, or one in a new directory for temporary files if that is `None`, and the report beside it.
-    pub fn new(file: Option<&Path>, began_at: SystemTime) -> ReportFiles {
-        let record = file.map_or_else(
-            || {
-                let name = format!("burst-{}-{}", epoch_ms(began_at), std::process::id());
-                std::env::temp_dir().join(name).join("report.json")
-            },
-            Path::to_owned,
-        );
-        ReportFiles {
-            report: record.with_extension("html"),
-            record,
-        }
-    }
-
-    /// Writes a record and its report.
-    ///
-    /// # Errors
-    /// A file or its directory cannot be written.
-    pub fn write(&self, record: &Record) -> anyhow::Result<()> {
-        if let Some(directory) = self.record.parent() {
-            std::fs::create_dir_all(directory)
-                .with_context(|| format!("make the directory `{}`", directory.display()))?;
-        }
-        for (file, text) in [
-            (&self.record, record.to_json()),
-            (&self.report, loadgen::report(record)),
-        ] {
-            std::fs::write(file, text).with_context(|| format!("write `{}`", file.display()))?;
-        }
-        Ok(())
-    }
+/// Returns where the record of a burst goes: to `file`, or into a new directory for temporary files if that is `None`.
+pub fn report_files(file: Option<PathBuf>, began_at: SystemTime) -> ReportFiles {
+    ReportFiles::beside(file.unwrap_or_else(|| {
+        let name = format!("burst-{}-{}", epoch_ms(began_at), std::process::id());
+        std::env::temp_dir().join(name).join("report.json")
+    }))
 }
 
 /// Returns the record of a burst.
@@ -283,9 +248,9 @@ mod tests {
     #[test]
     fn the_files_are_where_they_were_asked_for_or_in_a_directory_of_their_own() {
         let began_at = UNIX_EPOCH + Duration::from_millis(1_764_000_000_000);
-        let asked = ReportFiles::new(Some(Path::new("runs/a.json")), began_at);
+        let asked = report_files(Some("runs/a.json".into()), began_at);
         assert_eq!(asked.report, Path::new("runs/a.html"));
-        let default = ReportFiles::new(None, began_at);
+        let default = report_files(None, began_at);
         assert!(default.record.starts_with(std::env::temp_dir()));
         let directory = default.record.parent().and_then(Path::file_name).unwrap();
         assert!(

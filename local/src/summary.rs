@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use emulators::lambda::FunctionStats;
 use emulators::sqs::Depth;
-use loadgen::{AuditReport, SendReport};
+use loadgen::{AuditLines, AuditReport, ReportFiles, SendReport};
 use serde::Serialize;
 
 use crate::faults::FaultReport;
 use crate::given_back::GivenBack;
 use crate::latency::{Claims, Latencies};
 use crate::ledger::Ledger;
-use crate::record::ReportFiles;
 use crate::recovery::OutageReport;
 use crate::sink::SinkReport;
 
@@ -141,7 +140,10 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.fmt_audit(f)?;
+        let Summary {
+            sent, audit, sink, ..
+        } = self;
+        write!(f, "{}", AuditLines { sent, audit, sink })?;
         self.fmt_set_aside(f)?;
         self.fmt_usage(f)?;
         write!(f, "{}{}", self.latency, self.tickets_given_back)?;
@@ -169,43 +171,6 @@ impl fmt::Display for Summary {
 }
 
 impl Summary {
-    fn fmt_audit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Summary { sent, audit, .. } = self;
-        writeln!(
-            f,
-            "sent        {} messages, {} unique, {} duplicates",
-            sent.sent, sent.unique, sent.duplicates
-        )?;
-        writeln!(
-            f,
-            "delivered   {} in {} batches, {} parts",
-            audit.delivered, audit.batches.count, audit.batches.parts
-        )?;
-        if audit.rejected > 0 {
-            writeln!(f, "rejected    {}", audit.rejected)?;
-        }
-        let sizes: Vec<String> = audit
-            .batches
-            .sizes
-            .iter()
-            .rev()
-            .take(8)
-            .map(|(size, count)| format!("{count} x {size}"))
-            .collect();
-        writeln!(f, "sizes       {}", sizes.join(", "))?;
-        write!(f, "{}", self.sink)?;
-        writeln!(f, "lost        {}", audit.lost)?;
-        writeln!(f, "repeated    {}", audit.repeated)?;
-        if audit.foreign + audit.corrupt + audit.mixed > 0 {
-            writeln!(
-                f,
-                "unsound     {} foreign, {} corrupt, {} mixed",
-                audit.foreign, audit.corrupt, audit.mixed
-            )?;
-        }
-        Ok(())
-    }
-
     fn fmt_set_aside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SetAside {
             quarantined,

@@ -10,9 +10,9 @@ use clap::Args;
 use loadgen::stack::{
     Connection, Ended, Run, RunError, RunProgress, Stack, describe_stack, read_env_file,
 };
-use loadgen::{Halt, Progress, ResumeFile, SendError, SendState, Workload, WorkloadConfig};
+use loadgen::{Halt, Progress, ReportFiles, ResumeFile, SendError, SendState, Workload};
 
-use super::pace::PaceArgs;
+use super::pace::{PaceArgs, messages_of};
 use super::signals::halt_on_signals;
 use super::workload::{WORKLOAD_ARGS, WorkloadArgs};
 use super::{FAILED, STOPPED, print};
@@ -41,7 +41,7 @@ pub struct BurstArgs {
     /// Give up after this long without progress
     #[arg(long, value_name = "SECONDS", default_value_t = 1_200)]
     patience: u64,
-    /// File for the record of the burst, which `loadgen report` draws [default: loadgen-<seed>.record.json]
+    /// File for the record of the burst; its report goes beside it [default: loadgen-<seed>.record.json]
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Print the summary as one JSON object
@@ -103,7 +103,7 @@ pub async fn run(args: &BurstArgs) -> anyhow::Result<ExitCode> {
     show(
         args,
         &ended,
-        &record_path(args, seed),
+        &report_files(args, seed),
         stopped.then_some(&*file),
     )
 }
@@ -135,14 +135,7 @@ fn burst(args: &BurstArgs, stack: &Stack) -> anyhow::Result<ResumeFile> {
         return Ok(burst);
     }
     let shape = args.pace.shape();
-    let options = args
-        .pace
-        .options(&stack.input_queue_url, &shape, SendState::default())?;
-    let messages = options
-        .schedule
-        .limit()
-        .unwrap_or(WorkloadConfig::default().messages);
-    let workload = args.workload.config(messages);
+    let workload = args.workload.config(messages_of(&shape)?);
     let state = SendState::default();
     let mut burst = ResumeFile::new(stack.input_queue_url.clone(), None, workload, shape, state);
     let now = SystemTime::now()
@@ -175,24 +168,24 @@ async fn run_with_progress(
     ended
 }
 
-fn record_path(args: &BurstArgs, seed: u64) -> PathBuf {
-    let given = args.record.clone();
-    given.unwrap_or_else(|| format!("loadgen-{seed}.record.json").into())
+fn report_files(args: &BurstArgs, seed: u64) -> ReportFiles {
+    let file = args.record.clone();
+    ReportFiles::beside(file.unwrap_or_else(|| format!("loadgen-{seed}.record.json").into()))
 }
 
 fn show(
     args: &BurstArgs,
     ended: &Ended,
-    record: &Path,
+    files: &ReportFiles,
     resume: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
-    std::fs::write(record, ended.record.to_json())
-        .with_context(|| format!("write `{}`", record.display()))?;
+    files.write(&ended.record)?;
     match args.json {
         true => print(&ended.summary)?,
         false => println!("{}", ended.summary),
     }
-    eprintln!("record      {}", record.display());
+    eprintln!("record      {}", files.record.display());
+    eprintln!("report      {}", files.report.display());
     if let Some(resume) = resume {
         eprintln!("to continue: add --resume {}", resume.display());
     }

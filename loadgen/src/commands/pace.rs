@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use loadgen::{RATE_MAX, Schedule, ScheduleError, SendOptions, SendState, Shape};
+use loadgen::{RATE_MAX, Schedule, ScheduleError, SendOptions, SendState, Shape, WorkloadConfig};
 
 #[derive(Args)]
 pub struct PaceArgs {
@@ -47,6 +47,15 @@ impl PaceArgs {
             ..SendOptions::new(queue_url)
         })
     }
+}
+
+/// Returns how many messages a burst of this shape has if no argument says so: all arrivals of a recording, or the default.
+///
+/// # Errors
+/// The shape has a file, and it cannot be read.
+pub fn messages_of(shape: &Shape) -> Result<u64, ScheduleError> {
+    let recorded = Schedule::new(shape)?.limit();
+    Ok(recorded.unwrap_or(WorkloadConfig::default().messages))
 }
 
 fn in_flight(text: &str) -> Result<usize, String> {

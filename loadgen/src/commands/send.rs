@@ -2,17 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::Context;
 use clap::Args;
 use loadgen::{
-    Halt, Progress, RATE_MAX, ResumeFile, Schedule, SendError, SendOptions, SendProgress,
-    SendReport, SendState, Shape, Workload, WorkloadConfig,
+    Halt, Progress, ResumeFile, SendError, SendProgress, SendReport, SendState, Workload,
 };
 use serde::Serialize;
 
 use super::connect::connect;
+use super::pace::{PaceArgs, messages_of};
+use super::signals::halt_on_signals;
 use super::workload::{WORKLOAD_ARGS, WorkloadArgs};
 use super::{STOPPED, print};
 
@@ -29,19 +28,8 @@ pub struct SendArgs {
     pub queue_url: String,
     #[command(flatten)]
     pub workload: WorkloadArgs,
-    /// Messages per second; short for `--shape constant:N` [default: as fast as possible]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=RATE_MAX as i64 as u64))]
-    pub rate: Option<u64>,
-    /// When messages are sent: `max`, `constant:1000`, `ramp:100..5000/60s`, `spikes:100,5000,every=30s,for=2s` or
-    /// `replay:FILE`, a file with an arrival time, or a time and a count, in each line
-    #[arg(long, value_name = "SHAPE", conflicts_with = "rate")]
-    pub shape: Option<Shape>,
-    /// Milliseconds that a message may wait for others to share its request
-    #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=1_000))]
-    pub linger: u64,
-    /// Most requests in flight
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = in_flight)]
-    pub concurrency: usize,
+    #[command(flatten)]
+    pub pace: PaceArgs,
     /// Endpoint to send requests to [default: from the environment, or from the queue URL]
     #[arg(long, value_name = "URL")]
     pub endpoint_url: Option<String>,
@@ -66,19 +54,15 @@ struct Summary<'a> {
 /// Sends the burst, and prints its report. If it ends early, writes the resume file.
 #[tokio::main]
 pub async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
-    let (burst, schedule) = burst(args)?;
+    let burst = burst(args)?;
     let workload = Workload::new(burst.workload.clone())?;
     let file = args.resume.clone().or(args.resume_file.clone());
     let file =
         file.unwrap_or_else(|| format!("loadgen-{}.resume.json", burst.workload.seed).into());
     let client = connect(&burst.queue_url, burst.endpoint_url.as_deref()).await?;
-    let options = SendOptions {
-        schedule,
-        concurrency: args.concurrency,
-        linger: Duration::from_millis(args.linger),
-        resume: burst.state.clone(),
-        ..SendOptions::new(&burst.queue_url)
-    };
+    let options = args
+        .pace
+        .options(&burst.queue_url, &burst.shape, burst.state.clone())?;
     let write = |state: SendState| {
         let mut burst = burst.clone();
         burst.state = state;
@@ -131,50 +115,15 @@ pub async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns the burst of the arguments, or that of the resume file.
-fn burst(args: &SendArgs) -> anyhow::Result<(ResumeFile, Schedule)> {
+fn burst(args: &SendArgs) -> anyhow::Result<ResumeFile> {
     if let Some(path) = &args.resume {
         let mut burst = ResumeFile::read(path)?;
         burst.endpoint_url = args.endpoint_url.clone().or(burst.endpoint_url);
-        let schedule = Schedule::new(&burst.shape)?;
-        return Ok((burst, schedule));
+        return Ok(burst);
     }
-    let constant = args.rate.map(|per_second| Shape::Constant { per_second });
-    let shape = constant.or(args.shape.clone()).unwrap_or_default();
-    let schedule = Schedule::new(&shape)?;
-    let messages = schedule
-        .limit()
-        .unwrap_or(WorkloadConfig::default().messages);
-    let workload = args.workload.config(messages);
+    let shape = args.pace.shape();
+    let workload = args.workload.config(messages_of(&shape)?);
     let state = SendState::default();
     let (queue, endpoint) = (args.queue_url.clone(), args.endpoint_url.clone());
-    Ok((
-        ResumeFile::new(queue, endpoint, workload, shape, state),
-        schedule,
-    ))
-}
-
-/// Stops the burst at the first SIGINT or SIGTERM, and aborts it at the second one.
-async fn halt_on_signals(halt: Halt) -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt()).context("wait for SIGINT")?;
-    let mut terminate = signal(SignalKind::terminate()).context("wait for SIGTERM")?;
-    let mut next = async || {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
-    next().await;
-    halt.stop();
-    eprintln!("stopping: waiting for the replies to the requests in flight; again to give them up");
-    next().await;
-    halt.abort();
-    Ok(())
-}
-
-fn in_flight(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(requests @ 1..=1_000) => Ok(requests),
-        _ => Err("expected 1 to 1000".to_owned()),
-    }
+    Ok(ResumeFile::new(queue, endpoint, workload, shape, state))
 }
