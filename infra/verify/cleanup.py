@@ -10,7 +10,10 @@ STACK_SECONDS_MAX = 900
 STACK_POLL_SECONDS = 3
 # Something that a request of the run was still creating appears within this time.
 SETTLE_SECONDS = 5
-PASSES_MAX = 6
+# SQS lists a deleted queue for a minute.
+PASSES_MAX = 20
+# So often in a row something could not be deleted, and nothing else could.
+FAILED_PASSES_MAX = 3
 # A key can only be deleted after this time; until then it costs nothing.
 KEY_DAYS = 7
 GONE = {
@@ -208,6 +211,13 @@ class Buckets(Kind):
         self.empty(one)
         self.client("s3").delete_bucket(Bucket=one)
 
+    def empty_if_there(self, one):
+        try:
+            self.empty(one)
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in GONE:
+                raise
+
     def empty(self, one):
         s3 = self.client("s3")
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=one):
@@ -248,16 +258,19 @@ def was_created(ledger, kind):
 def clean(client, ledger):
     """Deletes everything of a run; `client` returns the client of a service. Returns what could not be deleted, as texts."""
     failed = {}
-    empty_passes = 0
+    empty_passes = failed_passes = 0
     for number in range(PASSES_MAX):
         found, failed = one_pass(client, ledger, quiet=number > 0)
         empty_passes = 0 if found or failed else empty_passes + 1
-        if empty_passes == 2:
-            break
+        failed_passes = failed_passes + 1 if failed and not found else 0
         # Twice with nothing, some seconds apart: a request that was interrupted may still create something.
+        if empty_passes == 2 or failed_passes == FAILED_PASSES_MAX:
+            break
         time.sleep(SETTLE_SECONDS)
+    if empty_passes < 2 and not failed:
+        failed = {"clean-up": f"something was still found after {PASSES_MAX} passes"}
     for kind, name in ledger.remaining():
-        if kind not in failed:
+        if kind not in failed and "clean-up" not in failed:
             ledger.gone(kind, name)
     return [f"{kind}: {text}" for kind, text in failed.items()]
 
@@ -273,22 +286,25 @@ def one_pass(client, ledger, quiet):
             if isinstance(kind, Stacks):
                 # CloudFormation deletes no bucket that has objects.
                 for one in buckets.listed():
-                    buckets.empty(one)
+                    buckets.empty_if_there(one)
             ones = kind.listed()
         except (BotoCoreError, ClientError, RuntimeError) as error:
             failed[kind.name] = f"cannot be listed: {error}"
             continue
         for one in ones:
-            found += 1
             say(f"  deleting {kind.name} {one}")
             try:
                 kind.delete(one)
-                ledger.gone(kind.name, one)
+                found += 1
             except ClientError as error:
+                # Lists lag behind deletions.
                 if error.response["Error"]["Code"] not in GONE:
                     failed[kind.name] = f"{one}: {error}"
+                    continue
             except (BotoCoreError, RuntimeError, TimeoutError, StopIteration) as error:
                 failed[kind.name] = f"{one}: {error}"
+                continue
+            ledger.gone(kind.name, one)
     if not found and not quiet:
         say("  nothing to delete")
     return found, failed

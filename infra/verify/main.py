@@ -1,5 +1,8 @@
 """Asks AWS what only an account can say, with the credentials of whoever runs it. `cargo xtask verify-aws` installs the tools.
 
+It is Python with boto3, which the checks of the templates have installed already. With the SDK for Rust, every task of xtask would
+compile the clients of ten services.
+
 Exit codes: 0 every assumption is confirmed; 1 some are not; 2 wrong options, no credentials or no consent; 3 something could not
 be deleted; 130 interrupted, and everything is deleted.
 """

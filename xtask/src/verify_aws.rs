@@ -36,3 +36,32 @@ pub fn run(verify: &VerifyAws) -> anyhow::Result<()> {
     let error = command.args(&verify.arguments).exec();
     Err(error).context("run the program of `infra/verify`")
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        verify: VerifyAws,
+    }
+
+    #[test]
+    fn flags_of_the_program_are_passed_on() {
+        let parsed = |line: &str| {
+            let words = ["verify-aws"].into_iter().chain(line.split(' '));
+            let verify = Cli::try_parse_from(words).unwrap().verify;
+            (verify.emulator, verify.arguments.join(" "))
+        };
+        for flags in ["--dry-run --only 3,4", "--clean NAME --region eu-west-1"] {
+            assert_eq!(parsed(flags), (false, flags.to_owned()));
+        }
+        assert_eq!(
+            parsed("--emulator --zips folder"),
+            (true, "--zips folder".to_owned())
+        );
+    }
+}

@@ -195,6 +195,12 @@ class Runs(unittest.TestCase):
         self.assertIn("--clean verify-aws-", self.log.getvalue())
         self.assertEqual(self.client("dynamodb").list_tables()["TableNames"], [])
 
+    def test_what_appears_again_and_again_is_told(self):
+        with mock.patch.object(cleanup, "PASSES_MAX", 3), mock.patch.object(cleanup.Buckets, "delete"):
+            code = self.run_with(Ends(("bucket",)))
+        self.assertEqual(code, main.NOT_DELETED)
+        self.assertIn("something was still found after 3 passes", self.log.getvalue())
+
     def test_an_experiment_that_cannot_be_run_is_unclear_and_the_others_go_on(self):
         def denied():
             self.client("s3").get_object(Bucket="nothing", Key="x")
