@@ -111,6 +111,9 @@ pub struct Sample {
     /// Events that were claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<u64>,
+    /// Messages that were recognised as duplicates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<u64>,
     /// Events in delivered parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered: Option<u64>,

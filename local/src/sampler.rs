@@ -90,6 +90,7 @@ fn look(stack: &Stack, at: Duration, sent: u64) -> anyhow::Result<Sample> {
         sent: Some(sent),
         taken: Some(mapping.deleted),
         claimed: Some(stack.claims_so_far()),
+        duplicates: Some(stack.function_logs.sum("Duplicates")),
         delivered: None,
         visible: Some((depth.visible + depth.delayed) as u64),
         in_flight: Some(depth.in_flight as u64),

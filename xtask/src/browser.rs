@@ -47,20 +47,15 @@ pub fn install() -> anyhow::Result<Option<PathBuf>> {
         "find `{PROGRAM}` in Debian's package {PACKAGE}"
     );
     let fonts = folder.join("fonts.conf");
-    let alias = |[general, ours]: [&str; 2]| {
-        format!("<alias><family>{general}</family><prefer><family>{ours}</family></prefer></alias>")
-    };
-    let aliases = [
-        ["system-ui", "Liberation Sans"],
-        ["sans-serif", "Liberation Sans"],
-        ["monospace", "Liberation Mono"],
-    ];
+    // Every family that is not there is drawn in one of `FONTS`, so that pictures look alike on all machines.
     let text = format!(
-        "<?xml version=\"1.0\"?>\n<!DOCTYPE fontconfig SYSTEM \"fonts.dtd\">\n<fontconfig><dir>{}</dir>\
-         <dir>/usr/share/fonts</dir><cachedir>{}</cachedir>{}</fontconfig>\n",
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE fontconfig SYSTEM \"fonts.dtd\">\n<fontconfig>\n<dir>{}</dir>\n\
+         <dir>/usr/share/fonts</dir>\n<cachedir>{}</cachedir>\n\
+         <alias><family>monospace</family><prefer><family>Liberation Mono</family></prefer></alias>\n\
+         <match target=\"pattern\"><edit name=\"family\" mode=\"append_last\"><string>Liberation Sans</string></edit></match>\n\
+         </fontconfig>\n",
         root.join("usr/share/fonts").display(),
         folder.join("fonts").display(),
-        aliases.map(alias).concat()
     );
     fs::write(&fonts, text)?;
     let fonts = ("FONTCONFIG_FILE", fonts.display().to_string());

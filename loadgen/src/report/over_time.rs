@@ -57,7 +57,7 @@ const ENVIRONMENTS: [Definition; 2] = [
 
 const TROUBLE: [Definition; 3] = [
     ("duplicates recognised", colour::DUPLICATES, |each| {
-        Some(each.taken?.saturating_sub(each.claimed?) as f64)
+        number(each.duplicates)
     }),
     ("messages returned", colour::RETURNED, |each| {
         number(each.returned)
@@ -82,7 +82,8 @@ pub(super) fn sections(runs: &[&Record]) -> Vec<Section> {
         id: "totals",
         heading: "Arrivals, claims and deliveries",
         says: "Totals since the start. Between sent and taken, messages wait in the input queue; between claimed and delivered, \
-               events wait in batches. Taken less claimed are the duplicates.",
+               events wait in batches. An event is claimed before its message is taken off; in the end, taken less claimed are \
+               the duplicates.",
     };
     let rates = Text {
         id: "rates",

@@ -198,6 +198,7 @@ fn samples(shape: Shape, drained_after: f64, batches: &[BatchSpan]) -> Vec<Sampl
                 sent: Some(sent),
                 taken: Some(taken),
                 claimed: Some(taken * 95 / 100),
+                duplicates: Some(taken - taken * 95 / 100),
                 delivered: Some(delivered),
                 visible: Some(waiting - in_flight),
                 in_flight: Some(in_flight),
