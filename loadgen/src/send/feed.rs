@@ -94,7 +94,7 @@ impl Feed {
             if paced {
                 let due = self.due(message);
                 let limit = *limit.get_or_insert(elapsed.max(due + self.linger));
-                if !taken.messages.is_empty() && due >= limit {
+                if !taken.messages.is_empty() && due >= limit && due > taken.at {
                     break;
                 }
                 taken.at = due;
@@ -147,6 +147,7 @@ impl Taken {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shape::Shape;
     use crate::workload::{Sizes, WorkloadConfig};
 
     const LINGER: Duration = Duration::from_millis(10);
@@ -196,6 +197,17 @@ mod tests {
             requests(feed("constant:10000", 0), 20, Duration::ZERO),
             [(10, 0), (10, 1)]
         );
+    }
+
+    #[test]
+    fn messages_that_are_due_at_once_share_a_request_without_lingering() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("arrivals");
+        std::fs::write(&file, "0\n0.02\n0.02\n0.02\n0.025").unwrap();
+        let schedule = Schedule::new(&Shape::Replay { file }).unwrap();
+        let feed = Feed::new(Vec::new(), 0, 5, schedule, Duration::ZERO);
+        let requests = requests(feed, 5, Duration::ZERO);
+        assert_eq!(requests, [(1, 0), (3, 20), (1, 25)]);
     }
 
     #[test]
