@@ -118,6 +118,7 @@ impl World {
             sent: Some(self.sent),
             taken: Some(self.taken),
             claimed: Some(self.claimed),
+            duplicates: Some(self.taken.saturating_sub(self.claimed)),
             delivered: Some(self.delivered),
             visible: Some(self.queue.visible_count),
             in_flight: Some(self.queue.in_flight),
