@@ -241,6 +241,24 @@ fn a_batch_that_is_not_full_waits_for_timeout_and_window() {
 }
 
 #[test]
+fn an_environment_fills_a_batch_for_one_window_and_then_seals_it() {
+    let mut settings = unlimited(40_000);
+    settings.burst.shape = Shape::Constant { rate: 100.0 };
+    settings.batches.window_secs = 110.0;
+    let plan = plan(&settings);
+    // An invocation a second, for 400 s; each batch takes those of 110 s.
+    assert_eq!(plan.batches, 4);
+    let sealed: Vec<bool> = plan
+        .spans
+        .iter()
+        .map(|batch| batch.sealed_at.is_some())
+        .collect();
+    assert_eq!(sealed, [true, true, true, false]);
+    let lived = plan.spans[0].sealed_at.unwrap() - plan.spans[0].opened_at;
+    assert!((110.0..112.5).contains(&lived), "{lived}");
+}
+
+#[test]
 fn full_batches_start_at_once_and_drained_ones_when_the_queue_is_empty() {
     let mut settings = unlimited(10_000);
     settings.batches.items_max = 3_000;
