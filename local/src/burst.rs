@@ -183,7 +183,8 @@ impl Run {
             drained_secs,
             audit_secs: audit_started.elapsed().as_secs_f64(),
         };
-        let (latencies, notes) = self.delivery_latency(stack, &deliveries);
+        let (mut latencies, notes) = self.delivery_latency(stack, &deliveries);
+        latencies.extend(sent.latencies.iter().cloned());
         let observed = Observed {
             began_at,
             settings: settings(workload.config(), args.rate, options, stack),
