@@ -4,6 +4,7 @@
 //! The functions are the ones that are deployed: the same code, with the AWS SDK and the Runtime API. The stand-ins speak
 //! AWS's wire protocols and follow its rules; each rule has its source beside it.
 
+pub mod batch_life;
 pub mod bodies;
 pub mod burst;
 pub mod cli;

@@ -9,8 +9,8 @@ use loadgen::{
     Sample, Setting,
 };
 
+use crate::batch_life::BatchLife;
 use crate::faults::FaultReport;
-use crate::stack::BatchLife;
 use crate::summary::Summary;
 
 /// What was observed of a burst besides its summary.
@@ -179,7 +179,7 @@ mod tests {
     use loadgen::{BatchSpan, Flushed};
 
     use super::*;
-    use crate::stack::PartDelivery;
+    use crate::batch_life::PartDelivery;
 
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 

@@ -33,8 +33,6 @@ use crate::sink::SinkHost;
 use self::proxies::Proxies;
 use self::services::Services;
 
-pub use self::spans::{BatchLife, PartDelivery};
-
 /// The queue that the aggregator takes messages from.
 pub const INPUT_QUEUE: &str = "input-queue";
 /// The queue for tickets.

@@ -155,9 +155,12 @@ fn is_recorded(out: &str, file: &str) {
         record
             .latencies
             .iter()
-            .map(|each| each.count)
+            .map(|each| (&*each.name, each.count))
             .collect::<Vec<_>>(),
-        [190]
+        [
+            ("acknowledged send to delivery", 190),
+            ("request to acknowledgement", 200)
+        ]
     );
     let dollars: f64 = record
         .costs

@@ -14,6 +14,7 @@ mod queues;
 mod run;
 mod variables;
 mod watch;
+mod watch_error;
 
 pub use connection::{Connection, ConnectionError, Lookup};
 pub use description::{Stack, StackError};
@@ -21,4 +22,4 @@ pub use outputs::describe_stack;
 pub use parts::PartsError;
 pub use run::{Ended, Run, RunError, RunProgress};
 pub use variables::read_env_file;
-pub use watch::WatchError;
+pub use watch_error::WatchError;

@@ -50,12 +50,15 @@ pub(super) async fn fetch_parts(
     };
     let parts = tempfile::tempdir().map_err(|source| file_error(&std::env::temp_dir(), source))?;
     if let Some(path) = sink.strip_prefix("file://") {
-        if !Path::new(path).is_dir() {
+        let directory = Path::new(path);
+        if directory.is_dir() {
+            link_batches(directory, batch_ids, parts.path())?;
+        } else if !batch_ids.is_empty() {
+            // A sink that got nothing may have no directory yet.
             return Ok(Parts::Unreadable(format!(
                 "`{path}` is no directory of this machine"
             )));
         }
-        link_batches(Path::new(path), batch_ids, parts.path())?;
     } else if let Some(place) = sink.strip_prefix("s3://") {
         let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
         copy_objects(s3, bucket, prefix, batch_ids, parts.path()).await?;

@@ -14,7 +14,8 @@ use crate::workload::Workload;
 use super::connection::Connection;
 use super::description::Stack;
 use super::parts::{Parts, PartsError, fetch_parts};
-use super::watch::{Seen, SentSoFar, WatchError, WatchOptions, watch};
+use super::watch::{Seen, SentSoFar, WatchOptions, watch};
+use super::watch_error::WatchError;
 
 /// A burst through a stack.
 #[derive(Debug)]

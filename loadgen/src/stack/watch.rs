@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use aws_sdk_sqs::error::{DisplayErrorContext, SdkError};
-
 use crate::record::{BatchSpan, Flushed, Sample};
 use crate::send::Halt;
 
@@ -12,6 +10,7 @@ use super::batches::{self, BatchState};
 use super::connection::Connection;
 use super::description::Stack;
 use super::queues::{self, Depth};
+use super::watch_error::WatchError;
 
 /// How a burst is watched.
 #[derive(Clone, Copy, Debug)]
@@ -46,33 +45,6 @@ pub struct Seen {
     pub set_aside: u64,
     /// Why the watch ended before everything was delivered, if it did.
     pub ended_early: Option<String>,
-}
-
-/// Why a stack cannot be watched.
-#[derive(Debug, thiserror::Error)]
-#[error("{what} `{name}`: {message}")]
-pub struct WatchError {
-    what: &'static str,
-    name: String,
-    message: String,
-}
-
-impl WatchError {
-    pub(super) fn request<E, R>(
-        what: &'static str,
-        name: &str,
-        error: &SdkError<E, R>,
-    ) -> WatchError
-    where
-        E: std::error::Error + 'static,
-        R: std::fmt::Debug,
-    {
-        WatchError {
-            what,
-            name: name.to_owned(),
-            message: DisplayErrorContext(error).to_string(),
-        }
-    }
 }
 
 /// Progress of the sender, as the watch needs it.

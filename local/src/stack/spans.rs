@@ -11,22 +11,7 @@ use protocol::time::Timestamp;
 use shared::ports::BatchStore;
 
 use super::Stack;
-
-/// A batch, and its parts.
-pub struct BatchLife {
-    pub id: BatchId,
-    pub span: BatchSpan,
-    /// The parts, in the order of their numbers.
-    pub parts: Vec<PartDelivery>,
-}
-
-/// A part, and when it was delivered.
-#[derive(Clone, Copy, Debug)]
-pub struct PartDelivery {
-    pub events: u64,
-    /// In seconds from the start of the run; `None` if it was not delivered.
-    pub at_secs: Option<f64>,
-}
+use crate::batch_life::{BatchLife, PartDelivery};
 
 impl Stack {
     /// Returns how many claims were written so far.
