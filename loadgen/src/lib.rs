@@ -44,6 +44,8 @@ mod queue;
 mod record;
 mod report;
 mod report_files;
+#[cfg(feature = "postgres")]
+mod rows;
 mod schedule;
 mod send;
 mod shape;
@@ -67,6 +69,8 @@ pub use record::{
 };
 pub use report::{compare, report};
 pub use report_files::{ReportFiles, ReportFilesError};
+#[cfg(feature = "postgres")]
+pub use rows::{Rows, RowsError};
 pub use schedule::{Schedule, ScheduleError};
 pub use send::{
     Halt, RateReport, ResumeFile, ResumeFileError, SendError, SendOptions, SendProgress,

@@ -90,6 +90,24 @@ async fn objects_of_a_bucket_are_audited() {
 }
 
 #[tokio::test]
+async fn rows_of_a_database_are_audited() {
+    let mut setup = Setup::new();
+    setup.options.sink = SinkKind::Postgres;
+    let rig = setup.start().await;
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    for seed in ["5", "6"] {
+        let arguments = ["--messages", "500", "--duplicates", "10", "--seed", seed];
+        let output = finished(burst(directory.path(), &rig, &arguments)).await;
+        let summary = summary(&output);
+        assert_eq!(output.status.code(), Some(0), "{summary}");
+        assert_eq!(summary["audit"]["delivered"], 450, "{summary}");
+        let sink = summary["sink"].as_str().unwrap_or_default();
+        assert!(sink.starts_with("postgres://"), "{summary}");
+    }
+    rig.end().await;
+}
+
+#[tokio::test]
 async fn a_burst_whose_messages_are_set_aside_fails_with_their_count() {
     let rig = Setup::new()
         .var("EVENT_ID", "json:no.such.field")

@@ -370,8 +370,8 @@ fn print_row(setting: &Setting, seen: &Figures, planned: &Figures, batches_off_m
         planned.batches,
         100.0 * of_batches
     );
-    let batches_fit = of_batches.abs() <= OFF_MAX
-        || (planned.batches - seen.batches).abs() <= batches_off_max;
+    let batches_fit =
+        of_batches.abs() <= OFF_MAX || (planned.batches - seen.batches).abs() <= batches_off_max;
     of_time.abs() <= OFF_MAX && batches_fit
 }
 

@@ -27,6 +27,7 @@ for (const [name, value] of Object.entries({
   BatchQueueUrl: service.batchQueue.queueUrl,
   QuarantineQueueUrl: service.quarantineQueue.queueUrl,
   InputDeadLetterQueueUrl: service.inputDeadLetterQueue.queueUrl,
+  BatchDeadLetterQueueUrl: service.batchDeadLetterQueue.queueUrl,
   LockTableName: service.lockTable.tableName,
   BatchTableName: service.batchTable.tableName,
   ...(service.chunkBucket && { ChunkBucketName: service.chunkBucket.bucketName }),

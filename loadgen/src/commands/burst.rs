@@ -29,9 +29,10 @@ pub struct BurstArgs {
     workload: WorkloadArgs,
     #[command(flatten)]
     pace: PaceArgs,
-    /// Directory with the delivered parts, if `SINK` is none that can be read from here
-    #[arg(long, value_name = "DIR")]
-    parts: Option<PathBuf>,
+    /// Where the delivered parts are: `file:///path`, `s3://bucket/prefix` or `postgres://user@host/database` [default: the sink of
+    /// the stack]
+    #[arg(long, value_name = "URI")]
+    sink: Option<String>,
     /// Seconds between two looks at the queue and the batch records
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
     every: u64,
@@ -80,7 +81,7 @@ pub async fn run(args: &BurstArgs) -> anyhow::Result<ExitCode> {
         every: Duration::from_secs(args.every),
         quiet: Duration::from_secs(args.quiet),
         patience: Duration::from_secs(args.patience),
-        parts: args.parts.clone(),
+        sink: args.sink.clone(),
     };
     let halt = Halt::new();
     let signals = tokio::spawn(halt_on_signals(halt.clone()));

@@ -8,12 +8,21 @@ use aws_smithy_http_client::tls as tls_client;
 pub type Lookup<'a> = dyn Fn(&str) -> Option<String> + Sync + 'a;
 
 /// The clients of the services that a stack consists of.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Connection {
     pub cloudformation: aws_sdk_cloudformation::Client,
     pub dynamodb: aws_sdk_dynamodb::Client,
     pub s3: aws_sdk_s3::Client,
     pub sqs: aws_sdk_sqs::Client,
+    /// `PGPASSWORD`, for a sink that is a database.
+    pub database_password: Option<String>,
+}
+
+impl std::fmt::Debug for Connection {
+    /// Leaves out the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
 }
 
 /// Why there is no connection.
@@ -71,6 +80,7 @@ impl Connection {
             dynamodb: aws_sdk_dynamodb::Client::from_conf(of_dynamodb.build()),
             s3: aws_sdk_s3::Client::from_conf(of_s3.build()),
             sqs: aws_sdk_sqs::Client::from_conf(of_sqs.build()),
+            database_password: lookup("PGPASSWORD"),
         })
     }
 }

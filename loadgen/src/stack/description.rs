@@ -17,6 +17,8 @@ pub struct Stack {
     pub set_aside_urls: Vec<String>,
     /// `SINK`, if it is known.
     pub sink: Option<String>,
+    /// `SINK_TABLE`, if it is known.
+    pub sink_table: Option<String>,
     /// `ON_DUPLICATE`.
     pub on_duplicate: DuplicateRule,
     /// `MAX_BATCH_SIZE`, if it is known.
@@ -51,6 +53,7 @@ pub(super) struct Names {
     pub batch_table: &'static str,
     pub set_aside_urls: &'static [&'static str],
     pub sink: &'static str,
+    pub sink_table: &'static str,
     pub on_duplicate: &'static str,
     pub batch_items_max: &'static str,
     pub seal_when_drained: &'static str,
@@ -106,6 +109,7 @@ impl Stack {
                 .filter_map(|name| value(name))
                 .collect(),
             sink: value(names.sink),
+            sink_table: value(names.sink_table),
             on_duplicate,
             batch_items_max: value(names.batch_items_max).and_then(|text| text.parse().ok()),
             seal_when_drained: value(names.seal_when_drained).as_deref() == Some("on"),

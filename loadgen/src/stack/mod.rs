@@ -7,6 +7,8 @@
 
 mod batches;
 mod connection;
+#[cfg(feature = "postgres")]
+mod database;
 mod description;
 mod outputs;
 mod parts;
@@ -17,6 +19,8 @@ mod watch;
 mod watch_error;
 
 pub use connection::{Connection, ConnectionError, Lookup};
+#[cfg(feature = "postgres")]
+pub use database::DatabaseError;
 pub use description::{Stack, StackError};
 pub use outputs::describe_stack;
 pub use parts::PartsError;

@@ -13,8 +13,13 @@ use super::description::{Names, Stack, StackError};
 const NAMES: Names = Names {
     input_queue_url: "InputQueueUrl",
     batch_table: "BatchTableName",
-    set_aside_urls: &["QuarantineQueueUrl", "InputDeadLetterQueueUrl"],
+    set_aside_urls: &[
+        "QuarantineQueueUrl",
+        "InputDeadLetterQueueUrl",
+        "BatchDeadLetterQueueUrl",
+    ],
     sink: "Sink",
+    sink_table: "SinkTable",
     on_duplicate: "OnDuplicate",
     batch_items_max: "MaxBatchSize",
     seal_when_drained: "SealWhenDrained",

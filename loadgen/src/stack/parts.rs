@@ -7,6 +7,10 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::error::DisplayErrorContext;
 use futures::{StreamExt, TryStreamExt};
 
+use super::connection::Connection;
+#[cfg(feature = "postgres")]
+use super::database::{DatabaseError, fetch_rows};
+
 /// Objects that are read at once.
 const OBJECTS_AT_ONCE: usize = 8;
 
@@ -32,15 +36,19 @@ pub enum PartsError {
     /// The bucket cannot be listed, or an object cannot be read.
     #[error("`{place}`: {message}")]
     Bucket { place: String, message: String },
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
 }
 
-/// Returns the parts of the batches `batch_ids`. Other batches of the sink are of other bursts.
+/// Returns the parts of the batches `batch_ids`. Other batches of the sink are of other bursts. `table` is `SINK_TABLE`.
 ///
 /// # Errors
-/// The bucket or the directory cannot be read, or a copy cannot be written.
+/// The directory, the bucket or the database cannot be read, or a copy cannot be written.
 pub(super) async fn fetch_parts(
-    s3: &Client,
+    connection: &Connection,
     sink: Option<&str>,
+    table: Option<&str>,
     batch_ids: &BTreeSet<&str>,
 ) -> Result<Parts, PartsError> {
     let Some(sink) = sink else {
@@ -61,7 +69,20 @@ pub(super) async fn fetch_parts(
         }
     } else if let Some(place) = sink.strip_prefix("s3://") {
         let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
-        copy_objects(s3, bucket, prefix, batch_ids, parts.path()).await?;
+        copy_objects(&connection.s3, bucket, prefix, batch_ids, parts.path()).await?;
+    } else if is_database(sink) {
+        #[cfg(feature = "postgres")]
+        {
+            let password = connection.database_password.as_deref();
+            fetch_rows(sink, password, table, batch_ids, parts.path()).await?;
+        }
+        #[cfg(not(feature = "postgres"))]
+        {
+            let table = table.unwrap_or("events");
+            return Ok(Parts::Unreadable(format!(
+                "this executable was built without `--features postgres`, which reads the table `{table}`"
+            )));
+        }
     } else {
         let scheme = sink.split(':').next().unwrap_or_default();
         return Ok(Parts::Unreadable(format!(
@@ -69,6 +90,11 @@ pub(super) async fn fetch_parts(
         )));
     }
     Ok(Parts::In(parts))
+}
+
+/// Returns whether the sink is a PostgreSQL database.
+pub(super) fn is_database(sink: &str) -> bool {
+    sink.starts_with("postgres://") || sink.starts_with("postgresql://")
 }
 
 fn file_error(path: &Path, source: std::io::Error) -> PartsError {

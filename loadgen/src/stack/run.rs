@@ -1,7 +1,6 @@
 //! Sends a burst through a stack, watches it to its end, and audits it.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use crate::workload::Workload;
 
 use super::connection::Connection;
 use super::description::Stack;
-use super::parts::{Parts, PartsError, fetch_parts};
+use super::parts::{Parts, PartsError, fetch_parts, is_database};
 use super::watch::{Seen, SentSoFar, WatchOptions, watch};
 use super::watch_error::WatchError;
 
@@ -32,8 +31,8 @@ pub struct Run<'a> {
     pub quiet: Duration,
     /// See [`WatchOptions::patience`].
     pub patience: Duration,
-    /// A directory with the parts, in place of what `SINK` says.
-    pub parts: Option<PathBuf>,
+    /// The place of the parts, in place of what the stack says.
+    pub sink: Option<String>,
 }
 
 /// How a run ended.
@@ -159,16 +158,19 @@ impl Run<'_> {
     /// Returns what an audit found, if the sink can be read, and a line about the sink.
     async fn audit(&self, seen: &Seen) -> Result<(Option<AuditReport>, String), RunError> {
         let batch_ids: BTreeSet<&str> = seen.batches.iter().map(|batch| &*batch.batch_id).collect();
-        let given = self
-            .parts
-            .as_ref()
-            .map(|path| format!("file://{}", path.display()));
-        let sink = given.as_deref().or(self.stack.sink.as_deref());
-        match fetch_parts(&self.connection.s3, sink, &batch_ids).await? {
+        let sink = self.sink.as_deref().or(self.stack.sink.as_deref());
+        let table = self.stack.sink_table.as_deref();
+        match fetch_parts(self.connection, sink, table, &batch_ids).await? {
             Parts::In(directory) => {
-                let (rule, manifests) = (self.stack.on_duplicate, Manifests::Required);
+                let sink = sink.unwrap_or_default();
+                // An export of another sink may have none.
+                let manifests = match self.sink.is_some() || is_database(sink) {
+                    true => Manifests::Optional,
+                    false => Manifests::Required,
+                };
+                let rule = self.stack.on_duplicate;
                 let report = audit(directory.path(), self.workload, rule, manifests)?;
-                Ok((Some(report), sink.unwrap_or_default().to_owned()))
+                Ok((Some(report), sink.to_owned()))
             }
             Parts::Unreadable(why) => Ok((None, format!("not read: {why}"))),
         }

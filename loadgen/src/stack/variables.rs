@@ -16,6 +16,7 @@ const NAMES: Names = Names {
         "BATCH_DEAD_LETTER_QUEUE_URL",
     ],
     sink: "SINK",
+    sink_table: "SINK_TABLE",
     on_duplicate: "ON_DUPLICATE",
     batch_items_max: "MAX_BATCH_SIZE",
     seal_when_drained: "SEAL_WHEN_DRAINED",
