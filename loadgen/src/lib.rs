@@ -35,6 +35,7 @@ mod arrivals;
 mod audit;
 mod body;
 mod deliveries;
+mod delivery_times;
 mod latency;
 mod mix;
 mod part_name;
@@ -48,6 +49,7 @@ mod report_files;
 mod rows;
 mod schedule;
 mod send;
+mod sent_times;
 mod shape;
 #[cfg(feature = "cli")]
 pub mod stack;
@@ -60,7 +62,7 @@ pub use audit::{
     audit_watched,
 };
 pub use deliveries::{Deliveries, DeliveryReport};
-pub use latency::LatencyHistogram;
+pub use delivery_times::{DeliveryTimes, PartTime};
 pub use progress::Progress;
 pub use queue::QueueAddress;
 pub use record::{
@@ -76,6 +78,7 @@ pub use send::{
     Halt, RateReport, ResumeFile, ResumeFileError, SendError, SendOptions, SendProgress,
     SendReport, SendState, Sent, Unsent, WorstSecond, send, send_until,
 };
+pub use sent_times::SentTimes;
 pub use shape::{PERIOD_MAX, RATE_MAX, Shape, ShapeError};
 pub use summary::{AuditLines, BurstSummary};
 pub use workload::{

@@ -100,6 +100,9 @@ pub struct BurstSummary {
     pub claimed_after_secs: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drained_after_secs: Option<f64>,
+    /// From send to delivery; absent if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery_latency: Option<LatencySummary>,
     /// Why the burst was not watched to its end, if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_early: Option<String>,
@@ -125,6 +128,11 @@ impl BurstSummary {
             && self.sent.complete
             && self.ended_early.is_none()
             && self.in_error + self.set_aside == 0
+    }
+
+    /// Returns the latency from send to delivery, if it is known, and those of sending.
+    fn latencies(&self) -> impl Iterator<Item = &LatencySummary> {
+        self.delivery_latency.iter().chain(&self.sent.latencies)
     }
 
     /// Returns the record of the burst, with what was seen on the way.
@@ -169,7 +177,7 @@ impl BurstSummary {
             },
             samples: thinned(samples),
             batches,
-            latencies: self.sent.latencies.clone(),
+            latencies: self.latencies().cloned().collect(),
             throttles: Vec::new(),
             costs: Vec::new(),
             notes,
@@ -225,7 +233,7 @@ impl fmt::Display for BurstSummary {
             p99_secs,
             max_secs,
             ..
-        } in &self.sent.latencies
+        } in self.latencies()
         {
             writeln!(
                 f,
@@ -281,6 +289,7 @@ mod tests {
             sent_after_secs: 1.0,
             claimed_after_secs: Some(2.0),
             drained_after_secs: None,
+            delivery_latency: None,
             ended_early: None,
         }
     }

@@ -1,6 +1,6 @@
 //! What the record of a burst tells about a batch.
 
-use loadgen::BatchSpan;
+use loadgen::{BatchSpan, PartTime};
 use protocol::ids::BatchId;
 
 /// A batch, and its parts.
@@ -9,6 +9,19 @@ pub struct BatchLife {
     pub span: BatchSpan,
     /// The parts, in the order of their numbers.
     pub parts: Vec<PartDelivery>,
+}
+
+impl BatchLife {
+    /// Returns when each part was delivered, if that is known.
+    pub fn part_times(&self) -> impl Iterator<Item = PartTime> {
+        (0..).zip(&self.parts).filter_map(|(part, delivery)| {
+            Some(PartTime {
+                batch_id: self.id.to_string(),
+                part,
+                at_secs: delivery.at_secs?,
+            })
+        })
+    }
 }
 
 /// A part, and when it was delivered.

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::bail;
 use clap::Args;
 use loadgen::{
-    AuditReport, DuplicateRule, Duplicates, LatencySummary, Progress, Schedule, SendOptions,
-    SendProgress, SendReport, Shape, Sizes, Workload, WorkloadConfig,
+    AuditReport, DeliveryTimes, DuplicateRule, Duplicates, Progress, Schedule, SendOptions,
+    SendProgress, SendReport, SentTimes, Shape, Sizes, Workload, WorkloadConfig,
 };
 use protocol::batch::Status;
 
+use crate::batch_life::BatchLife;
 use crate::deploy;
 use crate::leases::FirstLeases;
 use crate::options::{StackArgs, StackOptions};
-use crate::record::{DeliveryTimes, Observed, record, report_files};
+use crate::record::{Observed, record, report_files};
 use crate::sampler::Sampler;
-use crate::sent_times::SentTimes;
 use crate::settings::settings;
 use crate::stack::{
     BATCH_DEAD_LETTER_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE, Stack,
@@ -156,8 +156,10 @@ impl Run {
         let (began, began_at) = (Instant::now(), SystemTime::now());
         let times = SentTimes::new(began);
         let patience = Duration::from_secs(args.patience);
+        let constant = |per_second| Shape::Constant { per_second };
+        let schedule = Schedule::new(&args.rate.map_or(Shape::Max, constant))?;
         let phases = async {
-            let sent = self.send(stack, &times).await?;
+            let sent = self.send(stack, &schedule, &times).await?;
             let sent_after = began.elapsed();
             let (claimed_after, drained_after) =
                 wait_until_drained(stack, workload, began, patience).await?;
@@ -172,8 +174,10 @@ impl Run {
         let batches = stack
             .batch_lives(began_at, &self.leases.times(), args.size)
             .await?;
-        let sent_times = times.of_events(workload, args.rate);
-        let mut deliveries = DeliveryTimes::new(&batches, &sent_times);
+        let mut deliveries = DeliveryTimes::new(
+            batches.iter().flat_map(BatchLife::part_times),
+            times.of_events(workload, &schedule),
+        );
         let audit_started = Instant::now();
         let audit = self.audit(stack, &mut deliveries)?;
         let [sent_secs, claimed_secs, drained_secs] = phases.map(|phase| phase.as_secs_f64());
@@ -183,7 +187,9 @@ impl Run {
             drained_secs,
             audit_secs: audit_started.elapsed().as_secs_f64(),
         };
-        let (mut latencies, notes) = self.delivery_latency(stack, &deliveries);
+        let latency = deliveries.latency(duplicate_rule(stack), schedule.is_paced());
+        let notes = latency.as_ref().err().map(|note| (*note).to_owned());
+        let mut latencies = Vec::from_iter(latency.ok());
         latencies.extend(sent.latencies.iter().cloned());
         let observed = Observed {
             began_at,
@@ -191,16 +197,20 @@ impl Run {
             samples,
             batches,
             latencies,
-            notes,
+            notes: Vec::from_iter(notes),
         };
         Ok((self.summary(stack, sent, audit, time).await?, observed))
     }
 
-    async fn send(&self, stack: &Stack, times: &SentTimes) -> anyhow::Result<SendReport> {
+    async fn send(
+        &self,
+        stack: &Stack,
+        schedule: &Schedule,
+        times: &SentTimes,
+    ) -> anyhow::Result<SendReport> {
         let progress = Progress::new("sent", self.workload.len());
-        let constant = |per_second| Shape::Constant { per_second };
         let options = SendOptions {
-            schedule: Schedule::new(&self.args.rate.map_or(Shape::Max, constant))?,
+            schedule: schedule.clone(),
             concurrency: 8,
             ..SendOptions::new(stack.queue_url(INPUT_QUEUE))
         };
@@ -214,11 +224,7 @@ impl Run {
     }
 
     /// Compares what was delivered with what was sent. Tells `deliveries` of each delivered event.
-    fn audit(
-        &self,
-        stack: &Stack,
-        deliveries: &mut DeliveryTimes<'_>,
-    ) -> anyhow::Result<AuditReport> {
+    fn audit(&self, stack: &Stack, deliveries: &mut DeliveryTimes) -> anyhow::Result<AuditReport> {
         // A sink that got nothing has no directory. The audit then reports every event as lost.
         std::fs::create_dir_all(&stack.out)?;
         let manifests = stack.sink_report().kind.manifests();
@@ -233,22 +239,6 @@ impl Run {
     }
 
     /// Returns the latency from the send of an event to its delivery, and notes about it.
-    fn delivery_latency(
-        &self,
-        stack: &Stack,
-        deliveries: &DeliveryTimes<'_>,
-    ) -> (Vec<LatencySummary>, Vec<String>) {
-        if duplicate_rule(stack) == DuplicateRule::Requeue {
-            let note = "Events are delivered several times with ON_DUPLICATE=requeue: there is no latency from send to delivery.";
-            return (Vec::new(), vec![note.to_owned()]);
-        }
-        let name = match self.args.rate {
-            Some(_) => "scheduled send to delivery",
-            None => "acknowledged send to delivery",
-        };
-        (deliveries.summary(name).into_iter().collect(), Vec::new())
-    }
-
     async fn summary(
         &self,
         stack: &Stack,

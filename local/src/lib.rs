@@ -24,7 +24,6 @@ pub mod record;
 pub mod recovery;
 pub mod redeploys;
 pub mod sampler;
-pub mod sent_times;
 #[cfg(any(feature = "lambda", feature = "states"))]
 pub mod services;
 pub mod settings;

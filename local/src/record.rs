@@ -1,12 +1,10 @@
 //! Writes the record of a burst, and the report that `loadgen` draws of it.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use loadgen::{
-    LatencyHistogram, LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, ReportFiles,
-    Sample, Setting,
+    LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, ReportFiles, Sample, Setting,
 };
 
 use crate::batch_life::BatchLife;
@@ -115,67 +113,11 @@ fn with_deliveries(mut samples: Vec<Sample>, batches: &[BatchLife]) -> Vec<Sampl
     samples
 }
 
-/// Collects the time from the send of each event to its delivery, while the delivered files are audited.
-pub struct DeliveryTimes<'b> {
-    /// When each part was delivered, by the name of its batch and its number.
-    parts: HashMap<(String, u64), f64>,
-    /// When each event was sent.
-    sent: &'b [Duration],
-    latencies: LatencyHistogram,
-    /// The file of the last event, and when it was delivered.
-    last: (String, Option<f64>),
-}
-
-impl<'b> DeliveryTimes<'b> {
-    pub fn new(batches: &[BatchLife], sent: &'b [Duration]) -> DeliveryTimes<'b> {
-        let parts = batches.iter().flat_map(|batch| {
-            let parts = (0u64..).zip(&batch.parts);
-            let times = parts.filter_map(|(number, part)| Some((number, part.at_secs?)));
-            times.map(|(number, at_secs)| ((batch.id.to_string(), number), at_secs))
-        });
-        DeliveryTimes {
-            parts: parts.collect(),
-            sent,
-            latencies: LatencyHistogram::new(),
-            last: (String::new(), None),
-        }
-    }
-
-    /// Records the delivery of an event in a file, `<batchId>/<part>.<ext>` at any depth.
-    pub fn delivered(&mut self, file: &str, number: u64) {
-        if self.last.0 != file {
-            self.last = (file.to_owned(), self.at_secs(Path::new(file)));
-        }
-        let sent = usize::try_from(number)
-            .ok()
-            .and_then(|number| self.sent.get(number));
-        if let (Some(at_secs), Some(sent)) = (self.last.1, sent) {
-            // The clock of the record counts whole milliseconds, so a difference may be negative.
-            let latency = Duration::from_secs_f64(at_secs).saturating_sub(*sent);
-            self.latencies.record(latency, 1);
-        }
-    }
-
-    fn at_secs(&self, file: &Path) -> Option<f64> {
-        let batch = file.parent()?.file_name()?.to_str()?;
-        let part = file
-            .file_name()?
-            .to_str()?
-            .split('.')
-            .next()?
-            .parse()
-            .ok()?;
-        self.parts.get(&(batch.to_owned(), part)).copied()
-    }
-
-    /// Returns the percentiles; `None` if no time is known.
-    pub fn summary(&self, name: &str) -> Option<LatencySummary> {
-        self.latencies.summary(name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
     use loadgen::{BatchSpan, Flushed};
 
     use super::*;
@@ -218,31 +160,6 @@ mod tests {
         let samples = with_deliveries(vec![at(0.0), at(1.0), at(1.5), at(9.0)], &batches);
         let delivered: Vec<Option<u64>> = samples.iter().map(|sample| sample.delivered).collect();
         assert_eq!(delivered, [Some(0), Some(7), Some(17), Some(17)]);
-    }
-
-    #[test]
-    fn an_event_is_delivered_with_its_part() {
-        let batches = [batch(&[(2, Some(3.0)), (1, Some(5.0))])];
-        let sent = [1, 2, 4].map(Duration::from_secs);
-        let mut deliveries = DeliveryTimes::new(&batches, &sent);
-        deliveries.delivered(&format!("{BATCH}/0.jsonl"), 0);
-        deliveries.delivered(&format!("key=a/{BATCH}/0.jsonl"), 1);
-        deliveries.delivered(&format!("{BATCH}/1.jsonl.gz"), 2);
-        let summary = deliveries.summary("delivery").unwrap();
-        assert_eq!(summary.count, 3);
-        let close = |secs: f64, expected: f64| assert!((secs - expected).abs() < 0.01, "{secs}");
-        close(summary.min_secs, 1.0);
-        close(summary.max_secs, 2.0);
-    }
-
-    #[test]
-    fn parts_whose_time_is_not_known_have_no_latency() {
-        let batches = [batch(&[(1, None)])];
-        let sent = [Duration::ZERO];
-        let mut deliveries = DeliveryTimes::new(&batches, &sent);
-        deliveries.delivered(&format!("{BATCH}/0.jsonl"), 0);
-        deliveries.delivered("stray.jsonl", 0);
-        assert_eq!(deliveries.summary("delivery"), None);
     }
 
     #[test]

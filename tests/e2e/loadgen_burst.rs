@@ -56,6 +56,7 @@ async fn a_burst_is_audited_although_the_sink_has_batches_of_an_earlier_one() {
         assert_eq!(output.status.code(), Some(0), "{summary}");
         assert_eq!(summary["audit"]["delivered"], 900, "{summary}");
         assert_eq!(summary["delivered_by_records"], 900, "{summary}");
+        assert_eq!(summary["delivery_latency"]["count"], 900, "{summary}");
         let record = directory.path().join(format!("loadgen-{seed}.record.json"));
         let record = std::fs::read_to_string(record).expect("every burst writes a record");
         let record = loadgen::Record::from_json(&record).expect("it is a record");

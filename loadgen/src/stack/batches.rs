@@ -34,6 +34,8 @@ pub(super) struct BatchState {
     /// Claims that were counted.
     pub claimed: u64,
     pub parts: u64,
+    /// When each part was delivered, by its number; `None` for a part that is not delivered.
+    pub parts_delivered_at: Vec<Option<u64>>,
     /// Events in delivered parts.
     pub delivered: u64,
     /// When the last part was delivered.
@@ -66,6 +68,7 @@ impl BatchState {
             sealed_at: number("sealedAt"),
             claimed: number("confirmed").unwrap_or_default(),
             parts: 0,
+            parts_delivered_at: Vec::new(),
             delivered: 0,
             delivered_at: None,
         };
@@ -76,15 +79,16 @@ impl BatchState {
             .filter_map(|part| part.as_m().ok())
         {
             state.parts += 1;
-            if part
+            let delivered = part
                 .get("state")
                 .and_then(|state| state.as_s().ok())
-                .is_some_and(|state| state == "delivered")
-            {
+                .is_some_and(|state| state == "delivered");
+            let delivered_at = part.get("deliveredAt").and_then(number_of);
+            let delivered_at = delivered_at.filter(|_| delivered);
+            state.parts_delivered_at.push(delivered_at);
+            if delivered {
                 state.delivered += part.get("count").and_then(number_of).unwrap_or_default();
-                state.delivered_at = state
-                    .delivered_at
-                    .max(part.get("deliveredAt").and_then(number_of));
+                state.delivered_at = state.delivered_at.max(delivered_at);
             }
         }
         let completed_at = number("completedAt");

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::audit::{AuditError, AuditReport, Manifests, audit};
-use crate::record::Record;
+use crate::audit::{AuditError, AuditReport, Manifests, audit_watched};
+use crate::delivery_times::DeliveryTimes;
+use crate::record::{LatencySummary, Record};
 use crate::send::{Halt, SendError, SendOptions, SendState, Sent, send_until};
+use crate::sent_times::SentTimes;
 use crate::summary::BurstSummary;
 use crate::workload::Workload;
 
@@ -80,6 +82,7 @@ impl Run<'_> {
         progress: &(dyn Fn(RunProgress) + Send + Sync),
     ) -> Result<Ended, RunError> {
         let started = Instant::now();
+        let times = SentTimes::new(started);
         let state = Mutex::new((RunProgress::default(), false));
         let update = |change: &dyn Fn(&mut (RunProgress, bool))| {
             let mut state = state.lock().expect("no holder of the lock panics");
@@ -88,6 +91,7 @@ impl Run<'_> {
         };
         let sending = async {
             let done = |done: crate::send::SendProgress| {
+                times.acknowledged(done.acknowledged);
                 update(&|state| {
                     (state.0.sent, state.0.retries) = (done.acknowledged, done.retries);
                 });
@@ -122,11 +126,20 @@ impl Run<'_> {
         let watching = watch(self.connection, self.stack, options, halt, &so_far, &look);
         let (sent, seen) = tokio::join!(sending, watching);
         let ((sent, sent_after_secs), seen) = (sent?, seen?);
-        self.finish(sent, sent_after_secs, seen).await
+        self.finish(sent, sent_after_secs, seen, &times).await
     }
 
-    async fn finish(self, sent: Sent, sent_after_secs: f64, seen: Seen) -> Result<Ended, RunError> {
-        let (audit, sink) = self.audit(&seen).await?;
+    async fn finish(
+        self,
+        sent: Sent,
+        sent_after_secs: f64,
+        seen: Seen,
+        times: &SentTimes,
+    ) -> Result<Ended, RunError> {
+        let sent_times = times.of_events(self.workload, &self.send.schedule);
+        let mut deliveries = DeliveryTimes::new(seen.parts.iter().cloned(), sent_times);
+        let (audit, sink) = self.audit(&seen, &mut deliveries).await?;
+        let latency = self.latency(audit.is_some(), &sent, &deliveries);
         let delivered = seen
             .batches
             .iter()
@@ -144,10 +157,14 @@ impl Run<'_> {
             claimed_after_secs: seen.claimed_after_secs,
             drained_after_secs: seen.drained_after_secs,
             ended_early: seen.ended_early,
+            delivery_latency: latency.as_ref().ok().cloned(),
             sent: sent.report,
         };
         let settings = self.stack.settings.clone();
-        let record = summary.record(self.began_at_ms, settings, &seen.samples, seen.batches);
+        let mut record = summary.record(self.began_at_ms, settings, &seen.samples, seen.batches);
+        record
+            .notes
+            .extend(latency.err().flatten().map(str::to_owned));
         Ok(Ended {
             summary,
             record,
@@ -155,8 +172,33 @@ impl Run<'_> {
         })
     }
 
-    /// Returns what an audit found, if the sink can be read, and a line about the sink.
-    async fn audit(&self, seen: &Seen) -> Result<(Option<AuditReport>, String), RunError> {
+    /// Returns the latency from send to delivery; or a note that says why it is not known, if the record does not say so anyway.
+    fn latency(
+        &self,
+        audited: bool,
+        sent: &Sent,
+        deliveries: &DeliveryTimes,
+    ) -> Result<LatencySummary, Option<&'static str>> {
+        if !audited {
+            return Err(None);
+        }
+        if sent.report.sent_earlier > 0 {
+            return Err(Some(
+                "The burst was continued: there is no latency from send to delivery.",
+            ));
+        }
+        let paced = self.send.schedule.is_paced();
+        let latency = deliveries.latency(self.stack.on_duplicate, paced);
+        latency.map_err(Some)
+    }
+
+    /// Returns what an audit found, if the sink can be read, and a line about the sink. Tells `deliveries` of each delivered
+    /// event.
+    async fn audit(
+        &self,
+        seen: &Seen,
+        deliveries: &mut DeliveryTimes,
+    ) -> Result<(Option<AuditReport>, String), RunError> {
         let batch_ids: BTreeSet<&str> = seen.batches.iter().map(|batch| &*batch.batch_id).collect();
         let sink = self.sink.as_deref().or(self.stack.sink.as_deref());
         let table = self.stack.sink_table.as_deref();
@@ -169,7 +211,9 @@ impl Run<'_> {
                     false => Manifests::Required,
                 };
                 let rule = self.stack.on_duplicate;
-                let report = audit(directory.path(), self.workload, rule, manifests)?;
+                let delivered = &mut |file: &str, number| deliveries.delivered(file, number);
+                let report =
+                    audit_watched(directory.path(), self.workload, rule, manifests, delivered)?;
                 Ok((Some(report), sink.to_owned()))
             }
             Parts::Unreadable(why) => Ok((None, format!("not read: {why}"))),

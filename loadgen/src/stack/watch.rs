@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use crate::delivery_times::PartTime;
 use crate::record::{BatchSpan, Flushed, Sample};
 use crate::send::Halt;
 
@@ -35,6 +36,8 @@ pub struct Seen {
     pub samples: Vec<Sample>,
     /// The batches of the run, in the order in which they were opened.
     pub batches: Vec<BatchSpan>,
+    /// When the parts of these batches were delivered, if that is known.
+    pub parts: Vec<PartTime>,
     /// When the input queue was first seen empty after the last message was sent, in seconds from the beginning.
     pub claimed_after_secs: Option<f64>,
     /// When the last batch was delivered, by the clock of the service.
@@ -217,6 +220,8 @@ impl<'a> Watch<'a> {
             .filter(|batch| self.is_of_run(batch))
             .collect();
         of_run.sort_by_key(|batch| batch.created_at);
+        let parts = of_run.iter().flat_map(|batch| self.part_times(batch));
+        let parts = parts.collect();
         let spans: Vec<BatchSpan> = of_run.iter().map(|batch| self.span(batch)).collect();
         let drained = spans
             .iter()
@@ -231,6 +236,7 @@ impl<'a> Watch<'a> {
             set_aside: set_aside.saturating_sub(self.set_aside_before),
             samples: self.samples,
             batches: spans,
+            parts,
             ended_early,
         })
     }
@@ -244,8 +250,24 @@ impl<'a> Watch<'a> {
         batch.claimed > before || (batch.in_error() && batch.created_at >= self.options.began_at_ms)
     }
 
+    /// Returns a time of the service in seconds from the beginning of the run.
+    fn secs(&self, ms: u64) -> f64 {
+        (ms as f64 - self.options.began_at_ms as f64) / 1e3
+    }
+
+    fn part_times(&self, batch: &BatchState) -> impl Iterator<Item = PartTime> {
+        let parts = (0..).zip(&batch.parts_delivered_at);
+        parts.filter_map(|(part, at)| {
+            Some(PartTime {
+                batch_id: batch.batch_id.clone(),
+                part,
+                at_secs: self.secs((*at)?),
+            })
+        })
+    }
+
     fn span(&self, batch: &BatchState) -> BatchSpan {
-        let secs = |ms: u64| (ms as f64 - self.options.began_at_ms as f64) / 1e3;
+        let secs = |ms| self.secs(ms);
         let full = self
             .stack
             .batch_items_max

@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use loadgen::Workload;
+use crate::schedule::Schedule;
+use crate::workload::Workload;
 
 /// Acknowledgements that come closer together than this count as one.
 const STEP: Duration = Duration::from_millis(5);
@@ -47,9 +48,9 @@ impl SentTimes {
         acknowledged.last().map_or(0, |(_, total)| *total)
     }
 
-    /// Returns when the first message of each event was sent, by the event's number. With a rate, that is when it was due.
+    /// Returns when the first message of each event was sent, by the event's number. If messages have times, that is when it was due.
     /// Otherwise it is when as many messages were acknowledged as come up to it: the sender keeps about their order.
-    pub fn of_events(&self, workload: &Workload, rate_per_second: Option<u64>) -> Vec<Duration> {
+    pub fn of_events(&self, workload: &Workload, schedule: &Schedule) -> Vec<Duration> {
         let acknowledged = self
             .acknowledged
             .lock()
@@ -57,9 +58,9 @@ impl SentTimes {
         let mut step = acknowledged.iter().peekable();
         let originals = (0..workload.len()).filter(|index| !workload.is_duplicate(*index));
         originals
-            .map(|index| match rate_per_second {
-                Some(rate) => Duration::from_secs_f64(index as f64 / rate as f64),
-                None => {
+            .map(|index| match schedule.is_paced() {
+                true => schedule.due(index),
+                false => {
                     while step.next_if(|(_, total)| *total <= index).is_some() {}
                     let last = acknowledged.last();
                     step.peek()
@@ -74,9 +75,13 @@ impl SentTimes {
 
 #[cfg(test)]
 mod tests {
-    use loadgen::WorkloadConfig;
-
     use super::*;
+    use crate::shape::Shape;
+    use crate::workload::WorkloadConfig;
+
+    fn schedule(shape: &Shape) -> Schedule {
+        Schedule::new(shape).unwrap()
+    }
 
     fn workload() -> Workload {
         let config = WorkloadConfig {
@@ -89,7 +94,7 @@ mod tests {
     #[test]
     fn with_a_rate_a_message_was_sent_when_it_was_due() {
         let times = SentTimes::new(Instant::now());
-        let secs = times.of_events(&workload(), Some(2));
+        let secs = times.of_events(&workload(), &schedule(&Shape::Constant { per_second: 2 }));
         assert_eq!(
             secs,
             [0, 500, 1_000, 1_500, 2_000, 2_500].map(Duration::from_millis)
@@ -101,7 +106,7 @@ mod tests {
         let times = SentTimes::new(Instant::now());
         let steps = [(10, 2), (20, 5)].map(|(ms, total)| (Duration::from_millis(ms), total));
         times.acknowledged.lock().unwrap().extend(steps);
-        let ms = times.of_events(&workload(), None);
+        let ms = times.of_events(&workload(), &schedule(&Shape::Max));
         // The last message was never acknowledged.
         assert_eq!(ms, [10, 10, 20, 20, 20, 20].map(Duration::from_millis));
         assert_eq!(times.total(), 5);
