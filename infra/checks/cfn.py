@@ -89,9 +89,15 @@ class Resolver:
         self.template = template
         self.values = PSEUDO | parameters(template, chosen) if template.get("Parameters") else dict(PSEUDO)
         self.rename = rename or {}
+        # Conditions refer to each other, and most resources to several.
+        self.conditions = {}
+        # Lists without anything to resolve, by their ids; some have a hundred texts and are looked at a hundred times.
+        self.plain = {}
 
     def condition(self, name):
-        return bool(self.value(self.template["Conditions"][name]))
+        if name not in self.conditions:
+            self.conditions[name] = bool(self.value(self.template["Conditions"][name]))
+        return self.conditions[name]
 
     def reference(self, name):
         if name == "AWS::NoValue":
@@ -120,8 +126,15 @@ class Resolver:
 
         return re.sub(r"\$\{([^}!]+)\}", one, text)
 
+    def is_plain(self, node):
+        # Keeps the list, so that no other gets its id.
+        known = self.plain.get(id(node)) or self.plain.setdefault(id(node), (not any(isinstance(each, (dict, list)) for each in node), node))
+        return known[0]
+
     def value(self, node):
         if isinstance(node, list):
+            if self.is_plain(node):
+                return list(node)
             values = (self.value(each) for each in node)
             return [each for each in values if each is not NO_VALUE]
         if not isinstance(node, dict):

@@ -1,11 +1,21 @@
 """Roles and policies: what they grant, and to whom."""
 
+import functools
 import json
 import re
 
 import cfn
 from rules import buckets, rule
 from world import statements
+
+
+@functools.lru_cache(maxsize=4)
+def lines_above(text):
+    """Returns the line above each statement of a template, by the statement's Sid."""
+    found = {}
+    for above, sid in re.findall(r"(?m)^(.*)\n[ \t]*- Sid: (.*?)[ \t]*$", text):
+        found.setdefault(sid, []).append(above)
+    return found
 
 
 @rule
@@ -19,7 +29,7 @@ def wildcards_are_argued_for(world):
                 yield f"{role}: {statement.get('Sid')} is not a plain grant"
             text = json.dumps([statement.get("Action"), statement.get("Resource")])
             if ("*" in text or "LogGroup.Arn" in text) and world.text:
-                above = re.findall(rf"(?m)^(.*)\n[ \t]*- Sid: {re.escape(str(statement.get('Sid')))}[ \t]*$", world.text)
+                above = lines_above(world.text).get(str(statement.get("Sid")), [])
                 argued = [re.match(r"\s*#.*(wildcard|no resources)", line) for line in above]
                 if not argued or not all(argued):
                     yield f"{role}: {statement.get('Sid')} has a wildcard without a word on it"
