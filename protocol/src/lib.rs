@@ -8,6 +8,7 @@ pub mod allocator;
 pub mod batch;
 pub mod bodies;
 pub mod claim;
+pub mod format_version;
 pub mod ids;
 pub mod invariants;
 pub mod limits;

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use protocol::claim::Candidate;
+use protocol::format_version::{self, LaterFormat};
 use protocol::ids::{
     BatchId, BatchShard, BodyHash, ChunkId, EventId, Seat, Seq, SourceArn, SqsMessageId,
 };
@@ -47,6 +48,13 @@ pub enum ChunkError {
     },
     #[error("chunk `{chunk}`: seat {seq}: the body is not the one that was claimed")]
     OtherBody { chunk: ChunkId, seq: Seq },
+    #[error("chunk `{chunk}`: line {line}: {source}")]
+    Later {
+        chunk: ChunkId,
+        line: usize,
+        #[source]
+        source: LaterFormat,
+    },
     #[error("chunk `{chunk}`: has no event for {count} of the seats that the batch record lists")]
     Missing { chunk: ChunkId, count: u64 },
 }
@@ -55,6 +63,8 @@ pub enum ChunkError {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    format_version: Option<u64>,
     batch: BatchId,
     seq: Seq,
     message_id: EventId,
@@ -69,6 +79,13 @@ struct Line<'a> {
     message: Cow<'a, str>,
 }
 
+/// The version of a line whose other fields cannot be read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Versioned {
+    format_version: Option<u64>,
+}
+
 /// Bytes of a typical line besides its texts of any length: names, numbers, ids and the hash.
 const LINE_OVERHEAD_BYTES: usize = 320;
 
@@ -80,6 +97,7 @@ pub fn encode<'a>(events: impl Iterator<Item = (Seat, &'a Candidate)> + Clone) -
     let mut lines = Vec::with_capacity(bytes.sum());
     for (seat, candidate) in events {
         let line = Line {
+            format_version: None,
             batch: seat.batch,
             seq: seat.seq,
             message_id: candidate.event_id.clone(),
@@ -153,11 +171,25 @@ fn event_of(
     line: &[u8],
     wanted: &SeqSet,
 ) -> Result<Option<StoredEvent>, ChunkError> {
-    let line: Line<'_> = serde_json::from_slice(line).map_err(|source| ChunkError::Line {
+    let later = |source| ChunkError::Later {
         chunk,
         line: number,
         source,
+    };
+    let line: Line<'_> = serde_json::from_slice(line).map_err(|source| {
+        // A later version may have other fields.
+        let versioned =
+            serde_json::from_slice(line).map(|Versioned { format_version }| format_version);
+        match versioned.map(format_version::check) {
+            Ok(Err(source)) => later(source),
+            Ok(Ok(())) | Err(_) => ChunkError::Line {
+                chunk,
+                line: number,
+                source,
+            },
+        }
     })?;
+    format_version::check(line.format_version).map_err(later)?;
     let Line { batch, seq, .. } = line;
     if batch != chunk.batch || seq < chunk.first {
         return Err(ChunkError::OtherSeat {
@@ -254,10 +286,13 @@ mod tests {
             ..chunk()
         };
         let lines = decompress_bytes(&stored(&["body"]), LINES_BYTES_MAX).unwrap();
-        let edited = String::from_utf8(lines)
+        let edited = String::from_utf8(lines.clone())
             .unwrap()
             .replace("\"message\":\"body\"", "\"message\":\"else\"");
         let edited = compress_bytes(edited.as_bytes()).unwrap();
+        let later = |line: &[u8]| decode(chunk(), &compress_bytes(line).unwrap(), &wanted);
+        let later_of_same_form = lines.strip_prefix(b"{").unwrap();
+        let later_of_same_form = [b"{\"formatVersion\":2,", later_of_same_form].concat();
         let cases = [
             (
                 decode(chunk(), b"no zstd", &wanted),
@@ -268,6 +303,14 @@ mod tests {
                 "line 1",
             ),
             (decode(other, &stored(&["body"]), &wanted), "wrong seat"),
+            (
+                later(&later_of_same_form),
+                "line 1: written by a later version",
+            ),
+            (
+                later(b"{\"formatVersion\":3}\n"),
+                "got `3`, expected at most `1`",
+            ),
             (
                 decode(chunk(), &edited, &wanted),
                 "not the one that was claimed",

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use protocol::batch::OperatorDecision;
+use protocol::format_version::{self, LaterFormat};
 use protocol::ids::{BatchId, SourceArn};
 
 /// Why a ticket was sent. It informs people, and only an operator's ticket takes the lease of a batch in error.
@@ -47,17 +48,28 @@ pub struct Ticket {
     pub accept: Option<Accepted>,
 }
 
-/// A message on the batch queue that is not a ticket.
+/// A message on the batch queue that cannot be read as a ticket.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "ticket: malformed: got `{body}`, expected `{{\"batchId\":\"<uuid>\"}}` with optional source, shards, \
-     reason (window, sealed, verify, sweep, operator or quarantine) and accept (new-sink)"
-)]
-pub struct TicketError {
-    /// The first 200 characters of the message.
-    pub body: String,
-    #[source]
-    source: serde_json::Error,
+pub enum TicketError {
+    #[error(
+        "ticket: malformed: got `{body}`, expected `{{\"batchId\":\"<uuid>\"}}` with optional source, shards, \
+         reason (window, sealed, verify, sweep, operator or quarantine) and accept (new-sink)"
+    )]
+    Malformed {
+        /// The first 200 characters of the message.
+        body: String,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("ticket: {0}")]
+    Later(#[from] LaterFormat),
+}
+
+/// The version of a ticket, which is read before anything else of it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Versioned {
+    format_version: Option<u64>,
 }
 
 impl Ticket {
@@ -95,12 +107,15 @@ impl Ticket {
     /// Reads a message body.
     ///
     /// # Errors
-    /// [`TicketError`] when the body is not a ticket; a retry cannot succeed.
+    /// The body is no ticket, so a retry cannot succeed; or a later version of the service has sent it.
     pub fn from_body(body: &str) -> Result<Ticket, TicketError> {
-        serde_json::from_str(body).map_err(|source| TicketError {
+        let malformed = |source| TicketError::Malformed {
             body: body.chars().take(200).collect(),
             source,
-        })
+        };
+        let versioned: Versioned = serde_json::from_str(body).map_err(malformed)?;
+        format_version::check(versioned.format_version)?;
+        serde_json::from_str(body).map_err(malformed)
     }
 }
 
@@ -176,6 +191,22 @@ mod tests {
                 let _ = Ticket::from_body(&body);
             }
         }
+    }
+
+    #[test]
+    fn a_ticket_of_a_later_version_is_refused_whatever_else_it_says() {
+        for body in [
+            format!(r#"{{"batchId":"{BATCH}","formatVersion":2}}"#),
+            r#"{"batches":["a"],"formatVersion":2}"#.to_owned(),
+        ] {
+            let error = Ticket::from_body(&body).unwrap_err().to_string();
+            assert!(
+                error.starts_with("ticket: written by a later version of the service: got `2`"),
+                "{error}"
+            );
+        }
+        let present = format!(r#"{{"batchId":"{BATCH}","formatVersion":1}}"#);
+        assert!(Ticket::from_body(&present).is_ok());
     }
 
     #[test]

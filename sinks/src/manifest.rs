@@ -12,6 +12,7 @@
 use std::fmt;
 use std::io;
 
+use protocol::format_version;
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,13 @@ struct Identity {
     hash: String,
 }
 
+/// The version of a manifest, which is read before anything else of it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Versioned {
+    format_version: Option<u64>,
+}
+
 /// Returns the name of a part's manifest.
 pub(crate) fn name(part: &Part) -> String {
     format!("{}.manifest.json", part.number)
@@ -110,7 +118,8 @@ pub(crate) fn content(part: &Part, rendering: &Rendering) -> io::Result<Content>
 /// Compares a manifest that was found with the part and its content.
 ///
 /// # Errors
-/// A message with both hashes if the manifest is of other content, or a message that it is not a manifest.
+/// A message with both hashes if the manifest is of other content, or a message that it is not a manifest, or one of a later
+/// version.
 pub(crate) fn compare(found: &[u8], part: &Part, content: &Content) -> Result<(), String> {
     let expected = Identity {
         batch_id: part.batch_id,
@@ -120,6 +129,9 @@ pub(crate) fn compare(found: &[u8], part: &Part, content: &Content) -> Result<()
         bytes: content.bytes,
         hash: content.hash.to_string(),
     };
+    if let Ok(Versioned { format_version }) = serde_json::from_slice(found) {
+        format_version::check(format_version).map_err(|later| format!("manifest: {later}"))?;
+    }
     match serde_json::from_slice::<Identity>(found) {
         Ok(found) if found == expected => Ok(()),
         Ok(found) => Err(format!(
@@ -209,6 +221,19 @@ mod tests {
         for wrong in ["", "{}", "[]", "{\"batchId\":1}", "\u{0}"] {
             let words = compared(wrong, &part(0, &["a"])).unwrap_err();
             assert!(words.starts_with("not a manifest: "), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_of_a_later_version_is_refused_whatever_else_it_says() {
+        let part = part(0, &["a"]);
+        let same = rendered(&part).replacen('{', "{\"formatVersion\":2,", 1);
+        for later in [&*same, "{\"formatVersion\":2}"] {
+            let words = compared(later, &part).unwrap_err();
+            assert!(
+                words.starts_with("manifest: written by a later version of the service: got `2`"),
+                "{words}"
+            );
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use protocol::format_version::{self, FORMAT_VERSION_FIELD};
 use protocol::time::Timestamp;
 
 use super::errors::DYNAMODB;
@@ -73,14 +74,22 @@ pub(super) struct StoredItem<'a> {
 }
 
 impl<'a> StoredItem<'a> {
-    /// Returns a reader of an item of `table`. Its partition key is named in every error.
+    /// Returns a reader of an item of `table`. Its partition key is named in every error. An item of a later format is
+    /// refused.
     pub(super) fn new(
         table: &'a str,
         key_attribute: &'static str,
         mut item: Item,
     ) -> Result<Self, MalformedItem> {
         match item.remove(key_attribute) {
-            Some(AttributeValue::S(key)) => Ok(StoredItem { table, key, item }),
+            Some(AttributeValue::S(key)) => {
+                let mut item = StoredItem { table, key, item };
+                let version = item.number(FORMAT_VERSION_FIELD)?;
+                match format_version::check(version) {
+                    Ok(()) => Ok(item),
+                    Err(later) => Err(item.malformed(FORMAT_VERSION_FIELD, later)),
+                }
+            }
             Some(_) | None => Err(MalformedItem {
                 table: table.to_owned(),
                 key: String::new(),

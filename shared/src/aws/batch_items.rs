@@ -388,6 +388,7 @@ mod tests {
             ("parts", AttributeValue::L(vec![s("part")])),
             ("batchKey", s("")),
             ("confirmed", n(-1)),
+            ("formatVersion", n(2)),
         ] {
             let mut item = record_item(&full());
             item.insert(attribute.to_owned(), value);

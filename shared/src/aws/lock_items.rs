@@ -48,12 +48,12 @@ pub(super) const PAST_DELIVERIES: &str = "pastDeliveries";
 /// The attributes that a release removes.
 pub(super) const OF_LIVE_CLAIMS: [&str; 6] = [BATCH_ID, SEQ, MESSAGE, SOURCE, SENT_AT, ATTRIBUTES];
 /// The attributes that [`read_lock_item`] needs. The body is not among them, because it may be large.
-pub(super) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, #batch, seq, chunk, expiresAt, setAside, pastDeliveries";
+pub(super) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, #batch, seq, chunk, expiresAt, setAside, pastDeliveries, formatVersion";
 /// The placeholders in [`LOCK_ITEM_PROJECTION`], each with its attribute. `batch` is a reserved word.
 pub(super) const LOCK_ITEM_NAMES: [(&str, &str); 1] = [("#batch", BATCH)];
 /// The attributes that [`read_event`] needs. `source` is a reserved word.
 pub(super) const EVENT_PROJECTION: &str =
-    "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt";
+    "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt, formatVersion";
 /// The placeholders in [`EVENT_PROJECTION`], each with its attribute.
 pub(super) const EVENT_NAMES: [(&str, &str); 1] = [("#source", SOURCE)];
 
@@ -390,4 +390,30 @@ fn past_deliveries(item: &mut StoredItem<'_>) -> Result<PastDeliveries, Malforme
         Ok((id, Timestamp::from_ms(until)))
     };
     past.into_iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_of_a_later_version_is_refused_by_every_reader() {
+        let item = Item::from([
+            (MESSAGE_ID.to_owned(), s("e1")),
+            ("formatVersion".to_owned(), n(2)),
+        ]);
+        let errors = [
+            read_lock_item("lock-table", item.clone()).map(drop),
+            read_event("lock-table", item, &mut None).map(drop),
+        ];
+        for error in errors.map(Result::unwrap_err) {
+            assert_eq!(
+                error.to_string(),
+                "table `lock-table`, item `e1`, attribute `formatVersion`: written by a later version of the service: \
+                 got `2`, expected at most `1`; deploy the later version again"
+            );
+        }
+        assert!(LOCK_ITEM_PROJECTION.contains("formatVersion"));
+        assert!(EVENT_PROJECTION.contains("formatVersion"));
+    }
 }

@@ -1,0 +1,45 @@
+//! The version of what the service stores: lock items, batch records, tickets, chunks and manifests.
+//!
+//! What has no version has version 1. A version is written only once there is a second one: an attribute in every lock item
+//! would be stored and paid for without saying anything.
+
+/// The latest version that this code can read.
+pub const FORMAT_VERSION: u64 = 1;
+/// The name of the attribute or JSON field that has the version.
+pub const FORMAT_VERSION_FIELD: &str = "formatVersion";
+
+/// Something that a later version of the service has written. A retry succeeds once that version is deployed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "written by a later version of the service: got `{got}`, expected at most `{FORMAT_VERSION}`; deploy the later version again"
+)]
+pub struct LaterFormat {
+    pub got: u64,
+}
+
+/// Checks the version of something that was read.
+///
+/// # Errors
+/// The version is later than [`FORMAT_VERSION`]. Nothing else of what was read may be relied on then.
+pub fn check(version: Option<u64>) -> Result<(), LaterFormat> {
+    match version {
+        Some(got) if got > FORMAT_VERSION => Err(LaterFormat { got }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_later_version_is_refused() {
+        assert_eq!(check(None), Ok(()));
+        assert_eq!(check(Some(FORMAT_VERSION)), Ok(()));
+        let error = check(Some(FORMAT_VERSION + 1)).unwrap_err().to_string();
+        assert!(
+            error.starts_with("written by a later version of the service: got `2`"),
+            "{error}"
+        );
+    }
+}
