@@ -24,10 +24,15 @@ const NAMES: [&str; 4] = [
     "google-chrome",
 ];
 
-/// Returns the browser's executable: that of the variable `CHROMIUM_BIN`, which `cargo xtask test` sets, or one in the path.
+/// Returns the browser's executable: that of the variable `CHROMIUM_BIN`, the one that `cargo xtask test` has unpacked, or one in
+/// the path.
 fn executable() -> PathBuf {
     if let Some(path) = std::env::var_os("CHROMIUM_BIN") {
         return path.into();
+    }
+    let unpacked = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../tools/chromium/chromium");
+    if unpacked.is_file() {
+        return unpacked;
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = Vec::from_iter(std::env::split_paths(&path));
