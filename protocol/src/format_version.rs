@@ -3,6 +3,8 @@
 //! What has no version has version 1. A version is written only once there is a second one: an attribute in every lock item
 //! would be stored and paid for without saying anything.
 
+use serde::Deserialize;
+
 /// The latest version that this code can read.
 pub const FORMAT_VERSION: u64 = 1;
 /// The name of the attribute or JSON field that has the version.
@@ -25,6 +27,23 @@ pub fn check(version: Option<u64>) -> Result<(), LaterFormat> {
     match version {
         Some(got) if got > FORMAT_VERSION => Err(LaterFormat { got }),
         Some(_) | None => Ok(()),
+    }
+}
+
+/// The version of a JSON object, which is read before anything else of it: a later version may have other fields.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Versioned {
+    format_version: Option<u64>,
+}
+
+impl Versioned {
+    /// Checks the version, as [`check`] does.
+    ///
+    /// # Errors
+    /// Those of [`check`].
+    pub fn check(self) -> Result<(), LaterFormat> {
+        check(self.format_version)
     }
 }
 

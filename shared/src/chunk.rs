@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use protocol::claim::Candidate;
-use protocol::format_version::{self, LaterFormat};
+use protocol::format_version::{self, LaterFormat, Versioned};
 use protocol::ids::{
     BatchId, BatchShard, BodyHash, ChunkId, EventId, Seat, Seq, SourceArn, SqsMessageId,
 };
@@ -77,13 +77,6 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     attributes: Option<Cow<'a, str>>,
     message: Cow<'a, str>,
-}
-
-/// The version of a line whose other fields cannot be read.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Versioned {
-    format_version: Option<u64>,
 }
 
 /// Bytes of a typical line besides its texts of any length: names, numbers, ids and the hash.
@@ -177,10 +170,8 @@ fn event_of(
         source,
     };
     let line: Line<'_> = serde_json::from_slice(line).map_err(|source| {
-        // A later version may have other fields.
-        let versioned =
-            serde_json::from_slice(line).map(|Versioned { format_version }| format_version);
-        match versioned.map(format_version::check) {
+        // A second reading only of lines that are wrong: there are many lines.
+        match serde_json::from_slice(line).map(Versioned::check) {
             Ok(Err(source)) => later(source),
             Ok(Ok(())) | Err(_) => ChunkError::Line {
                 chunk,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use protocol::batch::OperatorDecision;
-use protocol::format_version::{self, LaterFormat};
+use protocol::format_version::{LaterFormat, Versioned};
 use protocol::ids::{BatchId, SourceArn};
 
 /// Why a ticket was sent. It informs people, and only an operator's ticket takes the lease of a batch in error.
@@ -65,13 +65,6 @@ pub enum TicketError {
     Later(#[from] LaterFormat),
 }
 
-/// The version of a ticket, which is read before anything else of it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Versioned {
-    format_version: Option<u64>,
-}
-
 impl Ticket {
     /// Returns a ticket with a reason and no hints.
     pub fn new(batch_id: BatchId, reason: TicketReason) -> Ticket {
@@ -114,7 +107,7 @@ impl Ticket {
             source,
         };
         let versioned: Versioned = serde_json::from_str(body).map_err(malformed)?;
-        format_version::check(versioned.format_version)?;
+        versioned.check()?;
         serde_json::from_str(body).map_err(malformed)
     }
 }

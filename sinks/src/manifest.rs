@@ -12,7 +12,7 @@
 use std::fmt;
 use std::io;
 
-use protocol::format_version;
+use protocol::format_version::Versioned;
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use serde::{Deserialize, Serialize};
 
@@ -62,13 +62,6 @@ struct Identity {
     rejected: usize,
     bytes: u64,
     hash: String,
-}
-
-/// The version of a manifest, which is read before anything else of it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Versioned {
-    format_version: Option<u64>,
 }
 
 /// Returns the name of a part's manifest.
@@ -129,8 +122,8 @@ pub(crate) fn compare(found: &[u8], part: &Part, content: &Content) -> Result<()
         bytes: content.bytes,
         hash: content.hash.to_string(),
     };
-    if let Ok(Versioned { format_version }) = serde_json::from_slice(found) {
-        format_version::check(format_version).map_err(|later| format!("manifest: {later}"))?;
+    if let Ok(Err(later)) = serde_json::from_slice(found).map(Versioned::check) {
+        return Err(format!("manifest: {later}"));
     }
     match serde_json::from_slice::<Identity>(found) {
         Ok(found) if found == expected => Ok(()),
