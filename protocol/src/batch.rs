@@ -16,12 +16,14 @@
 
 mod closing;
 mod lease;
+mod note;
 mod proof;
 mod record;
 mod write;
 
 pub use closing::{Closing, NoWindow};
 pub use lease::{LeaseVerdict, OperatorDecision, may_lease};
+pub use note::{OperatorNote, with_note};
 pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, proven, role};
 pub use record::{BatchRecord, Lease, PartRecord, PartState, Status};
 pub use write::{BatchCounts, BatchWrite, NO_ERROR, already_applied, apply};

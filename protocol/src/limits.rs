@@ -92,6 +92,16 @@ pub const BATCH_ITEMS_MAX: u64 = 500_000;
 pub const KNOWN_CLAIMS_MAX: usize = 200_000;
 /// Bytes of an error text in a batch record.
 pub const RECORD_TEXT_BYTES_MAX: usize = 1_024;
+/// Notes about operators that a batch record keeps: the last ones.
+pub const NOTES_MAX: usize = 8;
+/// Bytes of the name of an operator in a note.
+pub const NOTE_BY_BYTES_MAX: usize = 96;
+/// Bytes of what an operator did, in a note.
+pub const NOTE_ACTION_BYTES_MAX: usize = 64;
+/// Bytes of the reason in a note.
+pub const NOTE_WHY_BYTES_MAX: usize = 256;
+/// Bytes of a note besides its texts: attribute names and the time.
+pub const NOTE_OVERHEAD_BYTES: usize = 96;
 /// Bytes of a receipt in a batch record, one for each part.
 pub const RECEIPT_BYTES_MAX: usize = 256;
 /// Bytes of the sink fingerprint of a part.
@@ -162,8 +172,8 @@ const _: () = assert!(BATCH_RECORD_RETENTION.as_secs() > DEDUP_WINDOW_MAX.as_sec
 /// Source: <https://github.com/RoaringBitmap/RoaringFormatSpec> (2026-08).
 pub const SEATS_BYTES_MAX: usize = (SEATS_MAX as usize).div_ceil(65_536) * (8_192 + 8) + 64;
 /// Bytes of the largest batch record: five sets of any seqs (settled, witnessed, delivered, set aside, and the members
-/// of a frozen part); every part with a set and a receipt of its own; a fingerprint, errors, a key, a source and an
-/// owner.
+/// of a frozen part); every part with a set and a receipt of its own; notes, a fingerprint, errors, a key, a source and
+/// an owner.
 pub const RECORD_BYTES_MAX: usize = record_bytes_max(5, SEATS_BYTES_MAX);
 /// Bytes of a set of any seqs below [`CHUNK_SEATS_MAX`], as [`SEATS_BYTES_MAX`].
 pub const CHUNK_SEATS_BYTES_MAX: usize =
@@ -176,6 +186,11 @@ const fn record_bytes_max(sets: usize, set_bytes_max: usize) -> usize {
     RECORD_OVERHEAD_BYTES
         + sets * set_bytes_max
         + PARTS_MAX * (PART_OVERHEAD_BYTES + PART_MEMBERS_BYTES_MAX + RECEIPT_BYTES_MAX)
+        + NOTES_MAX
+            * (NOTE_OVERHEAD_BYTES
+                + NOTE_BY_BYTES_MAX
+                + NOTE_ACTION_BYTES_MAX
+                + NOTE_WHY_BYTES_MAX)
         + FINGERPRINT_BYTES_MAX
         + 2 * RECORD_TEXT_BYTES_MAX
         + 3 * 2_048

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::batch::{
-    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorDecision, PartRecord, PartState, apply,
+    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorDecision, OperatorNote, PartRecord,
+    PartState, Status, apply, with_note,
 };
 use protocol::bodies::Bodies;
 use protocol::ids::{LeaseOwner, Seq};
@@ -131,7 +132,7 @@ impl Draw {
     fn write(&self, record: &BatchRecord) -> BatchWrite {
         let owner = self.owner(record);
         let parts = record.parts.len() as u64;
-        match self.below(18) {
+        match self.below(19) {
             0 => BatchWrite::Count(self.counts(record)),
             1 => BatchWrite::Seal {
                 counts: self.counts(record),
@@ -171,11 +172,25 @@ impl Draw {
                 due_at: self.edge(),
                 verify_at: self.chance(50).then(|| self.edge()),
             },
+            18 => self.note(record),
             11 => BatchWrite::Fail {
                 owner,
                 error: format!("error {}", self.below(9)),
             },
             _ => self.complete(owner, record),
+        }
+    }
+
+    fn note(&self, record: &BatchRecord) -> BatchWrite {
+        let note = OperatorNote::new(self.edge(), "me", "retry", &format!("why {}", self.below(9)));
+        BatchWrite::Note {
+            status: match self.chance(80) {
+                true => record.status,
+                false => Some(Status::Error),
+            },
+            attempts: self.near(record.attempts),
+            notes_count: self.near(record.notes_count),
+            notes: with_note(&record.notes, note),
         }
     }
 
@@ -267,6 +282,7 @@ fn kind(write: &BatchWrite) -> &'static str {
         BatchWrite::GiveUp { .. } => "give up",
         BatchWrite::Fail { .. } => "fail",
         BatchWrite::Complete { .. } => "complete",
+        BatchWrite::Note { .. } => "note",
     }
 }
 
@@ -307,7 +323,7 @@ async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
         }
         assert_eq!(dynamo.read(id).await.unwrap(), Some(now), "seed {seed}");
     }
-    // Each of the twelve kinds, applied and refused, in both layouts.
-    assert_eq!(seen.len(), 48, "{seen:?}");
+    // Each of the thirteen kinds, applied and refused, in both layouts.
+    assert_eq!(seen.len(), 52, "{seen:?}");
     assert!(seen.values().all(|count| *count >= 10), "{seen:?}");
 }

@@ -1,16 +1,14 @@
 //! `loadgen burst`.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::Args;
-use loadgen::stack::{
-    Connection, Ended, Run, RunError, RunProgress, Stack, describe_stack, read_env_file,
-};
+use loadgen::stack::{Ended, Run, RunError, RunProgress, Stack};
 use loadgen::{Halt, Progress, ReportFiles, ResumeFile, SendError, SendState, Workload};
+use stack::StackArgs;
 
 use super::pace::{PaceArgs, messages_of};
 use super::signals::halt_on_signals;
@@ -19,12 +17,8 @@ use super::{FAILED, STOPPED, print};
 
 #[derive(Args)]
 pub struct BurstArgs {
-    /// Name of the CloudFormation stack, made by the SAM template or the CDK construct
-    #[arg(long, value_name = "NAME", required_unless_present = "env_file")]
-    stack: Option<String>,
-    /// File of variables in place of a stack, as `local serve` prints them
-    #[arg(long, value_name = "FILE", conflicts_with = "stack")]
-    env_file: Option<PathBuf>,
+    #[command(flatten)]
+    stack: StackArgs,
     #[command(flatten)]
     workload: WorkloadArgs,
     #[command(flatten)]
@@ -59,7 +53,8 @@ pub struct BurstArgs {
 /// Runs the burst, and prints its summary. The exit code is 0 only if everything was delivered once.
 #[tokio::main]
 pub async fn run(args: &BurstArgs) -> anyhow::Result<ExitCode> {
-    let (stack, connection) = find(args).await?;
+    let (settings, connection) = args.stack.open().await?;
+    let stack = Stack::from_settings(&settings)?;
     let burst = burst(args, &stack)?;
     let workload = Workload::new(burst.workload.clone())?;
     let seed = burst.workload.seed;
@@ -107,20 +102,6 @@ pub async fn run(args: &BurstArgs) -> anyhow::Result<ExitCode> {
         &report_files(args, seed),
         stopped.then_some(&*file),
     )
-}
-
-/// Returns the stack that the arguments name, and a connection to it.
-async fn find(args: &BurstArgs) -> anyhow::Result<(Stack, Connection)> {
-    let of_process = |name: &str| std::env::var(name).ok();
-    if let Some(path) = &args.env_file {
-        let (stack, variables): (Stack, BTreeMap<String, String>) = read_env_file(path)?;
-        let lookup = |name: &str| variables.get(name).cloned().or_else(|| of_process(name));
-        return Ok((stack, Connection::new(&lookup).await?));
-    }
-    let name = args.stack.as_deref().context("find the stack: no name")?;
-    let connection = Connection::new(&of_process).await?;
-    let stack = describe_stack(&connection.cloudformation, name).await?;
-    Ok((stack, connection))
 }
 
 /// Returns the burst of the arguments, or that of the resume file.

@@ -1,6 +1,6 @@
 //! What a burst must know about the stack it goes to.
 
-use std::collections::BTreeMap;
+use ::stack::{Settings, SettingsError};
 
 use crate::audit::DuplicateRule;
 use crate::record::Setting;
@@ -29,91 +29,47 @@ pub struct Stack {
     pub settings: Vec<Setting>,
 }
 
-/// Why a stack cannot be used for a burst.
-#[derive(Debug, thiserror::Error)]
-pub enum StackError {
-    /// The file cannot be read, or a line of it is not a variable.
-    #[error("`{path}`: {source}, expected lines `export NAME='VALUE'`")]
-    File {
-        path: String,
-        #[source]
-        source: dotenvy::Error,
-    },
-    /// CloudFormation returned an error.
-    #[error("stack `{stack}`: {message}")]
-    CloudFormation { stack: String, message: String },
-    /// What was found does not suffice.
-    #[error("{name}: {}", .problems.join("; "))]
-    Incomplete { name: String, problems: Vec<String> },
-}
-
-/// The names under which one source of settings knows what a burst needs.
-pub(super) struct Names {
-    pub input_queue_url: &'static str,
-    pub batch_table: &'static str,
-    pub set_aside_urls: &'static [&'static str],
-    pub sink: &'static str,
-    pub sink_table: &'static str,
-    pub on_duplicate: &'static str,
-    pub batch_items_max: &'static str,
-    pub seal_when_drained: &'static str,
-}
+/// The variables with URLs of queues for messages that were set aside.
+const SET_ASIDE_URLS: [&str; 3] = [
+    "QUARANTINE_SQS_URL",
+    "INPUT_DEAD_LETTER_QUEUE_URL",
+    "BATCH_DEAD_LETTER_QUEUE_URL",
+];
 
 impl Stack {
-    /// Makes a stack from settings, whose names are `names`. `shown` are the settings that go into the record.
+    /// Makes a stack from its settings.
     ///
     /// # Errors
-    /// [`StackError::Incomplete`] with everything that is missing or wrong.
-    pub(super) fn from_settings(
-        name: String,
-        settings: &BTreeMap<String, String>,
-        names: &Names,
-        shown: Vec<Setting>,
-    ) -> Result<Stack, StackError> {
-        let mut problems = Vec::new();
-        let value = |name: &str| {
-            settings
-                .get(name)
-                .filter(|value| !value.is_empty())
-                .cloned()
-        };
-        let mut required = |name: &'static str, what: &str| {
-            value(name).unwrap_or_else(|| {
-                problems.push(format!("`{name}`: missing: expected {what}"));
-                String::new()
-            })
-        };
-        let input_queue_url = required(names.input_queue_url, "the URL of the input queue");
-        let batch_table = required(names.batch_table, "the name of the batch table");
-        let on_duplicate = match value(names.on_duplicate).as_deref() {
+    /// [`SettingsError::Incomplete`] with everything that is missing or wrong.
+    pub fn from_settings(settings: &Settings) -> Result<Stack, SettingsError> {
+        let value = |name: &str| settings.value(name).map(str::to_owned);
+        let mut problems = settings.problems();
+        let input_queue_url = problems.required("INPUT_QUEUE_URL", "the URL of the input queue");
+        let batch_table = problems.required("DDB_BATCH_TABLE", "the name of the batch table");
+        let on_duplicate = match settings.value("ON_DUPLICATE") {
             None | Some("drop") => DuplicateRule::Drop,
             Some("requeue") => DuplicateRule::Requeue,
             Some(other) => {
-                problems.push(format!(
-                    "`{}`: wrong value: got `{other}`, expected `drop` or `requeue`",
-                    names.on_duplicate
-                ));
+                problems.wrong("ON_DUPLICATE", other, "`drop` or `requeue`");
                 DuplicateRule::Drop
             }
         };
-        if !problems.is_empty() {
-            return Err(StackError::Incomplete { name, problems });
-        }
-        Ok(Stack {
-            name,
+        let shown = settings.shown();
+        let shown = shown.map(|(name, value)| Setting {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        });
+        problems.finish(Stack {
+            name: settings.name.clone(),
             input_queue_url,
             batch_table,
-            set_aside_urls: names
-                .set_aside_urls
-                .iter()
-                .filter_map(|name| value(name))
-                .collect(),
-            sink: value(names.sink),
-            sink_table: value(names.sink_table),
+            set_aside_urls: SET_ASIDE_URLS.into_iter().filter_map(value).collect(),
+            sink: value("SINK"),
+            sink_table: value("SINK_TABLE"),
             on_duplicate,
-            batch_items_max: value(names.batch_items_max).and_then(|text| text.parse().ok()),
-            seal_when_drained: value(names.seal_when_drained).as_deref() == Some("on"),
-            settings: shown,
+            batch_items_max: value("MAX_BATCH_SIZE").and_then(|text| text.parse().ok()),
+            seal_when_drained: settings.value("SEAL_WHEN_DRAINED") == Some("on"),
+            settings: shown.collect(),
         })
     }
 }

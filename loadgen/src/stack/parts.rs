@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use ::stack::Connection;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::DisplayErrorContext;
 use futures::{StreamExt, TryStreamExt};
 
-use super::connection::Connection;
 #[cfg(feature = "postgres")]
 use super::database::{DatabaseError, fetch_rows};
 

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use ::stack::Connection;
+
 use crate::audit::{AuditError, AuditReport, Manifests, audit_watched};
 use crate::delivery_times::DeliveryTimes;
 use crate::record::{LatencySummary, Record};
@@ -12,7 +14,6 @@ use crate::sent_times::SentTimes;
 use crate::summary::BurstSummary;
 use crate::workload::Workload;
 
-use super::connection::Connection;
 use super::description::Stack;
 use super::parts::{Parts, PartsError, fetch_parts, is_database};
 use super::watch::{Seen, SentSoFar, WatchOptions, watch};

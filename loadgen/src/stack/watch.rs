@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use ::stack::Connection;
+
 use crate::delivery_times::PartTime;
 use crate::record::{BatchSpan, Flushed, Sample};
 use crate::send::Halt;
 
 use super::batches::{self, BatchState};
-use super::connection::Connection;
 use super::description::Stack;
 use super::queues::{self, Depth};
 use super::watch_error::WatchError;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::note::OperatorNote;
 use crate::bodies::Bodies;
 use crate::ids::{BatchId, BatchKey, ChunkId, LeaseOwner, Seq, SourceArn};
 use crate::limits::{
@@ -164,6 +165,10 @@ pub struct BatchRecord {
     pub error: Option<String>,
     /// When DynamoDB may remove the record (the TTL attribute).
     pub expires_at: Option<Timestamp>,
+    /// The last things that operators did to the batch.
+    pub notes: Vec<OperatorNote>,
+    /// Number of notes so far, those that are not kept included.
+    pub notes_count: u64,
 }
 
 impl BatchRecord {
@@ -208,6 +213,8 @@ impl BatchRecord {
             completed_at: None,
             error: None,
             expires_at: None,
+            notes: Vec::new(),
+            notes_count: 0,
         }
     }
 
@@ -338,6 +345,7 @@ impl BatchRecord {
             + sets.iter().map(|set| set.to_bytes().len()).sum::<usize>()
             + texts.into_iter().flatten().sum::<usize>()
             + self.parts.iter().map(PartRecord::bytes).sum::<usize>()
+            + self.notes.iter().map(OperatorNote::bytes).sum::<usize>()
     }
 
     /// Returns those of `seqs` that are not counted, not witnessed, in no part and not set aside. The batch may

@@ -1,6 +1,7 @@
 //! The writes of a batch record, and their conditions.
 
 use super::lease::{LeaseVerdict, OperatorDecision, may_lease};
+use super::note::OperatorNote;
 use super::record::{BatchRecord, Lease, PartRecord, PartState, Status};
 use crate::ids::LeaseOwner;
 use crate::limits::DUE_GRACE;
@@ -114,6 +115,18 @@ pub enum BatchWrite {
         /// When DynamoDB may remove the record: [`BatchRecord::kept_until`].
         expires_at: Timestamp,
     },
+    /// Notes what an operator is about to do to the batch. Needs: status, number of leases and number of notes as read, so
+    /// that the operator decides about the batch as it is.
+    Note {
+        /// `status` as read; `None` for a complete batch.
+        status: Option<Status>,
+        /// `attempts` as read.
+        attempts: u64,
+        /// `notes_count` as read.
+        notes_count: u64,
+        /// What [`with_note`](super::with_note) returned.
+        notes: Vec<OperatorNote>,
+    },
 }
 
 /// The reason for setting a batch aside whose record has no error.
@@ -181,6 +194,17 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
         } => {
             next.leased_by(owner).then_some(())?;
             next.complete((*counts_version, *witnesses, *parts), *at, *expires_at)?;
+        }
+        BatchWrite::Note {
+            status,
+            attempts,
+            notes_count,
+            notes,
+        } => {
+            let unchanged = (next.status, next.attempts, next.notes_count);
+            (unchanged == (*status, *attempts, *notes_count)).then_some(())?;
+            next.notes = notes.clone();
+            next.notes_count += 1;
         }
     }
     Some(next)
@@ -392,5 +416,8 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
             record.status == Some(Status::Error) && record.error.as_ref() == Some(error)
         }
         BatchWrite::Complete { .. } => record.completed_at.is_some(),
+        BatchWrite::Note { notes, .. } => {
+            notes.last().is_some_and(|note| record.notes.contains(note))
+        }
     }
 }

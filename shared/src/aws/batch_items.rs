@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
+use protocol::batch::{BatchRecord, Lease, OperatorNote, PartRecord, PartState, Status};
 use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, SourceArn};
 use protocol::limits::STATUS_SHARDS;
@@ -100,6 +100,14 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
         ("completedAt", record.completed_at.map(ms)),
         ("error", record.error.as_deref().map(s)),
         ("expiresAt", record.expires_at.map(ttl)),
+        (
+            "notes",
+            (!record.notes.is_empty()).then(|| notes_value(&record.notes)),
+        ),
+        (
+            "noteCount",
+            (record.notes_count > 0).then(|| n(record.notes_count)),
+        ),
     ];
     for (name, value) in optional {
         if let Some(value) = value {
@@ -137,6 +145,19 @@ pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
     };
     map.insert("state".to_owned(), s(state));
     AttributeValue::M(map)
+}
+
+/// Returns notes as the value of `notes`.
+pub(super) fn notes_value(notes: &[OperatorNote]) -> AttributeValue {
+    let note = |note: &OperatorNote| {
+        AttributeValue::M(Item::from([
+            ("at".to_owned(), ms(note.at)),
+            ("by".to_owned(), s(&note.by)),
+            ("action".to_owned(), s(&note.action)),
+            ("why".to_owned(), s(&note.why)),
+        ]))
+    };
+    AttributeValue::L(notes.iter().map(note).collect())
 }
 
 /// Reads a record. `expires_at` is in whole seconds, rounded up when it was written.
@@ -186,6 +207,8 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         completed_at: item.time_ms("completedAt")?,
         error: item.string("error")?,
         expires_at: item.time_secs("expiresAt")?,
+        notes: notes(&mut item)?,
+        notes_count: item.number("noteCount")?.unwrap_or_default(),
     })
 }
 
@@ -258,6 +281,20 @@ fn read_seqs(
     bytes: &[u8],
 ) -> Result<SeqSet, MalformedItem> {
     SeqSet::try_from(bytes).map_err(|error| item.malformed(attribute, error))
+}
+
+fn notes(item: &mut StoredItem<'_>) -> Result<Vec<OperatorNote>, MalformedItem> {
+    let notes = item.maps("notes")?;
+    let note = |note| {
+        let mut note = item.nested(note);
+        Ok(OperatorNote {
+            at: required(&mut note, "at", StoredItem::time_ms)?,
+            by: required(&mut note, "by", StoredItem::string)?,
+            action: required(&mut note, "action", StoredItem::string)?,
+            why: required(&mut note, "why", StoredItem::string)?,
+        })
+    };
+    notes.into_iter().map(note).collect()
 }
 
 fn parts(item: &mut StoredItem<'_>) -> Result<Vec<PartRecord>, MalformedItem> {

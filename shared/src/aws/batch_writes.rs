@@ -3,7 +3,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{
-    BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorDecision, PartRecord, Status,
+    BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorDecision, OperatorNote, PartRecord, Status,
 };
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
@@ -11,7 +11,9 @@ use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 
 use super::attributes::{b, ms, n, s, ttl};
-use super::batch_items::{DELIVERED, FROZEN, SET_ASIDE, part_value, seqs_value, status_shard};
+use super::batch_items::{
+    DELIVERED, FROZEN, SET_ASIDE, notes_value, part_value, seqs_value, status_shard,
+};
 use super::update::Update;
 
 /// Permits a write to a batch that is not complete. Like every condition here, it does not hold if there is no record.
@@ -75,6 +77,12 @@ pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
             let seen = (*counts_version, *witnesses, *parts);
             complete(owner, seen, *at, *expires_at)
         }
+        BatchWrite::Note {
+            status,
+            attempts,
+            notes_count,
+            notes,
+        } => note(*status, *attempts, *notes_count, notes),
     }
 }
 
@@ -402,6 +410,35 @@ fn complete(
         (":expiresAt", ttl(expires_at)),
     ];
     with_parts(unchanged, parts, expression, values)
+}
+
+/// Sets the notes, if status, number of leases and number of notes are as they were read.
+fn note(status: Option<Status>, attempts: u64, count: u64, notes: &[OperatorNote]) -> Update {
+    let same_status = match status {
+        Some(_) => "#status = :status",
+        // Without a record, `attempts` is absent too, and the condition does not hold.
+        None => "attribute_not_exists(#status)",
+    };
+    // The attribute is absent until there is a note.
+    let same_count = match count {
+        0 => "attribute_not_exists(#noteCount)",
+        _ => "#noteCount = :count",
+    };
+    let condition = format!("{same_status} AND #attempts = :attempts AND {same_count}");
+    let values = [
+        (":attempts", n(attempts)),
+        (":notes", notes_value(notes)),
+        (":next", n(count + 1)),
+    ];
+    let set = "SET #notes = :notes, #noteCount = :next";
+    let mut update = Update::new(condition, set, values);
+    if let Some(status) = status {
+        update = update.with(":status", s(status.as_str()));
+    }
+    if count > 0 {
+        update = update.with(":count", n(count));
+    }
+    update
 }
 
 #[cfg(test)]

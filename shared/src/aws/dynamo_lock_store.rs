@@ -60,6 +60,15 @@ impl DynamoLockStore {
         }
     }
 
+    /// Deletes an item, if it still has the message and the state of `expected`. Returns whether it was deleted. The
+    /// service itself never does this: operators do, to have an event forgotten.
+    ///
+    /// # Errors
+    /// After [`PortError::Unknown`], the item may be deleted.
+    pub async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError> {
+        single_writes::remove(&self.client, &self.table, id, expected).await
+    }
+
     /// Reads items by key with strong consistency; `names` are the placeholders of the projection. An id that is in
     /// `ids` twice is requested once, because DynamoDB refuses requests that name a key twice. The keys are sent in
     /// order, so that DynamoDB reads the first ones when it stops at 16 MB.

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use proptest::prelude::*;
-use protocol::batch::{BatchRecord, Lease, PartRecord, PartState, Status};
+use protocol::batch::{BatchRecord, Lease, OperatorNote, PartRecord, PartState, Status};
 use protocol::bodies::{Bodies, S3Prefix};
 use protocol::claim::{Candidate, Claim, LockItem, LockState, Overflow};
 use protocol::ids::{BatchId, BodyHash, ChunkSeat, Seat, Seq};
+use protocol::limits::NOTES_MAX;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 
@@ -159,10 +160,14 @@ fn records() -> impl Strategy<Value = BatchRecord> {
         .prop_map(|(parts, times)| std::iter::repeat_n(parts, times).flatten().collect());
     let sets = (seqs(), seqs(), parts, shared);
     let in_chunks = (bodies(), any::<u32>(), prop::array::uniform3(seqs()));
+    let note = (time(), text(0..=20), text(0..=20), text(0..=300));
+    let note = note.prop_map(|(at, by, action, why)| OperatorNote::new(at, &by, &action, &why));
+    let notes = (prop::collection::vec(note, 0..=NOTES_MAX), any::<u64>());
     let times = prop::array::uniform3(prop::option::of(time()));
     let end = (
         prop::option::of(text(0..=20)),
         prop::option::of(time_secs()),
+        notes,
     );
     (
         opening,
@@ -208,6 +213,8 @@ fn records() -> impl Strategy<Value = BatchRecord> {
                     completed_at: times[2],
                     error: end.0,
                     expires_at: end.1,
+                    notes: end.2.0,
+                    notes_count: end.2.1,
                     ..BatchRecord::open(batch, source, key, shards, now, closes_at)
                         .with_bodies(bodies, Duration::from_secs(u64::from(window)))
                 }

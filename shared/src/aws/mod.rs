@@ -11,6 +11,7 @@
 mod attributes;
 mod batch_items;
 mod batch_writes;
+mod dynamo_batch_catalogue;
 mod dynamo_batch_store;
 mod dynamo_chunk_store;
 mod dynamo_lock_store;
@@ -39,6 +40,7 @@ mod sqs_source_queues;
 mod system;
 mod update;
 
+pub use dynamo_batch_catalogue::{BatchSummary, DynamoBatchCatalogue, Summaries};
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_chunk_store::DynamoChunkStore;
 pub use dynamo_lock_store::DynamoLockStore;

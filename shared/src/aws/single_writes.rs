@@ -2,6 +2,8 @@
 //!
 //! A refused claim returns the existing item (`ALL_OLD`), without a further read.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
@@ -15,7 +17,7 @@ use protocol::ids::{EventId, SeatKey};
 use super::attributes::{n, s, ttl};
 use super::errors::{DYNAMODB, is_item_too_large, port_error};
 use super::lock_items::{BATCH, claim_item, key, read_lock_item, unstorable};
-use crate::ports::{ClaimReply, Release, ReleaseReply};
+use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
 
 /// Permits the write only if there is no item with this event id.
 const NO_ITEM: &str = "attribute_not_exists(messageId)";
@@ -58,25 +60,79 @@ pub(super) async fn replace(
     if let Some(reply) = unstorable(claim) {
         return reply;
     }
+    let SameState {
+        condition,
+        names,
+        values,
+    } = same_state(expected);
     let call = client
         .put_item()
-        .expression_attribute_values(":sqsMessageId", s(expected.sqs_message_id.as_str()));
-    let call = match expected.state {
-        LockState::Live { shard, seq } => call
-            .condition_expression(SAME_LIVE_CLAIM)
-            .expression_attribute_values(":batchId", s(shard.to_string()))
-            .expression_attribute_values(":seq", n(seq)),
-        LockState::InChunk { batch, seq, .. } => call
-            .condition_expression(SAME_CHUNK_CLAIM)
-            .expression_attribute_names("#batch", BATCH)
-            .expression_attribute_values(":batch", s(batch.to_string()))
-            .expression_attribute_values(":seq", n(seq)),
-        LockState::Tombstone { expires_at } => call
-            .condition_expression(SAME_TOMBSTONE)
-            .expression_attribute_names("#batch", BATCH)
-            .expression_attribute_values(":expiresAt", ttl(expires_at)),
-    };
+        .condition_expression(condition)
+        .set_expression_attribute_names(names)
+        .set_expression_attribute_values(Some(values));
     put(call, table, claim).await
+}
+
+/// Deletes an item, if it is still in the state of `expected`. Returns whether it was deleted.
+pub(super) async fn remove(
+    client: &Client,
+    table: &str,
+    id: &EventId,
+    expected: &LockItem,
+) -> Result<bool, PortError> {
+    let SameState {
+        condition,
+        names,
+        values,
+    } = same_state(expected);
+    let sent = client
+        .delete_item()
+        .table_name(table)
+        .set_key(Some(key(id)))
+        .condition_expression(condition)
+        .set_expression_attribute_names(names)
+        .set_expression_attribute_values(Some(values))
+        .send()
+        .await;
+    match sent {
+        Ok(_) => Ok(true),
+        Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(false),
+        Err(error) => Err(port_error(DYNAMODB, table, &error)),
+    }
+}
+
+/// The condition that an item is still in a state.
+struct SameState {
+    condition: &'static str,
+    names: Option<HashMap<String, String>>,
+    values: HashMap<String, AttributeValue>,
+}
+
+fn same_state(expected: &LockItem) -> SameState {
+    let batch = HashMap::from([("#batch".to_owned(), BATCH.to_owned())]);
+    let (condition, names, of_state) = match expected.state {
+        LockState::Live { shard, seq } => {
+            let seat = vec![(":batchId", s(shard.to_string())), (":seq", n(seq))];
+            (SAME_LIVE_CLAIM, None, seat)
+        }
+        LockState::InChunk { batch: id, seq, .. } => {
+            let seat = vec![(":batch", s(id.to_string())), (":seq", n(seq))];
+            (SAME_CHUNK_CLAIM, Some(batch), seat)
+        }
+        LockState::Tombstone { expires_at } => {
+            let end = vec![(":expiresAt", ttl(expires_at))];
+            (SAME_TOMBSTONE, Some(batch), end)
+        }
+    };
+    let message = (":sqsMessageId", s(expected.sqs_message_id.as_str()));
+    let values = of_state.into_iter().chain([message]);
+    SameState {
+        condition,
+        names,
+        values: values
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    }
 }
 
 async fn put(call: PutItemFluentBuilder, table: &str, claim: &Claim) -> ClaimReply {

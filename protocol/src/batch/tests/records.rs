@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::limits::{
-    CHUNK_RECORD_BYTES_MAX, CHUNK_SEATS_MAX, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES,
+    CHUNK_RECORD_BYTES_MAX, CHUNK_SEATS_MAX, NOTE_OVERHEAD_BYTES, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES,
     RECORD_OVERHEAD_BYTES,
 };
 
@@ -147,6 +147,9 @@ fn a_record_counts_every_byte_that_grows() {
         expected += set.to_bytes().len() - empty_set;
         assert_eq!(record.bytes(), expected);
     }
+    record.notes = vec![OperatorNote::new(at(5), "me", "retry", "mended")];
+    expected += NOTE_OVERHEAD_BYTES + 2 + 5 + 6;
+    assert_eq!(record.bytes(), expected);
     let sink = Some("sink".to_owned());
     record.parts = vec![PartRecord::frozen(set.clone(), [7; 32], sink)];
     let part = PART_OVERHEAD_BYTES + set.to_bytes().len();

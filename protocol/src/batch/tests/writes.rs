@@ -14,6 +14,29 @@ fn late_counts_never_overwrite_later_counts() {
     );
 }
 
+#[test]
+fn a_note_is_written_only_to_the_batch_as_the_operator_saw_it() {
+    let record = opened();
+    let note = |attempts, notes_count| BatchWrite::Note {
+        status: Some(Status::Open),
+        attempts,
+        notes_count,
+        notes: vec![OperatorNote::new(at(5), "me", "retry", "mended")],
+    };
+    let noted = must(&record, &note(0, 0));
+    assert_eq!((noted.notes.len(), noted.notes_count), (1, 1));
+    assert!(already_applied(&noted, &note(0, 0)), "its reply was lost");
+    for stale in [note(1, 1), note(0, 0), note(0, 2)] {
+        assert_eq!(apply(&noted, &stale), None, "{stale:?}");
+    }
+    let complete = BatchRecord {
+        status: None,
+        completed_at: Some(at(9)),
+        ..record
+    };
+    assert_eq!(apply(&complete, &note(0, 0)), None);
+}
+
 /// Returns writes of `p`, each with the record after it: `p` has the lease, and part 0 is frozen where the write needs
 /// it.
 fn applied() -> Vec<(BatchRecord, BatchWrite)> {

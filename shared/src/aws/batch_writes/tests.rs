@@ -123,7 +123,18 @@ fn ends() -> Vec<BatchWrite> {
         },
         complete(0),
         complete(3),
+        note(Some(Status::Error), 0),
+        note(None, 3),
     ]
+}
+
+fn note(status: Option<Status>, notes_count: u64) -> BatchWrite {
+    BatchWrite::Note {
+        status,
+        attempts: 2,
+        notes_count,
+        notes: vec![OperatorNote::new(AT, "me", "retry", "why")],
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Makes the clients.
+//! Makes clients of the services of a stack.
 
 use aws_config::{BehaviorVersion, ConfigLoader, Region};
 use aws_sdk_sqs::config::{Credentials, ProvideCredentials};
@@ -41,7 +41,7 @@ impl Connection {
     /// the AWS CLI does.
     ///
     /// # Errors
-    /// There is no region, or there are no credentials. They are looked for before the burst, so that their absence gives one
+    /// There is no region, or there are no credentials. They are looked for first, so that their absence gives one
     /// clear error.
     pub async fn new(lookup: &Lookup<'_>) -> Result<Connection, ConnectionError> {
         let endpoint = |service: &str| {

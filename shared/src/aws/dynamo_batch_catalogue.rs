@@ -1,0 +1,226 @@
+//! The batch table as operators look at it: many batches at once. The functions do not use it.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::KeysAndAttributes;
+use futures::StreamExt;
+use futures::future::try_join_all;
+use futures::stream;
+use protocol::batch::{BatchRecord, Lease, OperatorNote, PartState, Status};
+use protocol::bodies::Bodies;
+use protocol::ids::{BatchId, BatchKey, SourceArn};
+use protocol::limits::{BATCH_GET_KEYS_MAX, STATUS_SHARDS};
+use protocol::time::Timestamp;
+
+use super::attributes::{Item, ms, s};
+use super::batch_items::{BATCH_ID, read_overdue, read_record, status_shard_key};
+use super::dynamo_batch_store::STATUS_INDEX;
+use super::errors::{DYNAMODB, port_error};
+use crate::ports::{Overdue, PortError};
+
+/// Requests that are in flight at once.
+const REQUESTS_MAX: usize = 16;
+/// The most requests for one set of keys, which DynamoDB may return in several parts.
+const ROUNDS_MAX: usize = 20;
+
+/// Selects the batches of one status and shard.
+const OF_SHARD: &str = "statusShard = :shard";
+/// Selects those that are past a due time too.
+const DUE: &str = "statusShard = :shard AND dueAt < :before";
+/// Selects records of complete batches; a piece of a chunk has no `completedAt`.
+const COMPLETE: &str = "attribute_exists(completedAt)";
+/// The attributes of a record that [`read_record`] needs, without the sets of seqs.
+const PROJECTION: &str = "batchId, #status, dueAt, #source, batchKey, createdAt, closesAt, shards, bodies, #window, \
+     confirmed, uncertain, accounts, sealedAt, witnesses, lockedBy, lockedUntil, attempts, #parts, quarantine, verifyAt, \
+     #error, completedAt, expiresAt, notes, noteCount";
+/// The placeholders in [`PROJECTION`], which are reserved words.
+const NAMES: [(&str, &str); 5] = [
+    ("#status", "status"),
+    ("#source", "source"),
+    ("#window", "window"),
+    ("#parts", "parts"),
+    ("#error", "error"),
+];
+
+/// What the record of a batch says, without its sets of seqs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchSummary {
+    pub batch_id: BatchId,
+    /// `None` once the batch is complete.
+    pub status: Option<Status>,
+    pub due_at: Timestamp,
+    pub source: SourceArn,
+    pub batch_key: Option<BatchKey>,
+    pub created_at: Timestamp,
+    pub closes_at: Timestamp,
+    pub bodies: Bodies,
+    /// Claims that were counted.
+    pub confirmed: u64,
+    /// Events in delivered parts.
+    pub delivered: u64,
+    pub parts: usize,
+    pub lease: Option<Lease>,
+    pub attempts: u64,
+    pub quarantine: Option<String>,
+    pub error: Option<String>,
+    pub completed_at: Option<Timestamp>,
+    pub notes: Vec<OperatorNote>,
+}
+
+impl BatchSummary {
+    /// Returns what the record says.
+    pub fn of(record: BatchRecord) -> BatchSummary {
+        let parts = record.parts.iter();
+        let delivered = parts.filter(|part| matches!(part.state, PartState::Delivered { .. }));
+        BatchSummary {
+            delivered: delivered.map(|part| part.count).sum(),
+            parts: record.parts.len(),
+            batch_id: record.batch_id,
+            status: record.status,
+            due_at: record.due_at,
+            source: record.source,
+            batch_key: record.batch_key,
+            created_at: record.created_at,
+            closes_at: record.closes_at,
+            bodies: record.bodies,
+            confirmed: record.confirmed,
+            lease: record.lease,
+            attempts: record.attempts,
+            quarantine: record.quarantine,
+            error: record.error,
+            completed_at: record.completed_at,
+            notes: record.notes,
+        }
+    }
+}
+
+/// Batches that were read, in any order.
+#[derive(Debug, Default)]
+pub struct Summaries {
+    pub summaries: Vec<BatchSummary>,
+    /// Errors about records that cannot be read, one for each.
+    pub malformed: Vec<String>,
+}
+
+/// Many records of the batch table.
+#[derive(Clone, Debug)]
+pub struct DynamoBatchCatalogue {
+    client: Client,
+    table: String,
+}
+
+impl DynamoBatchCatalogue {
+    pub fn new(client: Client, table: impl Into<String>) -> DynamoBatchCatalogue {
+        DynamoBatchCatalogue {
+            client,
+            table: table.into(),
+        }
+    }
+
+    /// Returns every batch with this status whose `dueAt` is before `due_before`, if that is given. Eventually consistent.
+    pub async fn with_status(
+        &self,
+        status: Status,
+        due_before: Option<Timestamp>,
+    ) -> Result<Vec<Overdue>, PortError> {
+        let shards = (0..STATUS_SHARDS).map(|shard| self.of_shard(status, shard, due_before));
+        Ok(try_join_all(shards).await?.concat())
+    }
+
+    async fn of_shard(
+        &self,
+        status: Status,
+        shard: u8,
+        due_before: Option<Timestamp>,
+    ) -> Result<Vec<Overdue>, PortError> {
+        let query = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(STATUS_INDEX)
+            .expression_attribute_values(":shard", status_shard_key(status, shard));
+        let query = match due_before {
+            None => query.key_condition_expression(OF_SHARD),
+            Some(before) => query
+                .key_condition_expression(DUE)
+                .expression_attribute_values(":before", ms(before)),
+        };
+        let items = query.into_paginator().items().send();
+        let what = format!("{}, index {STATUS_INDEX}", self.table);
+        let items = items.collect::<Result<Vec<Item>, _>>().await;
+        let items = items.map_err(|error| port_error(DYNAMODB, &what, &error))?;
+        let read = |item| Ok(read_overdue(&self.table, item)?);
+        items.into_iter().map(read).collect()
+    }
+
+    /// Returns the batches with these ids. Those without a record are left out.
+    pub async fn summaries(&self, ids: &[BatchId]) -> Result<Summaries, PortError> {
+        let requests = ids.chunks(BATCH_GET_KEYS_MAX).map(|ids| self.get(ids));
+        let replies = stream::iter(requests.collect::<Vec<_>>()).buffer_unordered(REQUESTS_MAX);
+        let replies: Vec<Result<Vec<Item>, PortError>> = replies.collect().await;
+        let items = replies.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+        Ok(self.read(items))
+    }
+
+    /// Reads items by key, with strong consistency.
+    async fn get(&self, ids: &[BatchId]) -> Result<Vec<Item>, PortError> {
+        let keys = ids
+            .iter()
+            .map(|id| Item::from([(BATCH_ID.to_owned(), s(id.to_string()))]));
+        let names = NAMES.map(|(name, attribute)| (name.to_owned(), attribute.to_owned()));
+        let keys = KeysAndAttributes::builder()
+            .set_keys(Some(keys.collect()))
+            .consistent_read(true)
+            .projection_expression(PROJECTION)
+            .set_expression_attribute_names(Some(names.into()))
+            .build()
+            .expect("the keys are set");
+        let mut requested = HashMap::from([(self.table.clone(), keys)]);
+        let mut items = Vec::with_capacity(ids.len());
+        for _ in 0..ROUNDS_MAX {
+            let call = self.client.batch_get_item();
+            let sent = call.set_request_items(Some(requested)).send().await;
+            let reply = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
+            let found = reply.responses.unwrap_or_default().into_values();
+            items.extend(found.flatten());
+            requested = reply.unprocessed_keys.unwrap_or_default();
+            if requested.is_empty() {
+                return Ok(items);
+            }
+        }
+        Err(PortError::Throttled {
+            service: DYNAMODB,
+            message: format!("{}: items left unread in {ROUNDS_MAX} requests", self.table),
+        })
+    }
+
+    /// Returns every complete batch that was opened at or after `since`. Reads the whole table.
+    pub async fn complete(&self, since: Timestamp) -> Result<Summaries, PortError> {
+        let mut scan = self
+            .client
+            .scan()
+            .table_name(&self.table)
+            .filter_expression(format!("{COMPLETE} AND createdAt >= :since"))
+            .projection_expression(PROJECTION)
+            .expression_attribute_values(":since", ms(since));
+        for (name, attribute) in NAMES {
+            scan = scan.expression_attribute_names(name, attribute);
+        }
+        let items = scan.into_paginator().items().send();
+        let items = items.collect::<Result<Vec<Item>, _>>().await;
+        let items = items.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
+        Ok(self.read(items))
+    }
+
+    fn read(&self, items: Vec<Item>) -> Summaries {
+        let mut read = Summaries::default();
+        for item in items {
+            match read_record(&self.table, item) {
+                Ok(record) => read.summaries.push(BatchSummary::of(record)),
+                Err(error) => read.malformed.push(error.to_string()),
+            }
+        }
+        read
+    }
+}

@@ -1,0 +1,58 @@
+//! The arguments by which a command names its stack.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::connection::{Connection, ConnectionError};
+use crate::outputs::describe_stack;
+use crate::settings::{Settings, SettingsError};
+use crate::variables::read_env_file;
+
+/// The stack of a command: a CloudFormation stack, a file of variables, or the variables of the process.
+#[derive(Args, Clone, Debug, Default)]
+pub struct StackArgs {
+    /// Name of the CloudFormation stack, made by the SAM template or the CDK construct
+    #[arg(long, value_name = "NAME")]
+    pub stack: Option<String>,
+    /// File of variables in place of a stack, as `local serve` prints them [default: the variables of the environment]
+    #[arg(long, value_name = "FILE", conflicts_with = "stack")]
+    pub env_file: Option<PathBuf>,
+}
+
+/// Why a stack cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+}
+
+impl StackArgs {
+    /// Returns the settings of the stack, and clients of its services. Region, credentials and endpoints are those of the
+    /// file; those that it does not have are found as the AWS CLI does.
+    ///
+    /// # Errors
+    /// The file cannot be read; there is no region, or there are no credentials; there is no such stack, or the caller may
+    /// not read it.
+    pub async fn open(&self) -> Result<(Settings, Connection), OpenError> {
+        let of_process = |name: &str| std::env::var(name).ok();
+        if let Some(name) = &self.stack {
+            let connection = Connection::new(&of_process).await?;
+            let settings = describe_stack(&connection.cloudformation, name).await?;
+            return Ok((settings, connection));
+        }
+        let settings = match &self.env_file {
+            Some(path) => {
+                let name = format!("`{}`", path.display());
+                Settings::of_variables(name, read_env_file(path)?)
+            }
+            None => Settings::of_environment(),
+        };
+        let of_file = |name: &str| settings.value(name).map(str::to_owned);
+        let lookup = |name: &str| of_file(name).or_else(|| of_process(name));
+        let connection = Connection::new(&lookup).await?;
+        Ok((settings, connection))
+    }
+}

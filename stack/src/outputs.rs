@@ -1,0 +1,39 @@
+//! Reads a stack from CloudFormation: its outputs say where things are, its parameters how it is configured.
+
+use aws_sdk_cloudformation::Client;
+use aws_sdk_cloudformation::error::DisplayErrorContext;
+
+use crate::settings::{Settings, SettingsError};
+
+/// Reads a stack by its name.
+///
+/// # Errors
+/// There is no such stack, or the caller may not read it.
+pub(crate) async fn describe_stack(client: &Client, name: &str) -> Result<Settings, SettingsError> {
+    let error = |message: String| SettingsError::CloudFormation {
+        stack: name.to_owned(),
+        message,
+    };
+    let described = client.describe_stacks().stack_name(name).send().await;
+    let described = described.map_err(|source| error(DisplayErrorContext(&source).to_string()))?;
+    let Some(stack) = described.stacks().first() else {
+        return Err(error("there is no such stack".to_owned()));
+    };
+    let parameters = stack.parameters().iter();
+    let parameters = parameters
+        .filter_map(|parameter| pair(parameter.parameter_key(), parameter.parameter_value()))
+        .collect();
+    let outputs = stack.outputs().iter();
+    let outputs = outputs
+        .filter_map(|output| pair(output.output_key(), output.output_value()))
+        .collect();
+    Ok(Settings::of_stack(
+        format!("stack `{name}`"),
+        parameters,
+        outputs,
+    ))
+}
+
+fn pair(name: Option<&str>, value: Option<&str>) -> Option<(String, String)> {
+    Some((name?.to_owned(), value?.to_owned()))
+}
