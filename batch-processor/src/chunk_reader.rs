@@ -1,19 +1,17 @@
 //! Reads the events of a batch whose bodies are in chunks. The batch record says which seats have events, so neither the index
 //! nor the lock table is read.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use protocol::batch::BatchRecord;
-use protocol::bodies::ChunkPlace;
-use protocol::ids::{ChunkId, PieceId};
+use protocol::ids::ChunkId;
 use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
 use protocol::planted::{Bug, planted};
-use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use shared::chunk::decode;
-use shared::ports::{ChunkStore, Piece, PortError, Ports, StoredEvent};
-use shared::retry::{Budget, RequestPermits, bounded};
+use shared::ports::{ChunkStore, PortError, Ports, StoredEvent};
+use shared::retry::{Budget, RequestPermits, bounded, read_chunk};
 
 use crate::reading::{HandOverError, LostChunk, ReadEvents, ReadLimits, memory_bytes};
 
@@ -76,10 +74,12 @@ impl ChunkReader {
         budget: &Budget<'_>,
     ) -> ReadEvents {
         let mut read = ReadEvents::default();
-        let mut chunks = match by_chunk(record, &unread.seqs) {
+        let mut chunks = match record.chunks_of(&unread.seqs) {
             Ok(chunks) => chunks.into_iter(),
-            Err(error) => {
-                read.failed = Some(error);
+            Err(seq) => {
+                read.failed = Some(HandOverError::Permanent(format!(
+                    "batch record: seat {seq}: in no chunk: expected one that begins at or before it"
+                )));
                 return read;
             }
         };
@@ -138,7 +138,9 @@ impl ChunkReader {
             problem,
         };
         let nothing = |problem| ChunkRead::Events(Vec::new(), Some(lost(wanted.clone(), problem)));
-        let read = match self.bytes_of(record, chunk, budget).await {
+        let store = &*self.chunk_store;
+        let bytes = read_chunk(store, &record.bodies, chunk, &self.permits, budget);
+        let read = match bytes.await {
             Ok(Some(bytes)) => {
                 let decoded = decode(chunk, &bytes, wanted);
                 let mut missing = wanted.clone();
@@ -163,43 +165,6 @@ impl ChunkReader {
         };
         (wanted, read)
     }
-
-    /// Returns the bytes of a chunk; `None` when the chunk, or a piece of it, is missing.
-    async fn bytes_of(
-        &self,
-        record: &BatchRecord,
-        chunk: ChunkId,
-        budget: &Budget<'_>,
-    ) -> Result<Option<Vec<u8>>, PortError> {
-        for place in record.bodies.places() {
-            let Some(first) = self.piece(&place, chunk, 0, budget).await? else {
-                continue;
-            };
-            let mut bytes = first.bytes;
-            for index in 1..first.pieces_count {
-                match self.piece(&place, chunk, index, budget).await? {
-                    Some(piece) => bytes.extend(piece.bytes),
-                    None => return Ok(None),
-                }
-            }
-            return Ok(Some(bytes));
-        }
-        Ok(None)
-    }
-
-    async fn piece(
-        &self,
-        place: &ChunkPlace,
-        chunk: ChunkId,
-        index: u32,
-        budget: &Budget<'_>,
-    ) -> Result<Option<Piece>, PortError> {
-        let get = || {
-            let get = self.chunk_store.get(place, PieceId { chunk, index });
-            self.permits.with(budget, get)
-        };
-        budget.call(RetryPolicy::ITEMS, get).await
-    }
 }
 
 /// Returns how many chunks to read at once, to get `bytes` of events. The first chunk shows how large they are.
@@ -208,21 +173,4 @@ fn chunks_in(bytes: u64, chunk_bytes_mean: u64) -> usize {
         0 => 1,
         mean => (bytes / mean).clamp(1, CHUNK_CALLS_MAX as u64) as usize,
     }
-}
-
-/// Returns the chunks of these seats in the order of their seqs, each with its seats.
-fn by_chunk(
-    record: &BatchRecord,
-    seqs: &SeqSet,
-) -> Result<BTreeMap<ChunkId, SeqSet>, HandOverError> {
-    let mut chunks: BTreeMap<ChunkId, SeqSet> = BTreeMap::new();
-    for seq in seqs.iter() {
-        let chunk = record.chunk_of(seq).ok_or_else(|| {
-            HandOverError::Permanent(format!(
-                "batch record: seat {seq}: in no chunk: expected one that begins at or before it"
-            ))
-        })?;
-        chunks.entry(chunk).or_default().insert(seq);
-    }
-    Ok(chunks)
 }

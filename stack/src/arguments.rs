@@ -13,10 +13,10 @@ use crate::variables::read_env_file;
 #[derive(Args, Clone, Debug, Default)]
 pub struct StackArgs {
     /// Name of the CloudFormation stack, made by the SAM template or the CDK construct
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME")]
     pub stack: Option<String>,
     /// File of variables in place of a stack, as `local serve` prints them [default: the variables of the environment]
-    #[arg(long, value_name = "FILE", conflicts_with = "stack")]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "stack")]
     pub env_file: Option<PathBuf>,
 }
 

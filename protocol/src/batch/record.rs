@@ -1,5 +1,6 @@
 //! The fields of a batch record.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::note::OperatorNote;
@@ -271,6 +272,19 @@ impl BatchRecord {
             batch: self.batch_id,
             first,
         })
+    }
+
+    /// Returns the chunks of seats that are counted or witnessed, in the order of their seqs, each with its seats.
+    ///
+    /// # Errors
+    /// A seat that is in no chunk.
+    pub fn chunks_of(&self, seqs: &SeqSet) -> Result<BTreeMap<ChunkId, SeqSet>, Seq> {
+        let mut chunks: BTreeMap<ChunkId, SeqSet> = BTreeMap::new();
+        for seq in seqs.iter() {
+            let chunk = self.chunk_of(seq).ok_or(seq)?;
+            chunks.entry(chunk).or_default().insert(seq);
+        }
+        Ok(chunks)
     }
 
     /// Returns when the last of the delivered parts that keep no set of their own was delivered.

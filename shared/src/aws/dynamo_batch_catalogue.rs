@@ -28,20 +28,44 @@ const ROUNDS_MAX: usize = 20;
 const OF_SHARD: &str = "statusShard = :shard";
 /// Selects those that are past a due time too.
 const DUE: &str = "statusShard = :shard AND dueAt < :before";
-/// Selects records of complete batches; a piece of a chunk has no `completedAt`.
-const COMPLETE: &str = "attribute_exists(completedAt)";
+/// Selects records of complete batches that were opened since; a piece of a chunk has neither attribute.
+const COMPLETE: &str = "attribute_exists(#completedAt) AND #createdAt >= :since";
 /// The attributes of a record that [`read_record`] needs, without the sets of seqs.
-const PROJECTION: &str = "batchId, #status, dueAt, #source, batchKey, createdAt, closesAt, shards, bodies, #window, \
-     confirmed, uncertain, accounts, sealedAt, witnesses, lockedBy, lockedUntil, attempts, #parts, quarantine, verifyAt, \
-     #error, completedAt, expiresAt, notes, noteCount";
-/// The placeholders in [`PROJECTION`], which are reserved words.
-const NAMES: [(&str, &str); 5] = [
-    ("#status", "status"),
-    ("#source", "source"),
-    ("#window", "window"),
-    ("#parts", "parts"),
-    ("#error", "error"),
+const ATTRIBUTES: [&str; 26] = [
+    BATCH_ID,
+    "status",
+    "dueAt",
+    "source",
+    "batchKey",
+    "createdAt",
+    "closesAt",
+    "shards",
+    "bodies",
+    "window",
+    "confirmed",
+    "uncertain",
+    "accounts",
+    "sealedAt",
+    "witnesses",
+    "lockedBy",
+    "lockedUntil",
+    "attempts",
+    "parts",
+    "quarantine",
+    "verifyAt",
+    "error",
+    "completedAt",
+    "expiresAt",
+    "notes",
+    "noteCount",
 ];
+
+/// Returns the projection of [`ATTRIBUTES`], with its placeholders: several of the names are reserved words.
+fn projection() -> (String, HashMap<String, String>) {
+    let placeholders = ATTRIBUTES.map(|name| format!("#{name}"));
+    let names = placeholders.iter().cloned().zip(ATTRIBUTES.map(str::to_owned));
+    (placeholders.join(", "), names.collect())
+}
 
 /// What the record of a batch says, without its sets of seqs.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +90,7 @@ pub struct BatchSummary {
     pub error: Option<String>,
     pub completed_at: Option<Timestamp>,
     pub notes: Vec<OperatorNote>,
+    pub notes_count: u64,
 }
 
 impl BatchSummary {
@@ -91,6 +116,7 @@ impl BatchSummary {
             error: record.error,
             completed_at: record.completed_at,
             notes: record.notes,
+            notes_count: record.notes_count,
         }
     }
 }
@@ -168,12 +194,12 @@ impl DynamoBatchCatalogue {
         let keys = ids
             .iter()
             .map(|id| Item::from([(BATCH_ID.to_owned(), s(id.to_string()))]));
-        let names = NAMES.map(|(name, attribute)| (name.to_owned(), attribute.to_owned()));
+        let (projection, names) = projection();
         let keys = KeysAndAttributes::builder()
             .set_keys(Some(keys.collect()))
             .consistent_read(true)
-            .projection_expression(PROJECTION)
-            .set_expression_attribute_names(Some(names.into()))
+            .projection_expression(projection)
+            .set_expression_attribute_names(Some(names))
             .build()
             .expect("the keys are set");
         let mut requested = HashMap::from([(self.table.clone(), keys)]);
@@ -197,16 +223,15 @@ impl DynamoBatchCatalogue {
 
     /// Returns every complete batch that was opened at or after `since`. Reads the whole table.
     pub async fn complete(&self, since: Timestamp) -> Result<Summaries, PortError> {
-        let mut scan = self
+        let (projection, names) = projection();
+        let scan = self
             .client
             .scan()
             .table_name(&self.table)
-            .filter_expression(format!("{COMPLETE} AND createdAt >= :since"))
-            .projection_expression(PROJECTION)
+            .filter_expression(COMPLETE)
+            .projection_expression(projection)
+            .set_expression_attribute_names(Some(names))
             .expression_attribute_values(":since", ms(since));
-        for (name, attribute) in NAMES {
-            scan = scan.expression_attribute_names(name, attribute);
-        }
         let items = scan.into_paginator().items().send();
         let items = items.collect::<Result<Vec<Item>, _>>().await;
         let items = items.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;

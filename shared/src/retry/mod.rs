@@ -4,12 +4,14 @@
 //! belongs here, so that handlers contain none.
 
 mod budget;
+mod chunks;
 mod permits;
 mod quarantine;
 mod reads;
 mod write_queue;
 
 pub use budget::{Budget, Written, attempt_timeout, bounded, joined};
+pub use chunks::read_chunk;
 pub use permits::RequestPermits;
 pub use quarantine::{Unsent, send_to_quarantine};
 pub use reads::{read_events, read_items};

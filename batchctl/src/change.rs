@@ -1,0 +1,172 @@
+//! Changes of batches: which ones, by whom and why, and the note that says so in the batch record.
+
+use clap::Args;
+use protocol::batch::{BatchWrite, OperatorNote, with_note};
+use shared::aws::BatchSummary;
+use shared::retry::Written;
+
+use crate::commands::views::status_word;
+use crate::failure::Failure;
+use crate::filter::{Filter, State};
+use crate::listing::{list, resolve};
+use crate::service::Service;
+
+/// The most batches that one command changes.
+const BATCHES_MAX: usize = 10_000;
+
+/// The options of every command that changes something.
+#[derive(Args, Clone, Debug)]
+pub struct ChangeArgs {
+    /// Do it; without this option, the command only shows what it would do
+    #[arg(long)]
+    pub yes: bool,
+    /// Why you do it; a note in the batch record says so
+    #[arg(long, value_name = "TEXT")]
+    pub why: Option<String>,
+    /// Who you are, for the same note [default: `USER` of the environment]
+    #[arg(long, value_name = "NAME")]
+    pub by: Option<String>,
+}
+
+/// Who changes something, and why.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    pub by: String,
+    pub why: String,
+}
+
+impl ChangeArgs {
+    /// Returns who changes something; `None` if the command only shows what it would do.
+    ///
+    /// # Errors
+    /// `--yes` is given without a reason or a name.
+    pub fn operator(&self) -> Result<Option<Operator>, Failure> {
+        if !self.yes {
+            return Ok(None);
+        }
+        let given = |value: &Option<String>| value.clone().filter(|text| !text.trim().is_empty());
+        let why = given(&self.why).ok_or_else(|| {
+            Failure::Usage("`--why`: missing: with `--yes`, expected the reason of the change".into())
+        })?;
+        let user = || std::env::var("USER").ok().filter(|name| !name.is_empty());
+        let by = given(&self.by).or_else(user).ok_or_else(|| {
+            Failure::Usage("`--by`: missing: expected your name, because `USER` is not set".into())
+        })?;
+        Ok(Some(Operator { by, why }))
+    }
+}
+
+/// The batches that a command changes: by id, or by a filter.
+#[derive(Args, Clone, Debug)]
+pub struct Selection {
+    /// Batch ids, or their first characters
+    #[arg(value_name = "BATCH")]
+    pub batches: Vec<String>,
+    #[command(flatten)]
+    pub filter: Filter,
+}
+
+impl Selection {
+    /// Returns the selected batches. A filter without a state selects batches in error.
+    ///
+    /// # Errors
+    /// Nothing selects a batch, or both ids and a filter do; or a batch does not exist.
+    pub async fn batches(&self, service: &Service) -> Result<Vec<BatchSummary>, Failure> {
+        match (self.batches.is_empty(), self.filter.is_empty()) {
+            (true, true) => Err(Failure::Usage(
+                "no batch is selected: expected batch ids, or at least one of `--status`, `--source`, `--key`, \
+                 `--error`, `--older-than`, `--younger-than`"
+                    .to_owned(),
+            )),
+            (false, false) => Err(Failure::Usage(
+                "batch ids and a filter: expected one of them".to_owned(),
+            )),
+            (true, false) => self.filtered(service).await,
+            (false, true) => self.named(service).await,
+        }
+    }
+
+    async fn filtered(&self, service: &Service) -> Result<Vec<BatchSummary>, Failure> {
+        let mut filter = self.filter.clone();
+        if filter.status.is_empty() {
+            filter.status = vec![State::Error];
+        }
+        let listing = list(service, &filter, BATCHES_MAX).await?;
+        for error in &listing.malformed {
+            eprintln!("left out, because its record is not readable: {error}");
+        }
+        if listing.matching > listing.batches.len() {
+            let (some, all) = (listing.batches.len(), listing.matching);
+            eprintln!("{some} of {all} batches are selected; run the command again for others");
+        }
+        Ok(listing.batches)
+    }
+
+    async fn named(&self, service: &Service) -> Result<Vec<BatchSummary>, Failure> {
+        let mut batches = Vec::new();
+        for text in &self.batches {
+            let id = resolve(service, text).await?;
+            let record = service.record(id).await?;
+            let record =
+                record.ok_or_else(|| Failure::NotFound(format!("batch `{id}`: not found")))?;
+            batches.push(BatchSummary::of(record));
+        }
+        Ok(batches)
+    }
+}
+
+/// Writes a note about what is about to be done to a batch, on condition that the batch is as it was read.
+///
+/// # Errors
+/// [`Failure::Refused`] if the batch changed since; nothing was written then.
+pub async fn note(
+    service: &Service,
+    batch: &BatchSummary,
+    operator: &Operator,
+    action: &str,
+) -> Result<(), Failure> {
+    let note = OperatorNote::new(service.now(), &operator.by, action, &operator.why);
+    let write = BatchWrite::Note {
+        status: batch.status,
+        attempts: batch.attempts,
+        notes_count: batch.notes_count,
+        notes: with_note(&batch.notes, note),
+    };
+    let budget = service.budget();
+    let id = batch.batch_id;
+    match budget.write(&service.batch_store, id, &write).await? {
+        Written::Applied(_) => Ok(()),
+        Written::Refused(None) => Err(Failure::NotFound(format!("batch `{id}`: not found"))),
+        Written::Refused(Some(record)) => {
+            let (was, is) = (status_word(batch.status), status_word(record.status));
+            Err(Failure::Refused(format!(
+                "batch `{id}`: changed since it was read: got status `{is}`, {} leases and {} notes, expected `{was}`, {} and {}",
+                record.attempts, record.notes_count, batch.attempts, batch.notes_count
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(yes: bool, why: Option<&str>, by: Option<&str>) -> ChangeArgs {
+        ChangeArgs {
+            yes,
+            why: why.map(str::to_owned),
+            by: by.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_change_needs_a_reason() {
+        assert!(args(false, None, None).operator().unwrap().is_none());
+        let operator = args(true, Some("mended"), Some("me")).operator().unwrap();
+        assert_eq!(operator.unwrap().why, "mended");
+        for why in [None, Some(" ")] {
+            let error = args(true, why, Some("me")).operator().unwrap_err();
+            assert!(error.to_string().starts_with("`--why`: missing"), "{error}");
+        }
+    }
+}

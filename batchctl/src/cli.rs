@@ -1,0 +1,110 @@
+//! The command line.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use stack::StackArgs;
+
+use crate::commands::discard::{self, DiscardArgs};
+use crate::commands::find::{self, FindArgs};
+use crate::commands::forget::{self, ForgetArgs};
+use crate::commands::list::{self, ListArgs};
+use crate::commands::redrive::{self, RedriveArgs};
+use crate::commands::retry::{self, RetryArgs};
+use crate::commands::show::{self, ShowArgs};
+use crate::commands::watch::{self, WatchArgs};
+use crate::failure::{Done, Failure, exit_code};
+use crate::outcome::Output;
+use crate::service::Service;
+
+/// Looks at the batches, events and dead letters of a running stack, and acts on them.
+///
+/// The stack is that of `--stack` or `--env-file`, or of the variables of the environment. Region, credentials and endpoints are
+/// found as the AWS CLI does. Commands that change something only show what they would do, unless `--yes` is given.
+///
+/// Exit codes: 0 done; 1 a service failed, or some of several changes did; 2 wrong options; 3 what was named does not exist;
+/// 4 only shown, because `--yes` is missing; 5 refused, because the state does not allow it or has changed.
+#[derive(Parser)]
+#[command(name = "batchctl", version)]
+struct Cli {
+    #[command(flatten)]
+    stack: StackArgs,
+    /// Print one JSON object; times are epoch milliseconds
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List batches, the oldest first
+    List(ListArgs),
+    /// Show one batch: its life, lease, counts, parts, error, and what operators did to it
+    Show(ShowArgs),
+    /// Tell what became of an event: claimed where, delivered when, remembered until when
+    Find(FindArgs),
+    /// Show counts and batches, again and again, until Ctrl-C
+    Watch(WatchArgs),
+    /// Have batches in error tried again
+    Retry(RetryArgs),
+    /// Write the undelivered events of batches in error to files, and have the batches set aside
+    Discard(DiscardArgs),
+    /// Forget an event, so that any message of it is delivered again
+    Forget(ForgetArgs),
+    /// Send dead letters, or messages of the quarantine, to the input queue, except those that were delivered after all
+    Redrive(RedriveArgs),
+}
+
+/// Runs the command line.
+pub async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // What the adapters log: expired credentials end the process with a line of the log only.
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+        .with_target(false)
+        .without_time()
+        .init();
+    exit_code(run(cli).await)
+}
+
+async fn run(cli: Cli) -> Result<Done, Failure> {
+    let service = Service::open(&cli.stack).await?;
+    let (service, output) = (&service, Output { json: cli.json });
+    match &cli.command {
+        Command::List(args) => list::run(service, args, output).await,
+        Command::Show(args) => show::run(service, args, output).await,
+        Command::Find(args) => find::run(service, args, output).await,
+        Command::Watch(args) => watch::run(service, args, output).await,
+        Command::Retry(args) => retry::run(service, args, output).await,
+        Command::Discard(args) => discard::run(service, args, output).await,
+        Command::Forget(args) => forget::run(service, args, output).await,
+        Command::Redrive(args) => redrive::run(service, args, output).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_options_of_all_commands_go_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_redrive_needs_a_filter_or_the_word_all() {
+        let parsed = |more: &[&str]| {
+            let words = ["batchctl", "redrive", "--from", "dead-letters"];
+            Cli::try_parse_from(words.iter().chain(more)).is_ok()
+        };
+        assert!(!parsed(&[]));
+        assert!(parsed(&["--all"]));
+        assert!(parsed(&["--where", "body.a == 'b'"]));
+        assert!(!parsed(&["--where", "body["]));
+        assert!(!parsed(&["--all", "--where", "body"]));
+    }
+}

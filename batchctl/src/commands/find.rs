@@ -1,0 +1,139 @@
+//! `batchctl find`.
+
+use std::fmt;
+
+use clap::Args;
+use protocol::claim::LockState;
+use protocol::ids::EventId;
+use protocol::time::Timestamp;
+use serde::Serialize;
+
+use super::views::status_word;
+use crate::event_ids::EventArgs;
+use crate::events::{LookedUp, look_up};
+use crate::failure::{Done, Failure};
+use crate::outcome::Output;
+use crate::service::Service;
+use crate::times::with_distance;
+use crate::verdict::EventState;
+
+#[derive(Args)]
+pub struct FindArgs {
+    #[command(flatten)]
+    pub event: EventArgs,
+}
+
+/// What `find` prints.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Found {
+    event_id: EventId,
+    state: EventState,
+    /// The message that made the claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sqs_message_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u32>,
+    /// The first seq of the chunk with the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chunk: Option<u32>,
+    /// The part with the event; with several, one of them has it.
+    parts: Vec<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delivered_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remembered_until: Option<Timestamp>,
+    /// Messages of earlier deliveries that are still remembered.
+    past_deliveries: usize,
+    #[serde(skip)]
+    now: Timestamp,
+}
+
+/// Prints what became of an event.
+pub async fn run(service: &Service, args: &FindArgs, output: Output) -> Result<Done, Failure> {
+    let id = args.event.id(service).await?;
+    let looked_up = look_up(service, &id).await?;
+    let found = Found::of(id, &looked_up, service.now());
+    output.print(&found, &found);
+    Ok(match found.state {
+        EventState::Unknown => Done::NotFound,
+        EventState::Live
+        | EventState::Delivered
+        | EventState::Forgotten
+        | EventState::SetAside
+        | EventState::Orphan
+        | EventState::Unclear => Done::Yes,
+    })
+}
+
+impl Found {
+    fn of(event_id: EventId, looked_up: &LookedUp, now: Timestamp) -> Found {
+        let LookedUp {
+            item,
+            record,
+            verdict,
+        } = looked_up;
+        let chunk = item.as_ref().and_then(|item| match item.state {
+            LockState::InChunk { chunk, .. } => Some(chunk),
+            LockState::Live { .. } | LockState::Tombstone { .. } => None,
+        });
+        Found {
+            event_id,
+            state: verdict.state,
+            sqs_message_id: item.as_ref().map(|item| item.sqs_message_id.to_string()),
+            batch_id: verdict.seat.map(|(batch, _)| batch.to_string()),
+            batch_status: record.as_ref().map(|record| status_word(record.status)),
+            batch_error: record.as_ref().and_then(|record| record.error.clone()),
+            seq: verdict.seat.map(|(_, seq)| seq),
+            chunk,
+            parts: verdict.parts.clone(),
+            delivered_at: verdict.delivered_at,
+            remembered_until: verdict.until,
+            past_deliveries: item.as_ref().map_or(0, |item| item.past.len()),
+            now,
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "event       {}", self.event_id)?;
+        writeln!(f, "state       {}", self.state.words())?;
+        if let Some(message) = &self.sqs_message_id {
+            writeln!(f, "claimed by  message {message}")?;
+        }
+        if let (Some(batch), Some(seq)) = (&self.batch_id, self.seq) {
+            let status = self.batch_status.unwrap_or("no record");
+            write!(f, "batch       {batch} ({status}), seat {seq}")?;
+            match self.chunk {
+                Some(chunk) => writeln!(f, ", body in chunk {batch}/{chunk}")?,
+                None => writeln!(f)?,
+            }
+        }
+        if let Some(error) = &self.batch_error {
+            writeln!(f, "error       {error}")?;
+        }
+        let parts: Vec<String> = self.parts.iter().map(usize::to_string).collect();
+        match parts.as_slice() {
+            [] => {}
+            [part] => writeln!(f, "part        {part}")?,
+            several => writeln!(f, "part        one of {}", several.join(", "))?,
+        }
+        if let Some(at) = self.delivered_at {
+            writeln!(f, "delivered   {}", with_distance(at, self.now))?;
+        }
+        if let Some(until) = self.remembered_until {
+            writeln!(f, "remembered  until {}", with_distance(until, self.now))?;
+        }
+        match self.past_deliveries {
+            0 => Ok(()),
+            count => writeln!(f, "earlier     {count} deliveries of other messages are remembered"),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! One file for each command, and what their outputs have in common.
+
+pub mod discard;
+pub mod find;
+pub mod forget;
+pub mod list;
+pub mod redrive;
+pub mod retry;
+pub mod show;
+pub mod views;
+pub mod watch;

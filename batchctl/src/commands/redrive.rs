@@ -1,0 +1,389 @@
+//! `batchctl redrive`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::time::Duration;
+
+use aws_sdk_sqs::types::MessageAttributeValue;
+use clap::{Args, ValueEnum};
+use jmespath::{Rcvar, Variable};
+use protocol::ids::EventId;
+use protocol::time::Timestamp;
+use serde::Serialize;
+use shared::expression::Expression;
+
+use crate::dead_letter::{Fate, Origin, age, decide};
+use crate::event_ids::EventIds;
+use crate::events::look_up;
+use crate::failure::{Done, Failure};
+use crate::outcome::Output;
+use crate::receive::{Queue, Received, Sent};
+use crate::service::Service;
+use crate::table::{Table, cut};
+
+/// The attributes that the service adds to a message of the quarantine.
+const OF_QUARANTINE: [&str; 3] = ["reason", "eventId", "source"];
+/// What the body of a notice about a lost chunk begins with; it has no `eventId`.
+const NOTICE: &str = "chunk `";
+/// The most messages that one command looks at.
+const MESSAGES_MAX: usize = 100_000;
+/// The most messages of the table.
+const LINES_MAX: usize = 200;
+/// How often a queue must return nothing before it counts as empty.
+const EMPTY_RECEIVES: u32 = 3;
+
+#[derive(Args)]
+pub struct RedriveArgs {
+    /// The queue to take messages from
+    #[arg(long, value_enum, value_name = "QUEUE")]
+    pub from: From,
+    /// Messages for which this JMESPath is true, over {body, attributes, messageId, reason, sentAt}
+    #[arg(long, value_name = "JMESPATH", required_unless_present = "all")]
+    pub r#where: Option<Expression>,
+    /// All messages of the queue
+    #[arg(long, conflicts_with = "where")]
+    pub all: bool,
+    /// Messages a second, at most
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rate: u32,
+    /// Redrive also what may have been delivered: you have looked at the sink
+    #[arg(long)]
+    pub although_unclear: bool,
+    /// Do it; without this option, the command only shows what it would do
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// A queue from which messages are redriven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum From {
+    DeadLetters,
+    Quarantine,
+}
+
+/// What was done, or would be done.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    done: bool,
+    /// How many messages were looked at, by what becomes of them.
+    counts: BTreeMap<String, usize>,
+    failed: usize,
+    /// The first messages.
+    messages: Vec<Line>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    message_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_id: Option<String>,
+    outcome: String,
+}
+
+/// What one run works with.
+struct Run<'a> {
+    service: &'a Service,
+    args: &'a RedriveArgs,
+    from: Queue,
+    to: Queue,
+    ids: EventIds,
+    input_arn: String,
+    /// Events that were redriven in this run.
+    redriven: BTreeSet<EventId>,
+}
+
+/// Sends messages of the dead-letter queue or the quarantine to the input queue, except those whose events were delivered.
+pub async fn run(service: &Service, args: &RedriveArgs, output: Output) -> Result<Done, Failure> {
+    let sqs = &service.connection.sqs;
+    let (variable, what) = match args.from {
+        From::DeadLetters => ("INPUT_DEAD_LETTER_QUEUE_URL", "the URL of the dead-letter queue"),
+        From::Quarantine => ("QUARANTINE_SQS_URL", "the URL of the quarantine queue"),
+    };
+    let input = service.required("INPUT_QUEUE_URL", "the URL of the input queue")?;
+    let mut run = Run {
+        service,
+        args,
+        from: Queue::new(sqs, service.required(variable, what)?),
+        to: Queue::new(sqs, input),
+        ids: EventIds::of(&service.settings)?,
+        input_arn: service.input_arn().await?,
+        redriven: BTreeSet::new(),
+    };
+    let report = run.all().await?;
+    output.print(&report, &report);
+    match (report.failed, report.done) {
+        (0, _) if !report.has_work() => Ok(Done::NotFound),
+        (0, true) => Ok(Done::Yes),
+        (0, false) => Ok(Done::OnlyShown),
+        (failed, _) => Err(Failure::Some {
+            failed,
+            all: report.counts.values().sum(),
+        }),
+    }
+}
+
+impl Run<'_> {
+    /// Looks at every message once.
+    async fn all(&mut self) -> Result<Report, Failure> {
+        let mut report = Report {
+            done: self.args.yes,
+            ..Report::default()
+        };
+        let mut seen = BTreeSet::new();
+        let mut left = Vec::new();
+        let mut empty = 0;
+        while empty < EMPTY_RECEIVES && seen.len() < MESSAGES_MAX {
+            let messages = self.from.receive().await?;
+            let is_new = |message: &Received| seen.insert(message.message_id.clone());
+            let messages: Vec<Received> = messages.into_iter().filter(is_new).collect();
+            // Messages that were left come again once their visibility timeout is over.
+            empty = if messages.is_empty() { empty + 1 } else { 0 };
+            for message in messages {
+                if !self.is_wanted(&message) {
+                    left.push(message.receipt);
+                    continue;
+                }
+                let (line, is_gone) = self.one(&message).await?;
+                report.add(line);
+                if !is_gone {
+                    left.push(message.receipt);
+                }
+            }
+        }
+        for receipt in left {
+            self.from.give_back(&receipt).await;
+        }
+        Ok(report)
+    }
+
+    fn is_wanted(&self, message: &Received) -> bool {
+        let Some(expression) = &self.args.r#where else {
+            return true;
+        };
+        let found = expression.find(&document(message));
+        found.is_ok_and(|found| found.is_truthy())
+    }
+
+    /// Decides about a message, and redrives it. Returns whether it is gone from its queue.
+    async fn one(&mut self, message: &Received) -> Result<(Line, bool), Failure> {
+        let (id, fate) = self.fate(message).await?;
+        let line = |outcome: String| Line {
+            message_id: message.message_id.clone(),
+            event_id: id.as_ref().map(ToString::to_string),
+            outcome,
+        };
+        if fate != Fate::Redrive {
+            return Ok((line(fate.words().to_owned()), false));
+        }
+        if !self.args.yes {
+            self.redriven.extend(id.clone());
+            return Ok((line(fate.words().to_owned()), false));
+        }
+        tokio::time::sleep(Duration::from_secs(1) / self.args.rate).await;
+        let outcome = self.move_one(message).await;
+        self.redriven.extend(id.clone());
+        Ok(match outcome {
+            Ok(()) => (line("redriven".to_owned()), true),
+            Err(problem) => (line(format!("failed: {problem}")), false),
+        })
+    }
+
+    /// Sends a message to the input queue, then deletes it here.
+    async fn move_one(&self, message: &Received) -> Result<(), String> {
+        let mut attributes: HashMap<String, MessageAttributeValue> = message.attributes.clone();
+        if self.args.from == From::Quarantine {
+            attributes.retain(|name, _| !OF_QUARANTINE.contains(&name.as_str()));
+        }
+        match self.to.send(&message.body, attributes).await {
+            Ok(Sent::Yes) => {}
+            Ok(Sent::Unknown(problem)) => {
+                return Err(format!(
+                    "no reply: it may be in the input queue, and is still here: {problem}"
+                ));
+            }
+            Err(failure) => return Err(failure.to_string()),
+        }
+        let deleted = self.from.delete(&message.receipt).await;
+        deleted.map_err(|failure| format!("redriven, but still here; delete it: {failure}"))
+    }
+
+    /// Returns the event of a message, and what to do with the message.
+    async fn fate(&self, message: &Received) -> Result<(Option<EventId>, Fate), Failure> {
+        let origin = match self.args.from {
+            From::DeadLetters => Origin::DeadLetter,
+            From::Quarantine => Origin::Quarantine,
+        };
+        let named = message.attribute("eventId").filter(|_| origin == Origin::Quarantine);
+        if origin == Origin::Quarantine && named.is_none() && message.body.starts_with(NOTICE) {
+            return Ok((None, Fate::Notice));
+        }
+        let id = match named {
+            Some(id) => EventId::try_from(id).ok(),
+            None => self.id_of(message, origin),
+        };
+        // A message without an id was never claimed. What is wrong with it may be mended by now.
+        let Some(id) = id else {
+            return Ok((None, Fate::Redrive));
+        };
+        if self.redriven.contains(&id) {
+            return Ok((Some(id), Fate::Repeated));
+        }
+        let found = look_up(self.service, &id).await?;
+        let now: Timestamp = self.service.now();
+        let fate = decide(
+            origin,
+            found.verdict.state,
+            age(message.first_received_at, now),
+            self.service.dedup_window,
+            self.args.although_unclear,
+        );
+        Ok((Some(id), fate))
+    }
+
+    /// Returns the event id that the aggregator found in a message. SQS keeps the message id of a dead letter, but not that of
+    /// a message that the service sent to the quarantine.
+    fn id_of(&self, message: &Received, origin: Origin) -> Option<EventId> {
+        let source = match origin {
+            Origin::DeadLetter => None,
+            Origin::Quarantine => message.attribute("source"),
+        };
+        let source = source.unwrap_or(&self.input_arn);
+        let found = self.ids.find(
+            source,
+            &message.message_id,
+            &message.body,
+            &message.attributes,
+        );
+        found.ok().map(|event| event.id)
+    }
+}
+
+/// Returns what `--where` is evaluated on.
+fn document(message: &Received) -> Rcvar {
+    let body = Variable::from_json(&message.body);
+    let body = body.unwrap_or_else(|_| Variable::String(message.body.clone()));
+    let attributes = message.attributes.iter().filter_map(|(name, value)| {
+        let text = Variable::String(value.string_value()?.to_owned());
+        Some((name.clone(), Rcvar::new(text)))
+    });
+    let attributes: BTreeMap<String, Rcvar> = attributes.collect();
+    let text = |text: &str| Rcvar::new(Variable::String(text.to_owned()));
+    let mut fields = BTreeMap::from([
+        ("body".to_owned(), Rcvar::new(body)),
+        ("messageId".to_owned(), text(&message.message_id)),
+        (
+            "reason".to_owned(),
+            attributes
+                .get("reason")
+                .cloned()
+                .unwrap_or_else(|| Rcvar::new(Variable::Null)),
+        ),
+        (
+            "attributes".to_owned(),
+            Rcvar::new(Variable::Object(attributes)),
+        ),
+    ]);
+    if let Some(sent_at) = message.sent_at {
+        let number = Rcvar::new(Variable::Number(sent_at.into()));
+        fields.insert("sentAt".to_owned(), number);
+    }
+    Rcvar::new(Variable::Object(fields))
+}
+
+impl Report {
+    fn add(&mut self, line: Line) {
+        let (kind, _) = line.outcome.split_once(": ").unwrap_or((&line.outcome, ""));
+        if kind == "failed" {
+            self.failed += 1;
+        }
+        let counted = match kind {
+            "failed" => kind.to_owned(),
+            _ => line.outcome.clone(),
+        };
+        *self.counts.entry(counted).or_default() += 1;
+        // Whatever failed must be seen.
+        if self.messages.len() < LINES_MAX || kind == "failed" {
+            self.messages.push(line);
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        let work = |outcome: &String| outcome.starts_with("redrive");
+        self.counts.keys().any(work)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.messages.is_empty() {
+            return writeln!(f, "no message is selected");
+        }
+        let mut table = Table::new(&["MESSAGE", "EVENT", "OUTCOME"]);
+        for line in &self.messages {
+            table.row(vec![
+                line.message_id.clone(),
+                cut(line.event_id.as_deref().unwrap_or("-"), 60),
+                line.outcome.clone(),
+            ]);
+        }
+        write!(f, "{table}")?;
+        for (outcome, count) in &self.counts {
+            writeln!(f, "{count} {outcome}")?;
+        }
+        match !self.done && self.has_work() {
+            true => writeln!(f, "to redrive them, add --yes"),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(expression: &str, body: &str) -> bool {
+        let reason = MessageAttributeValue::builder()
+            .data_type("String")
+            .string_value("sink says no")
+            .build()
+            .unwrap();
+        let message = Received {
+            message_id: "m".to_owned(),
+            receipt: String::new(),
+            body: body.to_owned(),
+            attributes: [("reason".to_owned(), reason)].into(),
+            first_received_at: None,
+            sent_at: Some(5),
+        };
+        let expression: Expression = expression.parse().unwrap();
+        expression.find(&document(&message)).unwrap().is_truthy()
+    }
+
+    #[test]
+    fn an_expression_sees_body_attributes_and_reason() {
+        assert!(wanted("body.kind == 'a'", r#"{"kind":"a"}"#));
+        assert!(!wanted("body.kind == 'b'", r#"{"kind":"a"}"#));
+        assert!(wanted("contains(reason, 'says no')", "no json"));
+        assert!(wanted("body == 'no json'", "no json"));
+        assert!(wanted("attributes.reason && sentAt < `6`", "{}"));
+    }
+
+    #[test]
+    fn outcomes_are_counted_and_failures_always_listed() {
+        let mut report = Report::default();
+        let line = |outcome: &str| Line {
+            message_id: "m".to_owned(),
+            event_id: None,
+            outcome: outcome.to_owned(),
+        };
+        for _ in 0..LINES_MAX + 5 {
+            report.add(line("redriven"));
+        }
+        report.add(line("failed: no reply"));
+        assert_eq!(report.counts["redriven"], LINES_MAX + 5);
+        assert_eq!((report.failed, report.messages.len()), (1, LINES_MAX + 1));
+        assert!(report.has_work());
+    }
+}

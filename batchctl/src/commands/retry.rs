@@ -1,0 +1,42 @@
+//! `batchctl retry`.
+
+use clap::Args;
+use shared::wire::{Accepted, Ticket, TicketReason};
+
+use crate::change::{ChangeArgs, Selection};
+use crate::failure::{Done, Failure};
+use crate::outcome::Output;
+use crate::service::Service;
+use crate::tickets::{Action, send, too_old};
+
+#[derive(Args)]
+pub struct RetryArgs {
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Let a part that was frozen for another sink go to the present one. The former sink may have it as well
+    #[arg(long)]
+    pub accept_new_sink: bool,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// Has batches in error tried again.
+pub async fn run(service: &Service, args: &RetryArgs, output: Output) -> Result<Done, Failure> {
+    let operator = args.change.operator()?;
+    let batches = args.selection.batches(service).await?;
+    let now = service.now();
+    let action = Action {
+        name: "retry",
+        note: match args.accept_new_sink {
+            true => "retry, accepting the new sink".to_owned(),
+            false => "retry".to_owned(),
+        },
+        leave: &|batch| too_old(batch, now),
+        ticket: &|batch| Ticket {
+            accept: args.accept_new_sink.then_some(Accepted::NewSink),
+            ..Ticket::new(batch.batch_id, TicketReason::Operator)
+        },
+        before: async |_: &_| Ok(None),
+    };
+    send(service, batches, action, operator.as_ref(), output).await
+}

@@ -1,0 +1,240 @@
+//! `batchctl show`.
+
+use std::fmt;
+
+use clap::Args;
+use protocol::batch::{BatchRecord, PartState, lag};
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
+use serde::Serialize;
+use shared::aws::BatchSummary;
+
+use super::views::BatchView;
+use crate::failure::{Done, Failure};
+use crate::listing::resolve;
+use crate::outcome::Output;
+use crate::service::Service;
+use crate::table::Table;
+use crate::times::{short, utc, with_distance};
+
+#[derive(Args)]
+pub struct ShowArgs {
+    /// The batch id; of a batch that is not complete, its first characters suffice
+    #[arg(value_name = "BATCH")]
+    pub batch: String,
+}
+
+/// What `show` prints.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    #[serde(flatten)]
+    batch: BatchView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sealed_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+    counts: Counts,
+    part_list: Vec<PartView>,
+    #[serde(skip)]
+    now: Timestamp,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Counts {
+    confirmed: u64,
+    uncertain: u64,
+    witnessed: u64,
+    /// Seats in parts, frozen ones included.
+    in_parts: u64,
+    set_aside: u64,
+    /// Counted claims in no part yet, and witnessed ones.
+    missing: u64,
+    /// Of a batch of chunks.
+    chunks: u64,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PartView {
+    part: usize,
+    /// `frozen`, `delivered` or `setAside`.
+    state: &'static str,
+    events: u64,
+    /// The content hash, in hexadecimal.
+    hash: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sink: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delivered_at: Option<Timestamp>,
+}
+
+/// Prints one batch.
+pub async fn run(service: &Service, args: &ShowArgs, output: Output) -> Result<Done, Failure> {
+    let id = resolve(service, &args.batch).await?;
+    let record = service.record(id).await?;
+    let record = record.ok_or_else(|| {
+        Failure::NotFound(format!(
+            "batch `{id}`: not found: it never existed, or its record has expired"
+        ))
+    })?;
+    let shown = Shown::of(record, service.now());
+    output.print(&shown, &shown);
+    Ok(Done::Yes)
+}
+
+impl Shown {
+    fn of(record: BatchRecord, now: Timestamp) -> Shown {
+        let missing = lag(&record, &SeqSet::new()).map_or(0, |lag| {
+            lag.confirmed.saturating_sub(lag.found) + lag.witnessed_missing
+        });
+        let mut members = record.members();
+        members.remove_from(&record.set_aside);
+        Shown {
+            sealed_at: record.sealed_at,
+            verify_at: record.verify_at,
+            expires_at: record.expires_at,
+            counts: Counts {
+                confirmed: record.confirmed,
+                uncertain: record.uncertain,
+                witnessed: record.witnessed.len(),
+                in_parts: members.len(),
+                set_aside: record.set_aside.len(),
+                missing,
+                chunks: record.chunks.len(),
+            },
+            part_list: parts(&record),
+            batch: BatchView::of(&BatchSummary::of(record), now),
+            now,
+        }
+    }
+}
+
+fn parts(record: &BatchRecord) -> Vec<PartView> {
+    let parts = record.parts.iter().enumerate();
+    let view = parts.map(|(part, record)| {
+        let (state, receipt, delivered_at) = match &record.state {
+            PartState::Frozen => ("frozen", None, None),
+            PartState::SetAside => ("setAside", None, None),
+            PartState::Delivered { receipt, at } => ("delivered", Some(receipt.clone()), *at),
+        };
+        PartView {
+            part,
+            state,
+            events: record.count,
+            hash: record.hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+            sink: record.sink.clone(),
+            receipt,
+            delivered_at,
+        }
+    });
+    view.collect()
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.life(f)?;
+        let Counts {
+            confirmed,
+            uncertain,
+            witnessed,
+            in_parts,
+            set_aside,
+            missing,
+            chunks,
+        } = &self.counts;
+        write!(
+            f,
+            "events     {confirmed} claimed, {in_parts} in parts, {} delivered, {set_aside} set aside, {missing} in no part",
+            self.batch.delivered
+        )?;
+        writeln!(f, "; {uncertain} uncertain, {witnessed} witnessed")?;
+        match chunks {
+            0 => writeln!(f, "bodies     {}", self.batch.bodies)?,
+            count => writeln!(f, "bodies     {}, {count} chunks", self.batch.bodies)?,
+        }
+        if let Some(error) = &self.batch.error {
+            writeln!(f, "error      {error}")?;
+        }
+        if let Some(reason) = &self.batch.quarantine {
+            writeln!(f, "set aside  {reason}")?;
+        }
+        self.tables(f)
+    }
+}
+
+impl Shown {
+    fn life(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (batch, now) = (&self.batch, self.now);
+        let overdue = if batch.overdue { ", overdue" } else { "" };
+        writeln!(f, "batch      {}", batch.batch_id)?;
+        writeln!(f, "status     {}{overdue}", batch.status)?;
+        writeln!(f, "source     {}", batch.source)?;
+        if let Some(key) = &batch.batch_key {
+            writeln!(f, "key        {key}")?;
+        }
+        writeln!(f, "opened     {}", with_distance(batch.created_at, now))?;
+        writeln!(f, "closes     {}", with_distance(batch.closes_at, now))?;
+        for (name, time) in [
+            ("sealed    ", self.sealed_at),
+            ("verify    ", self.verify_at),
+            ("complete  ", batch.completed_at),
+            ("expires   ", self.expires_at),
+        ] {
+            if let Some(time) = time {
+                writeln!(f, "{name} {}", with_distance(time, now))?;
+            }
+        }
+        if batch.completed_at.is_none() && batch.status != "error" {
+            writeln!(f, "due        {}", with_distance(batch.due_at, now))?;
+        }
+        write!(f, "lease      ")?;
+        match &batch.lease {
+            Some(lease) if lease.until > now => {
+                let left = short(now.until(lease.until));
+                writeln!(f, "{} for another {left}; {} so far", lease.owner, batch.attempts)
+            }
+            Some(lease) => {
+                let at = with_distance(lease.until, now);
+                writeln!(f, "{}, ended {at}; {} so far", lease.owner, batch.attempts)
+            }
+            None => writeln!(f, "none; {} so far", batch.attempts),
+        }
+    }
+
+    fn tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        if !self.part_list.is_empty() {
+            let mut table = Table::new(&["PART", "STATE", "EVENTS", "DELIVERED", "SINK", "RECEIPT"]);
+            for part in &self.part_list {
+                table.row(vec![
+                    part.part.to_string(),
+                    part.state.to_owned(),
+                    part.events.to_string(),
+                    part.delivered_at.map_or_else(|| "-".to_owned(), utc),
+                    or_dash(&part.sink),
+                    or_dash(&part.receipt),
+                ]);
+            }
+            write!(f, "\n{table}")?;
+        }
+        if !self.batch.notes.is_empty() {
+            let mut table = Table::new(&["WHEN", "WHO", "DID", "WHY"]);
+            for note in &self.batch.notes {
+                table.row(vec![
+                    utc(note.at),
+                    note.by.clone(),
+                    note.action.clone(),
+                    note.why.clone(),
+                ]);
+            }
+            write!(f, "\n{table}")?;
+        }
+        Ok(())
+    }
+}

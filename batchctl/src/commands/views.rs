@@ -1,0 +1,110 @@
+//! Batches as JSON. Times are epoch milliseconds.
+
+use protocol::batch::{Lease, OperatorNote, Status};
+use protocol::time::Timestamp;
+use serde::Serialize;
+use shared::aws::BatchSummary;
+
+use crate::filter::is_overdue;
+
+/// What a list says about a batch.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatchView {
+    pub batch_id: String,
+    /// `open`, `sealed`, `processing`, `error` or `complete`.
+    pub status: &'static str,
+    pub overdue: bool,
+    pub source: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_key: Option<String>,
+    pub created_at: Timestamp,
+    pub closes_at: Timestamp,
+    pub due_at: Timestamp,
+    /// `items`, `table` or `s3://…`.
+    pub bodies: String,
+    /// Claims that were counted.
+    pub confirmed: u64,
+    /// Events in delivered parts.
+    pub delivered: u64,
+    pub parts: usize,
+    pub attempts: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<LeaseView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Why the batch is set aside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quarantine: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Timestamp>,
+    pub notes: Vec<NoteView>,
+}
+
+/// A lease.
+#[derive(Clone, Debug, Serialize)]
+pub struct LeaseView {
+    pub owner: String,
+    pub until: Timestamp,
+}
+
+/// A note about an operator.
+#[derive(Clone, Debug, Serialize)]
+pub struct NoteView {
+    pub at: Timestamp,
+    pub by: String,
+    pub action: String,
+    pub why: String,
+}
+
+impl BatchView {
+    pub fn of(batch: &BatchSummary, now: Timestamp) -> BatchView {
+        BatchView {
+            batch_id: batch.batch_id.to_string(),
+            status: status_word(batch.status),
+            overdue: batch
+                .status
+                .is_some_and(|status| is_overdue(status, batch.due_at, now)),
+            source: batch.source.to_string(),
+            batch_key: batch.batch_key.as_ref().map(ToString::to_string),
+            created_at: batch.created_at,
+            closes_at: batch.closes_at,
+            due_at: batch.due_at,
+            bodies: batch.bodies.to_string(),
+            confirmed: batch.confirmed,
+            delivered: batch.delivered,
+            parts: batch.parts,
+            attempts: batch.attempts,
+            lease: batch.lease.as_ref().map(LeaseView::of),
+            error: batch.error.clone(),
+            quarantine: batch.quarantine.clone(),
+            completed_at: batch.completed_at,
+            notes: batch.notes.iter().map(NoteView::of).collect(),
+        }
+    }
+}
+
+impl LeaseView {
+    fn of(lease: &Lease) -> LeaseView {
+        LeaseView {
+            owner: lease.owner.to_string(),
+            until: lease.until,
+        }
+    }
+}
+
+impl NoteView {
+    fn of(note: &OperatorNote) -> NoteView {
+        NoteView {
+            at: note.at,
+            by: note.by.clone(),
+            action: note.action.clone(),
+            why: note.why.clone(),
+        }
+    }
+}
+
+/// Returns the word for a status.
+pub fn status_word(status: Option<Status>) -> &'static str {
+    status.map_or("complete", Status::as_str)
+}

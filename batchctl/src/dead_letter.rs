@@ -1,0 +1,125 @@
+//! What to do with a message of the dead-letter queue or of the quarantine: the table "Dead letters" of docs/operations.md.
+
+use std::time::Duration;
+
+use protocol::time::Timestamp;
+
+use crate::verdict::EventState;
+
+/// Where a message comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It was received too often, and may or may not have been claimed.
+    DeadLetter,
+    /// The service put it there: it could not be processed, or its batch was set aside.
+    Quarantine,
+}
+
+/// What to do with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Send it to the input queue, and delete it here.
+    Redrive,
+    /// Its event was delivered after all.
+    Delivered,
+    /// Its event is claimed, and its batch is under way or in error. Look again later.
+    Live,
+    /// Its event may have been delivered. Only a look at the sink can tell.
+    Unclear,
+    /// It repeats a message that is redriven now.
+    Repeated,
+    /// It is a notice of the service about a lost chunk, not an event.
+    Notice,
+}
+
+impl Fate {
+    /// Returns the fate in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Fate::Redrive => "redrive",
+            Fate::Delivered => "left: delivered after all",
+            Fate::Live => "left: claimed, its batch is not complete",
+            Fate::Unclear => "left: it may have been delivered; look for it at the sink",
+            Fate::Repeated => "left: the same event is redriven already",
+            Fate::Notice => "left: a notice about a lost chunk",
+        }
+    }
+}
+
+/// Returns what to do with a message whose event is in this state. `age` is the time since it was first received.
+pub fn decide(
+    origin: Origin,
+    state: EventState,
+    age: Option<Duration>,
+    dedup_window: Duration,
+    although_unclear: bool,
+) -> Fate {
+    let unclear = match although_unclear {
+        true => Fate::Redrive,
+        false => Fate::Unclear,
+    };
+    match (state, origin) {
+        (EventState::Delivered, _) => Fate::Delivered,
+        (EventState::Live, _) => Fate::Live,
+        // Its claim has ended without a delivery.
+        (EventState::Orphan, _) => Fate::Redrive,
+        // The service put it into the quarantine because it did not deliver it.
+        (EventState::SetAside | EventState::Unknown, Origin::Quarantine) => Fate::Redrive,
+        // A copy is in the quarantine, and redriven from there. With `message-id`, this one would be another event.
+        (EventState::SetAside, Origin::DeadLetter) => unclear,
+        // It was delivered once, and the quarantine or the dead-letter queue has another message of it, or this one.
+        (EventState::Forgotten | EventState::Unclear, _) => unclear,
+        // Within the window, the tombstone of a delivery would be there.
+        (EventState::Unknown, Origin::DeadLetter) => match age {
+            Some(age) if age < dedup_window => Fate::Redrive,
+            Some(_) | None => unclear,
+        },
+    }
+}
+
+/// Returns the time since a message was first received.
+pub fn age(first_received_at: Option<u64>, now: Timestamp) -> Option<Duration> {
+    first_received_at.map(|at| Timestamp::from_ms(at).until(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_secs(3_600);
+
+    fn fate(origin: Origin, state: EventState, age_secs: u64) -> Fate {
+        let age = Some(Duration::from_secs(age_secs));
+        decide(origin, state, age, WINDOW, false)
+    }
+
+    #[test]
+    fn what_was_delivered_or_is_claimed_is_left() {
+        for origin in [Origin::DeadLetter, Origin::Quarantine] {
+            assert_eq!(fate(origin, EventState::Delivered, 5), Fate::Delivered);
+            assert_eq!(fate(origin, EventState::Live, 5), Fate::Live);
+            for although in [false, true] {
+                let fate = decide(origin, EventState::Delivered, None, WINDOW, although);
+                assert_eq!(fate, Fate::Delivered, "on demand neither");
+            }
+        }
+    }
+
+    #[test]
+    fn a_dead_letter_that_was_never_claimed_is_redriven_within_the_window() {
+        let fate = |secs| fate(Origin::DeadLetter, EventState::Unknown, secs);
+        assert_eq!(fate(3_599), Fate::Redrive);
+        assert_eq!(fate(3_600), Fate::Unclear);
+        let unknown = decide(Origin::DeadLetter, EventState::Unknown, None, WINDOW, false);
+        assert_eq!(unknown, Fate::Unclear);
+        let demanded = decide(Origin::DeadLetter, EventState::Unknown, None, WINDOW, true);
+        assert_eq!(demanded, Fate::Redrive);
+    }
+
+    #[test]
+    fn what_was_set_aside_is_redriven_from_the_quarantine_only() {
+        assert_eq!(fate(Origin::Quarantine, EventState::SetAside, 5), Fate::Redrive);
+        assert_eq!(fate(Origin::DeadLetter, EventState::SetAside, 5), Fate::Unclear);
+        assert_eq!(fate(Origin::Quarantine, EventState::Unknown, 9_999), Fate::Redrive);
+    }
+}

@@ -1,0 +1,114 @@
+//! Why a command did not do what it was asked to, and the exit code for scripts.
+
+use std::process::ExitCode;
+
+use protocol::ids::IdError;
+use shared::ports::PortError;
+use stack::{OpenError, SettingsError};
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A service refused a request, or could not be reached.
+    #[error(transparent)]
+    Service(#[from] PortError),
+    /// SQS refused a request, or could not be reached.
+    #[error("queue `{queue}`: {message}")]
+    Queue { queue: String, message: String },
+    /// Some of several changes failed; each was told.
+    #[error("{failed} of {all} failed")]
+    Some { failed: usize, all: usize },
+    /// A file cannot be written or read.
+    #[error("`{path}`: {source}")]
+    File {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    /// There is no connection to the stack.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The stack does not say what the command needs.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// Options that do not go together, or an id that is none.
+    #[error("{0}")]
+    Usage(String),
+    /// What the command is about does not exist.
+    #[error("{0}")]
+    NotFound(String),
+    /// The state of a batch or an event does not allow the change, or it changed meanwhile. Nothing was changed.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<IdError> for Failure {
+    fn from(error: IdError) -> Failure {
+        Failure::Usage(error.to_string())
+    }
+}
+
+/// How a command ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    Yes,
+    /// What was asked for does not exist; the output says so.
+    NotFound,
+    /// The command only showed what it would do, because `--yes` was not given.
+    OnlyShown,
+}
+
+/// Exit code of a command that did what it was asked to.
+const OK: u8 = 0;
+const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+const NOT_FOUND: u8 = 3;
+const ONLY_SHOWN: u8 = 4;
+const REFUSED: u8 = 5;
+
+impl Failure {
+    fn code(&self) -> u8 {
+        match self {
+            Failure::Service(_)
+            | Failure::Queue { .. }
+            | Failure::Some { .. }
+            | Failure::File { .. }
+            | Failure::Open(_) => FAILED,
+            Failure::Settings(_) | Failure::Usage(_) => USAGE,
+            Failure::NotFound(_) => NOT_FOUND,
+            Failure::Refused(_) => REFUSED,
+        }
+    }
+}
+
+/// Prints the error of a command, if there is one, and returns its exit code.
+pub fn exit_code(result: Result<Done, Failure>) -> ExitCode {
+    ExitCode::from(match result {
+        Ok(Done::Yes) => OK,
+        Ok(Done::NotFound) => NOT_FOUND,
+        Ok(Done::OnlyShown) => ONLY_SHOWN,
+        Err(failure) => {
+            eprintln!("batchctl: {failure}");
+            failure.code()
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_failure_has_its_exit_code() {
+        let text = || "text".to_owned();
+        for (failure, code) in [
+            (Failure::Service(PortError::DeadlineReached), 1),
+            (Failure::Some { failed: 1, all: 2 }, 1),
+            (Failure::Usage(text()), 2),
+            (Failure::NotFound(text()), 3),
+            (Failure::Refused(text()), 5),
+        ] {
+            assert_eq!(failure.code(), code, "{failure}");
+        }
+    }
+}

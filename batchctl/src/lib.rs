@@ -1,0 +1,23 @@
+//! The command `batchctl`: looks at the batches, events and dead letters of a running stack, and acts on them.
+//!
+//! It uses what the functions use: the tables through the adapters of `shared`, and the rules of `protocol`. It adds no rule of
+//! its own about what a claim or a batch means. It changes a batch only as an operator may: by a note in the batch record, on
+//! condition that the batch is as it was read, and then by a ticket. docs/batchctl.md describes it.
+
+mod change;
+pub mod cli;
+mod commands;
+mod dead_letter;
+mod event_ids;
+mod events;
+mod failure;
+mod filter;
+mod listing;
+mod outcome;
+mod receive;
+mod service;
+mod table;
+mod tickets;
+mod times;
+mod undelivered;
+mod verdict;

@@ -1,0 +1,171 @@
+//! Receives, sends and deletes messages of queues.
+
+use std::collections::HashMap;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::config::retry::RetryConfig;
+use aws_sdk_sqs::error::{DisplayErrorContext, SdkError};
+use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName};
+use protocol::limits::SQS_BATCH_ENTRIES_MAX;
+
+use crate::failure::Failure;
+
+/// How long a received message is invisible to others: longer than a decision about it takes.
+const VISIBILITY_SECS: i32 = 900;
+/// How long a receive waits for messages.
+const WAIT_SECS: i32 = 1;
+
+/// A message that was received.
+#[derive(Clone, Debug)]
+pub struct Received {
+    pub message_id: String,
+    pub receipt: String,
+    pub body: String,
+    pub attributes: HashMap<String, MessageAttributeValue>,
+    /// When it was first received, in epoch milliseconds.
+    pub first_received_at: Option<u64>,
+    pub sent_at: Option<u64>,
+}
+
+impl Received {
+    /// Returns the text of a message attribute.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.get(name)?.string_value()
+    }
+
+    fn of(message: Message) -> Received {
+        let number = |name: MessageSystemAttributeName| {
+            let all = message.attributes()?;
+            all.get(&name)?.parse().ok()
+        };
+        Received {
+            first_received_at: number(MessageSystemAttributeName::ApproximateFirstReceiveTimestamp),
+            sent_at: number(MessageSystemAttributeName::SentTimestamp),
+            message_id: message.message_id.unwrap_or_default(),
+            receipt: message.receipt_handle.unwrap_or_default(),
+            body: message.body.unwrap_or_default(),
+            attributes: message.message_attributes.unwrap_or_default(),
+        }
+    }
+}
+
+/// A queue, by its URL.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    client: Client,
+    pub url: String,
+}
+
+/// What became of a message that was sent.
+#[derive(Debug)]
+pub enum Sent {
+    Yes,
+    /// There was no reply: the message may be in the queue.
+    Unknown(String),
+}
+
+impl Queue {
+    pub fn new(client: &Client, url: String) -> Queue {
+        Queue {
+            client: client.clone(),
+            url,
+        }
+    }
+
+    fn failure(&self, message: impl std::fmt::Display) -> Failure {
+        Failure::Queue {
+            queue: self.url.clone(),
+            message: message.to_string(),
+        }
+    }
+
+    /// Receives up to ten messages; returns none if there are none.
+    pub async fn receive(&self) -> Result<Vec<Received>, Failure> {
+        let names = [
+            MessageSystemAttributeName::ApproximateFirstReceiveTimestamp,
+            MessageSystemAttributeName::SentTimestamp,
+        ];
+        let sent = self
+            .client
+            .receive_message()
+            .queue_url(&self.url)
+            .max_number_of_messages(SQS_BATCH_ENTRIES_MAX as i32)
+            .visibility_timeout(VISIBILITY_SECS)
+            .wait_time_seconds(WAIT_SECS)
+            .set_message_system_attribute_names(Some(names.to_vec()))
+            .message_attribute_names("All")
+            .send()
+            .await;
+        let reply = sent.map_err(|error| self.failure(DisplayErrorContext(&error)))?;
+        let messages = reply.messages.unwrap_or_default().into_iter();
+        Ok(messages.map(Received::of).collect())
+    }
+
+    /// Sends a message, in one attempt: a second one could put it into the queue twice.
+    ///
+    /// # Errors
+    /// The queue refused the message.
+    pub async fn send(
+        &self,
+        body: &str,
+        attributes: HashMap<String, MessageAttributeValue>,
+    ) -> Result<Sent, Failure> {
+        let once = aws_sdk_sqs::config::Builder::new().retry_config(RetryConfig::disabled());
+        let sent = self
+            .client
+            .send_message()
+            .queue_url(&self.url)
+            .message_body(body)
+            .set_message_attributes(Some(attributes).filter(|all| !all.is_empty()))
+            .customize()
+            .config_override(once)
+            .send()
+            .await;
+        match sent {
+            Ok(_) => Ok(Sent::Yes),
+            Err(error @ (SdkError::ServiceError(_) | SdkError::ConstructionFailure(_))) => {
+                let server = error
+                    .raw_response()
+                    .is_some_and(|response| response.status().is_server_error());
+                match server {
+                    true => Ok(Sent::Unknown(DisplayErrorContext(&error).to_string())),
+                    false => Err(self.failure(DisplayErrorContext(&error))),
+                }
+            }
+            Err(error) => Ok(Sent::Unknown(DisplayErrorContext(&error).to_string())),
+        }
+    }
+
+    /// Deletes a message that was received.
+    pub async fn delete(&self, receipt: &str) -> Result<(), Failure> {
+        let call = self.client.delete_message().queue_url(&self.url);
+        let sent = call.receipt_handle(receipt).send().await;
+        sent.map(|_| ())
+            .map_err(|error| self.failure(DisplayErrorContext(&error)))
+    }
+
+    /// Makes a message visible again, that was received and is left in the queue. If this fails, it becomes visible after its
+    /// visibility timeout.
+    pub async fn give_back(&self, receipt: &str) {
+        let call = self.client.change_message_visibility();
+        let call = call.queue_url(&self.url).receipt_handle(receipt);
+        let _ = call.visibility_timeout(0).send().await;
+    }
+}
+
+/// Returns the ARN of a queue.
+///
+/// # Errors
+/// The queue cannot be reached, or does not exist.
+pub async fn arn_of(client: &Client, url: &str) -> Result<String, Failure> {
+    let failure = |message: String| Failure::Queue {
+        queue: url.to_owned(),
+        message,
+    };
+    let call = client.get_queue_attributes().queue_url(url);
+    let sent = call.attribute_names(QueueAttributeName::QueueArn).send().await;
+    let reply = sent.map_err(|error| failure(DisplayErrorContext(&error).to_string()))?;
+    let arn = reply.attributes().and_then(|all| all.get(&QueueAttributeName::QueueArn));
+    arn.cloned()
+        .ok_or_else(|| failure("has no attribute `QueueArn`".to_owned()))
+}

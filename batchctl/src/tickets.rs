@@ -1,0 +1,206 @@
+//! Sends operators' tickets for batches in error: what `retry` and `discard` have in common.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use protocol::batch::Status;
+use protocol::limits::BATCH_LIFE_MAX;
+use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
+use serde::Serialize;
+use shared::aws::BatchSummary;
+use shared::ports::BatchQueue;
+use shared::wire::Ticket;
+
+use crate::change::{Operator, note};
+use crate::commands::views::status_word;
+use crate::failure::{Done, Failure};
+use crate::outcome::Output;
+use crate::service::Service;
+use crate::table::{Table, cut};
+use crate::times::short;
+
+/// Batches that are worked on at once.
+const BATCHES_AT_ONCE: usize = 8;
+/// Characters of an error in the table.
+const ERROR_CHARS_MAX: usize = 80;
+
+/// What is done to a batch.
+pub struct Action<'a, F> {
+    /// The verb, for people and for the note.
+    pub name: &'static str,
+    /// The note's text.
+    pub note: String,
+    /// Why a batch is left out although it is in error.
+    pub leave: &'a dyn Fn(&BatchSummary) -> Option<String>,
+    pub ticket: &'a dyn Fn(&BatchSummary) -> Ticket,
+    /// What is done first. Returns a text for people.
+    pub before: F,
+}
+
+/// What the command did, or would do.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    verb: &'static str,
+    /// Whether it was done, and not only shown.
+    done: bool,
+    batches: Vec<Line>,
+    #[serde(skip)]
+    now: Timestamp,
+}
+
+/// What became of one batch.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    batch_id: String,
+    created_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    confirmed: u64,
+    delivered: u64,
+    /// `would`, `sent`, `left` or `failed`.
+    outcome: &'static str,
+    /// Why it is left, or failed; or what was done first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+/// Sends a ticket for each batch that is in error, after a note; or shows for which it would.
+///
+/// # Errors
+/// [`Failure::Some`] if it failed for some batches.
+pub async fn send<F>(
+    service: &Service,
+    batches: Vec<BatchSummary>,
+    action: Action<'_, F>,
+    operator: Option<&Operator>,
+    output: Output,
+) -> Result<Done, Failure>
+where
+    F: AsyncFn(&BatchSummary) -> Result<Option<String>, Failure>,
+{
+    let queue = match operator {
+        Some(_) => Some(service.batch_queue()?),
+        None => None,
+    };
+    let (action, queue) = (&action, queue.as_ref());
+    let lines = stream::iter(&batches).map(async |batch| {
+        let left = not_in_error(batch).or_else(|| (action.leave)(batch));
+        if let Some(reason) = left {
+            return Line::of(batch, "left", Some(reason));
+        }
+        let (Some(operator), Some(queue)) = (operator, queue) else {
+            return Line::of(batch, "would", None);
+        };
+        match one(service, batch, action, operator, queue).await {
+            Ok(detail) => Line::of(batch, "sent", detail),
+            Err(failure) => Line::of(batch, "failed", Some(failure.to_string())),
+        }
+    });
+    let report = Report {
+        verb: action.name,
+        done: operator.is_some(),
+        batches: lines.buffered(BATCHES_AT_ONCE).collect().await,
+        now: service.now(),
+    };
+    output.print(&report, &report);
+    report.ended()
+}
+
+/// Does the action to one batch.
+async fn one<F>(
+    service: &Service,
+    batch: &BatchSummary,
+    action: &Action<'_, F>,
+    operator: &Operator,
+    queue: &dyn BatchQueue,
+) -> Result<Option<String>, Failure>
+where
+    F: AsyncFn(&BatchSummary) -> Result<Option<String>, Failure>,
+{
+    let detail = (action.before)(batch).await?;
+    // The note comes first: its condition makes sure that the batch is still as it was shown. A ticket that is not sent after
+    // it does no harm, since the batch stays in error.
+    note(service, batch, operator, &action.note).await?;
+    let ticket = (action.ticket)(batch);
+    let send = || queue.send(&ticket, Duration::ZERO);
+    service.budget().call(RetryPolicy::CONTROL, send).await?;
+    Ok(detail)
+}
+
+fn not_in_error(batch: &BatchSummary) -> Option<String> {
+    let status = status_word(batch.status);
+    (batch.status != Some(Status::Error))
+        .then(|| format!("status: got `{status}`, expected `error`"))
+}
+
+/// Returns why nothing more of a batch can be delivered, if it is too old.
+pub fn too_old(batch: &BatchSummary, now: Timestamp) -> Option<String> {
+    let days = BATCH_LIFE_MAX.as_secs() / 86_400;
+    (batch.created_at + BATCH_LIFE_MAX <= now)
+        .then(|| format!("opened more than {days} days ago: it can only be discarded"))
+}
+
+impl Line {
+    fn of(batch: &BatchSummary, outcome: &'static str, detail: Option<String>) -> Line {
+        Line {
+            batch_id: batch.batch_id.to_string(),
+            created_at: batch.created_at,
+            error: batch.error.clone(),
+            confirmed: batch.confirmed,
+            delivered: batch.delivered,
+            outcome,
+            detail,
+        }
+    }
+}
+
+impl Report {
+    fn count(&self, outcome: &str) -> usize {
+        let lines = self.batches.iter();
+        lines.filter(|line| line.outcome == outcome).count()
+    }
+
+    fn ended(&self) -> Result<Done, Failure> {
+        let (failed, all) = (self.count("failed"), self.batches.len());
+        match (failed, self.count("sent") + self.count("would")) {
+            (0, 0) => Ok(Done::NotFound),
+            (0, _) if self.done => Ok(Done::Yes),
+            (0, _) => Ok(Done::OnlyShown),
+            (failed, _) => Err(Failure::Some { failed, all }),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.batches.is_empty() {
+            return writeln!(f, "no batch is selected");
+        }
+        let mut table = Table::new(&["BATCH", "AGE", "EVENTS", "DELIVERED", "OUTCOME", "ERROR"]);
+        for line in &self.batches {
+            let outcome = match &line.detail {
+                Some(detail) => format!("{}: {detail}", line.outcome),
+                None if line.outcome == "would" => format!("would {}", self.verb),
+                None => line.outcome.to_owned(),
+            };
+            table.row(vec![
+                line.batch_id.clone(),
+                short(line.created_at.until(self.now)),
+                line.confirmed.to_string(),
+                line.delivered.to_string(),
+                outcome,
+                cut(line.error.as_deref().unwrap_or("-"), ERROR_CHARS_MAX),
+            ]);
+        }
+        write!(f, "{table}")?;
+        match (self.done, self.count("would")) {
+            (true, _) => writeln!(f, "{} tickets sent", self.count("sent")),
+            (false, 0) => writeln!(f, "nothing to {}", self.verb),
+            (false, count) => writeln!(f, "{count} batches; to {} them, add --yes --why TEXT", self.verb),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Reads the events of a batch that are not delivered, and writes them to a file.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use protocol::batch::{BatchRecord, Role, lag, role};
+use protocol::ids::{BatchShard, BodyHash};
+use protocol::limits::BATCH_GET_KEYS_MAX;
+use protocol::retry::RetryPolicy;
+use protocol::seqs::SeqSet;
+use serde::Serialize;
+use shared::chunk::decode;
+use shared::ports::{IndexEntry, LockStore, OverflowStore, StoredEvent};
+use shared::retry::{read_chunk, read_events};
+
+use crate::failure::Failure;
+use crate::service::Service;
+
+/// What was written.
+#[derive(Debug, Default)]
+pub struct Saved {
+    pub events: u64,
+    /// Why events could not be read, for each chunk or body that is lost.
+    pub lost: Vec<String>,
+}
+
+/// An event as a line of JSON: the fields of the sinks' format `envelope`, without a part.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    batch_id: String,
+    seq: u32,
+    event_id: &'a str,
+    sqs_message_id: &'a str,
+    source: &'a str,
+    sent_at: u64,
+    body: &'a str,
+}
+
+/// Writes every event of `record` that was neither delivered nor set aside, one line each.
+///
+/// # Errors
+/// [`Failure::Refused`] if the index does not show all of them yet; try again.
+pub async fn save(
+    service: &Service,
+    record: &BatchRecord,
+    file: &mut (dyn Write + '_),
+) -> Result<Saved, Failure> {
+    match record.bodies.in_chunks() {
+        true => save_chunks(service, record, file).await,
+        false => save_items(service, record, file).await,
+    }
+}
+
+async fn save_items(
+    service: &Service,
+    record: &BatchRecord,
+    file: &mut (dyn Write + '_),
+) -> Result<Saved, Failure> {
+    let mut saved = Saved::default();
+    let mut seqs = SeqSet::new();
+    for shard in 0..record.shards {
+        let shard = BatchShard {
+            batch: record.batch_id,
+            shard,
+        };
+        let mut after: Option<IndexEntry> = None;
+        loop {
+            let query = || service.lock_store.index(shard, after.as_ref());
+            let page = service.budget().call(RetryPolicy::INDEX, query).await?;
+            let of_part = |entry: &&IndexEntry| role(record, entry.seq) != Role::Leftover;
+            let ids: Vec<_> = page.entries.iter().filter(of_part).collect();
+            for ids in ids.chunks(BATCH_GET_KEYS_MAX) {
+                let ids: Vec<_> = ids.iter().map(|entry| entry.event_id.clone()).collect();
+                let budget = service.budget();
+                let read = read_events(&service.lock_store, &ids, &service.permits, &budget);
+                for event in read.await? {
+                    // The index may be behind: the item may be another batch's claim by now.
+                    if event.shard == shard && role(record, event.seq) != Role::Leftover {
+                        seqs.insert(event.seq);
+                        write(service, event, file, &mut saved).await?;
+                    }
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    match lag(record, &seqs) {
+        None => Ok(saved),
+        Some(lag) => Err(Failure::Refused(format!(
+            "batch `{}`: the index does not show every claim yet: got {} of {} counted ones, {} witnessed ones are missing; try again",
+            record.batch_id, lag.found, lag.confirmed, lag.witnessed_missing
+        ))),
+    }
+}
+
+async fn save_chunks(
+    service: &Service,
+    record: &BatchRecord,
+    file: &mut (dyn Write + '_),
+) -> Result<Saved, Failure> {
+    let mut saved = Saved::default();
+    let mut seqs = record.undelivered();
+    seqs.extend_from(&record.undelivered_of_frozen_part());
+    let chunks = record.chunks_of(&seqs).map_err(|seq| {
+        let id = record.batch_id;
+        Failure::Refused(format!("batch `{id}`: seat {seq} is in no chunk"))
+    })?;
+    for (chunk, wanted) in chunks {
+        let budget = service.budget();
+        let store = &service.chunk_store;
+        let read = read_chunk(store, &record.bodies, chunk, &service.permits, &budget);
+        let Some(bytes) = read.await? else {
+            let count = wanted.len();
+            let lost = format!("chunk `{chunk}`: missing in `{}`, with {count} events", record.bodies);
+            saved.lost.push(lost);
+            continue;
+        };
+        let decoded = decode(chunk, &bytes, &wanted);
+        saved.lost.extend(decoded.problem.map(|problem| problem.to_string()));
+        for event in decoded.events {
+            write(service, event, file, &mut saved).await?;
+        }
+    }
+    Ok(saved)
+}
+
+async fn write(
+    service: &Service,
+    mut event: StoredEvent,
+    file: &mut (dyn Write + '_),
+    saved: &mut Saved,
+) -> Result<(), Failure> {
+    if let Some(object) = event.overflow.take() {
+        let get = || service.overflow_store.get(&object);
+        let body: Option<Arc<str>> = service.budget().call(RetryPolicy::ITEMS, get).await?;
+        let claimed = |body: &Arc<str>| BodyHash::of(body.as_bytes()) == event.body_hash;
+        match body.filter(claimed) {
+            Some(body) => event.body = body,
+            None => {
+                saved.lost.push(format!("body `{object}`: missing, or not the one that was claimed"));
+                return Ok(());
+            }
+        }
+    }
+    let line = Line {
+        batch_id: event.shard.batch.to_string(),
+        seq: event.seq,
+        event_id: event.event_id.as_str(),
+        sqs_message_id: event.sqs_message_id.as_str(),
+        source: event.source.as_str(),
+        sent_at: event.sent_at.as_ms(),
+        body: &event.body,
+    };
+    let mut text = serde_json::to_vec(&line).expect("texts and numbers are JSON");
+    text.push(b'\n');
+    file.write_all(&text).map_err(|source| Failure::File {
+        path: "the file of events".to_owned(),
+        source,
+    })?;
+    saved.events += 1;
+    Ok(())
+}

@@ -1,0 +1,300 @@
+//! What the tables say about an event: the answer of `find`, and what `redrive` and `forget` decide by.
+//!
+//! What a claim means is decided by `protocol::claim::seat_fate`; this file puts its answer into words.
+
+use std::time::Duration;
+
+use protocol::batch::{BatchRecord, PartState, Role, role};
+use protocol::claim::{LockItem, LockState, SeatFate, seat_fate};
+use protocol::ids::{BatchId, Seq};
+use protocol::time::Timestamp;
+use serde::Serialize;
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EventState {
+    /// Claimed, and its batch will deliver it.
+    Live,
+    /// The sink has it, and its id is remembered.
+    Delivered,
+    /// It was delivered, and its id is no longer remembered: another message of it will be claimed.
+    Forgotten,
+    /// It is in the quarantine. Another message of it will be claimed.
+    SetAside,
+    /// Its batch is complete without it, or gone: it was never delivered, and any message of it will be claimed.
+    Orphan,
+    /// The record of its batch is missing or contradicts the claim. Its messages fail until the claim expires.
+    Unclear,
+    /// There is no lock item: the event was never claimed, or was delivered and is forgotten.
+    Unknown,
+}
+
+impl EventState {
+    /// Returns the state in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            EventState::Live => "live: claimed, and its batch will deliver it",
+            EventState::Delivered => "delivered",
+            EventState::Forgotten => "delivered, and no longer remembered",
+            EventState::SetAside => "set aside: in the quarantine, not delivered",
+            EventState::Orphan => "orphan: claimed, and never delivered by its batch, which has ended",
+            EventState::Unclear => "unclear: the record of its batch is missing, or contradicts the claim",
+            EventState::Unknown => "unknown: never claimed, or delivered and forgotten",
+        }
+    }
+}
+
+/// What the tables say about an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub state: EventState,
+    /// The batch and the seat of its claim. A tombstone does not name them.
+    pub seat: Option<(BatchId, Seq)>,
+    /// The part that has the event, or several of which one has it.
+    pub parts: Vec<usize>,
+    /// When the sink had it, as exactly as the tables say.
+    pub delivered_at: Option<Timestamp>,
+    /// Until when its id is remembered.
+    pub until: Option<Timestamp>,
+}
+
+/// Returns what a lock item, and the record of the batch that it names, say about its event. `dedup_window` is `DEDUP_WINDOW`.
+pub fn judge(
+    item: Option<&LockItem>,
+    record: Option<&BatchRecord>,
+    dedup_window: Duration,
+    now: Timestamp,
+) -> Verdict {
+    let unknown = Verdict {
+        state: EventState::Unknown,
+        seat: None,
+        parts: Vec::new(),
+        delivered_at: None,
+        until: None,
+    };
+    let Some(item) = item else {
+        return unknown;
+    };
+    if let LockState::Tombstone { expires_at } = item.state {
+        let state = match item.set_aside {
+            true => EventState::SetAside,
+            false => remembered(expires_at, now),
+        };
+        return Verdict {
+            state,
+            // A tombstone is written right after the delivery.
+            delivered_at: (!item.set_aside).then(|| expires_at.saturating_sub(dedup_window)),
+            until: Some(expires_at),
+            ..unknown
+        };
+    }
+    let Some(seat) = item.state.claimed_seat() else {
+        return unknown;
+    };
+    let fate = seat_fate(record, &item.state, dedup_window, now);
+    let delivery = record.map(|record| delivery(record, seat.seq));
+    let (parts, delivered_at) = delivery.unwrap_or_default();
+    let is_released_late = record.is_some_and(|record| {
+        role(record, seat.seq) == Role::Leftover && !record.set_aside.contains(seat.seq)
+    });
+    let (state, until) = match fate {
+        // The batch is not complete, but this part of it is delivered. The release is still to come.
+        SeatFate::Alive if is_released_late => (EventState::Delivered, None),
+        SeatFate::Alive => (EventState::Live, None),
+        SeatFate::Delivered { until } => (remembered(until, now), Some(until)),
+        SeatFate::SetAside { until } => (EventState::SetAside, Some(until)),
+        SeatFate::Orphan => (EventState::Orphan, None),
+        SeatFate::Unknown => (EventState::Unclear, item.expires_at()),
+    };
+    let was_delivered = matches!(state, EventState::Delivered | EventState::Forgotten);
+    Verdict {
+        state,
+        seat: Some((seat.batch, seat.seq)),
+        parts: if was_delivered { parts } else { Vec::new() },
+        delivered_at: delivered_at.filter(|_| was_delivered),
+        until,
+    }
+}
+
+/// Returns the state of an event that was delivered and is remembered until `until`.
+fn remembered(until: Timestamp, now: Timestamp) -> EventState {
+    match until > now {
+        true => EventState::Delivered,
+        false => EventState::Forgotten,
+    }
+}
+
+/// Returns the part that has a seat, or the parts of which one has it, and when it was delivered.
+fn delivery(record: &BatchRecord, seq: Seq) -> (Vec<usize>, Option<Timestamp>) {
+    let delivered = record.parts.iter().enumerate().filter_map(|(index, part)| {
+        let PartState::Delivered { at, .. } = part.state else {
+            return None;
+        };
+        Some((index, &part.members, at))
+    });
+    let delivered: Vec<_> = delivered.collect();
+    let own = delivered.iter().find(|(_, members, _)| members.contains(seq));
+    if let Some((index, _, at)) = own {
+        return (vec![*index], at.or(record.completed_at));
+    }
+    if !record.delivered.contains(seq) {
+        return (Vec::new(), None);
+    }
+    // The parts that keep no set of their own share one.
+    let shared = delivered.iter().filter(|(_, members, _)| members.is_empty());
+    let parts: Vec<usize> = shared.map(|(index, _, _)| *index).collect();
+    let at = record.shared_parts_delivered_at().or(record.completed_at);
+    (parts, at)
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::batch::{PartRecord, Status};
+    use protocol::bodies::Bodies;
+    use protocol::ids::{BatchShard, BodyHash};
+    use protocol::seqs::SeqSet;
+
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_secs(100);
+    const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_ms(secs * 1_000)
+    }
+
+    fn batch() -> BatchId {
+        "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap()
+    }
+
+    fn item(state: LockState) -> LockItem {
+        LockItem {
+            sqs_message_id: "m".parse().unwrap(),
+            body_hash: BodyHash::of(b"body"),
+            past: Default::default(),
+            state,
+            set_aside: false,
+        }
+    }
+
+    fn live(seq: Seq) -> LockItem {
+        let shard = BatchShard {
+            batch: batch(),
+            shard: 0,
+        };
+        item(LockState::Live { shard, seq })
+    }
+
+    fn in_chunk(seq: Seq) -> LockItem {
+        item(LockState::InChunk {
+            batch: batch(),
+            seq,
+            chunk: 0,
+            expires_at: at(9_000),
+        })
+    }
+
+    /// Returns the record of a batch with the seats 0 to 2 in a delivered part, and 3 in a frozen one.
+    fn record(bodies: Bodies, status: Option<Status>) -> BatchRecord {
+        let opened = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 1, at(1), at(2));
+        let mut record = opened.with_bodies(bodies, WINDOW);
+        let part = |seqs: std::ops::Range<u32>| PartRecord::frozen(seqs.collect(), [7; 32], None);
+        record.parts = vec![part(0..3), part(3..4)];
+        record.parts[0].state = PartState::Delivered {
+            receipt: "r".to_owned(),
+            at: Some(at(950)),
+        };
+        record.status = status;
+        record.completed_at = status.is_none().then(|| at(960));
+        record
+    }
+
+    fn judged(item: &LockItem, record: Option<&BatchRecord>) -> Verdict {
+        judge(Some(item), record, WINDOW, NOW)
+    }
+
+    #[test]
+    fn an_event_without_an_item_is_unknown() {
+        let verdict = judge(None, None, WINDOW, NOW);
+        assert_eq!((verdict.state, verdict.seat), (EventState::Unknown, None));
+    }
+
+    #[test]
+    fn a_tombstone_is_a_delivered_event_until_its_window_ends() {
+        let verdict = |secs| judged(&item(LockState::Tombstone { expires_at: at(secs) }), None);
+        let delivered = verdict(1_050);
+        assert_eq!(delivered.state, EventState::Delivered);
+        assert_eq!(delivered.delivered_at, Some(at(950)));
+        assert_eq!(delivered.until, Some(at(1_050)));
+        assert_eq!(verdict(1_000).state, EventState::Forgotten);
+    }
+
+    #[test]
+    fn the_tombstone_of_an_event_that_was_set_aside_was_not_delivered() {
+        let mut tombstone = item(LockState::Tombstone {
+            expires_at: at(1_050),
+        });
+        tombstone.set_aside = true;
+        let verdict = judged(&tombstone, None);
+        assert_eq!(verdict.state, EventState::SetAside);
+        assert_eq!(verdict.delivered_at, None);
+    }
+
+    #[test]
+    fn a_claim_is_live_until_its_part_is_delivered_in_both_layouts() {
+        for (bodies, claim) in [
+            (Bodies::Items, live as fn(Seq) -> LockItem),
+            (Bodies::Table, in_chunk),
+        ] {
+            let open = record(bodies, Some(Status::Processing));
+            let frozen = judged(&claim(3), Some(&open));
+            assert_eq!(frozen.state, EventState::Live);
+            assert_eq!((frozen.parts.len(), frozen.seat), (0, Some((batch(), 3))));
+            assert_eq!(judged(&claim(4), Some(&open)).state, EventState::Live);
+            let delivered = judged(&claim(1), Some(&open));
+            assert_eq!(delivered.state, EventState::Delivered);
+            assert_eq!(delivered.parts, [0]);
+            assert_eq!(delivered.delivered_at, Some(at(950)));
+        }
+    }
+
+    #[test]
+    fn a_claim_of_a_complete_batch_is_delivered_or_an_orphan() {
+        let mut complete = record(Bodies::Table, None);
+        complete.parts.pop();
+        let delivered = judged(&in_chunk(1), Some(&complete));
+        assert_eq!(delivered.state, EventState::Delivered);
+        assert_eq!(delivered.until, Some(at(1_050)));
+        assert_eq!(judged(&in_chunk(4), Some(&complete)).state, EventState::Orphan);
+        let later = judge(Some(&in_chunk(1)), Some(&complete), WINDOW, at(1_051));
+        assert_eq!((later.state, later.parts.len()), (EventState::Forgotten, 1));
+        complete.set_aside = [9].into_iter().collect();
+        assert_eq!(judged(&in_chunk(9), Some(&complete)).state, EventState::SetAside);
+    }
+
+    #[test]
+    fn a_seat_in_the_shared_set_is_in_one_of_the_parts_that_share_it() {
+        let mut complete = record(Bodies::Table, None);
+        complete.parts.pop();
+        let mut second = complete.parts[0].clone();
+        second.state = PartState::Delivered {
+            receipt: "r".to_owned(),
+            at: Some(at(955)),
+        };
+        complete.parts.push(second);
+        complete.parts.iter_mut().for_each(|part| part.members = SeqSet::new());
+        complete.delivered = (0..6).collect();
+        let verdict = judged(&in_chunk(5), Some(&complete));
+        assert_eq!(verdict.parts, [0, 1]);
+        assert_eq!(verdict.delivered_at, Some(at(955)));
+    }
+
+    #[test]
+    fn a_claim_without_a_record_is_an_orphan_or_unclear() {
+        assert_eq!(judged(&live(1), None).state, EventState::Orphan);
+        let unclear = judged(&in_chunk(1), None);
+        assert_eq!(unclear.state, EventState::Unclear);
+        assert_eq!(unclear.until, Some(at(9_000)));
+    }
+}
