@@ -71,6 +71,11 @@ impl<'a> BatchRun<'a> {
         }
     }
 
+    /// Returns the batch.
+    pub(crate) fn batch(&mut self) -> &mut LeasedBatch<'a> {
+        &mut self.batch
+    }
+
     /// Lets the frozen part, if there is one, go to the present sink, as an operator decided.
     pub(crate) async fn accept_sink(&mut self) -> Result<(), RetryTicket> {
         let Some((index, _)) = self.batch.record().frozen_part() else {

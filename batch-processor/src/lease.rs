@@ -243,6 +243,16 @@ impl LeasedBatch<'_> {
         self.write(&write, self.budgets.wrap_up).await
     }
 
+    /// Gives the lease up until a pause ends.
+    pub(crate) async fn pause(&mut self, until: Timestamp) -> Result<(), RetryTicket> {
+        let write = BatchWrite::GiveUp {
+            owner: self.owner.clone(),
+            due_at: until,
+            verify_at: None,
+        };
+        self.write(&write, self.budgets.wrap_up).await
+    }
+
     /// Gives the lease up until the batch is verified at `at`.
     pub(crate) async fn verify_at(&mut self, at: Timestamp) -> Result<(), RetryTicket> {
         let write = BatchWrite::GiveUp {

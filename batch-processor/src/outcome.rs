@@ -19,6 +19,8 @@ pub(crate) enum Done {
     InError,
     /// An operator's ticket is about a batch in error, and the batch is not in error.
     NotInError,
+    /// An operator paused deliveries of the batch. The sweep sends another ticket when the pause has ended.
+    Paused,
     /// Another invocation has the lease. If it dies, the sweep sends another ticket.
     Held,
 }

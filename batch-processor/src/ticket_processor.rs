@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use protocol::batch::OperatorDecision;
 use protocol::ids::LeaseOwner;
-use shared::ports::{BatchStore, Ports};
+use protocol::pause::paused_until;
+use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
+use shared::ports::{BatchStore, PauseStore, Ports};
 use shared::retry::{BulkWriter, RequestPermits};
 use shared::wire::Ticket;
 use sinks::Sink;
@@ -18,7 +21,7 @@ use crate::completion::Completion;
 use crate::config::Config;
 use crate::delivery::Delivery;
 use crate::invocation::{Budgets, Report};
-use crate::lease::{LeaseReply, lease};
+use crate::lease::{LeaseReply, LeasedBatch, lease};
 use crate::outcome::{Done, RetryTicket};
 use crate::overflow_bodies::OverflowBodies;
 use crate::part_rules::PartRules;
@@ -28,6 +31,7 @@ use crate::release::Releaser;
 /// Processes the tickets of one environment.
 pub(crate) struct TicketProcessor {
     batch_store: Arc<dyn BatchStore>,
+    pause_store: Arc<dyn PauseStore>,
     components: Components,
 }
 
@@ -40,6 +44,7 @@ impl TicketProcessor {
         let window = config.common.dedup_window;
         TicketProcessor {
             batch_store: ports.batch_store.clone(),
+            pause_store: ports.pause_store.clone(),
             components: Components {
                 body_source: BodySource {
                     chunk_reader: ChunkReader::new(ports, permits.clone()),
@@ -91,9 +96,37 @@ impl TicketProcessor {
         }
         report.source = Some(record.source.clone());
         let mut run = BatchRun::new(&self.components, budgets, leased, &mut report.metrics);
+        // Before a pause: the decision holds for this ticket alone, and is kept once it is in the record.
         if operator == Some(OperatorDecision::AcceptSink) {
             run.accept_sink().await?;
         }
+        if let Some(until) = self.paused_until(run.batch(), budgets).await? {
+            info!(batch_id = %batch, %until, "deliveries are paused");
+            run.batch().pause(until).await?;
+            return Ok(Done::Paused);
+        }
         run.run().await
+    }
+
+    /// Returns until when deliveries of a batch are paused. The pauses are read for every ticket and with strong consistency, so
+    /// that no ticket that comes after a pause was made overlooks it.
+    async fn paused_until(
+        &self,
+        leased: &LeasedBatch<'_>,
+        budgets: &Budgets<'_>,
+    ) -> Result<Option<Timestamp>, RetryTicket> {
+        let read = || self.pause_store.read();
+        match budgets.work.call(RetryPolicy::CONTROL, read).await {
+            Ok(pauses) => {
+                let now = budgets.work.clock.now();
+                Ok(paused_until(&pauses.pauses, leased.record(), now))
+            }
+            Err(source) => {
+                let batch = leased.id();
+                let reason = RetryTicket::Service { batch, source };
+                leased.give_up(&reason).await;
+                Err(reason)
+            }
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::commands::discard::{self, DiscardArgs};
 use crate::commands::find::{self, FindArgs};
 use crate::commands::forget::{self, ForgetArgs};
 use crate::commands::list::{self, ListArgs};
+use crate::commands::pause::{self, PauseArgs, ResumeArgs};
 use crate::commands::redrive::{self, RedriveArgs};
 use crate::commands::retry::{self, RetryArgs};
 use crate::commands::show::{self, ShowArgs};
@@ -52,6 +53,12 @@ enum Command {
     Discard(DiscardArgs),
     /// Forget an event, so that any message of it is delivered again
     Forget(ForgetArgs),
+    /// Keep batches from the sink for a while
+    Pause(PauseArgs),
+    /// End a pause, and have the batches delivered that waited
+    Resume(ResumeArgs),
+    /// List the pauses, and the deliveries that began before them
+    Pauses,
     /// Send dead letters, or messages of the quarantine, to the input queue, except those that were delivered after all
     Redrive(RedriveArgs),
 }
@@ -80,6 +87,9 @@ async fn run(cli: Cli) -> Result<Done, Failure> {
         Command::Retry(args) => retry::run(service, args, output).await,
         Command::Discard(args) => discard::run(service, args, output).await,
         Command::Forget(args) => forget::run(service, args, output).await,
+        Command::Pause(args) => pause::pause(service, args, output).await,
+        Command::Resume(args) => pause::resume(service, args, output).await,
+        Command::Pauses => pause::list(service, output).await,
         Command::Redrive(args) => redrive::run(service, args, output).await,
     }
 }

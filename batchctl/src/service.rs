@@ -8,6 +8,7 @@ use protocol::claim::LockItem;
 use protocol::time::Timestamp;
 use shared::aws::{
     AwsOverflowStore, DynamoBatchCatalogue, DynamoBatchStore, DynamoChunkStore, DynamoLockStore,
+    DynamoPauseStore,
     S3ChunkStore, SqsBatchQueue, SystemClock, SystemEntropy,
 };
 use shared::config::WriteMode;
@@ -36,6 +37,7 @@ pub struct Service {
     pub batch_store: DynamoBatchStore,
     pub catalogue: DynamoBatchCatalogue,
     pub chunk_store: S3ChunkStore,
+    pub pause_store: DynamoPauseStore,
     pub overflow_store: AwsOverflowStore,
     pub permits: RequestPermits,
     /// `DEDUP_WINDOW`.
@@ -65,6 +67,7 @@ impl Service {
             lock_store: DynamoLockStore::new(dynamodb.clone(), lock_table, index, WriteMode::Put),
             batch_store: DynamoBatchStore::new(dynamodb.clone(), &batch_table),
             catalogue: DynamoBatchCatalogue::new(dynamodb.clone(), &batch_table),
+            pause_store: DynamoPauseStore::new(dynamodb.clone(), &batch_table),
             chunk_store: S3ChunkStore::of(connection.s3.clone(), chunk_table),
             overflow_store: AwsOverflowStore::of(connection.s3.clone()),
             permits: RequestPermits::new(REQUESTS_MAX),

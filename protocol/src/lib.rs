@@ -13,6 +13,7 @@ pub mod ids;
 pub mod invariants;
 pub mod limits;
 pub mod pace;
+pub mod pause;
 pub mod planted;
 pub mod retention;
 pub mod retry;

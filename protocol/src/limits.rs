@@ -141,6 +141,10 @@ pub const ATTEMPT_TIMEOUT_MAX: Duration = Duration::from_millis(1_500);
 
 /// How long a batch may stay incomplete. After that, nothing of it is frozen or delivered, and it is set aside.
 pub const BATCH_LIFE_MAX: Duration = Duration::from_secs(10 * 24 * 3_600);
+/// How long deliveries may be paused by one pause.
+pub const PAUSE_TIME_MAX: Duration = Duration::from_secs(3 * 24 * 3_600);
+/// Pauses at the same time. The batch-processor reads all of them for every ticket.
+pub const PAUSES_MAX: usize = 50;
 /// How long a claim whose body is in a chunk outlasts the dedup window, from the opening of its batch on.
 pub const CHUNK_CLAIM_RETENTION: Duration = Duration::from_secs(15 * 24 * 3_600);
 /// How long the record of a complete batch of chunks outlasts the dedup window. It judges every claim of the batch.
@@ -164,6 +168,7 @@ pub const CHUNK_BATCH_ITEMS_MAX: u64 = 100_000;
 
 const _: () = assert!(CHUNK_RECORD_RETENTION.as_secs() > CHUNK_CLAIM_RETENTION.as_secs());
 const _: () = assert!(CHUNK_CLAIM_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());
+const _: () = assert!(PAUSE_TIME_MAX.as_secs() < BATCH_LIFE_MAX.as_secs());
 const _: () = assert!(CHUNK_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());
 const _: () = assert!(CHUNK_BATCH_ITEMS_MAX <= CHUNK_SEATS_MAX as u64);
 

@@ -14,6 +14,7 @@ use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{
     BatchId, BatchShard, BodyHash, EventId, PieceId, SeatKey, Seq, SourceArn, SqsMessageId,
 };
+use protocol::pause::Pause;
 use protocol::time::Timestamp;
 
 use crate::wire::Ticket;
@@ -319,7 +320,27 @@ pub trait ChunkStore: Send + Sync {
     async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError>;
 }
 
-/// The time, and pauses.
+/// All pauses of deliveries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pauses {
+    /// The pauses, ended ones too.
+    pub pauses: Vec<Pause>,
+    /// How often they were written; 0 if there never was a pause.
+    pub version: u64,
+}
+
+/// The pauses of deliveries. Operators write them, and the batch-processor reads them.
+#[async_trait]
+pub trait PauseStore: Send + Sync {
+    /// Reads the pauses with strong consistency.
+    async fn read(&self) -> Result<Pauses, PortError>;
+
+    /// Writes `pauses` in place of those with the same version. Returns `false` if they were written since. After a lost
+    /// reply, the write may have been applied; written again, it is refused.
+    async fn write(&self, pauses: &Pauses) -> Result<bool, PortError>;
+}
+
+/// The time, and waiting.
 #[async_trait]
 pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
@@ -353,6 +374,7 @@ pub struct Ports {
     pub quarantine_queue: Option<Arc<dyn QuarantineQueue>>,
     pub overflow_store: Arc<dyn OverflowStore>,
     pub chunk_store: Arc<dyn ChunkStore>,
+    pub pause_store: Arc<dyn PauseStore>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub metric_log: Arc<dyn MetricLog>,

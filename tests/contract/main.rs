@@ -18,6 +18,7 @@ mod lock_reads;
 mod lock_store;
 mod malformed;
 mod overflow;
+mod pause_store;
 mod postgres;
 mod queues;
 mod scripted;

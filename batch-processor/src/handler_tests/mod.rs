@@ -19,6 +19,7 @@ use sinks::{Part, Receipt, SinkError, async_trait};
 mod chunks;
 mod overflow;
 mod parts;
+mod pauses;
 mod quarantine;
 mod sink;
 mod sweep;

@@ -4,6 +4,7 @@ pub mod discard;
 pub mod find;
 pub mod forget;
 pub mod list;
+pub mod pause;
 pub mod redrive;
 pub mod retry;
 pub mod show;

@@ -85,7 +85,7 @@ impl BatchView {
 }
 
 impl LeaseView {
-    fn of(lease: &Lease) -> LeaseView {
+    pub fn of(lease: &Lease) -> LeaseView {
         LeaseView {
             owner: lease.owner.to_string(),
             until: lease.until,

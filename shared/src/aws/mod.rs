@@ -15,6 +15,7 @@ mod dynamo_batch_catalogue;
 mod dynamo_batch_store;
 mod dynamo_chunk_store;
 mod dynamo_lock_store;
+mod dynamo_pause_store;
 mod errors;
 #[cfg(test)]
 mod items_props;
@@ -44,6 +45,7 @@ pub use dynamo_batch_catalogue::{BatchSummary, DynamoBatchCatalogue, Summaries};
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_chunk_store::DynamoChunkStore;
 pub use dynamo_lock_store::DynamoLockStore;
+pub use dynamo_pause_store::DynamoPauseStore;
 pub use errors::chain;
 pub use logs::init_logs;
 #[cfg(not(feature = "s3"))]

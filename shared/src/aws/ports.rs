@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::dynamo_batch_store::DynamoBatchStore;
 use super::dynamo_chunk_store::DynamoChunkStore;
 use super::dynamo_lock_store::DynamoLockStore;
+use super::dynamo_pause_store::DynamoPauseStore;
 #[cfg(not(feature = "s3"))]
 use super::no_overflow_store::NoOverflowStore as AwsOverflowStore;
 #[cfg(feature = "s3")]
@@ -24,6 +25,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
     let attempt = attempt_timeout(common.deadline_margin);
     let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
     let batch_store = DynamoBatchStore::new(dynamodb.clone(), &common.batch_table);
+    let pause_store = DynamoPauseStore::new(dynamodb.clone(), &common.batch_table);
     let chunk_table = DynamoChunkStore::new(dynamodb.clone(), &common.batch_table);
     // Without the cargo feature `s3`, a chunk in S3 is refused with the reason.
     #[cfg(feature = "s3")]
@@ -40,6 +42,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
         quarantine_queue,
         overflow_store: Arc::new(AwsOverflowStore::new(sdk, attempt)),
         chunk_store: Arc::new(chunk_store),
+        pause_store: Arc::new(pause_store),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         metric_log: Arc::new(StdoutMetricLog),

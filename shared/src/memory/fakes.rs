@@ -8,6 +8,7 @@ use super::clock::{ManualClock, SeededEntropy};
 use super::lock_store::MemoryLockStore;
 use super::locked::locked;
 use super::overflow_store::MemoryOverflowStore;
+use super::pause_store::MemoryPauseStore;
 use super::queues::{MemoryBatchQueue, MemoryQuarantineQueue};
 use crate::ports::{MetricLog, Ports};
 
@@ -36,6 +37,7 @@ pub struct Fakes {
     pub quarantine_queue: Arc<MemoryQuarantineQueue>,
     pub overflow_store: Arc<MemoryOverflowStore>,
     pub chunk_store: Arc<MemoryChunkStore>,
+    pub pause_store: Arc<MemoryPauseStore>,
     pub clock: Arc<ManualClock>,
     pub entropy: Arc<SeededEntropy>,
     pub metric_log: Arc<MemoryMetricLog>,
@@ -51,6 +53,7 @@ impl Fakes {
             quarantine_queue: Arc::new(MemoryQuarantineQueue::new()),
             overflow_store: Arc::new(MemoryOverflowStore::new()),
             chunk_store: Arc::new(MemoryChunkStore::new()),
+            pause_store: Arc::new(MemoryPauseStore::new()),
             clock: Arc::new(ManualClock::at(now)),
             entropy: Arc::new(SeededEntropy::new(7)),
             metric_log: Arc::new(MemoryMetricLog::default()),
@@ -65,6 +68,7 @@ impl Fakes {
             quarantine_queue: Some(self.quarantine_queue.clone()),
             overflow_store: self.overflow_store.clone(),
             chunk_store: self.chunk_store.clone(),
+            pause_store: self.pause_store.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             metric_log: self.metric_log.clone(),

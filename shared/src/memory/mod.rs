@@ -9,6 +9,7 @@ mod fakes;
 mod lock_store;
 mod locked;
 mod overflow_store;
+mod pause_store;
 mod queues;
 
 pub use batch_store::MemoryBatchStore;
@@ -17,6 +18,7 @@ pub use clock::{ManualClock, SeededEntropy};
 pub use fakes::{Fakes, MemoryMetricLog};
 pub use lock_store::MemoryLockStore;
 pub use overflow_store::MemoryOverflowStore;
+pub use pause_store::MemoryPauseStore;
 pub use queues::{MemoryBatchQueue, MemoryQuarantineQueue, MemorySourceQueues};
 
 /// Returns a text that compression makes at most a fifth shorter and that JSON does not escape; the same at every call.

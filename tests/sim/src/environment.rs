@@ -11,7 +11,7 @@ use protocol::bodies::ChunkPlace;
 use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{BatchId, BatchShard, EventId, PieceId, SeatKey, SourceArn};
 use protocol::time::Timestamp;
-use shared::memory::SeededEntropy;
+use shared::memory::{MemoryPauseStore, SeededEntropy};
 use shared::ports::{
     BatchQueue, BatchReply, BatchStore, ChunkReply, ChunkStore, ClaimReply, Clock, Entropy,
     IndexEntry, IndexPage, LockStore, MetricLog, Overdue, OverflowStore, Piece, PortError, Ports,
@@ -414,6 +414,8 @@ impl Environment {
                 .then(|| self.clone() as Arc<dyn QuarantineQueue>),
             overflow_store: self.clone(),
             chunk_store: self.clone(),
+            // The simulated operator pauses nothing.
+            pause_store: Arc::new(MemoryPauseStore::new()),
             clock: self.clone(),
             entropy: self.clone(),
             metric_log: self.clone(),

@@ -1,0 +1,101 @@
+use protocol::pause::Pause;
+use shared::ports::{PauseStore, Pauses};
+
+use super::*;
+
+const PAUSE: Duration = Duration::from_secs(600);
+
+/// Pauses deliveries of `source` until [`PAUSE`] after the start.
+async fn pause(processor: &Processor, source: &str) {
+    let pause = Pause {
+        source: Some(source.parse().unwrap()),
+        batch_key: None,
+        until: START + PAUSE,
+        at: START,
+        by: "me".to_owned(),
+        why: "the database is mended".to_owned(),
+    };
+    let pauses = Pauses {
+        pauses: vec![pause],
+        version: 0,
+    };
+    assert!(processor.fakes.pause_store.write(&pauses).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_paused_batch_is_delivered_once_after_its_pause() {
+    let processor = a_processor();
+    opened(&processor, &[0, 1], 0).await;
+    seal(&processor, 2).await;
+    pause(&processor, "arn:q").await;
+    for _ in 0..3 {
+        assert!(!ticket(&processor).await, "the ticket is acknowledged");
+    }
+    let paused = record(&processor);
+    assert!(delivered(&processor).is_empty() && paused.parts.is_empty());
+    assert_eq!((paused.lease, paused.due_at), (None, START + PAUSE));
+    assert_eq!(paused.status, Some(Status::Processing));
+    processor.fakes.clock.advance(PAUSE);
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor).len(), 1);
+    assert_eq!(record(&processor).status, None);
+}
+
+#[tokio::test]
+async fn a_pause_of_another_source_holds_nothing_up() {
+    let processor = a_processor();
+    opened(&processor, &[0], 0).await;
+    seal(&processor, 1).await;
+    pause(&processor, "arn:other").await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor).len(), 1);
+}
+
+#[tokio::test]
+async fn a_new_sink_that_was_accepted_during_a_pause_is_remembered() {
+    let processor = a_processor();
+    opened(&processor, &[0], 0).await;
+    seal(&processor, 1).await;
+    *processor.sink.fingerprint.lock().unwrap() = "former".to_owned();
+    processor.sink.fail(100);
+    assert!(ticket(&processor).await, "the part is frozen, and the sink is down");
+    processor.sink.fail(0);
+    *processor.sink.fingerprint.lock().unwrap() = "present".to_owned();
+    assert!(!ticket(&processor).await);
+    assert_eq!(record(&processor).status, Some(Status::Error));
+    delivered(&processor);
+    pause(&processor, "arn:q").await;
+    let accept = Ticket {
+        accept: Some(shared::wire::Accepted::NewSink),
+        ..Ticket::new(batch(), TicketReason::Operator)
+    };
+    assert!(!given_back(&processor, &accept.to_body()).await);
+    assert!(delivered(&processor).is_empty(), "it is paused");
+    processor.fakes.clock.advance(PAUSE);
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor).len(), 1);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_set_aside_is_not_paused() {
+    let processor = a_processor();
+    opened(&processor, &[0], 0).await;
+    seal(&processor, 1).await;
+    let lease = Lease {
+        owner: "p".parse().unwrap(),
+        until: START,
+    };
+    let owner = lease.owner.clone();
+    let take = BatchWrite::Lease {
+        lease,
+        at: START,
+        operator: None,
+    };
+    write(&processor, take).await;
+    let error = "no".to_owned();
+    write(&processor, BatchWrite::Fail { owner, error }).await;
+    pause(&processor, "arn:q").await;
+    let quarantine = Ticket::new(batch(), TicketReason::Quarantine);
+    assert!(!given_back(&processor, &quarantine.to_body()).await);
+    assert_eq!(processor.fakes.quarantine_queue.take().len(), 1);
+}

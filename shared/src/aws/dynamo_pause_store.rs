@@ -1,0 +1,118 @@
+use async_trait::async_trait;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::ProvideErrorMetadata;
+use aws_sdk_dynamodb::types::AttributeValue;
+use protocol::pause::Pause;
+
+use super::attributes::{Item, MalformedItem, StoredItem, ms, n, s};
+use super::batch_items::BATCH_ID;
+use super::errors::{DYNAMODB, port_error};
+use crate::ports::{PauseStore, Pauses, PortError};
+
+/// The key of the one item with all pauses. No batch has it: a batch id is a UUID.
+const KEY: &str = "pauses";
+/// The list of pauses.
+const PAUSES: &str = "pauses";
+/// How often the item was written.
+const VERSION: &str = "version";
+/// Permits the write only if the item was not written since it was read.
+const SAME_VERSION: &str = "#version = :version";
+/// Permits the write only if there is no item.
+const NO_ITEM: &str = "attribute_not_exists(#version)";
+
+/// The pauses of deliveries, in one item of the batch table. It has no `statusShard`, so it is not in `status-index`.
+#[derive(Clone, Debug)]
+pub struct DynamoPauseStore {
+    client: Client,
+    table: String,
+}
+
+impl DynamoPauseStore {
+    /// Returns the pauses in the batch table `table`.
+    pub fn new(client: Client, table: impl Into<String>) -> DynamoPauseStore {
+        DynamoPauseStore {
+            client,
+            table: table.into(),
+        }
+    }
+
+    fn pauses(&self, item: Item) -> Result<Pauses, MalformedItem> {
+        let mut item = StoredItem::new(&self.table, BATCH_ID, item)?;
+        let version = item.number(VERSION)?;
+        let pauses = item.maps(PAUSES)?;
+        let pauses = pauses.into_iter().map(|pause| read_pause(item.nested(pause)));
+        Ok(Pauses {
+            pauses: pauses.collect::<Result<_, _>>()?,
+            version: item.required(VERSION, version)?,
+        })
+    }
+}
+
+#[async_trait]
+impl PauseStore for DynamoPauseStore {
+    async fn read(&self) -> Result<Pauses, PortError> {
+        let sent = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .key(BATCH_ID, s(KEY))
+            .consistent_read(true)
+            .send()
+            .await;
+        let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
+        let pauses = output.item.map(|item| self.pauses(item)).transpose()?;
+        Ok(pauses.unwrap_or_default())
+    }
+
+    async fn write(&self, pauses: &Pauses) -> Result<bool, PortError> {
+        let list = pauses.pauses.iter().map(pause_value).collect();
+        let call = self
+            .client
+            .put_item()
+            .table_name(&self.table)
+            .item(BATCH_ID, s(KEY))
+            .item(PAUSES, AttributeValue::L(list))
+            .item(VERSION, n(pauses.version + 1))
+            .expression_attribute_names("#version", VERSION);
+        let call = match pauses.version {
+            0 => call.condition_expression(NO_ITEM),
+            version => call
+                .condition_expression(SAME_VERSION)
+                .expression_attribute_values(":version", n(version)),
+        };
+        match call.send().await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(false),
+            Err(error) => Err(port_error(DYNAMODB, &self.table, &error)),
+        }
+    }
+}
+
+fn pause_value(pause: &Pause) -> AttributeValue {
+    let mut map = Item::from([
+        ("until".to_owned(), ms(pause.until)),
+        ("at".to_owned(), ms(pause.at)),
+        ("by".to_owned(), s(&pause.by)),
+        ("why".to_owned(), s(&pause.why)),
+    ]);
+    if let Some(source) = &pause.source {
+        map.insert("source".to_owned(), s(source.as_str()));
+    }
+    if let Some(key) = &pause.batch_key {
+        map.insert("batchKey".to_owned(), s(key.as_str()));
+    }
+    AttributeValue::M(map)
+}
+
+fn read_pause(mut pause: StoredItem<'_>) -> Result<Pause, MalformedItem> {
+    let (until, at) = (pause.time_ms("until")?, pause.time_ms("at")?);
+    let (by, why) = (pause.string("by")?, pause.string("why")?);
+    Ok(Pause {
+        source: pause.text("source")?,
+        batch_key: pause.text("batchKey")?,
+        until: pause.required("until", until)?,
+        at: pause.required("at", at)?,
+        by: pause.required("by", by)?,
+        why: pause.required("why", why)?,
+    })
+}
