@@ -16,12 +16,14 @@ use serde_json::{Value, json};
 
 /// Every crate of the workspace, with the crates of the workspace that it may depend on. The rule holds for the tests
 /// of a crate too.
-const MAY_IMPORT: [(&str, &[&str]); 12] = [
+const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("protocol", &[]),
     ("emulators", &[]),
-    ("loadgen", &["protocol"]),
+    ("stack", &[]),
+    ("loadgen", &["protocol", "stack"]),
     ("shared", &["protocol"]),
     ("aggregator", &["protocol", "shared"]),
+    ("batchctl", &["aggregator", "protocol", "shared", "stack"]),
     ("sinks", &["protocol", "shared"]),
     ("batch-processor", &["protocol", "shared", "sinks"]),
     (

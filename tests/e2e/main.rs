@@ -7,6 +7,7 @@
 //! `cargo test -p tests` alone does not.
 
 mod bad_input;
+mod batchctl;
 mod bodies;
 mod burst;
 mod calls;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::try_join_all;
-use protocol::batch::Status;
+use protocol::batch::{OperatorNote, Status};
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::limits::{PAUSE_TIME_MAX, PAUSES_MAX};
 use protocol::pause::Pause;
@@ -104,13 +104,18 @@ pub async fn pause(service: &Service, args: &PauseArgs, output: Output) -> Resul
     }
     let now = service.now();
     let pauses = read(service).await?;
+    let (by, why) = operator
+        .as_ref()
+        .map_or(("", ""), |operator| (&operator.by, &operator.why));
+    // Cut as in a batch record: all pauses are in one item.
+    let note = OperatorNote::new(now, by, "pause", why);
     let pause = Pause {
         source: args.scope.source.clone(),
         batch_key: args.scope.key.clone(),
         until: now + args.length,
         at: now,
-        by: operator.as_ref().map_or_else(String::new, |operator| operator.by.clone()),
-        why: operator.as_ref().map_or_else(String::new, |operator| operator.why.clone()),
+        by: note.by,
+        why: note.why,
     };
     let next = paused(pauses, pause, now)?;
     if operator.is_some() {
@@ -139,10 +144,13 @@ pub async fn resume(service: &Service, args: &ResumeArgs, output: Output) -> Res
             "pause: not found: expected the source and key of one; `pauses` lists them".to_owned(),
         ));
     }
-    let waiting = waiting(service, scope).await?;
     pauses.pauses.retain(|pause| !ended(pause) && pause.until > now);
     if operator.is_some() {
         write(service, &pauses).await?;
+    }
+    // Only now: a processor that saw the pause may have given its lease up until this moment.
+    let waiting = waiting(service, scope).await?;
+    if operator.is_some() {
         wake(service, &waiting).await?;
     }
     let report = Report {
@@ -227,15 +235,15 @@ async fn under_way(service: &Service, pauses: &[Pause]) -> Result<Vec<Delivery>,
         .collect())
 }
 
-/// Returns the batches of a scope that may wait for the end of a pause: those in processing without a lease.
+/// Returns the batches of a scope that may wait for the end of a pause: those in processing. One that is leased at this moment
+/// may be about to wait; otherwise a ticket does it no harm.
 async fn waiting(
     service: &Service,
     (source, key): (&Option<SourceArn>, &Option<BatchKey>),
 ) -> Result<Vec<BatchId>, Failure> {
     let batches = processing(service).await?;
     let waits = batches.iter().filter(|batch| {
-        batch.lease.is_none()
-            && source.as_ref().is_none_or(|source| *source == batch.source)
+        source.as_ref().is_none_or(|source| *source == batch.source)
             && key.as_ref().is_none_or(|key| batch.batch_key.as_ref() == Some(key))
     });
     Ok(waits.map(|batch| batch.batch_id).collect())

@@ -1,0 +1,156 @@
+//! Batches: `show`, `retry`, `discard`, `pause` and `resume`.
+
+use std::fs;
+
+use local::bodies::BodiesKind;
+use local::stack::QUARANTINE_QUEUE;
+use protocol::batch::Status;
+use serde_json::Value;
+
+use super::{Batchctl, YES};
+use crate::events::body;
+use crate::output::sorted;
+use crate::rig::{Rig, Setup};
+
+const IDS: [&str; 3] = ["a", "b", "c"];
+
+/// Returns a stack with one batch of three events in error, because a file is where the sink would have none.
+async fn with_a_batch_in_error(bodies: BodiesKind) -> (Rig, String) {
+    let rig = Setup::new()
+        .unhurried()
+        .bodies(bodies)
+        .one_aggregator_environment()
+        .start()
+        .await;
+    // In one event, so that all are in one batch.
+    let source = rig.stack.sqs.arn(local::stack::INPUT_QUEUE);
+    let bodies = IDS.map(body);
+    let messages: Vec<(&str, &str)> = IDS.into_iter().zip(bodies.iter().map(String::as_str)).collect();
+    let event = crate::events::event(&source, &messages);
+    let failed = crate::events::failures(&rig, &rig.stack.aggregator, event).await;
+    assert_eq!(failed, [""; 0]);
+    let batches = rig.batch_ids().await;
+    let [batch] = &batches[..] else {
+        panic!("one batch: {batches:?}");
+    };
+    fs::create_dir_all(rig.stack.out.join(batch)).expect("the sink is a directory");
+    fs::write(obstacle(&rig, batch), "an obstacle").expect("the sink takes a file");
+    rig.until("the batch is in error", async || {
+        rig.statuses().await[&Status::Error] == 1
+    })
+    .await;
+    (rig, batch.clone())
+}
+
+/// Returns the path of a reject list that the sink does not expect.
+fn obstacle(rig: &Rig, batch: &str) -> std::path::PathBuf {
+    rig.stack.out.join(batch).join("0.rejects")
+}
+
+async fn a_batch_in_error_is_found_shown_and_delivered_after_a_retry(bodies: BodiesKind) {
+    let (rig, batch) = with_a_batch_in_error(bodies).await;
+    let batchctl = Batchctl::of(&rig);
+    let listed = batchctl.json(0, &["list", "--error", "exists with other content"]).await;
+    assert_eq!(listed["batches"][0]["batchId"], batch.as_str(), "{listed}");
+    let none = batchctl.json(0, &["list", "--error", "nothing like it"]).await;
+    assert_eq!(none["matching"], 0, "{none}");
+    let shown = batchctl.json(0, &["show", &batch[..13]]).await;
+    assert_eq!(shown["status"], "error", "{shown}");
+    assert_eq!(shown["counts"]["confirmed"], 3, "{shown}");
+    assert_eq!(shown["partList"][0]["state"], "frozen", "{shown}");
+    let found = batchctl.json(0, &["find", "a"]).await;
+    assert_eq!((&found["state"], &found["batchStatus"]), (&"live".into(), &"error".into()));
+
+    let retry = ["retry", "--error", "exists with other content"];
+    let would = batchctl.json(4, &retry).await;
+    assert_eq!(would["batches"][0]["outcome"], "would", "{would}");
+    assert_eq!(rig.statuses().await[&Status::Error], 1, "only shown");
+
+    fs::remove_file(obstacle(&rig, &batch)).expect("it is there");
+    let done = batchctl.change(&retry).await;
+    assert_eq!(done["batches"][0]["outcome"], "sent", "{done}");
+    rig.until_metric("BatchesCompleted", 1).await;
+    assert_eq!(rig.delivered_ids(), IDS);
+    let shown = batchctl.json(0, &["show", &batch]).await;
+    assert_eq!((&shown["status"], &shown["delivered"]), (&"complete".into(), &3.into()));
+    let note = &shown["notes"][0];
+    assert_eq!((&note["action"], &note["by"], &note["why"]), (&"retry".into(), &"tester".into(), &"a test".into()));
+    let complete = batchctl.json(0, &["list", "--status", "complete"]).await;
+    assert_eq!(complete["batches"][0]["batchId"], batch.as_str(), "{complete}");
+    // There is nothing to retry any more.
+    let left = batchctl.json(3, &[&["retry", &batch], &YES[..]].concat()).await;
+    assert_eq!(left["batches"][0]["outcome"], "left", "{left}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_batch_in_error_is_retried() {
+    a_batch_in_error_is_found_shown_and_delivered_after_a_retry(BodiesKind::Items).await;
+}
+
+#[tokio::test]
+async fn a_batch_of_chunks_in_error_is_retried() {
+    a_batch_in_error_is_found_shown_and_delivered_after_a_retry(BodiesKind::Table).await;
+}
+
+async fn a_discarded_batch_is_in_a_file_and_in_the_quarantine(bodies: BodiesKind) {
+    let (rig, batch) = with_a_batch_in_error(bodies).await;
+    let batchctl = Batchctl::of(&rig);
+    let done = batchctl.change(&["discard", &batch]).await;
+    let detail = done["batches"][0]["detail"].as_str().unwrap_or_default();
+    assert!(detail.starts_with("3 events in "), "{done}");
+    rig.until_depth(QUARANTINE_QUEUE, 3).await;
+    rig.until_metric("BatchesCompleted", 1).await;
+    let files = fs::read_dir(batchctl.directory.path()).expect("the directory is there");
+    let files = files.map(|entry| entry.expect("it can be read").path());
+    let file = files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
+    let text = fs::read_to_string(file.last().expect("a file")).expect("it can be read");
+    let lines = text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON"));
+    let lines: Vec<Value> = lines.collect();
+    let ids = lines.iter().map(|line| line["eventId"].as_str().unwrap_or_default());
+    assert_eq!(sorted(ids), IDS);
+    assert!(lines.iter().all(|line| line["body"].as_str().is_some_and(|body| body.contains("value of"))));
+    let found = batchctl.json(0, &["find", "a"]).await;
+    assert_eq!(found["state"], "setAside", "{found}");
+
+    // The obstacle is gone, and everything is redriven.
+    let redrive = ["redrive", "--from", "quarantine", "--all", "--yes"];
+    let redriven = batchctl.json(0, &redrive).await;
+    assert_eq!(redriven["counts"]["redriven"], 3, "{redriven}");
+    rig.until_metric("BatchesCompleted", 2).await;
+    assert_eq!(rig.delivered_ids(), IDS);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_batch_is_discarded() {
+    a_discarded_batch_is_in_a_file_and_in_the_quarantine(BodiesKind::Items).await;
+}
+
+#[tokio::test]
+async fn a_batch_of_chunks_is_discarded() {
+    a_discarded_batch_is_in_a_file_and_in_the_quarantine(BodiesKind::S3).await;
+}
+
+#[tokio::test]
+async fn paused_batches_are_delivered_once_after_resume() {
+    let rig = Setup::new().one_aggregator_environment().start().await;
+    let batchctl = Batchctl::of(&rig);
+    let source = rig.stack.sqs.arn(local::stack::INPUT_QUEUE);
+    let scope = ["--source", source.as_str()];
+    let paused = batchctl.change(&[&["pause", "--for", "1h"], &scope[..]].concat()).await;
+    assert_eq!(paused["pauses"][0]["why"], "a test", "{paused}");
+    IDS.iter().for_each(|id| rig.send(body(id)));
+    rig.until("the batch waits", async || rig.has_logged("deliveries are paused")).await;
+    rig.until_depth(local::stack::BATCH_QUEUE, 0).await;
+    assert!(!rig.has_parts());
+    let listed = batchctl.json(0, &["list", "--status", "overdue"]).await;
+    assert_eq!(listed["matching"], 0, "a paused batch is not overdue: {listed}");
+    let other = batchctl.text(&[&["resume", "--all"], &YES[..]].concat()).await;
+    assert_eq!(other.code, Some(3), "{other:?}");
+    let resumed = batchctl.change(&[&["resume"], &scope[..]].concat()).await;
+    assert!(resumed["tickets"].as_u64() >= Some(1), "{resumed}");
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), IDS);
+    rig.end().await;
+}

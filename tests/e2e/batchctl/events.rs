@@ -1,0 +1,203 @@
+//! Events: `find`, `forget` and `redrive`.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use local::bodies::BodiesKind;
+use local::dynamodb::{BATCH_TABLE, LOCK_TABLE};
+use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE};
+use serde_json::Value;
+
+use super::{Batchctl, YES};
+use crate::events::{body, event, failures};
+use crate::rig::{Rig, Setup};
+
+/// Returns a stack in which two events fill a batch, and a third one waits for a minute.
+async fn of_pairs(bodies: BodiesKind) -> Rig {
+    Setup::new()
+        .unhurried()
+        .bodies(bodies)
+        .var("EVENT_ID_PREFIX", "{source}/")
+        .var("MAX_BATCH_SIZE", 2)
+        .var("MAX_SECONDARY_BATCHING_WINDOW", 60)
+        .one_aggregator_environment()
+        .start()
+        .await
+}
+
+async fn delivers_a_pair(rig: &Rig, ids: [&str; 2]) {
+    let completed = rig.stack.function_logs.sum("BatchesCompleted");
+    ids.iter().for_each(|id| rig.send(body(id)));
+    rig.until_metric("BatchesCompleted", completed + 1).await;
+}
+
+/// Sets an attribute of an item, as time would.
+async fn set(rig: &Rig, table: &str, key: (&str, &str), attribute: &str, value: u64) {
+    let key = HashMap::from([(key.0.to_owned(), AttributeValue::S(key.1.to_owned()))]);
+    let call = rig.dynamodb().update_item().table_name(table);
+    let call = call
+        .set_key(Some(key))
+        .update_expression("SET #name = :value")
+        .expression_attribute_names("#name", attribute)
+        .expression_attribute_values(":value", AttributeValue::N(value.to_string()));
+    call.send().await.expect("the item can be changed");
+}
+
+async fn find_knows_live_delivered_forgotten_and_unknown_events(bodies: BodiesKind) {
+    let rig = of_pairs(bodies).await;
+    let batchctl = Batchctl::of(&rig);
+    delivers_a_pair(&rig, ["d1", "d2"]).await;
+    delivers_a_pair(&rig, ["f1", "f2"]).await;
+    rig.send(body("live"));
+    rig.until_metric("Claimed", 5).await;
+    let find = async |id: &str| batchctl.json(0, &["find", id]).await;
+
+    let live = find("live").await;
+    assert_eq!(live["state"], "live", "{live}");
+    assert_eq!(live["batchStatus"], "open", "{live}");
+    assert!(live["seq"].is_number() && live["batchId"].is_string(), "{live}");
+
+    let delivered = find("d1").await;
+    assert_eq!(delivered["state"], "delivered", "{delivered}");
+    let line = rig.delivered().into_iter().find(|line| line.body.contains("\"d1\""));
+    let line = line.expect("it is delivered");
+    assert_eq!(delivered["eventId"], line.event_id.as_str(), "{delivered}");
+    assert_eq!(delivered["batchId"], line.batch_id.as_str(), "{delivered}");
+    assert_eq!(delivered["parts"], serde_json::json!([0]), "{delivered}");
+    let (at, until) = (&delivered["deliveredAt"], &delivered["rememberedUntil"]);
+    assert!(until.as_u64() > at.as_u64(), "{delivered}");
+
+    let prefix = format!("{}/", rig.stack.sqs.arn(INPUT_QUEUE));
+    let forgotten = find("f1").await;
+    match bodies {
+        BodiesKind::Items => {
+            set(&rig, LOCK_TABLE, ("messageId", &format!("{prefix}f1")), "expiresAt", 5).await;
+        }
+        BodiesKind::Table | BodiesKind::S3 => {
+            let batch = forgotten["batchId"].as_str().expect("a batch");
+            set(&rig, BATCH_TABLE, ("batchId", batch), "window", 0).await;
+        }
+    }
+    let forgotten = find("f1").await;
+    assert_eq!(forgotten["state"], "forgotten", "{forgotten}");
+
+    let unknown = batchctl.json(3, &["find", "never-sent"]).await;
+    assert_eq!(unknown["state"], "unknown", "{unknown}");
+    let exact = batchctl.json(0, &["find", "--exact", &format!("{prefix}d1")]).await;
+    assert_eq!(exact["state"], "delivered", "{exact}");
+    rig.stack.stop().await;
+}
+
+#[tokio::test]
+async fn find_knows_events_whose_bodies_are_in_lock_items() {
+    find_knows_live_delivered_forgotten_and_unknown_events(BodiesKind::Items).await;
+}
+
+#[tokio::test]
+async fn find_knows_events_whose_bodies_are_in_chunks() {
+    find_knows_live_delivered_forgotten_and_unknown_events(BodiesKind::Table).await;
+}
+
+#[tokio::test]
+async fn find_knows_events_whose_bodies_are_in_a_bucket() {
+    find_knows_live_delivered_forgotten_and_unknown_events(BodiesKind::S3).await;
+}
+
+async fn a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(bodies: BodiesKind) {
+    let rig = of_pairs(bodies).await;
+    let batchctl = Batchctl::of(&rig);
+    delivers_a_pair(&rig, ["a", "b"]).await;
+    rig.send(body("live"));
+    rig.until_metric("Claimed", 3).await;
+    let refused = batchctl.text(&[&["forget", "live"], &YES[..]].concat()).await;
+    assert_eq!(refused.code, Some(5), "{refused:?}");
+    assert!(refused.err.contains("live: "), "{refused:?}");
+
+    // Until it is forgotten, it is a duplicate.
+    rig.send(body("a"));
+    rig.until_metric("Duplicates", 1).await;
+    let shown = batchctl.json(4, &["forget", "a"]).await;
+    assert_eq!((&shown["state"], &shown["done"]), (&"delivered".into(), &false.into()));
+    let done = batchctl.change(&["forget", "a"]).await;
+    assert_eq!(done["done"], true);
+    rig.send(body("a"));
+    rig.until_metric("BatchesCompleted", 2).await;
+    let mut ids = rig.delivered_ids();
+    ids.iter_mut().for_each(|id| *id = id.rsplit('/').next().unwrap_or_default().to_owned());
+    assert_eq!(ids, ["a", "a", "b", "live"]);
+    if bodies != BodiesKind::Items {
+        let batch = done["batchId"].as_str().expect("a batch");
+        let shown = batchctl.json(0, &["show", batch]).await;
+        assert_eq!(shown["notes"][0]["by"], "tester", "{shown}");
+        assert_eq!(shown["notes"][0]["why"], "a test", "{shown}");
+    }
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn an_event_in_a_lock_item_can_be_forgotten() {
+    a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(BodiesKind::Items).await;
+}
+
+#[tokio::test]
+async fn an_event_in_a_chunk_can_be_forgotten() {
+    a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(BodiesKind::Table).await;
+}
+
+/// Returns the outcome of the message with this body.
+fn outcome(report: &Value, message_id: &str) -> String {
+    let messages = report["messages"].as_array().expect("messages");
+    let message = messages.iter().find(|message| message["messageId"] == message_id);
+    message.map_or_else(String::new, |message| {
+        message["outcome"].as_str().unwrap_or_default().to_owned()
+    })
+}
+
+#[tokio::test]
+async fn a_redrive_leaves_out_what_was_delivered_after_all() {
+    // With the message id as event id, a redriven message would be another event.
+    let rig = Setup::new().var("EVENT_ID", "message-id").start().await;
+    let batchctl = Batchctl::of(&rig);
+    let delivered = rig.send_to(INPUT_DEAD_LETTER_QUEUE, r#"{"kind":"x","n":1}"#);
+    let fresh = rig.send_to(INPUT_DEAD_LETTER_QUEUE, r#"{"kind":"x","n":2}"#);
+    let other = rig.send_to(INPUT_DEAD_LETTER_QUEUE, r#"{"kind":"y","n":3}"#);
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    let late = event(&source, &[(&delivered, r#"{"kind":"x","n":1}"#)]);
+    assert_eq!(failures(&rig, &rig.stack.aggregator, late).await, [""; 0]);
+    rig.until_metric("BatchesCompleted", 1).await;
+
+    let redrive = ["redrive", "--from", "dead-letters", "--where", "body.kind == 'x'"];
+    let shown = batchctl.json(4, &redrive).await;
+    assert_eq!(outcome(&shown, &fresh), "redrive", "{shown}");
+    assert_eq!(outcome(&shown, &delivered), "left: delivered after all", "{shown}");
+    assert_eq!(outcome(&shown, &other), "", "{shown}");
+    assert_eq!(rig.depth(INPUT_DEAD_LETTER_QUEUE), 3);
+
+    let done = batchctl.json(0, &[&redrive[..], &["--yes"]].concat()).await;
+    assert_eq!(outcome(&done, &fresh), "redriven", "{done}");
+    assert_eq!(rig.depth(INPUT_DEAD_LETTER_QUEUE), 2);
+    rig.until_drained().await;
+    let mut bodies: Vec<String> = rig.delivered().into_iter().map(|line| line.body).collect();
+    bodies.sort();
+    assert_eq!(bodies, [r#"{"kind":"x","n":1}"#, r#"{"kind":"x","n":2}"#]);
+    rig.end_with_set_aside(2, 0).await;
+}
+
+#[tokio::test]
+async fn a_message_of_the_quarantine_is_redriven_by_its_reason() {
+    let rig = Setup::new().start().await;
+    let batchctl = Batchctl::of(&rig);
+    // Without an event id, it goes to the quarantine. The producer sends it again, mended, as another message.
+    rig.send(r#"{"id":null}"#);
+    rig.until_depth(QUARANTINE_QUEUE, 1).await;
+    let redrive = ["redrive", "--from", "quarantine", "--where"];
+    let none = batchctl.json(3, &[&redrive[..], &["contains(reason, 'conflict')"]].concat()).await;
+    assert_eq!(none["messages"], serde_json::json!([]));
+    let wanted = [&redrive[..], &["contains(reason, 'found nothing')", "--yes"]].concat();
+    let done = batchctl.json(0, &wanted).await;
+    assert_eq!(done["counts"]["redriven"], 1, "{done}");
+    // Nothing was mended, so it comes back.
+    rig.until_metric("Quarantined", 2).await;
+    rig.until_depth(QUARANTINE_QUEUE, 1).await;
+    rig.end_with_set_aside(1, 0).await;
+}

@@ -1,0 +1,78 @@
+//! `batchctl` against a running stack that it knows from a file of variables only.
+
+mod changes;
+mod events;
+mod listing;
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use crate::executables::executable;
+use crate::rig::Rig;
+
+/// The arguments of a change that is carried out.
+const YES: [&str; 5] = ["--yes", "--why", "a test", "--by", "tester"];
+
+/// The command, in a directory with the variables of a stack.
+pub struct Batchctl {
+    pub directory: TempDir,
+}
+
+/// What a command printed, and how it ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+    pub took: Duration,
+}
+
+impl Batchctl {
+    /// Returns the command for a stack.
+    pub fn of(rig: &Rig) -> Batchctl {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let variables = directory.path().join("env");
+        std::fs::write(variables, rig.stack.describe()).expect("the directory takes a file");
+        Batchctl { directory }
+    }
+
+    /// Runs the command without `--json`.
+    pub async fn text(&self, arguments: &[&str]) -> Ran {
+        let began = Instant::now();
+        let output = Command::new(executable("batchctl"))
+            .current_dir(self.directory.path())
+            .env_clear()
+            .args(["--env-file", "env"])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let ended = tokio::time::timeout(Duration::from_secs(60), output).await;
+        let output = ended.expect("it ends within a minute").expect("it starts");
+        Ran {
+            code: output.status.code(),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+            took: began.elapsed(),
+        }
+    }
+
+    /// Runs the command with `--json`; returns what it printed.
+    ///
+    /// # Panics
+    /// If it ends with another code, or prints no JSON.
+    pub async fn json(&self, code: i32, arguments: &[&str]) -> Value {
+        let ran = self.text(&[&["--json"], arguments].concat()).await;
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    }
+
+    /// Carries a change out; returns what it printed.
+    pub async fn change(&self, arguments: &[&str]) -> Value {
+        self.json(0, &[arguments, &YES].concat()).await
+    }
+}
