@@ -11,7 +11,7 @@ use crate::verdict::{Verdict, judge};
 /// What the tables have about an event, and what it means.
 pub struct LookedUp {
     pub item: Option<LockItem>,
-    /// The record of the batch that the item names.
+    /// The record of the batch that the item names, or that released it.
     pub record: Option<BatchRecord>,
     pub verdict: Verdict,
 }
@@ -19,13 +19,20 @@ pub struct LookedUp {
 /// Reads the lock item of an event, and the record of its batch, with strong consistency.
 pub async fn look_up(service: &Service, id: &EventId) -> Result<LookedUp, PortError> {
     let item = service.lock_item(id).await?;
-    let seat = item.as_ref().and_then(|item| item.state.claimed_seat());
+    let seat = match &item {
+        None => None,
+        Some(item) => match item.state.claimed_seat() {
+            Some(seat) => Some((seat.batch, seat.seq)),
+            None => service.lock_store.last_seat(id).await?,
+        },
+    };
     let record = match seat {
-        Some(seat) => service.record(seat.batch).await?,
+        Some((batch, _)) => service.record(batch).await?,
         None => None,
     };
     let verdict = judge(
         item.as_ref(),
+        seat,
         record.as_ref(),
         service.dedup_window,
         service.now(),

@@ -49,7 +49,7 @@ impl EventState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub state: EventState,
-    /// The batch and the seat of its claim. A tombstone does not name them.
+    /// The batch and the seat of its claim. A tombstone of an earlier version does not name them.
     pub seat: Option<(BatchId, Seq)>,
     /// The part that has the event, or several of which one has it.
     pub parts: Vec<usize>,
@@ -59,9 +59,11 @@ pub struct Verdict {
     pub until: Option<Timestamp>,
 }
 
-/// Returns what a lock item, and the record of the batch that it names, say about its event. `dedup_window` is `DEDUP_WINDOW`.
+/// Returns what a lock item, and the record of its batch, say about its event. `seat` is that of the claim, or of the claim that
+/// became this tombstone. `dedup_window` is `DEDUP_WINDOW`.
 pub fn judge(
     item: Option<&LockItem>,
+    seat: Option<(BatchId, Seq)>,
     record: Option<&BatchRecord>,
     dedup_window: Duration,
     now: Timestamp,
@@ -81,22 +83,28 @@ pub fn judge(
             true => EventState::SetAside,
             false => remembered(expires_at, now),
         };
+        let (parts, at) = match (record, seat) {
+            (Some(record), Some((_, seq))) => delivery(record, seq),
+            _ => Default::default(),
+        };
+        // A tombstone is written right after the delivery.
+        let at = at.unwrap_or_else(|| expires_at.saturating_sub(dedup_window));
         return Verdict {
             state,
-            // A tombstone is written right after the delivery.
-            delivered_at: (!item.set_aside).then(|| expires_at.saturating_sub(dedup_window)),
+            seat,
+            parts,
+            delivered_at: (!item.set_aside).then_some(at),
             until: Some(expires_at),
-            ..unknown
         };
     }
-    let Some(seat) = item.state.claimed_seat() else {
+    let Some((batch, seq)) = seat else {
         return unknown;
     };
     let fate = seat_fate(record, &item.state, dedup_window, now);
-    let delivery = record.map(|record| delivery(record, seat.seq));
+    let delivery = record.map(|record| delivery(record, seq));
     let (parts, delivered_at) = delivery.unwrap_or_default();
     let is_released_late = record.is_some_and(|record| {
-        role(record, seat.seq) == Role::Leftover && !record.set_aside.contains(seat.seq)
+        role(record, seq) == Role::Leftover && !record.set_aside.contains(seq)
     });
     let (state, until) = match fate {
         // The batch is not complete, but this part of it is delivered. The release is still to come.
@@ -110,7 +118,7 @@ pub fn judge(
     let was_delivered = matches!(state, EventState::Delivered | EventState::Forgotten);
     Verdict {
         state,
-        seat: Some((seat.batch, seat.seq)),
+        seat: Some((batch, seq)),
         parts: if was_delivered { parts } else { Vec::new() },
         delivered_at: delivered_at.filter(|_| was_delivered),
         until,
@@ -211,12 +219,18 @@ mod tests {
     }
 
     fn judged(item: &LockItem, record: Option<&BatchRecord>) -> Verdict {
-        judge(Some(item), record, WINDOW, NOW)
+        judged_at(item, record, NOW)
+    }
+
+    fn judged_at(item: &LockItem, record: Option<&BatchRecord>, now: Timestamp) -> Verdict {
+        let seat = item.state.claimed_seat();
+        let seat = seat.map(|seat| (seat.batch, seat.seq));
+        judge(Some(item), seat, record, WINDOW, now)
     }
 
     #[test]
     fn an_event_without_an_item_is_unknown() {
-        let verdict = judge(None, None, WINDOW, NOW);
+        let verdict = judge(None, None, None, WINDOW, NOW);
         assert_eq!((verdict.state, verdict.seat), (EventState::Unknown, None));
     }
 
@@ -228,6 +242,18 @@ mod tests {
         assert_eq!(delivered.delivered_at, Some(at(950)));
         assert_eq!(delivered.until, Some(at(1_050)));
         assert_eq!(verdict(1_000).state, EventState::Forgotten);
+    }
+
+    #[test]
+    fn the_batch_that_released_a_tombstone_says_in_which_part_its_event_was() {
+        let complete = record(Bodies::Items, None);
+        let tombstone = item(LockState::Tombstone {
+            expires_at: at(1_052),
+        });
+        let seat = Some((batch(), 2));
+        let verdict = judge(Some(&tombstone), seat, Some(&complete), WINDOW, NOW);
+        assert_eq!((verdict.parts, verdict.seat), (vec![0], seat));
+        assert_eq!(verdict.delivered_at, Some(at(950)), "as the part says");
     }
 
     #[test]
@@ -267,7 +293,7 @@ mod tests {
         assert_eq!(delivered.state, EventState::Delivered);
         assert_eq!(delivered.until, Some(at(1_050)));
         assert_eq!(judged(&in_chunk(4), Some(&complete)).state, EventState::Orphan);
-        let later = judge(Some(&in_chunk(1)), Some(&complete), WINDOW, at(1_051));
+        let later = judged_at(&in_chunk(1), Some(&complete), at(1_051));
         assert_eq!((later.state, later.parts.len()), (EventState::Forgotten, 1));
         complete.set_aside = [9].into_iter().collect();
         assert_eq!(judged(&in_chunk(9), Some(&complete)).state, EventState::SetAside);

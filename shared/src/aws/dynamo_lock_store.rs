@@ -5,14 +5,14 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use futures::future::join_all;
 use protocol::claim::{Claim, LockItem};
-use protocol::ids::{BatchShard, EventId, SeatKey};
+use protocol::ids::{BatchId, BatchShard, EventId, SeatKey, Seq};
 use protocol::limits::{BATCH_GET_KEYS_MAX, PARTIQL_STATEMENTS_MAX};
 
 use super::attributes::{Item, s};
 use super::errors::{DYNAMODB, port_error};
 use super::lock_items::{
     EVENT_NAMES, EVENT_PROJECTION, LOCK_ITEM_NAMES, LOCK_ITEM_PROJECTION, MESSAGE_ID, index_key,
-    key, read_event, read_index_entry, read_lock_item,
+    key, read_event, read_index_entry, read_last_seat, read_lock_item,
 };
 use super::partiql::{self, Statements};
 use super::single_writes;
@@ -21,6 +21,8 @@ use crate::ports::{
     ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
 };
 
+/// The attributes that [`read_last_seat`] needs.
+const LAST_SEAT_PROJECTION: &str = "messageId, lastSeat";
 /// Selects the index entries of one shard.
 const OF_SHARD: &str = "batchId = :batchId";
 
@@ -67,6 +69,23 @@ impl DynamoLockStore {
     /// After [`PortError::Unknown`], the item may be deleted.
     pub async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError> {
         single_writes::remove(&self.client, &self.table, id, expected).await
+    }
+
+    /// Returns the batch and the seq of the claim that became the tombstone of an event; `None` if there is no tombstone, or it
+    /// does not say. For people only.
+    pub async fn last_seat(&self, id: &EventId) -> Result<Option<(BatchId, Seq)>, PortError> {
+        let sent = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(key(id)))
+            .projection_expression(LAST_SEAT_PROJECTION)
+            .consistent_read(true)
+            .send()
+            .await;
+        let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
+        let seat = output.item.map(|item| read_last_seat(&self.table, item));
+        Ok(seat.transpose()?.flatten())
     }
 
     /// Reads items by key with strong consistency; `names` are the placeholders of the projection. An id that is in

@@ -16,8 +16,9 @@ use protocol::time::Timestamp;
 use super::attributes::{Item, ttl};
 use super::batch_items::{read_record, record_item};
 use super::lock_items::{
-    ClaimForm, EXPIRES_AT, OF_LIVE_CLAIMS, SEQ, claim_item, claim_names, claim_values, index_key,
-    past_bytes, read_event, read_index_entry, read_lock_item,
+    ClaimForm, EXPIRES_AT, LAST_SEAT, OF_LIVE_CLAIMS, SEQ, claim_item, claim_names, claim_values,
+    index_key, last_seat_value, past_bytes, read_event, read_index_entry, read_last_seat,
+    read_lock_item,
 };
 use super::partiql::Statements;
 use crate::compression::compress;
@@ -245,6 +246,7 @@ fn released(claim: &Claim, expires_at: Timestamp) -> Item {
     let mut item = claim_item(claim);
     item.retain(|name, _| !OF_LIVE_CLAIMS.contains(&name.as_str()));
     item.insert(EXPIRES_AT.to_owned(), ttl(expires_at));
+    item.insert(LAST_SEAT.to_owned(), last_seat_value(claim.seat.key()));
     item
 }
 
@@ -359,6 +361,8 @@ proptest! {
         prop_assert_eq!(&item.sqs_message_id, &claim.candidate.sqs_message_id);
         prop_assert_eq!(&item.past, &claim.past);
         prop_assert_eq!(read_event("t", released(&claim, expires_at), &mut None).unwrap(), None);
+        let seat = read_last_seat("t", released(&claim, expires_at)).unwrap();
+        prop_assert_eq!(seat, Some((claim.seat.batch, claim.seat.seq)));
     }
 
     #[test]

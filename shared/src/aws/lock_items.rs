@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::claim::{Claim, LockItem, LockState, Overflow, PastDeliveries};
-use protocol::ids::{BatchShard, BodyHash, EventId, SourceArn, SqsMessageId};
+use protocol::ids::{
+    BatchId, BatchShard, BodyHash, EventId, SeatKey, Seq, SourceArn, SqsMessageId,
+};
 use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
 
@@ -42,6 +44,9 @@ pub(super) const ATTRIBUTES: &str = "attributes";
 pub(super) const EXPIRES_AT: &str = "expiresAt";
 /// `true` for the tombstone of an event that was set aside; absent otherwise.
 pub(super) const SET_ASIDE: &str = "setAside";
+/// The seat of the claim that was released, `<batch uuid>/<seq>`; only tombstones have it. It tells people which batch had the
+/// event; no decision depends on it.
+pub(super) const LAST_SEAT: &str = "lastSeat";
 /// Message id to epoch ms; absent when empty.
 pub(super) const PAST_DELIVERIES: &str = "pastDeliveries";
 
@@ -347,6 +352,31 @@ pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> Item {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
+}
+
+/// Returns a seat as the value of [`LAST_SEAT`].
+pub(super) fn last_seat_value(seat: SeatKey) -> AttributeValue {
+    s(format!("{}/{}", seat.shard.batch, seat.seq))
+}
+
+/// Reads the seat that a tombstone had as a claim; `None` if the item does not say. Tombstones of earlier versions do not.
+pub(super) fn read_last_seat(
+    table: &str,
+    item: Item,
+) -> Result<Option<(BatchId, Seq)>, MalformedItem> {
+    let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
+    let Some(text) = item.string(LAST_SEAT)? else {
+        return Ok(None);
+    };
+    let seat = text.split_once('/');
+    let seat = seat.and_then(|(batch, seq)| Some((batch.parse().ok()?, seq.parse().ok()?)));
+    match seat {
+        Some(seat) => Ok(Some(seat)),
+        None => Err(item.malformed(
+            LAST_SEAT,
+            format_args!("malformed: got `{text}`, expected `<batch uuid>/<seq>`"),
+        )),
+    }
 }
 
 /// Returns the key of an event.

@@ -16,8 +16,8 @@ use protocol::ids::{EventId, SeatKey};
 use super::attributes::{n, s, ttl};
 use super::errors::{DYNAMODB, is_item_too_large, meaning, port_error, repeated};
 use super::lock_items::{
-    BATCH_ID, ClaimForm, EXPIRES_AT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, SET_ASIDE, claim_names,
-    claim_values, unstorable,
+    BATCH_ID, ClaimForm, EXPIRES_AT, LAST_SEAT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, SET_ASIDE,
+    claim_names, claim_values, last_seat_value, unstorable,
 };
 use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
 
@@ -52,7 +52,9 @@ impl Statements {
         // An UPDATE of a missing item fails; an UpdateItem would create the item.
         let mine = format!("WHERE \"{MESSAGE_ID}\" = ? AND \"{BATCH_ID}\" = ? AND \"{SEQ}\" = ?");
         let tombstone = |also: &str| {
-            format!("UPDATE \"{table}\" SET \"{EXPIRES_AT}\" = ?{also}{removed} {mine}")
+            format!(
+                "UPDATE \"{table}\" SET \"{EXPIRES_AT}\" = ? SET \"{LAST_SEAT}\" = ?{also}{removed} {mine}"
+            )
         };
         Statements {
             table: table.to_owned(),
@@ -74,7 +76,9 @@ impl Statements {
             Release::SetAside(until) => (&self.set_aside, Some(until)),
             Release::Deleted => (&self.delete, None),
         };
-        statement(text, until.map(ttl).into_iter().chain(claim).collect())
+        let tombstone = until.map(|until| [ttl(until), last_seat_value(seat)]);
+        let values = tombstone.into_iter().flatten().chain(claim);
+        statement(text, values.collect())
     }
 }
 

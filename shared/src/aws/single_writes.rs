@@ -16,7 +16,9 @@ use protocol::ids::{EventId, SeatKey};
 
 use super::attributes::{n, s, ttl};
 use super::errors::{DYNAMODB, is_item_too_large, port_error};
-use super::lock_items::{BATCH, claim_item, key, read_lock_item, unstorable};
+use super::lock_items::{
+    BATCH, claim_item, key, last_seat_value, read_lock_item, unstorable,
+};
 use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
 
 /// Permits the write only if there is no item with this event id.
@@ -31,11 +33,11 @@ const SAME_TOMBSTONE: &str = "attribute_not_exists(batchId) AND attribute_not_ex
 /// Permits the write only while the item is the live claim of this seat; it does not hold if there is no item.
 const SAME_SEAT: &str = "batchId = :batchId AND seq = :seq";
 /// Turns a claim into the tombstone of an event that was set aside.
-const TO_SET_ASIDE: &str = "SET expiresAt = :expiresAt, setAside = :setAside \
+const TO_SET_ASIDE: &str = "SET expiresAt = :expiresAt, lastSeat = :lastSeat, setAside = :setAside \
      REMOVE batchId, seq, message, #source, sentAt, attributes";
 /// Turns a claim into a tombstone. Removing an attribute that the item does not have is not an error.
-const TO_TOMBSTONE: &str =
-    "SET expiresAt = :expiresAt REMOVE batchId, seq, message, #source, sentAt, attributes";
+const TO_TOMBSTONE: &str = "SET expiresAt = :expiresAt, lastSeat = :lastSeat \
+     REMOVE batchId, seq, message, #source, sentAt, attributes";
 
 /// Writes a claim if there is no item.
 pub(super) async fn claim(client: &Client, table: &str, claim: &Claim) -> ClaimReply {
@@ -190,6 +192,7 @@ pub(super) async fn release(
                 .expression_attribute_names("#source", "source")
                 .expression_attribute_values(":batchId", s(seat.shard.to_string()))
                 .expression_attribute_values(":seq", n(seat.seq))
+                .expression_attribute_values(":lastSeat", last_seat_value(seat))
                 .expression_attribute_values(":expiresAt", ttl(expires_at));
             if let Release::SetAside(_) = release {
                 call = call
