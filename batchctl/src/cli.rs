@@ -11,6 +11,7 @@ use crate::commands::forget::{self, ForgetArgs};
 use crate::commands::list::{self, ListArgs};
 use crate::commands::pause::{self, PauseArgs, ResumeArgs};
 use crate::commands::redrive::{self, RedriveArgs};
+use crate::commands::replay::{self, ReplayArgs};
 use crate::commands::retry::{self, RetryArgs};
 use crate::commands::show::{self, ShowArgs};
 use crate::commands::watch::{self, WatchArgs};
@@ -59,6 +60,8 @@ enum Command {
     Resume(ResumeArgs),
     /// List the pauses, and the deliveries that began before them
     Pauses,
+    /// Send the delivered parts of a batch to another sink once more, if its bodies are in chunks
+    Replay(ReplayArgs),
     /// Send dead letters, or messages of the quarantine, to the input queue, except those that were delivered after all
     Redrive(RedriveArgs),
 }
@@ -90,6 +93,7 @@ async fn run(cli: Cli) -> Result<Done, Failure> {
         Command::Pause(args) => pause::pause(service, args, output).await,
         Command::Resume(args) => pause::resume(service, args, output).await,
         Command::Pauses => pause::list(service, output).await,
+        Command::Replay(args) => replay::run(service, args, output).await,
         Command::Redrive(args) => redrive::run(service, args, output).await,
     }
 }

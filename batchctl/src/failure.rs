@@ -15,6 +15,9 @@ pub enum Failure {
     /// SQS refused a request, or could not be reached.
     #[error("queue `{queue}`: {message}")]
     Queue { queue: String, message: String },
+    /// A sink did not take a part.
+    #[error("{0}")]
+    Sink(String),
     /// Some of several changes failed; each was told.
     #[error("{failed} of {all} failed")]
     Some { failed: usize, all: usize },
@@ -71,6 +74,7 @@ impl Failure {
         match self {
             Failure::Service(_)
             | Failure::Queue { .. }
+            | Failure::Sink(_)
             | Failure::Some { .. }
             | Failure::File { .. }
             | Failure::Open(_) => FAILED,

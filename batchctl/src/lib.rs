@@ -15,6 +15,7 @@ mod filter;
 mod listing;
 mod outcome;
 mod receive;
+mod replayed;
 mod service;
 mod table;
 mod tickets;

@@ -14,6 +14,8 @@ pub struct Connection {
     pub dynamodb: aws_sdk_dynamodb::Client,
     pub s3: aws_sdk_s3::Client,
     pub sqs: aws_sdk_sqs::Client,
+    /// Region, credentials and HTTP client, for clients of other services.
+    pub config: aws_config::SdkConfig,
     /// `PGPASSWORD`, for a sink that is a database.
     pub database_password: Option<String>,
 }
@@ -80,6 +82,7 @@ impl Connection {
             dynamodb: aws_sdk_dynamodb::Client::from_conf(of_dynamodb.build()),
             s3: aws_sdk_s3::Client::from_conf(of_s3.build()),
             sqs: aws_sdk_sqs::Client::from_conf(of_sqs.build()),
+            config,
             database_password: lookup("PGPASSWORD"),
         })
     }

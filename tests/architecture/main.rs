@@ -23,7 +23,10 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("loadgen", &["protocol", "stack"]),
     ("shared", &["protocol"]),
     ("aggregator", &["protocol", "shared"]),
-    ("batchctl", &["aggregator", "protocol", "shared", "stack"]),
+    (
+        "batchctl",
+        &["aggregator", "protocol", "shared", "sinks", "stack"],
+    ),
     ("sinks", &["protocol", "shared"]),
     ("batch-processor", &["protocol", "shared", "sinks"]),
     (

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::retry::RetryConfig;
@@ -30,10 +31,20 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// No client retries, because [`retry`](crate::retry) decides on the schedule. Each client gets the time that one
 /// attempt may take in all, connecting included.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Sdk {
     config: SdkConfig,
-    variable: fn(&str) -> Option<String>,
+    variable: Variables,
+}
+
+/// Returns the value of a variable.
+type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+impl std::fmt::Debug for Sdk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let config = &self.config;
+        f.debug_struct("Sdk").field("config", config).finish_non_exhaustive()
+    }
 }
 
 impl Sdk {
@@ -46,6 +57,19 @@ impl Sdk {
     /// This sends no request and cannot fail. A missing region or credential makes the first request fail.
     pub fn from_env(connections: usize) -> Sdk {
         Sdk::read(|name| std::env::var(name).ok(), connections)
+    }
+
+    /// Returns an SDK for a program that is not a Lambda function, and found region and credentials in its own way. Endpoints
+    /// are the variables that `variable` returns.
+    pub fn with_config(
+        config: &SdkConfig,
+        variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Sdk {
+        let config = config.to_builder().retry_config(RetryConfig::disabled());
+        Sdk {
+            config: config.build(),
+            variable: Arc::new(variable),
+        }
     }
 
     fn read(variable: fn(&str) -> Option<String>, connections: usize) -> Sdk {
@@ -72,7 +96,7 @@ impl Sdk {
         config.set_credentials_provider(credentials().map(SharedCredentialsProvider::new));
         Sdk {
             config: config.build(),
-            variable,
+            variable: Arc::new(variable),
         }
     }
 

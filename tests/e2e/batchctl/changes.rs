@@ -132,6 +132,39 @@ async fn a_batch_of_chunks_is_discarded() {
     a_discarded_batch_is_in_a_file_and_in_the_quarantine(BodiesKind::S3).await;
 }
 
+async fn a_delivered_batch_is_replayed_to_another_directory(bodies: BodiesKind) {
+    let rig = Setup::new()
+        .bodies(bodies)
+        .var("MAX_BATCH_SIZE", 200)
+        .var("MAX_BATCH_BYTES", 409_600)
+        .var("MAX_PART_BYTES", 16_384)
+        .one_aggregator_environment()
+        .start()
+        .await;
+    let ids = sorted((0..200).map(|number| format!("e{number}")));
+    ids.iter().for_each(|id| rig.send(body(id)));
+    rig.until_drained().await;
+    let batchctl = Batchctl::of(&rig);
+    let other = batchctl.directory.path().join("other");
+    let to = format!("file://{}", other.display());
+    for batch in rig.batch_ids().await.iter().filter(|batch| !batch.contains('/')) {
+        let would = batchctl.json(4, &["replay", batch, "--to", &to]).await;
+        let parts = would["parts"].as_array().map(Vec::len);
+        assert!(parts >= Some(2), "large parts share a set: {would}");
+        let done = batchctl.change(&["replay", batch, "--to", &to]).await;
+        assert_eq!((&done["done"], &done["left"]), (&true.into(), &0.into()), "{done}");
+        let shown = batchctl.json(0, &["show", batch]).await;
+        assert!(shown["notes"][0]["action"].as_str().is_some_and(|did| did.starts_with("replay to file:")));
+    }
+    assert_eq!(crate::output::delivered(&other), rig.delivered());
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_batch_of_chunks_is_replayed() {
+    a_delivered_batch_is_replayed_to_another_directory(BodiesKind::Table).await;
+}
+
 #[tokio::test]
 async fn paused_batches_are_delivered_once_after_resume() {
     let rig = Setup::new().one_aggregator_environment().start().await;
