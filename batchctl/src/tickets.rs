@@ -87,7 +87,7 @@ where
         None => None,
     };
     let (action, queue) = (&action, queue.as_ref());
-    let lines = stream::iter(&batches).map(async |batch| {
+    let lines = stream::iter(&batches).map(|batch| async move {
         let left = not_in_error(batch).or_else(|| (action.leave)(batch));
         if let Some(reason) = left {
             return Line::of(batch, "left", Some(reason));

@@ -13,7 +13,7 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
-use shared::ports::{BatchQueue, PauseStore, Pauses};
+use shared::ports::{BatchQueue, PauseStore, Pauses, PortError};
 use shared::wire::{Ticket, TicketReason};
 
 use super::views::LeaseView;
@@ -253,14 +253,20 @@ async fn waiting(
 async fn wake(service: &Service, batches: &[BatchId]) -> Result<(), Failure> {
     let queue = service.batch_queue()?;
     for batches in batches.chunks(crate::service::REQUESTS_MAX) {
-        let sent = batches.iter().map(async |batch| {
-            let ticket = Ticket::new(*batch, TicketReason::Sweep);
-            let send = || queue.send(&ticket, Duration::ZERO);
-            service.budget().call(RetryPolicy::CONTROL, send).await
-        });
+        let sent = batches.iter().map(|batch| wake_one(service, &queue, *batch));
         try_join_all(sent).await?;
     }
     Ok(())
+}
+
+async fn wake_one(
+    service: &Service,
+    queue: &dyn BatchQueue,
+    batch: BatchId,
+) -> Result<(), PortError> {
+    let ticket = Ticket::new(batch, TicketReason::Sweep);
+    let send = || queue.send(&ticket, Duration::ZERO);
+    service.budget().call(RetryPolicy::CONTROL, send).await
 }
 
 impl PauseView {

@@ -36,7 +36,7 @@ const EMPTY_RECEIVES: u32 = 3;
 pub struct RedriveArgs {
     /// The queue to take messages from
     #[arg(long, value_enum, value_name = "QUEUE")]
-    pub from: From,
+    pub from: FromQueue,
     /// Messages for which this JMESPath is true, over {body, attributes, messageId, reason, sentAt}
     #[arg(long, value_name = "JMESPATH", required_unless_present = "all")]
     pub r#where: Option<Expression>,
@@ -56,7 +56,7 @@ pub struct RedriveArgs {
 
 /// A queue from which messages are redriven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum From {
+pub enum FromQueue {
     DeadLetters,
     Quarantine,
 }
@@ -98,8 +98,8 @@ struct Run<'a> {
 pub async fn run(service: &Service, args: &RedriveArgs, output: Output) -> Result<Done, Failure> {
     let sqs = &service.connection.sqs;
     let (variable, what) = match args.from {
-        From::DeadLetters => ("INPUT_DEAD_LETTER_QUEUE_URL", "the URL of the dead-letter queue"),
-        From::Quarantine => ("QUARANTINE_SQS_URL", "the URL of the quarantine queue"),
+        FromQueue::DeadLetters => ("INPUT_DEAD_LETTER_QUEUE_URL", "the URL of the dead-letter queue"),
+        FromQueue::Quarantine => ("QUARANTINE_SQS_URL", "the URL of the quarantine queue"),
     };
     let input = service.required("INPUT_QUEUE_URL", "the URL of the input queue")?;
     let mut run = Run {
@@ -193,7 +193,7 @@ impl Run<'_> {
     /// Sends a message to the input queue, then deletes it here.
     async fn move_one(&self, message: &Received) -> Result<(), String> {
         let mut attributes: HashMap<String, MessageAttributeValue> = message.attributes.clone();
-        if self.args.from == From::Quarantine {
+        if self.args.from == FromQueue::Quarantine {
             attributes.retain(|name, _| !OF_QUARANTINE.contains(&name.as_str()));
         }
         match self.to.send(&message.body, attributes).await {
@@ -212,8 +212,8 @@ impl Run<'_> {
     /// Returns the event of a message, and what to do with the message.
     async fn fate(&self, message: &Received) -> Result<(Option<EventId>, Fate), Failure> {
         let origin = match self.args.from {
-            From::DeadLetters => Origin::DeadLetter,
-            From::Quarantine => Origin::Quarantine,
+            FromQueue::DeadLetters => Origin::DeadLetter,
+            FromQueue::Quarantine => Origin::Quarantine,
         };
         let named = message.attribute("eventId").filter(|_| origin == Origin::Quarantine);
         if origin == Origin::Quarantine && named.is_none() && message.body.starts_with(NOTICE) {

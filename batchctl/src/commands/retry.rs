@@ -1,6 +1,7 @@
 //! `batchctl retry`.
 
 use clap::Args;
+use shared::aws::BatchSummary;
 use shared::wire::{Accepted, Ticket, TicketReason};
 
 use crate::change::{ChangeArgs, Selection};
@@ -36,7 +37,7 @@ pub async fn run(service: &Service, args: &RetryArgs, output: Output) -> Result<
             accept: args.accept_new_sink.then_some(Accepted::NewSink),
             ..Ticket::new(batch.batch_id, TicketReason::Operator)
         },
-        before: async |_: &_| Ok(None),
+        before: async |_: &BatchSummary| Ok(None),
     };
     send(service, batches, action, operator.as_ref(), output).await
 }

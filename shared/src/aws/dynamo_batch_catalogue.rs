@@ -151,7 +151,8 @@ impl DynamoBatchCatalogue {
         due_before: Option<Timestamp>,
     ) -> Result<Vec<Overdue>, PortError> {
         let shards = (0..STATUS_SHARDS).map(|shard| self.of_shard(status, shard, due_before));
-        Ok(try_join_all(shards).await?.concat())
+        let found = try_join_all(shards).await?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     async fn of_shard(
@@ -176,8 +177,8 @@ impl DynamoBatchCatalogue {
         let what = format!("{}, index {STATUS_INDEX}", self.table);
         let items = items.collect::<Result<Vec<Item>, _>>().await;
         let items = items.map_err(|error| port_error(DYNAMODB, &what, &error))?;
-        let read = |item| Ok(read_overdue(&self.table, item)?);
-        items.into_iter().map(read).collect()
+        let read = items.into_iter().map(|item| read_overdue(&self.table, item));
+        Ok(read.collect::<Result<_, _>>()?)
     }
 
     /// Returns the batches with these ids. Those without a record are left out.
@@ -185,8 +186,8 @@ impl DynamoBatchCatalogue {
         let requests = ids.chunks(BATCH_GET_KEYS_MAX).map(|ids| self.get(ids));
         let replies = stream::iter(requests.collect::<Vec<_>>()).buffer_unordered(REQUESTS_MAX);
         let replies: Vec<Result<Vec<Item>, PortError>> = replies.collect().await;
-        let items = replies.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
-        Ok(self.read(items))
+        let items = replies.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(self.read(items.into_iter().flatten()))
     }
 
     /// Reads items by key, with strong consistency.
@@ -238,7 +239,7 @@ impl DynamoBatchCatalogue {
         Ok(self.read(items))
     }
 
-    fn read(&self, items: Vec<Item>) -> Summaries {
+    fn read(&self, items: impl IntoIterator<Item = Item>) -> Summaries {
         let mut read = Summaries::default();
         for item in items {
             match read_record(&self.table, item) {
