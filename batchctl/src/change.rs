@@ -46,7 +46,9 @@ impl ChangeArgs {
         }
         let given = |value: &Option<String>| value.clone().filter(|text| !text.trim().is_empty());
         let why = given(&self.why).ok_or_else(|| {
-            Failure::Usage("`--why`: missing: with `--yes`, expected the reason of the change".into())
+            Failure::Usage(
+                "`--why`: missing: with `--yes`, expected the reason of the change".into(),
+            )
         })?;
         let user = || std::env::var("USER").ok().filter(|name| !name.is_empty());
         let by = given(&self.by).or_else(user).ok_or_else(|| {

@@ -118,8 +118,17 @@ mod tests {
 
     #[test]
     fn what_was_set_aside_is_redriven_from_the_quarantine_only() {
-        assert_eq!(fate(Origin::Quarantine, EventState::SetAside, 5), Fate::Redrive);
-        assert_eq!(fate(Origin::DeadLetter, EventState::SetAside, 5), Fate::Unclear);
-        assert_eq!(fate(Origin::Quarantine, EventState::Unknown, 9_999), Fate::Redrive);
+        assert_eq!(
+            fate(Origin::Quarantine, EventState::SetAside, 5),
+            Fate::Redrive
+        );
+        assert_eq!(
+            fate(Origin::DeadLetter, EventState::SetAside, 5),
+            Fate::Unclear
+        );
+        assert_eq!(
+            fate(Origin::Quarantine, EventState::Unknown, 9_999),
+            Fate::Redrive
+        );
     }
 }

@@ -107,7 +107,9 @@ impl Filter {
     /// Returns whether id and source fit, which the index shows.
     pub fn fits_index(&self, batch: BatchId, source: &str, now: Timestamp) -> bool {
         let age = batch.opened_at().until(now);
-        self.source.as_deref().is_none_or(|name| is_queue(source, name))
+        self.source
+            .as_deref()
+            .is_none_or(|name| is_queue(source, name))
             && self.older_than.is_none_or(|than| age > than)
             && self.younger_than.is_none_or(|than| age <= than)
     }
@@ -127,7 +129,10 @@ impl Filter {
         state
             && self.fits_index(batch.batch_id, batch.source.as_str(), now)
             && self.key.as_deref().is_none_or(|wanted| key == Some(wanted))
-            && self.error.as_deref().is_none_or(|text| !error.is_empty() && error.contains(text))
+            && self
+                .error
+                .as_deref()
+                .is_none_or(|text| !error.is_empty() && error.contains(text))
     }
 }
 
@@ -201,7 +206,9 @@ mod tests {
             filter.fits(&batch, NOW)
         };
         assert!(fits(|f| f.source = Some("orders".to_owned())));
-        assert!(fits(|f| f.source = Some("arn:aws:sqs:eu-west-1:1:orders".to_owned())));
+        assert!(fits(
+            |f| f.source = Some("arn:aws:sqs:eu-west-1:1:orders".to_owned())
+        ));
         assert!(!fits(|f| f.source = Some("order".to_owned())));
         assert!(fits(|f| f.key = Some("k".to_owned())));
         assert!(!fits(|f| f.key = Some("other".to_owned())));

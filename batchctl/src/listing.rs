@@ -43,7 +43,10 @@ pub async fn list(service: &Service, filter: &Filter, max: usize) -> Result<List
         ids.truncate(max);
     }
     let read = service.catalogue.summaries(&ids).await?;
-    let fitting = read.summaries.into_iter().filter(|batch| filter.fits(batch, now));
+    let fitting = read
+        .summaries
+        .into_iter()
+        .filter(|batch| filter.fits(batch, now));
     listing.batches.extend(fitting);
     listing.malformed.extend(read.malformed);
     listing.matching = match filter.needs_records() {
@@ -77,13 +80,12 @@ async fn indexed(
     Ok(ids.into_iter().collect())
 }
 
-async fn completed(
-    service: &Service,
-    filter: &Filter,
-    now: Timestamp,
-) -> Result<Listing, Failure> {
+async fn completed(service: &Service, filter: &Filter, now: Timestamp) -> Result<Listing, Failure> {
     let younger_than = filter.younger_than.map(|age| now.saturating_sub(age));
-    let read = service.catalogue.complete(younger_than.unwrap_or(Timestamp::EPOCH)).await?;
+    let read = service
+        .catalogue
+        .complete(younger_than.unwrap_or(Timestamp::EPOCH))
+        .await?;
     let fits = |batch: &BatchSummary| filter.fits(batch, now);
     Ok(Listing {
         batches: read.summaries.into_iter().filter(fits).collect(),
@@ -101,8 +103,8 @@ pub async fn resolve(service: &Service, text: &str) -> Result<BatchId, Failure> 
     if let Ok(id) = text.parse() {
         return Ok(id);
     }
-    let is_prefix = text.len() >= PREFIX_CHARS_MIN
-        && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    let is_prefix =
+        text.len() >= PREFIX_CHARS_MIN && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     if !is_prefix {
         return Err(Failure::Usage(format!(
             "batch id: malformed: got `{text}`, expected a UUID, or {PREFIX_CHARS_MIN} or more of its first characters"

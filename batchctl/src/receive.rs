@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::error::{DisplayErrorContext, SdkError};
-use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName};
+use aws_sdk_sqs::types::{
+    Message, MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName,
+};
 use protocol::limits::SQS_BATCH_ENTRIES_MAX;
 
 use crate::failure::Failure;
@@ -163,9 +165,14 @@ pub async fn arn_of(client: &Client, url: &str) -> Result<String, Failure> {
         message,
     };
     let call = client.get_queue_attributes().queue_url(url);
-    let sent = call.attribute_names(QueueAttributeName::QueueArn).send().await;
+    let sent = call
+        .attribute_names(QueueAttributeName::QueueArn)
+        .send()
+        .await;
     let reply = sent.map_err(|error| failure(DisplayErrorContext(&error).to_string()))?;
-    let arn = reply.attributes().and_then(|all| all.get(&QueueAttributeName::QueueArn));
+    let arn = reply
+        .attributes()
+        .and_then(|all| all.get(&QueueAttributeName::QueueArn));
     arn.cloned()
         .ok_or_else(|| failure("has no attribute `QueueArn`".to_owned()))
 }

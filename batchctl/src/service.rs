@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use protocol::ids::{BatchId, EventId, SourceArn};
 use protocol::batch::BatchRecord;
 use protocol::claim::LockItem;
+use protocol::ids::{BatchId, EventId, SourceArn};
 use protocol::time::Timestamp;
 use shared::aws::{
     AwsOverflowStore, DynamoBatchCatalogue, DynamoBatchStore, DynamoChunkStore, DynamoLockStore,
-    DynamoPauseStore,
-    S3ChunkStore, SqsBatchQueue, SystemClock, SystemEntropy,
+    DynamoPauseStore, S3ChunkStore, SqsBatchQueue, SystemClock, SystemEntropy,
 };
 use shared::config::WriteMode;
 use shared::ports::{BatchStore, Clock, LockStore, PortError};

@@ -68,7 +68,11 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         let mut table = Table::new(&["id", "error", "n"]);
-        table.row(vec!["a".to_owned(), "two\nlines".to_owned(), "1".to_owned()]);
+        table.row(vec![
+            "a".to_owned(),
+            "two\nlines".to_owned(),
+            "1".to_owned(),
+        ]);
         table.row(vec!["bcd".to_owned(), "漢字".to_owned(), String::new()]);
         assert_eq!(
             table.to_string(),

@@ -200,7 +200,11 @@ impl fmt::Display for Report {
         match (self.done, self.count("would")) {
             (true, _) => writeln!(f, "{} tickets sent", self.count("sent")),
             (false, 0) => writeln!(f, "nothing to {}", self.verb),
-            (false, count) => writeln!(f, "{count} batches; to {} them, add --yes --why TEXT", self.verb),
+            (false, count) => writeln!(
+                f,
+                "{count} batches; to {} them, add --yes --why TEXT",
+                self.verb
+            ),
         }
     }
 }

@@ -115,12 +115,17 @@ async fn save_chunks(
         let read = read_chunk(store, &record.bodies, chunk, &service.permits, &budget);
         let Some(bytes) = read.await? else {
             let count = wanted.len();
-            let lost = format!("chunk `{chunk}`: missing in `{}`, with {count} events", record.bodies);
+            let lost = format!(
+                "chunk `{chunk}`: missing in `{}`, with {count} events",
+                record.bodies
+            );
             saved.lost.push(lost);
             continue;
         };
         let decoded = decode(chunk, &bytes, &wanted);
-        saved.lost.extend(decoded.problem.map(|problem| problem.to_string()));
+        saved
+            .lost
+            .extend(decoded.problem.map(|problem| problem.to_string()));
         for event in decoded.events {
             write(service, event, file, &mut saved).await?;
         }
@@ -141,7 +146,9 @@ async fn write(
         match body.filter(claimed) {
             Some(body) => event.body = body,
             None => {
-                saved.lost.push(format!("body `{object}`: missing, or not the one that was claimed"));
+                saved.lost.push(format!(
+                    "body `{object}`: missing, or not the one that was claimed"
+                ));
                 return Ok(());
             }
         }

@@ -38,8 +38,12 @@ impl EventState {
             EventState::Delivered => "delivered",
             EventState::Forgotten => "delivered, and no longer remembered",
             EventState::SetAside => "set aside: in the quarantine, not delivered",
-            EventState::Orphan => "orphan: claimed, and never delivered by its batch, which has ended",
-            EventState::Unclear => "unclear: the record of its batch is missing, or contradicts the claim",
+            EventState::Orphan => {
+                "orphan: claimed, and never delivered by its batch, which has ended"
+            }
+            EventState::Unclear => {
+                "unclear: the record of its batch is missing, or contradicts the claim"
+            }
             EventState::Unknown => "unknown: never claimed, or delivered and forgotten",
         }
     }
@@ -142,7 +146,9 @@ fn delivery(record: &BatchRecord, seq: Seq) -> (Vec<usize>, Option<Timestamp>) {
         Some((index, &part.members, at))
     });
     let delivered: Vec<_> = delivered.collect();
-    let own = delivered.iter().find(|(_, members, _)| members.contains(seq));
+    let own = delivered
+        .iter()
+        .find(|(_, members, _)| members.contains(seq));
     if let Some((index, _, at)) = own {
         return (vec![*index], at.or(record.completed_at));
     }
@@ -150,7 +156,9 @@ fn delivery(record: &BatchRecord, seq: Seq) -> (Vec<usize>, Option<Timestamp>) {
         return (Vec::new(), None);
     }
     // The parts that keep no set of their own share one.
-    let shared = delivered.iter().filter(|(_, members, _)| members.is_empty());
+    let shared = delivered
+        .iter()
+        .filter(|(_, members, _)| members.is_empty());
     let parts: Vec<usize> = shared.map(|(index, _, _)| *index).collect();
     let at = record.shared_parts_delivered_at().or(record.completed_at);
     (parts, at)
@@ -236,7 +244,14 @@ mod tests {
 
     #[test]
     fn a_tombstone_is_a_delivered_event_until_its_window_ends() {
-        let verdict = |secs| judged(&item(LockState::Tombstone { expires_at: at(secs) }), None);
+        let verdict = |secs| {
+            judged(
+                &item(LockState::Tombstone {
+                    expires_at: at(secs),
+                }),
+                None,
+            )
+        };
         let delivered = verdict(1_050);
         assert_eq!(delivered.state, EventState::Delivered);
         assert_eq!(delivered.delivered_at, Some(at(950)));
@@ -292,11 +307,17 @@ mod tests {
         let delivered = judged(&in_chunk(1), Some(&complete));
         assert_eq!(delivered.state, EventState::Delivered);
         assert_eq!(delivered.until, Some(at(1_050)));
-        assert_eq!(judged(&in_chunk(4), Some(&complete)).state, EventState::Orphan);
+        assert_eq!(
+            judged(&in_chunk(4), Some(&complete)).state,
+            EventState::Orphan
+        );
         let later = judged_at(&in_chunk(1), Some(&complete), at(1_051));
         assert_eq!((later.state, later.parts.len()), (EventState::Forgotten, 1));
         complete.set_aside = [9].into_iter().collect();
-        assert_eq!(judged(&in_chunk(9), Some(&complete)).state, EventState::SetAside);
+        assert_eq!(
+            judged(&in_chunk(9), Some(&complete)).state,
+            EventState::SetAside
+        );
     }
 
     #[test]
@@ -309,7 +330,10 @@ mod tests {
             at: Some(at(955)),
         };
         complete.parts.push(second);
-        complete.parts.iter_mut().for_each(|part| part.members = SeqSet::new());
+        complete
+            .parts
+            .iter_mut()
+            .for_each(|part| part.members = SeqSet::new());
         complete.delivered = (0..6).collect();
         let verdict = judged(&in_chunk(5), Some(&complete));
         assert_eq!(verdict.parts, [0, 1]);

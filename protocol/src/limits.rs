@@ -192,10 +192,7 @@ const fn record_bytes_max(sets: usize, set_bytes_max: usize) -> usize {
         + sets * set_bytes_max
         + PARTS_MAX * (PART_OVERHEAD_BYTES + PART_MEMBERS_BYTES_MAX + RECEIPT_BYTES_MAX)
         + NOTES_MAX
-            * (NOTE_OVERHEAD_BYTES
-                + NOTE_BY_BYTES_MAX
-                + NOTE_ACTION_BYTES_MAX
-                + NOTE_WHY_BYTES_MAX)
+            * (NOTE_OVERHEAD_BYTES + NOTE_BY_BYTES_MAX + NOTE_ACTION_BYTES_MAX + NOTE_WHY_BYTES_MAX)
         + FINGERPRINT_BYTES_MAX
         + 2 * RECORD_TEXT_BYTES_MAX
         + 3 * 2_048

@@ -107,7 +107,10 @@ mod tests {
         aside.quarantine = Some("sink says no".to_owned());
         assert_eq!(paused_until(&pauses, &aside, at(40)), None);
         let end_of_life = at(0) + BATCH_LIFE_MAX;
-        assert_eq!(paused_until(&pauses, &record(None), at(40)), Some(end_of_life));
+        assert_eq!(
+            paused_until(&pauses, &record(None), at(40)),
+            Some(end_of_life)
+        );
         assert_eq!(paused_until(&pauses, &record(None), end_of_life), None);
     }
 }

@@ -77,8 +77,9 @@ impl Settings {
     pub(crate) fn of_environment() -> Settings {
         let variables = std::env::vars_os();
         // A variable that is no text cannot be one of ours.
-        let texts = variables
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let texts = variables.filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
         Settings {
             name: "environment (neither `--stack` nor `--env-file` is given)".to_owned(),
             origin: Origin::Variables,

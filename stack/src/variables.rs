@@ -51,10 +51,7 @@ mod tests {
         let url = "http://127.0.0.1:4/000000000000/input-queue";
         assert_eq!(settings.value("INPUT_QUEUE_URL"), Some(url));
         assert_eq!(settings.value("SINK"), Some("file:///tmp/a b"));
-        assert_eq!(
-            settings.value("EVENT_ID"),
-            Some("json:join(`#`, [\"id\"])")
-        );
+        assert_eq!(settings.value("EVENT_ID"), Some("json:join(`#`, [\"id\"])"));
         assert_eq!(settings.value("EVENT_ID_PREFIX"), None, "it is empty");
         let shown: Vec<&str> = settings.shown().map(|(name, _)| name).collect();
         assert_eq!(

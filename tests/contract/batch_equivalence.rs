@@ -182,7 +182,12 @@ impl Draw {
     }
 
     fn note(&self, record: &BatchRecord) -> BatchWrite {
-        let note = OperatorNote::new(self.edge(), "me", "retry", &format!("why {}", self.below(9)));
+        let note = OperatorNote::new(
+            self.edge(),
+            "me",
+            "retry",
+            &format!("why {}", self.below(9)),
+        );
         BatchWrite::Note {
             status: match self.chance(80) {
                 true => record.status,

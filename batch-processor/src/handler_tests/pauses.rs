@@ -58,7 +58,10 @@ async fn a_new_sink_that_was_accepted_during_a_pause_is_remembered() {
     seal(&processor, 1).await;
     *processor.sink.fingerprint.lock().unwrap() = "former".to_owned();
     processor.sink.fail(100);
-    assert!(ticket(&processor).await, "the part is frozen, and the sink is down");
+    assert!(
+        ticket(&processor).await,
+        "the part is frozen, and the sink is down"
+    );
     processor.sink.fail(0);
     *processor.sink.fingerprint.lock().unwrap() = "present".to_owned();
     assert!(!ticket(&processor).await);

@@ -65,6 +65,14 @@ async fn save_to(
     file.flush().map_err(failed)?;
     // The batch ends after this, so the file must outlast a crash of this machine.
     file.get_ref().sync_all().map_err(failed)?;
-    let lost: String = saved.lost.iter().map(|lost| format!("; lost: {lost}")).collect();
-    Ok(format!("{} events in {}{lost}", saved.events, path.display()))
+    let lost: String = saved
+        .lost
+        .iter()
+        .map(|lost| format!("; lost: {lost}"))
+        .collect();
+    Ok(format!(
+        "{} events in {}{lost}",
+        saved.events,
+        path.display()
+    ))
 }

@@ -133,7 +133,10 @@ impl fmt::Display for Found {
         }
         match self.past_deliveries {
             0 => Ok(()),
-            count => writeln!(f, "earlier     {count} deliveries of other messages are remembered"),
+            count => writeln!(
+                f,
+                "earlier     {count} deliveries of other messages are remembered"
+            ),
         }
     }
 }

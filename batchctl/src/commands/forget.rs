@@ -97,8 +97,14 @@ impl fmt::Display for Forgotten {
         writeln!(f, "event  {}", self.event_id)?;
         writeln!(f, "state  {}", self.state.words())?;
         match self.done {
-            true => writeln!(f, "forgotten: any message of this event is delivered from now on"),
-            false => writeln!(f, "to have any message of it delivered again, add --yes --why TEXT"),
+            true => writeln!(
+                f,
+                "forgotten: any message of this event is delivered from now on"
+            ),
+            false => writeln!(
+                f,
+                "to have any message of it delivered again, add --yes --why TEXT"
+            ),
         }
     }
 }
@@ -112,7 +118,11 @@ mod tests {
         assert!(refusal(EventState::Live, true).is_some());
         assert!(refusal(EventState::Unclear, false).is_some());
         assert!(refusal(EventState::Unclear, true).is_none());
-        for state in [EventState::Delivered, EventState::Orphan, EventState::SetAside] {
+        for state in [
+            EventState::Delivered,
+            EventState::Orphan,
+            EventState::SetAside,
+        ] {
             assert!(refusal(state, false).is_none());
         }
     }

@@ -63,7 +63,16 @@ impl fmt::Display for Batches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.batches.is_empty() {
             let columns = [
-                "BATCH", "STATUS", "AGE", "DUE", "SOURCE", "KEY", "EVENTS", "DELIVERED", "PARTS", "TRIES",
+                "BATCH",
+                "STATUS",
+                "AGE",
+                "DUE",
+                "SOURCE",
+                "KEY",
+                "EVENTS",
+                "DELIVERED",
+                "PARTS",
+                "TRIES",
                 "ERROR",
             ];
             let mut table = Table::new(&columns);
@@ -105,7 +114,9 @@ fn row(batch: &BatchView, now: Timestamp) -> Vec<String> {
         batch.delivered.to_string(),
         batch.parts.to_string(),
         batch.attempts.to_string(),
-        error.map(|error| cut(error, ERROR_CHARS_MAX)).unwrap_or_default(),
+        error
+            .map(|error| cut(error, ERROR_CHARS_MAX))
+            .unwrap_or_default(),
     ]
 }
 

@@ -129,7 +129,11 @@ pub async fn pause(service: &Service, args: &PauseArgs, output: Output) -> Resul
         now,
     };
     output.print(&report, &report);
-    Ok(if report.done { Done::Yes } else { Done::OnlyShown })
+    Ok(if report.done {
+        Done::Yes
+    } else {
+        Done::OnlyShown
+    })
 }
 
 /// Ends a pause, and has the batches delivered that waited for its end.
@@ -144,7 +148,9 @@ pub async fn resume(service: &Service, args: &ResumeArgs, output: Output) -> Res
             "pause: not found: expected the source and key of one; `pauses` lists them".to_owned(),
         ));
     }
-    pauses.pauses.retain(|pause| !ended(pause) && pause.until > now);
+    pauses
+        .pauses
+        .retain(|pause| !ended(pause) && pause.until > now);
     if operator.is_some() {
         write(service, &pauses).await?;
     }
@@ -161,14 +167,22 @@ pub async fn resume(service: &Service, args: &ResumeArgs, output: Output) -> Res
         now,
     };
     output.print(&report, &report);
-    Ok(if report.done { Done::Yes } else { Done::OnlyShown })
+    Ok(if report.done {
+        Done::Yes
+    } else {
+        Done::OnlyShown
+    })
 }
 
 /// Prints the pauses.
 pub async fn list(service: &Service, output: Output) -> Result<Done, Failure> {
     let now = service.now();
     let pauses = read(service).await?;
-    let current: Vec<Pause> = pauses.pauses.into_iter().filter(|pause| pause.until > now).collect();
+    let current: Vec<Pause> = pauses
+        .pauses
+        .into_iter()
+        .filter(|pause| pause.until > now)
+        .collect();
     let report = Report {
         done: true,
         under_way: under_way(service, &current).await?,
@@ -210,7 +224,10 @@ async fn write(service: &Service, pauses: &Pauses) -> Result<(), Failure> {
 
 /// Returns the batches in processing that the index shows, with their records.
 async fn processing(service: &Service) -> Result<Vec<BatchSummary>, Failure> {
-    let found = service.catalogue.with_status(Status::Processing, None).await?;
+    let found = service
+        .catalogue
+        .with_status(Status::Processing, None)
+        .await?;
     let ids: Vec<BatchId> = found.into_iter().map(|batch| batch.batch_id).collect();
     Ok(service.catalogue.summaries(&ids).await?.summaries)
 }
@@ -244,7 +261,9 @@ async fn waiting(
     let batches = processing(service).await?;
     let waits = batches.iter().filter(|batch| {
         source.as_ref().is_none_or(|source| *source == batch.source)
-            && key.as_ref().is_none_or(|key| batch.batch_key.as_ref() == Some(key))
+            && key
+                .as_ref()
+                .is_none_or(|key| batch.batch_key.as_ref() == Some(key))
     });
     Ok(waits.map(|batch| batch.batch_id).collect())
 }
@@ -253,7 +272,9 @@ async fn waiting(
 async fn wake(service: &Service, batches: &[BatchId]) -> Result<(), Failure> {
     let queue = service.batch_queue()?;
     for batches in batches.chunks(crate::service::REQUESTS_MAX) {
-        let sent = batches.iter().map(|batch| wake_one(service, &queue, *batch));
+        let sent = batches
+            .iter()
+            .map(|batch| wake_one(service, &queue, *batch));
         try_join_all(sent).await?;
     }
     Ok(())
@@ -302,7 +323,11 @@ impl fmt::Display for Report {
         }
         for delivery in &self.under_way {
             let until = with_distance(delivery.lease.until, self.now);
-            writeln!(f, "under way: batch {}, until {until} at the latest", delivery.batch_id)?;
+            writeln!(
+                f,
+                "under way: batch {}, until {until} at the latest",
+                delivery.batch_id
+            )?;
         }
         match (self.tickets, self.done) {
             (Some(count), true) => writeln!(f, "{count} tickets sent")?,

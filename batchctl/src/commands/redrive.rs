@@ -98,7 +98,10 @@ struct Run<'a> {
 pub async fn run(service: &Service, args: &RedriveArgs, output: Output) -> Result<Done, Failure> {
     let sqs = &service.connection.sqs;
     let (variable, what) = match args.from {
-        FromQueue::DeadLetters => ("INPUT_DEAD_LETTER_QUEUE_URL", "the URL of the dead-letter queue"),
+        FromQueue::DeadLetters => (
+            "INPUT_DEAD_LETTER_QUEUE_URL",
+            "the URL of the dead-letter queue",
+        ),
         FromQueue::Quarantine => ("QUARANTINE_SQS_URL", "the URL of the quarantine queue"),
     };
     let input = service.required("INPUT_QUEUE_URL", "the URL of the input queue")?;
@@ -215,7 +218,9 @@ impl Run<'_> {
             FromQueue::DeadLetters => Origin::DeadLetter,
             FromQueue::Quarantine => Origin::Quarantine,
         };
-        let named = message.attribute("eventId").filter(|_| origin == Origin::Quarantine);
+        let named = message
+            .attribute("eventId")
+            .filter(|_| origin == Origin::Quarantine);
         if origin == Origin::Quarantine && named.is_none() && message.body.starts_with(NOTICE) {
             return Ok((None, Fate::Notice));
         }

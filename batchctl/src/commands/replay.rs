@@ -106,7 +106,11 @@ pub async fn run(service: &Service, args: &ReplayArgs, output: Output) -> Result
         });
     }
     output.print(&report, &report);
-    Ok(if report.done { Done::Yes } else { Done::OnlyShown })
+    Ok(if report.done {
+        Done::Yes
+    } else {
+        Done::OnlyShown
+    })
 }
 
 /// Returns why nothing of a batch can be replayed.
@@ -116,13 +120,17 @@ fn refusal(record: &BatchRecord, parts: &[DeliveredPart]) -> Option<String> {
             "its bodies were in lock items, which keep them until the delivery only".to_owned(),
         );
     }
-    parts.is_empty().then(|| "no part of it is delivered".to_owned())
+    parts
+        .is_empty()
+        .then(|| "no part of it is delivered".to_owned())
 }
 
 /// Returns how many events are in no delivered part.
 fn left(record: &BatchRecord, parts: &[DeliveredPart]) -> u64 {
     let mut delivered = SeqSet::new();
-    parts.iter().for_each(|part| delivered.extend_from(&part.members));
+    parts
+        .iter()
+        .for_each(|part| delivered.extend_from(&part.members));
     let mut all = record.claimed.clone();
     all.extend_from(&record.witnessed);
     all.difference_len(&delivered)
@@ -210,7 +218,9 @@ async fn read(
         let bytes = read_chunk(store, &record.bodies, chunk, &service.permits, &budget).await?;
         let bytes = bytes.ok_or_else(|| {
             let place = &record.bodies;
-            Failure::Refused(format!("chunk `{chunk}`: missing in `{place}`; chunks are kept for 30 days"))
+            Failure::Refused(format!(
+                "chunk `{chunk}`: missing in `{place}`; chunks are kept for 30 days"
+            ))
         })?;
         let decoded = decode(chunk, &bytes, &wanted);
         if let Some(problem) = decoded.problem {
@@ -234,7 +244,11 @@ impl fmt::Display for Report {
         }
         write!(f, "{table}")?;
         if self.left > 0 {
-            writeln!(f, "{} events are in no delivered part, and are left", self.left)?;
+            writeln!(
+                f,
+                "{} events are in no delivered part, and are left",
+                self.left
+            )?;
         }
         match self.done {
             true => writeln!(f, "replayed to {}", self.sink),

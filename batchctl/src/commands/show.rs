@@ -127,7 +127,11 @@ fn parts(record: &BatchRecord) -> Vec<PartView> {
             part,
             state,
             events: record.count,
-            hash: record.hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+            hash: record
+                .hash
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
             sink: record.sink.clone(),
             receipt,
             delivered_at,
@@ -197,7 +201,11 @@ impl Shown {
         match &batch.lease {
             Some(lease) if lease.until > now => {
                 let left = short(now.until(lease.until));
-                writeln!(f, "{} for another {left}; {} so far", lease.owner, batch.attempts)
+                writeln!(
+                    f,
+                    "{} for another {left}; {} so far",
+                    lease.owner, batch.attempts
+                )
             }
             Some(lease) => {
                 let at = with_distance(lease.until, now);
@@ -210,7 +218,8 @@ impl Shown {
     fn tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         if !self.part_list.is_empty() {
-            let mut table = Table::new(&["PART", "STATE", "EVENTS", "DELIVERED", "SINK", "RECEIPT"]);
+            let mut table =
+                Table::new(&["PART", "STATE", "EVENTS", "DELIVERED", "SINK", "RECEIPT"]);
             for part in &self.part_list {
                 table.row(vec![
                     part.part.to_string(),

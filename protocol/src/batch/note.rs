@@ -61,7 +61,12 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_between_two_characters() {
-        let note = OperatorNote::new(Timestamp::EPOCH, &"é".repeat(200), "retry", &"x".repeat(999));
+        let note = OperatorNote::new(
+            Timestamp::EPOCH,
+            &"é".repeat(200),
+            "retry",
+            &"x".repeat(999),
+        );
         assert_eq!((note.by.len(), note.why.len()), (96, 256));
         let odd = OperatorNote::new(Timestamp::EPOCH, "", &format!("x{}", "é".repeat(99)), "");
         assert_eq!(odd.action.len(), 63);

@@ -63,7 +63,10 @@ const ATTRIBUTES: [&str; 26] = [
 /// Returns the projection of [`ATTRIBUTES`], with its placeholders: several of the names are reserved words.
 fn projection() -> (String, HashMap<String, String>) {
     let placeholders = ATTRIBUTES.map(|name| format!("#{name}"));
-    let names = placeholders.iter().cloned().zip(ATTRIBUTES.map(str::to_owned));
+    let names = placeholders
+        .iter()
+        .cloned()
+        .zip(ATTRIBUTES.map(str::to_owned));
     (placeholders.join(", "), names.collect())
 }
 
@@ -177,7 +180,9 @@ impl DynamoBatchCatalogue {
         let what = format!("{}, index {STATUS_INDEX}", self.table);
         let items = items.collect::<Result<Vec<Item>, _>>().await;
         let items = items.map_err(|error| port_error(DYNAMODB, &what, &error))?;
-        let read = items.into_iter().map(|item| read_overdue(&self.table, item));
+        let read = items
+            .into_iter()
+            .map(|item| read_overdue(&self.table, item));
         Ok(read.collect::<Result<_, _>>()?)
     }
 

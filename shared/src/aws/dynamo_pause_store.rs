@@ -40,7 +40,9 @@ impl DynamoPauseStore {
         let mut item = StoredItem::new(&self.table, BATCH_ID, item)?;
         let version = item.number(VERSION)?;
         let pauses = item.maps(PAUSES)?;
-        let pauses = pauses.into_iter().map(|pause| read_pause(item.nested(pause)));
+        let pauses = pauses
+            .into_iter()
+            .map(|pause| read_pause(item.nested(pause)));
         Ok(Pauses {
             pauses: pauses.collect::<Result<_, _>>()?,
             version: item.required(VERSION, version)?,

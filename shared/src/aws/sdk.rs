@@ -43,7 +43,9 @@ type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 impl std::fmt::Debug for Sdk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let config = &self.config;
-        f.debug_struct("Sdk").field("config", config).finish_non_exhaustive()
+        f.debug_struct("Sdk")
+            .field("config", config)
+            .finish_non_exhaustive()
     }
 }
 

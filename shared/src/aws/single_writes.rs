@@ -16,9 +16,7 @@ use protocol::ids::{EventId, SeatKey};
 
 use super::attributes::{n, s, ttl};
 use super::errors::{DYNAMODB, is_item_too_large, port_error};
-use super::lock_items::{
-    BATCH, claim_item, key, last_seat_value, read_lock_item, unstorable,
-};
+use super::lock_items::{BATCH, claim_item, key, last_seat_value, read_lock_item, unstorable};
 use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
 
 /// Permits the write only if there is no item with this event id.

@@ -25,7 +25,10 @@ async fn with_a_batch_in_error(bodies: BodiesKind) -> (Rig, String) {
     // In one event, so that all are in one batch.
     let source = rig.stack.sqs.arn(local::stack::INPUT_QUEUE);
     let bodies = IDS.map(body);
-    let messages: Vec<(&str, &str)> = IDS.into_iter().zip(bodies.iter().map(String::as_str)).collect();
+    let messages: Vec<(&str, &str)> = IDS
+        .into_iter()
+        .zip(bodies.iter().map(String::as_str))
+        .collect();
     let event = crate::events::event(&source, &messages);
     let failed = crate::events::failures(&rig, &rig.stack.aggregator, event).await;
     assert_eq!(failed, [""; 0]);
@@ -50,16 +53,23 @@ fn obstacle(rig: &Rig, batch: &str) -> std::path::PathBuf {
 async fn a_batch_in_error_is_found_shown_and_delivered_after_a_retry(bodies: BodiesKind) {
     let (rig, batch) = with_a_batch_in_error(bodies).await;
     let batchctl = Batchctl::of(&rig);
-    let listed = batchctl.json(0, &["list", "--error", "exists with other content"]).await;
+    let listed = batchctl
+        .json(0, &["list", "--error", "exists with other content"])
+        .await;
     assert_eq!(listed["batches"][0]["batchId"], batch.as_str(), "{listed}");
-    let none = batchctl.json(0, &["list", "--error", "nothing like it"]).await;
+    let none = batchctl
+        .json(0, &["list", "--error", "nothing like it"])
+        .await;
     assert_eq!(none["matching"], 0, "{none}");
     let shown = batchctl.json(0, &["show", &batch[..13]]).await;
     assert_eq!(shown["status"], "error", "{shown}");
     assert_eq!(shown["counts"]["confirmed"], 3, "{shown}");
     assert_eq!(shown["partList"][0]["state"], "frozen", "{shown}");
     let found = batchctl.json(0, &["find", "a"]).await;
-    assert_eq!((&found["state"], &found["batchStatus"]), (&"live".into(), &"error".into()));
+    assert_eq!(
+        (&found["state"], &found["batchStatus"]),
+        (&"live".into(), &"error".into())
+    );
 
     let retry = ["retry", "--error", "exists with other content"];
     let would = batchctl.json(4, &retry).await;
@@ -72,13 +82,25 @@ async fn a_batch_in_error_is_found_shown_and_delivered_after_a_retry(bodies: Bod
     rig.until_metric("BatchesCompleted", 1).await;
     assert_eq!(rig.delivered_ids(), IDS);
     let shown = batchctl.json(0, &["show", &batch]).await;
-    assert_eq!((&shown["status"], &shown["delivered"]), (&"complete".into(), &3.into()));
+    assert_eq!(
+        (&shown["status"], &shown["delivered"]),
+        (&"complete".into(), &3.into())
+    );
     let note = &shown["notes"][0];
-    assert_eq!((&note["action"], &note["by"], &note["why"]), (&"retry".into(), &"tester".into(), &"a test".into()));
+    assert_eq!(
+        (&note["action"], &note["by"], &note["why"]),
+        (&"retry".into(), &"tester".into(), &"a test".into())
+    );
     let complete = batchctl.json(0, &["list", "--status", "complete"]).await;
-    assert_eq!(complete["batches"][0]["batchId"], batch.as_str(), "{complete}");
+    assert_eq!(
+        complete["batches"][0]["batchId"],
+        batch.as_str(),
+        "{complete}"
+    );
     // There is nothing to retry any more.
-    let left = batchctl.json(3, &[&["retry", &batch], &YES[..]].concat()).await;
+    let left = batchctl
+        .json(3, &[&["retry", &batch], &YES[..]].concat())
+        .await;
     assert_eq!(left["batches"][0]["outcome"], "left", "{left}");
     rig.end().await;
 }
@@ -105,11 +127,19 @@ async fn a_discarded_batch_is_in_a_file_and_in_the_quarantine(bodies: BodiesKind
     let files = files.map(|entry| entry.expect("it can be read").path());
     let file = files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
     let text = fs::read_to_string(file.last().expect("a file")).expect("it can be read");
-    let lines = text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON"));
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line is JSON"));
     let lines: Vec<Value> = lines.collect();
-    let ids = lines.iter().map(|line| line["eventId"].as_str().unwrap_or_default());
+    let ids = lines
+        .iter()
+        .map(|line| line["eventId"].as_str().unwrap_or_default());
     assert_eq!(sorted(ids), IDS);
-    assert!(lines.iter().all(|line| line["body"].as_str().is_some_and(|body| body.contains("value of"))));
+    assert!(lines.iter().all(|line| {
+        line["body"]
+            .as_str()
+            .is_some_and(|body| body.contains("value of"))
+    }));
     let found = batchctl.json(0, &["find", "a"]).await;
     assert_eq!(found["state"], "setAside", "{found}");
 
@@ -147,14 +177,27 @@ async fn a_delivered_batch_is_replayed_to_another_directory(bodies: BodiesKind) 
     let batchctl = Batchctl::of(&rig);
     let other = batchctl.directory.path().join("other");
     let to = format!("file://{}", other.display());
-    for batch in rig.batch_ids().await.iter().filter(|batch| !batch.contains('/')) {
+    for batch in rig
+        .batch_ids()
+        .await
+        .iter()
+        .filter(|batch| !batch.contains('/'))
+    {
         let would = batchctl.json(4, &["replay", batch, "--to", &to]).await;
         let parts = would["parts"].as_array().map(Vec::len);
         assert!(parts >= Some(2), "large parts share a set: {would}");
         let done = batchctl.change(&["replay", batch, "--to", &to]).await;
-        assert_eq!((&done["done"], &done["left"]), (&true.into(), &0.into()), "{done}");
+        assert_eq!(
+            (&done["done"], &done["left"]),
+            (&true.into(), &0.into()),
+            "{done}"
+        );
         let shown = batchctl.json(0, &["show", batch]).await;
-        assert!(shown["notes"][0]["action"].as_str().is_some_and(|did| did.starts_with("replay to file:")));
+        assert!(
+            shown["notes"][0]["action"]
+                .as_str()
+                .is_some_and(|did| did.starts_with("replay to file:"))
+        );
     }
     assert_eq!(crate::output::delivered(&other), rig.delivered());
     rig.end().await;
@@ -171,15 +214,25 @@ async fn paused_batches_are_delivered_once_after_resume() {
     let batchctl = Batchctl::of(&rig);
     let source = rig.stack.sqs.arn(local::stack::INPUT_QUEUE);
     let scope = ["--source", source.as_str()];
-    let paused = batchctl.change(&[&["pause", "--for", "1h"], &scope[..]].concat()).await;
+    let paused = batchctl
+        .change(&[&["pause", "--for", "1h"], &scope[..]].concat())
+        .await;
     assert_eq!(paused["pauses"][0]["why"], "a test", "{paused}");
     IDS.iter().for_each(|id| rig.send(body(id)));
-    rig.until("the batch waits", async || rig.has_logged("deliveries are paused")).await;
+    rig.until("the batch waits", async || {
+        rig.has_logged("deliveries are paused")
+    })
+    .await;
     rig.until_depth(local::stack::BATCH_QUEUE, 0).await;
     assert!(!rig.has_parts());
     let listed = batchctl.json(0, &["list", "--status", "overdue"]).await;
-    assert_eq!(listed["matching"], 0, "a paused batch is not overdue: {listed}");
-    let other = batchctl.text(&[&["resume", "--all"], &YES[..]].concat()).await;
+    assert_eq!(
+        listed["matching"], 0,
+        "a paused batch is not overdue: {listed}"
+    );
+    let other = batchctl
+        .text(&[&["resume", "--all"], &YES[..]].concat())
+        .await;
     assert_eq!(other.code, Some(3), "{other:?}");
     let resumed = batchctl.change(&[&["resume"], &scope[..]].concat()).await;
     assert!(resumed["tickets"].as_u64() >= Some(1), "{resumed}");

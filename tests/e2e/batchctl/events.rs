@@ -55,11 +55,17 @@ async fn find_knows_live_delivered_forgotten_and_unknown_events(bodies: BodiesKi
     let live = find("live").await;
     assert_eq!(live["state"], "live", "{live}");
     assert_eq!(live["batchStatus"], "open", "{live}");
-    assert!(live["seq"].is_number() && live["batchId"].is_string(), "{live}");
+    assert!(
+        live["seq"].is_number() && live["batchId"].is_string(),
+        "{live}"
+    );
 
     let delivered = find("d1").await;
     assert_eq!(delivered["state"], "delivered", "{delivered}");
-    let line = rig.delivered().into_iter().find(|line| line.body.contains("\"d1\""));
+    let line = rig
+        .delivered()
+        .into_iter()
+        .find(|line| line.body.contains("\"d1\""));
     let line = line.expect("it is delivered");
     assert_eq!(delivered["eventId"], line.event_id.as_str(), "{delivered}");
     assert_eq!(delivered["batchId"], line.batch_id.as_str(), "{delivered}");
@@ -71,7 +77,14 @@ async fn find_knows_live_delivered_forgotten_and_unknown_events(bodies: BodiesKi
     let forgotten = find("f1").await;
     match bodies {
         BodiesKind::Items => {
-            set(&rig, LOCK_TABLE, ("messageId", &format!("{prefix}f1")), "expiresAt", 5).await;
+            set(
+                &rig,
+                LOCK_TABLE,
+                ("messageId", &format!("{prefix}f1")),
+                "expiresAt",
+                5,
+            )
+            .await;
         }
         BodiesKind::Table | BodiesKind::S3 => {
             let batch = forgotten["batchId"].as_str().expect("a batch");
@@ -83,7 +96,9 @@ async fn find_knows_live_delivered_forgotten_and_unknown_events(bodies: BodiesKi
 
     let unknown = batchctl.json(3, &["find", "never-sent"]).await;
     assert_eq!(unknown["state"], "unknown", "{unknown}");
-    let exact = batchctl.json(0, &["find", "--exact", &format!("{prefix}d1")]).await;
+    let exact = batchctl
+        .json(0, &["find", "--exact", &format!("{prefix}d1")])
+        .await;
     assert_eq!(exact["state"], "delivered", "{exact}");
     rig.stack.stop().await;
 }
@@ -109,7 +124,9 @@ async fn a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(bo
     delivers_a_pair(&rig, ["a", "b"]).await;
     rig.send(body("live"));
     rig.until_metric("Claimed", 3).await;
-    let refused = batchctl.text(&[&["forget", "live"], &YES[..]].concat()).await;
+    let refused = batchctl
+        .text(&[&["forget", "live"], &YES[..]].concat())
+        .await;
     assert_eq!(refused.code, Some(5), "{refused:?}");
     assert!(refused.err.contains("live: "), "{refused:?}");
 
@@ -117,13 +134,17 @@ async fn a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(bo
     rig.send(body("a"));
     rig.until_metric("Duplicates", 1).await;
     let shown = batchctl.json(4, &["forget", "a"]).await;
-    assert_eq!((&shown["state"], &shown["done"]), (&"delivered".into(), &false.into()));
+    assert_eq!(
+        (&shown["state"], &shown["done"]),
+        (&"delivered".into(), &false.into())
+    );
     let done = batchctl.change(&["forget", "a"]).await;
     assert_eq!(done["done"], true);
     rig.send(body("a"));
     rig.until_metric("BatchesCompleted", 2).await;
     let mut ids = rig.delivered_ids();
-    ids.iter_mut().for_each(|id| *id = id.rsplit('/').next().unwrap_or_default().to_owned());
+    ids.iter_mut()
+        .for_each(|id| *id = id.rsplit('/').next().unwrap_or_default().to_owned());
     assert_eq!(ids, ["a", "a", "b", "live"]);
     if bodies != BodiesKind::Items {
         let batch = done["batchId"].as_str().expect("a batch");
@@ -147,7 +168,9 @@ async fn an_event_in_a_chunk_can_be_forgotten() {
 /// Returns the outcome of the message with this body.
 fn outcome(report: &Value, message_id: &str) -> String {
     let messages = report["messages"].as_array().expect("messages");
-    let message = messages.iter().find(|message| message["messageId"] == message_id);
+    let message = messages
+        .iter()
+        .find(|message| message["messageId"] == message_id);
     message.map_or_else(String::new, |message| {
         message["outcome"].as_str().unwrap_or_default().to_owned()
     })
@@ -166,10 +189,20 @@ async fn a_redrive_leaves_out_what_was_delivered_after_all() {
     assert_eq!(failures(&rig, &rig.stack.aggregator, late).await, [""; 0]);
     rig.until_metric("BatchesCompleted", 1).await;
 
-    let redrive = ["redrive", "--from", "dead-letters", "--where", "body.kind == 'x'"];
+    let redrive = [
+        "redrive",
+        "--from",
+        "dead-letters",
+        "--where",
+        "body.kind == 'x'",
+    ];
     let shown = batchctl.json(4, &redrive).await;
     assert_eq!(outcome(&shown, &fresh), "redrive", "{shown}");
-    assert_eq!(outcome(&shown, &delivered), "left: delivered after all", "{shown}");
+    assert_eq!(
+        outcome(&shown, &delivered),
+        "left: delivered after all",
+        "{shown}"
+    );
     assert_eq!(outcome(&shown, &other), "", "{shown}");
     assert_eq!(rig.depth(INPUT_DEAD_LETTER_QUEUE), 3);
 
@@ -191,9 +224,18 @@ async fn a_message_of_the_quarantine_is_redriven_by_its_reason() {
     rig.send(r#"{"id":null}"#);
     rig.until_depth(QUARANTINE_QUEUE, 1).await;
     let redrive = ["redrive", "--from", "quarantine", "--where"];
-    let none = batchctl.json(3, &[&redrive[..], &["contains(reason, 'conflict')"]].concat()).await;
+    let none = batchctl
+        .json(
+            3,
+            &[&redrive[..], &["contains(reason, 'conflict')"]].concat(),
+        )
+        .await;
     assert_eq!(none["messages"], serde_json::json!([]));
-    let wanted = [&redrive[..], &["contains(reason, 'found nothing')", "--yes"]].concat();
+    let wanted = [
+        &redrive[..],
+        &["contains(reason, 'found nothing')", "--yes"],
+    ]
+    .concat();
     let done = batchctl.json(0, &wanted).await;
     assert_eq!(done["counts"]["redriven"], 1, "{done}");
     // Nothing was mended, so it comes back.

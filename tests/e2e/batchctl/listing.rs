@@ -25,7 +25,9 @@ async fn write_batches(rig: &Rig, count: u64) {
         let key = if number % 10 == 0 { "rare" } else { "often" };
         let mut record = BatchRecord::open(
             SystemEntropy.batch_id(opened),
-            "arn:aws:sqs:us-east-1:000000000000:input-queue".parse().expect("an ARN"),
+            "arn:aws:sqs:us-east-1:000000000000:input-queue"
+                .parse()
+                .expect("an ARN"),
             Some(key.parse().expect("a key")),
             10,
             opened,
@@ -40,7 +42,9 @@ async fn write_batches(rig: &Rig, count: u64) {
     let records: Vec<BatchRecord> = records.collect();
     let created = stream::iter(&records).map(|record| store.create(record));
     let created: Vec<_> = created.buffer_unordered(32).collect().await;
-    created.into_iter().for_each(|created| created.expect("the table takes a record"));
+    created
+        .into_iter()
+        .for_each(|created| created.expect("the table takes a record"));
 }
 
 #[tokio::test]
@@ -52,24 +56,40 @@ async fn ten_thousand_batches_are_listed_by_the_index() {
         (&["list"][..], BATCHES),
         (&["list", "--status", "error"], BATCHES / 4),
         (&["list", "--status", "overdue"], BATCHES * 3 / 4),
-        (&["list", "--source", "input-queue", "--older-than", "10m"], BATCHES),
+        (
+            &["list", "--source", "input-queue", "--older-than", "10m"],
+            BATCHES,
+        ),
         (&["list", "--younger-than", "10m"], 0),
     ] {
         let ran = batchctl.text(&[&["--json"], arguments].concat()).await;
         let listed: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
         assert_eq!(listed["matching"], matching, "{arguments:?}");
         eprintln!("{arguments:?}: {matching} in {:?}", ran.took);
-        assert!(ran.took < INDEX_TIME_MAX, "{arguments:?} took {:?}", ran.took);
+        assert!(
+            ran.took < INDEX_TIME_MAX,
+            "{arguments:?} took {:?}",
+            ran.took
+        );
     }
     // By key or error, the records are read.
-    let rare = batchctl.json(0, &["list", "--key", "rare", "--limit", "7"]).await;
+    let rare = batchctl
+        .json(0, &["list", "--key", "rare", "--limit", "7"])
+        .await;
     assert_eq!(rare["matching"], BATCHES / 10);
     assert_eq!(rare["batches"].as_array().map(Vec::len), Some(7));
-    let refused = batchctl.json(4, &["retry", "--error", "part 4", "--younger-than", "2h"]).await;
+    let refused = batchctl
+        .json(4, &["retry", "--error", "part 4", "--younger-than", "2h"])
+        .await;
     let refused = refused["batches"].as_array().map(Vec::len);
     assert_eq!(refused, Some(BATCHES as usize / 8));
-    let look = batchctl.json(0, &["watch", "--looks", "1", "--limit", "1"]).await;
-    assert_eq!((&look["open"], &look["error"]), (&7_500.into(), &2_500.into()));
+    let look = batchctl
+        .json(0, &["watch", "--looks", "1", "--limit", "1"])
+        .await;
+    assert_eq!(
+        (&look["open"], &look["error"]),
+        (&7_500.into(), &2_500.into())
+    );
     rig.stack.stop().await;
 }
 
@@ -82,22 +102,35 @@ async fn exit_codes_tell_scripts_what_happened() {
         (2, &["retry"][..], "no batch is selected"),
         (2, &["retry", "--yes", "--error", "x"], "`--why`: missing"),
         (2, &["show", "xyz"], "batch id: malformed: got `xyz`"),
-        (2, &["pause", "--all", "--for", "9d"], "`--for`: out of range"),
+        (
+            2,
+            &["pause", "--all", "--for", "9d"],
+            "`--for`: out of range",
+        ),
         (3, &["show", nobody], "not found"),
-        (3, &["show", "0190"], "not found among those that are not complete"),
+        (
+            3,
+            &["show", "0190"],
+            "not found among those that are not complete",
+        ),
         (3, &["forget", "nobody"], "event `nobody`: unknown"),
     ] {
         let ran = batchctl.text(arguments).await;
         assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");
         assert!(ran.err.contains(words), "{arguments:?}: {ran:?}");
     }
-    let ran = batchctl.text(&[&["retry", nobody], &YES[..]].concat()).await;
+    let ran = batchctl
+        .text(&[&["retry", nobody], &YES[..]].concat())
+        .await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     let ran = batchctl.text(&["list"]).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "0 batches\n"));
     rig.stack.stop().await;
-    std::fs::write(batchctl.directory.path().join("env"), "export AWS_REGION=us-east-1\nexport AWS_ACCESS_KEY_ID=a\nexport AWS_SECRET_ACCESS_KEY=b\n")
-        .expect("the directory takes a file");
+    std::fs::write(
+        batchctl.directory.path().join("env"),
+        "export AWS_REGION=us-east-1\nexport AWS_ACCESS_KEY_ID=a\nexport AWS_SECRET_ACCESS_KEY=b\n",
+    )
+    .expect("the directory takes a file");
     let ran = batchctl.text(&["list"]).await;
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.err.contains("`DDB_LOCK_TABLE`: missing"), "{ran:?}");
