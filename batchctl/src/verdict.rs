@@ -83,23 +83,7 @@ pub fn judge(
         return unknown;
     };
     if let LockState::Tombstone { expires_at } = item.state {
-        let state = match item.set_aside {
-            true => EventState::SetAside,
-            false => remembered(expires_at, now),
-        };
-        let (parts, at) = match (record, seat) {
-            (Some(record), Some((_, seq))) => delivery(record, seq),
-            _ => Default::default(),
-        };
-        // A tombstone is written right after the delivery.
-        let at = at.unwrap_or_else(|| expires_at.saturating_sub(dedup_window));
-        return Verdict {
-            state,
-            seat,
-            parts,
-            delivered_at: (!item.set_aside).then_some(at),
-            until: Some(expires_at),
-        };
+        return of_tombstone(item.set_aside, expires_at, seat, record, dedup_window, now);
     }
     let Some((batch, seq)) = seat else {
         return unknown;
@@ -126,6 +110,33 @@ pub fn judge(
         parts: if was_delivered { parts } else { Vec::new() },
         delivered_at: delivered_at.filter(|_| was_delivered),
         until,
+    }
+}
+
+/// Returns what a tombstone says. `record` is that of the batch that released it, if it is known.
+fn of_tombstone(
+    set_aside: bool,
+    expires_at: Timestamp,
+    seat: Option<(BatchId, Seq)>,
+    record: Option<&BatchRecord>,
+    dedup_window: Duration,
+    now: Timestamp,
+) -> Verdict {
+    let (parts, at) = match (record, seat) {
+        (Some(record), Some((_, seq))) => delivery(record, seq),
+        _ => Default::default(),
+    };
+    // A tombstone is written right after the delivery.
+    let at = at.unwrap_or_else(|| expires_at.saturating_sub(dedup_window));
+    Verdict {
+        state: match set_aside {
+            true => EventState::SetAside,
+            false => remembered(expires_at, now),
+        },
+        seat,
+        parts,
+        delivered_at: (!set_aside).then_some(at),
+        until: Some(expires_at),
     }
 }
 

@@ -200,12 +200,7 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             attempts,
             notes_count,
             notes,
-        } => {
-            let unchanged = (next.status, next.attempts, next.notes_count);
-            (unchanged == (*status, *attempts, *notes_count)).then_some(())?;
-            next.notes = notes.clone();
-            next.notes_count += 1;
-        }
+        } => next.note((*status, *attempts, *notes_count), notes)?,
     }
     Some(next)
 }
@@ -353,6 +348,14 @@ impl BatchRecord {
         self.status = Some(Status::Error);
         self.lease = None;
         self.error = Some(error.to_owned());
+        Some(())
+    }
+
+    /// `seen` is the status, the number of leases and the number of notes that the operator has read.
+    fn note(&mut self, seen: (Option<Status>, u64, u64), notes: &[OperatorNote]) -> Option<()> {
+        (seen == (self.status, self.attempts, self.notes_count)).then_some(())?;
+        self.notes = notes.to_vec();
+        self.notes_count += 1;
         Some(())
     }
 

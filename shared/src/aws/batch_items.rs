@@ -100,13 +100,10 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
         ("completedAt", record.completed_at.map(ms)),
         ("error", record.error.as_deref().map(s)),
         ("expiresAt", record.expires_at.map(ttl)),
-        (
-            "notes",
-            (!record.notes.is_empty()).then(|| notes_value(&record.notes)),
-        ),
+        ("notes", some_notes(&record.notes)),
         (
             "noteCount",
-            (record.notes_count > 0).then(|| n(record.notes_count)),
+            Some(record.notes_count).filter(|count| *count > 0).map(n),
         ),
     ];
     for (name, value) in optional {
@@ -145,6 +142,11 @@ pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
     };
     map.insert("state".to_owned(), s(state));
     AttributeValue::M(map)
+}
+
+/// Returns notes as the value of `notes`; `None` when there are none.
+fn some_notes(notes: &[OperatorNote]) -> Option<AttributeValue> {
+    (!notes.is_empty()).then(|| notes_value(notes))
 }
 
 /// Returns notes as the value of `notes`.
