@@ -91,12 +91,12 @@ pub fn judge(
     let fate = seat_fate(record, &item.state, dedup_window, now);
     let delivery = record.map(|record| delivery(record, seq));
     let (parts, delivered_at) = delivery.unwrap_or_default();
-    let is_released_late = record.is_some_and(|record| {
-        role(record, seq) == Role::Leftover && !record.set_aside.contains(seq)
-    });
+    // While a batch is not complete, a claim with its body counts as alive until it is released. Its seat may have ended.
+    let ended = record.filter(|record| role(record, seq) == Role::Leftover);
+    let is_set_aside = ended.is_some_and(|record| record.set_aside.contains(seq));
     let (state, until) = match fate {
-        // The batch is not complete, but this part of it is delivered. The release is still to come.
-        SeatFate::Alive if is_released_late => (EventState::Delivered, None),
+        SeatFate::Alive if is_set_aside => (EventState::SetAside, None),
+        SeatFate::Alive if ended.is_some() => (EventState::Delivered, None),
         SeatFate::Alive => (EventState::Live, None),
         SeatFate::Delivered { until } => (remembered(until, now), Some(until)),
         SeatFate::SetAside { until } => (EventState::SetAside, Some(until)),
@@ -308,6 +308,10 @@ mod tests {
             assert_eq!(delivered.state, EventState::Delivered);
             assert_eq!(delivered.parts, [0]);
             assert_eq!(delivered.delivered_at, Some(at(950)));
+            let mut aside = open.clone();
+            aside.set_aside = [7].into_iter().collect();
+            let verdict = judged(&claim(7), Some(&aside));
+            assert_eq!(verdict.state, EventState::SetAside);
         }
     }
 
