@@ -8,7 +8,7 @@ use aggregator::records;
 use aws_lambda_events::event::sqs::SqsMessageAttribute;
 use aws_sdk_sqs::types::MessageAttributeValue;
 use clap::Args;
-use protocol::ids::{BodyHash, EventId, SourceArn};
+use protocol::ids::{EventId, SourceArn};
 use protocol::time::Timestamp;
 use stack::Settings;
 
@@ -59,13 +59,6 @@ pub struct EventIds {
     config: Config,
 }
 
-/// The event of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MessageEvent {
-    pub id: EventId,
-    pub body_hash: BodyHash,
-}
-
 impl EventIds {
     /// Reads the rules of a stack.
     ///
@@ -80,7 +73,7 @@ impl EventIds {
         Ok(EventIds { config })
     }
 
-    /// Returns the event of a message of the queue `source`.
+    /// Returns the event id of a message of the queue `source`.
     ///
     /// # Errors
     /// Why the message has no event id.
@@ -90,7 +83,7 @@ impl EventIds {
         message_id: &str,
         body: &str,
         attributes: &HashMap<String, MessageAttributeValue>,
-    ) -> Result<MessageEvent, String> {
+    ) -> Result<EventId, String> {
         let attributes = attributes.iter();
         let message = SqsMessage {
             message_id: Some(message_id.to_owned()),
@@ -109,18 +102,9 @@ impl EventIds {
         let mut read = records::read(event, &self.config, Timestamp::EPOCH)
             .map_err(|error| error.to_string())?;
         match read.pop() {
-            Some(Ok(record)) => Ok(MessageEvent {
-                id: record.candidate.event_id,
-                body_hash: record.candidate.body_hash,
-            }),
-            // It has an id, and something else is wrong with it, such as its size.
-            Some(Err(quarantined)) => match quarantined.event_id {
-                Some(id) => Ok(MessageEvent {
-                    id,
-                    body_hash: BodyHash::of(body.as_bytes()),
-                }),
-                None => Err(quarantined.reason),
-            },
+            Some(Ok(record)) => Ok(record.candidate.event_id),
+            // It may have an id although something else is wrong with it, such as its size.
+            Some(Err(quarantined)) => quarantined.event_id.ok_or(quarantined.reason),
             None => Err("message: not read".to_owned()),
         }
     }

@@ -21,9 +21,4 @@ impl Output {
         // A reader that has seen enough, such as `head`, closes the pipe.
         let _ = std::io::stdout().write_all(printed.as_bytes());
     }
-
-    /// Tells people something that does not belong to the output.
-    pub fn note(self, text: impl Display) {
-        eprintln!("{text}");
-    }
 }

@@ -261,7 +261,7 @@ impl Run<'_> {
             &message.body,
             &message.attributes,
         );
-        found.ok().map(|event| event.id)
+        found.ok()
     }
 }
 
