@@ -9,6 +9,7 @@ use futures::future::try_join_all;
 use futures::stream;
 use protocol::batch::{BatchRecord, Lease, OperatorNote, PartState, Status};
 use protocol::bodies::Bodies;
+use protocol::format_version::FORMAT_VERSION_FIELD;
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::limits::{BATCH_GET_KEYS_MAX, STATUS_SHARDS};
 use protocol::time::Timestamp;
@@ -31,8 +32,9 @@ const DUE: &str = "statusShard = :shard AND dueAt < :before";
 /// Selects records of complete batches that were opened since; a piece of a chunk has neither attribute.
 const COMPLETE: &str = "attribute_exists(#completedAt) AND #createdAt >= :since";
 /// The attributes of a record that [`read_record`] needs, without the sets of seqs.
-const ATTRIBUTES: [&str; 26] = [
+const ATTRIBUTES: [&str; 27] = [
     BATCH_ID,
+    FORMAT_VERSION_FIELD,
     "status",
     "dueAt",
     "source",

@@ -22,7 +22,7 @@ use crate::ports::{
 };
 
 /// The attributes that [`read_last_seat`] needs.
-const LAST_SEAT_PROJECTION: &str = "messageId, lastSeat";
+const LAST_SEAT_PROJECTION: &str = "messageId, lastSeat, formatVersion";
 /// Selects the index entries of one shard.
 const OF_SHARD: &str = "batchId = :batchId";
 
