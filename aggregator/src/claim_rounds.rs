@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use protocol::allocator::{Opening, Seating, Slot};
+use protocol::allocator::{FlushReason, Opening, Seating, Slot};
 use protocol::claim::{DuplicateRule, Outcome};
 use protocol::ids::BatchId;
 use protocol::limits::{OLD_SEALS_TIME_MAX, SEAT_WAIT_MAX, SHORT_ROUNDS_MAX};
@@ -299,7 +299,9 @@ impl<'a> Candidates<'a> {
     /// last seats.
     fn retire_slots(&self, allocator: &SharedAllocator) {
         let mut allocator = allocator.lock();
-        self.waiting.keys().for_each(|slot| allocator.retire(slot));
+        for slot in self.waiting.keys() {
+            allocator.retire(slot, FlushReason::Full);
+        }
     }
 
     /// Fails all candidates that wait for a seat of `slot`.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use protocol::allocator::FlushReason;
 use protocol::ids::SourceArn;
 use protocol::limits::DRAINED_LOOKS_APART;
 use protocol::planted::{Bug, planted};
@@ -49,7 +50,7 @@ impl DrainDetector {
             if has_idle && budget.has_time() && self.is_drained(source, *own, budget).await {
                 let mut allocator = self.open_batches.allocator().lock();
                 for slot in allocator.idle(source) {
-                    allocator.retire(&slot);
+                    allocator.retire(&slot, FlushReason::Drained);
                     retired = true;
                 }
             }

@@ -25,7 +25,7 @@ use crate::time::Timestamp;
 pub mod open_batch;
 mod opening;
 
-pub use open_batch::{BatchLimits, OpenBatch};
+pub use open_batch::{BatchLimits, FlushReason, OpenBatch};
 use open_batch::{Digest, Known};
 pub use opening::{Opened, Opening, Recorded, Slot};
 
@@ -95,6 +95,7 @@ impl Allocator {
                     .batches
                     .get_mut(&id)
                     .expect("a current batch is in the table of batches");
+                let mut reason = FlushReason::Window;
                 if deadline < batch.closes_at && !batch.is_full() {
                     batch.begin_grant();
                     let seats: Vec<Seat> = sizes
@@ -108,8 +109,10 @@ impl Allocator {
                     if batch.in_flight > 0 {
                         return Seating::Wait;
                     }
+                    // It is not full and nothing is in flight, so the first body is too large for it.
+                    reason = FlushReason::Bytes;
                 }
-                batch.retired = true;
+                batch.retired = Some(reason);
                 self.current.remove(slot);
                 self.start_opening(slot)
             }
@@ -249,7 +252,7 @@ impl Allocator {
             Current::Opening => true,
             Current::Batch(id) => match batches.get_mut(id) {
                 Some(batch) if deadline >= batch.closes_at => {
-                    batch.retired = true;
+                    batch.retired = Some(FlushReason::Window);
                     false
                 }
                 Some(_) | None => true,
@@ -258,10 +261,10 @@ impl Allocator {
     }
 
     /// Retires the current batch of a slot, although it has places.
-    pub fn retire(&mut self, slot: &Slot) {
+    pub fn retire(&mut self, slot: &Slot, reason: FlushReason) {
         if let Some(Current::Batch(id)) = self.current.get(slot) {
             if let Some(batch) = self.batches.get_mut(id) {
-                batch.retired = true;
+                batch.retired = Some(reason);
             }
             self.current.remove(slot);
         }
@@ -288,7 +291,7 @@ impl Allocator {
     ///
     /// No other invocation gets the same batch.
     pub fn take_sealable(&mut self) -> Vec<Sealable> {
-        let done = |batch: &OpenBatch| (batch.retired || batch.is_full()) && batch.in_flight == 0;
+        let done = |batch: &OpenBatch| (batch.retired.is_some() || batch.is_full()) && batch.in_flight == 0;
         let ids: Vec<BatchId> = self
             .batches
             .values()
@@ -302,7 +305,7 @@ impl Allocator {
                 if matches!(self.current.get(&batch.slot), Some(Current::Batch(id)) if *id == batch.id) {
                     self.current.remove(&batch.slot);
                 }
-                Sealable { counts: batch.counts(), id: batch.id, slot: batch.slot }
+                Sealable { reason: batch.flush_reason(), counts: batch.counts(), id: batch.id, slot: batch.slot }
             })
             .collect()
     }
@@ -320,6 +323,7 @@ pub struct Sealable {
     pub id: BatchId,
     pub slot: Slot,
     pub counts: BatchCounts,
+    pub reason: FlushReason,
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ struct ModelBatch {
     known: Vec<(Candidate, u64)>,
     counts_version: u64,
     counted: u64,
-    retired: bool,
+    retired: Option<FlushReason>,
 }
 
 impl ModelBatch {
@@ -117,6 +117,7 @@ impl Model {
             Some(None) => return Reply::Wait,
             Some(Some(id)) => {
                 let batch = self.batches.get_mut(id).unwrap();
+                let mut reason = FlushReason::Window;
                 if deadline < batch.closes_at && !batch.is_full() {
                     let mut seats = Vec::new();
                     for bytes in sizes {
@@ -142,8 +143,9 @@ impl Model {
                     if batch.count(None) > 0 {
                         return Reply::Wait;
                     }
+                    reason = FlushReason::Bytes;
                 }
-                batch.retired = true;
+                batch.retired = Some(reason);
                 self.current.remove(slot);
             }
             None => {}
@@ -178,14 +180,14 @@ impl Model {
         }
     }
 
-    fn retire(&mut self, retires: impl Fn(&Slot, &ModelBatch) -> bool) {
+    fn retire(&mut self, reason: FlushReason, retires: impl Fn(&Slot, &ModelBatch) -> bool) {
         let batches = &mut self.batches;
         self.current.retain(|slot, current| {
             let batch = current.and_then(|id| batches.get_mut(&id));
             let Some(batch) = batch.filter(|batch| retires(slot, batch)) else {
                 return true;
             };
-            batch.retired = true;
+            batch.retired = Some(reason);
             false
         });
     }
@@ -205,13 +207,15 @@ impl Model {
     fn take_sealable(&mut self) -> Vec<Sealable> {
         let mut taken = Vec::new();
         self.batches.retain(|id, batch| {
-            let done = (batch.retired || batch.is_full()) && batch.count(None) == 0;
+            let done = (batch.retired.is_some() || batch.is_full()) && batch.count(None) == 0;
             if done {
+                let retired = batch.retired.filter(|_| !batch.is_full());
                 let (slot, counts) = (batch.slot.clone(), batch.counts());
                 taken.push(Sealable {
                     id: *id,
                     slot,
                     counts,
+                    reason: retired.unwrap_or(FlushReason::Full),
                 });
             }
             !done
@@ -289,12 +293,14 @@ impl Both {
                 }
             }
             Step::Retire(slot) => {
-                self.allocator.retire(&slots[slot]);
-                self.model.retire(|other, _| *other == slots[slot]);
+                let reason = FlushReason::Drained;
+                self.allocator.retire(&slots[slot], reason);
+                self.model.retire(reason, |other, _| *other == slots[slot]);
             }
             Step::RetirePast(deadline) => {
                 self.allocator.retire_past(deadline);
-                self.model.retire(|_, batch| deadline >= batch.closes_at);
+                let is_over = |_: &Slot, batch: &ModelBatch| deadline >= batch.closes_at;
+                self.model.retire(FlushReason::Window, is_over);
             }
             Step::TakeSealable => {
                 prop_assert_eq!(self.allocator.take_sealable(), self.model.take_sealable());
@@ -320,7 +326,7 @@ impl Both {
                 known: Vec::new(),
                 counts_version: 0,
                 counted: 0,
-                retired: false,
+                retired: None,
             };
             self.model.batches.insert(id, batch);
         }

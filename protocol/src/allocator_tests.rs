@@ -205,7 +205,7 @@ fn a_retired_batch_is_sealed_and_another_batch_is_opened() {
     let seat = seats(allocator.seat(&slot, &[1], DEADLINE))[0];
     allocator.settle(seat, 1, SeatEnd::Claimed);
     assert!(allocator.take_sealable().is_empty());
-    allocator.retire(&slot);
+    allocator.retire(&slot, FlushReason::Full);
     assert_eq!(allocator.take_sealable()[0].counts.confirmed, 1);
     assert!(matches!(
         allocator.seat(&slot, &[1], DEADLINE),
@@ -266,7 +266,7 @@ fn a_claim_is_known_once_it_is_counted_and_until_its_batch_closes() {
     assert_eq!(known(candidate("m2", "b")), Some(ExistingClaim::Duplicate));
     assert_eq!(known(candidate("m2", "c")), None);
     assert_eq!(allocator.known(&slot, &first, CLOSES), None);
-    allocator.retire(&slot);
+    allocator.retire(&slot, FlushReason::Full);
     assert_eq!(allocator.known(&slot, &first, DEADLINE), None);
 }
 
@@ -288,8 +288,46 @@ fn a_batch_with_claims_and_no_attempt_in_flight_is_idle() {
     assert_eq!(allocator.idle(source), [slots[1].clone()]);
     allocator.settle(seated[0], 1, SeatEnd::Free);
     assert_eq!(allocator.idle(source), [slots[1].clone()]);
-    allocator.retire(&slots[1]);
+    allocator.retire(&slots[1], FlushReason::Drained);
     assert_eq!(allocator.idle(source), []);
     let sealable = allocator.take_sealable();
     assert_eq!((sealable.len(), sealable[0].counts.confirmed), (1, 1));
+}
+
+#[test]
+fn a_batch_is_flushed_for_the_reason_that_ended_it() {
+    let slot = slot("q", None);
+    let flushed = |end: &dyn Fn(&mut Allocator)| {
+        let mut allocator = Allocator::new(limits(2, 10));
+        open(&mut allocator, &slot, 1);
+        let seat = seats(allocator.seat(&slot, &[6], DEADLINE))[0];
+        allocator.settle(seat, 6, SeatEnd::Claimed);
+        end(&mut allocator);
+        allocator.take_sealable()[0].reason
+    };
+    let one_more = |allocator: &mut Allocator, bytes| {
+        for seat in seats(allocator.seat(&slot, &[bytes], DEADLINE)) {
+            allocator.settle(seat, bytes, SeatEnd::Claimed);
+        }
+    };
+    let too_large = |allocator: &mut Allocator| {
+        let seating = allocator.seat(&slot, &[5], DEADLINE);
+        assert!(matches!(seating, Seating::Open(_)));
+    };
+    assert_eq!(flushed(&too_large), FlushReason::Bytes);
+    assert_eq!(flushed(&|a| one_more(a, 4)), FlushReason::Full);
+    assert_eq!(flushed(&|a| a.retire_past(CLOSES)), FlushReason::Window);
+    let too_late = |allocator: &mut Allocator| {
+        let seating = allocator.seat(&slot, &[1], CLOSES);
+        assert!(matches!(seating, Seating::Open(_)));
+    };
+    assert_eq!(flushed(&too_late), FlushReason::Window);
+    let drained = |allocator: &mut Allocator| allocator.retire(&slot, FlushReason::Drained);
+    assert_eq!(flushed(&drained), FlushReason::Drained);
+    let full_and_drained = |allocator: &mut Allocator| {
+        let seat = seats(allocator.seat(&slot, &[1], DEADLINE))[0];
+        allocator.retire(&slot, FlushReason::Drained);
+        allocator.settle(seat, 1, SeatEnd::Claimed);
+    };
+    assert_eq!(flushed(&full_and_drained), FlushReason::Full);
 }

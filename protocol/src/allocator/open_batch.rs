@@ -26,6 +26,19 @@ pub struct BatchLimits {
     pub known_claims_max: usize,
 }
 
+/// Why a batch takes no further claims and is sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushReason {
+    /// It has as many claims as it may have, or its last places are held by attempts in flight.
+    Full,
+    /// The next body would take it beyond its bytes.
+    Bytes,
+    /// Its window ends before the deadline of an invocation that wanted seats.
+    Window,
+    /// Its source is drained.
+    Drained,
+}
+
 /// A batch that gives out seats, or has attempts in flight.
 #[derive(Debug)]
 pub struct OpenBatch {
@@ -51,7 +64,8 @@ pub struct OpenBatch {
     /// The version of the counts that are in the batch record.
     pub(super) counted: u64,
     pub(super) known: HashMap<Digest, Known>,
-    pub(super) retired: bool,
+    /// Why the batch gives out no further seats; `None` while it may.
+    pub(super) retired: Option<FlushReason>,
 }
 
 /// A hash of 16 bytes, which takes less memory than the id.
@@ -88,7 +102,7 @@ impl OpenBatch {
             counts_version: 0,
             counted: 0,
             known: HashMap::new(),
-            retired: false,
+            retired: None,
         }
     }
 
@@ -166,6 +180,14 @@ impl OpenBatch {
     pub(super) fn is_full(&self) -> bool {
         self.confirmed + self.uncertain >= self.limits.items_max
             || self.next_seq >= self.limits.seats_max
+    }
+
+    /// Returns why the batch is flushed. A batch that is full is flushed for that reason, whatever retired it first.
+    pub(super) fn flush_reason(&self) -> FlushReason {
+        match self.retired {
+            Some(reason) if !self.is_full() => reason,
+            Some(_) | None => FlushReason::Full,
+        }
     }
 
     pub(super) fn counts(&mut self) -> BatchCounts {

@@ -1,0 +1,55 @@
+//! The metrics of the batch-processor and of its sweep. `docs/metrics.md` is generated from the comments of the fields.
+
+use metrique_writer::Entry;
+use shared::metrics::{Bytes, Count, Level, LongestTime, LowestPercent, OldestAge};
+
+/// What one invocation measures about the batches of one source.
+#[derive(Clone, Debug, Default, PartialEq, Entry)]
+#[entry(rename_all = "PascalCase")]
+pub struct BatchProcessorMetrics {
+    /// Batches that were still open when the ticket of their window came. The aggregator has a metric of the same name, for
+    /// windows that it saw closing.
+    pub flushed_window: Count,
+    /// Parts that the sink has taken.
+    pub parts_delivered: Count,
+    /// Events in these parts.
+    pub batch_items: Count,
+    /// Bodies of these events.
+    pub delivered_bytes: Bytes,
+    /// Records of these parts that are only in a reject list.
+    pub rejected: Count,
+    /// The time that the sink took for a part; of several parts, the longest.
+    pub deliver_time: LongestTime,
+    /// The time from the sending of the oldest message in a part, by SQS's clock, until the sink had the part; of several parts,
+    /// the longest.
+    pub send_to_deliver_time: LongestTime,
+    /// Claims that were released. None of a batch of chunks.
+    pub released: Count,
+    /// Events of batches that were set aside, which the quarantine queue has acknowledged.
+    pub quarantined: Count,
+    /// Looks that found the index behind, or claims that were counted during a look.
+    pub index_lag_retries: Count,
+    /// Batches that were completed.
+    pub batches_completed: Count,
+    /// The time from the opening of a batch to its completion; of several batches, the longest.
+    pub batch_age: LongestTime,
+    /// Delivered events of a completed batch, as a share of `MAX_BATCH_SIZE`; of several batches, the lowest. Batches of which
+    /// nothing was delivered are left out.
+    pub fill_ratio: LowestPercent,
+}
+
+/// What the sweep finds in the batch table. At most 500 batches of a status are counted.
+#[derive(Clone, Debug, Default, PartialEq, Entry)]
+#[entry(rename_all = "PascalCase")]
+pub struct SweepMetrics {
+    /// Batches past their due time that are not in error.
+    pub batches_overdue: Level,
+    /// Batches with the status `processing`.
+    pub batches_processing: Level,
+    /// Batches with the status `error`, which wait for an operator.
+    pub batches_in_error: Level,
+    /// The time since the longest overdue batch was due.
+    pub oldest_overdue_age: OldestAge,
+    /// The time since the oldest batch in error was opened. At 10 days, the sweep has it set aside.
+    pub oldest_error_age: OldestAge,
+}
