@@ -81,7 +81,7 @@ impl Chunks {
             }
             Err(error) => error,
         };
-        error!(%chunk, %error, "chunk not stored");
+        error!(batch_id = %chunk.batch, %chunk, %error, "chunk not stored");
         for attempt in attempts {
             attempt.state = State::Done(Outcome::Failed, None);
         }

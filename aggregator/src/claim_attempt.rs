@@ -117,7 +117,9 @@ impl<'a> ClaimAttempt<'a> {
         match error {
             PortError::Throttled { .. } => counts.claim_throttled(),
             PortError::Unknown { .. } => self.unanswered = true,
-            PortError::Refused { .. } => warn!(%error, "claim refused"),
+            PortError::Refused { .. } => {
+                warn!(batch_id = %self.seated.seat.batch, %error, "claim refused");
+            }
             PortError::DeadlineReached => {}
         }
         error.retryable()

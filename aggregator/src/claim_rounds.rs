@@ -20,6 +20,7 @@ use tracing::{error, warn};
 
 use crate::chunks::Chunks;
 use crate::claim_attempt::{ClaimAttempt, Settled, State};
+use crate::claim_log::ClaimedTraces;
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
 use crate::drain_detector::{DrainDetector, ReceivedCounts};
@@ -134,7 +135,7 @@ impl ClaimRounds {
                     .await,
             );
         }
-        self.count_claims(candidates.into_settled(), counted, budgets)
+        self.count_claims(leaders, candidates.into_settled(), counted, budgets)
             .await
     }
 
@@ -236,6 +237,7 @@ impl ClaimRounds {
     /// Makes sure that the batch records count every claim of this invocation. Claims that are not counted fail.
     async fn count_claims(
         &self,
+        leaders: &[&Record],
         mut settled: Vec<Settled>,
         mut counted: CountedBatches,
         budgets: &Budgets<'_>,
@@ -244,9 +246,16 @@ impl ClaimRounds {
             return settled;
         }
         let mut claimed: BTreeMap<BatchId, SeqSet> = BTreeMap::new();
-        for seat in settled.iter().filter_map(|one| one.seat) {
-            claimed.entry(seat.batch).or_default().insert(seat.seq);
+        let mut traces = ClaimedTraces::default();
+        for one in &settled {
+            if let Some(seat) = one.seat {
+                claimed.entry(seat.batch).or_default().insert(seat.seq);
+                if let Some(trace) = &leaders[one.leader].trace_id {
+                    traces.add(seat.batch, trace);
+                }
+            }
         }
+        traces.log(&claimed);
         claimed.retain(|batch, _| !counted.was_tried(*batch));
         let counts = claimed.into_iter().map(|(batch, seqs)| async move {
             let count = self
@@ -282,7 +291,13 @@ impl<'a> Candidates<'a> {
         };
         let mut allocator = allocator.lock();
         allocator.retire_past(deadline);
-        for (index, Record { candidate, slot }) in leaders.iter().enumerate() {
+        for (
+            index,
+            Record {
+                candidate, slot, ..
+            },
+        ) in leaders.iter().enumerate()
+        {
             match allocator.known(slot, candidate, deadline) {
                 Some(existing) => candidates.settled.push(Settled::known(index, existing)),
                 None => candidates.waiting.entry(slot).or_default().push_back(index),

@@ -225,7 +225,7 @@ impl ClaimWriter {
                         .await
                 }
                 State::Replace(expected, past) => {
-                    debug!(event_id = %attempt.seated.candidate.event_id, round, "replacing a lock item");
+                    debug!(batch_id = %attempt.seated.seat.batch, event_id = %attempt.seated.candidate.event_id, round, "replacing a lock item");
                     self.replace(&mut attempt, &expected, *past, budget, counts)
                         .await
                 }
@@ -281,7 +281,9 @@ impl ClaimWriter {
                     match &error {
                         PortError::Throttled { .. } => counts.claim_throttled(),
                         PortError::Unknown { .. } => unanswered.store(true, Ordering::Relaxed),
-                        PortError::Refused { .. } => warn!(%error, "claim refused"),
+                        PortError::Refused { .. } => {
+                            warn!(batch_id = %claim.seat.batch, %error, "claim refused");
+                        }
                         PortError::DeadlineReached => {}
                     }
                     Err(error)

@@ -34,4 +34,7 @@ pub struct SqsMessage {
 pub struct SystemAttributes {
     /// When the message was sent, in epoch milliseconds.
     pub sent_timestamp: Option<String>,
+    /// The trace that the producer sent the message in.
+    #[serde(rename = "AWSTraceHeader")]
+    pub trace_header: Option<String>,
 }

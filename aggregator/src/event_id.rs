@@ -86,7 +86,7 @@ fn scalar(value: &Variable) -> Option<String> {
 
 fn describe(value: &Variable) -> String {
     match value {
-        Variable::Number(number) => format!("the number `{number}`"),
+        Variable::Number(number) => format!("the number «{number}»"),
         Variable::Null => "a null inside a list".to_owned(),
         Variable::Array(_) => "a list inside a list".to_owned(),
         Variable::Object(_) => "an object".to_owned(),
@@ -169,7 +169,7 @@ mod tests {
             ("id", r#"{"id":null}"#, "`id`: found nothing"),
             ("id", r#"{"id":""}"#, "`id`: found nothing"),
             ("id", r#"{"id":{}}"#, "`id`: found an object"),
-            ("id", r#"{"id":1.5}"#, "the number `1.5`"),
+            ("id", r#"{"id":1.5}"#, "the number «1.5»"),
             (
                 "id",
                 r#"{"id":123456789012345678901234567890}"#,

@@ -9,7 +9,7 @@ use protocol::claim::{Candidate, Outcome, Response, classify_follower};
 use protocol::ids::{EventId, SourceArn, SqsMessageId};
 use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
-use shared::metrics::Metrics;
+use shared::metrics::{About, Count, write_line};
 use shared::ports::{Ports, Quarantined, SourceQueues};
 use shared::retry::{BulkWriter, RequestPermits};
 use tracing::{error, info};
@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::drain_detector::{DrainDetector, ReceivedCounts};
 use crate::event::SqsEvent;
 use crate::invocation::{Budgets, Invocation, InvocationCounts};
+use crate::metrics::AggregatorMetrics;
 use crate::open_batches::OpenBatches;
 use crate::overflow_bodies::OverflowBodies;
 use crate::quarantine::Quarantine;
@@ -98,7 +99,7 @@ impl Handler {
         let in_quarantine = self.send_to_quarantine(&records, &outcomes, &budgets).await;
 
         let mut failed = BTreeSet::new();
-        let mut metrics: BTreeMap<&SourceArn, Metrics> = BTreeMap::new();
+        let mut metrics: BTreeMap<&SourceArn, AggregatorMetrics> = BTreeMap::new();
         for (index, (record, outcome)) in records.iter().zip(outcomes).enumerate() {
             let in_quarantine = in_quarantine.contains(&index);
             let success = match outcome.response(self.config.rule) {
@@ -111,16 +112,16 @@ impl Handler {
                 failed.insert(id);
             }
             let metrics = metrics.entry(source).or_default();
-            metrics.count("Received", 1);
-            for name in [
-                metric(outcome),
-                in_quarantine.then_some("Quarantined"),
-                (!success).then_some("Failed"),
-            ] {
-                name.inspect(|name| metrics.count(name, 1));
-            }
+            metrics.received.add(1);
+            metrics.count_outcome(outcome, body_bytes(record));
+            metrics.quarantined.add(u64::from(in_quarantine));
+            metrics.failed.add(u64::from(!success));
         }
-        self.report(metrics, &counts, invocation, started, failed.len());
+        // Counts that belong to no single message go to the first source. An invocation rarely has another.
+        if let Some(first) = metrics.values_mut().next() {
+            counts.add_to(first);
+        }
+        self.report(&metrics, invocation, started, failed.len());
         let mut response = SqsBatchResponse::default();
         response.set_failures(failed.into_iter().map(SqsMessageId::to_string));
         Ok(response)
@@ -185,36 +186,41 @@ impl Handler {
         sent.map(|(index, _)| index).collect()
     }
 
-    /// Logs a summary and writes the metrics, each per source.
+    /// Logs a summary of the invocation, and writes the metrics of each source.
     fn report(
         &self,
-        mut metrics: BTreeMap<&SourceArn, Metrics>,
-        counts: &InvocationCounts,
+        metrics: &BTreeMap<&SourceArn, AggregatorMetrics>,
         invocation: &Invocation,
         started: Timestamp,
         failed_count: usize,
     ) {
         let now = self.ports.clock.now();
-        // Counts that belong to no single message go to the first source. An invocation rarely has another.
-        if let Some(first) = metrics.values_mut().next() {
-            for (name, count) in counts.metrics() {
-                first.count(name, count);
-            }
-        }
-        for (source, metrics) in &metrics {
-            info!(
-                %source,
-                received_count = metrics.get("Received"),
-                claimed_count = metrics.get("Claimed"),
-                duplicates_count = metrics.get("Duplicates"),
-                redelivered_count = metrics.get("Redelivered"),
-                failed_count,
-                elapsed_ms = (now - started).as_millis() as u64,
-                "invocation done"
-            );
-            self.ports
-                .metric_log
-                .write(&metrics.line(&invocation.function, source.as_str(), now));
+        let sum = |count: fn(&AggregatorMetrics) -> Count| -> u64 {
+            metrics.values().map(|one| count(one).get()).sum()
+        };
+        let source = metrics.keys().next().map(tracing::field::display);
+        info!(
+            source,
+            sources_count = metrics.len(),
+            received_count = sum(|one| one.received),
+            claimed_count = sum(|one| one.claimed),
+            duplicates_count = sum(|one| one.duplicates),
+            redelivered_count = sum(|one| one.redelivered),
+            conflicts_count = sum(|one| one.conflicts),
+            quarantined_count = sum(|one| one.quarantined),
+            failed_count,
+            opened_count = sum(|one| one.batches_opened),
+            sealed_count = sum(|one| one.batches_sealed),
+            elapsed_ms = (now - started).as_millis() as u64,
+            "invocation done"
+        );
+        for (source, metrics) in metrics {
+            let about = About {
+                function: &invocation.function,
+                source: source.as_str(),
+                at: now,
+            };
+            write_line(&*self.ports.metric_log, about, metrics);
         }
     }
 }
@@ -240,6 +246,12 @@ fn id_and_source(record: &Result<Record, Quarantined>) -> (&SqsMessageId, &Sourc
     }
 }
 
+/// Returns the bytes of the message's body; for a message that cannot be claimed, which no metric of bytes counts, zero.
+fn body_bytes(record: &Result<Record, Quarantined>) -> u64 {
+    let body = record.as_ref().map(|record| &record.candidate.body);
+    body.map_or(0, |body| body.len() as u64)
+}
+
 fn to_quarantine(record: &Result<Record, Quarantined>, outcome: Outcome) -> Quarantined {
     let candidate = match record {
         Ok(Record { candidate, .. }) => candidate,
@@ -257,17 +269,6 @@ fn to_quarantine(record: &Result<Record, Quarantined>, outcome: Outcome) -> Quar
         source: candidate.source.clone(),
         reason: reason.to_owned(),
         body: candidate.body.clone(),
-    }
-}
-
-/// Returns the metric that counts messages with this outcome. The metric `Failed` counts responses instead of outcomes.
-fn metric(outcome: Outcome) -> Option<&'static str> {
-    match outcome {
-        Outcome::Claimed => Some("Claimed"),
-        Outcome::Redelivered | Outcome::RedeliveredLate => Some("Redelivered"),
-        Outcome::Duplicate => Some("Duplicates"),
-        Outcome::Conflict => Some("Conflicts"),
-        Outcome::Unstorable | Outcome::Failed => None,
     }
 }
 

@@ -3,9 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use protocol::allocator::FlushReason;
 use protocol::time::Timestamp;
 use shared::ports::Ports;
 use shared::retry::Budget;
+
+use crate::metrics::AggregatorMetrics;
 
 /// What the handler must know about an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +47,10 @@ impl<'a> Budgets<'a> {
 #[derive(Debug, Default)]
 pub struct InvocationCounts {
     opened: AtomicU64,
-    sealed: AtomicU64,
+    flushed_full: AtomicU64,
+    flushed_bytes: AtomicU64,
+    flushed_window: AtomicU64,
+    flushed_drained: AtomicU64,
     throttled: AtomicU64,
 }
 
@@ -53,21 +59,33 @@ impl InvocationCounts {
         self.opened.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn batch_sealed(&self) {
-        self.sealed.fetch_add(1, Ordering::Relaxed);
+    pub fn batch_sealed(&self, reason: FlushReason) {
+        let count = match reason {
+            FlushReason::Full => &self.flushed_full,
+            FlushReason::Bytes => &self.flushed_bytes,
+            FlushReason::Window => &self.flushed_window,
+            FlushReason::Drained => &self.flushed_drained,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn claim_throttled(&self) {
         self.throttled.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the counts, each with the name of its metric.
-    pub fn metrics(&self) -> [(&'static str, u64); 3] {
-        [
-            ("BatchesOpened", &self.opened),
-            ("BatchesSealed", &self.sealed),
-            ("Throttles", &self.throttled),
-        ]
-        .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
+    /// Adds the counts to the metrics.
+    pub fn add_to(&self, metrics: &mut AggregatorMetrics) {
+        let counted = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        metrics.batches_opened.add(counted(&self.opened));
+        for (count, metric) in [
+            (&self.flushed_full, &mut metrics.flushed_full),
+            (&self.flushed_bytes, &mut metrics.flushed_bytes),
+            (&self.flushed_window, &mut metrics.flushed_window),
+            (&self.flushed_drained, &mut metrics.flushed_drained),
+        ] {
+            metric.add(counted(count));
+            metrics.batches_sealed.add(counted(count));
+        }
+        metrics.throttles.add(counted(&self.throttled));
     }
 }

@@ -19,11 +19,14 @@ pub mod config;
 pub mod event;
 pub mod event_id;
 pub mod records;
+pub mod trace_id;
 
 #[cfg(feature = "function")]
 mod chunks;
 #[cfg(feature = "function")]
 mod claim_attempt;
+#[cfg(feature = "function")]
+mod claim_log;
 #[cfg(feature = "function")]
 mod claim_rounds;
 #[cfg(feature = "function")]
@@ -36,6 +39,8 @@ mod drain_detector;
 pub mod handler;
 #[cfg(feature = "function")]
 mod invocation;
+#[cfg(feature = "function")]
+pub mod metrics;
 #[cfg(feature = "function")]
 mod open_batches;
 #[cfg(feature = "function")]

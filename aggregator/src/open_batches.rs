@@ -206,15 +206,20 @@ impl OpenBatches {
         budget: &Budget<'_>,
         invocation_counts: &InvocationCounts,
     ) -> (BatchId, bool) {
-        let Sealable { id, counts, slot } = sealable;
+        let Sealable {
+            id,
+            counts,
+            slot,
+            reason,
+        } = sealable;
         let seal = BatchWrite::Seal {
             counts: counts.clone(),
             at: budget.clock.now(),
         };
         let counted = match budget.write(&*self.batch_store, id, &seal).await {
             Ok(Written::Applied(_)) => {
-                invocation_counts.batch_sealed();
-                info!(batch_id = %id, items_count = counts.confirmed, uncertain_count = counts.uncertain, "batch sealed");
+                invocation_counts.batch_sealed(reason);
+                info!(batch_id = %id, items_count = counts.confirmed, uncertain_count = counts.uncertain, ?reason, "batch sealed");
                 let ticket = Ticket {
                     source: Some(slot.source),
                     ..Ticket::new(id, TicketReason::Sealed)

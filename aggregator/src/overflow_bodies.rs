@@ -11,6 +11,7 @@ use shared::retry::{Budget, RequestPermits, bounded};
 use tracing::warn;
 
 use crate::claim_attempt::{ClaimAttempt, Settled, State};
+use crate::shared_allocator::Seated;
 
 /// Stores bodies before their claims are written, and removes those whose claims were not written.
 pub struct OverflowBodies {
@@ -51,8 +52,10 @@ impl OverflowBodies {
             self.permits.with(budget, request)
         };
         if let Err(error) = budget.call(RetryPolicy::ITEMS, put).await {
-            let event_id = &attempt.seated.candidate.event_id;
-            warn!(%event_id, %error, "body not stored");
+            let Seated {
+                candidate, seat, ..
+            } = &attempt.seated;
+            warn!(batch_id = %seat.batch, seq = seat.seq, event_id = %candidate.event_id, %error, "body not stored");
             attempt.state = State::Done(Outcome::Failed, None);
         }
     }

@@ -19,6 +19,7 @@ use shared::ports::Quarantined;
 use crate::config::{BATCH_KEY, Config, EVENT_ID};
 use crate::event::{SqsEvent, SqsMessage};
 use crate::event_id::{EventIdRule, ExpressionError, find_text};
+use crate::trace_id::TraceId;
 
 /// A message that can be claimed.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Record {
     pub candidate: Candidate,
     /// The source and batch key of the batches that may take the message.
     pub slot: Slot,
+    /// The trace that the producer sent the message in, if it was traced.
+    pub trace_id: Option<TraceId>,
 }
 
 /// A record has no message id, so the response cannot report it as failed. The whole event fails instead.
@@ -122,8 +125,9 @@ fn read_message(
     let event_id = id
         .and_then(|id| prefixed(&id, &config.prefix_of(source)))
         .map_err(|reason| bad(reason, None, body.clone()))?;
-    let sent_ms = message.attributes.and_then(|system| system.sent_timestamp);
-    let sent_ms = sent_ms.and_then(|ms| ms.parse().ok());
+    let system = message.attributes.as_ref();
+    let sent_ms = system.and_then(|system| system.sent_timestamp.as_deref()?.parse().ok());
+    let trace_header = system.and_then(|system| system.trace_header.as_deref());
     let mut candidate = Candidate {
         event_id,
         sqs_message_id: sqs_message_id.clone(),
@@ -145,6 +149,7 @@ fn read_message(
                 source: source.clone(),
                 key,
             },
+            trace_id: trace_header.and_then(TraceId::of_header),
         }),
         Err(reason) => Err(bad(reason, Some(candidate.event_id), candidate.body)),
     }

@@ -28,8 +28,9 @@ const UNUSED_INDEX: &str = "batchId-index";
 /// # Errors
 /// A configuration error with all its problems, or an error of the Runtime API.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
-    init_logs();
-    let config = Config::read(&|name| std::env::var(name).ok())?;
+    let lookup = |name: &str| std::env::var(name).ok();
+    init_logs(&lookup);
+    let config = Config::read(&lookup)?;
     info!(?config, "configuration");
     let sdk = Sdk::from_env(config.common.write_concurrency);
     #[cfg(feature = "s3")]

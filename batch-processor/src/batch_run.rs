@@ -8,7 +8,6 @@ use protocol::limits::BATCH_LIFE_MAX;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
-use shared::metrics::Metrics;
 use shared::ports::{PortError, StoredEvent};
 use sinks::{Part, SinkError, content_hash};
 use tracing::{debug, error, info, warn};
@@ -19,6 +18,7 @@ use crate::delivery::{Delivery, report_delivered};
 use crate::index_snapshot::{missing, seqs};
 use crate::invocation::Budgets;
 use crate::lease::LeasedBatch;
+use crate::metrics::BatchProcessorMetrics;
 use crate::outcome::{Done, RetryTicket, Stop};
 use crate::part_rules::{PartRules, frozen_for_another_sink};
 use crate::quarantine::Quarantine;
@@ -52,7 +52,7 @@ pub(crate) struct BatchRun<'a> {
     batch: LeasedBatch<'a>,
     /// Seqs whose release was acknowledged in this run.
     released: SeqSet,
-    metrics: &'a mut Metrics,
+    metrics: &'a mut BatchProcessorMetrics,
 }
 
 impl<'a> BatchRun<'a> {
@@ -60,7 +60,7 @@ impl<'a> BatchRun<'a> {
         components: &'a Components,
         budgets: &'a Budgets<'a>,
         batch: LeasedBatch<'a>,
-        metrics: &'a mut Metrics,
+        metrics: &'a mut BatchProcessorMetrics,
     ) -> BatchRun<'a> {
         BatchRun {
             components,
@@ -264,7 +264,7 @@ impl<'a> BatchRun<'a> {
         self.plant_early_steps(&part).await?;
         let started = self.budgets.work.clock.now();
         let delivered = delivery.deliver(&part, &self.budgets.work).await;
-        let elapsed = self.budgets.work.clock.now() - started;
+        let ended = self.budgets.work.clock.now();
         let receipt = match delivered {
             Ok(receipt) => receipt,
             Err(SinkError::Permanent { reason }) => {
@@ -273,7 +273,7 @@ impl<'a> BatchRun<'a> {
             }
             Err(source) => return Err(RetryTicket::Sink { batch, source }.into()),
         };
-        report_delivered(&part, &receipt, elapsed, self.metrics);
+        report_delivered(&part, &receipt, ended - started, ended, self.metrics);
         let wrap_up = self.budgets.wrap_up;
         self.batch.delivered(index, receipt.text, wrap_up).await?;
         self.release(&part.items).await?;
@@ -353,7 +353,7 @@ impl<'a> BatchRun<'a> {
         // recorded, so that they are not sent again.
         if sent.unsent_count == 0 || part.is_none() && !sent.seqs.is_empty() {
             warn!(batch_id = %batch, items_count = sent.seqs.len(), "events set aside");
-            self.metrics.count("Quarantined", sent.seqs.len());
+            self.metrics.quarantined.add(sent.seqs.len());
             self.batch.quarantined(&sent.seqs, part).await?;
             self.release(&sent.events).await?;
         }
@@ -419,7 +419,7 @@ impl<'a> BatchRun<'a> {
         let set_aside = &self.batch.record().set_aside;
         let released = releaser.release(events, set_aside, &self.budgets.work);
         let released = released.await;
-        self.metrics.count("Released", released.len());
+        self.metrics.released.add(released.len());
         self.released.extend_from(&released);
         if !released.is_empty() {
             info!(batch_id = %self.id(), items_count = released.len(), "claims released");
@@ -436,7 +436,7 @@ impl<'a> BatchRun<'a> {
     /// Waits for the index, then reads the record again, because claims may have been counted since.
     async fn wait_for_index(&mut self, lags: u32, missing: String) -> Result<(), RetryTicket> {
         debug!(batch_id = %self.id(), lags, missing, "index lags");
-        self.metrics.count("IndexLagRetries", 1);
+        self.metrics.index_lag_retries.add(1);
         if !self.budgets.work.pause(RetryPolicy::INDEX, lags).await {
             return Err(RetryTicket::IndexLag {
                 batch: self.id(),

@@ -8,13 +8,13 @@ use protocol::ids::BatchId;
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::metrics::Metrics;
 use shared::ports::BatchQueue;
 use shared::wire::{Ticket, TicketReason};
 use tracing::info;
 
 use crate::invocation::Budgets;
 use crate::lease::LeasedBatch;
+use crate::metrics::BatchProcessorMetrics;
 use crate::outcome::{Done, RetryTicket};
 
 /// Ends the work on a batch.
@@ -22,6 +22,8 @@ pub(crate) struct Completion {
     pub(crate) batch_queue: Arc<dyn BatchQueue>,
     /// How long after a look that found nothing the batch is looked at once more.
     pub(crate) verify_delay: Duration,
+    /// `MAX_BATCH_SIZE`: how many events a full batch has.
+    pub(crate) batch_items_max: u64,
 }
 
 impl Completion {
@@ -32,7 +34,7 @@ impl Completion {
         batch: &mut LeasedBatch<'_>,
         released: &SeqSet,
         budgets: &Budgets<'_>,
-        metrics: &mut Metrics,
+        metrics: &mut BatchProcessorMetrics,
     ) -> Result<Option<Done>, RetryTicket> {
         let now = budgets.work.clock.now();
         match empty_index(batch.record(), released, now, self.verify_delay) {
@@ -54,7 +56,7 @@ impl Completion {
         &self,
         batch: &mut LeasedBatch<'_>,
         budgets: &Budgets<'_>,
-        metrics: &mut Metrics,
+        metrics: &mut BatchProcessorMetrics,
     ) -> Result<bool, RetryTicket> {
         let at = budgets.work.clock.now();
         if !batch.complete(at).await? {
@@ -62,9 +64,15 @@ impl Completion {
         }
         let record = batch.record();
         let age = at - record.created_at;
-        info!(batch_id = %record.batch_id, items_count = record.members().len(), parts_count = record.parts.len(), age_ms = age.as_millis() as u64, "batch complete");
-        metrics.count("BatchesCompleted", 1);
-        metrics.milliseconds("BatchAge", age.as_millis());
+        let items_count = record.members().len();
+        let delivered_count = items_count.saturating_sub(record.set_aside.len());
+        info!(batch_id = %record.batch_id, items_count, parts_count = record.parts.len(), age_ms = age.as_millis() as u64, "batch complete");
+        metrics.batches_completed.add(1);
+        metrics.batch_age.measured(age);
+        if delivered_count > 0 {
+            let full = self.batch_items_max;
+            metrics.fill_ratio.measured(delivered_count, full);
+        }
         Ok(true)
     }
 

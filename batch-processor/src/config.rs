@@ -41,6 +41,8 @@ pub struct Config {
     pub verify_delay: Duration,
     /// `MAX_PART_BYTES`: bytes of a part. Parts are larger if the batch would need more than `parts_max`.
     pub part_bytes_max: u64,
+    /// `MAX_BATCH_SIZE`: events of a full batch.
+    pub batch_items_max: u64,
     /// The maximum number of parts of a batch; not configurable, but lower in tests.
     pub parts_max: usize,
     /// `QUARANTINE_SQS_URL`: the queue for events that are set aside.
@@ -69,7 +71,11 @@ impl Config {
         let common = Common::read(reader);
         let index = reader.text(&DDB_BATCH_INDEX, table_name);
         let verify_secs = reader.number(&VERIFY_DELAY);
-        let part_bytes_max = BatchBytes::read(reader).part_bytes_max;
+        let BatchBytes {
+            items_max: batch_items_max,
+            part_bytes_max,
+            ..
+        } = BatchBytes::read(reader);
         let quarantine_url = reader.text(&QUARANTINE_SQS_URL, queue_url);
         let sink = SinkConfig::read(reader);
         Some(Config {
@@ -77,6 +83,7 @@ impl Config {
             index: index?,
             verify_delay: Duration::from_secs(verify_secs),
             part_bytes_max,
+            batch_items_max,
             parts_max: PARTS_MAX,
             quarantine_url,
             sink,

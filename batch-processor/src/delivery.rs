@@ -7,12 +7,13 @@ use futures::future::{Either, select};
 use protocol::limits::FINGERPRINT_BYTES_MAX;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
-use shared::metrics::Metrics;
+use protocol::time::Timestamp;
 use shared::retry::Budget;
 use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 use tracing::{info, warn};
 
 use crate::lease::cut;
+use crate::metrics::BatchProcessorMetrics;
 use crate::overflow_bodies::OverflowBodies;
 use crate::reading::HandOverError;
 
@@ -82,23 +83,40 @@ impl Delivery {
     }
 }
 
-/// Logs and measures a part that the sink has taken.
+/// Logs and measures a part that the sink took at `delivered_at`, `elapsed` after the delivery began.
 pub(crate) fn report_delivered(
     part: &Part,
     receipt: &Receipt,
     elapsed: Duration,
-    metrics: &mut Metrics,
+    delivered_at: Timestamp,
+    metrics: &mut BatchProcessorMetrics,
 ) {
-    info!(batch_id = %part.batch_id, part = part.number, items_count = part.items.len(), elapsed_ms = elapsed.as_millis() as u64, "part delivered");
-    metrics.count("PartsDelivered", 1);
-    metrics.count("BatchItems", part.items.len() as u64);
+    let items_count = part.items.len();
+    let body_bytes: usize = part.items.iter().map(|item| item.body.len()).sum();
+    let oldest = part.items.iter().map(|item| item.sent_at).min();
+    let since_sent = oldest.map(|sent_at| delivered_at - sent_at);
+    info!(
+        batch_id = %part.batch_id,
+        part = part.number,
+        items_count,
+        body_bytes,
+        elapsed_ms = elapsed.as_millis() as u64,
+        since_sent_ms = since_sent.map(|time| time.as_millis() as u64),
+        "part delivered"
+    );
+    metrics.parts_delivered.add(1);
+    metrics.batch_items.add(items_count as u64);
+    metrics.delivered_bytes.add(body_bytes as u64);
+    metrics.deliver_time.measured(elapsed);
+    if let Some(time) = since_sent {
+        metrics.send_to_deliver_time.measured(time);
+    }
     if receipt.rejected > 0 {
         let rejected_count = receipt.rejected;
         warn!(
             part_key = part.key(),
             rejected_count, "records of a part were rejected"
         );
-        metrics.count("Rejected", rejected_count);
+        metrics.rejected.add(rejected_count);
     }
-    metrics.milliseconds("DeliverTime", elapsed.as_millis());
 }

@@ -7,14 +7,18 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use lambda_runtime::Diagnostic;
 use protocol::ids::{IdError, LeaseOwner};
 use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
+use shared::metrics::{About, Count, write_line};
 use shared::ports::{PortError, Ports};
 use shared::wire::{Ticket, TicketError};
 use sinks::Sink;
-use tracing::{error, info, warn};
+use tracing::field::display;
+use tracing::{Instrument as _, error, error_span, info, warn};
 
 use crate::config::Config;
 use crate::event::{Event, Response};
 use crate::invocation::{Budgets, Invocation, Report};
+use crate::metrics::BatchProcessorMetrics;
 use crate::outcome::{Done, RetryTicket};
 use crate::sweep::Sweep;
 use crate::ticket_processor::TicketProcessor;
@@ -111,21 +115,38 @@ impl Handler {
                 Some(_) | None => Err(HandlerError::NoMessageId { index }),
             })
             .collect::<Result<_, _>>()?;
+        let started = self.ports.clock.now();
+        let mut report = Report {
+            tickets_count: messages.len(),
+            ..Report::default()
+        };
         let mut response = SqsBatchResponse::default();
         for (id, message) in messages {
-            if !self.message(&id, &message, invocation).await {
+            let ticket = Ticket::from_body(message.body.as_deref().unwrap_or_default());
+            // At the level ERROR, so that every line about a batch has its id, whatever `LOG_LEVEL` leaves out.
+            let batch_id = ticket.as_ref().ok().map(|ticket| display(ticket.batch_id));
+            let span = error_span!("ticket", batch_id);
+            let done = self.message(&id, ticket, &message, invocation, &mut report);
+            if !done.instrument(span).await {
                 response.add_failure(id);
             }
         }
+        report.given_back_count = response.batch_item_failures.len();
+        self.report(&report, started, invocation);
         Ok(response)
     }
 
     /// Handles one message of the batch queue; returns whether it may be acknowledged.
-    async fn message(&self, id: &str, message: &SqsMessage, invocation: &Invocation) -> bool {
-        let mut report = Report::default();
+    async fn message(
+        &self,
+        id: &str,
+        ticket: Result<Ticket, TicketError>,
+        message: &SqsMessage,
+        invocation: &Invocation,
+        report: &mut Report,
+    ) -> bool {
         let budgets = self.budgets(invocation, receive_count(message));
-        let body = message.body.as_deref().unwrap_or_default();
-        let processed = self.ticket(body, id, invocation, &budgets, &mut report);
+        let processed = self.ticket(ticket, id, invocation, &budgets, report);
         let away_for = match processed.await {
             Ok(done) => {
                 info!(sqs_message_id = id, outcome = ?done, "ticket done");
@@ -144,19 +165,18 @@ impl Handler {
             let receipt = message.receipt_handle.as_deref().unwrap_or_default();
             self.retry_after(id, receipt, away_for, &budgets).await;
         }
-        self.write_metrics(&report, invocation);
         away_for.is_none()
     }
 
     async fn ticket(
         &self,
-        body: &str,
+        ticket: Result<Ticket, TicketError>,
         message_id: &str,
         invocation: &Invocation,
         budgets: &Budgets<'_>,
         report: &mut Report,
     ) -> Result<Done, Failure> {
-        let ticket = Ticket::from_body(body)?;
+        let ticket = ticket?;
         // The message id tells two tickets of one invocation apart, in case they name the same batch.
         let owner = format!(
             "{}/{}/{message_id}",
@@ -191,14 +211,33 @@ impl Handler {
         }
     }
 
-    fn write_metrics(&self, report: &Report, invocation: &Invocation) {
-        if report.metrics.is_empty() {
-            return;
+    /// Logs a summary of the invocation, and writes the metrics of each source.
+    fn report(&self, report: &Report, started: Timestamp, invocation: &Invocation) {
+        let now = self.ports.clock.now();
+        let sum = |count: fn(&BatchProcessorMetrics) -> Count| -> u64 {
+            report.metrics.values().map(|one| count(one).get()).sum()
+        };
+        info!(
+            tickets_count = report.tickets_count,
+            given_back_count = report.given_back_count,
+            parts_count = sum(|one| one.parts_delivered),
+            items_count = sum(|one| one.batch_items),
+            completed_count = sum(|one| one.batches_completed),
+            elapsed_ms = (now - started).as_millis() as u64,
+            "invocation done"
+        );
+        for (source, metrics) in &report.metrics {
+            // A ticket that finds nothing to do writes no line.
+            if *metrics == BatchProcessorMetrics::default() {
+                continue;
+            }
+            let about = About {
+                function: &invocation.function,
+                source: source.as_str(),
+                at: now,
+            };
+            write_line(&*self.ports.metric_log, about, metrics);
         }
-        let source = report.source.as_ref().map(|source| source.as_str());
-        let (source, now) = (source.unwrap_or("unknown"), self.ports.clock.now());
-        let line = report.metrics.line(&invocation.function, source, now);
-        self.ports.metric_log.write(&line);
     }
 
     fn budgets(&self, invocation: &Invocation, receives: u32) -> Budgets<'_> {

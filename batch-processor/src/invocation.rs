@@ -1,13 +1,15 @@
 //! The time limits and the metrics of one invocation.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::ids::SourceArn;
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
-use shared::metrics::Metrics;
 use shared::ports::Ports;
 use shared::retry::Budget;
+
+use crate::metrics::BatchProcessorMetrics;
 
 /// The invocation, as described by Lambda.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +53,18 @@ impl<'a> Budgets<'a> {
     }
 }
 
-/// The metrics of one ticket.
+/// What the tickets of one invocation came to.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// The source of the batch, once its record was read.
-    pub(crate) source: Option<SourceArn>,
-    pub(crate) metrics: Metrics,
+    pub(crate) tickets_count: usize,
+    pub(crate) given_back_count: usize,
+    /// The metrics of the batches of each source. A ticket whose batch could not be leased measures nothing.
+    pub(crate) metrics: BTreeMap<SourceArn, BatchProcessorMetrics>,
+}
+
+impl Report {
+    /// Returns the metrics of a source, which the invocation adds to.
+    pub(crate) fn metrics_of(&mut self, source: &SourceArn) -> &mut BatchProcessorMetrics {
+        self.metrics.entry(source.clone()).or_default()
+    }
 }

@@ -33,6 +33,8 @@ mod handler;
 mod index_snapshot;
 mod invocation;
 mod lease;
+#[doc(hidden)]
+pub mod metrics;
 mod outcome;
 mod overflow_bodies;
 mod part_rules;

@@ -17,12 +17,12 @@ use crate::reading::HandOverError;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyProblem {
     #[error(
-        "body of event `{event_id}`: missing: got no object at `{object}`; restore the object, or set the batch aside"
+        "body of event ‹{event_id}›: missing: got no object at `{object}`; restore the object, or set the batch aside"
     )]
     Missing { event_id: EventId, object: String },
     /// The store refused the request, or the object is not text. A retry would fail too.
     #[error(
-        "body of event `{event_id}`: {source}; make the object readable, or remove it and set the batch aside"
+        "body of event ‹{event_id}›: {source}; make the object readable, or remove it and set the batch aside"
     )]
     Refused {
         event_id: EventId,
@@ -30,7 +30,7 @@ pub(crate) enum BodyProblem {
         source: PortError,
     },
     #[error(
-        "body of event `{event_id}`: `{object}` is not what was claimed; restore the object, or set the batch aside"
+        "body of event ‹{event_id}›: `{object}` is not what was claimed; restore the object, or set the batch aside"
     )]
     Replaced { event_id: EventId, object: String },
     /// A retry may succeed.

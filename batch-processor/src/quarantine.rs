@@ -114,7 +114,7 @@ impl Quarantine {
                     sent.seqs.insert(event.seq);
                     sent.events.push(event);
                 }
-                Err(unsent) => sent.not_sent(unsent, || format!("event `{}`", event.event_id)),
+                Err(unsent) => sent.not_sent(unsent, || format!("event ‹{}›", event.event_id)),
             }
         }
         Ok(sent)

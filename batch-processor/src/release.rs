@@ -127,7 +127,7 @@ impl<'a> Writer for ReleaseWriter<'a> {
         match reply {
             ReleaseReply::Released => Ok(Some(event.0.seq)),
             ReleaseReply::Error(error @ PortError::Refused { .. }) => {
-                warn!(event_id = %event.0.event_id, %error, "claim not released");
+                warn!(seq = event.0.seq, event_id = %event.0.event_id, %error, "claim not released");
                 Ok(planted(Bug::RefusedReleaseCounted).then_some(event.0.seq))
             }
             ReleaseReply::Error(_) => Err(event),

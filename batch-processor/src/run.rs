@@ -57,7 +57,7 @@ pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
 }
 
 async fn start(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, lambda_runtime::Error> {
-    init_logs();
+    init_logs(lookup);
     let config = with_columns(lookup, |lookup| Config::read(lookup)).await?;
     info!(?config, "configuration");
     Ok(config)

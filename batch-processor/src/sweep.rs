@@ -14,13 +14,14 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use serde::Serialize;
-use shared::metrics::Metrics;
+use shared::metrics::{About, Level, OldestAge, write_line};
 use shared::ports::{BatchQueue, BatchStore, MetricLog, Overdue, PortError, Ports};
 use shared::retry::{Budget, bounded};
 use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 
 use crate::invocation::{Budgets, Invocation};
+use crate::metrics::SweepMetrics;
 
 /// The `source` dimension of the sweep's metrics, which are about the batches of all sources.
 const ALL_SOURCES: &str = "all";
@@ -39,6 +40,8 @@ pub struct Swept {
     pub in_error: usize,
     /// Milliseconds since the oldest overdue batch was due; 0 if there is none.
     pub oldest_overdue_age_ms: u64,
+    /// Milliseconds since the oldest batch in error was opened; 0 if there is none.
+    pub oldest_error_age_ms: u64,
 }
 
 pub(crate) struct Sweep {
@@ -95,6 +98,7 @@ impl Sweep {
             processing_count = swept.processing,
             error_count = swept.in_error,
             oldest_overdue_age_ms = swept.oldest_overdue_age_ms,
+            oldest_error_age_ms = swept.oldest_error_age_ms,
             "sweep done"
         );
         self.write_metrics(&swept, invocation, now);
@@ -125,6 +129,10 @@ impl Sweep {
                 }
                 Status::Error => {
                     swept.in_error = found.len();
+                    let ages = found
+                        .iter()
+                        .map(|batch| batch.batch_id.opened_at().until(now));
+                    swept.oldest_error_age_ms = longest_ms(ages);
                     let is_old = |id: BatchId| id.opened_at() + BATCH_LIFE_MAX <= now;
                     found.retain(|batch| self.has_quarantine_queue && is_old(batch.batch_id));
                     TicketReason::Quarantine
@@ -133,10 +141,7 @@ impl Sweep {
             found.retain(|batch| batch.due_at < now);
             if status != Status::Error {
                 swept.overdue += found.len();
-                let ages = found
-                    .iter()
-                    .map(|batch| batch.due_at.until(now).as_millis() as u64);
-                let oldest_ms = ages.max().unwrap_or_default();
+                let oldest_ms = longest_ms(found.iter().map(|batch| batch.due_at.until(now)));
                 swept.oldest_overdue_age_ms = swept.oldest_overdue_age_ms.max(oldest_ms);
             }
             reminders.extend(found.into_iter().map(|batch| Reminder { batch, reason }));
@@ -170,13 +175,23 @@ impl Sweep {
     }
 
     fn write_metrics(&self, swept: &Swept, invocation: &Invocation, now: Timestamp) {
-        let mut metrics = Metrics::new();
-        metrics.count("BatchesOverdue", swept.overdue as u64);
-        metrics.count("BatchesProcessing", swept.processing as u64);
-        metrics.count("BatchesInError", swept.in_error as u64);
-        metrics.milliseconds("OldestOverdueAge", swept.oldest_overdue_age_ms.into());
-        // Zeros are written too, because the alarm on overdue batches recovers only when it sees them.
-        let line = metrics.line(&invocation.function, ALL_SOURCES, now);
-        self.metric_log.write(&line);
+        let metrics = SweepMetrics {
+            batches_overdue: Level(swept.overdue as u64),
+            batches_processing: Level(swept.processing as u64),
+            batches_in_error: Level(swept.in_error as u64),
+            oldest_overdue_age: OldestAge(swept.oldest_overdue_age_ms),
+            oldest_error_age: OldestAge(swept.oldest_error_age_ms),
+        };
+        let about = About {
+            function: &invocation.function,
+            source: ALL_SOURCES,
+            at: now,
+        };
+        write_line(&*self.metric_log, about, &metrics);
     }
+}
+
+/// Returns the longest time, in milliseconds; 0 if there is none.
+fn longest_ms(times: impl Iterator<Item = Duration>) -> u64 {
+    times.max().unwrap_or_default().as_millis() as u64
 }

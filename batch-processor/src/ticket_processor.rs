@@ -56,6 +56,7 @@ impl TicketProcessor {
                 completion: Completion {
                     batch_queue: ports.batch_queue.clone(),
                     verify_delay: config.verify_delay,
+                    batch_items_max: config.batch_items_max,
                 },
                 part_rules: PartRules {
                     bytes_max: config.part_bytes_max,
@@ -94,8 +95,11 @@ impl TicketProcessor {
         if record.bodies.in_chunks() && !self.components.quarantine.exists() {
             error!(batch_id = %batch, "`QUARANTINE_SQS_URL` is not set: a batch with chunks that is not complete after 10 days cannot end");
         }
-        report.source = Some(record.source.clone());
-        let mut run = BatchRun::new(&self.components, budgets, leased, &mut report.metrics);
+        let metrics = report.metrics_of(&record.source);
+        if record.sealed_at.is_none() && record.attempts == 1 {
+            metrics.flushed_window.add(1);
+        }
+        let mut run = BatchRun::new(&self.components, budgets, leased, metrics);
         // Before a pause: the decision holds for this ticket alone, and is kept once it is in the record.
         if operator == Some(OperatorDecision::AcceptSink) {
             run.accept_sink().await?;

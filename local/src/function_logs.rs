@@ -65,9 +65,9 @@ impl FunctionLogs {
 
 /// Returns whether a line is a warning, an error, or has no level, as the lines of a panic.
 fn worth_showing(line: &str) -> bool {
-    !["TRACE", "DEBUG", "INFO"]
-        .iter()
-        .any(|level| line.trim_start().starts_with(level))
+    !["TRACE", "DEBUG", "INFO"].iter().any(|level| {
+        line.trim_start().starts_with(level) || line.starts_with(&format!(r#"{{"level":"{level}""#))
+    })
 }
 
 #[cfg(test)]
@@ -89,5 +89,9 @@ mod tests {
         assert!(worth_showing("thread 'main' panicked at src/main.rs"));
         assert!(worth_showing(" WARN lock item"));
         assert!(!worth_showing(" INFO invocation done"));
+        assert!(worth_showing(
+            r#"{"level":"WARN","message":"claim refused"}"#
+        ));
+        assert!(!worth_showing(r#"{"level":"INFO","message":"a"}"#));
     }
 }

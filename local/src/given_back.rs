@@ -42,16 +42,33 @@ impl GivenBack {
 fn reason(line: &str) -> Option<String> {
     let text = match serde_json::from_str::<Value>(line) {
         Ok(line) => {
-            let field = |name| line["fields"][name].as_str().map(str::to_owned);
+            let field = |name| line[name].as_str().map(str::to_owned);
             REASON_FIELDS.into_iter().find_map(field)?
         }
-        Err(_) => {
-            let field = |name| line.split_once(&format!(" {name}=")).map(|(_, text)| text);
-            REASON_FIELDS.into_iter().find_map(field)?.to_owned()
-        }
+        Err(_) => REASON_FIELDS
+            .into_iter()
+            .find_map(|name| text_field(line, name))?,
     };
     let general = generalised(&text);
     (!general.is_empty()).then_some(general)
+}
+
+/// Returns the value of a field in a line of text: a word, or a text in quotes.
+fn text_field(line: &str, name: &str) -> Option<String> {
+    let (_, value) = line.split_once(&format!(" {name}="))?;
+    let Some(quoted) = value.strip_prefix('"') else {
+        return value.split_whitespace().next().map(str::to_owned);
+    };
+    let mut text = String::new();
+    let mut letters = quoted.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => break,
+            '\\' => text.extend(letters.next()),
+            letter => text.push(letter),
+        }
+    }
+    Some(text)
 }
 
 /// Returns a reason with `…` in place of everything that differs between tickets: quoted texts, and words with digits.
@@ -98,16 +115,16 @@ mod tests {
         let mut tickets = GivenBack::default();
         for line in [
             format!(
-                " WARN ticket given back sqs_message_id=\"a\" reason=batch {BATCH} is leased until 17"
+                " WARN ticket given back sqs_message_id=a reason=\"batch {BATCH} is leased until 17\" batch_id={BATCH}"
             ),
-            " WARN ticket given back sqs_message_id=\"b\" reason=batch 0190163e is leased until 9"
+            " WARN ticket given back sqs_message_id=b reason=\"batch 0190163e is leased until 9\""
                 .to_owned(),
             format!(
-                " WARN ticket given back sqs_message_id=\"c\" reason=`12` delivered claims of batch {BATCH} are not released"
+                " WARN ticket given back sqs_message_id=c reason=\"`12` delivered claims of batch {BATCH} are not released\" requestId=r"
             ),
-            "ERROR ticket given back sqs_message_id=\"d\" error=no JSON".to_owned(),
+            "ERROR ticket given back sqs_message_id=d error=\"no JSON\"".to_owned(),
             format!(
-                r#"{{"level":"WARN","fields":{{"message":"ticket given back","reason":"batch {BATCH}: `/out`: Not a directory (os error 20)"}}}}"#
+                r#"{{"level":"WARN","message":"ticket given back","reason":"batch {BATCH}: `/out`: Not a directory (os error 20)"}}"#
             ),
             " INFO ticket done outcome=Complete reason=none".to_owned(),
             " WARN ticket given back".to_owned(),

@@ -62,7 +62,7 @@ mod tests {
         for line in [
             format!(" INFO batch leased batch_id={BATCH} source=arn attempt=1"),
             format!(
-                r#"{{"fields":{{"message":"batch leased","batch_id":"{BATCH}","attempt":2}}}}"#
+                r#"{{"level":"INFO","message":"batch leased","batch_id":"{BATCH}","attempt":2}}"#
             ),
         ] {
             assert_eq!(batch_of(&line), BATCH.parse().ok(), "{line}");

@@ -35,19 +35,18 @@ fn from_environment() -> impl Iterator<Item = &'static str> {
         batch_processor::Config::declarations(),
     ];
     let variables = functions.into_iter().flat_map(|each| each.variables);
-    let names = variables
-        .map(|each| each.name)
-        .chain(["AWS_LAMBDA_LOG_LEVEL"]);
+    let names = variables.map(|each| each.name);
     names.filter(|name| !NOT_FROM_ENVIRONMENT.contains(name))
 }
 
 /// Values of variables that nobody set, where the stack differs from a deployment. Waits are a few seconds, so that a burst
 /// ends while you watch. `WRITE_CONCURRENCY` is low because the DynamoDB stand-in handles one request at a time: more
-/// requests in flight would wait longer, and time out.
+/// requests in flight would wait longer, and time out. `LOG_FORMAT` is for the people who read what the functions log here.
 const DEFAULTS: &[(&str, &str)] = &[
     ("VERIFY_DELAY", "2"),
     ("EVENT_ID", "json:id"),
     ("WRITE_CONCURRENCY", "8"),
+    ("LOG_FORMAT", "text"),
 ];
 
 /// Flags of the stack.

@@ -108,6 +108,8 @@ pub const RECEIPT_BYTES_MAX: usize = 256;
 pub const FINGERPRINT_BYTES_MAX: usize = 256;
 /// After this many claim rounds of one invocation that each add few claims to a batch, the batch counts as full.
 pub const SHORT_ROUNDS_MAX: u32 = 16;
+/// Traces that one log line names.
+pub const LOGGED_TRACES_MAX: usize = 8;
 /// Longest an invocation waits for the last places of a batch, while attempts of other invocations hold them.
 pub const SEAT_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Longest an invocation spends on sealing batches of earlier invocations, before it makes its own claims.

@@ -30,7 +30,7 @@ pub enum ChunkError {
         #[source]
         source: DecompressError,
     },
-    #[error("chunk `{chunk}`: line {line}: {source}")]
+    #[error("chunk `{chunk}`: line {line}: «{source}»")]
     Line {
         chunk: ChunkId,
         line: usize,

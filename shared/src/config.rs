@@ -12,9 +12,11 @@ use protocol::limits::{
     PARTS_FOR_STRAGGLERS, PARTS_MAX,
 };
 
+mod logs;
 mod reader;
 mod variable;
 
+pub use logs::{LogFormat, LogSettings};
 pub use reader::{ConfigError, Declarations, Reader};
 pub use variable::{Declared, Description, Number, Text, Topic, Unset, Variable, Word};
 
@@ -234,6 +236,7 @@ pub struct Common {
     pub write_concurrency: usize,
     /// An invocation starts no new request within this time before its deadline.
     pub deadline_margin: Duration,
+    pub logs: LogSettings,
 }
 
 impl Common {
@@ -246,6 +249,7 @@ impl Common {
         let write_mode = reader.word(&WRITE_MODE);
         let write_concurrency = reader.number(&WRITE_CONCURRENCY);
         let deadline_margin_ms = reader.number(&DEADLINE_MARGIN_MS);
+        let logs = LogSettings::read(reader);
         Some(Common {
             lock_table: lock_table?,
             batch_table: batch_table?,
@@ -254,6 +258,7 @@ impl Common {
             write_mode,
             write_concurrency,
             deadline_margin: Duration::from_millis(deadline_margin_ms),
+            logs,
         })
     }
 }

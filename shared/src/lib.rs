@@ -2,7 +2,8 @@
 //!
 //! 1. [`wire`], [`compression`], and `expression` (feature `expressions`): the data.
 //! 2. [`ports`]: what the protocol needs of the world, as traits; [`retry`] drives them with a budget of time.
-//! 3. `aws` and `memory`: the adapters (feature `aws`) and the fakes (feature `test-support`).
+//! 3. `aws` and `memory`: the adapters (feature `aws`) and the fakes (feature `test-support`); `metrics` (feature `metrics`)
+//!    has the types of metrics and their log line.
 //!
 //! The invariants the protocol keeps are listed in `ARCHITECTURE.md`, each with the code that checks it.
 
@@ -11,6 +12,7 @@ pub mod compression;
 pub mod config;
 #[cfg(feature = "expressions")]
 pub mod expression;
+#[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod ports;
 pub mod retry;

@@ -79,17 +79,7 @@ pub struct Level(pub u64);
 
 /// The age of the oldest thing, in milliseconds; zero, which is in the line too, if there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OldestAge(u64);
-
-impl OldestAge {
-    pub fn measured(&mut self, age: Duration) {
-        self.0 = self.0.max(whole_ms(age));
-    }
-
-    pub fn as_ms(self) -> u64 {
-        self.0
-    }
-}
+pub struct OldestAge(pub u64);
 
 fn whole_ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -186,8 +176,9 @@ pub fn write_line(log: &dyn MetricLog, about: About<'_>, metrics: &impl Entry) {
     let dimensions = vec![DIMENSIONS.map(str::to_owned).to_vec()];
     let mut line = Vec::new();
     // Builds with debug assertions, which all tests are, refuse a name that occurs twice and a dimension without a value.
-    let written =
-        Emf::builder(NAMESPACE.to_owned(), dimensions).build().format(&Line { about, metrics }, &mut line);
+    let written = Emf::builder(NAMESPACE.to_owned(), dimensions)
+        .build()
+        .format(&Line { about, metrics }, &mut line);
     match (written, std::str::from_utf8(&line)) {
         (Ok(()), Ok(text)) => log.write(text.trim_end()),
         (Err(error), _) => error!(%error, "metrics not written"),
@@ -236,11 +227,11 @@ mod tests {
         metrics.claimed_bytes.add(900);
         for ms in [12, 30, 20] {
             metrics.deliver_time.measured(Duration::from_millis(ms));
-            metrics.oldest_overdue_age.measured(Duration::from_millis(ms));
         }
         metrics.fill_ratio.measured(9, 10);
         metrics.fill_ratio.measured(1, 8);
         metrics.batches_overdue = Level(2);
+        metrics.oldest_overdue_age = OldestAge(30);
         let expected = json!({
             "_aws": {
                 "Timestamp": 7,

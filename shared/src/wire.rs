@@ -52,7 +52,7 @@ pub struct Ticket {
 #[derive(Debug, thiserror::Error)]
 pub enum TicketError {
     #[error(
-        "ticket: malformed: got `{body}`, expected `{{\"batchId\":\"<uuid>\"}}` with optional source, shards, \
+        "ticket: malformed: got «{body}», expected `{{\"batchId\":\"<uuid>\"}}` with optional source, shards, \
          reason (window, sealed, verify, sweep, operator or quarantine) and accept (new-sink)"
     )]
     Malformed {

@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(text, "a\ne\n", "the others are written");
         assert_eq!(rejects.len(), 2);
         assert!(
-            rejects[0].starts_with("event `e1` (seq 1): body has a line break"),
+            rejects[0].starts_with("event ‹e1› (seq 1): «body has a line break"),
             "{rejects:?}"
         );
     }
@@ -284,7 +284,7 @@ mod tests {
             )
         );
         assert!(
-            rejects[0].starts_with("event `e2` (seq 2): body is not JSON: "),
+            rejects[0].starts_with("event ‹e2› (seq 2): «body is not JSON: "),
             "{rejects:?}"
         );
         assert!(
@@ -336,8 +336,8 @@ mod tests {
         assert_eq!(
             rejects,
             [
-                "event `e2` (seq 2): column `id`: the value has `5` characters, the column a width of `4`",
-                "event `e3` (seq 3): column `id`: the value has a line break (`3` characters, the column a width of `4`)",
+                "event ‹e2› (seq 2): «column `id`: the value has `5` characters, the column a width of `4`»",
+                "event ‹e3› (seq 3): «column `id`: the value has a line break (`3` characters, the column a width of `4`)»",
             ]
         );
     }

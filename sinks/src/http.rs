@@ -181,7 +181,7 @@ fn refusal(status: u16, retry_after: Option<&str>, excerpt: &str) -> SinkError {
         }
         // Redirects are refusals as well: the sink does not follow them, `SINK` must name the final URL.
         _ => SinkError::Permanent {
-            reason: format!("HTTP status {status}: {excerpt}"),
+            reason: format!("HTTP status {status}: «{excerpt}»"),
         },
     }
 }
@@ -297,7 +297,7 @@ mod tests {
             match error {
                 SinkError::Permanent { reason } if permanent => {
                     assert!(
-                        reason.starts_with(&format!("HTTP status {status}: no\\nno")),
+                        reason.starts_with(&format!("HTTP status {status}: «no\\nno")),
                         "{reason}"
                     );
                     assert!(reason.len() < 2 * EXCERPT_BYTES_MAX, "{reason}");

@@ -59,7 +59,7 @@ impl LambdaSink {
             // The function failed, or ran out of time or memory. A retry may succeed.
             Some(kind) => Err(SinkError::Retryable {
                 reason: format!(
-                    "`{}`: function error `{kind}`: {}",
+                    "`{}`: function error `{kind}`: «{}»",
                     self.arn,
                     excerpt(&response)
                 ),
@@ -83,7 +83,7 @@ impl LambdaSink {
         let field = |name: &str| response.get(name).filter(|value| !value.is_null());
         if let Some(refused) = field("refused") {
             return Err(permanent(match refused.as_str() {
-                Some(reason) => format!("refuses the part: {}", reason.escape_debug()),
+                Some(reason) => format!("refuses the part: «{}»", reason.escape_debug()),
                 None => wrong_field("refused", refused, "a string"),
             }));
         }
@@ -152,7 +152,7 @@ const REJECTS: &str = r#"a list of `{"seq": <number>, "reason": "<string>"}`"#;
 
 fn wrong_field(name: &str, value: &Value, expected: &str) -> String {
     let value = excerpt(value.to_string().as_bytes());
-    format!("returns a wrong `{name}`: got `{value}`, expected {expected}")
+    format!("returns a wrong `{name}`: got «{value}», expected {expected}")
 }
 
 /// Returns whether a retry may succeed after an error of Lambda.
@@ -347,11 +347,11 @@ mod tests {
     async fn a_refusal_or_a_malformed_response_is_permanent() {
         let directory = tempfile::tempdir().unwrap();
         for (answer, words) in [
-            (r#"{"refused":"closed"}"#, "refuses the part: closed"),
+            (r#"{"refused":"closed"}"#, "refuses the part: «closed»"),
             (r#"{"refused":"closed","rejects":[]}"#, "refuses the part"),
             (
                 r#"{"refused":true}"#,
-                "returns a wrong `refused`: got `true`, expected a string",
+                "returns a wrong `refused`: got «true», expected a string",
             ),
             (
                 r#"{"rejects":{"seq":0}}"#,
@@ -359,9 +359,9 @@ mod tests {
             ),
             (
                 r#"{"rejects":[{"seq":"0","reason":"x"}]}"#,
-                "returns a wrong `rejects`: got `{",
+                "returns a wrong `rejects`: got «{",
             ),
-            (r#"{"rejects":[{"seq":0}]}"#, "wrong `rejects`: got `{"),
+            (r#"{"rejects":[{"seq":0}]}"#, "wrong `rejects`: got «{"),
             (
                 r#"{"rejects":[{"seq":9,"reason":"x"}]}"#,
                 "wrong `rejects`: got seq `9`",
@@ -397,7 +397,10 @@ mod tests {
             .await
             .unwrap_err();
         let reason = reason(error, false);
-        assert!(reason.contains("function error `Unhandled`: {"), "{reason}");
+        assert!(
+            reason.contains("function error `Unhandled`: «{"),
+            "{reason}"
+        );
         assert!(reason.len() < 3 * EXCERPT_BYTES_MAX, "{reason}");
     }
 

@@ -4,7 +4,7 @@ use protocol::ids::{EventId, Seq};
 
 /// A record of a part that the sink's format, function or database does not take. The other records are delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("event `{event_id}` (seq {seq}): {reason}")]
+#[error("event ‹{event_id}› (seq {seq}): «{reason}»")]
 pub struct Reject {
     /// The seq of the record in its batch.
     pub seq: Seq,

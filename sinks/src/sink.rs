@@ -26,6 +26,9 @@ impl Receipt {
 }
 
 /// Why a part was not delivered.
+///
+/// A log line has the reason without what stands between `«` and `»`. Put there what may come from a body, such as a response
+/// of the destination; the batch record keeps it.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
     /// The delivery failed, or its result is unknown. The batch processor delivers the same part again, with the same key.

@@ -49,6 +49,7 @@ impl Setup {
             ("MAX_SECONDARY_BATCHING_WINDOW", "1"),
             ("VERIFY_DELAY", "1"),
             ("DEADLINE_MARGIN_MS", "1000"),
+            ("LOG_FORMAT", "text"),
         ];
         let options = StackOptions {
             aggregator: bootstrap("aggregator"),

@@ -27,6 +27,15 @@ async fn the_sweep_sends_a_ticket_for_a_batch_that_is_overdue_and_not_before() {
     let late = sweep(&processor).await;
     assert_eq!((late.overdue, late.tickets_sent), (1, 1));
     assert!(late.oldest_overdue_age_ms > 0);
+    let line = processor.fakes.metric_log.take().pop().unwrap();
+    for words in [
+        r#""BatchesOverdue":1"#,
+        r#""BatchesInError":0"#,
+        r#""OldestErrorAge":0"#,
+        r#""source":"all""#,
+    ] {
+        assert!(line.contains(words), "{words} in {line}");
+    }
     let sent = processor.fakes.batch_queue.take();
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0].0.batch_id, batch());
@@ -53,6 +62,11 @@ async fn the_sweep_counts_a_batch_in_error_and_sends_it_no_ticket() {
         (1, 0, 0)
     );
     assert!(processor.fakes.batch_queue.take().is_empty());
+    let an_hour = Duration::from_secs(3_600);
+    let now = processor.fakes.clock.now();
+    let until_then = now.until(batch().opened_at() + an_hour);
+    processor.fakes.clock.advance(until_then);
+    assert_eq!(sweep(&processor).await.oldest_error_age_ms, 3_600_000);
 }
 
 #[tokio::test]

@@ -49,9 +49,10 @@ pub(super) fn ttl(time: Timestamp) -> AttributeValue {
 
 /// An item in a form that this program does not write.
 #[derive(Debug, thiserror::Error)]
-#[error("table `{table}`, item `{key}`, attribute `{attribute}`: {problem}")]
+#[error("table `{table}`, item {key}, attribute `{attribute}`: {problem}")]
 pub(super) struct MalformedItem {
     table: String,
+    /// The key in quotes. An event id has quotes of its own, by which the log leaves it out.
     key: String,
     attribute: String,
     problem: String,
@@ -70,6 +71,8 @@ impl From<MalformedItem> for PortError {
 pub(super) struct StoredItem<'a> {
     table: &'a str,
     key: String,
+    /// Whether the key is an event id.
+    of_event: bool,
     item: Item,
 }
 
@@ -79,11 +82,34 @@ impl<'a> StoredItem<'a> {
     pub(super) fn new(
         table: &'a str,
         key_attribute: &'static str,
+        item: Item,
+    ) -> Result<Self, MalformedItem> {
+        StoredItem::keyed(table, key_attribute, item, false)
+    }
+
+    /// Returns a reader of an item whose key is an event id.
+    pub(super) fn of_event(
+        table: &'a str,
+        key_attribute: &'static str,
+        item: Item,
+    ) -> Result<Self, MalformedItem> {
+        StoredItem::keyed(table, key_attribute, item, true)
+    }
+
+    fn keyed(
+        table: &'a str,
+        key_attribute: &'static str,
         mut item: Item,
+        of_event: bool,
     ) -> Result<Self, MalformedItem> {
         match item.remove(key_attribute) {
             Some(AttributeValue::S(key)) => {
-                let mut item = StoredItem { table, key, item };
+                let mut item = StoredItem {
+                    table,
+                    key,
+                    of_event,
+                    item,
+                };
                 let version = item.number(FORMAT_VERSION_FIELD)?;
                 match format_version::check(version) {
                     Ok(()) => Ok(item),
@@ -92,7 +118,7 @@ impl<'a> StoredItem<'a> {
             }
             Some(_) | None => Err(MalformedItem {
                 table: table.to_owned(),
-                key: String::new(),
+                key: "``".to_owned(),
                 attribute: key_attribute.to_owned(),
                 problem: "missing, or not a string".to_owned(),
             }),
@@ -108,6 +134,7 @@ impl<'a> StoredItem<'a> {
         StoredItem {
             table: self.table,
             key: self.key.clone(),
+            of_event: self.of_event,
             item,
         }
     }
@@ -116,7 +143,10 @@ impl<'a> StoredItem<'a> {
     pub(super) fn malformed(&self, attribute: &str, problem: impl Display) -> MalformedItem {
         MalformedItem {
             table: self.table.to_owned(),
-            key: self.key.clone(),
+            key: match self.of_event {
+                true => format!("‹{}›", self.key),
+                false => format!("`{}`", self.key),
+            },
             attribute: attribute.to_owned(),
             problem: problem.to_string(),
         }

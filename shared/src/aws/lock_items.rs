@@ -236,7 +236,7 @@ pub(super) fn read_lock_item(
     table: &str,
     item: Item,
 ) -> Result<(EventId, LockItem), MalformedItem> {
-    let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
+    let mut item = StoredItem::of_event(table, MESSAGE_ID, item)?;
     let id = event_id(&item)?;
     let state = if item.has(BATCH_ID) {
         let (shard, seq) = live(&mut item)?;
@@ -277,7 +277,7 @@ pub(super) fn read_event(
     item: Item,
     known: &mut Option<SourceArn>,
 ) -> Result<Option<StoredEvent>, MalformedItem> {
-    let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
+    let mut item = StoredItem::of_event(table, MESSAGE_ID, item)?;
     if !item.has(BATCH_ID) {
         return Ok(None);
     }
@@ -335,7 +335,7 @@ fn overflow(item: &StoredItem<'_>, mut fields: Item) -> Result<Overflow, Malform
 
 /// Reads an entry of the index, or the key at which a page ended.
 pub(super) fn read_index_entry(table: &str, item: Item) -> Result<IndexEntry, MalformedItem> {
-    let mut item = StoredItem::new(table, MESSAGE_ID, item)?;
+    let mut item = StoredItem::of_event(table, MESSAGE_ID, item)?;
     let seq = item.number(SEQ)?;
     Ok(IndexEntry {
         event_id: event_id(&item)?,

@@ -72,6 +72,8 @@ pub enum Topic {
     Sink,
     /// Access to the sink: secrets and databases.
     SinkAccess,
+    /// What is logged.
+    Logs,
 }
 
 impl Topic {
@@ -84,6 +86,7 @@ impl Topic {
             Topic::Requests => "Requests and time",
             Topic::Sink => "Sink",
             Topic::SinkAccess => "Secrets and databases",
+            Topic::Logs => "Logs",
         }
     }
 }

@@ -32,8 +32,17 @@ pub(super) fn sink_error(error: Error) -> SinkError {
 
 fn describe(error: &DbError) -> String {
     let detail = error.detail().map(|detail| format!(" ({detail})"));
-    let (code, message) = (error.code().code(), error.message());
-    format!("{code} {message}{}", detail.unwrap_or_default())
+    let words = format!("{}{}", error.message(), detail.unwrap_or_default());
+    let code = error.code().code();
+    // In order: data, integrity constraints, views with a check, and what a trigger raises. Such errors quote rows.
+    let about_data = ["22", "23", "44", "P0"];
+    match code
+        .get(..2)
+        .is_some_and(|class| about_data.contains(&class))
+    {
+        true => format!("{code} «{words}»"),
+        false => format!("{code} {words}"),
+    }
 }
 
 /// Returns whether the same statements may succeed later.

@@ -70,7 +70,7 @@ async fn more_rejects_than_allowed_refuse_the_whole_part() {
     for words in [
         "`29` of `9000` records",
         "expected at most `28` (`SINK_REJECTS_MAX`)",
-        "event `e310` (seq 310): the database refuses it: 22P02 invalid input syntax for type integer: \"no number 310\"",
+        "event ‹e310› (seq 310): «the database refuses it: 22P02 invalid input syntax for type integer: \"no number 310\"»",
     ] {
         assert!(reason.contains(words), "{words} in {reason}");
     }

@@ -97,7 +97,9 @@ fn check_record(record: &Result<Record, Quarantined>, message: &SqsMessage) {
             assert_ne!(bad.reason, "");
             assert_eq!(&*bad.body, body.unwrap_or_default());
         }
-        Ok(Record { candidate, slot }) => {
+        Ok(Record {
+            candidate, slot, ..
+        }) => {
             let body = body.expect("a good one has a body");
             assert_eq!(&*candidate.body, body);
             assert_eq!(candidate.body_hash, BodyHash::of(body.as_bytes()));

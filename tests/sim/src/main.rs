@@ -69,6 +69,7 @@ fn replay(seed: u64) -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .without_time()
+        .with_ansi(false)
         .with_writer(std::io::stderr)
         .init();
     println!("{:#?}", sim::plan::Plan::of(seed));

@@ -1,0 +1,105 @@
+//! The variables of the log.
+
+use tracing::Level;
+
+use super::reader::Reader;
+use super::variable::{Topic, Variable, Word};
+
+const LOG_LEVEL: Variable<Word<Level>> = Variable {
+    name: "LOG_LEVEL",
+    topic: Topic::Logs,
+    value: Word {
+        default: Level::INFO,
+        words: &[
+            ("error", Level::ERROR),
+            ("warn", Level::WARN),
+            ("info", Level::INFO),
+            ("debug", Level::DEBUG),
+            ("trace", Level::TRACE),
+        ],
+    },
+    meaning: "Log lines of this level and above are written. Metrics always are. Do not use the log level of Lambda itself: it \
+              would drop the lines with metrics too.",
+};
+const LOG_FORMAT: Variable<Word<LogFormat>> = Variable {
+    name: "LOG_FORMAT",
+    topic: Topic::Logs,
+    value: Word {
+        default: LogFormat::Json,
+        words: &[("json", LogFormat::Json), ("text", LogFormat::Text)],
+    },
+    meaning: "`json` is one object a line, with the fields at its top; `text` is for people who read along.",
+};
+const LOG_EVENT_IDS: Variable<Word<bool>> = Variable {
+    name: "LOG_EVENT_IDS",
+    topic: Topic::Logs,
+    value: Word {
+        default: false,
+        words: &[("on", true), ("off", false)],
+    },
+    meaning: "Whether log lines may name event ids and batch keys, which come from messages. Bodies are never logged.",
+};
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// A JSON object.
+    Json,
+    /// Words, and pairs of names and values.
+    Text,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    pub level: Level,
+    pub format: LogFormat,
+    /// Whether lines may have event ids and batch keys.
+    pub event_ids: bool,
+}
+
+impl LogSettings {
+    pub(super) fn read(reader: &mut Reader<'_>) -> LogSettings {
+        LogSettings {
+            level: reader.word(&LOG_LEVEL),
+            format: reader.word(&LOG_FORMAT),
+            event_ids: reader.word(&LOG_EVENT_IDS),
+        }
+    }
+
+    /// Returns the settings before the configuration is read, so that its problems can be logged. A wrong value counts as the
+    /// default here; the configuration reports it.
+    pub fn of(lookup: &dyn Fn(&str) -> Option<String>) -> LogSettings {
+        LogSettings::read(&mut Reader::new(lookup))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_are_json_without_event_ids_unless_a_variable_says_otherwise() {
+        let expected = LogSettings {
+            level: Level::INFO,
+            format: LogFormat::Json,
+            event_ids: false,
+        };
+        assert_eq!(LogSettings::of(&|_| None), expected);
+        assert_eq!(LogSettings::of(&|_| Some("loud".to_owned())), expected);
+        let lookup = |name: &str| {
+            let value = match name {
+                "LOG_LEVEL" => "trace",
+                "LOG_FORMAT" => "text",
+                _ => "on",
+            };
+            Some(value.to_owned())
+        };
+        let chosen = LogSettings {
+            level: Level::TRACE,
+            format: LogFormat::Text,
+            event_ids: true,
+        };
+        assert_eq!(LogSettings::of(&lookup), chosen);
+    }
+}
