@@ -1,6 +1,6 @@
-"""Reads the variables of the functions from docs/configuration.md.
+"""Reads the variables of the functions from docs/configuration.md, and their metrics from docs/metrics.md.
 
-That file is generated from the declarations in the code, and a test of the workspace fails if it is out of date.
+These files are generated from the declarations in the code, and tests of the workspace fail if they are out of date.
 """
 
 import re
@@ -9,6 +9,7 @@ from collections import namedtuple
 from cfn import ROOT
 
 DOCUMENT = ROOT / "docs" / "configuration.md"
+METRICS = ROOT / "docs" / "metrics.md"
 
 # The functions that read the variables of each chapter.
 CHAPTERS = {"Both functions": {"Aggregator", "BatchProcessor"}, "Aggregator": {"Aggregator"}, "Batch processor": {"BatchProcessor"}}
@@ -40,6 +41,11 @@ def variables(text):
             assert name not in found, f"{DOCUMENT.name}: {name} has two rows, expected one"
             found[name] = Variable(name, functions, default, number(allowed), words(allowed), allowed)
     return found
+
+
+def metrics(text):
+    """Returns the names of the metrics of the document."""
+    return set(re.findall(r"(?m)^\| `([A-Z]\w+)` \|", text))
 
 
 def sink_schemes(declared):

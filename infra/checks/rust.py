@@ -1,12 +1,9 @@
-"""Finds names of metrics and attributes, and some limits, in the Rust sources."""
+"""Finds names of attributes, the namespace of metrics, and some limits, in the Rust sources."""
 
 import functools
 import re
-from collections import namedtuple
 
 from cfn import ROOT
-
-Function = namedtuple("Function", "file name body owner")
 
 
 class Source:
@@ -29,59 +26,10 @@ class Source:
         return sorted(path for path in found if not re.search(r"[_/](tests|props)(\.rs$|/)", path))
 
 
-# Strings and characters, whose braces do not count, and single braces.
-BRACES = re.compile(r'''r#"[\s\S]*?"#|'(?:[^'\\\n]|\\.)'|"(?:[^"\\]|\\[\s\S])*"|[{}]''')
-
-
-def block(text, start):
-    """Returns the text from the first `{` at or after `start` to its matching `}`."""
-    opening = text.index("{", start)
-    depth = 0
-    for token in BRACES.finditer(text, opening):
-        depth += {"{": 1, "}": -1}.get(token.group(), 0)
-        if depth == 0:
-            return text[opening : token.end()]
-    raise ValueError(f"unbalanced braces after position {opening}")
-
-
-@functools.lru_cache(maxsize=512)
-def functions(source, path):
-    """Returns every function of a file, with the trait or type of its `impl`."""
-    text = source.read(path)
-    owners = []
-    for match in re.finditer(r"(?m)^impl(?:<[^>]*>)? (?:(\w+)(?:<[^>]*>)? for )?(\w+)", text):
-        owners.append((match.start(), match.start() + len(block(text, match.start())), match.group(1) or match.group(2)))
-    found = []
-    for match in re.finditer(r"\bfn (\w+)", text):
-        signature = text[match.end() :]
-        # The first brace or semicolon that is not in an array's type.
-        end = re.match(r"(?:\[[^\]]*\]|[^\[{;])*([{;])", signature)
-        if end.group(1) == ";":
-            continue
-        owner = next((name for start, stop, name in owners if start <= match.start() <= stop), None)
-        found.append(Function(path, match.group(1), block(text, match.end() + end.start(1)), owner))
-    return found
-
-
 @functools.lru_cache(maxsize=4)
 def words(source, folder):
     """Returns every word in the files of a folder."""
     return {word for path in source.files(folder) for word in re.findall(r"\b\w+\b", source.read(path))}
-
-
-@functools.lru_cache(maxsize=4)
-def metrics(source):
-    """Returns the names of the metrics that the functions emit."""
-    found = set()
-    for crate in ("aggregator", "batch-processor"):
-        for path in source.files(f"{crate}/src"):
-            text = source.read(path)
-            found |= set(re.findall(r'\.(?:count|milliseconds|then_some)\(\s*"([A-Z]\w+)"', text))
-            # Functions of these names return names of metrics.
-            for each in functions(source, path):
-                if each.name in ("metric", "metrics"):
-                    found |= set(re.findall(r'"([A-Z]\w+)"', each.body))
-    return found
 
 
 def namespace(source):

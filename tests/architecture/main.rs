@@ -6,6 +6,7 @@ mod imports;
 mod links;
 
 mod configuration;
+mod metrics;
 mod profiles;
 
 use std::collections::{BTreeMap, BTreeSet};

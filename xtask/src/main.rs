@@ -39,6 +39,8 @@ enum Task {
     Check,
     /// Generate docs/configuration.md from the variables that the functions declare
     Configuration,
+    /// Generate docs/metrics.md from the metrics that the functions declare
+    Metrics,
     /// Run the simulation: 20,000 seeds, or as its flags say; `test` includes a short run
     Sim {
         /// Flags of the simulation; `--help` lists them
@@ -71,7 +73,8 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Test => test(),
         Task::Check => check(),
-        Task::Configuration => configuration(),
+        Task::Configuration => generate("configuration", "UPDATE_CONFIGURATION"),
+        Task::Metrics => generate("metrics", "UPDATE_METRICS"),
         Task::Sim { arguments } => sim(&arguments),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
         Task::Mutants(mutants) => mutants::run(&mutants),
@@ -193,11 +196,11 @@ fn simulate() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the test that compares the document with the code. With `UPDATE_CONFIGURATION`, that test writes the document instead.
-fn configuration() -> anyhow::Result<()> {
+/// Runs the test that compares a document with the code. If the variable is set, that test writes the document instead.
+fn generate(document: &str, variable: &str) -> anyhow::Result<()> {
     let mut test = Command::new(env!("CARGO"));
     test.args(["test", "--workspace", "--test", "architecture"]);
-    test.arg("configuration").env("UPDATE_CONFIGURATION", "1");
+    test.arg(format!("{document}::")).env(variable, "1");
     run_cargo(&mut test)
 }
 

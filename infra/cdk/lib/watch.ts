@@ -270,7 +270,11 @@ export function dashboard(scope: WatchedService): void {
       queue(age, scope.inputQueue, 'input'),
       queue(age, scope.batchQueue, 'tickets'),
     ], 'Maximum'),
-    widget(16, 6, 8, 'Batch age and delivery, ms', [processor('BatchAge'), processor('DeliverTime')], 'Maximum'),
+    widget(16, 6, 8, 'Batch age and delivery, ms', [
+      processor('BatchAge'),
+      processor('DeliverTime'),
+      processor('SendToDeliverTime'),
+    ], 'Maximum'),
     widget(0, 12, 8, 'Throttles and index lag', [
       aggregator('Throttles'),
       processor('IndexLagRetries'),
@@ -299,6 +303,18 @@ export function dashboard(scope: WatchedService): void {
       queue(visible, scope.batchDeadLetterQueue, 'BatchDeadLetterQueue'),
       queue(visible, scope.sweepDeadLetterQueue, 'SweepDeadLetterQueue'),
       queue(visible, scope.quarantineQueue, 'QuarantineQueue'),
+    ], 'Maximum'),
+    widget(0, 24, 8, 'Why batches start', [
+      aggregator('FlushedFull', { label: 'full' }),
+      aggregator('FlushedBytes', { label: 'full by bytes' }),
+      aggregator('FlushedDrained', { label: 'queue drained' }),
+      aggregator('FlushedWindow', { label: 'window, seen by the aggregator' }),
+      processor('FlushedWindow', { label: 'window' }),
+    ]),
+    widget(8, 24, 8, 'Fill of delivered batches, %', [processor('FillRatio')], 'Average'),
+    widget(16, 24, 8, 'Oldest overdue, oldest in error, ms', [
+      sweep('OldestOverdueAge'),
+      sweep('OldestErrorAge'),
     ], 'Maximum'),
   ];
   new cloudwatch.CfnDashboard(scope, 'Dashboard', {

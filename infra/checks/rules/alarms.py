@@ -4,6 +4,7 @@ import json
 import re
 
 import cfn
+import declared
 import rust
 from rules import rule
 from world import SOURCE
@@ -175,7 +176,7 @@ def calculated_alarms_tell_what_is_wrong(world):
 @rule
 def metrics_exist(world):
     """Alarms and dashboard name only metrics that the functions emit, under their namespace and dimensions."""
-    namespace, emitted = rust.namespace(SOURCE), rust.metrics(SOURCE)
+    namespace, emitted = rust.namespace(SOURCE), declared.metrics(declared.METRICS.read_text())
     used = {metric for alarm in world.kind("AWS::CloudWatch::Alarm").values() for metric in watched(alarm)}
     boards = world.kind("AWS::CloudWatch::Dashboard")
     shown = set()
