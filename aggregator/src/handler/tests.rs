@@ -2,6 +2,7 @@ mod batches;
 mod chunks;
 mod drained;
 mod duplicates;
+mod metrics;
 #[cfg(feature = "s3")]
 mod overflow;
 mod quarantine;

@@ -18,7 +18,7 @@ const LOG_LEVEL: Variable<Word<Level>> = Variable {
             ("trace", Level::TRACE),
         ],
     },
-    meaning: "Log lines of this level and above are written. Metrics always are. Do not use the log level of Lambda itself: it \
+    meaning: "Log lines of this level and above are written. Metrics always are. Do not set the log level of Lambda itself: it \
               would drop the lines with metrics too.",
 };
 const LOG_FORMAT: Variable<Word<LogFormat>> = Variable {

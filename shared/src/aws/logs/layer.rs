@@ -92,7 +92,6 @@ where
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use tracing::field::display;
     use tracing::{debug, error_span, info, trace, warn};
 
     use super::super::lines_of;
