@@ -214,7 +214,7 @@ mod tests {
         ] {
             let error = Ticket::from_body(body).unwrap_err().to_string();
             assert!(
-                error.contains(&format!("`{body}`")) && error.contains("batchId"),
+                error.contains(&format!("«{body}»")) && error.contains("batchId"),
                 "{error}"
             );
         }

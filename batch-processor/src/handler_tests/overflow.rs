@@ -56,7 +56,7 @@ async fn a_missing_body_puts_the_batch_in_error_with_the_place_of_the_body() {
         assert_eq!(failed.status, Some(Status::Error));
         let error = failed.error.unwrap();
         assert!(
-            error.contains("`e2`") && error.contains(&object.to_string()),
+            error.contains("‹e2›") && error.contains(&object.to_string()),
             "{error}"
         );
         assert_eq!(delivered(&processor), []);

@@ -128,7 +128,7 @@ async fn repro_one_event_that_cannot_be_set_aside_had_the_others_sent_again_and_
     let failed = record(&processor);
     assert_eq!(failed.status, Some(Status::Error));
     let error = failed.error.unwrap();
-    assert!(error.contains("`e2`") && error.contains("SQS"), "{error}");
+    assert!(error.contains("‹e2›") && error.contains("SQS"), "{error}");
     assert_eq!(failed.set_aside, (0..2).collect());
     let retry = Ticket::new(batch(), TicketReason::Operator);
     assert!(!given_back(&processor, &retry.to_body()).await);

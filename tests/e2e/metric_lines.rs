@@ -1,0 +1,192 @@
+//! The metric lines of the executables are what the specification of CloudWatch's embedded metric format demands, and have the
+//! names and units of docs/metrics.md.
+//! Source: <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
+//! (2026-11).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use loadgen::DuplicateRule;
+use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
+use serde_json::Value;
+
+use crate::log_lines::{LogOrMetrics, lines_of};
+use crate::rig::{Rig, Setup, workload};
+use crate::schema;
+
+/// Bytes of a log event, at most.
+const LINE_BYTES_MAX: usize = 256 * 1024;
+/// Metrics of a directive, at most.
+const METRICS_MAX: usize = 100;
+const DIMENSION_VALUE_CHARS_MAX: usize = 1_024;
+/// A timestamp is not older than this, and not further ahead than two hours.
+const AGE_MAX: Duration = Duration::from_secs(14 * 24 * 3_600);
+const AHEAD_MAX: Duration = Duration::from_secs(2 * 3_600);
+
+fn metric_lines(rig: &Rig) -> Vec<(String, Value)> {
+    let lines = lines_of(rig).into_iter();
+    let metrics = lines.filter_map(|(text, line)| match line {
+        LogOrMetrics::Metrics(line) => Some((text, line)),
+        LogOrMetrics::Log(_) => None,
+    });
+    metrics.collect()
+}
+
+/// Checks every rule of the specification that the schema does not have.
+fn assert_valid(text: &str, line: &Value) {
+    assert!(text.len() <= LINE_BYTES_MAX, "{text}");
+    assert!(
+        text.starts_with('{') && text.ends_with('}'),
+        "nothing before or after: {text}"
+    );
+    let at = line["_aws"]["Timestamp"].as_u64().expect("by the schema");
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970");
+    let at = Duration::from_millis(at);
+    assert!(at + AGE_MAX > now && at < now + AHEAD_MAX, "{text}");
+    let directives = line["_aws"]["CloudWatchMetrics"]
+        .as_array()
+        .expect("by the schema");
+    for directive in directives {
+        let sets = directive["Dimensions"].as_array().expect("by the schema");
+        let references = sets
+            .iter()
+            .flat_map(|set| set.as_array().expect("by the schema"));
+        for name in references.filter_map(Value::as_str) {
+            let value = line[name].as_str();
+            let value =
+                value.unwrap_or_else(|| panic!("dimension `{name}` is a text at the root: {text}"));
+            assert!(
+                (1..=DIMENSION_VALUE_CHARS_MAX).contains(&value.chars().count()),
+                "{text}"
+            );
+        }
+        let metrics = directive["Metrics"].as_array().expect("by the schema");
+        assert!((1..=METRICS_MAX).contains(&metrics.len()), "{text}");
+        let names: BTreeSet<&str> = metrics
+            .iter()
+            .filter_map(|metric| metric["Name"].as_str())
+            .collect();
+        assert_eq!(
+            names.len(),
+            metrics.len(),
+            "each metric is defined once: {text}"
+        );
+        for name in names {
+            // The specification allows lists too. `local` adds numbers up.
+            assert!(
+                line[name].is_number(),
+                "metric `{name}` is a number at the root: {text}"
+            );
+        }
+    }
+}
+
+/// Returns the unit of every metric of docs/metrics.md.
+fn documented() -> BTreeMap<String, String> {
+    let document = include_str!("../../docs/metrics.md");
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| `"));
+    let metrics = rows.filter_map(|row| {
+        let (name, rest) = row.split_once("` | ")?;
+        let (unit, _) = rest.split_once(" | ")?;
+        Some((name.to_owned(), unit.to_owned()))
+    });
+    metrics.collect()
+}
+
+/// Returns the metrics in the lines, each with its unit.
+fn units(lines: &[(String, Value)]) -> BTreeMap<String, String> {
+    let directives = lines
+        .iter()
+        .map(|(_, line)| &line["_aws"]["CloudWatchMetrics"][0]["Metrics"]);
+    let metrics = directives.flat_map(|metrics| metrics.as_array().expect("by the schema"));
+    let text = |value: &Value| value.as_str().expect("by the schema").to_owned();
+    metrics
+        .map(|metric| (text(&metric["Name"]), text(&metric["Unit"])))
+        .collect()
+}
+
+#[tokio::test]
+async fn every_metric_line_is_valid_and_has_documented_names_and_units() {
+    let rig = Setup::new()
+        .unhurried()
+        .var("MAX_BATCH_SIZE", 200)
+        .redeliver(INPUT_QUEUE, Duration::from_secs(9), 100)
+        .start()
+        .await;
+    let workload = workload(3, 1_000, 10.0);
+    rig.burst(&workload).await;
+    rig.send("not json");
+    rig.until_depth(QUARANTINE_QUEUE, 1).await;
+    rig.until_drained().await;
+    rig.until("a sweep", async || rig.has_logged("sweep done"))
+        .await;
+    rig.audit(&workload, DuplicateRule::Drop);
+    rig.end_with_set_aside(1, 0).await;
+
+    let schema: Value = serde_json::from_str(include_str!("emf-schema.json")).expect("valid JSON");
+    let lines = metric_lines(&rig);
+    for (text, line) in &lines {
+        assert_eq!(schema::problem(&schema, line), None, "{text}");
+        assert_valid(text, line);
+    }
+    let documented = documented();
+    let found = units(&lines);
+    eprintln!(
+        "{} metric lines with {} of {} metrics",
+        lines.len(),
+        found.len(),
+        documented.len()
+    );
+    for (name, unit) in &found {
+        assert_eq!(documented.get(name), Some(unit), "{name}");
+    }
+    for name in [
+        "Received",
+        "Claimed",
+        "ClaimedBytes",
+        "Duplicates",
+        "Quarantined",
+        "BatchesOpened",
+        "BatchesSealed",
+        "FlushedFull",
+        "FlushedWindow",
+        "PartsDelivered",
+        "BatchItems",
+        "DeliveredBytes",
+        "DeliverTime",
+        "SendToDeliverTime",
+        "Released",
+        "BatchesCompleted",
+        "BatchAge",
+        "FillRatio",
+        "BatchesOverdue",
+        "BatchesProcessing",
+        "BatchesInError",
+        "OldestOverdueAge",
+        "OldestErrorAge",
+    ] {
+        assert!(found.contains_key(name), "{name} was not measured");
+    }
+    assert_sums_agree(&rig, workload.unique());
+}
+
+/// Checks that what went in came out, by the metrics alone.
+fn assert_sums_agree(rig: &Rig, unique: u64) {
+    let sum = |name| rig.stack.function_logs.sum(name);
+    assert_eq!((sum("Claimed"), sum("BatchItems")), (unique, unique));
+    assert_eq!(sum("ClaimedBytes"), sum("DeliveredBytes"));
+    let flushed = [
+        "FlushedFull",
+        "FlushedBytes",
+        "FlushedWindow",
+        "FlushedDrained",
+    ];
+    let flushed: u64 = flushed.into_iter().map(sum).sum();
+    assert_eq!(
+        flushed,
+        sum("BatchesOpened"),
+        "every batch was flushed for one reason"
+    );
+}
