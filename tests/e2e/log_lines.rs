@@ -218,7 +218,12 @@ fn assert_invocations_have_a_summary(lines: &[(String, LogOrMetrics)]) {
         *summaries.entry(request).or_default() += usize::from(is_summary);
     }
     assert!(summaries.len() > 4, "{summaries:?}");
-    assert!(summaries.values().all(|count| *count == 1), "{summaries:?}");
+    assert!(summaries.values().all(|count| *count <= 1), "{summaries:?}");
+    let unfinished = summaries.values().filter(|count| **count == 0).count();
+    assert!(
+        unfinished <= 1,
+        "more than the invocation that the end of the test cut off: {summaries:?}"
+    );
 }
 
 #[tokio::test]
