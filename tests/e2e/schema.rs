@@ -108,32 +108,41 @@ fn each_rule_of_the_schema_refuses_what_breaks_it() {
     let first = |line: &mut Value, name: &str, value: Value| {
         line["_aws"]["CloudWatchMetrics"][0][name] = value;
     };
-    for (change, keyword) in [
+    let changes: [(&dyn Fn(&mut Value), &str); 9] = [
+        (&|line: &mut Value| *line = json!([]), "type"),
+        (&|line: &mut Value| *line = json!({}), "required"),
         (
-            &(|line: &mut Value| *line = json!([])) as &dyn Fn(&mut Value),
+            &|line: &mut Value| line["_aws"]["Timestamp"] = json!("1"),
             "type",
         ),
-        (&|line| *line = json!({}), "required"),
-        (&|line| line["_aws"]["Timestamp"] = json!("1"), "type"),
-        (&|line| first(line, "Namespace", json!("")), "minLength"),
         (
-            &|line| first(line, "Namespace", json!("x".repeat(1_025))),
+            &|line: &mut Value| first(line, "Namespace", json!("")),
+            "minLength",
+        ),
+        (
+            &|line: &mut Value| first(line, "Namespace", json!("x".repeat(1_025))),
             "maxLength",
         ),
-        (&|line| first(line, "Dimensions", json!([])), "minItems"),
         (
-            &|line| first(line, "Dimensions", json!([vec!["d"; 31]])),
+            &|line: &mut Value| first(line, "Dimensions", json!([])),
+            "minItems",
+        ),
+        (
+            &|line: &mut Value| first(line, "Dimensions", json!([vec!["d"; 31]])),
             "maxItems",
         ),
         (
-            &|line| first(line, "Metrics", json!([{ "Unit": "Count" }])),
+            &|line: &mut Value| first(line, "Metrics", json!([{ "Unit": "Count" }])),
             "required",
         ),
         (
-            &|line| first(line, "Metrics", json!([{ "Name": "M", "Unit": "Pieces" }])),
+            &|line: &mut Value| {
+                first(line, "Metrics", json!([{ "Name": "M", "Unit": "Pieces" }]));
+            },
             "pattern",
         ),
-    ] {
+    ];
+    for (change, keyword) in changes {
         let problem = directive(change).expect("refused");
         assert!(problem.contains(&format!(": {keyword}: ")), "{problem}");
     }
