@@ -29,6 +29,8 @@ const NOTICE: &str = "chunk `";
 const MESSAGES_MAX: usize = 100_000;
 /// The most messages of the table.
 const LINES_MAX: usize = 200;
+/// What becomes of a message that arrived in its queue while the command ran.
+const ARRIVED_MEANWHILE: &str = "left: it arrived after this command began";
 /// How often a queue must return nothing before it counts as empty.
 const EMPTY_RECEIVES: u32 = 3;
 
@@ -136,15 +138,27 @@ impl Run<'_> {
         };
         let mut seen = BTreeSet::new();
         let mut left = Vec::new();
+        let began: Timestamp = self.service.now();
         let mut empty = 0;
         while empty < EMPTY_RECEIVES && seen.len() < MESSAGES_MAX {
             let messages = self.from.receive().await?;
             let is_new = |message: &Received| seen.insert(message.message_id.clone());
             let messages: Vec<Received> = messages.into_iter().filter(is_new).collect();
-            // Messages that were left come again once their visibility timeout is over.
-            empty = if messages.is_empty() { empty + 1 } else { 0 };
+            // Messages that were left come again once their visibility timeout is over. What was redriven may be back at once, as
+            // another message: a run that took it again would never end.
+            let is_old = |message: &Received| !message.sent_after(began);
+            empty = if messages.iter().any(is_old) {
+                0
+            } else {
+                empty + 1
+            };
             for message in messages {
                 if !self.is_wanted(&message) {
+                    left.push(message.receipt);
+                    continue;
+                }
+                if message.sent_after(began) {
+                    report.add(message.line(None, ARRIVED_MEANWHILE.to_owned()));
                     left.push(message.receipt);
                     continue;
                 }
@@ -172,11 +186,7 @@ impl Run<'_> {
     /// Decides about a message, and redrives it. Returns whether it is gone from its queue.
     async fn one(&mut self, message: &Received) -> Result<(Line, bool), Failure> {
         let (id, fate) = self.fate(message).await?;
-        let line = |outcome: String| Line {
-            message_id: message.message_id.clone(),
-            event_id: id.as_ref().map(ToString::to_string),
-            outcome,
-        };
+        let line = |outcome: String| message.line(id.as_ref(), outcome);
         if fate != Fate::Redrive {
             return Ok((line(fate.words().to_owned()), false));
         }
@@ -262,6 +272,21 @@ impl Run<'_> {
             &message.attributes,
         );
         found.ok()
+    }
+}
+
+impl Received {
+    /// Returns whether it was sent to its queue after a time. A message that does not say when was sent before.
+    fn sent_after(&self, time: Timestamp) -> bool {
+        self.sent_at.is_some_and(|at| at > time.as_ms())
+    }
+
+    fn line(&self, id: Option<&EventId>, outcome: String) -> Line {
+        Line {
+            message_id: self.message_id.clone(),
+            event_id: id.map(ToString::to_string),
+            outcome,
+        }
     }
 }
 
