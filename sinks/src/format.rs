@@ -311,7 +311,7 @@ mod tests {
         let (text, rejects) = written(&format, &[r#"{"a":-1}"#, r#"{"a":"x"}"#]);
         assert_eq!(text, "1\n");
         assert!(
-            rejects[0].contains("(seq 1): column `a`: `abs(a)` cannot be evaluated: "),
+            rejects[0].contains("(seq 1): «column `a`: `abs(a)` cannot be evaluated: "),
             "{rejects:?}"
         );
     }
