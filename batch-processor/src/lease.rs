@@ -4,7 +4,8 @@ use protocol::batch::{
     BatchRecord, BatchWrite, Lease, LeaseVerdict, OperatorDecision, PartRecord, may_lease,
 };
 use protocol::ids::{BatchId, LeaseOwner};
-use protocol::limits::{DUE_GRACE, RECEIPT_BYTES_MAX, RECORD_TEXT_BYTES_MAX};
+use protocol::limits::{BATCH_LIFE_MAX, DUE_GRACE, RECEIPT_BYTES_MAX, RECORD_TEXT_BYTES_MAX};
+use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -245,9 +246,14 @@ impl LeasedBatch<'_> {
 
     /// Gives the lease up until a pause ends.
     pub(crate) async fn pause(&mut self, until: Timestamp) -> Result<(), RetryTicket> {
+        let forgotten = planted(Bug::PausedForEver);
         let write = BatchWrite::GiveUp {
             owner: self.owner.clone(),
-            due_at: until,
+            due_at: if forgotten {
+                until + BATCH_LIFE_MAX
+            } else {
+                until
+            },
             verify_at: None,
         };
         self.write(&write, self.budgets.wrap_up).await

@@ -8,6 +8,10 @@
 pub enum Bug {
     /// A batch gives out seats before its ticket is acknowledged.
     CacheBeforeTicket,
+    /// Only the first attempt of a batch looks at the pauses.
+    PauseOverlooked,
+    /// A batch that is paused is not due when the pause ends.
+    PausedForEver,
     /// The ticket is sent after the first claims, with the seal.
     TicketAfterFirstClaim,
     /// A release is not conditional on the seat.
@@ -217,6 +221,8 @@ impl Bug {
         Bug::SetAsideForgotten,
         Bug::SetAsideMessageForgotten,
         Bug::SweepBlind,
+        Bug::PauseOverlooked,
+        Bug::PausedForEver,
     ];
 }
 

@@ -19,6 +19,10 @@ pub enum Act {
     Calm,
     /// An operator visits the batches in error.
     Operator,
+    /// An operator pauses deliveries.
+    Pause(usize),
+    /// An operator ends a pause.
+    Resume(usize),
     /// A configuration is updated.
     Redeploy(usize),
 }

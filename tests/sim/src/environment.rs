@@ -11,7 +11,7 @@ use protocol::bodies::ChunkPlace;
 use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{BatchId, BatchShard, EventId, PieceId, SeatKey, SourceArn};
 use protocol::time::Timestamp;
-use shared::memory::{MemoryPauseStore, SeededEntropy};
+use shared::memory::SeededEntropy;
 use shared::ports::{
     BatchQueue, BatchReply, BatchStore, ChunkReply, ChunkStore, ClaimReply, Clock, Entropy,
     IndexEntry, IndexPage, LockStore, MetricLog, Overdue, OverflowStore, Piece, PortError, Ports,
@@ -69,6 +69,11 @@ impl Environment {
     /// The world.
     pub fn world(&self) -> &Shared {
         &self.world
+    }
+
+    /// The number of the environment.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// How parts are rendered.
@@ -278,7 +283,14 @@ impl BatchStore for Environment {
             write,
             BatchWrite::Count(_) | BatchWrite::Seal { .. } | BatchWrite::Witness { .. }
         );
-        let reply = self.request_record(by_processor, move |world| world.write(batch, &write));
+        let environment = self.number;
+        let reply = self.request_record(by_processor, move |world| {
+            let reply = world.write(batch, &write)?;
+            if let (BatchWrite::Lease { lease, .. }, BatchReply::Applied(_)) = (&write, &reply) {
+                world.leased(environment, batch, &lease.owner);
+            }
+            Ok(reply)
+        });
         reply.await?
     }
 
@@ -414,8 +426,7 @@ impl Environment {
                 .then(|| self.clone() as Arc<dyn QuarantineQueue>),
             overflow_store: self.clone(),
             chunk_store: self.clone(),
-            // The simulated operator pauses nothing.
-            pause_store: Arc::new(MemoryPauseStore::new()),
+            pause_store: self.clone(),
             clock: self.clone(),
             entropy: self.clone(),
             metric_log: self.clone(),

@@ -73,6 +73,13 @@ impl Run {
         for (index, redeploy) in plan.redeploys.iter().enumerate() {
             world.at(redeploy.at_ms, Happening::Act(Act::Redeploy(index)));
         }
+        for (index, pause) in plan.pauses.iter().enumerate() {
+            world.at(pause.at_ms, Happening::Act(Act::Pause(index)));
+            if let Some(after_ms) = pause.resumed_after_ms {
+                let at_ms = pause.at_ms + after_ms;
+                world.at(at_ms, Happening::Act(Act::Resume(index)));
+            }
+        }
         if plan.operates_early {
             world.at(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
         }
@@ -189,6 +196,8 @@ impl Run {
                 world.operate();
                 world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
             }
+            Act::Pause(index) => lock(&self.world).pause(index),
+            Act::Resume(index) => lock(&self.world).resume(index),
             Act::Redeploy(index) => self.redeploy(index),
         }
     }

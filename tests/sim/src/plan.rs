@@ -7,6 +7,7 @@ use protocol::bodies::ChunkSizes;
 use protocol::claim::DuplicateRule;
 
 use crate::clocks::SKEW_MAX_MS;
+use crate::pauses::PlannedPause;
 use crate::redeploy::{BodiesKind, Change, Redeploy};
 
 /// The kind of event id in a history.
@@ -196,6 +197,8 @@ pub struct Plan {
     pub prefixes_source: bool,
     /// The deployments during the history.
     pub redeploys: Vec<Redeploy>,
+    /// The pauses of deliveries during the history.
+    pub pauses: Vec<PlannedPause>,
     /// Rate at which an operator sets a batch in error aside instead of trying it again.
     pub sets_aside: f64,
     /// Whether an operator acts while there are faults too.

@@ -132,6 +132,7 @@ impl Sink for Environment {
     }
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+        self.check_not_paused(part);
         let brought = self.brought(part);
         let (faults, kind) = {
             let world = lock(self.world());

@@ -13,6 +13,7 @@ use protocol::limits::{
 };
 
 use crate::clocks::SKEW_MAX_MS;
+use crate::pauses::PlannedPause;
 use crate::plan::{Denial, Faults, IdKind, Plan, SinkKind};
 use crate::redeploy::{BodiesKind, Change, Redeploy};
 
@@ -57,6 +58,7 @@ impl Plan {
         plan.adjust(later);
         plan.focus_on_chunks(chunks);
         plan.draw_changes_of_bodies(chunks);
+        plan.draw_pauses(&mut Rng::with_seed(seed ^ 0x9a05_e5ed));
         plan
     }
 
@@ -113,6 +115,7 @@ impl Plan {
             crosses_sources: later.bool(),
             prefixes_source: later.u8(..) < 50,
             redeploys: Vec::new(),
+            pauses: Vec::new(),
             sets_aside: pick(later, &[0.0, 0.2, 0.5]),
             operates_early: later.bool(),
             redrives: later.bool(),
@@ -174,6 +177,15 @@ impl Plan {
                 change: Change::Bodies(self.bodies),
             });
             self.bodies = BodiesKind::Items;
+        }
+    }
+
+    /// Has an operator pause deliveries in one history of eight.
+    fn draw_pauses(&mut self, rng: &mut Rng) {
+        if rng.u8(..) < 32 {
+            let count = rng.usize(1..4);
+            let draw = |_| PlannedPause::draw(rng, self.calm_at_ms, self.sources, self.keys);
+            self.pauses = (0..count).map(draw).collect();
         }
     }
 

@@ -26,6 +26,7 @@ use crate::clocks::START;
 use crate::index::LaggingIndex;
 use crate::ledger::Ledger;
 use crate::names::Name;
+use crate::pauses::PauseTable;
 use crate::plan::Plan;
 use crate::queue::Queue;
 use crate::schedule::{Effect, Happening, Schedule};
@@ -56,6 +57,8 @@ pub struct World {
     pub chunks_expire_at: BTreeMap<ChunkId, Timestamp>,
     /// The batch table.
     pub batches: MemoryBatchStore,
+    /// The pauses of deliveries.
+    pub pauses: PauseTable,
     /// The input queues: positions in [`Ledger::messages`].
     pub inputs: Vec<Queue<usize>>,
     /// The batch queue: bodies of tickets.
@@ -90,6 +93,7 @@ impl World {
             chunks: MemoryChunkStore::new(),
             chunks_expire_at: BTreeMap::new(),
             batches: MemoryBatchStore::new(),
+            pauses: PauseTable::default(),
             inputs: (0..plan.sources)
                 .map(|_| Queue::new(plan.receives_max))
                 .collect(),
