@@ -8,6 +8,7 @@ use emulators::lambda::{ACCOUNT_ID, Bootstrap, FunctionConfig, process_variables
 use emulators::sam::Resources;
 use shared::config::ConfigError;
 
+use crate::faults::FunctionName;
 use crate::options::StackOptions;
 use crate::sink;
 
@@ -138,6 +139,13 @@ pub fn check_variables(options: &StackOptions) -> anyhow::Result<()> {
         if let Some(redeploy) = redeploy {
             for function in [&mut functions.aggregator, &mut functions.batch_processor] {
                 function.variables.extend(redeploy.variables.clone());
+            }
+            if let Some(code) = &redeploy.code {
+                let function = match code.function {
+                    FunctionName::Aggregator => &mut functions.aggregator,
+                    FunctionName::BatchProcessor => &mut functions.batch_processor,
+                };
+                function.bootstrap = code.bootstrap.clone();
             }
             when = format!(", redeployed after {} s", redeploy.at.as_secs_f64());
         }

@@ -10,7 +10,7 @@ use emulators::lambda::Bootstrap;
 use emulators::sam::Template;
 
 use crate::bodies::{self, BodiesKind};
-use crate::faults::{FaultArgs, FaultOptions};
+use crate::faults::{DeployAt, FaultArgs, FaultOptions, NewCode, Redeploy};
 use crate::sink::SinkKind;
 use crate::template;
 
@@ -49,6 +49,9 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("LOG_FORMAT", "text"),
 ];
 
+/// The path that stands for the executable built into this one.
+const BUILT_IN: &str = "built-in";
+
 /// Flags of the stack.
 #[derive(Args, Clone, Debug)]
 pub struct StackArgs {
@@ -58,6 +61,10 @@ pub struct StackArgs {
     /// Run this executable as the batch-processor instead of the one built in
     #[arg(long, value_name = "PATH")]
     batch_processor: Option<PathBuf>,
+    /// Give a function another executable SECONDS after the start; FUNCTION is `aggregator` or `batch-processor`, PATH may be
+    /// `built-in`; may be repeated
+    #[arg(long = "deploy-at", value_name = "SECONDS:FUNCTION=PATH")]
+    deploys: Vec<DeployAt>,
     /// Take queues, tables and the functions' variables from this SAM template instead of the one built in
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
@@ -183,6 +190,10 @@ impl StackArgs {
             variables.insert(name.to_owned(), value.to_owned());
         }
         let mut faults = self.faults.resolve()?;
+        for deploy in &self.deploys {
+            faults.redeploys.push(redeploy(deploy)?);
+        }
+        faults.redeploys.sort_by_key(|redeploy| redeploy.at);
         bodies::set_variable(self.bodies, &mut variables, &mut faults.redeploys)?;
         if let (Some(sink), Some(uri)) = (self.sink, variables.get("SINK")) {
             bail!(
@@ -226,6 +237,20 @@ fn read_template(path: Option<&PathBuf>) -> anyhow::Result<Template> {
     let flag = || format!("`--template {}`", path.display());
     let text = std::fs::read_to_string(path).with_context(flag)?;
     Template::parse(&text).with_context(flag)
+}
+
+fn redeploy(deploy: &DeployAt) -> anyhow::Result<Redeploy> {
+    let name = deploy.function.to_string();
+    let path = Some(PathBuf::from(&deploy.executable)).filter(|_| deploy.executable != BUILT_IN);
+    let bootstrap = bootstrap(path.as_ref(), &name).context("`--deploy-at`")?;
+    Ok(Redeploy {
+        at: deploy.at,
+        code: Some(NewCode {
+            function: deploy.function,
+            bootstrap,
+        }),
+        ..Redeploy::default()
+    })
 }
 
 fn bootstrap(path: Option<&PathBuf>, built_in: &str) -> anyhow::Result<Bootstrap> {

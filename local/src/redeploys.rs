@@ -1,4 +1,4 @@
-//! Updates the configuration of the functions during a run.
+//! Updates the configuration and the code of the functions during a run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use emulators::lambda::Function;
 use tokio::task::JoinHandle;
 
-use crate::faults::{Faults, Redeploy};
+use crate::faults::{Faults, FunctionName, Redeploy};
 
 /// The updates of a run. Dropping this cancels those that are still to come.
 #[derive(Debug)]
@@ -16,13 +16,14 @@ pub struct Redeploys {
 }
 
 impl Redeploys {
-    /// Starts a task that makes each update at its time after the start of the burst. `redeploys` must be sorted by time.
+    /// Starts a task that makes each update of the aggregator and the batch-processor at its time after the start of the
+    /// burst. `redeploys` must be sorted by time.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
     pub fn start(
         redeploys: &[Redeploy],
-        functions: [Function; 2],
+        [aggregator, batch_processor]: [Function; 2],
         faults: Arc<Faults>,
     ) -> Redeploys {
         let redeploys = redeploys.to_vec();
@@ -30,10 +31,15 @@ impl Redeploys {
         let task = tokio::spawn(async move {
             for redeploy in to_come {
                 faults.timeline().wait_until(redeploy.at).await;
-                let replaced = functions
-                    .iter()
-                    .map(|function| function.redeploy(&redeploy.variables))
-                    .sum();
+                let variables = &redeploy.variables;
+                let replaced = match &redeploy.code {
+                    None => aggregator.redeploy(variables) + batch_processor.redeploy(variables),
+                    Some(code) => match code.function {
+                        FunctionName::Aggregator => &aggregator,
+                        FunctionName::BatchProcessor => &batch_processor,
+                    }
+                    .redeploy_code(&code.bootstrap),
+                };
                 faults.record_redeploy(&redeploy, replaced);
             }
         });

@@ -8,6 +8,7 @@ mod links;
 mod configuration;
 mod metrics;
 mod profiles;
+mod security;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ use crate::events::{event, failures};
 use crate::rig::{Rig, Setup, busy_environment, has_ended, workload};
 
 /// Kills the environment that runs an invocation, and waits until it is gone.
-async fn kill(rig: &Rig, function: &Function) {
+pub async fn kill(rig: &Rig, function: &Function) {
     let number = busy_environment(function).expect("an environment is at work");
     assert!(function.kill_environment(number));
     rig.until("the process is gone", async || has_ended(function, number))

@@ -24,6 +24,8 @@ mod events;
 mod examples;
 mod executables;
 mod faults;
+mod fixtures;
+mod format_versions;
 mod kills;
 mod loadgen_burst;
 mod log_lines;

@@ -6,8 +6,11 @@ mod bench;
 mod browser;
 mod check_plans;
 mod debian;
+mod fixtures;
+mod former;
 mod fuzz;
 mod infra;
+mod mixed_versions;
 mod mutants;
 mod package;
 mod postgres;
@@ -63,6 +66,10 @@ enum Task {
     PackageBurst(package::Burst),
     /// Run a burst through ministack, which deploys the template and runs the packaged functions
     Ministack(package::Ministack),
+    /// Run a former version of the functions and the present one together, as during an update: bursts through `local`
+    MixedVersions(mixed_versions::MixedVersions),
+    /// Record what a former version of the functions stores, in tests/fixtures
+    RecordFixtures(fixtures::RecordFixtures),
     /// Ask AWS what only an account can say: creates throw-away resources with your credentials, and deletes them
     #[command(disable_help_flag = true)]
     VerifyAws(verify_aws::VerifyAws),
@@ -84,6 +91,8 @@ fn main() -> ExitCode {
         Task::Package(package) => package::package(&package),
         Task::PackageBurst(burst) => package::burst(&burst),
         Task::Ministack(ministack) => package::ministack(&ministack),
+        Task::MixedVersions(mixed) => mixed_versions::run(&mixed),
+        Task::RecordFixtures(record) => fixtures::run(&record),
         Task::VerifyAws(verify) => verify_aws::run(&verify),
     };
     match result {

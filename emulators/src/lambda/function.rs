@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::environment::{Environment, InvocationOutcome};
 use super::faults::{EnvironmentFaults, NoFaults};
-use super::function_config::FunctionConfig;
+use super::function_config::{Bootstrap, FunctionConfig};
 use super::invocation::{InvokeError, InvokeResponse};
 use super::limits::{INIT_TIMED_OUT, REQUEST_BYTES_MAX};
 use super::logs::{EnvironmentHooks, LogSink};
@@ -73,7 +73,17 @@ impl Function {
     ///
     /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_UpdateFunctionConfiguration.html> (2026-11).
     pub fn redeploy(&self, variables: &BTreeMap<String, String>) -> u64 {
-        self.inner.pool().redeploy(variables)
+        let changed = |config: &mut FunctionConfig| config.variables.extend(variables.clone());
+        self.inner.pool().redeploy(changed)
+    }
+
+    /// Gives new environments another executable. Existing environments end as they do after [`redeploy`](Self::redeploy).
+    /// Returns the number of these environments.
+    ///
+    /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_UpdateFunctionCode.html> (2026-11).
+    pub fn redeploy_code(&self, bootstrap: &Bootstrap) -> u64 {
+        let changed = |config: &mut FunctionConfig| config.bootstrap = bootstrap.clone();
+        self.inner.pool().redeploy(changed)
     }
 
     /// Waits until two cold starts in a row have failed in the same way; returns the second failure. Digits in the messages

@@ -3,7 +3,6 @@
 //!
 //! An invocation takes the most recently used environment that has room. If none has, it starts a new one.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::environment::Environment;
@@ -122,10 +121,10 @@ impl Pool {
         }
     }
 
-    /// Adds variables to the configuration; returns the number of environments that are outdated by it. Idle ones are ended.
-    pub(super) fn redeploy(&mut self, variables: &BTreeMap<String, String>) -> u64 {
+    /// Changes the configuration; returns the number of environments that are outdated by it. Idle ones are ended.
+    pub(super) fn redeploy(&mut self, change: impl FnOnce(&mut FunctionConfig)) -> u64 {
         let mut config = FunctionConfig::clone(&self.config);
-        config.variables.extend(variables.clone());
+        change(&mut config);
         self.config = Arc::new(config);
         let living = |pooled: &&PooledEnvironment| {
             pooled.version == self.version && !pooled.environment.is_ending()

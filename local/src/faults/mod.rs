@@ -8,7 +8,7 @@
 //! | `outages` | the times at which the sink is down |
 //! | `sink` | a directory that cannot be written to while the sink is down |
 //! | `sink_errors` | deliveries that the sink makes fail |
-//! | `redeploys` | updates of the functions' configuration |
+//! | `redeploys` | updates of the functions' configuration and code |
 //! | `report` | how often each fault struck |
 //!
 //! The proxies (`emulators::proxy`) in front of DynamoDB, the queues and the stand-ins for sinks lose replies, return
@@ -32,7 +32,7 @@ pub use environments::EnvironmentFaults;
 pub use kills::Kills;
 pub use options::{FaultArgs, FaultOptions, KillAt};
 pub use outages::{Outage, Timeline};
-pub use redeploys::Redeploy;
+pub use redeploys::{DeployAt, FunctionName, NewCode, Redeploy};
 pub use report::{
     FaultReport, KillAtReport, PartitionLimitReport, RedeployReport, SinkErrorsReport,
     TableLimitReport,
@@ -156,6 +156,7 @@ impl Faults {
         let report = RedeployReport {
             at_secs: redeploy.at.as_secs_f64(),
             variables: redeploy.variables.keys().cloned().collect(),
+            code: redeploy.code.as_ref().map(|code| code.function.to_string()),
             environments_replaced,
         };
         self.redeployed

@@ -1,16 +1,87 @@
-//! Updates of the functions' configuration in the middle of a run.
+//! Updates of the functions' configuration and code in the middle of a run.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// An update of both functions' configuration.
+use emulators::lambda::Bootstrap;
+
+/// An update of both functions' configuration, or of the code of one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redeploy {
     /// When the update is made, from the start of the burst.
     pub at: Duration,
     /// The variables that change. All others keep their values.
     pub variables: BTreeMap<String, String>,
+    /// The code that changes. No variable changes then.
+    pub code: Option<NewCode>,
+}
+
+/// Another executable for one of the functions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCode {
+    pub function: FunctionName,
+    pub bootstrap: Bootstrap,
+}
+
+/// One of the two functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FunctionName {
+    Aggregator,
+    BatchProcessor,
+}
+
+impl fmt::Display for FunctionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FunctionName::Aggregator => "aggregator",
+            FunctionName::BatchProcessor => "batch-processor",
+        })
+    }
+}
+
+/// The value of `--deploy-at`: when which function gets which executable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeployAt {
+    pub at: Duration,
+    pub function: FunctionName,
+    /// The path of the executable, or `built-in`.
+    pub executable: String,
+}
+
+/// A text that cannot be parsed as a [`DeployAt`].
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "wrong form: got `{0}`, expected SECONDS:FUNCTION=PATH, where FUNCTION is `aggregator` or `batch-processor`"
+)]
+pub struct MalformedDeployAt(String);
+
+impl FromStr for DeployAt {
+    type Err = MalformedDeployAt;
+
+    fn from_str(text: &str) -> Result<DeployAt, MalformedDeployAt> {
+        let wrong = || MalformedDeployAt(text.to_owned());
+        let (secs, rest) = text.split_once(':').ok_or_else(wrong)?;
+        let (function, executable) = rest.split_once('=').ok_or_else(wrong)?;
+        let functions = [FunctionName::Aggregator, FunctionName::BatchProcessor];
+        let function = functions
+            .into_iter()
+            .find(|name| name.to_string() == function);
+        if executable.is_empty() {
+            return Err(wrong());
+        }
+        Ok(DeployAt {
+            at: seconds(secs).ok_or_else(wrong)?,
+            function: function.ok_or_else(wrong)?,
+            executable: executable.to_owned(),
+        })
+    }
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    let secs = text.parse().ok()?;
+    Duration::try_from_secs_f64(secs).ok()
 }
 
 /// A text that cannot be parsed as a redeploy.
@@ -24,8 +95,7 @@ impl FromStr for Redeploy {
     fn from_str(text: &str) -> Result<Redeploy, MalformedRedeploy> {
         let wrong = || MalformedRedeploy(text.to_owned());
         let (secs, pairs) = text.split_once(':').unwrap_or((text, ""));
-        let at = secs.parse().ok();
-        let at = at.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
+        let at = seconds(secs);
         let mut variables: Vec<(&str, String)> = Vec::new();
         for piece in pairs.split(',').filter(|_| !pairs.is_empty()) {
             match piece.split_once('=').filter(|(name, _)| is_name(name)) {
@@ -44,6 +114,7 @@ impl FromStr for Redeploy {
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), value))
                 .collect(),
+            code: None,
         })
     }
 }
@@ -58,7 +129,7 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> (u64, Vec<(String, String)>) {
-        let Redeploy { at, variables } = text.parse().unwrap();
+        let Redeploy { at, variables, .. } = text.parse().unwrap();
         (at.as_millis() as u64, Vec::from_iter(variables))
     }
 
@@ -83,6 +154,25 @@ mod tests {
             parsed(&format!("5:SINK_COLUMNS={columns},SINK_FORMAT=csv")).1,
             [pair("SINK_COLUMNS", columns), pair("SINK_FORMAT", "csv")]
         );
+    }
+
+    #[test]
+    fn one_function_at_a_time_gets_another_executable() {
+        let parsed = |text: &str| text.parse::<DeployAt>();
+        let deploy = parsed("2.5:batch-processor=target/a=b").unwrap();
+        assert_eq!(deploy.at, Duration::from_millis(2_500));
+        assert_eq!(deploy.function, FunctionName::BatchProcessor);
+        assert_eq!(deploy.executable, "target/a=b");
+        for text in [
+            "",
+            "2",
+            "2:aggregator",
+            "2:aggregator=",
+            "2:other=x",
+            "x:aggregator=y",
+        ] {
+            assert_eq!(parsed(text), Err(MalformedDeployAt(text.to_owned())));
+        }
     }
 
     #[test]

@@ -102,14 +102,16 @@ impl From<TableLimitUsage> for TableLimitReport {
     }
 }
 
-/// An update of the functions' configuration.
+/// An update of the functions' configuration, or of the code of one of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RedeployReport {
     /// When the update was made, in seconds from the start of the burst.
     pub at_secs: f64,
     /// The names of the variables that changed, without their values, which may be secrets.
     pub variables: Vec<String>,
-    /// Environments that were running with the former variables.
+    /// The name of the function that got another executable.
+    pub code: Option<String>,
+    /// Environments that were running with the former variables or the former executable.
     pub environments_replaced: u64,
 }
 
@@ -269,18 +271,18 @@ impl FaultReport {
             )?;
         }
         for redeploy in &self.redeploys {
-            writeln!(
+            write!(
                 f,
-                "  redeploy at {:.1} s     {} environments replaced{}{}",
-                redeploy.at_secs,
-                redeploy.environments_replaced,
-                if redeploy.variables.is_empty() {
-                    ""
-                } else {
-                    ", changed: "
-                },
-                redeploy.variables.join(", ")
+                "  redeploy at {:.1} s     {} environments replaced",
+                redeploy.at_secs, redeploy.environments_replaced
             )?;
+            if let Some(function) = &redeploy.code {
+                write!(f, ", another executable: {function}")?;
+            }
+            if !redeploy.variables.is_empty() {
+                write!(f, ", changed: {}", redeploy.variables.join(", "))?;
+            }
+            writeln!(f)?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{
     BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorDecision, OperatorNote, PartRecord, Status,
 };
+use protocol::format_version::{FORMAT_VERSION, FORMAT_VERSION_FIELD};
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
 use protocol::seqs::SeqSet;
@@ -29,8 +30,19 @@ const FREE: &str = "#status = :sealed \
      OR (#status = :open AND #closesAt <= :at) \
      OR (#status = :processing AND (attribute_not_exists(#lockedBy) OR #lockedUntil <= :free))";
 
-/// Returns the update for `write` to the record of `batch`.
+/// Permits a write to a record that this code can read. The lease is written before anything is read, and so is a reminder.
+const READABLE: &str = "attribute_not_exists(#formatVersion) OR #formatVersion <= :formatVersion";
+
+/// Returns the update for `write` to the record of `batch`. It is refused if a later version of the service wrote the record.
 pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
+    let mut update = update_of(batch, write);
+    update.condition = format!("({READABLE}) AND ({})", update.condition);
+    let name = format!("#{FORMAT_VERSION_FIELD}");
+    update.names.insert(name, FORMAT_VERSION_FIELD.to_owned());
+    update.with(":formatVersion", n(FORMAT_VERSION))
+}
+
+fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
     match write {
         BatchWrite::Count(counts) => counts_update(counts),
         BatchWrite::Seal { counts, at } => seal(batch, counts, *at),

@@ -156,6 +156,19 @@ fn an_expression_has_exactly_the_names_and_values_that_are_passed_with_it() {
     }
 }
 
+#[test]
+fn no_write_changes_a_record_of_a_later_version() {
+    let batch = BatchId::new(uuid::Uuid::from_u128(1));
+    for write in [counts(), leases(), parts(), ends()].concat() {
+        let update = update(batch, &write);
+        // In parentheses, because conditions have `OR`.
+        let readable = format!("({READABLE}) AND (");
+        assert!(update.condition.starts_with(&readable), "{update:?}");
+        assert!(update.condition.ends_with(')'), "{update:?}");
+        assert_eq!(update.values[":formatVersion"], n(FORMAT_VERSION));
+    }
+}
+
 /// Returns the placeholders of an expression that begin with `sign`, without the sign.
 fn placeholders(text: &str, sign: char) -> BTreeSet<String> {
     let name = |rest: &str| -> String {
