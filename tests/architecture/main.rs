@@ -8,6 +8,7 @@ mod links;
 mod configuration;
 mod metrics;
 mod profiles;
+mod runbook;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -58,6 +59,7 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
         &[
             "aggregator",
             "batch-processor",
+            "batchctl",
             "emulators",
             "loadgen",
             "local",

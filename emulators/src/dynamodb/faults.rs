@@ -89,6 +89,13 @@ impl TableFaults {
         }))
     }
 
+    /// Ends the limits of write units, as raised limits would. A lag of the index goes on.
+    pub fn end_limits(&self) {
+        if let Some(throttles) = &self.throttles {
+            throttles.end();
+        }
+    }
+
     /// Returns the counts of queries so far; `None` if the index does not lag.
     pub fn lag_report(&self) -> Option<IndexLagReport> {
         self.lag.as_ref().map(|lag| IndexLagReport {
