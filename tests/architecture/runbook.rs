@@ -105,7 +105,9 @@ fn problem_of_named(span: &str) -> Option<String> {
     };
     let is_known = |option: &str| {
         let known = verb.get_arguments().chain(command.get_arguments());
-        known.filter_map(|argument| argument.get_long()).any(|long| long == option)
+        known
+            .filter_map(|argument| argument.get_long())
+            .any(|long| long == option)
     };
     let options = words.filter_map(|word| word.strip_prefix("--"));
     let unknown: Vec<&str> = options.filter(|option| !is_known(option)).collect();
@@ -136,13 +138,19 @@ fn every_batchctl_command_of_the_documents_is_one() {
         }
     }
     assert!(problems.is_empty(), "{problems:#?}");
-    assert!(parsed_count > 30 && named_count > 5, "{parsed_count}, {named_count}");
+    assert!(
+        parsed_count > 30 && named_count > 5,
+        "{parsed_count}, {named_count}"
+    );
 }
 
 #[test]
 fn a_command_that_is_none_is_noticed() {
     let script = "batchctl list --status 'a b' \\\n  --key \"c\" # why\nother\n";
-    assert_eq!(commands_of(script), [["list", "--status", "a b", "--key", "c"]]);
+    assert_eq!(
+        commands_of(script),
+        [["list", "--status", "a b", "--key", "c"]]
+    );
     assert_eq!(problem_of_named("batchctl retry --accept-new-sink"), None);
     for wrong in ["batchctl look", "batchctl list --all"] {
         assert!(problem_of_named(wrong).is_some(), "{wrong}");

@@ -21,7 +21,6 @@ async fn a_sink_that_is_down_is_found_paused_and_resumed() {
         .start()
         .await;
     let out = &rig.stack.out;
-    fs::remove_dir(out).expect("the sink is an empty directory");
     fs::write(out, "a file, where the directory should be").expect("it can be written");
     let mut page = Rehearsal::of(&rig, "The sink is down");
     let workload = workload(31, 120, 10.0);

@@ -1,7 +1,7 @@
 //! Tickets and tables.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use emulators::lambda::Schedule;
@@ -14,22 +14,30 @@ use super::page::Rehearsal;
 use super::{claim, ids};
 use crate::rig::{Rig, Setup, workload};
 
-/// Puts the due time of a batch into the past, as time would.
+/// Waits until the window of a batch is over, and puts its due time there, as time would a minute later.
 async fn let_it_be_due(rig: &Rig, batch: &str) {
     let key = HashMap::from([("batchId".to_owned(), AttributeValue::S(batch.to_owned()))]);
-    let call = rig.dynamodb().update_item().table_name(BATCH_TABLE);
-    let call = call
-        .set_key(Some(key))
-        .update_expression("SET dueAt = closesAt");
-    call.send().await.expect("the record can be changed");
+    let now = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.expect("after 1970").as_millis().to_string()
+    };
+    rig.until("the window is over", async || {
+        let call = rig.dynamodb().update_item().table_name(BATCH_TABLE);
+        let call = call
+            .set_key(Some(key.clone()))
+            .update_expression("SET dueAt = closesAt")
+            .condition_expression("closesAt < :now")
+            .expression_attribute_values(":now", AttributeValue::N(now()));
+        call.send().await.is_ok()
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn lost_tickets_are_found_when_the_sweep_has_stopped_and_are_sent_again() {
     let rig = Setup::new()
-        .unhurried()
         .without_sweep()
-        .var("MAX_SECONDARY_BATCHING_WINDOW", 5)
+        .var("MAX_SECONDARY_BATCHING_WINDOW", 3)
         .one_aggregator_environment()
         .start()
         .await;
