@@ -48,7 +48,7 @@ enum Command {
     Find(FindArgs),
     /// Show counts and batches, again and again, until Ctrl-C
     Watch(WatchArgs),
-    /// Have batches in error, or overdue ones, tried again
+    /// Have batches tried again now: in error, overdue, or waiting for their next try
     Retry(RetryArgs),
     /// Write the undelivered events of batches in error to files, and have the batches set aside
     Discard(DiscardArgs),

@@ -138,12 +138,19 @@ pub fn not_in_error(batch: &BatchSummary) -> Option<String> {
         .then(|| format!("status: got `{status}`, expected `error`"))
 }
 
-/// Returns why a batch is left out that is neither in error nor overdue.
+/// Returns why a batch is left out that does not wait for a ticket: not in error, not overdue, and not given up by its last
+/// processor.
 pub fn not_waiting(batch: &BatchSummary, now: Timestamp) -> Option<String> {
-    let overdue = |status| is_overdue(status, batch.due_at, now);
-    match batch.status {
-        Some(status) if overdue(status) => None,
-        _ => not_in_error(batch).map(|reason| format!("{reason}, or overdue")),
+    match (batch.status, &batch.lease) {
+        (Some(Status::Error), _) => None,
+        (Some(Status::Processing), Some(lease)) if lease.until > now => Some(format!(
+            "leased by {} for another {}",
+            lease.owner,
+            short(now.until(lease.until))
+        )),
+        (Some(Status::Processing), _) => None,
+        (Some(status), _) if is_overdue(status, batch.due_at, now) => None,
+        _ => not_in_error(batch).map(|reason| format!("{reason}, `processing`, or overdue")),
     }
 }
 
@@ -221,18 +228,39 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
+    use protocol::batch::Lease;
+
     use super::*;
     use crate::filter::summary;
 
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_ms(secs * 1_000)
+    }
+
     #[test]
-    fn a_batch_waits_for_a_ticket_if_it_is_in_error_or_overdue() {
-        let left = |status, now_secs: u64| {
-            not_waiting(&summary(status), Timestamp::from_ms(now_secs * 1_000))
-        };
+    fn a_batch_in_error_or_overdue_waits_for_a_ticket() {
+        let left = |status, secs| not_waiting(&summary(status), at(secs));
         assert_eq!(left(Some(Status::Error), 60), None);
         assert_eq!(left(Some(Status::Open), 600), None);
         let early = left(Some(Status::Open), 60).unwrap();
-        assert_eq!(early, "status: got `open`, expected `error`, or overdue");
+        assert_eq!(
+            early,
+            "status: got `open`, expected `error`, `processing`, or overdue"
+        );
         assert!(left(None, 600).unwrap().contains("got `complete`"));
+    }
+
+    #[test]
+    fn a_batch_that_is_leased_is_left_to_its_processor() {
+        let mut batch = summary(Some(Status::Processing));
+        batch.lease = Some(Lease {
+            owner: "f/1/2".parse().unwrap(),
+            until: at(70),
+        });
+        let left = not_waiting(&batch, at(60)).unwrap();
+        assert_eq!(left, "leased by f/1/2 for another 10 s");
+        assert_eq!(not_waiting(&batch, at(70)), None);
+        batch.lease = None;
+        assert_eq!(not_waiting(&batch, at(60)), None);
     }
 }

@@ -21,7 +21,7 @@ pub struct RetryArgs {
     pub change: ChangeArgs,
 }
 
-/// Has batches in error, or overdue ones, tried again.
+/// Has batches tried again: those in error, overdue, or given up by their last processor.
 pub async fn run(service: &Service, args: &RetryArgs, output: Output) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let batches = args.selection.batches(service).await?;
