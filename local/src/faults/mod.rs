@@ -189,8 +189,8 @@ impl Faults {
         }
     }
 
-    /// Ends the kills, the expiries of credentials and the limits of the tables, as somebody does who mends their cause. All
-    /// other faults go on.
+    /// Ends the kills, the expiries of credentials, and the limits and the lag of the tables, as somebody does who mends their
+    /// cause. All other faults go on.
     pub fn end(&self) {
         let kills = self.aggregator_kills.iter();
         kills
@@ -200,7 +200,7 @@ impl Faults {
             credentials.end();
         }
         if let Some(tables) = &self.tables {
-            tables.end_limits();
+            tables.end();
         }
     }
 

@@ -1,10 +1,11 @@
 //! Functions that fail as a whole.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use loadgen::DuplicateRule;
 use local::faults::{KillAt, Percent};
 use local::stack::{BATCH_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE};
+use protocol::limits::CLOCK_SKEW_MAX;
 
 use super::alarms::State;
 use super::ids;
@@ -47,7 +48,15 @@ async fn a_batch_processor_that_is_killed_again_and_again_is_found_paused_and_me
     assert_eq!(shown["partList"][0]["state"], "frozen", "{shown}");
     let killed = rig.stack.batch_processor.stats().crashes;
     assert!(killed >= 2, "{killed}");
-    page.changes("pause").await;
+    let paused = page.changes("pause").await;
+    let under_way = paused["underWay"].as_array().expect("a list").iter();
+    let until = under_way.filter_map(|batch| batch["lease"]["until"].as_u64());
+    let until = Duration::from_millis(until.max().unwrap_or_default()) + CLOCK_SKEW_MAX;
+    rig.until("the leases of the killed have ended", async || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.expect("after 1970") > until
+    })
+    .await;
 
     page.instead_of_aws("an end of the kills, and a redeploy");
     rig.stack.faults.end();
