@@ -19,7 +19,7 @@ use crate::log_lines::{LogOrMetrics, lines_of};
 use crate::rig::Rig;
 
 /// How long an hour of CloudWatch lasts here.
-const HOUR: Duration = Duration::from_secs(6);
+pub const HOUR: Duration = Duration::from_secs(6);
 /// How much faster time is here.
 const SCALE: u32 = 3_600 / HOUR.as_secs() as u32;
 
@@ -239,6 +239,16 @@ fn sample(rig: &Rig) -> Sample {
     sample
 }
 
+/// Returns the names of the alarms that are not on the age of a queue. Windows and timeouts are not as short here as an hour is, so
+/// that every message would be too old.
+pub fn names_without_ages() -> Vec<String> {
+    let template = template::deployed().expect("it can be read");
+    let alarms = template.alarms(&BTreeMap::new());
+    let alarms = alarms.expect("every alarm can be resolved").into_iter();
+    let others = alarms.filter(|(_, alarm)| alarm["MetricName"] != "ApproximateAgeOfOldestMessage");
+    others.map(|(name, _)| name).collect()
+}
+
 fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.expect("after 1970").as_millis() as u64
@@ -261,7 +271,7 @@ impl<'r> Watch<'r> {
     }
 
     /// Returns the state of the alarm. Ends a period if one is over.
-    fn state(&self) -> State {
+    pub fn state(&self) -> State {
         let mut ends = self.ends.borrow_mut();
         let now = now_ms();
         let last = ends.last().map_or(0, |(at, _)| *at);

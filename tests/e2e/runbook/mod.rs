@@ -18,12 +18,14 @@ mod sink;
 mod tables;
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
-use loadgen::Workload;
+use loadgen::{DuplicateRule, Workload};
 use serde_json::Value;
 
+use self::alarms::{HOUR, State, Watch, names_without_ages};
 use crate::events::{event, failures};
-use crate::rig::Rig;
+use crate::rig::{Rig, Setup, workload};
 
 /// Invokes the aggregator with these messages of a workload, in one event.
 async fn claim(rig: &Rig, workload: &Workload, messages: std::ops::Range<u64>) {
@@ -41,4 +43,28 @@ fn ids(listed: &Value) -> BTreeSet<String> {
     let batches = listed["batches"].as_array().expect("a list");
     let ids = batches.iter().map(|batch| batch["batchId"].as_str());
     ids.map(|id| id.expect("a text").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn no_alarm_goes_off_while_all_is_well() {
+    let mut setup = Setup::new().unhurried().var("MAX_BATCH_SIZE", 100);
+    setup.options.sweep_every = Some(Duration::from_millis(500));
+    let rig = setup.start().await;
+    let names = names_without_ages();
+    assert!(names.len() >= 14, "{names:?}");
+    let watches = names.iter().map(|name| (name, Watch::start(&rig, name)));
+    let watches = Vec::from_iter(watches);
+    let workload = workload(39, 500, 10.0);
+    rig.burst(&workload).await;
+    let began = Instant::now();
+    rig.until("an hour of every alarm is over", async || {
+        for (name, watch) in &watches {
+            assert_ne!(watch.state(), State::Alarm, "{name}");
+        }
+        began.elapsed() > HOUR + HOUR / 2
+    })
+    .await;
+    rig.until_drained().await;
+    rig.audit(&workload, DuplicateRule::Drop);
+    rig.end().await;
 }
