@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 /// The values of a period by id; `None` if the metric has no data.
 pub type Values = BTreeMap<String, Option<f64>>;
 
+/// Compares two values.
+type Comparison = fn(f64, f64) -> bool;
+
 /// Returns the value of an expression; `None` if a metric without data is not filled.
 ///
 /// # Panics
@@ -51,7 +54,7 @@ impl<'a> Parser<'a> {
 
     fn comparison(&mut self) -> Option<f64> {
         let left = self.sum();
-        let operators: [(&str, fn(f64, f64) -> bool); 3] = [
+        let operators: [(&str, Comparison); 3] = [
             (">=", |left, right| left >= right),
             ("==", |left, right| left == right),
             (">", |left, right| left > right),
