@@ -252,15 +252,17 @@ fn body_bytes(record: &Result<Record, Quarantined>) -> u64 {
     body.map_or(0, |body| body.len() as u64)
 }
 
+/// The reason of a message in the quarantine whose event id another message has with another body.
+pub const CONFLICT: &str =
+    "event id: conflict: another message has the same event id and another body";
+
 fn to_quarantine(record: &Result<Record, Quarantined>, outcome: Outcome) -> Quarantined {
     let candidate = match record {
         Ok(Record { candidate, .. }) => candidate,
         Err(bad) => return bad.clone(),
     };
     let reason = match outcome {
-        Outcome::Conflict => {
-            "event id: conflict: another message has the same event id and another body"
-        }
+        Outcome::Conflict => CONFLICT,
         _ => "message: too large: the lock table refused the item",
     };
     Quarantined {

@@ -48,7 +48,7 @@ enum Command {
     Find(FindArgs),
     /// Show counts and batches, again and again, until Ctrl-C
     Watch(WatchArgs),
-    /// Have batches in error tried again
+    /// Have batches tried again now: in error, overdue, or waiting for their next try
     Retry(RetryArgs),
     /// Write the undelivered events of batches in error to files, and have the batches set aside
     Discard(DiscardArgs),
@@ -64,6 +64,11 @@ enum Command {
     Replay(ReplayArgs),
     /// Send dead letters, or messages of the quarantine, to the input queue, except those that were delivered after all
     Redrive(RedriveArgs),
+}
+
+/// Returns the definition of the command line, against which the documents are checked.
+pub fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
 }
 
 /// Runs the command line.
@@ -100,13 +105,11 @@ async fn run(cli: Cli) -> Result<Done, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_options_of_all_commands_go_together() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What to do with a message of the dead-letter queue or of the quarantine: the table "Dead letters" of docs/operations.md.
+//! What to do with a message of the dead-letter queue or of the quarantine: the table "What `redrive` leaves" of docs/batchctl.md.
 
 use std::time::Duration;
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use aggregator::Config;
 use aggregator::event::{SqsEvent, SqsMessage};
+use aggregator::event_id::EventIdRule;
 use aggregator::records;
 use aws_lambda_events::event::sqs::SqsMessageAttribute;
 use aws_sdk_sqs::types::MessageAttributeValue;
@@ -71,6 +72,11 @@ impl EventIds {
         };
         let config = Config::read(&lookup).map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(EventIds { config })
+    }
+
+    /// Returns whether ids come from what a message contains, and not from the id that SQS gave it.
+    pub fn are_of_content(&self) -> bool {
+        !matches!(self.config.event_id, EventIdRule::MessageId)
     }
 
     /// Returns the event id of a message of the queue `source`.

@@ -1,4 +1,4 @@
-//! Sends operators' tickets for batches in error: what `retry` and `discard` have in common.
+//! Sends operators' tickets for batches: what `retry` and `discard` have in common.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use shared::wire::Ticket;
 use crate::change::{Operator, note};
 use crate::commands::views::status_word;
 use crate::failure::{Done, Failure};
+use crate::filter::is_overdue;
 use crate::outcome::Output;
 use crate::service::Service;
 use crate::table::{Table, cut};
@@ -32,7 +33,7 @@ pub struct Action<'a, F> {
     pub name: &'static str,
     /// The note's text.
     pub note: String,
-    /// Why a batch is left out although it is in error.
+    /// Why a batch is left out; `None` if it gets a ticket.
     pub leave: &'a dyn Fn(&BatchSummary) -> Option<String>,
     pub ticket: &'a dyn Fn(&BatchSummary) -> Ticket,
     /// What is done first. Returns a text for people.
@@ -68,7 +69,7 @@ struct Line {
     detail: Option<String>,
 }
 
-/// Sends a ticket for each batch that is in error, after a note; or shows for which it would.
+/// Sends a ticket for each batch that is not left out, after a note; or shows for which it would.
 ///
 /// # Errors
 /// [`Failure::Some`] if it failed for some batches.
@@ -88,8 +89,7 @@ where
     };
     let (action, queue) = (&action, queue.as_ref());
     let lines = stream::iter(&batches).map(|batch| async move {
-        let left = not_in_error(batch).or_else(|| (action.leave)(batch));
-        if let Some(reason) = left {
+        if let Some(reason) = (action.leave)(batch) {
             return Line::of(batch, "left", Some(reason));
         }
         let (Some(operator), Some(queue)) = (operator, queue) else {
@@ -123,7 +123,7 @@ where
 {
     let detail = (action.before)(batch).await?;
     // The note comes first: its condition makes sure that the batch is still as it was shown. A ticket that is not sent after
-    // it does no harm, since the batch stays in error.
+    // it does no harm, since the batch stays as it is.
     note(service, batch, operator, &action.note).await?;
     let ticket = (action.ticket)(batch);
     let send = || queue.send(&ticket, Duration::ZERO);
@@ -131,10 +131,27 @@ where
     Ok(detail)
 }
 
-fn not_in_error(batch: &BatchSummary) -> Option<String> {
+/// Returns why a batch is left out that is not in error.
+pub fn not_in_error(batch: &BatchSummary) -> Option<String> {
     let status = status_word(batch.status);
     (batch.status != Some(Status::Error))
         .then(|| format!("status: got `{status}`, expected `error`"))
+}
+
+/// Returns why a batch is left out that does not wait for a ticket: not in error, not overdue, and not given up by its last
+/// processor.
+pub fn not_waiting(batch: &BatchSummary, now: Timestamp) -> Option<String> {
+    match (batch.status, &batch.lease) {
+        (Some(Status::Error), _) => None,
+        (Some(Status::Processing), Some(lease)) if lease.until > now => Some(format!(
+            "leased by {} for another {}",
+            lease.owner,
+            short(now.until(lease.until))
+        )),
+        (Some(Status::Processing), _) => None,
+        (Some(status), _) if is_overdue(status, batch.due_at, now) => None,
+        _ => not_in_error(batch).map(|reason| format!("{reason}, `processing`, or overdue")),
+    }
 }
 
 /// Returns why nothing more of a batch can be delivered, if it is too old.
@@ -206,5 +223,44 @@ impl fmt::Display for Report {
                 self.verb
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::batch::Lease;
+
+    use super::*;
+    use crate::filter::summary;
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_ms(secs * 1_000)
+    }
+
+    #[test]
+    fn a_batch_in_error_or_overdue_waits_for_a_ticket() {
+        let left = |status, secs| not_waiting(&summary(status), at(secs));
+        assert_eq!(left(Some(Status::Error), 60), None);
+        assert_eq!(left(Some(Status::Open), 600), None);
+        let early = left(Some(Status::Open), 60).unwrap();
+        assert_eq!(
+            early,
+            "status: got `open`, expected `error`, `processing`, or overdue"
+        );
+        assert!(left(None, 600).unwrap().contains("got `complete`"));
+    }
+
+    #[test]
+    fn a_batch_that_is_leased_is_left_to_its_processor() {
+        let mut batch = summary(Some(Status::Processing));
+        batch.lease = Some(Lease {
+            owner: "f/1/2".parse().unwrap(),
+            until: at(70),
+        });
+        let left = not_waiting(&batch, at(60)).unwrap();
+        assert_eq!(left, "leased by f/1/2 for another 10 s");
+        assert_eq!(not_waiting(&batch, at(70)), None);
+        batch.lease = None;
+        assert_eq!(not_waiting(&batch, at(60)), None);
     }
 }

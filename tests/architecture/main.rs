@@ -8,6 +8,7 @@ mod links;
 mod configuration;
 mod metrics;
 mod profiles;
+mod runbook;
 mod security;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +60,7 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
         &[
             "aggregator",
             "batch-processor",
+            "batchctl",
             "emulators",
             "loadgen",
             "local",

@@ -34,6 +34,7 @@ mod outages;
 mod output;
 mod redeploys;
 mod rig;
+mod runbook;
 mod schema;
 mod sink;
 mod sinks;

@@ -28,7 +28,7 @@ const CAP: Duration = Duration::from_secs(90);
 /// test had too little processor time.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// If this variable is set, log lines are printed at once; for use with `--nocapture`.
-const SHOW_LOGS: &str = "E2E_LOGS";
+pub const SHOW_LOGS: &str = "E2E_LOGS";
 /// Number of log lines that are kept.
 const LOG_LINES_MAX: usize = 50_000;
 /// Number of log lines that are printed when a test fails.

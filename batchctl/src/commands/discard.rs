@@ -12,7 +12,7 @@ use crate::change::{ChangeArgs, Selection};
 use crate::failure::{Done, Failure};
 use crate::outcome::Output;
 use crate::service::Service;
-use crate::tickets::{Action, send};
+use crate::tickets::{Action, not_in_error, send};
 use crate::undelivered::save;
 
 #[derive(Args)]
@@ -37,7 +37,7 @@ pub async fn run(service: &Service, args: &DiscardArgs, output: Output) -> Resul
     let action = Action {
         name: "discard",
         note: "discard".to_owned(),
-        leave: &|_| None,
+        leave: &not_in_error,
         ticket: &|batch| Ticket::new(batch.batch_id, TicketReason::Quarantine),
         before: async |batch: &BatchSummary| save_to(service, batch, &args.dir).await.map(Some),
     };

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::time::Duration;
 
+use aggregator::handler::CONFLICT;
 use aws_sdk_sqs::types::MessageAttributeValue;
 use clap::{Args, ValueEnum};
 use jmespath::{Rcvar, Variable};
@@ -27,6 +28,8 @@ const OF_QUARANTINE: [&str; 3] = ["reason", "eventId", "source"];
 const NOTICE: &str = "chunk `";
 /// The most messages that one command looks at.
 const MESSAGES_MAX: usize = 100_000;
+/// Characters of a reason in the table; with `--json` it is whole.
+const REASON_CHARS_MAX: usize = 100;
 /// The most messages of the table.
 const LINES_MAX: usize = 200;
 /// What becomes of a message that arrived in its queue while the command ran.
@@ -81,6 +84,9 @@ struct Line {
     message_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     event_id: Option<String>,
+    /// Why the service put it into the quarantine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     outcome: String,
 }
 
@@ -234,9 +240,14 @@ impl Run<'_> {
         if origin == Origin::Quarantine && named.is_none() && message.body.starts_with(NOTICE) {
             return Ok((None, Fate::Notice));
         }
+        let named = named.and_then(|id| EventId::try_from(id).ok());
+        // A wrong `EVENT_ID` gives several events one id. Once it is mended, the mended id of such a message is its own.
+        let is_conflict = message.attribute("reason") == Some(CONFLICT);
+        let by_rule = || self.id_of(message, origin);
         let id = match named {
-            Some(id) => EventId::try_from(id).ok(),
-            None => self.id_of(message, origin),
+            Some(named) if is_conflict && self.ids.are_of_content() => by_rule().or(Some(named)),
+            Some(named) => Some(named),
+            None => by_rule(),
         };
         // A message without an id was never claimed. What is wrong with it may be mended by now.
         let Some(id) = id else {
@@ -285,6 +296,7 @@ impl Received {
         Line {
             message_id: self.message_id.clone(),
             event_id: id.map(ToString::to_string),
+            reason: self.attribute("reason").map(str::to_owned),
             outcome,
         }
     }
@@ -350,12 +362,13 @@ impl fmt::Display for Report {
         if self.messages.is_empty() {
             return writeln!(f, "no message is selected");
         }
-        let mut table = Table::new(&["MESSAGE", "EVENT", "OUTCOME"]);
+        let mut table = Table::new(&["MESSAGE", "EVENT", "OUTCOME", "REASON"]);
         for line in &self.messages {
             table.row(vec![
                 line.message_id.clone(),
                 cut(line.event_id.as_deref().unwrap_or("-"), 60),
                 line.outcome.clone(),
+                cut(line.reason.as_deref().unwrap_or("-"), REASON_CHARS_MAX),
             ]);
         }
         write!(f, "{table}")?;
@@ -406,6 +419,7 @@ mod tests {
         let line = |outcome: &str| Line {
             message_id: "m".to_owned(),
             event_id: None,
+            reason: None,
             outcome: outcome.to_owned(),
         };
         for _ in 0..LINES_MAX + 5 {

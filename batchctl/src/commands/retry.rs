@@ -8,7 +8,7 @@ use crate::change::{ChangeArgs, Selection};
 use crate::failure::{Done, Failure};
 use crate::outcome::Output;
 use crate::service::Service;
-use crate::tickets::{Action, send, too_old};
+use crate::tickets::{Action, not_waiting, send, too_old};
 
 #[derive(Args)]
 pub struct RetryArgs {
@@ -21,7 +21,7 @@ pub struct RetryArgs {
     pub change: ChangeArgs,
 }
 
-/// Has batches in error tried again.
+/// Has batches tried again: those in error, overdue, or given up by their last processor.
 pub async fn run(service: &Service, args: &RetryArgs, output: Output) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let batches = args.selection.batches(service).await?;
@@ -32,7 +32,7 @@ pub async fn run(service: &Service, args: &RetryArgs, output: Output) -> Result<
             true => "retry, accepting the new sink".to_owned(),
             false => "retry".to_owned(),
         },
-        leave: &|batch| too_old(batch, now),
+        leave: &|batch| not_waiting(batch, now).or_else(|| too_old(batch, now)),
         ticket: &|batch| Ticket {
             accept: args.accept_new_sink.then_some(Accepted::NewSink),
             ..Ticket::new(batch.batch_id, TicketReason::Operator)

@@ -4,6 +4,7 @@
 //! the entries that it has seen added and removed. A request that may write to the watched table in an unsupported way gets
 //! an error.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,7 @@ struct Lag {
     stale: Counter,
     hidden: Counter,
     gone: Counter,
+    ended: AtomicBool,
 }
 
 /// A write after the limits were applied: the units it took, or which limit throttled it. `None` is not a write.
@@ -70,6 +72,7 @@ impl TableFaults {
             stale: Counter::default(),
             hidden: Counter::default(),
             gone: Counter::default(),
+            ended: AtomicBool::new(false),
         });
         let throttles = Throttles::new(options);
         let other = options.other_table.as_ref();
@@ -87,6 +90,16 @@ impl TableFaults {
             throttles,
             other_table,
         }))
+    }
+
+    /// Ends the faults: the limits, as raised ones would, and the lag, as an index that has caught up. The counts stay.
+    pub fn end(&self) {
+        if let Some(lag) = &self.lag {
+            lag.ended.store(true, Ordering::Relaxed);
+        }
+        if let Some(throttles) = &self.throttles {
+            throttles.end();
+        }
     }
 
     /// Returns the counts of queries so far; `None` if the index does not lag.
@@ -130,12 +143,12 @@ impl ServiceFaults for TableFaults {
         match parse(&self.watched, &request.operation, &body) {
             WatchedRequest::Other => upstream.send(request).await,
             WatchedRequest::Query(query) => match &self.lag {
-                Some(lag) => {
+                Some(lag) if !lag.ended.load(Ordering::Relaxed) => {
                     let reply = lag.query(&self.watched, &query, self.now());
                     upstream.observe_substitute(&request, &reply);
                     Ok(reply)
                 }
-                None => upstream.send(request).await,
+                Some(_) | None => upstream.send(request).await,
             },
             WatchedRequest::Write(write) => self.write(&write, request, upstream).await,
             WatchedRequest::Batch(writes) => self.batch(&writes, request, body, upstream).await,

@@ -68,6 +68,11 @@ impl Throttles {
         })
     }
 
+    /// Ends the limits. The counts stay.
+    pub(super) fn end(&self) {
+        lock(&self.limits).unlimit();
+    }
+
     /// Returns the writes throttled by single keys so far; `None` if keys have no limit.
     pub(super) fn key_report(&self) -> Option<KeyLimitReport> {
         self.has_key_limit.then(|| KeyLimitReport {
@@ -303,6 +308,15 @@ mod tests {
         let report = throttles.table_report().unwrap();
         assert_eq!((report.throttled_by_items, report.writes), (2, 5));
         assert!(throttles.key_report().is_none());
+    }
+
+    #[test]
+    fn limits_that_were_ended_throttle_nothing() {
+        let throttles = throttles(None, Some(1));
+        assert!(throttles.admit(&put("a"), NOW).is_ok());
+        assert!(throttles.admit(&put("b"), NOW).is_err());
+        throttles.end();
+        assert!((0..9).all(|number| throttles.admit(&put(&number.to_string()), NOW).is_ok()));
     }
 
     #[test]

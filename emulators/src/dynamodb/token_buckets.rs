@@ -81,6 +81,11 @@ impl TokenBuckets {
         }
     }
 
+    /// Removes every limit.
+    pub(super) fn unlimit(&mut self) {
+        *self = TokenBuckets::new(Rates::default());
+    }
+
     /// Takes the units of a write from all its buckets, or from none. A write larger than a full bucket needs a full bucket,
     /// and leaves it in debt.
     ///

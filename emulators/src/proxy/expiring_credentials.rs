@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ pub struct ExpiringCredentials {
     percent: Percent,
     seed: u64,
     keys: Mutex<BTreeMap<String, KeyState>>,
+    ended: AtomicBool,
 }
 
 /// Counts of environments whose credentials expired, and of their requests.
@@ -52,7 +54,13 @@ impl ExpiringCredentials {
             percent,
             seed,
             keys: Mutex::default(),
+            ended: AtomicBool::new(false),
         }
+    }
+
+    /// Ends the fault: no request is refused any more.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
     }
 
     /// Returns the error for a request whose credentials have expired; `None` for any other request.
@@ -61,6 +69,9 @@ impl ExpiringCredentials {
     }
 
     fn refusal_at(&self, service: Service, access_key: &str, now: Instant) -> Option<Reply> {
+        if self.ended.load(Ordering::Relaxed) {
+            return None;
+        }
         let reply = expired(service)?;
         let mut keys = self.keys();
         let key = keys

@@ -2,7 +2,7 @@
 //!
 //! Only the intrinsic functions `Ref`, `Fn::GetAtt`, `Fn::If` and `Fn::FindInMap` are supported, with conditions of
 //! `Fn::Equals` and `Fn::Not`. Others, and references to something that does not exist, are errors where their value is
-//! needed. Resources of other kinds, such as roles and alarms, are ignored.
+//! needed. Queues, tables, functions and alarms are read; resources of other kinds, such as roles, are ignored.
 //!
 //! | file | contents |
 //! |---|---|

@@ -110,6 +110,29 @@ impl Template {
         })
     }
 
+    /// Returns the properties of every alarm, by logical id. Queues and functions have their [local names](local_name) in them.
+    ///
+    /// # Errors
+    /// Those of [`resolve`](Self::resolve).
+    pub fn alarms(
+        &self,
+        parameters: &BTreeMap<String, String>,
+    ) -> anyhow::Result<BTreeMap<String, Value>> {
+        let resolver = Resolver {
+            template: self,
+            parameters,
+            queue_url: &|queue| queue.to_owned(),
+        };
+        self.resources_of("AWS::CloudWatch::Alarm")
+            .map(|(name, resource)| {
+                let properties = resolver
+                    .required(&resource["Properties"])
+                    .with_context(|| format!("resource `{name}` of the template"))?;
+                Ok((name.clone(), properties))
+            })
+            .collect()
+    }
+
     fn resources_of<'a>(
         &'a self,
         kind: &'static str,
@@ -285,6 +308,7 @@ impl Resolver<'_> {
         };
         match (self.kind(name)?, *attribute) {
             ("AWS::SQS::Queue", "Arn") => Ok(json!(queue_arn(&local_name(name)))),
+            ("AWS::SQS::Queue", "QueueName") => Ok(json!(local_name(name))),
             // No resource of the stack uses other attributes, for example those of roles. Any text will do.
             _ => Ok(json!(format!("{}.{attribute}", local_name(name)))),
         }
@@ -386,6 +410,22 @@ mod tests {
         }
         let error = resolve(&queue("{}"), &[("Colour", "blue")]).unwrap_err();
         assert_eq!(error.to_string(), "parameter `Colour`: not in the template");
+    }
+
+    #[test]
+    fn alarms_are_found_with_the_names_of_their_queues() {
+        let alarm = "Resources:
+  Jobs: { Type: AWS::SQS::Queue }
+  Age:
+    Type: AWS::CloudWatch::Alarm
+    Properties: { Dimensions: [{ Name: QueueName, Value: !GetAtt Jobs.QueueName }], Threshold: !Ref Limit }
+Parameters: { Limit: { Default: 9 } }
+";
+        let template = Template::parse(alarm).unwrap();
+        let alarms = template.alarms(&BTreeMap::new()).unwrap();
+        let expected =
+            json!({ "Dimensions": [{ "Name": "QueueName", "Value": "jobs" }], "Threshold": "9" });
+        assert_eq!(alarms["Age"], expected);
     }
 
     /// A branch that is not taken is not resolved: it may use what is not supported.

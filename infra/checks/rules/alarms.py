@@ -46,14 +46,14 @@ def watched(alarm):
 
 @rule
 def alarms_are_there(world):
-    """Every alarm that docs/operations.md explains, on metrics and dimensions that exist, told to the topic."""
+    """Every alarm that docs/runbook.md explains, on metrics and dimensions that exist, told to the topic."""
     alarms = world.kind("AWS::CloudWatch::Alarm")
     seen = {metric for alarm in alarms.values() for metric in watched(alarm)}
     wanted_metrics = ALARMS | (ALARMS_OF_REQUEUE if world.parameter("OnDuplicate") == "requeue" else set())
     for missing in sorted(wanted_metrics - seen):
         yield f"no alarm on {' '.join(missing)}"
     for other in sorted(seen - wanted_metrics):
-        yield f"alarm on {' '.join(other)}, which docs/operations.md does not explain"
+        yield f"alarm on {' '.join(other)}, which docs/runbook.md does not explain"
     topic = world.parameter("AlarmTopicArn")
     told = [topic] if topic else []
     for name, alarm in alarms.items():

@@ -25,7 +25,7 @@ def send(world, stack, count, what):
 class Outage(Experiment):
     number = 13
     assumption = "A ticket whose sink fails comes back within 5 minutes at most, and a short outage raises no alarm of age"
-    relied_on_in = "docs/protocol.md, When a ticket comes back; docs/operations.md, Alarms"
+    relied_on_in = "docs/protocol.md, When a ticket comes back; docs/runbook.md"
     does = f"Closes the sink for {CLOSED_SECONDS} s while a batch is due, and waits for its delivery"
     needs = ("outage", "receiver")
     minutes = 15

@@ -1,5 +1,6 @@
 //! SIGKILL: at a random moment of an invocation, or when an environment logs a certain line.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub struct Kills {
     mean: Mutex<Duration>,
     killed: Counter,
     at: Vec<KillLine>,
+    ended: AtomicBool,
 }
 
 /// A text at which environments are killed, with its counts.
@@ -49,7 +51,17 @@ impl Kills {
                     killed: Counter::default(),
                 })
                 .collect(),
+            ended: AtomicBool::new(false),
         })
+    }
+
+    /// Ends the kills.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// Draws whether an invocation's environment is killed. Returns how long after the start of the invocation: uniformly
@@ -60,7 +72,7 @@ impl Kills {
         let after = self
             .draws
             .duration_up_to(*self.mean.lock().unwrap_or_else(PoisonError::into_inner));
-        self.draws.happens(self.percent).then_some(after)
+        (self.draws.happens(self.percent) && !self.has_ended()).then_some(after)
     }
 
     /// Records the duration of an invocation that was not killed.
@@ -82,7 +94,7 @@ impl Kills {
                 line.lines.add(1);
                 let strikes = line.draws.happens(line.at.percent);
                 let spent = |kills_max| line.killed.get() >= kills_max;
-                if strikes && !kill && !line.at.kills_max.is_some_and(spent) {
+                if strikes && !kill && !self.has_ended() && !line.at.kills_max.is_some_and(spent) {
                     line.killed.add(1);
                     kill = true;
                 }
@@ -143,5 +155,22 @@ mod tests {
         assert!(!kills.kills_at(" INFO part frozen batch_id=2"));
         assert_eq!(kills.at_counts(0), (2, 1));
         assert_eq!(kills.at_counts(1), (3, 0));
+    }
+
+    #[test]
+    fn nothing_is_killed_after_the_kills_were_ended() {
+        let options = FaultOptions {
+            kills: Percent::ALL,
+            kill_at: vec![KillAt {
+                text: "part frozen".to_owned(),
+                percent: Percent::ALL,
+                kills_max: None,
+            }],
+            ..FaultOptions::default()
+        };
+        let kills = Kills::new(&options, "f").unwrap();
+        assert!(kills.kills_at("part frozen") && kills.delay().is_some());
+        kills.end();
+        assert!(!kills.kills_at("part frozen") && kills.delay().is_none());
     }
 }

@@ -190,6 +190,21 @@ impl Faults {
         }
     }
 
+    /// Ends the kills, the expiries of credentials, and the limits and the lag of the tables, as somebody does who mends their
+    /// cause. All other faults go on.
+    pub fn end(&self) {
+        let kills = self.aggregator_kills.iter();
+        kills
+            .chain(&self.batch_processor_kills)
+            .for_each(|kills| kills.end());
+        if let Some(credentials) = &self.credentials {
+            credentials.end();
+        }
+        if let Some(tables) = &self.tables {
+            tables.end();
+        }
+    }
+
     /// Returns how many requests and writes were throttled so far.
     pub fn throttled(&self) -> u64 {
         let throttles = self.report().map(|report| report.throttles());

@@ -1,0 +1,140 @@
+//! Tickets and tables.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use emulators::lambda::Schedule;
+use loadgen::DuplicateRule;
+use local::dynamodb::BATCH_TABLE;
+use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
+
+use super::alarms::State;
+use super::page::Rehearsal;
+use super::{claim, ids};
+use crate::rig::{Rig, Setup, workload};
+
+/// Waits until the window of a batch is over, and puts its due time there, as time would a minute later.
+async fn let_it_be_due(rig: &Rig, batch: &str) {
+    let key = HashMap::from([("batchId".to_owned(), AttributeValue::S(batch.to_owned()))]);
+    let now = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.expect("after 1970").as_millis().to_string()
+    };
+    rig.until("the window is over", async || {
+        let call = rig.dynamodb().update_item().table_name(BATCH_TABLE);
+        let call = call
+            .set_key(Some(key.clone()))
+            .update_expression("SET dueAt = closesAt")
+            .condition_expression("closesAt < :now")
+            .expression_attribute_values(":now", AttributeValue::N(now()));
+        call.send().await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn lost_tickets_are_found_when_the_sweep_has_stopped_and_are_sent_again() {
+    let rig = Setup::new()
+        .without_sweep()
+        .var("MAX_SECONDARY_BATCHING_WINDOW", 3)
+        .one_aggregator_environment()
+        .start()
+        .await;
+    let sweep = || {
+        let function = rig.stack.batch_processor.clone();
+        Schedule::start(function, "sweep", Duration::from_millis(500))
+    };
+    let mut page = Rehearsal::of(&rig, "Tickets are lost");
+    let schedule = sweep();
+    page.until_alarm(State::Ok).await;
+    // Somebody disables the rule, and purges the queue.
+    schedule.stop();
+    let workload = workload(35, 50, 0.0);
+    claim(&rig, &workload, 0..50).await;
+    let purge = rig.stack.sqs_client().purge_queue();
+    let purged = purge.queue_url(rig.stack.queue_url(BATCH_QUEUE)).send();
+    purged.await.expect("the queue can be purged");
+    page.until_alarm(State::InsufficientData).await;
+    let batches = rig.batch_ids().await;
+    for batch in &batches {
+        let_it_be_due(&rig, batch).await;
+    }
+
+    let listed = page.looks("list --status overdue").await;
+    assert_eq!(ids(&listed), batches.into_iter().collect(), "{listed}");
+    assert_eq!(listed["batches"][0]["attempts"], 0, "{listed}");
+    let would = page.looks("retry --status overdue").await;
+    assert_eq!(would["batches"][0]["outcome"], "would", "{would}");
+    page.changes("retry --status overdue").await;
+    page.instead_of_aws("a new schedule for the sweep");
+    let schedule = sweep();
+    rig.until_drained().await;
+    let left = page.looks("list").await;
+    assert_eq!(left["matching"], 0, "{left}");
+    page.end_when_ok().await;
+    schedule.stop();
+    rig.audit(&workload, DuplicateRule::Drop);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn an_index_that_lags_is_told_from_a_sink_that_is_down_and_waited_for() {
+    let mut setup = Setup::new()
+        .var("MAX_BATCH_SIZE", 25)
+        .redeliver(BATCH_QUEUE, Duration::from_secs(3), 1_000)
+        .one_aggregator_environment();
+    setup.options.faults.index_lag = Some(Duration::from_secs(300));
+    let rig = setup.start().await;
+    let mut page = Rehearsal::of(&rig, "The index lags");
+    let workload = workload(36, 120, 10.0);
+    rig.burst(&workload).await;
+    page.until_alarm(State::Alarm).await;
+
+    let listed = page.looks("list").await;
+    let batch = ids(&listed).into_iter().next().expect("a batch waits");
+    page.set("BATCH", &batch);
+    let shown = page.looks("show").await;
+    assert!(shown["counts"]["missing"].as_u64() > Some(0), "{shown}");
+    assert!(rig.stack.function_logs.sum("IndexLagRetries") > 0);
+    page.instead_of_aws("a look at the metric");
+    rig.stack.faults.end();
+    let would = page.looks("retry --status processing").await;
+    assert_eq!(would["done"], false, "{would}");
+    page.changes("retry --status processing").await;
+    rig.until_drained().await;
+    let left = page.looks("list").await;
+    assert_eq!(left["matching"], 0, "{left}");
+    page.end();
+    rig.audit(&workload, DuplicateRule::Drop);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_throttled_table_is_found_and_its_limit_raised() {
+    let mut setup = Setup::new().var("MAX_BATCH_SIZE", 500).redeliver(
+        INPUT_QUEUE,
+        Duration::from_secs(5),
+        1_000,
+    );
+    setup.options.batch_size = 500;
+    setup.options.faults.table_limit = Some(10);
+    let rig = setup.start().await;
+    let mut page = Rehearsal::of(&rig, "A table is throttled");
+    let workload = workload(37, 200, 10.0);
+    rig.burst(&workload).await;
+    page.until_alarm(State::Alarm).await;
+
+    let listed = page.looks("list").await;
+    assert!(!ids(&listed).is_empty(), "{listed}");
+    page.instead_of_aws("a look at the metric");
+    assert!(rig.stack.function_logs.sum("Throttles") > 0);
+    page.instead_of_aws("an end of the limit");
+    rig.stack.faults.end();
+    rig.until_drained().await;
+    let left = page.looks("list").await;
+    assert_eq!(left["matching"], 0, "{left}");
+    page.end();
+    rig.audit(&workload, DuplicateRule::Drop);
+    rig.end().await;
+}
