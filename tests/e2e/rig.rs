@@ -66,6 +66,7 @@ impl Setup {
             concurrency_per_environment: 1,
             aggregator_timeout: Duration::from_secs(4),
             batch_processor_timeout: Duration::from_secs(4),
+            traces: None,
             logs: std::env::var_os(SHOW_LOGS).is_some(),
             sweep_every: Some(Duration::from_secs(5)),
             faults: FaultOptions::default(),
