@@ -37,3 +37,4 @@ mod sink;
 mod sinks;
 mod tables;
 mod tickets;
+mod traces;

@@ -5,11 +5,14 @@
 
 #[cfg(feature = "otel")]
 mod collector;
+mod picture;
 #[cfg(feature = "otel")]
 mod producer;
+mod spans;
 
 #[cfg(feature = "otel")]
 pub use collector::Collector;
+pub use picture::picture;
 
 use std::path::Path;
 
