@@ -133,9 +133,13 @@ async fn links_lead_from_the_sink_back_to_every_producer() {
         .sum();
     assert_eq!(received, 60);
 
-    // Every step of a delivery can be followed back to the aggregator.
-    let of_aggregator = spans.iter().filter(|span| span.service == "aggregator");
-    let of_aggregator: BTreeSet<_> = of_aggregator.map(Span::ids).collect();
+    // Every delivery can be followed back to the aggregator, and a second look at a batch to the first.
+    let of_service = |service| {
+        let spans = spans.iter().filter(move |span| span.service == service);
+        spans.map(Span::ids).collect::<BTreeSet<_>>()
+    };
+    let of_aggregator = of_service("aggregator");
+    let of_processor = of_service("batch-processor");
     let delivering = of(&spans, "batch-processor", "process batch-queue");
     for step in [
         "lease", "look", "collect", "freeze", "deliver", "release", "complete",
@@ -146,7 +150,13 @@ async fn links_lead_from_the_sink_back_to_every_producer() {
             let root = delivering.iter().find(|root| root.id == span.parent);
             let root = root.expect("the span of the invocation");
             assert_eq!(root.trace, span.trace);
-            assert!(!root.links.is_disjoint(&of_aggregator), "{root:?}");
+            let followed = match step {
+                "deliver" => root.links.is_subset(&of_aggregator),
+                _ => {
+                    root.links.is_disjoint(&of_aggregator) == !root.links.is_disjoint(&of_processor)
+                }
+            };
+            assert!(followed && !root.links.is_empty(), "{root:?}");
             assert!(span.attributes.contains_key("batch_aggregator.batch.id"));
         }
     }
