@@ -96,6 +96,9 @@ impl BodySource {
         limits: ReadLimits,
         budget: &Budget<'_>,
     ) -> ReadEvents {
+        if unread.is_empty() {
+            return self.read_unread(record, unread, limits, budget).await;
+        }
         let read = async {
             let read = self.read_unread(record, unread, limits, budget).await;
             traces::count(ITEMS_COUNT, read.events.len() as u64);

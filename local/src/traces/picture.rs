@@ -13,9 +13,9 @@ const PRODUCERS_MAX: usize = 4;
 /// Invocations of the aggregator that are shown.
 const INVOCATIONS_MAX: usize = 3;
 
-const WIDTH: f64 = 1_000.0;
+const WIDTH: f64 = 1_030.0;
 /// Where the bars begin.
-const LEFT: f64 = 290.0;
+const LEFT: f64 = 320.0;
 /// Room for the duration beside the last bar.
 const RIGHT: f64 = 80.0;
 const TOP: f64 = 34.0;
@@ -160,7 +160,8 @@ impl Drawing {
         }
     }
 
-    fn row(&mut self, Row { span, depth }: &Row<'_>, y: f64) {
+    fn row(&mut self, row: &Row<'_>, y: f64) {
+        let Row { span, depth } = row;
         let (from, to) = (self.x(span.began_ns), self.x(span.ended_ns));
         let width = (to - from).max(2.0);
         let (weight, opacity) = match depth {
@@ -169,7 +170,7 @@ impl Drawing {
         };
         let (base, top) = (y + 4.0, y - 6.0);
         let indent = 8.0 + 14.0 * *depth as f64;
-        let (label, color) = (label(span), color(&span.service));
+        let (label, color) = (label(row), color(&span.service));
         self.put(&format!(
             "<text x=\"{indent}\" y=\"{base:.1}\" fill=\"#1d2630\" font-weight=\"{weight}\">{label}</text>\
              <rect x=\"{from:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"12\" rx=\"2\" fill=\"{color}\" \
@@ -192,8 +193,12 @@ impl Drawing {
 }
 
 /// Returns what stands beside the bar of a span, as the text of an element.
-fn label(span: &Span) -> String {
+fn label(Row { span, depth }: &Row<'_>) -> String {
+    let depth = *depth;
     let mut label = String::new();
+    if depth == 0 {
+        let _ = write!(label, "{}: ", span.service);
+    }
     for c in span.name.chars() {
         match c {
             '<' => label.push_str("&lt;"),
@@ -202,11 +207,9 @@ fn label(span: &Span) -> String {
         }
     }
     if let Some(items) = span.items {
-        let what = match &*span.name {
-            name if name.contains(' ') => "messages",
-            _ => "events",
-        };
-        let _ = write!(label, " · {items} {what}");
+        let what = if depth == 0 { "message" } else { "event" };
+        let plural = if items == 1 { "" } else { "s" };
+        let _ = write!(label, " · {items} {what}{plural}");
     }
     label
 }
