@@ -110,8 +110,9 @@ fn draw(rows: &[Row<'_>], others: usize) -> String {
         drawing.row(row, middle(at));
         let linked = row.span.links.iter();
         for linked in linked.filter_map(|id| positions.get(&**id)) {
-            let from = (rows[*linked].span.ended_ns, middle(*linked));
-            drawing.link(from, (row.span.began_ns, middle(at)));
+            // A span may be linked while it goes on.
+            let ended = rows[*linked].span.ended_ns.min(row.span.began_ns);
+            drawing.link((ended, middle(*linked)), (row.span.began_ns, middle(at)));
         }
     }
     let shown = match others {
