@@ -16,6 +16,8 @@ use protocol::planted::{Bug, planted};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::retry::{Budget, bounded};
+use shared::traces::names::ITEMS_COUNT;
+use shared::traces::{self, span};
 use tracing::{error, warn};
 
 use crate::chunks::Chunks;
@@ -116,7 +118,10 @@ impl ClaimRounds {
                 candidates.retire_slots(allocator);
                 short_rounds = 0;
             }
-            let round = self.claim_round(seated, budgets, counts).await;
+            let batches = seated.iter().map(|one| one.seat.batch);
+            self.open_batches.links().add_present(batches);
+            let claim = span("claim").count(ITEMS_COUNT, seated.len());
+            let round = claim.run(self.claim_round(seated, budgets, counts)).await;
             candidates.settled.extend(round);
             counted.extend(
                 self.open_batches
@@ -158,9 +163,13 @@ impl ClaimRounds {
                 let slot = opening.slot.clone();
                 let (deadline, budget) = (budgets.deadline, &budgets.claims);
                 let opened = self.open_batches.open(opening, deadline, budget, counts);
-                let failed = opened
-                    .await
-                    .inspect_err(|error| error!(%error, "batch not opened"));
+                let opened = span("open").run(async {
+                    opened.await.inspect_err(|error| {
+                        error!(%error, "batch not opened");
+                        traces::failed("batch_not_opened");
+                    })
+                });
+                let failed = opened.await;
                 failed.is_err().then_some(slot)
             });
             let failed = bounded(opened.collect(), self.concurrency).await;

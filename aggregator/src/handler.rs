@@ -12,6 +12,8 @@ use protocol::time::Timestamp;
 use shared::metrics::{About, Count, write_line};
 use shared::ports::{Ports, Quarantined, SourceQueues};
 use shared::retry::{BulkWriter, RequestPermits};
+use shared::traces;
+use shared::traces::names::FAILED_COUNT;
 use tracing::{error, info};
 
 use crate::chunks::Chunks;
@@ -194,6 +196,7 @@ impl Handler {
         started: Timestamp,
         failed_count: usize,
     ) {
+        traces::count(FAILED_COUNT, failed_count as u64);
         let now = self.ports.clock.now();
         let sum = |count: fn(&AggregatorMetrics) -> Count| -> u64 {
             metrics.values().map(|one| count(one).get()).sum()

@@ -15,6 +15,8 @@ use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::ports::{BatchQueue, BatchStore, Entropy, PortError, Ports};
 use shared::retry::{Budget, Written, bounded};
+use shared::traces::names::BATCH_ID;
+use shared::traces::{self, BatchLinks, span};
 use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 
@@ -110,6 +112,7 @@ pub struct OpenBatches {
     dedup_window: Duration,
     concurrency: usize,
     ended: CompleteRecords,
+    links: BatchLinks,
 }
 
 impl OpenBatches {
@@ -126,12 +129,18 @@ impl OpenBatches {
             dedup_window: config.common.dedup_window,
             concurrency: config.common.write_concurrency,
             ended: CompleteRecords::default(),
+            links: BatchLinks::default(),
         }
     }
 
     /// Returns the allocator, which has the seats and counts of the open batches.
     pub fn allocator(&self) -> &SharedAllocator {
         &self.allocator
+    }
+
+    /// Returns the spans that claimed events of the open batches, to which their tickets link.
+    pub fn links(&self) -> &BatchLinks {
+        &self.links
     }
 
     /// Opens a batch: writes its record, then sends its ticket. The allocator gives out seats of the batch only after both
@@ -151,6 +160,7 @@ impl OpenBatches {
         let now = budget.clock.now();
         let closing = Closing::plan(now, deadline, self.window)?;
         let batch = self.entropy.batch_id(now);
+        traces::text(BATCH_ID, batch);
         let slot = opening.slot.clone();
         let shards = self.shards;
         let record =
@@ -166,10 +176,8 @@ impl OpenBatches {
             shards: Some(shards),
             ..Ticket::new(batch, TicketReason::Window)
         };
-        let sent = budget.call(RetryPolicy::CONTROL, || {
-            let delay = closing.ticket_delay(budget.clock.now());
-            self.batch_queue.send(&ticket, delay)
-        });
+        let delay = || closing.ticket_delay(budget.clock.now());
+        let sent = self.send_ticket(ticket, delay, budget);
         let not_sent = |source| OpenError::Ticket { batch, source };
         if planted(Bug::CacheBeforeTicket) {
             guard.opened(recorded.ticket_acknowledged());
@@ -224,9 +232,8 @@ impl OpenBatches {
                     source: Some(slot.source),
                     ..Ticket::new(id, TicketReason::Sealed)
                 };
-                let send = || self.batch_queue.send(&ticket, Duration::ZERO);
                 if !planted(Bug::SealWithoutTicket)
-                    && let Err(error) = budget.call(RetryPolicy::CONTROL, send).await
+                    && let Err(error) = self.send_ticket(ticket, || Duration::ZERO, budget).await
                 {
                     // The batch is only late: the ticket that was sent when it was opened arrives when its window closes.
                     warn!(batch_id = %id, %error, "no immediate ticket for a sealed batch");
@@ -249,7 +256,28 @@ impl OpenBatches {
                 false
             }
         };
+        self.links.forget(id);
         (id, counted)
+    }
+
+    /// Sends a ticket, which names the span that sends it and those that claimed events of its batch.
+    async fn send_ticket(
+        &self,
+        ticket: Ticket,
+        delay: impl Fn() -> Duration,
+        budget: &Budget<'_>,
+    ) -> Result<(), PortError> {
+        let batch = ticket.batch_id;
+        let send = async {
+            let ticket = Ticket {
+                traces: self.links.of_ticket(batch),
+                ..ticket
+            };
+            let send = || self.batch_queue.send(&ticket, delay());
+            let sent = budget.call(RetryPolicy::CONTROL, send).await;
+            sent.inspect_err(|_| traces::failed("ticket_not_sent"))
+        };
+        span("ticket").sends().text(BATCH_ID, batch).run(send).await
     }
 
     /// Makes sure that the record of a batch counts the claims `seqs`, which this invocation made: writes the counts, or

@@ -8,11 +8,14 @@ use once_cell::sync::OnceCell;
 use protocol::time::Timestamp;
 #[cfg(feature = "s3")]
 use shared::aws::tell_overflow_retention;
-use shared::aws::{Sdk, aws_ports, aws_source_queues, init_logs};
+use shared::aws::{
+    Sdk, TracedInvocation, TracedMessages, Traces, aws_ports, aws_source_queues, init_logs,
+};
+use shared::traces;
 use tracing::info;
 
 use crate::config::Config;
-use crate::event::SqsEvent;
+use crate::event::{SqsEvent, SqsMessage};
 use crate::handler::Handler;
 use crate::invocation::Invocation;
 use crate::shared_allocator::SharedAllocator;
@@ -38,6 +41,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
         // In a task of its own, so that the first invocation does not wait for it.
         tokio::spawn(tell_overflow_retention(sdk.clone(), bucket.clone()));
     }
+    let traces = Arc::new(Traces::from_env(&sdk));
     let common = &config.common;
     let ports = aws_ports(&sdk, common, UNUSED_INDEX, config.quarantine_url.as_deref());
     let source_queues = aws_source_queues(&sdk, common);
@@ -46,17 +50,45 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
         .clone();
     let handler = Arc::new(Handler::new(config, ports, source_queues, allocator));
     let function = service_fn(move |event: LambdaEvent<SqsEvent>| {
-        let handler = handler.clone();
+        let (handler, traces) = (handler.clone(), traces.clone());
         async move {
             let invocation = Invocation {
                 function: event.context.env_config.function_name.clone(),
                 deadline: Timestamp::from_ms(event.context.deadline),
             };
-            handler.handle(event.payload, &invocation).await
+            let span = traces.invocation(|| described(&event));
+            let handle = async {
+                let handled = handler.handle(event.payload, &invocation).await;
+                handled.inspect_err(|_| traces::failed("no_message_id"))
+            };
+            let handled = span.run(handle).await;
+            traces.export(invocation.deadline).await;
+            handled
         }
     });
     Runtime::new(function)
         .layer(TracingLayer::new())
         .run_concurrent()
         .await
+}
+
+/// Returns what the span of an invocation says of it.
+fn described(event: &LambdaEvent<SqsEvent>) -> TracedInvocation<'_> {
+    let records = &event.payload.records;
+    let first = records.first();
+    TracedInvocation {
+        request_id: &event.context.request_id,
+        function_arn: &event.context.invoked_function_arn,
+        trace_header: event.context.xray_trace_id.as_deref(),
+        messages: Some(TracedMessages {
+            queue_arn: first.and_then(|message| message.event_source_arn.as_deref()),
+            count: records.len(),
+            trace_headers: records.iter().filter_map(trace_header).collect(),
+            links: Vec::new(),
+        }),
+    }
+}
+
+fn trace_header(message: &SqsMessage) -> Option<&str> {
+    message.attributes.as_ref()?.trace_header.as_deref()
 }

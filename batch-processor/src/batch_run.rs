@@ -9,6 +9,8 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use shared::ports::{PortError, StoredEvent};
+use shared::traces::Span;
+use shared::traces::names::{BATCH_ID, ITEMS_COUNT, PART};
 use sinks::{Part, SinkError, content_hash};
 use tracing::{debug, error, info, warn};
 
@@ -245,7 +247,8 @@ impl<'a> BatchRun<'a> {
             members = (first.unwrap_or(0)..=last.unwrap_or(0)).collect();
         }
         let part = PartRecord::frozen(members, content_hash(events), Some(sink));
-        self.batch.freeze(index, part).await?;
+        let span = self.span("freeze").count(PART, index);
+        span.run(self.batch.freeze(index, part)).await?;
         info!(batch_id = %self.id(), part = index, items_count = events.len(), "part frozen");
         Ok(index)
     }
@@ -263,7 +266,9 @@ impl<'a> BatchRun<'a> {
         info!(batch_id = %batch, part = index, items_count = part.items.len(), "delivering part");
         self.plant_early_steps(&part).await?;
         let started = self.budgets.work.clock.now();
-        let delivered = delivery.deliver(&part, &self.budgets.work).await;
+        let span = self.span("deliver").calls().count(PART, index);
+        let span = span.count(ITEMS_COUNT, part.items.len());
+        let delivered = span.run(delivery.deliver(&part, &self.budgets.work)).await;
         let ended = self.budgets.work.clock.now();
         let receipt = match delivered {
             Ok(receipt) => receipt,
@@ -418,7 +423,8 @@ impl<'a> BatchRun<'a> {
         let releaser = &self.components.releaser;
         let set_aside = &self.batch.record().set_aside;
         let released = releaser.release(events, set_aside, &self.budgets.work);
-        let released = released.await;
+        let span = self.span("release").count(ITEMS_COUNT, events.len());
+        let released = span.run(released).await;
         self.metrics.released.add(released.len());
         self.released.extend_from(&released);
         if !released.is_empty() {
@@ -444,6 +450,11 @@ impl<'a> BatchRun<'a> {
             });
         }
         self.batch.refresh().await
+    }
+
+    /// Returns a span of a step of this batch.
+    fn span(&self, step: &'static str) -> Span {
+        shared::traces::span(step).text(BATCH_ID, self.id())
     }
 
     fn id(&self) -> BatchId {

@@ -4,6 +4,8 @@ use protocol::batch::BatchRecord;
 use protocol::seqs::SeqSet;
 use shared::ports::PortError;
 use shared::retry::Budget;
+use shared::traces::names::{BATCH_ID, ITEMS_COUNT};
+use shared::traces::{self, span};
 
 use crate::chunk_reader::{ChunkReader, UnreadChunks};
 use crate::collector::Collector;
@@ -73,7 +75,9 @@ impl BodySource {
                 leftovers: Unread::Chunks(UnreadChunks::default()),
             }));
         }
-        let read = self.collector.read_index(record, released, budget).await?;
+        let read = self.collector.read_index(record, released, budget);
+        let look = span("look").text(BATCH_ID, record.batch_id);
+        let read = look.run(read).await?;
         Ok(match read {
             IndexRead::Complete(index) => Look::Complete(Snapshot {
                 new: Unread::Index(index.new),
@@ -86,6 +90,25 @@ impl BodySource {
 
     /// Reads the next events of `unread`, in seq order.
     pub(crate) async fn read(
+        &self,
+        record: &BatchRecord,
+        unread: &mut Unread,
+        limits: ReadLimits,
+        budget: &Budget<'_>,
+    ) -> ReadEvents {
+        if unread.is_empty() {
+            return self.read_unread(record, unread, limits, budget).await;
+        }
+        let read = async {
+            let read = self.read_unread(record, unread, limits, budget).await;
+            traces::count(ITEMS_COUNT, read.events.len() as u64);
+            read
+        };
+        let collect = span("collect").text(BATCH_ID, record.batch_id);
+        collect.run(read).await
+    }
+
+    async fn read_unread(
         &self,
         record: &BatchRecord,
         unread: &mut Unread,

@@ -9,6 +9,8 @@ use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::ports::BatchQueue;
+use shared::traces::names::BATCH_ID;
+use shared::traces::{Links, span};
 use shared::wire::{Ticket, TicketReason};
 use tracing::info;
 
@@ -59,7 +61,8 @@ impl Completion {
         metrics: &mut BatchProcessorMetrics,
     ) -> Result<bool, RetryTicket> {
         let at = budgets.work.clock.now();
-        if !batch.complete(at).await? {
+        let completed = span("complete").text(BATCH_ID, batch.id());
+        if !completed.run(batch.complete(at)).await? {
             return Ok(false);
         }
         let record = batch.record();
@@ -82,13 +85,19 @@ impl Completion {
         at: Timestamp,
         budgets: &Budgets<'_>,
     ) -> Result<(), RetryTicket> {
-        let ticket = Ticket::new(batch, TicketReason::Verify);
-        let send = || {
-            let delay = budgets.work.clock.now().until(at);
-            let whole_secs = Duration::from_secs((delay.as_millis() as u64).div_ceil(1_000));
-            self.batch_queue.send(&ticket, whole_secs)
+        let sent = async {
+            let ticket = Ticket {
+                traces: Links::of_present(),
+                ..Ticket::new(batch, TicketReason::Verify)
+            };
+            let send = || {
+                let delay = budgets.work.clock.now().until(at);
+                let whole_secs = Duration::from_secs((delay.as_millis() as u64).div_ceil(1_000));
+                self.batch_queue.send(&ticket, whole_secs)
+            };
+            budgets.wrap_up.call(RetryPolicy::CONTROL, send).await
         };
-        let sent = budgets.wrap_up.call(RetryPolicy::CONTROL, send).await;
+        let sent = span("ticket").sends().text(BATCH_ID, batch).run(sent).await;
         sent.map_err(|source| RetryTicket::Service { batch, source })?;
         info!(batch_id = %batch, verify_at = %at, "verify ticket sent");
         Ok(())

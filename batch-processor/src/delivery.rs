@@ -9,6 +9,7 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::retry::Budget;
+use shared::traces;
 use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 use tracing::{info, warn};
 
@@ -68,6 +69,12 @@ impl Delivery {
         budget
             .call_with_retry_after(RetryPolicy::SINK, deliver, retry_after)
             .await
+            .inspect_err(|error| {
+                traces::failed(match error {
+                    SinkError::Busy { .. } | SinkError::Retryable { .. } => "sink_unavailable",
+                    SinkError::Permanent { .. } => "sink_refused",
+                });
+            })
     }
 
     async fn attempt(&self, part: &Part, budget: &Budget<'_>) -> Result<Receipt, SinkError> {

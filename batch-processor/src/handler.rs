@@ -10,6 +10,8 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::metrics::{About, Count, write_line};
 use shared::ports::{PortError, Ports};
+use shared::traces;
+use shared::traces::names::FAILED_COUNT;
 use shared::wire::{Ticket, TicketError};
 use sinks::Sink;
 use tracing::field::display;
@@ -213,6 +215,7 @@ impl Handler {
 
     /// Logs a summary of the invocation, and writes the metrics of each source.
     fn report(&self, report: &Report, started: Timestamp, invocation: &Invocation) {
+        traces::count(FAILED_COUNT, report.given_back_count as u64);
         let now = self.ports.clock.now();
         let sum = |count: fn(&BatchProcessorMetrics) -> Count| -> u64 {
             report.metrics.values().map(|one| count(one).get()).sum()

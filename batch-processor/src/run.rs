@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use aws_lambda_events::event::sqs::SqsMessage;
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use protocol::time::Timestamp;
-use shared::aws::{Sdk, aws_ports, init_logs};
+use shared::aws::{Sdk, TracedInvocation, TracedMessages, Traces, aws_ports, init_logs};
+use shared::traces;
+use shared::wire::Ticket;
 use sinks::columns_source::with_columns;
 use sinks::config::{
     SINK, SINK_PASSWORD, SINK_PAYLOADS, SINK_REJECTS, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE,
@@ -13,6 +16,7 @@ use sinks::{BuiltInSink, Sink};
 use tracing::info;
 
 use crate::config::Config;
+use crate::event::Event;
 use crate::handler::Handler;
 use crate::invocation::Invocation;
 
@@ -71,19 +75,56 @@ async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda
     let quarantine_url = config.quarantine_url.as_deref();
     let ports = aws_ports(sdk, &config.common, &config.index, quarantine_url);
     let handler = Arc::new(Handler::new(config, ports, Arc::new(sink)));
-    lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<_>| {
-        let handler = handler.clone();
+    let traces = Arc::new(Traces::from_env(sdk));
+    lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
+        let (handler, traces) = (handler.clone(), traces.clone());
         async move {
             let invocation = Invocation {
                 function: event.context.env_config.function_name.clone(),
                 request_id: event.context.request_id.clone(),
                 deadline: Timestamp::from_ms(event.context.deadline),
             };
-            handler
-                .handle(event.payload, &invocation)
-                .await
-                .map_err(Diagnostic::from)
+            let span = traces.invocation(|| described(&event));
+            let handle = async {
+                let handled = handler.handle(event.payload, &invocation).await;
+                handled.inspect_err(|_| traces::failed("invocation_failed"))
+            };
+            let handled = span.run(handle).await;
+            traces.export(invocation.deadline).await;
+            handled.map_err(Diagnostic::from)
         }
     }))
     .await
+}
+
+/// Returns what the span of an invocation says of it.
+fn described(event: &LambdaEvent<Event>) -> TracedInvocation<'_> {
+    let messages = match &event.payload {
+        Event::Tickets(tickets) => Some(messages(&tickets.records)),
+        Event::Sweep => None,
+    };
+    TracedInvocation {
+        request_id: &event.context.request_id,
+        function_arn: &event.context.invoked_function_arn,
+        trace_header: event.context.xray_trace_id.as_deref(),
+        messages,
+    }
+}
+
+fn messages(tickets: &[SqsMessage]) -> TracedMessages<'_> {
+    let bodies = tickets.iter().filter_map(|message| message.body.as_deref());
+    let first = tickets.first();
+    TracedMessages {
+        queue_arn: first.and_then(|message| message.event_source_arn.as_deref()),
+        count: tickets.len(),
+        trace_headers: tickets.iter().filter_map(trace_header).collect(),
+        links: bodies
+            .filter_map(|body| Some(Ticket::from_body(body).ok()?.traces))
+            .collect(),
+    }
+}
+
+fn trace_header(message: &SqsMessage) -> Option<&str> {
+    let header = message.attributes.get("AWSTraceHeader");
+    header.map(String::as_str)
 }

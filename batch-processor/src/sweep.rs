@@ -17,6 +17,7 @@ use serde::Serialize;
 use shared::metrics::{About, Level, OldestAge, write_line};
 use shared::ports::{BatchQueue, BatchStore, MetricLog, Overdue, PortError, Ports};
 use shared::retry::{Budget, bounded};
+use shared::traces::Links;
 use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 
@@ -156,6 +157,7 @@ impl Sweep {
         let batch = overdue.batch_id;
         let ticket = Ticket {
             source: Some(overdue.source.clone()),
+            traces: Links::of_present(),
             ..Ticket::new(batch, reminder.reason)
         };
         let send = || self.batch_queue.send(&ticket, Duration::ZERO);

@@ -10,6 +10,8 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::ports::{BatchStore, PauseStore, Ports};
 use shared::retry::{BulkWriter, RequestPermits};
+use shared::traces::names::BATCH_ID;
+use shared::traces::span;
 use shared::wire::Ticket;
 use sinks::Sink;
 use tracing::{error, info};
@@ -85,7 +87,8 @@ impl TicketProcessor {
             return Ok(Done::InError);
         }
         let leased = loop {
-            match lease(&*self.batch_store, batch, &owner, operator, budgets).await? {
+            let leased = lease(&*self.batch_store, batch, &owner, operator, budgets);
+            match span("lease").text(BATCH_ID, batch).run(leased).await? {
                 LeaseReply::Leased(leased) => break *leased,
                 LeaseReply::Done(done) => return Ok(done),
                 LeaseReply::DecisionInForce => operator = None,

@@ -76,7 +76,7 @@ pub use rows::{Rows, RowsError};
 pub use schedule::{Schedule, ScheduleError};
 pub use send::{
     Halt, RateReport, ResumeFile, ResumeFileError, SendError, SendOptions, SendProgress,
-    SendReport, SendState, Sent, Unsent, WorstSecond, send, send_until,
+    SendReport, SendState, Sent, TraceLog, TracedRequest, Unsent, WorstSecond, send, send_until,
 };
 pub use sent_times::SentTimes;
 pub use shape::{PERIOD_MAX, RATE_MAX, Shape, ShapeError};

@@ -26,6 +26,7 @@ mod resume_file;
 mod send_failure;
 mod state;
 mod tally;
+mod trace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,7 @@ pub use report::{SendProgress, SendReport};
 pub use resume_file::{ResumeFile, ResumeFileError};
 pub use state::SendState;
 use tally::{Counts, Tally};
+pub use trace::{TraceLog, TracedRequest};
 
 /// How long a message waits for others that go into its request, unless configured. At 1,000 messages a second, requests
 /// are full.
@@ -64,6 +66,8 @@ pub struct SendOptions {
     pub linger: Duration,
     /// Where an earlier run ended that this one continues.
     pub resume: SendState,
+    /// If there is one, the messages of each request carry the trace header of a span of their own, and this gets the span.
+    pub traces: Option<TraceLog>,
 }
 
 impl SendOptions {
@@ -75,6 +79,7 @@ impl SendOptions {
             concurrency: 16,
             linger: LINGER_DEFAULT,
             resume: SendState::default(),
+            traces: None,
         }
     }
 
@@ -147,7 +152,7 @@ pub async fn send_until(
         *linger,
     );
     let burst = Arc::new(Burst {
-        queue: Queue::new(client, &options.queue_url),
+        queue: Queue::new(client, &options.queue_url, options.traces.clone()),
         workload: workload.clone(),
         started: Instant::now(),
         feed: Mutex::new(feed),

@@ -23,6 +23,8 @@ use crate::stack::{
     BATCH_DEAD_LETTER_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE, Stack,
 };
 use crate::summary::{SetAside, Summary, TimeSplit, Usage};
+#[cfg(feature = "otel")]
+use crate::traces::Collector;
 
 /// Time between two looks at the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -212,6 +214,8 @@ impl Run {
         let options = SendOptions {
             schedule: schedule.clone(),
             concurrency: 8,
+            #[cfg(feature = "otel")]
+            traces: stack.collector().map(Collector::log),
             ..SendOptions::new(stack.queue_url(INPUT_QUEUE))
         };
         let acknowledged = |done: SendProgress| {
@@ -220,6 +224,10 @@ impl Run {
         };
         let sent = loadgen::send(stack.sqs_client(), &self.workload, &options, &acknowledged).await;
         progress.finish();
+        #[cfg(feature = "otel")]
+        if let Some(collector) = stack.collector() {
+            collector.end_burst();
+        }
         Ok(sent?)
     }
 

@@ -1,5 +1,6 @@
 //! The command line of `local`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -9,6 +10,7 @@ use crate::burst::{self, BurstArgs};
 use crate::deploy;
 use crate::options::StackArgs;
 use crate::stack::Stack;
+use crate::traces::picture;
 
 /// Runs the whole service on one machine, without an AWS account and without Docker
 #[derive(Parser)]
@@ -26,6 +28,11 @@ enum Command {
     Burst(BurstCommand),
     /// Runs the service until Ctrl-C, and prints the variables that another client needs
     Serve(ServeCommand),
+    /// Draws a delivery of a run with --traces, and what it follows from; prints an SVG
+    TracePicture {
+        /// The file that --traces wrote
+        file: PathBuf,
+    },
     /// Runs one of the functions as a Lambda bootstrap; only the Lambda host uses this
     #[command(hide = true, subcommand)]
     Bootstrap(Function),
@@ -37,7 +44,7 @@ impl Command {
         match self {
             Command::Burst(command) => command.stack.contradiction(),
             Command::Serve(command) => command.stack.contradiction(),
-            Command::Bootstrap(_) => None,
+            Command::TracePicture { .. } | Command::Bootstrap(_) => None,
         }
     }
 }
@@ -75,6 +82,10 @@ pub fn main() -> ExitCode {
     let done = match command {
         Command::Bootstrap(function) => bootstrap(&function),
         Command::Burst(command) => on_threads(burst::run(command.burst, command.stack)),
+        Command::TracePicture { file } => picture(&file).map(|svg| {
+            print!("{svg}");
+            ExitCode::SUCCESS
+        }),
         Command::Serve(command) => on_threads(serve(command.stack)),
     };
     done.unwrap_or_else(|error| {

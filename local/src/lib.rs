@@ -31,3 +31,4 @@ pub mod sink;
 pub mod stack;
 pub mod summary;
 pub mod template;
+pub mod traces;

@@ -13,6 +13,7 @@ use crate::bodies::{self, BodiesKind};
 use crate::faults::{DeployAt, FaultArgs, FaultOptions, NewCode, Redeploy};
 use crate::sink::SinkKind;
 use crate::template;
+use crate::traces;
 
 /// Variables of the service that are not taken from the environment. The stack sets those of tables and queues itself, and
 /// has no stand-in for what the others name.
@@ -101,6 +102,9 @@ pub struct StackArgs {
     /// Show every log line of the functions, not only warnings and errors
     #[arg(long)]
     logs: bool,
+    /// Trace the functions and the burst, and write the spans to this file; needs the cargo feature `otel`
+    #[arg(long, value_name = "FILE")]
+    traces: Option<PathBuf>,
     /// Time between two sweeps of the batch-processor; 0 is never
     #[arg(long, value_name = "SECONDS", default_value_t = 15)]
     sweep_every: u64,
@@ -134,6 +138,8 @@ pub struct StackOptions {
     pub batch_processor_timeout: Duration,
     /// Whether to show every log line of the functions, not only warnings and errors.
     pub logs: bool,
+    /// The file for the spans of the functions and of the burst, if they are traced.
+    pub traces: Option<PathBuf>,
     /// Time between two sweeps; `None` for no sweeps.
     pub sweep_every: Option<Duration>,
     pub faults: FaultOptions,
@@ -171,7 +177,7 @@ impl StackArgs {
     ///
     /// # Errors
     /// A malformed `--env`, both `--sink` and `SINK`, both `--bodies` and `BODIES`, bodies in S3 in a build without the cargo
-    /// feature `s3`, a template that cannot be read, a missing executable, or an output directory that is not empty.
+    /// feature `s3`, `--traces` in one without `otel`, a template that cannot be read, a missing executable, or an output directory that is not empty.
     pub fn resolve(&self) -> anyhow::Result<StackOptions> {
         let mut variables: BTreeMap<String, String> = DEFAULTS
             .iter()
@@ -200,6 +206,7 @@ impl StackArgs {
                 "`--sink`: not with `SINK`: got `--sink {sink}` and `SINK={uri}`, expected one of them"
             );
         }
+        traces::check_build(self.traces.as_deref())?;
         if let Some(out) = &self.out {
             let taken = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
             if taken {
@@ -223,6 +230,7 @@ impl StackArgs {
             aggregator_timeout: Duration::from_secs(self.aggregator_timeout),
             batch_processor_timeout: Duration::from_secs(self.batch_processor_timeout),
             logs: self.logs,
+            traces: self.traces.clone(),
             sweep_every: Some(Duration::from_secs(self.sweep_every))
                 .filter(|every| !every.is_zero()),
             faults,

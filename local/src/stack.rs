@@ -29,6 +29,8 @@ use crate::ledger::{Action, Meter};
 use crate::options::StackOptions;
 use crate::redeploys::Redeploys;
 use crate::sink::SinkHost;
+#[cfg(feature = "otel")]
+use crate::traces::Collector;
 
 use self::proxies::Proxies;
 use self::services::Services;
@@ -82,6 +84,8 @@ pub struct Stack {
     _proxies: Vec<Proxy>,
     _sink_gate: Option<SinkGate>,
     sink: SinkHost,
+    #[cfg(feature = "otel")]
+    collector: Option<Collector>,
 }
 
 impl Stack {
@@ -106,7 +110,9 @@ impl Stack {
         create_resources(&services, &resources, options).await?;
 
         let faults = &services.faults;
-        let functions = configure_functions(&services, &proxies, &resources, options)?;
+        let mut functions = configure_functions(&services, &proxies, &resources, options)?;
+        #[cfg(feature = "otel")]
+        let collector = collect_traces(options, &mut functions).await?;
         let mut variables = functions.batch_processor.variables.clone();
         variables.extend(functions.aggregator.variables.clone());
         let function_logs = FunctionLogs::default();
@@ -154,6 +160,8 @@ impl Stack {
             _proxies: proxies.proxies,
             _sink_gate: services.sink_gate,
             sink: services.sink,
+            #[cfg(feature = "otel")]
+            collector,
         })
     }
 
@@ -181,6 +189,12 @@ impl Stack {
     #[cfg(feature = "s3")]
     pub fn s3(&self) -> &S3 {
         self.sink.s3()
+    }
+
+    /// Returns the collector of spans, if there is one.
+    #[cfg(feature = "otel")]
+    pub fn collector(&self) -> Option<&Collector> {
+        self.collector.as_ref()
     }
 
     /// Returns the URL of a queue.
@@ -278,6 +292,23 @@ fn configure_functions(
     let directory = gate.map_or(sink.out(), SinkGate::path);
     let variables = sink.variables(directory, proxies.receiver.as_deref());
     deploy::functions(options, resources, &proxies.endpoints, &variables)
+}
+
+/// Starts the collector of spans, if there is a file for them, and sets the variable by which the functions find it.
+#[cfg(feature = "otel")]
+async fn collect_traces(
+    options: &StackOptions,
+    functions: &mut deploy::Functions,
+) -> anyhow::Result<Option<Collector>> {
+    let Some(file) = &options.traces else {
+        return Ok(None);
+    };
+    let collector = Collector::start(file).await?;
+    for function in [&mut functions.aggregator, &mut functions.batch_processor] {
+        let name = "OTEL_EXPORTER_OTLP_ENDPOINT".to_owned();
+        function.variables.insert(name, collector.endpoint());
+    }
+    Ok(Some(collector))
 }
 
 /// Starts a function whose log lines go to the faults and to each of `logs`.

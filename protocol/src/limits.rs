@@ -168,6 +168,22 @@ pub const CHUNK_SEATS_MAX: u32 = 131_072;
 /// Events of the largest batch that can be configured with bodies in chunks.
 pub const CHUNK_BATCH_ITEMS_MAX: u64 = 100_000;
 
+/// Links of one span, which is the default of OpenTelemetry's limit.
+/// Source: <https://opentelemetry.io/docs/specs/otel/trace/sdk/#span-limits> (2026-11).
+pub const SPAN_LINKS_MAX: usize = 128;
+/// Spans that a ticket names.
+pub const TICKET_LINKS_MAX: usize = 8;
+/// Open batches of an environment for which spans are remembered.
+pub const BATCHES_WITH_LINKS_MAX: usize = 1_000;
+/// Spans that wait for their export.
+pub const SPANS_MAX: usize = 2_048;
+/// How long the export of spans may delay a response. It is enough to open a connection to another continent.
+pub const EXPORT_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long no spans are exported after an export failed.
+pub const EXPORT_PAUSE: Duration = Duration::from_secs(30);
+/// Bytes of a response to an export. It has a few words.
+pub const EXPORT_RESPONSE_BYTES_MAX: usize = 64 << 10;
+
 const _: () = assert!(CHUNK_RECORD_RETENTION.as_secs() > CHUNK_CLAIM_RETENTION.as_secs());
 const _: () = assert!(CHUNK_CLAIM_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());
 const _: () = assert!(PAUSE_TIME_MAX.as_secs() < BATCH_LIFE_MAX.as_secs());

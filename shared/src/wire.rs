@@ -6,6 +6,8 @@ use protocol::batch::OperatorDecision;
 use protocol::format_version::{LaterFormat, Versioned};
 use protocol::ids::{BatchId, SourceArn};
 
+use crate::traces::Links;
+
 /// Why a ticket was sent. It informs people, and only an operator's ticket takes the lease of a batch in error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -46,6 +48,13 @@ pub struct Ticket {
     pub reason: Option<TicketReason>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept: Option<Accepted>,
+    /// Spans that the work on the ticket follows from. No decision depends on them.
+    #[cfg_attr(
+        feature = "otel",
+        serde(default, skip_serializing_if = "Links::is_empty")
+    )]
+    #[cfg_attr(not(feature = "otel"), serde(skip))]
+    pub traces: Links,
 }
 
 /// A message on the batch queue that cannot be read as a ticket.
@@ -74,6 +83,7 @@ impl Ticket {
             shards: None,
             reason: Some(reason),
             accept: None,
+            traces: Links::default(),
         }
     }
 
@@ -136,6 +146,7 @@ mod tests {
             shards: Some(10),
             reason: Some(TicketReason::Operator),
             accept: Some(Accepted::NewSink),
+            traces: Links::default(),
         };
         assert!(
             ticket
@@ -164,6 +175,7 @@ mod tests {
                 shards,
                 reason,
                 accept,
+                traces: Links::default(),
             },
         )
     }

@@ -12,6 +12,7 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use protocol::limits::TICKET_AWAY_MAX;
 use shared::aws::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, chain};
+use shared::traces::traceparent;
 use tracing::info;
 
 use crate::compression::Compression;
@@ -113,6 +114,7 @@ impl HttpSink {
                 .as_ref()
                 .map(|key| ("batch-key", percent_encoded(key.as_str()))),
         );
+        headers.extend(traceparent().map(|span| ("traceparent", span)));
         for (name, value) in headers {
             let set = request.headers_mut().try_insert(name, value);
             set.map_err(|error| format!("header `{name}`: {error}"))?;

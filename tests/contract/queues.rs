@@ -16,6 +16,7 @@ use shared::memory::{MemoryBatchQueue, MemoryQuarantineQueue, MemorySourceQueues
 use shared::ports::{
     BatchQueue, PortError, QuarantineQueue, Quarantined, QueueDepth, SourceQueues,
 };
+use shared::traces::Links;
 use shared::wire::{Ticket, TicketReason};
 use tokio::net::TcpListener;
 
@@ -86,6 +87,7 @@ fn tickets() -> Vec<Ticket> {
         shards: None,
         reason: None,
         accept: None,
+        traces: Links::default(),
     };
     vec![Ticket::new(batch(1), TicketReason::Window), hinted, bare]
 }

@@ -40,3 +40,4 @@ mod sink;
 mod sinks;
 mod tables;
 mod tickets;
+mod traces;

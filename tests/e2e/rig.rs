@@ -1,13 +1,14 @@
 //! A stack for one test: its set-up, the conditions to wait for, and the checks at the end.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use emulators::lambda::{EnvironmentState, Function, LogLine};
 use emulators::sqs::{Depth, Message};
-use loadgen::{Duplicates, SendOptions, Workload, WorkloadConfig};
+use loadgen::{Duplicates, SendOptions, TraceLog, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
 use local::faults::FaultOptions;
 use local::options::StackOptions;
@@ -66,6 +67,7 @@ impl Setup {
             concurrency_per_environment: 1,
             aggregator_timeout: Duration::from_secs(4),
             batch_processor_timeout: Duration::from_secs(4),
+            traces: None,
             logs: std::env::var_os(SHOW_LOGS).is_some(),
             sweep_every: Some(Duration::from_secs(5)),
             faults: FaultOptions::default(),
@@ -96,6 +98,12 @@ impl Setup {
         self.options.aggregator_timeout = Duration::from_secs(8);
         self.options.batch_processor_timeout = Duration::from_secs(8);
         self.var("DEADLINE_MARGIN_MS", 4_000)
+    }
+
+    /// Traces the functions, and writes the spans to a file.
+    pub fn traces(mut self, file: PathBuf) -> Setup {
+        self.options.traces = Some(file);
+        self
     }
 
     /// Sets where the bodies of batches go.
@@ -278,8 +286,20 @@ impl Rig {
 
     /// Sends a burst through the SDK.
     pub async fn burst(&self, workload: &Workload) {
+        self.burst_with(workload, None).await;
+    }
+
+    /// Sends a burst whose requests have spans of their own.
+    pub async fn traced_burst(&self, workload: &Workload) {
+        let collector = self.stack.collector().expect("the setup has a file");
+        self.burst_with(workload, Some(collector.log())).await;
+        collector.end_burst();
+    }
+
+    async fn burst_with(&self, workload: &Workload, traces: Option<TraceLog>) {
         let options = SendOptions {
             concurrency: 8,
+            traces,
             ..SendOptions::new(self.stack.queue_url(INPUT_QUEUE))
         };
         let sent = loadgen::send(self.stack.sqs_client(), workload, &options, &|_| {}).await;

@@ -26,8 +26,13 @@ pub struct Package {
 impl Package {
     /// Returns the package for this machine with the feature `s3`.
     pub fn with_s3() -> Package {
+        Package::with_features("s3")
+    }
+
+    /// Returns the package for this machine with more features, separated by commas.
+    pub fn with_features(features: &str) -> Package {
         Package {
-            features: Some("s3".to_owned()),
+            features: (!features.is_empty()).then(|| features.to_owned()),
             ..Package::default()
         }
     }
@@ -204,7 +209,7 @@ impl Bodies {
 }
 
 /// The features of `local` that belong to features of the functions with the same names.
-const LOCAL_FEATURES: [&str; 4] = ["s3", "lambda", "states", "postgres"];
+const LOCAL_FEATURES: [&str; 5] = ["s3", "lambda", "states", "postgres", "otel"];
 
 /// The functions: names of packages and of executables.
 const FUNCTIONS: [&str; 2] = ["aggregator", "batch-processor"];
@@ -291,9 +296,14 @@ pub fn local_burst(messages: u64) -> anyhow::Result<Command> {
     local_burst_with(&[], messages)
 }
 
-/// Returns the command `local burst` with the packaged functions and the stand-in for S3.
-pub fn local_burst_with_s3(messages: u64) -> anyhow::Result<Command> {
-    local_burst_with(&["--features", "s3"], messages)
+/// Returns the command `local burst` with the functions of a package, which must have been built.
+pub fn local_burst_of_package(package: &Package, messages: u64) -> anyhow::Result<Command> {
+    let features = package.local_features();
+    let features: &[&str] = match features.as_str() {
+        "" => &[],
+        features => &["--features", features],
+    };
+    local_burst_with(features, messages)
 }
 
 fn local_burst_with(features: &[&str], messages: u64) -> anyhow::Result<Command> {
@@ -344,12 +354,8 @@ pub fn burst(burst: &Burst) -> anyhow::Result<()> {
         here.name()
     );
     package(&burst.package)?;
-    let features = burst.package.local_features();
-    let features: &[&str] = match features.as_str() {
-        "" => &[],
-        features => &["--features", features],
-    };
-    status(local_burst_with(features, burst.messages)?.args(&burst.arguments))
+    let mut command = local_burst_of_package(&burst.package, burst.messages)?;
+    status(command.args(&burst.arguments))
 }
 
 /// Runs a burst through ministack, which creates the stack of the template and runs the packaged functions.

@@ -8,6 +8,7 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 
 use super::error::Unsent;
 use super::send_failure::{self, SendFailure};
+use super::trace::{TraceLog, TracedRequest};
 use crate::workload::BODY_BYTES_MAX;
 
 /// The most entries of a request, and the most bytes of all its entries.
@@ -24,6 +25,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Queue {
     client: aws_sdk_sqs::Client,
     url: String,
+    traces: Option<TraceLog>,
 }
 
 /// What became of a request.
@@ -37,7 +39,7 @@ pub(super) struct Reply {
 impl Queue {
     /// Uses the client's endpoint, credentials and connections, but not its retry and timeout settings: every attempt is
     /// counted by the sender.
-    pub fn new(client: &aws_sdk_sqs::Client, url: &str) -> Self {
+    pub fn new(client: &aws_sdk_sqs::Client, url: &str, traces: Option<TraceLog>) -> Self {
         let timeout = TimeoutConfig::builder().operation_attempt_timeout(REQUEST_TIMEOUT);
         let config = client
             .config()
@@ -47,16 +49,33 @@ impl Queue {
         Self {
             client: aws_sdk_sqs::Client::from_conf(config.build()),
             url: url.to_owned(),
+            traces,
         }
     }
 
     /// Sends messages in one request.
     pub async fn send(&self, bodies: impl ExactSizeIterator<Item = String>) -> Reply {
+        let Some(traces) = &self.traces else {
+            return self.request(bodies, None).await;
+        };
+        let traced = TracedRequest::begin(bodies.len());
+        let reply = self.request(bodies, Some(&traced)).await;
+        traces.end(traced, reply.cause.is_none());
+        reply
+    }
+
+    async fn request(
+        &self,
+        bodies: impl ExactSizeIterator<Item = String>,
+        traced: Option<&TracedRequest>,
+    ) -> Reply {
         let count = bodies.len();
+        let header = traced.map(|request| [request.header()].into());
         let entries = bodies.enumerate().map(|(position, body)| {
             SendMessageBatchRequestEntry::builder()
                 .id(position.to_string())
                 .message_body(body)
+                .set_message_system_attributes(header.clone())
                 .build()
                 .expect("an entry has its id and body")
         });

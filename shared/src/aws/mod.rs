@@ -39,6 +39,7 @@ mod sqs_batch_queue;
 mod sqs_quarantine;
 mod sqs_source_queues;
 mod system;
+mod traces;
 mod update;
 
 pub use dynamo_batch_catalogue::{BatchSummary, DynamoBatchCatalogue, Summaries};
@@ -62,3 +63,4 @@ pub use sqs_batch_queue::SqsBatchQueue;
 pub use sqs_quarantine::SqsQuarantineQueue;
 pub use sqs_source_queues::SqsSourceQueues;
 pub use system::{StdoutMetricLog, SystemClock, SystemEntropy};
+pub use traces::{TracedInvocation, TracedMessages, Traces};

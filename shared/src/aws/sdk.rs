@@ -35,6 +35,9 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Sdk {
     config: SdkConfig,
     variable: Variables,
+    /// The pool of connections; `None` if the program brought its own.
+    #[cfg(feature = "otel")]
+    connector: Option<SharedHttpConnector>,
 }
 
 /// Returns the value of a variable.
@@ -71,6 +74,8 @@ impl Sdk {
         Sdk {
             config: config.build(),
             variable: Arc::new(variable),
+            #[cfg(feature = "otel")]
+            connector: None,
         }
     }
 
@@ -86,6 +91,8 @@ impl Sdk {
             Some(Credentials::new(id, key, token, None, "environment"))
         };
         let connector = connector(connections);
+        #[cfg(feature = "otel")]
+        let shared = connector.clone();
         let mut config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(set("AWS_REGION").map(Region::new))
@@ -99,7 +106,16 @@ impl Sdk {
         Sdk {
             config: config.build(),
             variable: Arc::new(variable),
+            #[cfg(feature = "otel")]
+            connector: Some(shared),
         }
+    }
+
+    /// Returns a connector with the connections of the SDK's clients, for requests to other servers.
+    #[cfg(feature = "otel")]
+    pub(crate) fn connector(&self) -> SharedHttpConnector {
+        let own = self.connector.clone();
+        own.unwrap_or_else(|| connector(1))
     }
 
     pub fn dynamodb(&self, attempt_timeout: Duration) -> aws_sdk_dynamodb::Client {
