@@ -97,9 +97,12 @@ impl Selection {
         for error in &listing.malformed {
             eprintln!("left out, because its record is not readable: {error}");
         }
-        if listing.matching > listing.batches.len() {
-            let (some, all) = (listing.batches.len(), listing.matching);
-            eprintln!("{some} of {all} batches are selected; run the command again for others");
+        // Fewer batches than the index shows may also be selected because some have changed since.
+        if listing.matching > BATCHES_MAX {
+            let all = listing.matching;
+            eprintln!(
+                "{BATCHES_MAX} of {all} batches are selected; run the command again for others"
+            );
         }
         Ok(listing.batches)
     }

@@ -45,7 +45,10 @@ async fn a_batch_processor_that_is_killed_again_and_again_is_found_paused_and_me
     page.set("BATCH", tried_most["batchId"].as_str().expect("a text"));
     let shown = page.looks("show").await;
     assert!(shown["attempts"].as_u64() >= Some(2), "{shown}");
-    assert_eq!(shown["partList"][0]["state"], "frozen", "{shown}");
+    // The kill may come after the part is at the sink: the process runs on until the host has read its log.
+    let part = &shown["partList"][0]["state"];
+    assert!(part == "frozen" || part == "delivered", "{shown}");
+    assert!(shown["error"].is_null(), "{shown}");
     let killed = rig.stack.batch_processor.stats().crashes;
     assert!(killed >= 2, "{killed}");
     let paused = page.changes("pause").await;

@@ -8,6 +8,7 @@ use emulators::lambda::Schedule;
 use loadgen::DuplicateRule;
 use local::dynamodb::BATCH_TABLE;
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
+use protocol::batch::Status;
 
 use super::alarms::State;
 use super::page::Rehearsal;
@@ -98,9 +99,14 @@ async fn an_index_that_lags_is_told_from_a_sink_that_is_down_and_waited_for() {
     assert!(shown["counts"]["missing"].as_u64() > Some(0), "{shown}");
     assert!(rig.stack.function_logs.sum("IndexLagRetries") > 0);
     page.instead_of_aws("a look at the metric");
-    rig.stack.faults.end();
+    // No more than two of them are leased at a time.
+    rig.until("four batches were tried", async || {
+        rig.statuses().await[&Status::Processing] >= 4
+    })
+    .await;
     let would = page.looks("retry --status processing").await;
     assert_eq!(would["done"], false, "{would}");
+    rig.stack.faults.end();
     page.changes("retry --status processing").await;
     rig.until_drained().await;
     let left = page.looks("list").await;
