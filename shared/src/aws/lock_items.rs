@@ -439,7 +439,7 @@ mod tests {
         for error in errors.map(Result::unwrap_err) {
             assert_eq!(
                 error.to_string(),
-                "table `lock-table`, item `e1`, attribute `formatVersion`: written by a later version of the service: \
+                "table `lock-table`, item ‹e1›, attribute `formatVersion`: written by a later version of the service: \
                  got `2`, expected at most `1`; deploy the later version again"
             );
         }
