@@ -303,7 +303,7 @@ async fn collect_traces(
     let Some(file) = &options.traces else {
         return Ok(None);
     };
-    let collector = Collector::start(file).await?;
+    let collector = Collector::start(file, INPUT_QUEUE).await?;
     for function in [&mut functions.aggregator, &mut functions.batch_processor] {
         let name = "OTEL_EXPORTER_OTLP_ENDPOINT".to_owned();
         function.variables.insert(name, collector.endpoint());

@@ -81,7 +81,7 @@ export const parameters = {
   otelExporterOtlpEndpoint: { default: "", pattern: /^(https?:\/\/[!-~]+)?$/, maxLength: 256, readBy: 'both' },
   otelExporterOtlpHeaders: { default: "", pattern: /^[!-~]*$/, maxLength: 512, readBy: 'both' },
   otelTracesSampler: { default: "parentbased_always_on", allowed: ["always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"], readBy: 'both' },
-  otelTracesSamplerArg: { default: "1", pattern: /^(1|0|0[.][0-9]{1,6})$/, readBy: 'both' },
+  otelTracesSamplerArg: { default: "1", pattern: /^(1|0|0[.][0-9]{1,6})$/, maxLength: 8, readBy: 'both' },
   logRetentionDays: { default: 30, allowed: [1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731] },
   alarmTopicArn: { default: "", pattern: /^(arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]+:.+)?$/ },
   oldestMessageSeconds: { default: 1800, min: 60 },

@@ -32,18 +32,22 @@ pub struct Collector {
 #[derive(Debug)]
 struct SpanFile {
     file: Mutex<File>,
+    /// The name of the queue that the burst is sent to.
+    queue: &'static str,
     requests: Mutex<Vec<TracedRequest>>,
 }
 
 impl Collector {
-    /// Starts a collector on a free loopback port. It replaces the file.
+    /// Starts a collector on a free loopback port. It replaces the file. `queue` is the name of the queue that the burst is sent
+    /// to.
     ///
     /// # Errors
     /// The file cannot be written, or no port can be bound.
-    pub async fn start(path: &Path) -> anyhow::Result<Collector> {
+    pub async fn start(path: &Path, queue: &'static str) -> anyhow::Result<Collector> {
         let file = File::create(path).with_context(|| format!("`--traces {}`", path.display()))?;
         let spans = Arc::new(SpanFile {
             file: Mutex::new(file),
+            queue,
             requests: Mutex::default(),
         });
         let app = Router::new()
@@ -87,7 +91,7 @@ impl SpanFile {
         if requests.is_empty() {
             return;
         }
-        if let Err(error) = self.write(&producer::spans(requests)) {
+        if let Err(error) = self.write(&producer::spans(self.queue, requests)) {
             eprintln!("spans not written: {error:#}");
         }
         requests.clear();

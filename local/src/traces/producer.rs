@@ -11,10 +11,8 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 
-use crate::stack::INPUT_QUEUE;
-
-/// Returns the spans of requests.
-pub(super) fn spans(requests: &[TracedRequest]) -> ExportTraceServiceRequest {
+/// Returns the spans of requests to `queue`.
+pub(super) fn spans(queue: &str, requests: &[TracedRequest]) -> ExportTraceServiceRequest {
     let scope = InstrumentationScope {
         name: env!("CARGO_PKG_NAME").to_owned(),
         ..InstrumentationScope::default()
@@ -28,7 +26,10 @@ pub(super) fn spans(requests: &[TracedRequest]) -> ExportTraceServiceRequest {
             resource: Some(resource),
             scope_spans: vec![ScopeSpans {
                 scope: Some(scope),
-                spans: requests.iter().map(span).collect(),
+                spans: requests
+                    .iter()
+                    .map(|request| span(queue, request))
+                    .collect(),
                 ..ScopeSpans::default()
             }],
             ..ResourceSpans::default()
@@ -36,7 +37,7 @@ pub(super) fn spans(requests: &[TracedRequest]) -> ExportTraceServiceRequest {
     }
 }
 
-fn span(request: &TracedRequest) -> Span {
+fn span(queue: &str, request: &TracedRequest) -> Span {
     let nanos = |time: SystemTime| {
         let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH);
         since_epoch.as_ref().map_or(0, Duration::as_nanos) as u64
@@ -50,7 +51,7 @@ fn span(request: &TracedRequest) -> Span {
         span_id: request.span_id.to_be_bytes().to_vec(),
         // Sampled.
         flags: 1,
-        name: format!("send {INPUT_QUEUE}"),
+        name: format!("send {queue}"),
         kind: SpanKind::Producer as i32,
         start_time_unix_nano: nanos(request.began),
         end_time_unix_nano: nanos(request.ended),
@@ -58,7 +59,7 @@ fn span(request: &TracedRequest) -> Span {
             text("messaging.system", "aws_sqs"),
             text("messaging.operation.type", "send"),
             text("messaging.operation.name", "send"),
-            text("messaging.destination.name", INPUT_QUEUE),
+            text("messaging.destination.name", queue),
             attribute(
                 "messaging.batch.message_count",
                 Value::IntValue(request.messages_count as i64),

@@ -2,7 +2,7 @@
 
 use protocol::time::Timestamp;
 
-use super::TracedInvocation;
+use super::invocation::TracedInvocation;
 use crate::aws::Sdk;
 use crate::traces::{Span, span};
 

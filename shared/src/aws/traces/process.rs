@@ -26,8 +26,8 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::http_client::ExportClient;
+use super::invocation::{TracedInvocation, TracedMessages};
 use super::resource::resource;
-use super::{TracedInvocation, TracedMessages};
 use crate::aws::Sdk;
 use crate::traces::names::LINKS_DROPPED_COUNT;
 use crate::traces::{Span, of_xray_header};
