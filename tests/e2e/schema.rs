@@ -108,7 +108,8 @@ fn each_rule_of_the_schema_refuses_what_breaks_it() {
     let first = |line: &mut Value, name: &str, value: Value| {
         line["_aws"]["CloudWatchMetrics"][0][name] = value;
     };
-    let changes: [(&dyn Fn(&mut Value), &str); 9] = [
+    type Change<'a> = &'a dyn Fn(&mut Value);
+    let changes: [(Change<'_>, &str); 9] = [
         (&|line: &mut Value| *line = json!([]), "type"),
         (&|line: &mut Value| *line = json!({}), "required"),
         (
