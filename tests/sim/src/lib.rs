@@ -21,6 +21,7 @@ pub mod lambda;
 pub mod ledger;
 pub mod names;
 pub mod operator;
+pub mod pause_store;
 pub mod pauses;
 pub mod plan;
 pub mod queue;
