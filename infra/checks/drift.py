@@ -24,8 +24,6 @@ RESOURCES = {
 }
 # The variable belongs to the extension. The templates do not set it, because they do not change the port.
 NOT_SET = {"PARAMETERS_SECRETS_EXTENSION_HTTP_PORT"}
-# The SDK of OpenTelemetry reads these, so the code does not declare them.
-OPEN_TELEMETRY = {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"}
 # The template leaves the first variable empty if the second is empty: the code refuses it alone, and its parameter has a default.
 ONLY_WITH = {"SINK_SECRET_HEADER": "SINK_SECRET"}
 # For one value of the parameter, the template sets the variable to a place in a bucket of the stack: the value, the place, and how
@@ -96,7 +94,7 @@ def variables(world, known):
     and that are not set by the parameter of their name or by a resource."""
     for function in FUNCTIONS:
         set_here = world.properties(function).get("Environment", {}).get("Variables", {})
-        read = {name for name, each in known.items() if function in each.functions} | OPEN_TELEMETRY
+        read = {name for name, each in known.items() if function in each.functions}
         for name in sorted(set(set_here) - read):
             yield f"{function}: {name} is set, but the function does not read it"
         for name in sorted(read - set(set_here) - NOT_SET):
