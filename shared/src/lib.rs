@@ -14,6 +14,7 @@ pub mod config;
 pub mod expression;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+pub mod notice;
 pub mod ports;
 pub mod retry;
 pub mod sqs_text;

@@ -176,6 +176,7 @@ impl Draw {
             11 => BatchWrite::Fail {
                 owner,
                 error: format!("error {}", self.below(9)),
+                notice: None,
             },
             _ => self.complete(owner, record),
         }
@@ -243,6 +244,7 @@ impl Draw {
                 delivered
             }),
             at: self.edge(),
+            rejected: 0,
         }
     }
 
@@ -256,6 +258,7 @@ impl Draw {
             parts: self.near(record.parts.len() as u64) as usize,
             at,
             expires_at: record.kept_until(at),
+            notice: None,
         }
     }
 

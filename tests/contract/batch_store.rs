@@ -143,6 +143,7 @@ fn processing() -> Vec<BatchWrite> {
             receipt: "r".to_owned(),
             delivered: None,
             at: Timestamp::EPOCH,
+            rejected: 0,
         },
         BatchWrite::GiveUp {
             owner: owner(),
@@ -152,6 +153,7 @@ fn processing() -> Vec<BatchWrite> {
         BatchWrite::Fail {
             owner: owner(),
             error: "no".to_owned(),
+            notice: None,
         },
         BatchWrite::Complete {
             owner: owner(),
@@ -160,6 +162,7 @@ fn processing() -> Vec<BatchWrite> {
             parts: 0,
             at: ms(0),
             expires_at: Timestamp::EPOCH,
+            notice: None,
         },
     ]
 }
@@ -253,6 +256,7 @@ async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
         receipt: receipt.clone(),
         delivered: None,
         at,
+        rejected: 0,
     };
     let delivered = applied(store, delivered).await;
     assert_eq!(
@@ -269,6 +273,7 @@ async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
         parts: 1,
         at: ms(8_000),
         expires_at: Timestamp::EPOCH,
+        notice: None,
     };
     let complete = applied(store, end).await;
     assert_eq!(
@@ -363,6 +368,7 @@ async fn a_complete_batch_is_never_overdue<S: BatchStore>(store: &S) {
             parts: 0,
             at: ms(11_000),
             expires_at: Timestamp::EPOCH,
+            notice: None,
         },
     )
     .await;

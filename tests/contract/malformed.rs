@@ -202,6 +202,7 @@ async fn an_edited_batch_record_is_refused_and_the_sweep_still_finds_the_others(
     let refused = BatchWrite::Fail {
         owner: "nobody".parse().unwrap(),
         error: String::new(),
+        notice: None,
     };
     assert_names(&store.write(batch(1), &refused).await.unwrap_err(), &words);
     // The sweep reads few attributes, so it may send a ticket; its processor then gets the error.

@@ -3,7 +3,8 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{
-    BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorDecision, OperatorNote, PartRecord, Status,
+    BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorDecision, OperatorNote,
+    PartRecord, Status,
 };
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
@@ -15,6 +16,7 @@ use super::batch_items::{
     DELIVERED, FROZEN, SET_ASIDE, notes_value, part_value, seqs_value, status_shard,
 };
 use super::update::Update;
+use ends::{complete, fail, notices_sent};
 
 /// Permits a write to a batch that is not complete. Like every condition here, it does not hold if there is no record.
 const NOT_COMPLETE: &str = "attribute_exists(#status)";
@@ -51,8 +53,9 @@ pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
             index,
             receipt,
             at,
+            rejected,
             delivered,
-        } => mark_delivered(owner, *index, receipt, *at, delivered.as_ref()),
+        } => mark_delivered(owner, *index, receipt, (*at, *rejected), delivered.as_ref()),
         BatchWrite::SetAside {
             owner,
             part,
@@ -65,7 +68,11 @@ pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
             due_at,
             verify_at,
         } => give_up(owner, *due_at, *verify_at),
-        BatchWrite::Fail { owner, error } => fail(batch, owner, error),
+        BatchWrite::Fail {
+            owner,
+            error,
+            notice,
+        } => fail(batch, owner, error, notice.as_ref()),
         BatchWrite::Complete {
             owner,
             counts_version,
@@ -73,10 +80,17 @@ pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
             parts,
             at,
             expires_at,
+            notice,
         } => {
             let seen = (*counts_version, *witnesses, *parts);
-            complete(owner, seen, *at, *expires_at)
+            complete(batch, owner, seen, (*at, *expires_at), notice.as_ref())
         }
+        BatchWrite::NoticesSent {
+            status,
+            count,
+            last,
+            due_at,
+        } => notices_sent(*status, *count, *last, *due_at),
         BatchWrite::Note {
             status,
             attempts,
@@ -276,13 +290,16 @@ fn mark_delivered(
     owner: &LeaseOwner,
     index: usize,
     receipt: &str,
-    at: Timestamp,
+    (at, rejected): (Timestamp, u64),
     delivered: Option<&SeqSet>,
 ) -> Update {
-    let set = format!(
+    let mut set = format!(
         "SET #parts[{index}].#state = :delivered, #parts[{index}].#receipt = :receipt, \
              #parts[{index}].#deliveredAt = :at"
     );
+    if rejected > 0 {
+        set += &format!(", #parts[{index}].#rejected = :rejected");
+    }
     let values = [
         (":at", ms(at)),
         (":owner", s(owner.as_str())),
@@ -290,7 +307,7 @@ fn mark_delivered(
         (":delivered", s(DELIVERED)),
         (":receipt", s(receipt)),
     ];
-    match delivered {
+    let update = match delivered {
         None => Update::new(
             frozen(index),
             format!("{set} REMOVE #parts[{index}].#sink"),
@@ -304,6 +321,10 @@ fn mark_delivered(
             values,
         )
         .with(":all", b(all.to_bytes())),
+    };
+    match rejected {
+        0 => update,
+        _ => update.with(":rejected", n(rejected)),
     }
 }
 
@@ -350,10 +371,10 @@ fn set_aside_update(
     update
 }
 
-/// Moves the due time of a batch that is not complete, if no other writer has moved it.
+/// Moves the due time of a batch that is not complete or has a notice that waits, if no other writer has moved it.
 fn reminded(was_due_at: Timestamp, due_at: Timestamp) -> Update {
     Update::new(
-        format!("{NOT_COMPLETE} AND #dueAt = :was"),
+        format!("({NOT_COMPLETE} OR attribute_exists(#notices)) AND #dueAt = :was"),
         "SET #dueAt = :dueAt",
         [(":was", ms(was_due_at)), (":dueAt", ms(due_at))],
     )
@@ -375,41 +396,6 @@ fn give_up(owner: &LeaseOwner, due_at: Timestamp, verify_at: Option<Timestamp>) 
         )
         .with(":verifyAt", ms(verify_at)),
     }
-}
-
-/// Puts the batch in error and gives the lease up, by the holder of the lease.
-fn fail(batch: BatchId, owner: &LeaseOwner, error: &str) -> Update {
-    Update::new(
-        LEASED,
-        "SET #status = :status, #statusShard = :shard, #error = :error REMOVE #lockedBy, #lockedUntil",
-        [
-            (":shard", status_shard(Status::Error, batch)),
-            (":owner", s(owner.as_str())),
-            (":status", s(Status::Error.as_str())),
-            (":error", s(error)),
-        ],
-    )
-}
-
-/// Completes the batch, by the holder of the lease, if no counts, no witness and no part were written since it was
-/// read.
-fn complete(
-    owner: &LeaseOwner,
-    (counts_version, witnesses, parts): (u64, u64, usize),
-    at: Timestamp,
-    expires_at: Timestamp,
-) -> Update {
-    let unchanged = format!("{LEASED} AND #accounts = :accounts AND #witnesses = :witnesses");
-    let expression = "SET #completedAt = :at, #expiresAt = :expiresAt \
-         REMOVE #status, #statusShard, #lockedBy, #lockedUntil";
-    let values = [
-        (":owner", s(owner.as_str())),
-        (":accounts", n(counts_version)),
-        (":witnesses", n(witnesses)),
-        (":at", ms(at)),
-        (":expiresAt", ttl(expires_at)),
-    ];
-    with_parts(unchanged, parts, expression, values)
 }
 
 /// Sets the notes, if status, number of leases and number of notes are as they were read.
@@ -440,6 +426,8 @@ fn note(status: Option<Status>, attempts: u64, count: u64, notes: &[OperatorNote
     }
     update
 }
+
+mod ends;
 
 #[cfg(test)]
 mod tests;

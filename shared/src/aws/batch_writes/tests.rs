@@ -85,6 +85,7 @@ fn parts() -> Vec<BatchWrite> {
         receipt: "r".to_owned(),
         delivered,
         at: Timestamp::EPOCH,
+        rejected: 0,
     };
     let set_aside = |part, set_asides| BatchWrite::SetAside {
         owner: owner(),
@@ -115,11 +116,13 @@ fn ends() -> Vec<BatchWrite> {
         parts,
         at: AT,
         expires_at: Timestamp::EPOCH,
+        notice: None,
     };
     vec![
         BatchWrite::Fail {
             owner: owner(),
             error: "no".to_owned(),
+            notice: None,
         },
         complete(0),
         complete(3),
