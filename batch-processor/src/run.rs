@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use protocol::time::Timestamp;
-use shared::aws::{Sdk, aws_ports, init_logs};
+use shared::aws::{Sdk, aws_notice_target, aws_ports, init_logs};
 use sinks::columns_source::with_columns;
 use sinks::config::{
     SINK, SINK_PASSWORD, SINK_PAYLOADS, SINK_REJECTS, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE,
@@ -69,7 +69,8 @@ fn sdk(config: &Config) -> Sdk {
 
 async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda_runtime::Error> {
     let quarantine_url = config.quarantine_url.as_deref();
-    let ports = aws_ports(sdk, &config.common, &config.index, quarantine_url);
+    let mut ports = aws_ports(sdk, &config.common, &config.index, quarantine_url);
+    ports.notice_target = aws_notice_target(sdk, &config.common, config.completion.as_ref());
     let handler = Arc::new(Handler::new(config, ports, Arc::new(sink)));
     lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<_>| {
         let handler = handler.clone();

@@ -144,6 +144,12 @@ pub enum Bug {
     SetAsideMessageForgotten,
     /// The sweep finds nothing.
     SweepBlind,
+    /// The notice that a batch is complete is sent before the write that completes it.
+    NoticeBeforeCompletion,
+    /// Only the invocation that completes a batch, or puts it in error, sends its notice.
+    NoticeSentOnlyOnce,
+    /// Notices are removed from the record before they were sent.
+    NoticesMarkedFirst,
 }
 
 impl Bug {
@@ -217,6 +223,9 @@ impl Bug {
         Bug::SetAsideForgotten,
         Bug::SetAsideMessageForgotten,
         Bug::SweepBlind,
+        Bug::NoticeBeforeCompletion,
+        Bug::NoticeSentOnlyOnce,
+        Bug::NoticesMarkedFirst,
     ];
 }
 

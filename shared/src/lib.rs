@@ -10,6 +10,7 @@
 pub mod chunk;
 pub mod compression;
 pub mod config;
+pub mod discretion;
 #[cfg(feature = "expressions")]
 pub mod expression;
 #[cfg(feature = "metrics")]

@@ -189,10 +189,7 @@ mod tests {
         record.attempts = 7;
         let notice = Notice::of_error(&record, "refused", at(4_000));
         let first = notice_message(&record, &notice);
-        assert_eq!(
-            first.id,
-            "0190163d-8694-739b-aea5-966c26f8ad91/error/7"
-        );
+        assert_eq!(first.id, "0190163d-8694-739b-aea5-966c26f8ad91/error/7");
         record.parts[1] = PartRecord {
             rejected: 1,
             ..part("second")
@@ -203,10 +200,7 @@ mod tests {
         record.attempts = 8;
         assert_eq!(notice_message(&record, &notice), first);
         let complete = notice_message(&record, &Notice::of_completion(&record, at(5_000)));
-        assert_eq!(
-            complete.id,
-            "0190163d-8694-739b-aea5-966c26f8ad91/complete"
-        );
+        assert_eq!(complete.id, "0190163d-8694-739b-aea5-966c26f8ad91/complete");
         assert!(
             complete
                 .manifest

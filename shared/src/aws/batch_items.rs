@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::batch::{
-    BatchRecord, Lease, Listing, OperatorNote, PartRecord, PartState, Status,
-};
+use protocol::batch::{BatchRecord, Lease, Listing, OperatorNote, PartRecord, PartState, Status};
 use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, SourceArn};
 use protocol::limits::STATUS_SHARDS;

@@ -3,15 +3,14 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{
-    BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorDecision, OperatorNote,
-    PartRecord, Status,
+    BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorDecision, OperatorNote, PartRecord, Status,
 };
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 
-use super::attributes::{b, ms, n, s, ttl};
+use super::attributes::{b, ms, n, s};
 use super::batch_items::{
     DELIVERED, FROZEN, SET_ASIDE, notes_value, part_value, seqs_value, status_shard,
 };

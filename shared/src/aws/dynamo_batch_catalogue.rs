@@ -15,7 +15,7 @@ use protocol::limits::{BATCH_GET_KEYS_MAX, STATUS_SHARDS};
 use protocol::time::Timestamp;
 
 use super::attributes::{Item, ms, s};
-use super::batch_items::{BATCH_ID, read_overdue, listing_shard_key, read_record};
+use super::batch_items::{BATCH_ID, listing_shard_key, read_overdue, read_record};
 use super::dynamo_batch_store::STATUS_INDEX;
 use super::errors::{DYNAMODB, port_error};
 use crate::ports::{Overdue, PortError};
@@ -171,7 +171,10 @@ impl DynamoBatchCatalogue {
             .query()
             .table_name(&self.table)
             .index_name(STATUS_INDEX)
-            .expression_attribute_values(":shard", listing_shard_key(Listing::Status(status), shard));
+            .expression_attribute_values(
+                ":shard",
+                listing_shard_key(Listing::Status(status), shard),
+            );
         let query = match due_before {
             None => query.key_condition_expression(OF_SHARD),
             Some(before) => query

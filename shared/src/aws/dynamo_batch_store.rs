@@ -12,7 +12,7 @@ use protocol::limits::STATUS_SHARDS;
 use protocol::time::Timestamp;
 
 use super::attributes::{Item, ms, s};
-use super::batch_items::{BATCH_ID, read_overdue, read_record, record_item, listing_shard_key};
+use super::batch_items::{BATCH_ID, listing_shard_key, read_overdue, read_record, record_item};
 use super::batch_writes::update;
 use super::errors::{DYNAMODB, port_error};
 use super::update::Update;
@@ -190,7 +190,8 @@ impl BatchStore for DynamoBatchStore {
         if max == 0 {
             return Ok(Vec::new());
         }
-        let shards = (0..STATUS_SHARDS).map(|shard| self.overdue_of_shard(listing, shard, now, max));
+        let shards =
+            (0..STATUS_SHARDS).map(|shard| self.overdue_of_shard(listing, shard, now, max));
         let due = futures::future::try_join_all(shards).await?;
         let mut due: Vec<Overdue> = due.into_iter().flatten().collect();
         due.sort_by_key(|overdue| overdue.due_at);

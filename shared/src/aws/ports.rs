@@ -4,17 +4,17 @@ use super::dynamo_batch_store::DynamoBatchStore;
 use super::dynamo_chunk_store::DynamoChunkStore;
 use super::dynamo_lock_store::DynamoLockStore;
 use super::dynamo_pause_store::DynamoPauseStore;
+#[cfg(feature = "eventbridge")]
+use super::event_bus::EventBus;
 #[cfg(not(feature = "s3"))]
 use super::no_overflow_store::NoOverflowStore as AwsOverflowStore;
 #[cfg(feature = "s3")]
 use super::s3_chunk_store::S3ChunkStore;
 #[cfg(feature = "s3")]
 use super::s3_overflow_store::S3OverflowStore as AwsOverflowStore;
-#[cfg(feature = "eventbridge")]
-use super::event_bus::EventBus;
 use super::sdk::Sdk;
-use super::sqs_notice_queue::SqsNoticeQueue;
 use super::sqs_batch_queue::SqsBatchQueue;
+use super::sqs_notice_queue::SqsNoticeQueue;
 use super::sqs_quarantine::SqsQuarantineQueue;
 use super::sqs_source_queues::SqsSourceQueues;
 use super::system::{StdoutMetricLog, SystemClock, SystemEntropy};

@@ -56,7 +56,10 @@ pub fn completion(text: &str) -> Result<Completion, String> {
         return Err(format!("expected {allowed}"));
     }
     if !cfg!(feature = "eventbridge") {
-        return Err("this build cannot send to an event bus; build it with `--features eventbridge`".to_owned());
+        return Err(
+            "this build cannot send to an event bus; build it with `--features eventbridge`"
+                .to_owned(),
+        );
     }
     Ok(Completion::EventBus {
         arn: text.to_owned(),
@@ -89,12 +92,30 @@ mod tests {
     #[test]
     fn anything_else_is_refused_with_what_is_allowed() {
         for (text, words) in [
-            ("https://sqs.eu-west-1.amazonaws.com/1/n.fifo", "a FIFO queue, expected the URL"),
-            ("arn:aws:sqs:eu-west-1:123456789012:notices", "expected the URL of a standard"),
-            ("arn:aws:events:eu-west-1:123456789012:rule/r", "expected the URL of a standard"),
-            ("arn:aws:events:eu-west-1:123456789012:event-bus/", "expected the URL of a standard"),
-            ("arn:aws:events::123456789012:event-bus/b", "expected the URL of a standard"),
-            ("arn:aws:events:eu-west-1:12:event-bus/b", "expected the URL of a standard"),
+            (
+                "https://sqs.eu-west-1.amazonaws.com/1/n.fifo",
+                "a FIFO queue, expected the URL",
+            ),
+            (
+                "arn:aws:sqs:eu-west-1:123456789012:notices",
+                "expected the URL of a standard",
+            ),
+            (
+                "arn:aws:events:eu-west-1:123456789012:rule/r",
+                "expected the URL of a standard",
+            ),
+            (
+                "arn:aws:events:eu-west-1:123456789012:event-bus/",
+                "expected the URL of a standard",
+            ),
+            (
+                "arn:aws:events::123456789012:event-bus/b",
+                "expected the URL of a standard",
+            ),
+            (
+                "arn:aws:events:eu-west-1:12:event-bus/b",
+                "expected the URL of a standard",
+            ),
             ("default", "expected the URL of a standard"),
         ] {
             let error = completion(text).unwrap_err();

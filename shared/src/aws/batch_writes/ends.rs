@@ -17,7 +17,12 @@ const ADD_NOTICE: &str =
 
 /// Puts the batch in error and gives the lease up, by the holder of the lease. With a notice, the batch is due when the notice
 /// is.
-pub(super) fn fail(batch: BatchId, owner: &LeaseOwner, error: &str, notice: Option<&Notice>) -> Update {
+pub(super) fn fail(
+    batch: BatchId,
+    owner: &LeaseOwner,
+    error: &str,
+    notice: Option<&Notice>,
+) -> Update {
     let set = "SET #status = :status, #statusShard = :shard, #error = :error";
     let values = [
         (":shard", status_shard(Status::Error, batch)),
@@ -77,7 +82,12 @@ pub(super) fn complete(
 
 /// Removes the notices, if they and the status are as they were read. Takes a complete batch out of `status-index`, and moves
 /// the due time of a batch in error.
-pub(super) fn notices_sent(status: Option<Status>, count: usize, last: u64, due_at: Timestamp) -> Update {
+pub(super) fn notices_sent(
+    status: Option<Status>,
+    count: usize,
+    last: u64,
+    due_at: Timestamp,
+) -> Update {
     let same_status = match status {
         Some(_) => "#status = :status",
         // `completedAt`, because the condition must not hold if there is no record.
@@ -88,7 +98,9 @@ pub(super) fn notices_sent(status: Option<Status>, count: usize, last: u64, due_
         0 => format!("{same_status} AND attribute_not_exists(#notices)"),
         _ => {
             let index = count - 1;
-            format!("{same_status} AND size(#notices) = :count AND #notices[{index}].#number = :last")
+            format!(
+                "{same_status} AND size(#notices) = :count AND #notices[{index}].#number = :last"
+            )
         }
     };
     let expression = match status {
@@ -108,4 +120,3 @@ pub(super) fn notices_sent(status: Option<Status>, count: usize, last: u64, due_
     }
     update
 }
-
