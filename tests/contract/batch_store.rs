@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use protocol::batch::{
-    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorDecision, PartRecord, PartState, Status,
+    BatchCounts, BatchRecord, BatchWrite, Lease, Listing, OperatorDecision, PartRecord, PartState,
+    Status,
 };
 use protocol::bodies::Bodies;
 use protocol::ids::LeaseOwner;
@@ -300,7 +301,10 @@ async fn overdue_batches_are_returned_oldest_first_up_to_the_maximum<S: BatchSto
             .map(|overdue| overdue.due_at.as_ms() - ms(0).as_ms())
             .collect()
     };
-    let first = store.overdue(Status::Open, ms(8), 1).await.unwrap();
+    let first = store
+        .overdue(Listing::Status(Status::Open), ms(8), 1)
+        .await
+        .unwrap();
     let expected = Overdue {
         batch_id: batch(0),
         source: record(batch(0)).source,
@@ -308,18 +312,36 @@ async fn overdue_batches_are_returned_oldest_first_up_to_the_maximum<S: BatchSto
     };
     assert_eq!(first, [expected]);
     assert_eq!(
-        due(store.overdue(Status::Open, ms(8), 100).await.unwrap()),
+        due(store
+            .overdue(Listing::Status(Status::Open), ms(8), 100)
+            .await
+            .unwrap()),
         [0, 2, 4, 6]
     );
     assert_eq!(
-        due(store.overdue(Status::Open, ms(9), 3).await.unwrap()),
+        due(store
+            .overdue(Listing::Status(Status::Open), ms(9), 3)
+            .await
+            .unwrap()),
         [0, 2, 4]
     );
-    assert!(due(store.overdue(Status::Open, ms(9), 0).await.unwrap()).is_empty());
-    assert!(due(store.overdue(Status::Open, ms(0), 100).await.unwrap()).is_empty());
+    assert!(
+        due(store
+            .overdue(Listing::Status(Status::Open), ms(9), 0)
+            .await
+            .unwrap())
+        .is_empty()
+    );
+    assert!(
+        due(store
+            .overdue(Listing::Status(Status::Open), ms(0), 100)
+            .await
+            .unwrap())
+        .is_empty()
+    );
     assert!(
         store
-            .overdue(Status::Error, ms(100), 100)
+            .overdue(Listing::Status(Status::Error), ms(100), 100)
             .await
             .unwrap()
             .is_empty()
@@ -333,7 +355,10 @@ async fn large_records_do_not_hide_later_ones_from_the_sweep<S: BatchStore>(stor
         record.error = Some("x".repeat(300_000));
         store.create(&record).await.unwrap();
     }
-    let due = store.overdue(Status::Open, ms(100), 8).await.unwrap();
+    let due = store
+        .overdue(Listing::Status(Status::Open), ms(100), 8)
+        .await
+        .unwrap();
     assert_eq!(
         due.iter().map(|record| record.batch_id).collect::<Vec<_>>(),
         (0..8).map(batch).collect::<Vec<_>>()
@@ -353,7 +378,7 @@ async fn a_complete_batch_is_never_overdue<S: BatchStore>(store: &S) {
     .await;
     assert_eq!(
         store
-            .overdue(Status::Processing, ms(1_000_000), 10)
+            .overdue(Listing::Status(Status::Processing), ms(1_000_000), 10)
             .await
             .unwrap()
             .len(),
@@ -375,7 +400,7 @@ async fn a_complete_batch_is_never_overdue<S: BatchStore>(store: &S) {
     for status in Status::ALL {
         assert!(
             store
-                .overdue(status, ms(1_000_000), 10)
+                .overdue(Listing::Status(status), ms(1_000_000), 10)
                 .await
                 .unwrap()
                 .is_empty(),
