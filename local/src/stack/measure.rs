@@ -46,6 +46,17 @@ impl Stack {
         Ok(counts)
     }
 
+    /// Returns the number of complete batches whose notices were not sent yet.
+    ///
+    /// # Errors
+    /// The batch table cannot be read.
+    pub async fn notices_waiting(&self) -> anyhow::Result<usize> {
+        let found = self
+            .batches
+            .overdue(Listing::Notices, Timestamp::FAR_FUTURE, 10_000);
+        Ok(found.await.context("read the batch table")?.len())
+    }
+
     /// Returns what the run has cost so far, shared by `sent` messages with `unique` events.
     pub fn ledger(&self, sent: u64, unique: u64) -> Ledger {
         let functions = [

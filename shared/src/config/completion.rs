@@ -57,7 +57,7 @@ pub fn completion(text: &str) -> Result<Completion, String> {
     }
     if !cfg!(feature = "eventbridge") {
         return Err(
-            "this build cannot send to an event bus; build it with `--features eventbridge`"
+            "an event bus, which a build without the cargo feature `eventbridge` cannot send to"
                 .to_owned(),
         );
     }
