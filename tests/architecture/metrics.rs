@@ -198,8 +198,12 @@ fn named_in_cdk(watch: &str) -> BTreeSet<(String, String)> {
         ("ofAggregator('", "Aggregator"),
         ("processor('", "BatchProcessor"),
         ("sweep('", "BatchProcessor"),
-        // Both alarms that are not on an expression are on what the sweep finds.
+        // The alarms that are not on an expression are on what the sweep finds; one is made only with notices.
         ("namespace: NAMESPACE,\n    metricName: '", "BatchProcessor"),
+        (
+            "namespace: NAMESPACE,\n      metricName: '",
+            "BatchProcessor",
+        ),
     ];
     for (call, function) in calls {
         for after in watch.split(call).skip(1) {

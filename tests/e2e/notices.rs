@@ -1,21 +1,28 @@
 //! Notices of complete batches and of batches in error, from the real executables.
 
+use std::fs;
 use std::time::Duration;
 
+use emulators::sqs::QueueAttributes;
 use loadgen::DuplicateRule;
 use local::faults::Percent;
-use local::notices::{CompletionKind, NoticeReport};
+use local::notices::{CompletionKind, NOTICE_QUEUE, NoticeHost, NoticeReport};
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 use protocol::batch::Status;
 use serde_json::{Value, json};
 
-use crate::events::body;
+use crate::events::{body, event, failures};
 use crate::rig::{Rig, Setup, workload};
 
 const MESSAGES: u64 = 3_000;
 
 fn percent(text: &str) -> Percent {
     text.parse().expect("the value is a percentage")
+}
+
+async fn waiting(rig: &Rig) -> usize {
+    let waiting = rig.stack.notices_waiting().await;
+    waiting.expect("the batch table can be read")
 }
 
 async fn manifests(rig: &Rig) -> Vec<Value> {
@@ -38,10 +45,8 @@ async fn every_batch_has_a_notice(kind: CompletionKind) {
     let workload = workload(12, MESSAGES, 10.0);
     rig.burst(&workload).await;
     rig.until_drained_within(Duration::from_secs(240)).await;
-    rig.until("every notice was sent", async || {
-        rig.stack.notices_waiting().await.expect("it can be read") == 0
-    })
-    .await;
+    rig.until("every notice was sent", async || waiting(&rig).await == 0)
+        .await;
     let audited = rig.audit(&workload, DuplicateRule::Drop);
     let report = NoticeReport::of(&manifests(&rig).await);
     eprintln!("{report}");
@@ -66,50 +71,64 @@ async fn every_complete_batch_has_a_notice_on_the_event_bus_despite_kills_and_lo
 /// The queue of notices does not exist at first. Batches are delivered all the same, and their notices follow.
 #[tokio::test]
 async fn a_missing_target_stops_no_delivery_and_its_notices_are_sent_later() {
-    let mut setup = Setup::new().var("MAX_BATCH_SIZE", 1);
-    setup.options.completion = Some(CompletionKind::Queue);
+    let url = format!("http://127.0.0.1:9/000000000000/{NOTICE_QUEUE}");
+    let mut setup = Setup::new()
+        .var("MAX_BATCH_SIZE", 1)
+        .var("COMPLETION", url);
     setup.options.sweep_every = Some(Duration::from_secs(2));
     let rig = setup.start().await;
-    let queue = local::notices::NOTICE_QUEUE;
-    rig.stack.sqs.delete_queue(queue).expect("the queue exists");
     for name in ["a", "b"] {
         rig.send(body(name));
     }
     rig.until_metric("BatchesCompleted", 2).await;
     rig.until_metric("NoticesFailed", 2).await;
-    assert_eq!(rig.stack.notices_waiting().await.unwrap(), 2);
-    let attributes = emulators::sqs::QueueAttributes::default();
-    rig.stack.sqs.create_queue(queue, attributes).unwrap();
+    assert_eq!(waiting(&rig).await, 2);
+    let attributes = QueueAttributes::default();
+    let created = rig.stack.sqs.create_queue(NOTICE_QUEUE, attributes);
+    created.expect("there is none of this name");
     // The sweep sends tickets one minute after the batches were completed.
-    rig.until("both notices are sent", async || {
-        rig.stack.notices_waiting().await.unwrap() == 0
-    })
-    .await;
-    let report = NoticeReport::of(&manifests(&rig).await);
+    rig.until("both notices are sent", async || waiting(&rig).await == 0)
+        .await;
+    let queue = NoticeHost::Queue(rig.stack.sqs.clone());
+    let manifests = queue.manifests().await.expect("notices are JSON");
+    let report = NoticeReport::of(&manifests);
     assert_eq!((report.complete, report.delivered), (2, 2), "{report}");
     rig.stack.stop().await;
 }
 
+/// A file is where the sink would have none, so the sink refuses the part. After an operator removed the file and tried again,
+/// the batch is complete.
 #[tokio::test]
-async fn a_batch_in_error_has_a_notice_with_the_reason() {
-    let mut setup = Setup::new().var("SINK", "lambda-of-nobody");
+async fn a_batch_in_error_has_a_notice_with_the_reason_and_one_more_when_it_is_complete() {
+    let mut setup = Setup::new().unhurried().one_aggregator_environment();
     setup.options.completion = Some(CompletionKind::EventBus);
-    // A file in place of the directory that the batch would go to.
-    let directory = tempfile::tempdir().unwrap();
-    let place = directory.path().join("out");
-    std::fs::write(&place, "").unwrap();
-    setup = setup.var("SINK", format!("file://{}", place.display()));
-    setup = setup.var("SINK_REJECTS", "");
     let rig = setup.start().await;
-    rig.send(json!({ "id": "one" }).to_string());
-    rig.until("the batch is in error, and its notice sent", async || {
-        rig.statuses().await[&Status::Error] == 1 && !manifests(&rig).await.is_empty()
-    })
-    .await;
-    let manifest = manifests(&rig).await.remove(0);
-    eprintln!("{}", serde_json::to_string_pretty(&manifest).unwrap());
-    assert_eq!(manifest["kind"], "error");
-    assert_eq!(manifest["counts"]["delivered"], 0);
-    assert!(!manifest["error"].as_str().unwrap_or_default().is_empty());
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    let event = event(&source, &[("m1", &body("a"))]);
+    let failed = failures(&rig, &rig.stack.aggregator, event).await;
+    assert_eq!(failed, [""; 0]);
+    let batch = rig.batch_ids().await.remove(0);
+    let obstacle = rig.stack.out.join(&batch).join("0.rejects");
+    fs::create_dir_all(rig.stack.out.join(&batch)).expect("the sink is a directory");
+    fs::write(&obstacle, "an obstacle").expect("the sink takes a file");
+    let noticed = async |count| manifests(&rig).await.len() == count;
+    rig.until("there is a notice of the error", async || noticed(1).await)
+        .await;
+    assert_eq!(rig.statuses().await[&Status::Error], 1);
+    fs::remove_file(&obstacle).expect("the file is there");
+    let ticket = json!({ "batchId": batch, "reason": "operator" });
+    rig.send_to(BATCH_QUEUE, ticket.to_string());
+    rig.until("there is a second notice", async || noticed(2).await)
+        .await;
+    let notices = manifests(&rig).await;
+    for notice in &notices {
+        eprintln!("{}", serde_json::to_string_pretty(notice).expect("it is JSON"));
+    }
+    assert_eq!(notices[0]["id"], format!("{batch}/error/1"));
+    assert_eq!(notices[0]["counts"]["delivered"], 0);
+    let error = notices[0]["error"].as_str().unwrap_or_default();
+    assert!(error.contains("exists with other content"), "{error}");
+    assert_eq!(notices[1]["id"], format!("{batch}/complete"));
+    assert_eq!(notices[1]["counts"]["delivered"], 1);
     rig.stack.stop().await;
 }

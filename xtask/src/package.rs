@@ -204,7 +204,7 @@ impl Bodies {
 }
 
 /// The features of `local` that belong to features of the functions with the same names.
-const LOCAL_FEATURES: [&str; 4] = ["s3", "lambda", "states", "postgres"];
+const LOCAL_FEATURES: [&str; 5] = ["eventbridge", "s3", "lambda", "states", "postgres"];
 
 /// The functions: names of packages and of executables.
 const FUNCTIONS: [&str; 2] = ["aggregator", "batch-processor"];

@@ -54,6 +54,7 @@ export const parameters = {
   deadlineMarginMs: { default: 3000, min: 2000, max: 10000, readBy: 'both' },
   verifyDelay: { default: 60, min: 1, max: 900, readBy: 'batchProcessor' },
   maxPartBytes: { default: 67108864, min: 1048576, max: 1073741824, readBy: 'both' },
+  completion: { default: "", pattern: /^(https:\/\/sqs\.[a-z0-9-]+\.amazonaws\.com(\.cn)?\/[0-9]{12}\/[A-Za-z0-9_-]{1,80}|arn:[a-z-]+:events:[a-z0-9-]+:[0-9]{12}:event-bus\/[A-Za-z0-9._-]+)?$/, maxLength: 256, readBy: 'batchProcessor' },
   sink: { default: "log:", pattern: /^(log:|file:\/\/\/[ !#-\[\]-~]+|https:\/\/[!#-\[\]-~]+|postgres:\/\/[!#-.0-9;-?A-\[\]-~]+@[!#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+){0,6}|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]+:stateMachine:[A-Za-z0-9_-]+(:[A-Za-z0-9_.-]+)?|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]+:function:[A-Za-z0-9_-]+(:[A-Za-z0-9_-]+)?)$/, maxLength: 320, readBy: 'batchProcessor' },
   sinkFormat: { default: "envelope", allowed: ["envelope", "body", "csv", "fixed-width"], readBy: 'batchProcessor' },
   sinkColumns: { default: "", pattern: /^(\[[ -~]*\]|file:\/\/\/[!#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+)+)?$/, maxLength: 704, readBy: 'batchProcessor' },

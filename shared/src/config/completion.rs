@@ -57,7 +57,7 @@ pub fn completion(text: &str) -> Result<Completion, String> {
     }
     if !cfg!(feature = "eventbridge") {
         return Err(
-            "an event bus, which a build without the cargo feature `eventbridge` cannot send to"
+            "the executable was built without the cargo feature `eventbridge`"
                 .to_owned(),
         );
     }
