@@ -72,9 +72,7 @@ async fn every_complete_batch_has_a_notice_on_the_event_bus_despite_kills_and_lo
 #[tokio::test]
 async fn a_missing_target_stops_no_delivery_and_its_notices_are_sent_later() {
     let url = format!("http://127.0.0.1:9/000000000000/{NOTICE_QUEUE}");
-    let mut setup = Setup::new()
-        .var("MAX_BATCH_SIZE", 1)
-        .var("COMPLETION", url);
+    let mut setup = Setup::new().var("MAX_BATCH_SIZE", 1).var("COMPLETION", url);
     setup.options.sweep_every = Some(Duration::from_secs(2));
     let rig = setup.start().await;
     for name in ["a", "b"] {
@@ -122,7 +120,10 @@ async fn a_batch_in_error_has_a_notice_with_the_reason_and_one_more_when_it_is_c
         .await;
     let notices = manifests(&rig).await;
     for notice in &notices {
-        eprintln!("{}", serde_json::to_string_pretty(notice).expect("it is JSON"));
+        eprintln!(
+            "{}",
+            serde_json::to_string_pretty(notice).expect("it is JSON")
+        );
     }
     assert_eq!(notices[0]["id"], format!("{batch}/error/1"));
     assert_eq!(notices[0]["counts"]["delivered"], 0);

@@ -56,10 +56,7 @@ pub fn completion(text: &str) -> Result<Completion, String> {
         return Err(format!("expected {allowed}"));
     }
     if !cfg!(feature = "eventbridge") {
-        return Err(
-            "the executable was built without the cargo feature `eventbridge`"
-                .to_owned(),
-        );
+        return Err("the executable was built without the cargo feature `eventbridge`".to_owned());
     }
     Ok(Completion::EventBus {
         arn: text.to_owned(),
