@@ -8,11 +8,10 @@ use anyhow::Context;
 use clap::ValueEnum;
 #[cfg(feature = "eventbridge")]
 use emulators::eventbridge::EventBridge;
+use emulators::lambda::ACCOUNT_ID;
 use emulators::sqs::{QueueAttributes, Sqs};
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::deploy::queue_url;
 
 /// The queue of notices.
 pub const NOTICE_QUEUE: &str = "notice-queue";
@@ -101,7 +100,7 @@ impl NoticeHost {
 /// Returns the variables for notices of this kind, without the endpoint of EventBridge.
 pub(crate) fn variables(kind: CompletionKind, sqs: &str) -> Vec<(&'static str, String)> {
     let target = match kind {
-        CompletionKind::Queue => queue_url(sqs, NOTICE_QUEUE),
+        CompletionKind::Queue => format!("{sqs}/{ACCOUNT_ID}/{NOTICE_QUEUE}"),
         #[cfg(feature = "eventbridge")]
         CompletionKind::EventBus => EVENT_BUS.to_owned(),
     };

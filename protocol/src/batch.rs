@@ -18,6 +18,7 @@ mod closing;
 mod lease;
 mod note;
 mod notice;
+mod noticed;
 mod proof;
 mod record;
 mod write;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use shared::metrics::{DIMENSIONS, NAMESPACE};
-use syn::{Expr, ExprLit, Field, Item, ItemStruct, Lit, Meta, Type};
+use syn::{Expr, ExprLit, Field, GenericArgument, Item, ItemStruct, Lit, Meta, PathArguments, Type};
 
 /// If this variable is set (by `cargo xtask metrics`), the test writes the document instead of comparing it.
 const UPDATE: &str = "UPDATE_METRICS";
@@ -95,18 +95,30 @@ impl Declared {
 
 fn metric(field: &Field) -> Metric {
     let name = field.ident.as_ref().expect("the fields have names");
-    let Type::Path(path) = &field.ty else {
-        panic!("`{name}`: expected a type of shared::metrics");
-    };
-    let kind = path.path.segments.last().expect("a path has a segment");
+    let kind = last_word(&field.ty);
     let pascal = |word: &str| {
         let (first, rest) = word.split_at(1);
         first.to_uppercase() + rest
     };
     Metric {
         name: name.to_string().split('_').map(pascal).collect(),
-        unit: unit(&kind.ident.to_string()),
+        unit: unit(&kind),
         meaning: comment(field),
+    }
+}
+
+/// Returns the last word of a type; of an optional metric, that of the metric's type.
+fn last_word(kind: &Type) -> String {
+    let Type::Path(path) = kind else {
+        panic!("expected a type of shared::metrics");
+    };
+    let last = path.path.segments.last().expect("a path has a segment");
+    match &last.arguments {
+        PathArguments::AngleBracketed(within) => match within.args.first() {
+            Some(GenericArgument::Type(metric)) => last_word(metric),
+            _ => panic!("expected a type of shared::metrics"),
+        },
+        _ => last.ident.to_string(),
     }
 }
 

@@ -9,7 +9,7 @@ use protocol::ids::{BatchId, SourceArn};
 use protocol::limits::STATUS_SHARDS;
 use protocol::seqs::SeqSet;
 
-use super::attributes::{Item, MalformedItem, StoredItem, b, ms, n, s, ttl};
+use super::attributes::{Item, MalformedItem, StoredItem, b, ms, n, required, s, ttl};
 use super::notice_items::{notices, notices_value};
 use crate::ports::Overdue;
 
@@ -243,15 +243,6 @@ pub(super) fn read_overdue(table: &str, item: Item) -> Result<Overdue, Malformed
         source,
         due_at: required(&mut item, "dueAt", StoredItem::time_ms)?,
     })
-}
-
-pub(super) fn required<'a, T>(
-    item: &mut StoredItem<'a>,
-    attribute: &str,
-    read: impl FnOnce(&mut StoredItem<'a>, &str) -> Result<Option<T>, MalformedItem>,
-) -> Result<T, MalformedItem> {
-    let value = read(item, attribute)?;
-    item.required(attribute, value)
 }
 
 fn status(item: &mut StoredItem<'_>) -> Result<Option<Status>, MalformedItem> {

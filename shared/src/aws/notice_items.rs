@@ -3,8 +3,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{Notice, NoticeKind};
 
-use super::attributes::{Item, MalformedItem, StoredItem, ms, n, s};
-use super::batch_items::required;
+use super::attributes::{Item, MalformedItem, StoredItem, ms, n, required, s};
 
 /// Returns notices as the value of `notices`.
 pub(super) fn notices_value(notices: &[Notice]) -> AttributeValue {
