@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use shared::metrics::{DIMENSIONS, NAMESPACE};
-use syn::{Expr, ExprLit, Field, GenericArgument, Item, ItemStruct, Lit, Meta, PathArguments, Type};
+use syn::{
+    Expr, ExprLit, Field, GenericArgument, Item, ItemStruct, Lit, Meta, PathArguments, Type,
+};
 
 /// If this variable is set (by `cargo xtask metrics`), the test writes the document instead of comparing it.
 const UPDATE: &str = "UPDATE_METRICS";

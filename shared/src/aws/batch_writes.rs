@@ -14,13 +14,11 @@ use super::attributes::{b, ms, n, s};
 use super::batch_items::{
     DELIVERED, FROZEN, SET_ASIDE, notes_value, part_value, seqs_value, status_shard,
 };
-use super::update::Update;
+use super::update::{LEASED, Update, with_parts};
 use ends::{complete, fail, notices_sent};
 
 /// Permits a write to a batch that is not complete. Like every condition here, it does not hold if there is no record.
 const NOT_COMPLETE: &str = "attribute_exists(#status)";
-/// Permits a write by the owner of the lease.
-const LEASED: &str = "#lockedBy = :owner";
 /// Permits counts that are later than those in the record.
 const LATER_COUNTS: &str = "#accounts < :version";
 
@@ -244,25 +242,6 @@ fn freeze(owner: &LeaseOwner, index: usize, part: &PartRecord) -> Update {
         (":part", AttributeValue::L(vec![part_value(part)])),
     ];
     with_parts(LEASED.to_owned(), index, expression, values)
-}
-
-/// Returns an update whose condition also demands exactly `parts` parts. Without a part, the attribute is absent.
-fn with_parts<const N: usize>(
-    condition: String,
-    parts: usize,
-    expression: &str,
-    values: [(&'static str, AttributeValue); N],
-) -> Update {
-    match parts {
-        0 => {
-            let condition = format!("{condition} AND attribute_not_exists(#parts)");
-            Update::new(condition, expression, values)
-        }
-        _ => {
-            let condition = format!("{condition} AND size(#parts) = :parts");
-            Update::new(condition, expression, values).with(":parts", n(parts))
-        }
-    }
 }
 
 /// Permits a write to part `index` by the holder of the lease, while the part is frozen.

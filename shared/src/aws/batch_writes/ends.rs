@@ -8,8 +8,7 @@ use protocol::time::Timestamp;
 use super::super::attributes::{ms, n, s, ttl};
 use super::super::batch_items::{listing_shard, status_shard};
 use super::super::notice_items::notices_value;
-use super::super::update::Update;
-use super::{LEASED, with_parts};
+use super::super::update::{LEASED, Update, with_parts};
 
 /// Adds a notice, and makes the batch due when the notice is.
 const ADD_NOTICE: &str =
