@@ -291,7 +291,9 @@ impl Allocator {
     ///
     /// No other invocation gets the same batch.
     pub fn take_sealable(&mut self) -> Vec<Sealable> {
-        let done = |batch: &OpenBatch| (batch.retired.is_some() || batch.is_full()) && batch.in_flight == 0;
+        let done = |batch: &OpenBatch| {
+            (batch.retired.is_some() || batch.is_full()) && batch.in_flight == 0
+        };
         let ids: Vec<BatchId> = self
             .batches
             .values()
