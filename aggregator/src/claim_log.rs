@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::ids::BatchId;
 use protocol::limits::LOGGED_TRACES_MAX;
 use protocol::seqs::SeqSet;
+use shared::traces::TraceId;
 use tracing::{debug, info};
-
-use crate::trace_id::TraceId;
 
 /// The distinct traces of the messages that were claimed into each batch. Only those of traced producers are here.
 #[derive(Debug, Default)]

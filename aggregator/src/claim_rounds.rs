@@ -300,13 +300,8 @@ impl<'a> Candidates<'a> {
         };
         let mut allocator = allocator.lock();
         allocator.retire_past(deadline);
-        for (
-            index,
-            Record {
-                candidate, slot, ..
-            },
-        ) in leaders.iter().enumerate()
-        {
+        for (index, leader) in leaders.iter().enumerate() {
+            let (candidate, slot) = (&leader.candidate, &leader.slot);
             match allocator.known(slot, candidate, deadline) {
                 Some(existing) => candidates.settled.push(Settled::known(index, existing)),
                 None => candidates.waiting.entry(slot).or_default().push_back(index),

@@ -19,7 +19,6 @@ pub mod config;
 pub mod event;
 pub mod event_id;
 pub mod records;
-pub mod trace_id;
 
 #[cfg(feature = "function")]
 mod chunks;

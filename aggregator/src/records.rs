@@ -15,11 +15,11 @@ use protocol::time::Timestamp;
 use shared::compression::compress;
 use shared::expression::Expression;
 use shared::ports::Quarantined;
+use shared::traces::TraceId;
 
 use crate::config::{BATCH_KEY, Config, EVENT_ID};
 use crate::event::{SqsEvent, SqsMessage};
 use crate::event_id::{EventIdRule, ExpressionError, find_text};
-use crate::trace_id::TraceId;
 
 /// A message that can be claimed.
 #[derive(Debug)]

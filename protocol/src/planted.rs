@@ -8,10 +8,6 @@
 pub enum Bug {
     /// A batch gives out seats before its ticket is acknowledged.
     CacheBeforeTicket,
-    /// Only the first attempt of a batch looks at the pauses.
-    PauseOverlooked,
-    /// A batch that is paused is not due when the pause ends.
-    PausedForEver,
     /// The ticket is sent after the first claims, with the seal.
     TicketAfterFirstClaim,
     /// A release is not conditional on the seat.
@@ -148,6 +144,10 @@ pub enum Bug {
     SetAsideMessageForgotten,
     /// The sweep finds nothing.
     SweepBlind,
+    /// Only the first attempt of a batch looks at the pauses.
+    PauseOverlooked,
+    /// A batch that is paused is not due when the pause ends.
+    PausedForEver,
 }
 
 impl Bug {

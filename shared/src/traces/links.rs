@@ -13,6 +13,8 @@ use protocol::limits::{BATCHES_WITH_LINKS_MAX, TICKET_LINKS_MAX};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use super::xray;
+
 /// Spans that a ticket names: the one that sent it, and those of invocations that claimed events of the batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Links(Vec<SpanContext>);
@@ -105,21 +107,15 @@ pub(super) fn present() -> Option<SpanContext> {
     })
 }
 
-/// Returns the span that a header of X-Ray names: `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1`.
-/// Returns `None` if it names no span, or one that is not sampled and is therefore nowhere.
-/// Source: <https://docs.aws.amazon.com/xray/latest/devguide/xray-concepts.html#xray-concepts-tracingheader> (2026-11).
+/// Returns the span that a header of X-Ray names; `None` if it names no span, or one that is not sampled and is therefore
+/// nowhere.
 pub(crate) fn of_xray_header(header: &str) -> Option<SpanContext> {
-    let value = |name: &str| {
-        let mut parts = header.split(';').map(str::trim);
-        parts.find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
-    };
-    if value("Sampled") == Some("0") {
+    if xray::field(header, "Sampled") == Some("0") {
         return None;
     }
-    let (time, random) = value("Root")?.strip_prefix("1-")?.split_once('-')?;
-    let is_trace = time.len() == 8 && random.len() == 24;
-    let trace = is_trace.then(|| format!("{time}{random}"))?;
-    remote(&trace, value("Parent")?, TraceFlags::SAMPLED)
+    let trace = xray::TraceId::of_header(header)?.digits();
+    let parent = xray::field(header, "Parent")?;
+    remote(&trace, parent, TraceFlags::SAMPLED)
 }
 
 /// Returns the `traceparent` of a span.
@@ -145,10 +141,7 @@ fn of_traceparent(text: &str) -> Option<SpanContext> {
 
 /// Returns a span of another process. `None` unless both ids have their length in hexadecimal digits, and are not zero.
 fn remote(trace: &str, span: &str, flags: TraceFlags) -> Option<SpanContext> {
-    let is_hex = |text: &str, digits| {
-        text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-    };
-    if !is_hex(trace, 32) || !is_hex(span, 16) {
+    if !xray::is_hex(trace, 32) || !xray::is_hex(span, 16) {
         return None;
     }
     let trace = TraceId::from_hex(trace).ok()?;

@@ -1,7 +1,7 @@
 //! Spans of traces in the form of OpenTelemetry, and the links between them (feature `otel`).
 //!
-//! Without the feature, everything here does nothing and compiles to nothing, so callers need no conditions. With it, there
-//! are spans only if a variable names an endpoint. Nothing that a function does depends on a span.
+//! Without the feature, everything here but [`TraceId`] does nothing and compiles to nothing, so callers need no conditions. With
+//! it, there are spans only if a variable names an endpoint. Nothing that a function does depends on a span.
 //!
 //! `aws::Traces` starts the span of an invocation. [`span()`] starts one below the present span, which is the one whose
 //! [`run`](Span::run) is being polled.
@@ -19,6 +19,7 @@ mod links;
 mod off;
 #[cfg(feature = "otel")]
 mod spans;
+mod xray;
 
 #[cfg(feature = "otel")]
 pub(crate) use links::of_xray_header;
@@ -28,3 +29,4 @@ pub use links::{BatchLinks, Links};
 pub use off::{BatchLinks, Links, Span, count, failed, span, text, traceparent};
 #[cfg(feature = "otel")]
 pub use spans::{Span, count, failed, span, text, traceparent};
+pub use xray::TraceId;

@@ -53,8 +53,8 @@ impl Span {
         self.attribute(|| KeyValue::new(name, count as i64))
     }
 
-    /// Returns the result of `work`. The span begins now and ends when it is dropped; until then it is
-    /// the present span of all that `work` does.
+    /// Returns the result of `work`. The span begins now, and ends when the returned future is dropped. Until then, it is the
+    /// present span of all that `work` does.
     pub fn run<W: Future>(self, work: W) -> impl Future<Output = W::Output> {
         // Otherwise the futures of an invocation would nest so deeply that the compiler gives up on their layout.
         let work = Box::pin(work);
