@@ -3,13 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
-use std::{env, fs};
 
 use shared::config::{Declarations, Description, Topic};
 
-/// If this variable is set (by `cargo xtask configuration`), the test writes the document instead of comparing it.
-const UPDATE: &str = "UPDATE_CONFIGURATION";
+use crate::files::assert_generated;
 
 const HEAD: &str = "\
 # Configuration
@@ -34,26 +31,16 @@ const READERS: [(&str, bool, bool); 3] = [
 
 #[test]
 fn the_configuration_document_lists_exactly_what_the_functions_read() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
     let generated = document(
         &aggregator::config::Config::declarations(),
         &batch_processor::Config::declarations(),
     );
-    if env::var_os(UPDATE).is_some() {
-        fs::write(&path, generated).expect("the document can be written");
-        return;
-    }
-    let there = fs::read_to_string(&path).unwrap_or_default();
-    let differs = generated
-        .lines()
-        .zip(there.lines().chain(std::iter::repeat("")))
-        .find(|(wanted, found)| wanted != found);
-    assert!(
-        generated == there,
-        "docs/configuration.md: not what the declarations generate: got {:?}, expected {:?}; \
-         run `cargo xtask configuration`, and commit the file",
-        differs.map_or("more lines", |(_, found)| found),
-        differs.map_or("none", |(wanted, _)| wanted),
+    let document = "docs/configuration.md";
+    assert_generated(
+        document,
+        &generated,
+        "UPDATE_CONFIGURATION",
+        "configuration",
     );
 }
 

@@ -1,6 +1,7 @@
 //! Checks which crate imports which, and that no two files of a crate import each other in a circle.
 
 mod circles;
+mod files;
 mod imports;
 
 mod links;

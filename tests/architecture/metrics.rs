@@ -3,14 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 use shared::metrics::{DIMENSIONS, NAMESPACE};
 use syn::{Expr, ExprLit, Field, Item, ItemStruct, Lit, Meta, Type};
 
-/// If this variable is set (by `cargo xtask metrics`), the test writes the document instead of comparing it.
-const UPDATE: &str = "UPDATE_METRICS";
+use crate::files::{assert_generated, read};
 
 const HEAD: &str = "\
 # Metrics
@@ -69,16 +66,6 @@ struct Metric {
 
 /// Who looks at a metric of a function: alarms and widgets of the dashboard, in the order of the template.
 type Uses = BTreeMap<(String, String), Vec<String>>;
-
-fn read(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
-    let text = fs::read_to_string(&path);
-    text.unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
-}
-
-fn document_path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md")
-}
 
 impl Declared {
     fn metrics(&self) -> Vec<Metric> {
@@ -240,22 +227,7 @@ fn document() -> String {
 
 #[test]
 fn the_metrics_document_lists_exactly_what_the_functions_measure() {
-    let generated = document();
-    if env::var_os(UPDATE).is_some() {
-        fs::write(document_path(), generated).expect("the document can be written");
-        return;
-    }
-    let there = fs::read_to_string(document_path()).unwrap_or_default();
-    let differs = generated
-        .lines()
-        .zip(there.lines().chain(std::iter::repeat("")))
-        .find(|(wanted, found)| wanted != found);
-    assert!(
-        generated == there,
-        "docs/metrics.md: not what the structs generate: got {:?}, expected {:?}; run `cargo xtask metrics`, and commit the file",
-        differs.map_or("more lines", |(_, found)| found),
-        differs.map_or("none", |(wanted, _)| wanted),
-    );
+    assert_generated("docs/metrics.md", &document(), "UPDATE_METRICS", "metrics");
 }
 
 #[test]

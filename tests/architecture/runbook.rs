@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use emulators::sam::Template;
+
+use crate::files::{read, root};
 
 /// The heading of the runbook that is no alarm.
 const NOT_AN_ALARM: &str = "Before an incident";
@@ -14,14 +15,6 @@ const NOT_AN_ALARM: &str = "Before an incident";
 const NO_INCIDENTS: [&str; 2] = ["A batch that is too old", "A lost chunk"];
 /// The number of incidents.
 const INCIDENTS: usize = 10;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("read {path}: {error}"))
-}
 
 /// Returns the files of a folder whose names end in `ending`, each with its text.
 fn files(folder: &str, ending: &str) -> Vec<(String, String)> {

@@ -1,8 +1,8 @@
 //! Checks that the tables of `docs/security.md` name every statement of the roles in the SAM template, with exactly its actions.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+
+use crate::files::read;
 
 /// The services whose actions the roles may have.
 const SERVICES: [&str; 10] = [
@@ -20,11 +20,6 @@ const SERVICES: [&str; 10] = [
 
 /// The actions of each statement, by its name.
 type Statements = BTreeMap<String, BTreeSet<String>>;
-
-fn read(file: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    fs::read_to_string(root.join(file)).expect("the file can be read")
-}
 
 /// Returns the text between two others.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {

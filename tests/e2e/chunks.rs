@@ -90,10 +90,7 @@ async fn a_batch_with_a_lost_chunk(
         );
     }
     rig.assert_bodies_are_in(bodies).await;
-    let batches = rig.batch_ids().await;
-    let [batch] = &batches[..] else {
-        panic!("both events are in one batch: {batches:?}");
-    };
+    let batch = &rig.only_batch().await;
     lose(&rig, &format!("{batch}/0")).await;
     rig.until("the batch is in error", async || {
         rig.statuses().await[&Status::Error] == 1

@@ -90,10 +90,7 @@ async fn messages_of_a_killed_aggregator_come_back(bodies: BodiesKind, when: Bac
         !matches!(invoked, Ok(InvokeResponse::Ok(_))),
         "the kill came too late: {invoked:?}"
     );
-    let batches = rig.batch_ids().await;
-    let [batch] = &batches[..] else {
-        panic!("the dead opened one: {batches:?}");
-    };
+    let batch = &rig.only_batch().await;
     if when == BackWhen::Complete {
         rig.until_drained().await;
         assert!(!rig.has_parts(), "the dead counted nothing");

@@ -4,14 +4,14 @@
 //! (2026-11).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use loadgen::DuplicateRule;
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 use serde_json::Value;
 
 use crate::log_lines::{LogOrMetrics, lines_of};
-use crate::rig::{Rig, Setup, workload};
+use crate::rig::{Rig, Setup, now_ms, workload};
 use crate::schema;
 
 /// Bytes of a log event, at most.
@@ -40,9 +40,7 @@ fn assert_valid(text: &str, line: &Value) {
         "nothing before or after: {text}"
     );
     let at = line["_aws"]["Timestamp"].as_u64().expect("by the schema");
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("after 1970");
+    let now = Duration::from_millis(now_ms());
     let at = Duration::from_millis(at);
     assert!(at + AGE_MAX > now && at < now + AHEAD_MAX, "{text}");
     let directives = line["_aws"]["CloudWatchMetrics"]

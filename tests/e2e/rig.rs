@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use emulators::lambda::{EnvironmentState, Function, LogLine};
@@ -446,4 +446,10 @@ impl Drop for Rig {
             log.iter().skip(hidden).for_each(|line| eprintln!("{line}"));
         }
     }
+}
+
+/// Returns the time, epoch ms.
+pub fn now_ms() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_epoch.expect("the clock is past 1970").as_millis() as u64
 }

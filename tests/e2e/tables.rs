@@ -55,6 +55,15 @@ impl Rig {
         sorted(ids.filter(|id| !id.contains('/')))
     }
 
+    /// Returns the id of the only batch.
+    pub async fn only_batch(&self) -> String {
+        let batches = self.batch_ids().await;
+        let [batch] = &batches[..] else {
+            panic!("one batch is expected: {batches:?}");
+        };
+        batch.clone()
+    }
+
     /// Returns the items of the batch table: batch records, and chunks, whose ids have a `/`.
     pub async fn batch_items(&self) -> Vec<Item> {
         let scan = self.dynamodb().scan().table_name(BATCH_TABLE);

@@ -32,10 +32,7 @@ async fn with_a_batch_in_error(bodies: BodiesKind) -> (Rig, String) {
     let event = crate::events::event(&source, &messages);
     let failed = crate::events::failures(&rig, &rig.stack.aggregator, event).await;
     assert_eq!(failed, [""; 0]);
-    let batches = rig.batch_ids().await;
-    let [batch] = &batches[..] else {
-        panic!("one batch: {batches:?}");
-    };
+    let batch = &rig.only_batch().await;
     fs::create_dir_all(rig.stack.out.join(batch)).expect("the sink is a directory");
     fs::write(obstacle(&rig, batch), "an obstacle").expect("the sink takes a file");
     rig.until("the batch is in error", async || {

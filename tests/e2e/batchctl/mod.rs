@@ -42,12 +42,17 @@ impl Batchctl {
 
     /// Runs the command without `--json`.
     pub async fn text(&self, arguments: &[&str]) -> Ran {
+        let mut command = Command::new(executable("batchctl"));
+        command.env_clear();
+        command.args(["--env-file", "env"]).args(arguments);
+        self.run(&mut command).await
+    }
+
+    /// Runs a command in the directory with the variables of the stack.
+    pub async fn run(&self, command: &mut Command) -> Ran {
         let began = Instant::now();
-        let output = Command::new(executable("batchctl"))
+        let output = command
             .current_dir(self.directory.path())
-            .env_clear()
-            .args(["--env-file", "env"])
-            .args(arguments)
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output();

@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use emulators::lambda::{EventSourceMapping, Function};
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
@@ -16,7 +16,7 @@ use shared::metrics::NAMESPACE;
 
 use super::expression::{Values, evaluate};
 use crate::log_lines::{LogOrMetrics, lines_of};
-use crate::rig::Rig;
+use crate::rig::{Rig, now_ms};
 
 /// How long an hour of CloudWatch lasts here.
 pub const HOUR: Duration = Duration::from_secs(6);
@@ -247,11 +247,6 @@ pub fn names_without_ages() -> Vec<String> {
     let alarms = alarms.expect("every alarm can be resolved").into_iter();
     let others = alarms.filter(|(_, alarm)| alarm["MetricName"] != "ApproximateAgeOfOldestMessage");
     others.map(|(name, _)| name).collect()
-}
-
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.expect("after 1970").as_millis() as u64
 }
 
 impl<'r> Watch<'r> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use emulators::sqs::Message;
 use loadgen::{DuplicateRule, Workload};
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 use serde_json::Value;
@@ -19,6 +20,17 @@ fn with_reason(listed: &Value, words: &str) -> usize {
     reasons.filter(|reason| reason.contains(words)).count()
 }
 
+/// Removes `count` messages from the quarantine, and returns them.
+async fn remove(rig: &Rig, count: usize) -> Vec<Message> {
+    let messages = rig.take(QUARANTINE_QUEUE, count).await;
+    for message in &messages {
+        let queue = &rig.stack.sqs;
+        let deleted = queue.delete(QUARANTINE_QUEUE, &message.receipt_handle);
+        deleted.expect("the queue takes its own handle");
+    }
+    messages
+}
+
 #[tokio::test]
 async fn poison_messages_are_found_in_the_quarantine_mended_and_sent_again() {
     let rig = Setup::new().unhurried().start().await;
@@ -34,18 +46,13 @@ async fn poison_messages_are_found_in_the_quarantine_mended_and_sent_again() {
     assert_eq!(with_reason(&listed, "not JSON"), 1, "{listed}");
     assert_eq!(with_reason(&listed, "found nothing"), 1, "{listed}");
     page.instead_of_aws("the same requests by the SDK");
-    for message in rig.take(QUARANTINE_QUEUE, 2).await {
+    for message in remove(&rig, 2).await {
         let id = if message.body.contains("p1") {
             "p1"
         } else {
             "p2"
         };
         rig.send(body(id));
-        let deleted = rig
-            .stack
-            .sqs
-            .delete(QUARANTINE_QUEUE, &message.receipt_handle);
-        deleted.expect("the queue takes its own handle");
     }
     page.end_when_ok().await;
     rig.until_drained().await;
@@ -122,13 +129,7 @@ async fn a_wrong_event_id_is_found_in_the_quarantine_and_its_events_are_redriven
         "{listed}"
     );
     page.instead_of_aws("the same request to the emulated queue");
-    for message in rig.take(QUARANTINE_QUEUE, left).await {
-        let deleted = rig
-            .stack
-            .sqs
-            .delete(QUARANTINE_QUEUE, &message.receipt_handle);
-        deleted.expect("the queue takes its own handle");
-    }
+    remove(&rig, left).await;
     page.end_when_ok().await;
     rig.end().await;
 }

@@ -1,8 +1,6 @@
 //! The pages of docs/runbook.md, and their commands, which a rehearsal runs as they are there.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::process::Stdio;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::process::Command;
@@ -132,6 +130,12 @@ impl<'r> Rehearsal<'r> {
         self.json(&command, &[0, 3, 4]).await
     }
 
+    /// Runs the next command, which must be `batchctl list`, and checks that no batch waits any more.
+    pub async fn sees_no_batch(&mut self) {
+        let left = self.looks("list").await;
+        assert_eq!(left["matching"], 0, "{left}");
+    }
+
     /// Runs the next command, which begins with these words, and changes something. Returns what it prints with `--json`.
     pub async fn changes(&mut self, words: &str) -> Value {
         let command = self.next(words);
@@ -184,27 +188,16 @@ impl<'r> Rehearsal<'r> {
 
     /// Runs a command line of the page in a shell, in which `batchctl` knows the stack, as the alias of the page does.
     async fn run(&self, command: &str, option: &str) -> Ran {
-        let began = std::time::Instant::now();
         let alias = format!("batchctl() {{ \"$BATCHCTL\" --env-file env {option} \"$@\"; }}");
-        let output = Command::new("/bin/sh")
+        let mut shell = Command::new("/bin/sh");
+        shell
             .arg("-c")
             .arg(format!("set -eu\n{alias}\n{command}"))
-            .current_dir(self.batchctl.directory.path())
             .env_clear()
             .env("BATCHCTL", executable("batchctl"))
             .env("USER", "on-call")
-            .envs(&self.variables)
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output();
-        let ended = tokio::time::timeout(Duration::from_secs(60), output).await;
-        let output = ended.expect("it ends within a minute").expect("it starts");
-        Ran {
-            code: output.status.code(),
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-            took: began.elapsed(),
-        }
+            .envs(&self.variables);
+        self.batchctl.run(&mut shell).await
     }
 }
 

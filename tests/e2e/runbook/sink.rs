@@ -47,8 +47,7 @@ async fn a_sink_that_is_down_is_found_paused_and_resumed() {
     let resumed = page.changes("resume").await;
     assert!(resumed["tickets"].as_u64() >= Some(1), "{resumed}");
     rig.until_drained().await;
-    let left = page.looks("list").await;
-    assert_eq!(left["matching"], 0, "{left}");
+    page.sees_no_batch().await;
     page.end();
     rig.audit(&workload, DuplicateRule::Drop);
     rig.end().await;
@@ -65,10 +64,7 @@ async fn a_batch_that_the_sink_refuses_is_found_discarded_and_redriven() {
     let mut page = Rehearsal::of(&rig, "The sink refuses a batch for good");
     let workload = workload(32, 60, 0.0);
     claim(&rig, &workload, 0..40).await;
-    let batches = rig.batch_ids().await;
-    let [refused] = &batches[..] else {
-        panic!("one batch: {batches:?}");
-    };
+    let refused = &rig.only_batch().await;
     // A reject list that the sink does not expect.
     let obstacle = rig.stack.out.join(refused).join("0.rejects");
     fs::create_dir_all(rig.stack.out.join(refused)).expect("the sink is a directory");
