@@ -10,7 +10,9 @@ use protocol::claim::{LockItem, LockState};
 use protocol::ids::{BatchId, ChunkId, EventId, SqsMessageId};
 use protocol::invariants::{Check, hold};
 use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX};
+use protocol::pause::Pause;
 use protocol::time::Timestamp;
+use sinks::Part;
 
 use crate::ledger::{Delivered, Given, Occurrence, Sent};
 
@@ -210,6 +212,25 @@ pub fn p6_a_drained_source_is_sealed(open: Option<BatchId>) -> Check {
 /// P7 no stranding: after the faults have stopped, every message, ticket and batch comes to its end.
 pub fn p7_everything_drains(drained: bool, left: impl FnOnce() -> String) -> Check {
     hold("P7 everything_drains", drained, left)
+}
+
+/// P7 no stranding: a paused batch waits where it is. Whoever takes its lease after the pause was made delivers nothing of it.
+pub fn p7_no_delivery_begins_in_a_pause(
+    pauses: &[Pause],
+    part: &Part,
+    leased_at: Option<Timestamp>,
+    latest_now: Timestamp,
+) -> Check {
+    let overlooked = pauses.iter().find(|pause| {
+        pause.covers(&part.source, part.batch_key.as_ref())
+            && latest_now < pause.until
+            && leased_at.is_none_or(|at| pause.at < at)
+    });
+    hold(
+        "P7 no_delivery_begins_in_a_pause",
+        overlooked.is_none(),
+        || format!("{}, leased at {leased_at:?}, in {overlooked:?}", part.key()),
+    )
 }
 
 /// P7 no stranding: at the end there is no live claim that an acknowledged message relies on.

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use protocol::batch::Status;
 use protocol::ids::{BatchId, LeaseOwner, SourceArn};
-use protocol::invariants::{Check, hold};
 use protocol::pause::Pause;
-use protocol::time::Timestamp;
 use shared::wire::{Ticket, TicketReason};
 use sinks::Part;
 
 use super::World;
+use crate::checks;
 use crate::sources::source;
 
 impl World {
@@ -70,7 +69,7 @@ impl World {
     pub fn check_not_paused(&mut self, environment: u64, part: &Part) {
         let leased = self.pauses.leased.get(&(environment, part.batch_id));
         let (now, skew) = (self.now(), self.plan.skew_max_ms as u64);
-        let check = no_delivery_begins_in_a_pause(
+        let check = checks::p7_no_delivery_begins_in_a_pause(
             &self.pauses.stored.pauses,
             part,
             leased.map(|(_, at)| *at),
@@ -78,23 +77,4 @@ impl World {
         );
         self.check(check);
     }
-}
-
-/// A paused batch stays where it is: whoever takes its lease after the pause was made delivers nothing of it.
-fn no_delivery_begins_in_a_pause(
-    pauses: &[Pause],
-    part: &Part,
-    leased_at: Option<Timestamp>,
-    latest_now: Timestamp,
-) -> Check {
-    let overlooked = pauses.iter().find(|pause| {
-        pause.covers(&part.source, part.batch_key.as_ref())
-            && latest_now < pause.until
-            && leased_at.is_none_or(|at| pause.at < at)
-    });
-    hold(
-        "P7 no_delivery_begins_in_a_pause",
-        overlooked.is_none(),
-        || format!("{}, leased at {leased_at:?}, in {overlooked:?}", part.key()),
-    )
 }
