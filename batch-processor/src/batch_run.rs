@@ -11,7 +11,7 @@ use protocol::seqs::SeqSet;
 use shared::ports::{PortError, StoredEvent};
 use shared::traces::Span;
 use shared::traces::names::{BATCH_ID, ITEMS_COUNT, PART};
-use sinks::{Part, SinkError, content_hash};
+use sinks::{Part, Receipt, SinkError, content_hash};
 use tracing::{debug, error, info, warn};
 
 use crate::body_source::{BodySource, Look, Snapshot, Unread};
@@ -21,6 +21,7 @@ use crate::index_snapshot::{missing, seqs};
 use crate::invocation::Budgets;
 use crate::lease::LeasedBatch;
 use crate::metrics::BatchProcessorMetrics;
+use crate::notices::Notices;
 use crate::outcome::{Done, RetryTicket, Stop};
 use crate::part_rules::{PartRules, frozen_for_another_sink};
 use crate::quarantine::Quarantine;
@@ -35,6 +36,7 @@ pub(crate) struct Components {
     pub(crate) quarantine: Quarantine,
     pub(crate) completion: Completion,
     pub(crate) part_rules: PartRules,
+    pub(crate) notices: Notices,
 }
 
 /// The result of one look at the batch, and of delivering what was found.
@@ -89,13 +91,24 @@ impl<'a> BatchRun<'a> {
 
     /// Goes on with the batch; gives up its lease where the ticket must be retried.
     pub(crate) async fn run(mut self) -> Result<Done, RetryTicket> {
-        match self.run_to_end().await {
+        let ended = match self.run_to_end().await {
             Ok(done) | Err(Stop::Done(done)) => Ok(done),
             Err(Stop::Retry(reason)) => {
                 self.batch.give_up(&reason).await;
                 Err(reason)
             }
-        }
+        };
+        self.send_notices().await;
+        ended
+    }
+
+    /// Sends the notices that wait in the record.
+    pub(crate) async fn send_notices(&mut self) {
+        let record = self.batch.record();
+        let notices = &self.components.notices;
+        notices
+            .send_waiting(record, self.budgets, self.metrics)
+            .await;
     }
 
     /// Looks for events and delivers them, until the batch is complete or must wait.
@@ -110,6 +123,10 @@ impl<'a> BatchRun<'a> {
                 return Err(RetryTicket::DeadlineReached { batch: self.id() }.into());
             }
             if proven(self.batch.record(), &self.released) {
+                let notices = &self.components.notices;
+                notices
+                    .plant_early_notice(self.batch.record(), self.budgets)
+                    .await;
                 let completion = &self.components.completion;
                 let complete = completion.complete(&mut self.batch, self.budgets, self.metrics);
                 if complete.await? {
@@ -280,7 +297,7 @@ impl<'a> BatchRun<'a> {
         };
         report_delivered(&part, &receipt, ended - started, ended, self.metrics);
         let wrap_up = self.budgets.wrap_up;
-        self.batch.delivered(index, receipt.text, wrap_up).await?;
+        self.batch.delivered(index, receipt, wrap_up).await?;
         self.release(&part.items).await?;
         Ok(Step::LookAgain)
     }
@@ -288,7 +305,7 @@ impl<'a> BatchRun<'a> {
     /// Does the steps that planted bugs do too early, before the sink has the part.
     async fn plant_early_steps(&mut self, part: &Part) -> Result<(), RetryTicket> {
         if planted(Bug::DeliveredBeforeAnswer) {
-            let receipt = "none yet".to_owned();
+            let receipt = Receipt::new("none yet".to_owned());
             let work = self.budgets.work;
             self.batch.delivered(part.number, receipt, work).await?;
         }
@@ -374,6 +391,10 @@ impl<'a> BatchRun<'a> {
 
     /// Puts the batch in error.
     async fn fail(&mut self, error: String) -> Stop {
+        if !self.batch.takes_notice() {
+            error!(batch_id = %self.id(), "no notice of this error: earlier notices of the batch are not sent yet");
+            self.metrics.notices_dropped.add(1);
+        }
         match self.batch.fail(error).await {
             Ok(done) => Stop::Done(done),
             Err(reason) => Stop::Retry(reason),

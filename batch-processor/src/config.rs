@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use protocol::limits::{PARTS_MAX, SQS_DELAY_MAX};
 use shared::config::{
-    BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL, Reader, TABLE_NAME,
-    Text, Topic, Unset, Variable, queue_url, table_name,
+    BatchBytes, COMPLETION, Common, Completion, ConfigError, Declarations, Number,
+    QUARANTINE_SQS_URL, Reader, TABLE_NAME, Text, Topic, Unset, Variable, completion, queue_url,
+    table_name,
 };
 use sinks::SinkConfig;
 
@@ -47,6 +48,8 @@ pub struct Config {
     pub parts_max: usize,
     /// `QUARANTINE_SQS_URL`: the queue for events that are set aside.
     pub quarantine_url: Option<String>,
+    /// `COMPLETION`: where notices go.
+    pub completion: Option<Completion>,
     /// The settings of the built-in sinks. A sink of your own need not use them.
     pub sink: SinkConfig,
 }
@@ -77,6 +80,15 @@ impl Config {
             ..
         } = BatchBytes::read(reader);
         let quarantine_url = reader.text(&QUARANTINE_SQS_URL, queue_url);
+        let completion = reader.text_with(&COMPLETION, completion);
+        let own_queues = common
+            .as_ref()
+            .map(|common| common.batch_queue_url.as_str());
+        let own_queues = own_queues.into_iter().chain(quarantine_url.as_deref());
+        reader.rule(
+            QUEUE_OF_ITS_OWN,
+            shares_queue(completion.as_ref(), own_queues),
+        );
         let sink = SinkConfig::read(reader);
         Some(Config {
             common: common?,
@@ -86,9 +98,30 @@ impl Config {
             batch_items_max,
             parts_max: PARTS_MAX,
             quarantine_url,
+            completion,
             sink,
         })
     }
+}
+
+/// The rule behind [`shares_queue`].
+const QUEUE_OF_ITS_OWN: &str = "The queue in `COMPLETION` is neither `BATCH_QUEUE_URL` nor `QUARANTINE_SQS_URL`, nor the input queue.";
+
+/// Returns what is wrong if notices would go to one of these queues. The input queue is not known at the start; a notice to it
+/// is refused when it is sent.
+fn shares_queue<'a>(
+    completion: Option<&Completion>,
+    mut own_queues: impl Iterator<Item = &'a str>,
+) -> Option<String> {
+    let Some(Completion::Queue { url }) = completion else {
+        return None;
+    };
+    own_queues.any(|own| own == url).then(|| {
+        format!(
+            "`{COMPLETION}`: a queue that has another purpose: got `{url}`, expected neither `BATCH_QUEUE_URL` nor \
+             `QUARANTINE_SQS_URL`"
+        )
+    })
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ fn defaults_are_those_that_are_documented() {
     assert_eq!(config.index, "batchId-index");
     assert_eq!(config.verify_delay, Duration::from_secs(60));
     assert_eq!(config.part_bytes_max, 64 << 20);
+    assert_eq!(config.completion, None);
     assert_eq!(config.sink.uri, SinkUri::Log);
     assert_eq!(config.sink.rendering.format, Format::Envelope);
     assert_eq!(config.sink.rendering.compression, Compression::None);
@@ -50,15 +51,17 @@ fn every_wrong_variable_is_named_in_one_message() {
         ("SINK_TIMEOUT", "0"),
         ("SINK_REJECTS", "log:"),
         ("SINK_PAYLOADS", "log:"),
+        ("COMPLETION", "default"),
     ])
     .unwrap_err();
     let text = error.to_string();
-    assert_eq!(error.problems.len(), 12, "{text}");
+    assert_eq!(error.problems.len(), 13, "{text}");
     for words in [
         "`DDB_BATCH_TABLE`: not set",
         "`DDB_BATCH_INDEX`: wrong value: got `!`",
         "`VERIFY_DELAY`: wrong value: got `901`, expected a whole number of seconds from 1 to 900",
         "`MAX_PART_BYTES`: wrong value: got `1k`, expected a whole number of bytes from 1024 to 1073741824",
+        "`COMPLETION`: wrong value: got `default`: expected the URL of a standard SQS queue, or the ARN of an event bus",
         "`SINK`: wrong value: got `ftp://host`: expected `log:`, `file:///directory`, `s3://bucket/prefix`, `https://host/path`, ",
         "`SINK_FORMAT`: wrong value: got `xml`, expected `envelope`, `body`, `csv` or `fixed-width`",
         "`SINK_COLUMNS`: wrong value: got `id`: no JSON list of columns: ",
@@ -70,4 +73,17 @@ fn every_wrong_variable_is_named_in_one_message() {
     ] {
         assert!(text.contains(words), "{words} in {text}");
     }
+}
+
+#[test]
+fn notices_cannot_go_to_a_queue_of_the_service() {
+    let url = "https://sqs.eu-west-1.amazonaws.com/1/batch-queue";
+    let error = read(&[("COMPLETION", url)]).unwrap_err().to_string();
+    let words = "`COMPLETION`: a queue that has another purpose: got `https://sqs.eu-west-1.amazonaws.com/1/batch-queue`, \
+                 expected neither `BATCH_QUEUE_URL` nor `QUARANTINE_SQS_URL`";
+    assert!(error.contains(words), "{error}");
+    let quarantine = "https://sqs.eu-west-1.amazonaws.com/1/quarantine";
+    let read_with = |url| read(&[("COMPLETION", url), ("QUARANTINE_SQS_URL", quarantine)]);
+    assert!(read_with(quarantine).is_err());
+    assert!(read_with("https://sqs.eu-west-1.amazonaws.com/1/notices").is_ok());
 }

@@ -1,7 +1,7 @@
 //! The lease on a batch, and every write to the record of a leased batch.
 
 use protocol::batch::{
-    BatchRecord, BatchWrite, Lease, LeaseVerdict, OperatorDecision, PartRecord, may_lease,
+    BatchRecord, BatchWrite, Lease, LeaseVerdict, Notice, OperatorDecision, PartRecord, may_lease,
 };
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{BATCH_LIFE_MAX, DUE_GRACE, RECEIPT_BYTES_MAX, RECORD_TEXT_BYTES_MAX};
@@ -9,9 +9,10 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
+use shared::discretion::Discretion;
 use shared::ports::{BatchStore, PortError, StoredEvent};
 use shared::retry::{Budget, Written};
-use sinks::Part;
+use sinks::{Part, Receipt};
 use tracing::{error, info, warn};
 
 use crate::invocation::Budgets;
@@ -20,8 +21,8 @@ use crate::outcome::{Done, RetryTicket};
 /// The result of an attempt to take a lease.
 pub(crate) enum LeaseReply<'a> {
     Leased(Box<LeasedBatch<'a>>),
-    /// There is nothing to do for this ticket.
-    Done(Done),
+    /// There is nothing to do for this ticket but to send the notices of the record.
+    Done(Done, Box<BatchRecord>),
     /// An earlier delivery of the operator's ticket took effect. Take the lease without the operator's decision.
     DecisionInForce,
 }
@@ -32,6 +33,8 @@ pub(crate) struct LeasedBatch<'a> {
     budgets: &'a Budgets<'a>,
     owner: LeaseOwner,
     record: BatchRecord,
+    /// Whether notices of the batch are sent.
+    has_notices: bool,
 }
 
 /// Takes the lease of a batch, with the decision of an operator's ticket, if there is one.
@@ -43,6 +46,7 @@ pub(crate) async fn lease<'a>(
     batch: BatchId,
     owner: &LeaseOwner,
     operator: Option<OperatorDecision>,
+    has_notices: bool,
     budgets: &'a Budgets<'a>,
 ) -> Result<LeaseReply<'a>, RetryTicket> {
     let now = budgets.work.clock.now();
@@ -60,9 +64,10 @@ pub(crate) async fn lease<'a>(
             budgets,
             owner: owner.clone(),
             record: *record,
+            has_notices,
         }))),
         Ok(Written::Refused(None)) => Err(RetryTicket::UnknownBatch { batch }),
-        Ok(Written::Refused(Some(record))) => refused(&record, owner, operator, now),
+        Ok(Written::Refused(Some(record))) => refused(record, owner, operator, now),
         Err(source) => {
             // The write may have been applied. Give the lease up, so that the next ticket need not wait for its end.
             let reason = RetryTicket::Service { batch, source };
@@ -74,15 +79,15 @@ pub(crate) async fn lease<'a>(
 
 /// Returns the result for a record that refused the lease.
 fn refused<'a>(
-    record: &BatchRecord,
+    record: Box<BatchRecord>,
     owner: &LeaseOwner,
     operator: Option<OperatorDecision>,
     now: Timestamp,
 ) -> Result<LeaseReply<'a>, RetryTicket> {
     let batch = record.batch_id;
-    match may_lease(record, now, operator) {
-        LeaseVerdict::Complete => Ok(LeaseReply::Done(Done::Complete)),
-        LeaseVerdict::InError => Ok(LeaseReply::Done(Done::InError)),
+    match may_lease(&record, now, operator) {
+        LeaseVerdict::Complete => Ok(LeaseReply::Done(Done::Complete, record)),
+        LeaseVerdict::InError => Ok(LeaseReply::Done(Done::InError, record)),
         // The invocation that received the operator's ticket first has died. If it did not write the new sink to the
         // record, the new sink is not accepted, and the batch goes into error again.
         LeaseVerdict::NotInError
@@ -92,15 +97,15 @@ fn refused<'a>(
         }
         LeaseVerdict::NotInError => {
             warn!(batch_id = %batch, status = ?record.status, "batch is not in error, and is not set aside");
-            Ok(LeaseReply::Done(Done::NotInError))
+            Ok(LeaseReply::Done(Done::NotInError, record))
         }
         // The invocation that received this ticket before may have died, and no other ticket may be on its way.
-        LeaseVerdict::Held { until } if is_same_ticket(record, owner) => {
+        LeaseVerdict::Held { until } if is_same_ticket(&record, owner) => {
             Err(RetryTicket::Held { batch, until })
         }
         LeaseVerdict::Held { until } => {
             info!(batch_id = %batch, %until, "batch is leased by another");
-            Ok(LeaseReply::Done(Done::Held))
+            Ok(LeaseReply::Done(Done::Held, record))
         }
         LeaseVerdict::TooEarly { closes_at } => Err(RetryTicket::TooEarly { batch, closes_at }),
         // The lease became free between the write and its reply.
@@ -214,13 +219,14 @@ impl LeasedBatch<'_> {
     pub(crate) async fn delivered(
         &mut self,
         index: usize,
-        receipt: String,
+        receipt: Receipt,
         budget: Budget<'_>,
     ) -> Result<(), RetryTicket> {
         let write = BatchWrite::Delivered {
             owner: self.owner.clone(),
             index,
-            receipt: cut(receipt, RECEIPT_BYTES_MAX),
+            receipt: cut(receipt.text, RECEIPT_BYTES_MAX),
+            rejected: receipt.rejected,
             at: budget.clock.now(),
             delivered: self.record.delivered_with(index),
         };
@@ -272,8 +278,12 @@ impl LeasedBatch<'_> {
     /// Completes the batch at `at`. Returns `false` when a claim was counted or witnessed since the record was read;
     /// then the batch must be looked at again.
     pub(crate) async fn complete(&mut self, at: Timestamp) -> Result<bool, RetryTicket> {
+        let notice = self
+            .has_notices
+            .then(|| Notice::of_completion(&self.record, at));
         let write = BatchWrite::Complete {
             owner: self.owner.clone(),
+            notice,
             counts_version: self.record.counts_version,
             witnesses: self.record.witnesses,
             parts: self.record.parts.len(),
@@ -325,10 +335,24 @@ impl LeasedBatch<'_> {
         RetryTicket::Service { batch, source }
     }
 
+    /// Returns `false` if a notice of an error would have to be dropped.
+    pub(crate) fn takes_notice(&self) -> bool {
+        !self.has_notices || self.record.takes_notice()
+    }
+
+    /// Returns the notice of an error. What comes from messages is only in the record.
+    fn notice_of(&self, error: &str) -> Notice {
+        let error = Discretion { event_ids: false }.filtered(error);
+        Notice::of_error(&self.record, &error, self.budgets.work.clock.now())
+    }
+
     fn failure(&self, error: String) -> BatchWrite {
+        let has_notice = self.has_notices && self.takes_notice();
+        let notice = has_notice.then(|| self.notice_of(&error));
         BatchWrite::Fail {
             owner: self.owner.clone(),
             error: cut(error, RECORD_TEXT_BYTES_MAX),
+            notice,
         }
     }
 }

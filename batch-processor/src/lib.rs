@@ -14,7 +14,8 @@
 //!    the sink.
 //! 4. `release` turns the delivered claims into tombstones.
 //! 5. `completion` completes the batch, once it is proven or verified that every claim was delivered.
-//! 6. [`Handler`] acknowledges the ticket, or gives it back (`outcome`).
+//! 6. `notices` tells others that the batch is complete, or went into error, if `COMPLETION` is set.
+//! 7. [`Handler`] acknowledges the ticket, or gives it back (`outcome`).
 //!
 //! After a crash, the next ticket continues from the batch record. If there is no next ticket, the scheduled `sweep`
 //! sends one.
@@ -35,6 +36,7 @@ mod invocation;
 mod lease;
 #[doc(hidden)]
 pub mod metrics;
+mod notices;
 mod outcome;
 mod overflow_bodies;
 mod part_rules;

@@ -31,6 +31,12 @@ pub struct BatchProcessorMetrics {
     pub index_lag_retries: Count,
     /// Batches that were completed.
     pub batches_completed: Count,
+    /// Notices that were sent. A notice may be sent several times. Only with `COMPLETION`.
+    pub notices_sent: Count,
+    /// Attempts to send a notice that failed. The sweep tries again. Only with `COMPLETION`.
+    pub notices_failed: Count,
+    /// Notices of errors that are not sent, because earlier ones of the same batch still wait.
+    pub notices_dropped: Count,
     /// The time from the opening of a batch to its completion; of several batches, the longest.
     pub batch_age: LongestTime,
     /// Delivered events of a completed batch, as a share of `MAX_BATCH_SIZE`; of several batches, the lowest. Batches of which
@@ -50,6 +56,10 @@ pub struct SweepMetrics {
     pub batches_in_error: Level,
     /// The time since the longest overdue batch was due.
     pub oldest_overdue_age: OldestAge,
+    /// Batches whose notices should have been sent, at most 100. Only with `COMPLETION`.
+    pub notices_waiting: Option<Level>,
+    /// The time since the oldest of these batches was opened. Only with `COMPLETION`.
+    pub oldest_notice_age: Option<OldestAge>,
     /// The time since the oldest batch in error was opened. At 10 days, the sweep has it set aside.
     pub oldest_error_age: OldestAge,
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use aws_lambda_events::event::sqs::SqsMessage;
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use protocol::time::Timestamp;
-use shared::aws::{Sdk, TracedInvocation, TracedMessages, Traces, aws_ports, init_logs};
+use shared::aws::{
+    Sdk, TracedInvocation, TracedMessages, Traces, aws_notice_target, aws_ports, init_logs,
+};
 use shared::traces;
 use shared::wire::Ticket;
 use sinks::columns_source::with_columns;
@@ -73,7 +75,8 @@ fn sdk(config: &Config) -> Sdk {
 
 async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda_runtime::Error> {
     let quarantine_url = config.quarantine_url.as_deref();
-    let ports = aws_ports(sdk, &config.common, &config.index, quarantine_url);
+    let mut ports = aws_ports(sdk, &config.common, &config.index, quarantine_url);
+    ports.notice_target = aws_notice_target(sdk, &config.common, config.completion.as_ref());
     let handler = Arc::new(Handler::new(config, ports, Arc::new(sink)));
     let traces = Arc::new(Traces::from_env(sdk));
     lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<Event>| {

@@ -3,13 +3,15 @@
 //! Because of the sweep, a ticket may be lost: the batch is still found by its record. A batch in error is counted and
 //! gets no ticket, because it waits for an operator, until [`BATCH_LIFE_MAX`] after it was opened. Then the sweep has it set
 //! aside.
+//!
+//! With `COMPLETION`, a batch whose notices were not sent gets a ticket too.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::batch::{BatchWrite, Status};
+use protocol::batch::{BatchWrite, Listing, Status};
 use protocol::ids::BatchId;
-use protocol::limits::{BATCH_LIFE_MAX, REMINDED_FOR, SWEEP_BATCHES_MAX};
+use protocol::limits::{BATCH_LIFE_MAX, NOTICE_TICKETS_MAX, REMINDED_FOR, SWEEP_BATCHES_MAX};
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
@@ -39,6 +41,9 @@ pub struct Swept {
     pub processing: usize,
     /// Batches with status `error`, which wait for an operator.
     pub in_error: usize,
+    /// Batches whose notices should have been sent; absent without `COMPLETION`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notices_waiting: Option<usize>,
     /// Milliseconds since the oldest overdue batch was due; 0 if there is none.
     pub oldest_overdue_age_ms: u64,
     /// Milliseconds since the oldest batch in error was opened; 0 if there is none.
@@ -49,6 +54,8 @@ pub(crate) struct Sweep {
     batch_store: Arc<dyn BatchStore>,
     batch_queue: Arc<dyn BatchQueue>,
     metric_log: Arc<dyn MetricLog>,
+    /// Whether notices are sent.
+    has_notices: bool,
     /// Whether there is a quarantine queue, to which old batches in error go.
     has_quarantine_queue: bool,
     concurrency: usize,
@@ -64,6 +71,7 @@ impl Sweep {
     pub(crate) fn new(ports: &Ports, concurrency: usize) -> Sweep {
         Sweep {
             has_quarantine_queue: ports.quarantine_queue.is_some(),
+            has_notices: ports.notice_target.is_some(),
             batch_store: ports.batch_store.clone(),
             batch_queue: ports.batch_queue.clone(),
             metric_log: ports.metric_log.clone(),
@@ -82,7 +90,10 @@ impl Sweep {
     ) -> Result<Swept, PortError> {
         let budget = &budgets.work;
         let now = budget.clock.now();
-        let (mut swept, mut overdue) = self.find(now, budget).await?;
+        let mut waiting = Vec::new();
+        let (mut swept, mut overdue) = self.find(now, budget, &mut waiting).await?;
+        let oldest_notice_age = self.add_waiting(waiting, now, budget, &mut overdue).await?;
+        swept.notices_waiting = oldest_notice_age.map(|(count, _)| count);
         if planted(Bug::SweepBlind) {
             overdue.clear();
         }
@@ -102,15 +113,49 @@ impl Sweep {
             oldest_error_age_ms = swept.oldest_error_age_ms,
             "sweep done"
         );
-        self.write_metrics(&swept, invocation, now);
+        let age_ms = oldest_notice_age.map(|(_, age_ms)| age_ms);
+        self.write_metrics(&swept, age_ms, invocation, now);
         Ok(swept)
     }
 
-    /// Counts the batches, and returns those that get a ticket.
+    /// Adds the batches whose notices wait: complete ones, and those in error that `waiting` has. Returns how many there are, and
+    /// the milliseconds since the oldest was opened; `None` without `COMPLETION`.
+    async fn add_waiting(
+        &self,
+        mut waiting: Vec<Overdue>,
+        now: Timestamp,
+        budget: &Budget<'_>,
+        overdue: &mut Vec<Reminder>,
+    ) -> Result<Option<(usize, u64)>, PortError> {
+        if !self.has_notices {
+            return Ok(None);
+        }
+        let find = || {
+            self.batch_store
+                .overdue(Listing::Notices, now, NOTICE_TICKETS_MAX)
+        };
+        waiting.extend(budget.call(RetryPolicy::CONTROL, find).await?);
+        waiting.sort_unstable_by_key(|batch| batch.due_at);
+        waiting.truncate(NOTICE_TICKETS_MAX);
+        // From the opening on, because a ticket moves the due time.
+        let ages = waiting
+            .iter()
+            .map(|batch| batch.batch_id.opened_at().until(now));
+        let found = (waiting.len(), longest_ms(ages));
+        overdue.extend(waiting.into_iter().map(|batch| Reminder {
+            batch,
+            reason: TicketReason::Sweep,
+        }));
+        Ok(Some(found))
+    }
+
+    /// Counts the batches, and returns those that get a ticket. Puts batches in error that are due and need not be set aside
+    /// into `waiting`: their notices may not have been sent.
     async fn find(
         &self,
         now: Timestamp,
         budget: &Budget<'_>,
+        waiting: &mut Vec<Overdue>,
     ) -> Result<(Swept, Vec<Reminder>), PortError> {
         let mut swept = Swept::default();
         let mut reminders = Vec::new();
@@ -120,7 +165,10 @@ impl Sweep {
                 Status::Open | Status::Sealed => now,
                 Status::Processing | Status::Error => Timestamp::FAR_FUTURE,
             };
-            let find = || self.batch_store.overdue(status, until, SWEEP_BATCHES_MAX);
+            let find = || {
+                let listing = Listing::Status(status);
+                self.batch_store.overdue(listing, until, SWEEP_BATCHES_MAX)
+            };
             let mut found = budget.call(RetryPolicy::CONTROL, find).await?;
             let reason = match status {
                 Status::Open | Status::Sealed => TicketReason::Sweep,
@@ -135,7 +183,11 @@ impl Sweep {
                         .map(|batch| batch.batch_id.opened_at().until(now));
                     swept.oldest_error_age_ms = longest_ms(ages);
                     let is_old = |id: BatchId| id.opened_at() + BATCH_LIFE_MAX <= now;
-                    found.retain(|batch| self.has_quarantine_queue && is_old(batch.batch_id));
+                    let is_set_aside =
+                        |batch: &Overdue| self.has_quarantine_queue && is_old(batch.batch_id);
+                    let due = found.iter().filter(|batch| batch.due_at < now);
+                    waiting.extend(due.filter(|batch| !is_set_aside(batch)).cloned());
+                    found.retain(is_set_aside);
                     TicketReason::Quarantine
                 }
             };
@@ -176,13 +228,21 @@ impl Sweep {
         true
     }
 
-    fn write_metrics(&self, swept: &Swept, invocation: &Invocation, now: Timestamp) {
+    fn write_metrics(
+        &self,
+        swept: &Swept,
+        oldest_notice_age_ms: Option<u64>,
+        invocation: &Invocation,
+        now: Timestamp,
+    ) {
         let metrics = SweepMetrics {
             batches_overdue: Level(swept.overdue as u64),
             batches_processing: Level(swept.processing as u64),
             batches_in_error: Level(swept.in_error as u64),
             oldest_overdue_age: OldestAge(swept.oldest_overdue_age_ms),
             oldest_error_age: OldestAge(swept.oldest_error_age_ms),
+            notices_waiting: swept.notices_waiting.map(|count| Level(count as u64)),
+            oldest_notice_age: oldest_notice_age_ms.map(OldestAge),
         };
         let about = About {
             function: &invocation.function,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::batch::OperatorDecision;
+use protocol::batch::{BatchRecord, OperatorDecision};
 use protocol::ids::LeaseOwner;
 use protocol::pause::paused_until;
 use protocol::planted::{Bug, planted};
@@ -25,6 +25,7 @@ use crate::config::Config;
 use crate::delivery::Delivery;
 use crate::invocation::{Budgets, Report};
 use crate::lease::{LeaseReply, LeasedBatch, lease};
+use crate::notices::Notices;
 use crate::outcome::{Done, RetryTicket};
 use crate::overflow_bodies::OverflowBodies;
 use crate::part_rules::PartRules;
@@ -65,6 +66,7 @@ impl TicketProcessor {
                     bytes_max: config.part_bytes_max,
                     count_max: config.parts_max,
                 },
+                notices: Notices::new(ports),
             },
         }
     }
@@ -87,10 +89,21 @@ impl TicketProcessor {
             return Ok(Done::InError);
         }
         let leased = loop {
-            let leased = lease(&*self.batch_store, batch, &owner, operator, budgets);
+            let has_notices = self.components.notices.are_on();
+            let leased = lease(
+                &*self.batch_store,
+                batch,
+                &owner,
+                operator,
+                has_notices,
+                budgets,
+            );
             match span("lease").text(BATCH_ID, batch).run(leased).await? {
                 LeaseReply::Leased(leased) => break *leased,
-                LeaseReply::Done(done) => return Ok(done),
+                LeaseReply::Done(done, record) => {
+                    self.send_left_notices(done, &record, budgets, report).await;
+                    return Ok(done);
+                }
                 LeaseReply::DecisionInForce => operator = None,
             }
         };
@@ -112,9 +125,26 @@ impl TicketProcessor {
         if !overlooks && let Some(until) = self.paused_until(run.batch(), budgets).await? {
             info!(batch_id = %batch, %until, "deliveries are paused");
             run.batch().pause(until).await?;
+            run.send_notices().await;
             return Ok(Done::Paused);
         }
         run.run().await
+    }
+
+    /// Sends the notices of a batch that another invocation completed or put in error, and that died before it sent them.
+    async fn send_left_notices(
+        &self,
+        done: Done,
+        record: &BatchRecord,
+        budgets: &Budgets<'_>,
+        report: &mut Report,
+    ) {
+        // The invocation that has the lease sends them itself.
+        if matches!(done, Done::Complete | Done::InError) && !planted(Bug::NoticeSentOnlyOnce) {
+            let metrics = report.metrics_of(&record.source);
+            let notices = &self.components.notices;
+            notices.send_waiting(record, budgets, metrics).await;
+        }
     }
 
     /// Returns until when deliveries of a batch are paused. The pauses are read for every ticket and with strong consistency, so

@@ -10,6 +10,7 @@
 //! | [`lambda`] | a host of Lambda functions, and an event source mapping from a queue to a function | killed environments |
 //! | `s3` (feature `s3`, on by default) | an S3 server that stores objects as files | failed requests |
 //! | `dynamodb` (feature `dynamodb`) | a DynamoDB server | an index that lags, throttled writes |
+//! | [`eventbridge`] | an EventBridge server that keeps the events put on its buses | failed entries |
 //! | `sam` (feature `sam`) | a reader of SAM templates, for the queues, tables and functions to start | |
 //! | [`proxy`] | a proxy in front of any of these servers, or of another HTTP service | lost replies, errors, expired credentials |
 //!
@@ -100,6 +101,7 @@
 mod counter;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
+pub mod eventbridge;
 pub mod files;
 pub mod lambda;
 pub mod loopback;

@@ -222,6 +222,7 @@ def worlds(template):
         sets += [{name: each} for each in allowed(name)]
     sets += [{"Sink": each} for each in SINKS.values()]
     sets += [{"Sink": each} for each in QUALIFIED.values()]
+    sets += [{"Completion": each} for each in COMPLETIONS.values()]
     sets += [{"Sink": each} for each in ("s3://bucket", "s3://bucket/1/2/3/4/5/6")]
     sets += [{"SinkColumns": each, "SinkFormat": "csv"} for each in COLUMNS.values()]
     sets += [{"MaxReceiveCount": each, "OnDuplicate": how} for each in ("5", "1000") for how in allowed("OnDuplicate")]
@@ -271,6 +272,11 @@ COLUMNS = {
     "inline": '[{"name":"id","json":"id"}]',
     "file": "file:///var/task/columns.json",
     "s3": "s3://columns/legacy/orders.json",
+}
+# Where notices go, by the service.
+COMPLETIONS = {
+    "sqs": "https://sqs.eu-central-1.amazonaws.com/210987654321/notices",
+    "events": "arn:aws:events:eu-west-1:123456789012:event-bus/notices",
 }
 # Sinks that are called, and that can have SinkPayloads.
 CALLED = ("states", "lambda")

@@ -81,6 +81,7 @@ def patterns():
         "SinkColumns": (["", *cfn.COLUMNS.values()], ["columns.json", "s3://columns", "https://x", "file:columns.json", *widened([cfn.COLUMNS["s3"]])]),
         "SinkRejects": (["", cfn.REJECTS, "file:///mnt/rejects"], ["*", "log:", *widened([cfn.REJECTS])]),
         "SinkPayloads": (["", cfn.PAYLOADS], ["*", "log:", "file:///mnt/payloads", *widened([cfn.PAYLOADS])]),
+        "Completion": (["", *cfn.COMPLETIONS.values()], ["*", "default", cfn.COMPLETIONS["sqs"] + ".fifo", *widened(cfn.COMPLETIONS.values())]),
         # The function would refuse `s3`, which the template replaces, and places that IAM or S3 reads in another way.
         "Bodies": (["items", "table", "s3", *CHUNKS], [*NO_CHUNKS, "", "items ", "tables"]),
         "FormerBodies": (["", "s3", *CHUNKS], [*NO_CHUNKS, "items", "table"]),

@@ -55,6 +55,9 @@ UNSEEN = {
     # FORMER_BODIES stands for the value of BODIES with which earlier batches were opened: the batch processor reads where the
     # record of a batch says.
     Call("BatchProcessor", "s3:GetObject", "FORMER_BODIES/*", frozenset()),
+    # The test sends no notices: tests/e2e/notices.rs does.
+    Call("BatchProcessor", "sqs:SendMessage", "COMPLETION", frozenset()),
+    Call("BatchProcessor", "events:PutEvents", "COMPLETION", frozenset()),
 }
 
 
@@ -83,6 +86,14 @@ def sink_resource(sink):
     return sink
 
 
+def completion_resource(completion):
+    """Returns the ARN of the queue or event bus that notices go to."""
+    if completion.startswith("arn:"):
+        return completion
+    _, _, host, account, name = completion.split("/")
+    return f"arn:aws:sqs:{host.split('.')[1]}:{account}:{name}"
+
+
 def with_miss(actions, resource):
     """Returns (action, resource) for each action; with s3:GetObject also the grant that tells a missing object from a forbidden one."""
     found = {(action, resource) for action in actions}
@@ -108,6 +119,8 @@ def place(world, call):
     service = call.action.split(":")[0]
     if variable == "SINK" and service in cfn.CALLED:
         return sink_resource(value) if cfn.scheme_of(value) == service else None
+    if variable == "COMPLETION":
+        return completion_resource(value) if value == cfn.COMPLETIONS.get(service) else None
     if variable == "OVERFLOW_BUCKET":
         value = value and f"s3://{value}"
     if variable in ("BODIES", "FORMER_BODIES") and value == "s3":

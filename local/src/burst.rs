@@ -15,6 +15,7 @@ use protocol::batch::Status;
 use crate::batch_life::BatchLife;
 use crate::deploy;
 use crate::leases::FirstLeases;
+use crate::notices::NoticeReport;
 use crate::options::{StackArgs, StackOptions};
 use crate::record::{Observed, record, report_files};
 use crate::sampler::Sampler;
@@ -256,7 +257,12 @@ impl Run {
     ) -> anyhow::Result<Summary> {
         let depth = |queue| stack.sqs.depth(queue);
         let batches = stack.batches_by_status().await?;
+        let notices = match stack.notices() {
+            Some(notices) => Some(NoticeReport::of(&notices.manifests().await?)),
+            None => None,
+        };
         Ok(Summary {
+            notices,
             cost: stack.ledger(sent.sent, sent.unique),
             claims: stack.claims(),
             latency: stack.latencies(self.args.size).await?,
@@ -322,7 +328,8 @@ async fn wait_until_drained(
             }
             let mut batches = stack.batches_by_status().await?;
             batches.remove(&Status::Error);
-            if batches.values().all(|count| *count == 0) {
+            let noticed = stack.notices().is_none() || stack.notices_waiting().await? == 0;
+            if noticed && batches.values().all(|count| *count == 0) {
                 return Ok((claimed_after.unwrap_or_default(), started.elapsed()));
             }
             under_way = format!("{batches:?}");

@@ -9,6 +9,7 @@ use emulators::sam::Resources;
 use shared::config::ConfigError;
 
 use crate::faults::FunctionName;
+use crate::notices;
 use crate::options::StackOptions;
 use crate::sink;
 
@@ -130,7 +131,10 @@ pub fn check_variables(options: &StackOptions) -> anyhow::Result<()> {
         #[cfg(feature = "s3")]
         s3: placeholder(),
     };
-    let sink = sink::placeholder_variables(options.sink, PLACEHOLDER_ENDPOINT);
+    let mut sink = sink::placeholder_variables(options.sink, PLACEHOLDER_ENDPOINT);
+    if let Some(kind) = options.completion {
+        sink.extend(notices::variables(kind, PLACEHOLDER_ENDPOINT));
+    }
     let mut functions = functions(options, &resources, &endpoints, &sink)?;
     let mut problems = Vec::new();
     let mut known = Vec::new();

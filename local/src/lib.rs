@@ -16,6 +16,7 @@ pub mod given_back;
 pub mod latency;
 pub mod leases;
 pub mod ledger;
+pub mod notices;
 pub mod options;
 #[cfg(feature = "postgres")]
 pub mod postgres;

@@ -11,6 +11,7 @@ use emulators::sam::Template;
 
 use crate::bodies::{self, BodiesKind};
 use crate::faults::{DeployAt, FaultArgs, FaultOptions, NewCode, Redeploy};
+use crate::notices::CompletionKind;
 use crate::sink::SinkKind;
 use crate::template;
 use crate::traces;
@@ -75,6 +76,9 @@ pub struct StackArgs {
     /// Where the bodies of batches go: sets BODIES [default: items]
     #[arg(long, value_enum, value_name = "PLACE")]
     bodies: Option<BodiesKind>,
+    /// Where notices of complete batches go: sets COMPLETION, and starts a stand-in [default: no notices]
+    #[arg(long, value_enum, value_name = "TARGET")]
+    completion: Option<CompletionKind>,
     /// Where batches go: sets SINK, and starts a stand-in for the sink [default: file]
     #[arg(long, value_enum)]
     sink: Option<SinkKind>,
@@ -123,6 +127,8 @@ pub struct StackOptions {
     pub template: Template,
     /// Variables of both functions, without those that the stack sets itself.
     pub variables: BTreeMap<String, String>,
+    /// Where notices go; `None` if there are none, or if `variables` says where.
+    pub completion: Option<CompletionKind>,
     pub sink: SinkKind,
     /// The directory for delivered batches; a temporary one if `None`.
     pub out: Option<PathBuf>,
@@ -176,8 +182,9 @@ impl StackArgs {
     /// Checks the flags, and combines them with the environment.
     ///
     /// # Errors
-    /// A malformed `--env`, both `--sink` and `SINK`, both `--bodies` and `BODIES`, bodies in S3 in a build without the cargo
-    /// feature `s3`, `--traces` in one without `otel`, a template that cannot be read, a missing executable, or an output directory that is not empty.
+    /// A malformed `--env`, both `--sink` and `SINK`, both `--bodies` and `BODIES`, both `--completion` and `COMPLETION`,
+    /// bodies in S3 in a build without the cargo feature `s3`, `--traces` in one without `otel`, a template that cannot be
+    /// read, a missing executable, or an output directory that is not empty.
     pub fn resolve(&self) -> anyhow::Result<StackOptions> {
         let mut variables: BTreeMap<String, String> = DEFAULTS
             .iter()
@@ -207,6 +214,11 @@ impl StackArgs {
             );
         }
         traces::check_build(self.traces.as_deref())?;
+        if let (Some(_), Some(target)) = (self.completion, variables.get("COMPLETION")) {
+            bail!(
+                "`--completion`: not with `COMPLETION`: got `COMPLETION={target}`, expected one of them"
+            );
+        }
         if let Some(out) = &self.out {
             let taken = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
             if taken {
@@ -221,6 +233,7 @@ impl StackArgs {
             batch_processor: bootstrap(self.batch_processor.as_ref(), "batch-processor")?,
             template: read_template(self.template.as_ref())?,
             variables,
+            completion: self.completion,
             sink: self.sink.unwrap_or_default(),
             out: self.out.clone(),
             batch_size: self.batch_size,

@@ -26,6 +26,7 @@ use crate::dynamodb::{BATCH_TABLE, create_table};
 use crate::faults::{EnvironmentFaults, Faults, Kills, SinkGate};
 use crate::function_logs::FunctionLogs;
 use crate::ledger::{Action, Meter};
+use crate::notices::NoticeHost;
 use crate::options::StackOptions;
 use crate::redeploys::Redeploys;
 use crate::sink::SinkHost;
@@ -83,6 +84,7 @@ pub struct Stack {
     chunk_buckets: BTreeSet<String>,
     _proxies: Vec<Proxy>,
     _sink_gate: Option<SinkGate>,
+    notices: Option<NoticeHost>,
     sink: SinkHost,
     #[cfg(feature = "otel")]
     collector: Option<Collector>,
@@ -159,6 +161,7 @@ impl Stack {
             _sqs_stop: services.sqs_stop,
             _proxies: proxies.proxies,
             _sink_gate: services.sink_gate,
+            notices: services.notices,
             sink: services.sink,
             #[cfg(feature = "otel")]
             collector,
@@ -178,6 +181,11 @@ impl Stack {
     /// Returns a client of the queues.
     pub fn sqs_client(&self) -> &aws_sdk_sqs::Client {
         &self.sqs_client
+    }
+
+    /// Returns what notices go to, if that is a stand-in.
+    pub fn notices(&self) -> Option<&NoticeHost> {
+        self.notices.as_ref()
     }
 
     /// Returns the URL of the DynamoDB stand-in itself, where no fault strikes and no request is counted.
@@ -290,7 +298,10 @@ fn configure_functions(
     let sink = &services.sink;
     let gate = services.sink_gate.as_ref();
     let directory = gate.map_or(sink.out(), SinkGate::path);
-    let variables = sink.variables(directory, proxies.receiver.as_deref());
+    let mut variables = sink.variables(directory, proxies.receiver.as_deref());
+    if let Some(notices) = &services.notices {
+        variables.extend(notices.variables(&proxies.endpoints.sqs));
+    }
     deploy::functions(options, resources, &proxies.endpoints, &variables)
 }
 

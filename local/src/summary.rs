@@ -12,6 +12,7 @@ use crate::faults::FaultReport;
 use crate::given_back::GivenBack;
 use crate::latency::{Claims, Latencies};
 use crate::ledger::Ledger;
+use crate::notices::NoticeReport;
 use crate::recovery::OutageReport;
 use crate::sink::SinkReport;
 
@@ -36,6 +37,8 @@ pub struct Summary {
     pub sink_outages: Vec<OutageReport>,
     /// `None` if no fault was on.
     pub faults: Option<FaultReport>,
+    /// `None` without `--completion`.
+    pub notices: Option<NoticeReport>,
     /// The record of the burst and its report; `None` if they were not written.
     pub report: Option<ReportFiles>,
 }
@@ -134,6 +137,10 @@ impl Summary {
         self.audit.ok()
             && self.sink.ok()
             && self.batches_in_error == 0
+            && self
+                .notices
+                .as_ref()
+                .is_none_or(|notices| notices.agrees(self.audit.delivered))
             && quarantined + dead_letters + dead_tickets == 0
     }
 }
@@ -144,6 +151,9 @@ impl fmt::Display for Summary {
             sent, audit, sink, ..
         } = self;
         write!(f, "{}", AuditLines { sent, audit, sink })?;
+        if let Some(notices) = &self.notices {
+            write!(f, "{notices}")?;
+        }
         self.fmt_set_aside(f)?;
         self.fmt_usage(f)?;
         write!(f, "{}{}", self.latency, self.tickets_given_back)?;

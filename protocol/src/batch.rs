@@ -17,6 +17,8 @@
 mod closing;
 mod lease;
 mod note;
+mod notice;
+mod noticed;
 mod proof;
 mod record;
 mod write;
@@ -24,8 +26,9 @@ mod write;
 pub use closing::{Closing, NoWindow};
 pub use lease::{LeaseVerdict, OperatorDecision, may_lease};
 pub use note::{OperatorNote, with_note};
+pub use notice::{Notice, NoticeCounts, NoticeKind};
 pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, proven, role};
-pub use record::{BatchRecord, Lease, PartRecord, PartState, Status};
+pub use record::{BatchRecord, Lease, Listing, PartRecord, PartState, Status};
 pub use write::{BatchCounts, BatchWrite, NO_ERROR, already_applied, apply};
 
 #[cfg(test)]

@@ -183,6 +183,21 @@ pub const EXPORT_TIME_MAX: Duration = Duration::from_secs(1);
 pub const EXPORT_PAUSE: Duration = Duration::from_secs(30);
 /// Bytes of a response to an export. It has a few words.
 pub const EXPORT_RESPONSE_BYTES_MAX: usize = 64 << 10;
+/// Notices of errors of one batch that wait to be sent. There is one for each lease that ended in an error, so there are
+/// several only if an operator tries again while notices cannot be sent.
+pub const NOTICES_MAX: usize = 2;
+/// Bytes of the error in a notice; a longer one is cut. The record has little room left for notices.
+pub const NOTICE_ERROR_BYTES_MAX: usize = 512;
+/// Bytes of a notice in a record, without its error.
+pub const NOTICE_OVERHEAD_BYTES: usize = 128;
+/// How long an invocation tries to send the notices of a batch. The sweep tries again; until then the time is for deliveries.
+pub const NOTICE_TIME_MAX: Duration = Duration::from_secs(3);
+/// Tickets for notices that one sweep sends. Each may take [`NOTICE_TIME_MAX`] of the invocations that deliver batches.
+pub const NOTICE_TICKETS_MAX: usize = 100;
+/// Bytes of the manifest in a notice. The smallest limit of those that notices are sent to: an SQS message may have 1 MiB, an
+/// entry of EventBridge 256 KB in regions that do not take 1 MB yet.
+/// Source: <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html> (2026-11).
+pub const NOTICE_BYTES_MAX: usize = 240_000;
 
 const _: () = assert!(CHUNK_RECORD_RETENTION.as_secs() > CHUNK_CLAIM_RETENTION.as_secs());
 const _: () = assert!(CHUNK_CLAIM_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());
@@ -211,12 +226,14 @@ const fn record_bytes_max(sets: usize, set_bytes_max: usize) -> usize {
         + PARTS_MAX * (PART_OVERHEAD_BYTES + PART_MEMBERS_BYTES_MAX + RECEIPT_BYTES_MAX)
         + NOTES_MAX
             * (NOTE_OVERHEAD_BYTES + NOTE_BY_BYTES_MAX + NOTE_ACTION_BYTES_MAX + NOTE_WHY_BYTES_MAX)
+        + (NOTICES_MAX + 1) * NOTICE_OVERHEAD_BYTES
+        + NOTICES_MAX * NOTICE_ERROR_BYTES_MAX
         + FINGERPRINT_BYTES_MAX
         + 2 * RECORD_TEXT_BYTES_MAX
         + 3 * 2_048
 }
 
-const _: () = assert!(CHUNK_RECORD_BYTES_MAX < 190 << 10);
+const _: () = assert!(CHUNK_RECORD_BYTES_MAX < 192 << 10);
 const _: () = assert!(RECORD_BYTES_MAX < DYNAMODB_ITEM_BYTES_MAX);
 const _: () = assert!(PARTS_FOR_STRAGGLERS < PARTS_MAX);
 const _: () = assert!(OVERFLOW_DAYS_MIN as u64 * 24 * 3_600 > BATCH_RECORD_RETENTION.as_secs());

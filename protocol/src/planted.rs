@@ -148,6 +148,12 @@ pub enum Bug {
     PauseOverlooked,
     /// A batch that is paused is not due when the pause ends.
     PausedForEver,
+    /// The notice that a batch is complete is sent before the write that completes it.
+    NoticeBeforeCompletion,
+    /// Only the invocation that completes a batch, or puts it in error, sends its notice.
+    NoticeSentOnlyOnce,
+    /// Notices are removed from the record before they were sent.
+    NoticesMarkedFirst,
 }
 
 impl Bug {
@@ -223,6 +229,9 @@ impl Bug {
         Bug::SweepBlind,
         Bug::PauseOverlooked,
         Bug::PausedForEver,
+        Bug::NoticeBeforeCompletion,
+        Bug::NoticeSentOnlyOnce,
+        Bug::NoticesMarkedFirst,
     ];
 }
 

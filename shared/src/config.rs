@@ -12,10 +12,12 @@ use protocol::limits::{
     PARTS_FOR_STRAGGLERS, PARTS_MAX,
 };
 
+mod completion;
 mod logs;
 mod reader;
 mod variable;
 
+pub use completion::{COMPLETION, Completion, completion};
 pub use logs::{LogFormat, LogSettings};
 pub use reader::{ConfigError, Declarations, Reader};
 pub use variable::{Declared, Description, Number, Text, Topic, Unset, Variable, Word};

@@ -10,10 +10,12 @@
 pub mod chunk;
 pub mod compression;
 pub mod config;
+pub mod discretion;
 #[cfg(feature = "expressions")]
 pub mod expression;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+pub mod notice;
 pub mod ports;
 pub mod retry;
 pub mod sqs_text;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use protocol::batch::{BatchRecord, BatchWrite, Status};
+use protocol::batch::{BatchRecord, BatchWrite, Listing};
 use protocol::bodies::ChunkPlace;
 use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{
@@ -201,10 +201,10 @@ pub trait BatchStore: Send + Sync {
     /// Applies `write` atomically, with the effect of [`apply`](protocol::batch::apply).
     async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError>;
 
-    /// Returns up to `max` batches with this status whose `dueAt` is before `now`, oldest first. Eventually consistent.
+    /// Returns up to `max` batches of this list whose `dueAt` is before `now`, oldest first. Eventually consistent.
     async fn overdue(
         &self,
-        status: Status,
+        listing: Listing,
         now: Timestamp,
         max: usize,
     ) -> Result<Vec<Overdue>, PortError>;
@@ -243,6 +243,29 @@ pub trait QuarantineQueue: Send + Sync {
     /// Sends up to 10 messages; returns a result for each, in order. After a lost reply, a message may be in the queue.
     /// Callers send it again: a message that is in the quarantine twice is better than a lost one.
     async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>>;
+}
+
+/// A notice to others about a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoticeMessage {
+    /// The source of the batch.
+    pub source: SourceArn,
+    /// The id of the notice, the same whenever it is sent.
+    pub id: String,
+    /// What it is about: `complete` or `error`.
+    pub kind: &'static str,
+    /// When that happened.
+    pub at: Timestamp,
+    /// The manifest of the batch, as JSON.
+    pub manifest: String,
+}
+
+/// Where notices go: a queue or an event bus.
+#[async_trait]
+pub trait NoticeTarget: Send + Sync {
+    /// Sends a notice. After a lost reply, it may have been sent; sending it again is harmless, because its id and its
+    /// manifest are the same.
+    async fn send(&self, notice: &NoticeMessage) -> Result<(), PortError>;
 }
 
 /// The numbers of messages in a queue.
@@ -372,6 +395,8 @@ pub struct Ports {
     pub batch_queue: Arc<dyn BatchQueue>,
     /// Absent without `QUARANTINE_SQS_URL`.
     pub quarantine_queue: Option<Arc<dyn QuarantineQueue>>,
+    /// Absent without `COMPLETION`, and in the aggregator.
+    pub notice_target: Option<Arc<dyn NoticeTarget>>,
     pub overflow_store: Arc<dyn OverflowStore>,
     pub chunk_store: Arc<dyn ChunkStore>,
     pub pause_store: Arc<dyn PauseStore>,

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use shared::metrics::{DIMENSIONS, NAMESPACE};
-use syn::{Expr, ExprLit, Field, Item, ItemStruct, Lit, Meta, Type};
+use syn::{
+    Expr, ExprLit, Field, GenericArgument, Item, ItemStruct, Lit, Meta, PathArguments, Type,
+};
 
 use crate::files::{assert_generated, read};
 
@@ -82,18 +84,30 @@ impl Declared {
 
 fn metric(field: &Field) -> Metric {
     let name = field.ident.as_ref().expect("the fields have names");
-    let Type::Path(path) = &field.ty else {
-        panic!("`{name}`: expected a type of shared::metrics");
-    };
-    let kind = path.path.segments.last().expect("a path has a segment");
+    let kind = last_word(&field.ty);
     let pascal = |word: &str| {
         let (first, rest) = word.split_at(1);
         first.to_uppercase() + rest
     };
     Metric {
         name: name.to_string().split('_').map(pascal).collect(),
-        unit: unit(&kind.ident.to_string()),
+        unit: unit(&kind),
         meaning: comment(field),
+    }
+}
+
+/// Returns the last word of a type; of an optional metric, that of the metric's type.
+fn last_word(kind: &Type) -> String {
+    let Type::Path(path) = kind else {
+        panic!("expected a type of shared::metrics");
+    };
+    let last = path.path.segments.last().expect("a path has a segment");
+    match &last.arguments {
+        PathArguments::AngleBracketed(within) => match within.args.first() {
+            Some(GenericArgument::Type(metric)) => last_word(metric),
+            _ => panic!("expected a type of shared::metrics"),
+        },
+        _ => last.ident.to_string(),
     }
 }
 
@@ -185,8 +199,12 @@ fn named_in_cdk(watch: &str) -> BTreeSet<(String, String)> {
         ("ofAggregator('", "Aggregator"),
         ("processor('", "BatchProcessor"),
         ("sweep('", "BatchProcessor"),
-        // Both alarms that are not on an expression are on what the sweep finds.
+        // The alarms that are not on an expression are on what the sweep finds; one is made only with notices.
         ("namespace: NAMESPACE,\n    metricName: '", "BatchProcessor"),
+        (
+            "namespace: NAMESPACE,\n      metricName: '",
+            "BatchProcessor",
+        ),
     ];
     for (call, function) in calls {
         for after in watch.split(call).skip(1) {

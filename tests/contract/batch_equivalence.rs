@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::batch::{
-    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorDecision, OperatorNote, PartRecord,
-    PartState, Status, apply, with_note,
+    BatchCounts, BatchRecord, BatchWrite, Lease, Notice, OperatorDecision, OperatorNote,
+    PartRecord, PartState, Status, apply, with_note,
 };
 use protocol::bodies::Bodies;
 use protocol::ids::{LeaseOwner, Seq};
@@ -132,7 +132,7 @@ impl Draw {
     fn write(&self, record: &BatchRecord) -> BatchWrite {
         let owner = self.owner(record);
         let parts = record.parts.len() as u64;
-        match self.below(19) {
+        match self.below(21) {
             0 => BatchWrite::Count(self.counts(record)),
             1 => BatchWrite::Seal {
                 counts: self.counts(record),
@@ -173,9 +173,11 @@ impl Draw {
                 verify_at: self.chance(50).then(|| self.edge()),
             },
             18 => self.note(record),
+            19 | 20 => self.notices_sent(record),
             11 => BatchWrite::Fail {
                 owner,
                 error: format!("error {}", self.below(9)),
+                notice: self.chance(50).then(|| self.notice(record, false)),
             },
             _ => self.complete(owner, record),
         }
@@ -196,6 +198,34 @@ impl Draw {
             attempts: self.near(record.attempts),
             notes_count: self.near(record.notes_count),
             notes: with_note(&record.notes, note),
+        }
+    }
+
+    fn notice(&self, record: &BatchRecord, complete: bool) -> Notice {
+        let notice = match complete {
+            true => Notice::of_completion(record, self.edge()),
+            false => Notice::of_error(record, &format!("error {}", self.below(9)), self.edge()),
+        };
+        // Few numbers, so that the last one is sometimes another of the same number.
+        Notice {
+            number: self.below(3),
+            ..notice
+        }
+    }
+
+    fn notices_sent(&self, record: &BatchRecord) -> BatchWrite {
+        let last = record.notices.last().map_or(0, |notice| notice.number);
+        BatchWrite::NoticesSent {
+            status: match self.chance(90) {
+                true => record.status,
+                false => Some(Status::Error),
+            },
+            count: self.near(record.notices.len() as u64) as usize,
+            last: match record.notices.is_empty() {
+                true => 0,
+                false => self.near(last),
+            },
+            due_at: self.edge(),
         }
     }
 
@@ -243,6 +273,7 @@ impl Draw {
                 delivered
             }),
             at: self.edge(),
+            rejected: self.below(2),
         }
     }
 
@@ -256,6 +287,7 @@ impl Draw {
             parts: self.near(record.parts.len() as u64) as usize,
             at,
             expires_at: record.kept_until(at),
+            notice: self.chance(50).then(|| self.notice(record, true)),
         }
     }
 
@@ -288,6 +320,7 @@ fn kind(write: &BatchWrite) -> &'static str {
         BatchWrite::Fail { .. } => "fail",
         BatchWrite::Complete { .. } => "complete",
         BatchWrite::Note { .. } => "note",
+        BatchWrite::NoticesSent { .. } => "notices sent",
     }
 }
 
@@ -328,7 +361,7 @@ async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
         }
         assert_eq!(dynamo.read(id).await.unwrap(), Some(now), "seed {seed}");
     }
-    // Each of the thirteen kinds, applied and refused, in both layouts.
-    assert_eq!(seen.len(), 52, "{seen:?}");
+    // Each of the fourteen kinds, applied and refused, in both layouts.
+    assert_eq!(seen.len(), 56, "{seen:?}");
     assert!(seen.values().all(|count| *count >= 10), "{seen:?}");
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use protocol::batch::{
-    BatchCounts, BatchRecord, BatchWrite, Lease, OperatorDecision, PartRecord, PartState, Status,
+    BatchCounts, BatchRecord, BatchWrite, Lease, Listing, OperatorDecision, PartRecord, PartState,
+    Status,
 };
 use protocol::bodies::Bodies;
 use protocol::ids::LeaseOwner;
@@ -143,6 +144,7 @@ fn processing() -> Vec<BatchWrite> {
             receipt: "r".to_owned(),
             delivered: None,
             at: Timestamp::EPOCH,
+            rejected: 0,
         },
         BatchWrite::GiveUp {
             owner: owner(),
@@ -152,6 +154,7 @@ fn processing() -> Vec<BatchWrite> {
         BatchWrite::Fail {
             owner: owner(),
             error: "no".to_owned(),
+            notice: None,
         },
         BatchWrite::Complete {
             owner: owner(),
@@ -160,6 +163,7 @@ fn processing() -> Vec<BatchWrite> {
             parts: 0,
             at: ms(0),
             expires_at: Timestamp::EPOCH,
+            notice: None,
         },
     ]
 }
@@ -253,6 +257,7 @@ async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
         receipt: receipt.clone(),
         delivered: None,
         at,
+        rejected: 0,
     };
     let delivered = applied(store, delivered).await;
     assert_eq!(
@@ -269,6 +274,7 @@ async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
         parts: 1,
         at: ms(8_000),
         expires_at: Timestamp::EPOCH,
+        notice: None,
     };
     let complete = applied(store, end).await;
     assert_eq!(
@@ -295,7 +301,10 @@ async fn overdue_batches_are_returned_oldest_first_up_to_the_maximum<S: BatchSto
             .map(|overdue| overdue.due_at.as_ms() - ms(0).as_ms())
             .collect()
     };
-    let first = store.overdue(Status::Open, ms(8), 1).await.unwrap();
+    let first = store
+        .overdue(Listing::Status(Status::Open), ms(8), 1)
+        .await
+        .unwrap();
     let expected = Overdue {
         batch_id: batch(0),
         source: record(batch(0)).source,
@@ -303,18 +312,36 @@ async fn overdue_batches_are_returned_oldest_first_up_to_the_maximum<S: BatchSto
     };
     assert_eq!(first, [expected]);
     assert_eq!(
-        due(store.overdue(Status::Open, ms(8), 100).await.unwrap()),
+        due(store
+            .overdue(Listing::Status(Status::Open), ms(8), 100)
+            .await
+            .unwrap()),
         [0, 2, 4, 6]
     );
     assert_eq!(
-        due(store.overdue(Status::Open, ms(9), 3).await.unwrap()),
+        due(store
+            .overdue(Listing::Status(Status::Open), ms(9), 3)
+            .await
+            .unwrap()),
         [0, 2, 4]
     );
-    assert!(due(store.overdue(Status::Open, ms(9), 0).await.unwrap()).is_empty());
-    assert!(due(store.overdue(Status::Open, ms(0), 100).await.unwrap()).is_empty());
+    assert!(
+        due(store
+            .overdue(Listing::Status(Status::Open), ms(9), 0)
+            .await
+            .unwrap())
+        .is_empty()
+    );
+    assert!(
+        due(store
+            .overdue(Listing::Status(Status::Open), ms(0), 100)
+            .await
+            .unwrap())
+        .is_empty()
+    );
     assert!(
         store
-            .overdue(Status::Error, ms(100), 100)
+            .overdue(Listing::Status(Status::Error), ms(100), 100)
             .await
             .unwrap()
             .is_empty()
@@ -328,7 +355,10 @@ async fn large_records_do_not_hide_later_ones_from_the_sweep<S: BatchStore>(stor
         record.error = Some("x".repeat(300_000));
         store.create(&record).await.unwrap();
     }
-    let due = store.overdue(Status::Open, ms(100), 8).await.unwrap();
+    let due = store
+        .overdue(Listing::Status(Status::Open), ms(100), 8)
+        .await
+        .unwrap();
     assert_eq!(
         due.iter().map(|record| record.batch_id).collect::<Vec<_>>(),
         (0..8).map(batch).collect::<Vec<_>>()
@@ -348,7 +378,7 @@ async fn a_complete_batch_is_never_overdue<S: BatchStore>(store: &S) {
     .await;
     assert_eq!(
         store
-            .overdue(Status::Processing, ms(1_000_000), 10)
+            .overdue(Listing::Status(Status::Processing), ms(1_000_000), 10)
             .await
             .unwrap()
             .len(),
@@ -363,13 +393,14 @@ async fn a_complete_batch_is_never_overdue<S: BatchStore>(store: &S) {
             parts: 0,
             at: ms(11_000),
             expires_at: Timestamp::EPOCH,
+            notice: None,
         },
     )
     .await;
     for status in Status::ALL {
         assert!(
             store
-                .overdue(status, ms(1_000_000), 10)
+                .overdue(Listing::Status(status), ms(1_000_000), 10)
                 .await
                 .unwrap()
                 .is_empty(),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::Client;
-use protocol::batch::{BatchWrite, Status};
+use protocol::batch::{BatchWrite, Listing, Status};
 use protocol::claim::Claim;
 use protocol::ids::{BatchShard, SeatKey};
 use protocol::seqs::SeqSet;
@@ -84,7 +84,12 @@ async fn every_error(dynamodb: Client, table: &str) -> Vec<PortError> {
     errors.push(batches.create(&record(batch(1))).await.unwrap_err());
     errors.push(batches.read(batch(1)).await.unwrap_err());
     errors.push(batches.write(batch(1), &witness()).await.unwrap_err());
-    errors.push(batches.overdue(Status::Open, ms(0), 10).await.unwrap_err());
+    errors.push(
+        batches
+            .overdue(Listing::Status(Status::Open), ms(0), 10)
+            .await
+            .unwrap_err(),
+    );
     assert_eq!(errors.len(), 24);
     errors
 }

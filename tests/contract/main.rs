@@ -17,6 +17,7 @@ mod events;
 mod lock_reads;
 mod lock_store;
 mod malformed;
+mod notices;
 mod overflow;
 mod pause_store;
 mod postgres;

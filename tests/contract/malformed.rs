@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::batch::{BatchWrite, Status};
+use protocol::batch::{BatchWrite, Listing, Status};
 use protocol::ids::BatchId;
 use protocol::seqs::SeqSet;
 use shared::aws::{DynamoBatchStore, DynamoLockStore};
@@ -202,6 +202,7 @@ async fn an_edited_batch_record_is_refused_and_the_sweep_still_finds_the_others(
     let refused = BatchWrite::Fail {
         owner: "nobody".parse().unwrap(),
         error: String::new(),
+        notice: None,
     };
     assert_names(&store.write(batch(1), &refused).await.unwrap_err(), &words);
     // The sweep reads few attributes, so it may send a ticket; its processor then gets the error.
@@ -245,7 +246,9 @@ async fn an_edited_record_of_a_batch_of_chunks_is_refused_with_its_key_and_attri
 }
 
 async fn due(store: &DynamoBatchStore) -> Vec<BatchId> {
-    let due = store.overdue(Status::Open, ms(1_000_000), 10).await;
+    let due = store
+        .overdue(Listing::Status(Status::Open), ms(1_000_000), 10)
+        .await;
     let mut ids: Vec<BatchId> = due.unwrap().iter().map(|one| one.batch_id).collect();
     ids.sort_unstable();
     ids

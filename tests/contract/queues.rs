@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use crate::events::{batch, source};
 use crate::scripted;
 
-fn client_of(endpoint: &str) -> Client {
+pub fn client_of(endpoint: &str) -> Client {
     let timeouts = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(60));
     let config = aws_sdk_sqs::Config::builder()
         .behavior_version(BehaviorVersion::latest())

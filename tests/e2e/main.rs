@@ -30,6 +30,7 @@ mod kills;
 mod loadgen_burst;
 mod log_lines;
 mod metric_lines;
+mod notices;
 mod outages;
 mod output;
 mod redeploys;

@@ -59,6 +59,7 @@ impl Setup {
             variables: variables
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
+            completion: None,
             sink: SinkKind::File,
             out: None,
             batch_size: 10_000,

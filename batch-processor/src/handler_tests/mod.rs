@@ -18,6 +18,7 @@ use sinks::{Part, Receipt, SinkError, async_trait};
 
 mod chunks;
 mod metrics;
+mod notices;
 mod overflow;
 mod parts;
 mod pauses;

@@ -96,7 +96,15 @@ async fn a_batch_that_is_set_aside_is_not_paused() {
     };
     write(&processor, take).await;
     let error = "no".to_owned();
-    write(&processor, BatchWrite::Fail { owner, error }).await;
+    write(
+        &processor,
+        BatchWrite::Fail {
+            owner,
+            error,
+            notice: None,
+        },
+    )
+    .await;
     pause(&processor, "arn:q").await;
     let quarantine = Ticket::new(batch(), TicketReason::Quarantine);
     assert!(!given_back(&processor, &quarantine.to_body()).await);

@@ -13,7 +13,7 @@ import { Construct } from 'constructs';
 
 import { bodiesVariable, chunkBucket, grantsToRead, grantsToStore } from './chunks';
 import { resolve, type Values, variables } from './parameters';
-import { grant, grantsOfColumns, grantsOfPayloads, grantsOfRejects, grantsOfSecret, grantsOfSink } from './sink';
+import { grant, grantsOfColumns, grantsOfCompletion, grantsOfPayloads, grantsOfRejects, grantsOfSecret, grantsOfSink } from './sink';
 import { alarms, dashboard, type WatchedService } from './watch';
 
 /** The longest retention that SQS allows. */
@@ -314,6 +314,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       ...this.grantOfOverflow('MissOverflow', 's3:ListBucket'),
       ...grantsToRead(this, '', { bodies: this.values.bodies, bucket: this.chunkBucket }),
       ...grantsToRead(this, 'Former', { bodies: this.values.formerBodies, bucket: this.chunkBucket }),
+      ...grantsOfCompletion(this, this.values.completion),
       ...grantsOfSink(this, this.values.sink),
       ...grantsOfRejects(this, this.values.sinkRejects),
       ...grantsOfPayloads(this, this.values.sinkPayloads),

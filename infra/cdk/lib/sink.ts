@@ -7,6 +7,16 @@ export function grant(sid: string, actions: string[], resource: string, conditio
   return new iam.PolicyStatement({ sid, actions, resources: [resource], ...(conditions && { conditions }) });
 }
 
+/** Returns the grant of the batch processor to send notices, if there are any. */
+export function grantsOfCompletion(scope: Construct, completion: string): iam.PolicyStatement[] {
+  if (completion.startsWith('arn:')) return [grant('PutNotices', ['events:PutEvents'], completion)];
+  if (!completion) return [];
+  // https://sqs.<region>.amazonaws.com/<account>/<name>
+  const [, , host, account, name] = completion.split('/');
+  const region = host?.split('.')[1];
+  return [grant('SendNotices', ['sqs:SendMessage'], `arn:${Stack.of(scope).partition}:sqs:${region}:${account}:${name}`)];
+}
+
 /** Returns the grants of the batch processor for its sink; none if the sink is not in AWS. */
 export function grantsOfSink(scope: Construct, sink: string): iam.PolicyStatement[] {
   if (sink.startsWith('s3://')) return grantsOfPlace(scope, 'DeliverToS3', 'MissInS3', sink);

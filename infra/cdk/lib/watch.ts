@@ -172,6 +172,19 @@ export function alarms(scope: WatchedService, values: Values): void {
     treatMissingData: 'ignore',
   });
 
+  if (values.completion) {
+    alarm('NoticesWaiting', 'Notices of complete batches or of errors cannot be sent; they are lost when the records expire after 14 days.', {
+      namespace: NAMESPACE,
+      metricName: 'NoticesWaiting',
+      dimensions: swept,
+      // After the sweep has sent a ticket for a notice, the notice is not due for ten minutes. Within half an hour, every
+      // `sweepMinutes` finds it again.
+      statistic: 'Maximum',
+      period: 1800,
+      evaluationPeriods: 1,
+    });
+  }
+
   const ofInput = (metricName: string) => sum('AWS/SQS', metricName, ofQueue(scope.inputQueue));
   const ofBatch = (metricName: string) => sum('AWS/SQS', metricName, ofQueue(scope.batchQueue));
   const ofAggregator = (metricName: string) =>

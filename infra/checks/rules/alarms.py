@@ -29,6 +29,8 @@ ALARMS = {
     ("UniqueEventBatchAggregator", "Failed", "function", "<Aggregator>", "source", "<InputQueue.Arn>"),
 }
 
+# What is watched only with COMPLETION.
+ALARMS_OF_NOTICES = {("UniqueEventBatchAggregator", "NoticesWaiting", "function", "<BatchProcessor>", "source", "all")}
 # With these an alarm tells duplicates that wait from messages that fail.
 ALARMS_OF_REQUEUE = {
     ("UniqueEventBatchAggregator", "Duplicates", "function", "<Aggregator>", "source", "<InputQueue.Arn>"),
@@ -50,6 +52,7 @@ def alarms_are_there(world):
     alarms = world.kind("AWS::CloudWatch::Alarm")
     seen = {metric for alarm in alarms.values() for metric in watched(alarm)}
     wanted_metrics = ALARMS | (ALARMS_OF_REQUEUE if world.parameter("OnDuplicate") == "requeue" else set())
+    wanted_metrics |= ALARMS_OF_NOTICES if world.parameter("Completion") else set()
     for missing in sorted(wanted_metrics - seen):
         yield f"no alarm on {' '.join(missing)}"
     for other in sorted(seen - wanted_metrics):

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use emulators::lambda::EventSourceMapping;
-use protocol::batch::{BatchRecord, Status};
+use protocol::batch::{BatchRecord, Listing, Status};
 use protocol::ids::BatchId;
 use protocol::limits::CLOCK_SKEW_MAX;
 use protocol::time::Timestamp;
@@ -38,12 +38,23 @@ impl Stack {
         for status in Status::ALL {
             let records = self
                 .batches
-                .overdue(status, Timestamp::FAR_FUTURE, 10_000)
+                .overdue(Listing::Status(status), Timestamp::FAR_FUTURE, 10_000)
                 .await
                 .context("read the batch table")?;
             counts.insert(status, records.len());
         }
         Ok(counts)
+    }
+
+    /// Returns the number of complete batches whose notices were not sent yet.
+    ///
+    /// # Errors
+    /// The batch table cannot be read.
+    pub async fn notices_waiting(&self) -> anyhow::Result<usize> {
+        let found = self
+            .batches
+            .overdue(Listing::Notices, Timestamp::FAR_FUTURE, 10_000);
+        Ok(found.await.context("read the batch table")?.len())
     }
 
     /// Returns what the run has cost so far, shared by `sent` messages with `unique` events.

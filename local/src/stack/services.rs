@@ -14,6 +14,7 @@ use crate::bodies;
 use crate::deploy::{self, Endpoints};
 use crate::dynamodb::BATCH_TABLE;
 use crate::faults::{Faults, SinkGate};
+use crate::notices::NoticeHost;
 use crate::options::StackOptions;
 use crate::sink::{SinkHost, SinkKind};
 
@@ -28,6 +29,7 @@ pub(super) struct Services {
     pub(super) faults: Arc<Faults>,
     pub(super) sink: SinkHost,
     pub(super) sink_gate: Option<SinkGate>,
+    pub(super) notices: Option<NoticeHost>,
     pub(super) endpoints: Endpoints,
 }
 
@@ -43,6 +45,10 @@ impl Services {
         let sink_gate = match options.sink {
             SinkKind::File => faults.sink_gate(sink.out(), sink.work())?,
             _ => None,
+        };
+        let notices = match options.completion {
+            Some(kind) => Some(NoticeHost::start(kind, &sqs).await?),
+            None => None,
         };
         let dynamodb = DynamoDb::start().await?;
         #[cfg(feature = "s3")]
@@ -68,6 +74,7 @@ impl Services {
             faults,
             sink,
             sink_gate,
+            notices,
             endpoints,
         })
     }

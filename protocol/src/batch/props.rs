@@ -263,6 +263,7 @@ impl World {
             (1, _) => BatchWrite::Fail {
                 owner,
                 error: "no".to_owned(),
+                notice: None,
             },
             (2, Some((index, _))) => BatchWrite::AcceptSink {
                 owner,
@@ -284,6 +285,7 @@ impl World {
                     delivered
                 }),
                 at: Timestamp::EPOCH,
+                rejected: 0,
             },
             _ if !new.is_empty() && lag(read, &new).is_none() => BatchWrite::Freeze {
                 owner,
@@ -297,6 +299,7 @@ impl World {
                 parts: read.parts.len(),
                 at: self.now,
                 expires_at: Timestamp::EPOCH,
+                notice: None,
             },
             _ => return None,
         })

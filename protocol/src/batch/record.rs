@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::note::OperatorNote;
+use super::notice::Notice;
 use crate::bodies::Bodies;
 use crate::ids::{BatchId, BatchKey, ChunkId, LeaseOwner, Seq, SourceArn};
 use crate::limits::{
@@ -47,6 +48,25 @@ impl Status {
     }
 }
 
+/// A list of batches that the sweep reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Listing {
+    /// Batches with this status.
+    Status(Status),
+    /// Complete batches whose notices may not have been sent. They have no status, so no other code takes them for incomplete.
+    Notices,
+}
+
+impl Listing {
+    /// Returns the first part of the key of `status-index`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Listing::Status(status) => status.as_str(),
+            Listing::Notices => "notices",
+        }
+    }
+}
+
 /// Whether a part has reached the sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartState {
@@ -73,6 +93,8 @@ pub struct PartRecord {
     /// The content hash.
     pub hash: [u8; 32],
     pub state: PartState,
+    /// Records of the part that are only in a reject list. Records of earlier versions do not say.
+    pub rejected: u64,
     /// The sink fingerprint when the part was frozen; absent once the part is delivered or set aside.
     pub sink: Option<String>,
 }
@@ -85,6 +107,7 @@ impl PartRecord {
             members,
             hash,
             state: PartState::Frozen,
+            rejected: 0,
             sink,
         }
     }
@@ -170,9 +193,19 @@ pub struct BatchRecord {
     pub notes: Vec<OperatorNote>,
     /// Number of notes so far, those that are not kept included.
     pub notes_count: u64,
+    /// Notices that may not have been sent, the oldest first.
+    pub notices: Vec<Notice>,
 }
 
 impl BatchRecord {
+    /// Returns the list of `status-index` that the record is in.
+    pub fn listing(&self) -> Option<Listing> {
+        match self.status {
+            Some(status) => Some(Listing::Status(status)),
+            None => (!self.notices.is_empty()).then_some(Listing::Notices),
+        }
+    }
+
     /// Returns the record of a new batch.
     pub fn open(
         batch_id: BatchId,
@@ -216,6 +249,7 @@ impl BatchRecord {
             expires_at: None,
             notes: Vec::new(),
             notes_count: 0,
+            notices: Vec::new(),
         }
     }
 
@@ -360,6 +394,7 @@ impl BatchRecord {
             + texts.into_iter().flatten().sum::<usize>()
             + self.parts.iter().map(PartRecord::bytes).sum::<usize>()
             + self.notes.iter().map(OperatorNote::bytes).sum::<usize>()
+            + self.notices.iter().map(Notice::bytes).sum::<usize>()
     }
 
     /// Returns those of `seqs` that are not counted, not witnessed, in no part and not set aside. The batch may

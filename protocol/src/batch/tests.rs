@@ -84,6 +84,7 @@ fn delivered(record: &BatchRecord, seqs: std::ops::Range<u32>) -> BatchRecord {
             receipt: "r".to_owned(),
             delivered: frozen.delivered_with(index),
             at: Timestamp::EPOCH,
+            rejected: 0,
         },
     )
 }

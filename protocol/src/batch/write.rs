@@ -2,6 +2,7 @@
 
 use super::lease::{LeaseVerdict, OperatorDecision, may_lease};
 use super::note::OperatorNote;
+use super::notice::Notice;
 use super::record::{BatchRecord, Lease, PartRecord, PartState, Status};
 use crate::ids::LeaseOwner;
 use crate::limits::DUE_GRACE;
@@ -69,6 +70,8 @@ pub enum BatchWrite {
         index: usize,
         receipt: String,
         at: Timestamp,
+        /// Records of the part that are only in a reject list.
+        rejected: u64,
         /// What [`BatchRecord::delivered_with`] returned for this part.
         delivered: Option<SeqSet>,
     },
@@ -83,8 +86,8 @@ pub enum BatchWrite {
         /// `set_asides` as read.
         set_asides: u64,
     },
-    /// Moves the due time, because the sweep sent a ticket. Needs: not complete; `due_at` unchanged since the record
-    /// was read.
+    /// Moves the due time, because the sweep sent a ticket. Needs: not complete, or a notice that waits; `due_at` unchanged
+    /// since the record was read.
     Reminded {
         /// `due_at` as read.
         was_due_at: Timestamp,
@@ -100,7 +103,12 @@ pub enum BatchWrite {
         verify_at: Option<Timestamp>,
     },
     /// Puts the batch in error. Needs: the lease.
-    Fail { owner: LeaseOwner, error: String },
+    Fail {
+        owner: LeaseOwner,
+        error: String,
+        /// The notice to be sent about it.
+        notice: Option<Notice>,
+    },
     /// Completes the batch. Needs: the lease; no counts, no witness and no part since the record was read. The lease
     /// alone is not enough: its own request may arrive a second time, late, after others worked on the batch.
     Complete {
@@ -114,6 +122,20 @@ pub enum BatchWrite {
         at: Timestamp,
         /// When DynamoDB may remove the record: [`BatchRecord::kept_until`].
         expires_at: Timestamp,
+        /// The notice to be sent about it. Without one, notices that wait are dropped, because nobody is to be told.
+        notice: Option<Notice>,
+    },
+    /// Removes the notices, because all of them were sent. Needs: status and notices as read. A batch in error is due at
+    /// `due_at` then.
+    NoticesSent {
+        /// `status` as read; `None` for a complete batch.
+        status: Option<Status>,
+        /// Number of notices as read.
+        count: usize,
+        /// The number of the last of them. Notices are only ever added at the end and removed all at once, so number and count
+        /// tell every list from every other.
+        last: u64,
+        due_at: Timestamp,
     },
     /// Notes what an operator is about to do to the batch. Needs: status, number of leases and number of notes as read, so
     /// that the operator decides about the batch as it is.
@@ -160,9 +182,11 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             index,
             receipt,
             at,
+            rejected,
             delivered,
         } => {
             next.deliver(owner, *index, receipt, *at, delivered.as_ref())?;
+            next.parts[*index].rejected = *rejected;
         }
         BatchWrite::SetAside {
             owner,
@@ -183,7 +207,11 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
         } => {
             next.give_up(owner, *due_at, *verify_at)?;
         }
-        BatchWrite::Fail { owner, error } => next.fail(owner, error)?,
+        BatchWrite::Fail {
+            owner,
+            error,
+            notice,
+        } => next.fail(owner, error, notice.as_ref())?,
         BatchWrite::Complete {
             owner,
             counts_version,
@@ -191,10 +219,18 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             parts,
             at,
             expires_at,
+            notice,
         } => {
             next.leased_by(owner).then_some(())?;
             next.complete((*counts_version, *witnesses, *parts), *at, *expires_at)?;
+            next.finish_notices(notice.as_ref());
         }
+        BatchWrite::NoticesSent {
+            status,
+            count,
+            last,
+            due_at,
+        } => next.notices_sent((*status, *count, *last), *due_at)?,
         BatchWrite::Note {
             status,
             attempts,
@@ -324,7 +360,7 @@ impl BatchRecord {
     }
 
     fn remind(&mut self, was_due_at: Timestamp, due_at: Timestamp) -> Option<()> {
-        self.status?;
+        self.listing()?;
         (self.due_at == was_due_at).then_some(())?;
         self.due_at = due_at;
         Some(())
@@ -343,11 +379,40 @@ impl BatchRecord {
         Some(())
     }
 
-    fn fail(&mut self, owner: &LeaseOwner, error: &str) -> Option<()> {
+    fn fail(&mut self, owner: &LeaseOwner, error: &str, notice: Option<&Notice>) -> Option<()> {
         self.leased_by(owner).then_some(())?;
         self.status = Some(Status::Error);
         self.lease = None;
         self.error = Some(error.to_owned());
+        if let Some(notice) = notice {
+            self.due_at = notice.due_at();
+            self.notices.push(notice.clone());
+        }
+        Some(())
+    }
+
+    fn finish_notices(&mut self, notice: Option<&Notice>) {
+        match notice {
+            Some(notice) => {
+                self.due_at = notice.due_at();
+                self.notices.push(notice.clone());
+            }
+            None => self.notices.clear(),
+        }
+    }
+
+    /// `seen` is the status, the number of notices and the number of the last one that were read.
+    fn notices_sent(
+        &mut self,
+        seen: (Option<Status>, usize, u64),
+        due_at: Timestamp,
+    ) -> Option<()> {
+        let last = self.notices.last().map_or(0, |notice| notice.number);
+        (seen == (self.status, self.notices.len(), last)).then_some(())?;
+        self.notices.clear();
+        if self.status == Some(Status::Error) {
+            self.due_at = due_at;
+        }
         Some(())
     }
 
@@ -419,6 +484,9 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
             record.status == Some(Status::Error) && record.error.as_ref() == Some(error)
         }
         BatchWrite::Complete { .. } => record.completed_at.is_some(),
+        BatchWrite::NoticesSent { last, .. } => {
+            record.notices.iter().all(|notice| notice.number > *last)
+        }
         BatchWrite::Note { notes, .. } => {
             notes.last().is_some_and(|note| record.notes.contains(note))
         }

@@ -284,3 +284,13 @@ impl<'a> StoredItem<'a> {
         values.into_iter().map(map).collect()
     }
 }
+
+/// Reads an attribute that every item has.
+pub(super) fn required<'a, T>(
+    item: &mut StoredItem<'a>,
+    attribute: &str,
+    read: impl FnOnce(&mut StoredItem<'a>, &str) -> Result<Option<T>, MalformedItem>,
+) -> Result<T, MalformedItem> {
+    let value = read(item, attribute)?;
+    item.required(attribute, value)
+}

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::batch::{BatchRecord, Lease, OperatorNote, PartRecord, PartState, Status};
+use protocol::batch::{BatchRecord, Lease, Listing, OperatorNote, PartRecord, PartState, Status};
 use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, SourceArn};
 use protocol::limits::STATUS_SHARDS;
 use protocol::seqs::SeqSet;
 
-use super::attributes::{Item, MalformedItem, StoredItem, b, ms, n, s, ttl};
+use super::attributes::{Item, MalformedItem, StoredItem, b, ms, n, required, s, ttl};
+use super::notice_items::{notices, notices_value};
 use crate::ports::Overdue;
 
 /// Partition key: the batch id.
@@ -22,6 +23,8 @@ pub(super) const FROZEN: &str = "frozen";
 pub(super) const DELIVERED: &str = "delivered";
 /// When the sink had a part.
 pub(super) const DELIVERED_AT: &str = "deliveredAt";
+/// How many records of a part are only in a reject list; absent if there are none.
+pub(super) const REJECTED: &str = "rejected";
 /// Where the bodies are; absent if they are in the lock items.
 const BODIES: &str = "bodies";
 /// `state` of a part whose events were sent to the quarantine.
@@ -29,13 +32,18 @@ pub(super) const SET_ASIDE: &str = "setAside";
 
 /// Returns the key of `status-index` for a batch with this status.
 pub(super) fn status_shard(status: Status, batch: BatchId) -> AttributeValue {
+    listing_shard(Listing::Status(status), batch)
+}
+
+/// Returns the key of `status-index` for a batch in this list.
+pub(super) fn listing_shard(listing: Listing, batch: BatchId) -> AttributeValue {
     let shard = batch.random_byte() % STATUS_SHARDS;
-    status_shard_key(status, shard)
+    listing_shard_key(listing, shard)
 }
 
 /// Returns a key of `status-index`.
-pub(super) fn status_shard_key(status: Status, shard: u8) -> AttributeValue {
-    s(format!("{}#{shard}", status.as_str()))
+pub(super) fn listing_shard_key(listing: Listing, shard: u8) -> AttributeValue {
+    s(format!("{}#{shard}", listing.as_str()))
 }
 
 /// Returns a record as an item. Fields that are `None` or empty have no attribute.
@@ -76,8 +84,8 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
         (
             STATUS_SHARD,
             record
-                .status
-                .map(|status| status_shard(status, record.batch_id)),
+                .listing()
+                .map(|listing| listing_shard(listing, record.batch_id)),
         ),
         (
             "batchKey",
@@ -100,6 +108,10 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
         ("completedAt", record.completed_at.map(ms)),
         ("error", record.error.as_deref().map(s)),
         ("expiresAt", record.expires_at.map(ttl)),
+        (
+            "notices",
+            (!record.notices.is_empty()).then(|| notices_value(&record.notices)),
+        ),
         ("notes", some_notes(&record.notes)),
         (
             "noteCount",
@@ -137,6 +149,9 @@ pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
         PartState::Delivered { receipt, at } => {
             map.insert("receipt".to_owned(), s(receipt));
             at.map(|at| map.insert(DELIVERED_AT.to_owned(), ms(at)));
+            if part.rejected > 0 {
+                map.insert(REJECTED.to_owned(), n(part.rejected));
+            }
             DELIVERED
         }
     };
@@ -210,6 +225,7 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         error: item.string("error")?,
         expires_at: item.time_secs("expiresAt")?,
         notes: notes(&mut item)?,
+        notices: notices(&mut item)?,
         notes_count: item.number("noteCount")?.unwrap_or_default(),
     })
 }
@@ -227,15 +243,6 @@ pub(super) fn read_overdue(table: &str, item: Item) -> Result<Overdue, Malformed
         source,
         due_at: required(&mut item, "dueAt", StoredItem::time_ms)?,
     })
-}
-
-fn required<'a, T>(
-    item: &mut StoredItem<'a>,
-    attribute: &str,
-    read: impl FnOnce(&mut StoredItem<'a>, &str) -> Result<Option<T>, MalformedItem>,
-) -> Result<T, MalformedItem> {
-    let value = read(item, attribute)?;
-    item.required(attribute, value)
 }
 
 fn status(item: &mut StoredItem<'_>) -> Result<Option<Status>, MalformedItem> {
@@ -328,6 +335,7 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
         )
     })?;
     let sink = part.string("sink")?;
+    let rejected = part.number(REJECTED)?.unwrap_or_default();
     let state = match required(&mut part, "state", StoredItem::string)?.as_str() {
         // A frozen part is to be delivered, so it must have its members.
         FROZEN if members.is_none() => return Err(part.malformed("members", "missing")),
@@ -346,6 +354,7 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
         members: members.unwrap_or_default(),
         hash,
         state,
+        rejected,
         sink,
     })
 }
@@ -353,6 +362,7 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::batch::Notice;
     use protocol::time::Timestamp;
 
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
@@ -379,6 +389,10 @@ mod tests {
             owner: "f/1".parse().unwrap(),
             until: at,
         });
+        record.notices = vec![
+            Notice::of_error(&record, "no", at),
+            Notice::of_completion(&record, at),
+        ];
         record.delivered = (10..12).collect();
         record.set_aside = [20].into_iter().collect();
         record.set_asides = 1;

@@ -11,16 +11,15 @@ use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 
-use super::attributes::{b, ms, n, s, ttl};
+use super::attributes::{b, ms, n, s};
 use super::batch_items::{
     DELIVERED, FROZEN, SET_ASIDE, notes_value, part_value, seqs_value, status_shard,
 };
-use super::update::Update;
+use super::update::{LEASED, Update, with_parts};
+use ends::{complete, fail, notices_sent};
 
 /// Permits a write to a batch that is not complete. Like every condition here, it does not hold if there is no record.
 const NOT_COMPLETE: &str = "attribute_exists(#status)";
-/// Permits a write by the owner of the lease.
-const LEASED: &str = "#lockedBy = :owner";
 /// Permits counts that are later than those in the record.
 const LATER_COUNTS: &str = "#accounts < :version";
 
@@ -63,8 +62,9 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             index,
             receipt,
             at,
+            rejected,
             delivered,
-        } => mark_delivered(owner, *index, receipt, *at, delivered.as_ref()),
+        } => mark_delivered(owner, *index, receipt, (*at, *rejected), delivered.as_ref()),
         BatchWrite::SetAside {
             owner,
             part,
@@ -77,7 +77,11 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             due_at,
             verify_at,
         } => give_up(owner, *due_at, *verify_at),
-        BatchWrite::Fail { owner, error } => fail(batch, owner, error),
+        BatchWrite::Fail {
+            owner,
+            error,
+            notice,
+        } => fail(batch, owner, error, notice.as_ref()),
         BatchWrite::Complete {
             owner,
             counts_version,
@@ -85,10 +89,17 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             parts,
             at,
             expires_at,
+            notice,
         } => {
             let seen = (*counts_version, *witnesses, *parts);
-            complete(owner, seen, *at, *expires_at)
+            complete(batch, owner, seen, (*at, *expires_at), notice.as_ref())
         }
+        BatchWrite::NoticesSent {
+            status,
+            count,
+            last,
+            due_at,
+        } => notices_sent(*status, *count, *last, *due_at),
         BatchWrite::Note {
             status,
             attempts,
@@ -245,25 +256,6 @@ fn freeze(owner: &LeaseOwner, index: usize, part: &PartRecord) -> Update {
     with_parts(LEASED.to_owned(), index, expression, values)
 }
 
-/// Returns an update whose condition also demands exactly `parts` parts. Without a part, the attribute is absent.
-fn with_parts<const N: usize>(
-    condition: String,
-    parts: usize,
-    expression: &str,
-    values: [(&'static str, AttributeValue); N],
-) -> Update {
-    match parts {
-        0 => {
-            let condition = format!("{condition} AND attribute_not_exists(#parts)");
-            Update::new(condition, expression, values)
-        }
-        _ => {
-            let condition = format!("{condition} AND size(#parts) = :parts");
-            Update::new(condition, expression, values).with(":parts", n(parts))
-        }
-    }
-}
-
 /// Permits a write to part `index` by the holder of the lease, while the part is frozen.
 fn frozen(index: usize) -> String {
     format!("{LEASED} AND #parts[{index}].#state = :frozen")
@@ -288,13 +280,16 @@ fn mark_delivered(
     owner: &LeaseOwner,
     index: usize,
     receipt: &str,
-    at: Timestamp,
+    (at, rejected): (Timestamp, u64),
     delivered: Option<&SeqSet>,
 ) -> Update {
-    let set = format!(
+    let mut set = format!(
         "SET #parts[{index}].#state = :delivered, #parts[{index}].#receipt = :receipt, \
              #parts[{index}].#deliveredAt = :at"
     );
+    if rejected > 0 {
+        set += &format!(", #parts[{index}].#rejected = :rejected");
+    }
     let values = [
         (":at", ms(at)),
         (":owner", s(owner.as_str())),
@@ -302,7 +297,7 @@ fn mark_delivered(
         (":delivered", s(DELIVERED)),
         (":receipt", s(receipt)),
     ];
-    match delivered {
+    let update = match delivered {
         None => Update::new(
             frozen(index),
             format!("{set} REMOVE #parts[{index}].#sink"),
@@ -316,6 +311,10 @@ fn mark_delivered(
             values,
         )
         .with(":all", b(all.to_bytes())),
+    };
+    match rejected {
+        0 => update,
+        _ => update.with(":rejected", n(rejected)),
     }
 }
 
@@ -362,10 +361,10 @@ fn set_aside_update(
     update
 }
 
-/// Moves the due time of a batch that is not complete, if no other writer has moved it.
+/// Moves the due time of a batch that is not complete or has a notice that waits, if no other writer has moved it.
 fn reminded(was_due_at: Timestamp, due_at: Timestamp) -> Update {
     Update::new(
-        format!("{NOT_COMPLETE} AND #dueAt = :was"),
+        format!("({NOT_COMPLETE} OR attribute_exists(#notices)) AND #dueAt = :was"),
         "SET #dueAt = :dueAt",
         [(":was", ms(was_due_at)), (":dueAt", ms(due_at))],
     )
@@ -387,41 +386,6 @@ fn give_up(owner: &LeaseOwner, due_at: Timestamp, verify_at: Option<Timestamp>) 
         )
         .with(":verifyAt", ms(verify_at)),
     }
-}
-
-/// Puts the batch in error and gives the lease up, by the holder of the lease.
-fn fail(batch: BatchId, owner: &LeaseOwner, error: &str) -> Update {
-    Update::new(
-        LEASED,
-        "SET #status = :status, #statusShard = :shard, #error = :error REMOVE #lockedBy, #lockedUntil",
-        [
-            (":shard", status_shard(Status::Error, batch)),
-            (":owner", s(owner.as_str())),
-            (":status", s(Status::Error.as_str())),
-            (":error", s(error)),
-        ],
-    )
-}
-
-/// Completes the batch, by the holder of the lease, if no counts, no witness and no part were written since it was
-/// read.
-fn complete(
-    owner: &LeaseOwner,
-    (counts_version, witnesses, parts): (u64, u64, usize),
-    at: Timestamp,
-    expires_at: Timestamp,
-) -> Update {
-    let unchanged = format!("{LEASED} AND #accounts = :accounts AND #witnesses = :witnesses");
-    let expression = "SET #completedAt = :at, #expiresAt = :expiresAt \
-         REMOVE #status, #statusShard, #lockedBy, #lockedUntil";
-    let values = [
-        (":owner", s(owner.as_str())),
-        (":accounts", n(counts_version)),
-        (":witnesses", n(witnesses)),
-        (":at", ms(at)),
-        (":expiresAt", ttl(expires_at)),
-    ];
-    with_parts(unchanged, parts, expression, values)
 }
 
 /// Sets the notes, if status, number of leases and number of notes are as they were read.
@@ -452,6 +416,8 @@ fn note(status: Option<Status>, attempts: u64, count: u64, notes: &[OperatorNote
     }
     update
 }
+
+mod ends;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::KeysAndAttributes;
 use futures::StreamExt;
 use futures::future::try_join_all;
 use futures::stream;
-use protocol::batch::{BatchRecord, Lease, OperatorNote, PartState, Status};
+use protocol::batch::{BatchRecord, Lease, Listing, OperatorNote, PartState, Status};
 use protocol::bodies::Bodies;
 use protocol::format_version::FORMAT_VERSION_FIELD;
 use protocol::ids::{BatchId, BatchKey, SourceArn};
@@ -15,7 +15,7 @@ use protocol::limits::{BATCH_GET_KEYS_MAX, STATUS_SHARDS};
 use protocol::time::Timestamp;
 
 use super::attributes::{Item, ms, s};
-use super::batch_items::{BATCH_ID, read_overdue, read_record, status_shard_key};
+use super::batch_items::{BATCH_ID, listing_shard_key, read_overdue, read_record};
 use super::dynamo_batch_store::STATUS_INDEX;
 use super::errors::{DYNAMODB, port_error};
 use crate::ports::{Overdue, PortError};
@@ -171,7 +171,10 @@ impl DynamoBatchCatalogue {
             .query()
             .table_name(&self.table)
             .index_name(STATUS_INDEX)
-            .expression_attribute_values(":shard", status_shard_key(status, shard));
+            .expression_attribute_values(
+                ":shard",
+                listing_shard_key(Listing::Status(status), shard),
+            );
         let query = match due_before {
             None => query.key_condition_expression(OF_SHARD),
             Some(before) => query

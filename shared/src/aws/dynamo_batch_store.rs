@@ -6,13 +6,13 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValue::AllNew;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
-use protocol::batch::{BatchRecord, BatchWrite, Status};
+use protocol::batch::{BatchRecord, BatchWrite, Listing};
 use protocol::ids::BatchId;
 use protocol::limits::STATUS_SHARDS;
 use protocol::time::Timestamp;
 
 use super::attributes::{Item, ms, s};
-use super::batch_items::{BATCH_ID, read_overdue, read_record, record_item, status_shard_key};
+use super::batch_items::{BATCH_ID, listing_shard_key, read_overdue, read_record, record_item};
 use super::batch_writes::update;
 use super::errors::{DYNAMODB, port_error};
 use super::update::Update;
@@ -73,7 +73,7 @@ impl DynamoBatchStore {
     /// Queries one shard of the index. One page is enough, because it holds thousands of the small entries.
     async fn overdue_of_shard(
         &self,
-        status: Status,
+        listing: Listing,
         shard: u8,
         now: Timestamp,
         max: usize,
@@ -84,7 +84,7 @@ impl DynamoBatchStore {
             .table_name(&self.table)
             .index_name(STATUS_INDEX)
             .key_condition_expression(OVERDUE)
-            .expression_attribute_values(":shard", status_shard_key(status, shard))
+            .expression_attribute_values(":shard", listing_shard_key(listing, shard))
             .expression_attribute_values(":now", ms(now))
             .scan_index_forward(true)
             .limit(i32::try_from(max).unwrap_or(i32::MAX))
@@ -161,7 +161,7 @@ impl BatchStore for DynamoBatchStore {
             .condition_expression(condition)
             .update_expression(expression)
             .set_expression_attribute_names(Some(names))
-            .set_expression_attribute_values(Some(values))
+            .set_expression_attribute_values((!values.is_empty()).then_some(values))
             .return_values(AllNew)
             .return_values_on_condition_check_failure(AllOld)
             .send()
@@ -183,14 +183,15 @@ impl BatchStore for DynamoBatchStore {
 
     async fn overdue(
         &self,
-        status: Status,
+        listing: Listing,
         now: Timestamp,
         max: usize,
     ) -> Result<Vec<Overdue>, PortError> {
         if max == 0 {
             return Ok(Vec::new());
         }
-        let shards = (0..STATUS_SHARDS).map(|shard| self.overdue_of_shard(status, shard, now, max));
+        let shards =
+            (0..STATUS_SHARDS).map(|shard| self.overdue_of_shard(listing, shard, now, max));
         let due = futures::future::try_join_all(shards).await?;
         let mut due: Vec<Overdue> = due.into_iter().flatten().collect();
         due.sort_by_key(|overdue| overdue.due_at);

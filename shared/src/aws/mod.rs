@@ -17,12 +17,15 @@ mod dynamo_chunk_store;
 mod dynamo_lock_store;
 mod dynamo_pause_store;
 mod errors;
+#[cfg(feature = "eventbridge")]
+mod event_bus;
 #[cfg(test)]
 mod items_props;
 mod lock_items;
 mod logs;
 #[cfg(not(feature = "s3"))]
 mod no_overflow_store;
+mod notice_items;
 mod partiql;
 mod ports;
 #[cfg(feature = "s3")]
@@ -36,6 +39,7 @@ mod s3_overflow_store;
 mod sdk;
 mod single_writes;
 mod sqs_batch_queue;
+mod sqs_notice_queue;
 mod sqs_quarantine;
 mod sqs_source_queues;
 mod system;
@@ -48,10 +52,12 @@ pub use dynamo_chunk_store::DynamoChunkStore;
 pub use dynamo_lock_store::DynamoLockStore;
 pub use dynamo_pause_store::DynamoPauseStore;
 pub use errors::chain;
+#[cfg(feature = "eventbridge")]
+pub use event_bus::EventBus;
 pub use logs::init_logs;
 #[cfg(not(feature = "s3"))]
 pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
-pub use ports::{aws_ports, aws_source_queues};
+pub use ports::{aws_notice_target, aws_ports, aws_source_queues};
 #[cfg(feature = "s3")]
 pub use s3_chunk_store::S3ChunkStore;
 #[cfg(feature = "s3")]
@@ -60,6 +66,7 @@ pub use s3_lifecycle::tell_overflow_retention;
 pub use s3_overflow_store::S3OverflowStore as AwsOverflowStore;
 pub use sdk::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, Sdk};
 pub use sqs_batch_queue::SqsBatchQueue;
+pub use sqs_notice_queue::SqsNoticeQueue;
 pub use sqs_quarantine::SqsQuarantineQueue;
 pub use sqs_source_queues::SqsSourceQueues;
 pub use system::{StdoutMetricLog, SystemClock, SystemEntropy};

@@ -4,6 +4,8 @@ use super::dynamo_batch_store::DynamoBatchStore;
 use super::dynamo_chunk_store::DynamoChunkStore;
 use super::dynamo_lock_store::DynamoLockStore;
 use super::dynamo_pause_store::DynamoPauseStore;
+#[cfg(feature = "eventbridge")]
+use super::event_bus::EventBus;
 #[cfg(not(feature = "s3"))]
 use super::no_overflow_store::NoOverflowStore as AwsOverflowStore;
 #[cfg(feature = "s3")]
@@ -12,11 +14,12 @@ use super::s3_chunk_store::S3ChunkStore;
 use super::s3_overflow_store::S3OverflowStore as AwsOverflowStore;
 use super::sdk::Sdk;
 use super::sqs_batch_queue::SqsBatchQueue;
+use super::sqs_notice_queue::SqsNoticeQueue;
 use super::sqs_quarantine::SqsQuarantineQueue;
 use super::sqs_source_queues::SqsSourceQueues;
 use super::system::{StdoutMetricLog, SystemClock, SystemEntropy};
-use crate::config::Common;
-use crate::ports::{Ports, QuarantineQueue, SourceQueues};
+use crate::config::{Common, Completion};
+use crate::ports::{NoticeTarget, Ports, QuarantineQueue, SourceQueues};
 use crate::retry::attempt_timeout;
 
 /// Returns the ports of a function on AWS. `index` is the name of the lock table's index, which only the
@@ -40,6 +43,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
         batch_store: Arc::new(batch_store),
         batch_queue: Arc::new(SqsBatchQueue::new(sqs, &common.batch_queue_url)),
         quarantine_queue,
+        notice_target: None,
         overflow_store: Arc::new(AwsOverflowStore::new(sdk, attempt)),
         chunk_store: Arc::new(chunk_store),
         pause_store: Arc::new(pause_store),
@@ -47,6 +51,25 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
         entropy: Arc::new(SystemEntropy),
         metric_log: Arc::new(StdoutMetricLog),
     }
+}
+
+/// Returns where notices go, if `COMPLETION` is set.
+pub fn aws_notice_target(
+    sdk: &Sdk,
+    common: &Common,
+    completion: Option<&Completion>,
+) -> Option<Arc<dyn NoticeTarget>> {
+    let attempt = attempt_timeout(common.deadline_margin);
+    Some(match completion? {
+        Completion::Queue { url } => Arc::new(SqsNoticeQueue::new(sdk.sqs(attempt), url)),
+        #[cfg(feature = "eventbridge")]
+        Completion::EventBus { arn, region } => {
+            Arc::new(EventBus::new(sdk.eventbridge(region, attempt), arn))
+        }
+        // The configuration refuses an event bus in this build.
+        #[cfg(not(feature = "eventbridge"))]
+        Completion::EventBus { .. } => return None,
+    })
 }
 
 pub fn aws_source_queues(sdk: &Sdk, common: &Common) -> Arc<dyn SourceQueues> {

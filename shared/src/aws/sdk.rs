@@ -138,6 +138,19 @@ impl Sdk {
         aws_sdk_s3::Client::from_conf(config.build())
     }
 
+    /// Returns a client of EventBridge in the region of the event bus.
+    #[cfg(feature = "eventbridge")]
+    pub fn eventbridge(
+        &self,
+        region: &str,
+        attempt_timeout: Duration,
+    ) -> aws_sdk_eventbridge::Client {
+        aws_sdk_eventbridge::Client::new(&in_region(
+            region,
+            &self.of("EVENTBRIDGE", attempt_timeout),
+        ))
+    }
+
     /// Returns a client of Lambda in the region of the function to be invoked.
     #[cfg(feature = "lambda")]
     pub fn lambda(&self, region: &str, attempt_timeout: Duration) -> aws_sdk_lambda::Client {
@@ -168,7 +181,7 @@ impl Sdk {
     }
 }
 
-#[cfg(any(feature = "lambda", feature = "states"))]
+#[cfg(any(feature = "eventbridge", feature = "lambda", feature = "states"))]
 fn in_region(region: &str, config: &SdkConfig) -> SdkConfig {
     let region = Region::new(region.to_owned());
     config.to_builder().region(region).build()

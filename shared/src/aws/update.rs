@@ -6,6 +6,11 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
+use super::attributes::n;
+
+/// Permits a write to a batch record by the owner of the lease.
+pub(super) const LEASED: &str = "#lockedBy = :owner";
+
 /// A conditional update.
 #[derive(Debug)]
 pub(super) struct Update {
@@ -50,4 +55,23 @@ fn names(expression: &str) -> impl Iterator<Item = (String, String)> {
             .collect();
         (format!("#{name}"), name)
     })
+}
+
+/// Returns an update whose condition also demands exactly `parts` parts. Without a part, the attribute is absent.
+pub(super) fn with_parts<const N: usize>(
+    condition: String,
+    parts: usize,
+    expression: &str,
+    values: [(&'static str, AttributeValue); N],
+) -> Update {
+    match parts {
+        0 => {
+            let condition = format!("{condition} AND attribute_not_exists(#parts)");
+            Update::new(condition, expression, values)
+        }
+        _ => {
+            let condition = format!("{condition} AND size(#parts) = :parts");
+            Update::new(condition, expression, values).with(":parts", n(parts))
+        }
+    }
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use protocol::batch::{BatchRecord, BatchWrite, Status, apply};
+use protocol::batch::{BatchRecord, BatchWrite, Listing, apply};
 use protocol::ids::BatchId;
 use protocol::invariants::record_is_sound;
 use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
@@ -91,14 +91,14 @@ impl BatchStore for MemoryBatchStore {
 
     async fn overdue(
         &self,
-        status: Status,
+        listing: Listing,
         now: Timestamp,
         max: usize,
     ) -> Result<Vec<Overdue>, PortError> {
         let records = locked(&self.records);
         let mut due: Vec<Overdue> = records
             .values()
-            .filter(|record| record.status == Some(status) && record.due_at < now)
+            .filter(|record| record.listing() == Some(listing) && record.due_at < now)
             .map(|record| Overdue {
                 batch_id: record.batch_id,
                 source: record.source.clone(),

@@ -66,6 +66,7 @@ impl Fakes {
             batch_store: self.batch_store.clone(),
             batch_queue: self.batch_queue.clone(),
             quarantine_queue: Some(self.quarantine_queue.clone()),
+            notice_target: None,
             overflow_store: self.overflow_store.clone(),
             chunk_store: self.chunk_store.clone(),
             pause_store: self.pause_store.clone(),

@@ -19,7 +19,7 @@ pub use fakes::{Fakes, MemoryMetricLog};
 pub use lock_store::MemoryLockStore;
 pub use overflow_store::MemoryOverflowStore;
 pub use pause_store::MemoryPauseStore;
-pub use queues::{MemoryBatchQueue, MemoryQuarantineQueue, MemorySourceQueues};
+pub use queues::{MemoryBatchQueue, MemoryNoticeTarget, MemoryQuarantineQueue, MemorySourceQueues};
 
 /// Returns a text that compression makes at most a fifth shorter and that JSON does not escape; the same at every call.
 pub fn noise(bytes: usize) -> String {

@@ -1,12 +1,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use protocol::ids::SourceArn;
 
 use super::locked::locked;
-use crate::ports::{BatchQueue, PortError, QuarantineQueue, Quarantined, QueueDepth, SourceQueues};
+use crate::ports::{
+    BatchQueue, NoticeMessage, NoticeTarget, PortError, QuarantineQueue, Quarantined, QueueDepth,
+    SourceQueues,
+};
 use crate::sqs_text::sqs_text;
 use crate::wire::Ticket;
 
@@ -75,6 +79,43 @@ impl QuarantineQueue for MemoryQuarantineQueue {
             Ok(())
         };
         messages.iter().map(send).collect()
+    }
+}
+
+/// A target of notices in memory. It can be made to fail.
+#[derive(Debug, Default)]
+pub struct MemoryNoticeTarget {
+    sent: Mutex<Vec<NoticeMessage>>,
+    fails: AtomicBool,
+}
+
+impl MemoryNoticeTarget {
+    pub fn new() -> MemoryNoticeTarget {
+        MemoryNoticeTarget::default()
+    }
+
+    /// Removes and returns every notice sent so far.
+    pub fn take(&self) -> Vec<NoticeMessage> {
+        std::mem::take(&mut *locked(&self.sent))
+    }
+
+    /// Lets every request fail from now on, or succeed again.
+    pub fn fail(&self, fails: bool) {
+        self.fails.store(fails, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl NoticeTarget for MemoryNoticeTarget {
+    async fn send(&self, notice: &NoticeMessage) -> Result<(), PortError> {
+        if self.fails.load(Ordering::Relaxed) {
+            return Err(PortError::Refused {
+                service: "memory",
+                message: "no such target".to_owned(),
+            });
+        }
+        locked(&self.sent).push(notice.clone());
+        Ok(())
     }
 }
 

@@ -240,6 +240,27 @@ pub fn p7_no_claim_is_left(left: &[String]) -> Check {
     })
 }
 
+/// P7 no stranding: at the end, every notice was sent.
+pub fn p7_every_notice_is_sent(unsent: &[String]) -> Check {
+    hold("P7 every_notice_is_sent", unsent.is_empty(), || {
+        format!("never sent: {unsent:?}")
+    })
+}
+
+/// INV-27: a notice is sent only after the write that it is about.
+pub fn inv27_a_notice_is_about_what_happened(id: &str, happened: bool) -> Check {
+    hold("INV-27 a_notice_is_about_what_happened", happened, || {
+        format!("notice {id} is about something that did not happen")
+    })
+}
+
+/// INV-28: all messages of a notice are equal.
+pub fn inv28_a_notice_never_changes(id: &str, first: &str, again: &str) -> Check {
+    hold("INV-28 a_notice_never_changes", first == again, || {
+        format!("notice {id}: {first} became {again}")
+    })
+}
+
 /// P8 honest limits: a message that cannot be read ends in the quarantine or among the dead letters.
 pub fn p8_what_cannot_be_read_is_reported(message: &Sent) -> Check {
     hold(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::channel::oneshot;
-use protocol::batch::{BatchRecord, BatchWrite, Status};
+use protocol::batch::{BatchRecord, BatchWrite, Listing};
 use protocol::bodies::ChunkPlace;
 use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{BatchId, BatchShard, EventId, PieceId, SeatKey, SourceArn};
@@ -14,8 +14,9 @@ use protocol::time::Timestamp;
 use shared::memory::SeededEntropy;
 use shared::ports::{
     BatchQueue, BatchReply, BatchStore, ChunkReply, ChunkStore, ClaimReply, Clock, Entropy,
-    IndexEntry, IndexPage, LockStore, MetricLog, Overdue, OverflowStore, Piece, PortError, Ports,
-    QuarantineQueue, Quarantined, QueueDepth, Release, ReleaseReply, SourceQueues, StoredEvent,
+    IndexEntry, IndexPage, LockStore, MetricLog, NoticeMessage, NoticeTarget, Overdue,
+    OverflowStore, Piece, PortError, Ports, QuarantineQueue, Quarantined, QueueDepth, Release,
+    ReleaseReply, SourceQueues, StoredEvent,
 };
 use shared::wire::Ticket;
 use sinks::Rendering;
@@ -40,6 +41,7 @@ pub struct Environment {
     fingerprint: String,
     entropy: SeededEntropy,
     quarantine: bool,
+    notices: bool,
     items_per_request: usize,
 }
 
@@ -51,9 +53,9 @@ impl Environment {
         config: &batch_processor::Config,
         seed: u64,
     ) -> Environment {
-        let (quarantine, items_per_request) = {
-            let world = lock(&world);
-            (world.plan.quarantine, world.plan.items_per_request)
+        let (quarantine, notices, items_per_request) = {
+            let plan = &lock(&world).plan;
+            (plan.quarantine, plan.notices, plan.items_per_request)
         };
         Environment {
             world,
@@ -62,6 +64,7 @@ impl Environment {
             fingerprint: config.sink.fingerprint.clone(),
             entropy: SeededEntropy::new(seed),
             quarantine,
+            notices,
             items_per_request,
         }
     }
@@ -296,11 +299,11 @@ impl BatchStore for Environment {
 
     async fn overdue(
         &self,
-        status: Status,
+        listing: Listing,
         now: Timestamp,
         max: usize,
     ) -> Result<Vec<Overdue>, PortError> {
-        self.request(move |world| world.overdue(status, now, max))
+        self.request(move |world| world.overdue(listing, now, max))
             .await
     }
 }
@@ -326,6 +329,14 @@ impl QuarantineQueue for Environment {
         let (count, messages) = (messages.len(), messages.to_vec());
         let effect = move |world: &mut World| world.quarantine(&messages);
         self.for_each(count, effect, Err).await
+    }
+}
+
+#[async_trait]
+impl NoticeTarget for Environment {
+    async fn send(&self, notice: &NoticeMessage) -> Result<(), PortError> {
+        let notice = notice.clone();
+        self.request(move |world| world.notice(&notice)).await
     }
 }
 
@@ -424,6 +435,7 @@ impl Environment {
             quarantine_queue: self
                 .quarantine
                 .then(|| self.clone() as Arc<dyn QuarantineQueue>),
+            notice_target: self.notices.then(|| self.clone() as Arc<dyn NoticeTarget>),
             overflow_store: self.clone(),
             chunk_store: self.clone(),
             pause_store: self.clone(),

@@ -109,6 +109,10 @@ pub struct Ledger {
     pub damaged: BTreeSet<ChunkId>,
     /// The deliveries of each event to the sink.
     pub given: BTreeMap<EventId, Vec<Given>>,
+    /// The notices that must be sent, by id: what they are about has happened.
+    pub to_be_noticed: BTreeSet<String>,
+    /// The manifest of each notice that was sent, by id.
+    pub notices: BTreeMap<String, String>,
     /// The first ticket of each batch that the queue accepted.
     pub tickets: BTreeMap<BatchId, Vec<Accepted>>,
 }

@@ -149,6 +149,8 @@ pub struct Plan {
     pub seal_when_drained: bool,
     /// Whether there is a quarantine queue.
     pub quarantine: bool,
+    /// Whether `COMPLETION` is set.
+    pub notices: bool,
     /// Maximum number of messages in one event of the aggregator.
     pub event_records: usize,
     /// Timeout of the aggregator.

@@ -59,6 +59,8 @@ impl Plan {
         plan.focus_on_chunks(chunks);
         plan.draw_changes_of_bodies(chunks);
         plan.draw_pauses(&mut Rng::with_seed(seed ^ 0x9a05_e5ed));
+        let notices = &mut Rng::with_seed(seed ^ 0x0711_ce05);
+        plan.notices = notices.u8(..) < 64;
         plan
     }
 
@@ -90,6 +92,7 @@ impl Plan {
             // Large bodies take a thousand times as long to make, hash and compare.
             large: pick(apart, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 3]),
             quarantine,
+            notices: false,
             event_records: pick(rng, &[5, 20, 60]),
             aggregator_timeout_ms,
             processor_timeout_ms: pick(rng, &[10_000, 30_000]),

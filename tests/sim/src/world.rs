@@ -8,6 +8,7 @@ mod deliveries;
 mod fakes;
 mod faults;
 mod lock_table;
+mod notices;
 mod pauses;
 mod queues;
 

@@ -136,6 +136,7 @@ async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
             parts: 0,
             at,
             expires_at: Timestamp::EPOCH,
+            notice: None,
         },
     ] {
         aggregator

@@ -76,6 +76,7 @@ async fn complete_batch(aggregator: &Aggregator, batch: BatchId, members: &[u32]
             receipt: String::new(),
             delivered: None,
             at: Timestamp::EPOCH,
+            rejected: 0,
         },
         BatchWrite::Complete {
             owner,
@@ -84,6 +85,7 @@ async fn complete_batch(aggregator: &Aggregator, batch: BatchId, members: &[u32]
             parts: 1,
             at,
             expires_at: Timestamp::EPOCH,
+            notice: None,
         },
     ] {
         store.write(batch, &write).await.unwrap();

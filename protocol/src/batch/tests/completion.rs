@@ -35,6 +35,7 @@ fn completion_is_refused_after_new_counts_or_witnesses() {
         parts: 0,
         at: at(40),
         expires_at: Timestamp::EPOCH,
+        notice: None,
     };
     let witnessed = must(&leased, &witness(&[3], 0));
     assert_eq!(apply(&witnessed, &complete), None);
@@ -127,6 +128,7 @@ fn repro_a_late_lease_and_a_late_completion_ended_a_batch_with_a_frozen_part() {
         parts: 0,
         at: at(40),
         expires_at: Timestamp::EPOCH,
+        notice: None,
     };
     let given_up = must(
         &leased,

@@ -59,6 +59,7 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
         &BatchWrite::Fail {
             owner: owner("p"),
             error: "no".to_owned(),
+            notice: None,
         },
     );
     assert_eq!(may_lease(&failed, at(99), None), LeaseVerdict::InError);
@@ -102,6 +103,7 @@ fn a_processor_that_lost_its_lease_can_change_nothing() {
             receipt: String::new(),
             delivered: None,
             at: Timestamp::EPOCH,
+            rejected: 0,
         },
         BatchWrite::GiveUp {
             owner: p.clone(),
@@ -111,6 +113,7 @@ fn a_processor_that_lost_its_lease_can_change_nothing() {
         BatchWrite::Fail {
             owner: p.clone(),
             error: String::new(),
+            notice: None,
         },
         BatchWrite::Complete {
             owner: p,
@@ -119,6 +122,7 @@ fn a_processor_that_lost_its_lease_can_change_nothing() {
             parts: 0,
             at: at(70),
             expires_at: Timestamp::EPOCH,
+            notice: None,
         },
     ] {
         assert_eq!(apply(&taken_over, &write), None, "{write:?}");
@@ -134,6 +138,7 @@ fn an_operators_decision_counts_only_for_a_batch_in_error() {
         &BatchWrite::Fail {
             owner: owner("p"),
             error: "no".to_owned(),
+            notice: None,
         },
     );
     let word = |operator| BatchWrite::Lease {

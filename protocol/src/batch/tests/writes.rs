@@ -63,6 +63,7 @@ fn applied() -> Vec<(BatchRecord, BatchWrite)> {
         receipt: "r".to_owned(),
         delivered: None,
         at: Timestamp::EPOCH,
+        rejected: 0,
     };
     let set_aside = BatchWrite::SetAside {
         owner: p(),
@@ -73,6 +74,7 @@ fn applied() -> Vec<(BatchRecord, BatchWrite)> {
     let fail = BatchWrite::Fail {
         owner: p(),
         error: "no".to_owned(),
+        notice: None,
     };
     [
         (&leased, freeze),
@@ -194,6 +196,7 @@ fn a_completion_is_recognised_by_the_completed_record() {
         parts: 0,
         at: at(40),
         expires_at: leased.kept_until(at(40)),
+        notice: None,
     };
     assert!(!already_applied(&leased, &complete));
     let done = must(&leased, &complete);
@@ -209,6 +212,7 @@ fn deliver() -> BatchWrite {
         receipt: String::new(),
         delivered: None,
         at: Timestamp::EPOCH,
+        rejected: 0,
     }
 }
 
@@ -245,6 +249,7 @@ fn complete(parts: usize) -> BatchWrite {
         parts,
         at: at(40),
         expires_at: Timestamp::EPOCH,
+        notice: None,
     }
 }
 

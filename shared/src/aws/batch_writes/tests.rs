@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use protocol::batch::{BatchRecord, Notice};
+
 use super::*;
 
 const AT: Timestamp = Timestamp::from_ms(10_000);
@@ -85,6 +87,7 @@ fn parts() -> Vec<BatchWrite> {
         receipt: "r".to_owned(),
         delivered,
         at: Timestamp::EPOCH,
+        rejected: 2,
     };
     let set_aside = |part, set_asides| BatchWrite::SetAside {
         owner: owner(),
@@ -108,21 +111,44 @@ fn parts() -> Vec<BatchWrite> {
 }
 
 fn ends() -> Vec<BatchWrite> {
-    let complete = |parts| BatchWrite::Complete {
+    let complete = |parts, notice| BatchWrite::Complete {
         owner: owner(),
         counts_version: 1,
         witnesses: 2,
         parts,
         at: AT,
         expires_at: Timestamp::EPOCH,
+        notice,
+    };
+    let record = BatchRecord::open(
+        BatchId::new(uuid::Uuid::from_u128(1)),
+        "arn:q".parse().unwrap(),
+        None,
+        1,
+        AT,
+        AT,
+    );
+    let fail = |notice| BatchWrite::Fail {
+        owner: owner(),
+        error: "no".to_owned(),
+        notice,
+    };
+    let sent = |status, count| BatchWrite::NoticesSent {
+        status,
+        count,
+        last: 1,
+        due_at: AT,
     };
     vec![
-        BatchWrite::Fail {
-            owner: owner(),
-            error: "no".to_owned(),
-        },
-        complete(0),
-        complete(3),
+        fail(None),
+        fail(Some(Notice::of_error(&record, "no", AT))),
+        complete(0, None),
+        complete(3, None),
+        complete(3, Some(Notice::of_completion(&record, AT))),
+        sent(None, 1),
+        sent(Some(Status::Error), 0),
+        sent(Some(Status::Error), 2),
+        sent(Some(Status::Processing), 1),
         note(Some(Status::Error), 0),
         note(None, 3),
     ]

@@ -6,9 +6,9 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::discretion::Discretion;
 use super::line::{Fields, Recorder};
 use crate::config::{LogFormat, LogSettings};
+use crate::discretion::Discretion;
 
 /// The crates whose lines at DEBUG and TRACE are logged. Others, such as the SDK, log whole requests there, with bodies.
 const OWN_CRATES: [&str; 5] = [

@@ -6,8 +6,8 @@ use serde_json::Value;
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
-use super::discretion::Discretion;
 use crate::config::LogFormat;
+use crate::discretion::Discretion;
 
 /// The field with the words of an event.
 const MESSAGE: &str = "message";

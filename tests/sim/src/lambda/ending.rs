@@ -25,7 +25,7 @@ impl Run {
                 .batches
                 .records()
                 .iter()
-                .all(|record| record.status.is_none())
+                .all(|record| record.listing().is_none())
     }
 
     /// Describes what has not drained.
@@ -40,7 +40,7 @@ impl Run {
             .batches
             .records()
             .iter()
-            .filter(|record| record.status.is_some())
+            .filter(|record| record.listing().is_some())
             .map(|record| format!("{record:?}"))
             .collect();
         format!(
@@ -58,6 +58,7 @@ impl Run {
         report_dead_letters(&mut world);
         let mut checks = self.messages_ended(&world);
         checks.push(self.no_claim_is_left(&world));
+        checks.push(checks::p7_every_notice_is_sent(&world.unsent_notices()));
         if self.plan.calm {
             let records = world.batches.records();
             checks.extend(

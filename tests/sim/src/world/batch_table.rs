@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::batch::{BatchRecord, BatchWrite, PartState, Status};
+use protocol::batch::{BatchRecord, BatchWrite, Listing, PartState};
 use protocol::claim::{LockItem, LockState};
 use protocol::ids::BatchId;
 use protocol::invariants::{Broken, step_is_sound};
@@ -47,9 +47,9 @@ impl World {
     }
 
     /// Returns overdue records; the lagging index hides some of them.
-    pub fn overdue(&mut self, status: Status, now_there: Timestamp, max: usize) -> Vec<Overdue> {
+    pub fn overdue(&mut self, listing: Listing, now_there: Timestamp, max: usize) -> Vec<Overdue> {
         let mut records =
-            now(self.batches.overdue(status, now_there, max)).expect("the fake never fails");
+            now(self.batches.overdue(listing, now_there, max)).expect("the fake never fails");
         if self.faulty {
             records.retain(|_| self.rng.u8(..) > 60);
         }
@@ -85,6 +85,7 @@ impl World {
                 write, before, now,
             ));
         }
+        self.note_notice(batch, write);
         self.check_written(before, write, after);
         // The sink must have every part that the record marks as delivered.
         for (index, part) in after.parts.iter().enumerate() {

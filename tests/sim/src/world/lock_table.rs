@@ -308,6 +308,7 @@ impl World {
             if record.expires_at.is_some_and(|at| at <= now) && !keeps_records {
                 self.note("record expired", || record.batch_id.to_string());
                 self.check_forgotten(record.batch_id);
+                self.forget_notices(&record);
                 self.batches.remove(record.batch_id);
             }
         }

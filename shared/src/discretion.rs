@@ -1,4 +1,4 @@
-//! Leaves out of log lines what comes from messages.
+//! Leaves out of log lines, and of notices, what comes from messages.
 //!
 //! - Event ids and batch keys are left out unless `LOG_EVENT_IDS` allows them: fields of these names, and what stands
 //!   between `‹` and `›` in a text.
@@ -19,19 +19,19 @@ const LEFT_OUT: char = '…';
 
 /// What log lines may contain.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Discretion {
+pub struct Discretion {
     /// Whether event ids and batch keys may be in a line.
-    pub(super) event_ids: bool,
+    pub event_ids: bool,
 }
 
 impl Discretion {
     /// Returns whether a line may have a field of this name.
-    pub(super) fn allows_field(self, name: &str) -> bool {
+    pub fn allows_field(self, name: &str) -> bool {
         self.event_ids || !FIELDS.contains(&name)
     }
 
     /// Returns the text without what must not be in a line.
-    pub(super) fn filtered(self, text: &str) -> Cow<'_, str> {
+    pub fn filtered(self, text: &str) -> Cow<'_, str> {
         let text = without(Cow::Borrowed(text), CONTENT_MARKS);
         match self.event_ids {
             true => text,

@@ -1,0 +1,125 @@
+//! Sends notices: messages to others that a batch is complete, or went into error.
+//!
+//! The write that completes the batch, or puts it in error, puts the notice into the record. It is sent after that write, and
+//! then removed from the record. If the process dies in between, the ticket comes back; if the ticket is lost too, the sweep
+//! finds the record, which stays in `status-index` until its notices were sent.
+//!
+//! Notices never stop deliveries: an invocation tries for [`NOTICE_TIME_MAX`], and then leaves the notice to the sweep.
+
+use std::sync::Arc;
+
+use protocol::batch::{BatchRecord, BatchWrite, Notice, Status};
+use protocol::limits::NOTICE_TIME_MAX;
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use shared::notice::notice_message;
+use shared::ports::{BatchStore, NoticeTarget, PortError, Ports};
+use shared::retry::{Budget, Written};
+use tracing::{error, info, warn};
+
+use crate::invocation::Budgets;
+use crate::metrics::BatchProcessorMetrics;
+
+/// Sends the notices of batches, if `COMPLETION` is set.
+#[derive(Clone)]
+pub(crate) struct Notices {
+    target: Option<Arc<dyn NoticeTarget>>,
+    batch_store: Arc<dyn BatchStore>,
+}
+
+impl Notices {
+    pub(crate) fn new(ports: &Ports) -> Notices {
+        Notices {
+            target: ports.notice_target.clone(),
+            batch_store: ports.batch_store.clone(),
+        }
+    }
+
+    /// Returns whether there are notices at all.
+    pub(crate) fn are_on(&self) -> bool {
+        self.target.is_some()
+    }
+
+    /// Sends the notices that wait in the record, and removes them from it. What fails is left to the sweep.
+    pub(crate) async fn send_waiting(
+        &self,
+        record: &BatchRecord,
+        budgets: &Budgets<'_>,
+        metrics: &mut BatchProcessorMetrics,
+    ) {
+        let Some(target) = &self.target else {
+            return;
+        };
+        // A batch that went into error before `COMPLETION` was set has no notice, but is still due.
+        if record.notices.is_empty() && record.status != Some(Status::Error) {
+            return;
+        }
+        if planted(Bug::NoticesMarkedFirst) {
+            self.mark_sent(record, &budgets.wrap_up).await;
+        }
+        let budget = brief(budgets);
+        for notice in &record.notices {
+            match send(&**target, record, notice, &budget).await {
+                Ok(()) => {
+                    info!(notice_id = notice.id(record.batch_id), "notice sent");
+                    metrics.notices_sent.add(1);
+                }
+                Err(error) => {
+                    let notice_id = notice.id(record.batch_id);
+                    error!(notice_id, %error, "notice not sent; the sweep tries again");
+                    metrics.notices_failed.add(1);
+                    return;
+                }
+            }
+        }
+        self.mark_sent(record, &budgets.wrap_up).await;
+    }
+
+    /// Sends the notice of a batch that is about to be completed: a bug that the simulation plants.
+    pub(crate) async fn plant_early_notice(&self, record: &BatchRecord, budgets: &Budgets<'_>) {
+        if let (true, Some(target)) = (planted(Bug::NoticeBeforeCompletion), &self.target) {
+            let notice = Notice::of_completion(record, budgets.work.clock.now());
+            let sent = send(&**target, record, &notice, &brief(budgets)).await;
+            sent.unwrap_or_else(|error| warn!(%error, "planted notice not sent"));
+        }
+    }
+
+    /// Removes the notices from the record. If that fails, they are sent again, with the same ids and content.
+    async fn mark_sent(&self, record: &BatchRecord, budget: &Budget<'_>) {
+        let write = BatchWrite::NoticesSent {
+            status: record.status,
+            count: record.notices.len(),
+            last: record.notices.last().map_or(0, |notice| notice.number),
+            due_at: record.error_due_at(budget.clock.now()),
+        };
+        let batch = record.batch_id;
+        match budget.write(&*self.batch_store, batch, &write).await {
+            Ok(Written::Applied(_)) => {}
+            // Somebody took the batch up, or another invocation sent the notices.
+            Ok(Written::Refused(_)) => info!(batch_id = %batch, "notices changed meanwhile"),
+            Err(error) => {
+                warn!(batch_id = %batch, %error, "notices may be sent again");
+            }
+        }
+    }
+}
+
+/// Returns a budget that ends with the invocation's, and at most [`NOTICE_TIME_MAX`] from now.
+fn brief<'a>(budgets: &Budgets<'a>) -> Budget<'a> {
+    let budget = budgets.wrap_up;
+    Budget {
+        stop_at: budget.stop_at.min(budget.clock.now() + NOTICE_TIME_MAX),
+        ..budget
+    }
+}
+
+async fn send(
+    target: &dyn NoticeTarget,
+    record: &BatchRecord,
+    notice: &Notice,
+    budget: &Budget<'_>,
+) -> Result<(), PortError> {
+    let message = notice_message(record, notice);
+    let send = || target.send(&message);
+    budget.call(RetryPolicy::CONTROL, send).await
+}

@@ -1,0 +1,122 @@
+//! `COMPLETION`: where notices go.
+
+use super::variable::{Text, Topic, Unset, Variable};
+
+pub const COMPLETION: Variable<Text> = Variable {
+    name: "COMPLETION",
+    topic: Topic::Batches,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "the URL of a standard SQS queue, or the ARN of an event bus of EventBridge",
+    },
+    meaning: "Where a notice goes when a batch is complete, and when it goes into error. A notice is sent at least once, \
+              always with the same id and content. An event bus needs a build with the cargo feature `eventbridge`.",
+};
+
+/// The value of `COMPLETION`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completion {
+    Queue {
+        url: String,
+    },
+    EventBus {
+        arn: String,
+        /// The region of the bus.
+        region: String,
+    },
+}
+
+/// Parses the value of `COMPLETION`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn completion(text: &str) -> Result<Completion, String> {
+    let allowed = COMPLETION.value.allowed;
+    if text.starts_with("https://") || text.starts_with("http://") {
+        if text.ends_with(".fifo") {
+            return Err(format!("a FIFO queue, expected {allowed}"));
+        }
+        let url = text.to_owned();
+        return Ok(Completion::Queue { url });
+    }
+    let fields: Vec<&str> = text.splitn(6, ':').collect();
+    let &["arn", partition, "events", region, account, bus] = &fields[..] else {
+        return Err(format!("expected {allowed}"));
+    };
+    let name = bus.strip_prefix("event-bus/").unwrap_or_default();
+    // Source: <https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_CreateEventBus.html> (2026-11).
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let is_bus = partition.starts_with("aws")
+        && !region.is_empty()
+        && account.len() == 12
+        && account.chars().all(|c| c.is_ascii_digit())
+        && (1..=256).contains(&name.len())
+        && name.chars().all(fits);
+    if !is_bus {
+        return Err(format!("expected {allowed}"));
+    }
+    if !cfg!(feature = "eventbridge") {
+        return Err("the executable was built without the cargo feature `eventbridge`".to_owned());
+    }
+    Ok(Completion::EventBus {
+        arn: text.to_owned(),
+        region: region.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_and_an_event_bus_are_told_apart() {
+        let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/notices";
+        let queue = Completion::Queue {
+            url: url.to_owned(),
+        };
+        assert_eq!(completion(url), Ok(queue));
+        let arn = "arn:aws-cn:events:cn-north-1:123456789012:event-bus/default";
+        let bus = Completion::EventBus {
+            arn: arn.to_owned(),
+            region: "cn-north-1".to_owned(),
+        };
+        #[cfg(feature = "eventbridge")]
+        assert_eq!(completion(arn), Ok(bus));
+        #[cfg(not(feature = "eventbridge"))]
+        assert_ne!(completion(arn), Ok(bus));
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_what_is_allowed() {
+        for (text, words) in [
+            (
+                "https://sqs.eu-west-1.amazonaws.com/1/n.fifo",
+                "a FIFO queue, expected the URL",
+            ),
+            (
+                "arn:aws:sqs:eu-west-1:123456789012:notices",
+                "expected the URL of a standard",
+            ),
+            (
+                "arn:aws:events:eu-west-1:123456789012:rule/r",
+                "expected the URL of a standard",
+            ),
+            (
+                "arn:aws:events:eu-west-1:123456789012:event-bus/",
+                "expected the URL of a standard",
+            ),
+            (
+                "arn:aws:events::123456789012:event-bus/b",
+                "expected the URL of a standard",
+            ),
+            (
+                "arn:aws:events:eu-west-1:12:event-bus/b",
+                "expected the URL of a standard",
+            ),
+            ("default", "expected the URL of a standard"),
+        ] {
+            let error = completion(text).unwrap_err();
+            assert!(error.starts_with(words), "{text}: {error}");
+        }
+    }
+}
