@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use protocol::batch::Status;
+use protocol::batch::{Listing, Status};
 use protocol::ids::BatchId;
 use protocol::time::Timestamp;
 use shared::aws::BatchSummary;
@@ -42,19 +42,21 @@ pub enum State {
     /// Past its due time, and not in error: the sweep will send a ticket
     Overdue,
     Error,
+    /// Complete, but a notice of it was not sent yet
+    Unnoticed,
     /// Complete. Reads the whole batch table
     Complete,
 }
 
 impl State {
-    /// Returns the status of the batches in this state; `None` for `overdue` and `complete`.
+    /// Returns the status of the batches in this state; `None` for `overdue`, and for complete batches.
     fn status(self) -> Option<Status> {
         match self {
             State::Open => Some(Status::Open),
             State::Sealed => Some(Status::Sealed),
             State::Processing => Some(Status::Processing),
             State::Error => Some(Status::Error),
-            State::Overdue | State::Complete => None,
+            State::Overdue | State::Unnoticed | State::Complete => None,
         }
     }
 }
@@ -62,6 +64,11 @@ impl State {
 /// Returns whether a batch that is not complete should have made progress. A batch in error waits for an operator.
 pub fn is_overdue(status: Status, due_at: Timestamp, now: Timestamp) -> bool {
     status != Status::Error && due_at < now
+}
+
+/// Returns whether a batch is complete, and a notice of it may not have been sent.
+pub fn is_unnoticed(batch: &BatchSummary) -> bool {
+    batch.status.is_none() && !batch.notices.is_empty()
 }
 
 impl Filter {
@@ -75,28 +82,36 @@ impl Filter {
             && self.younger_than.is_none()
     }
 
-    /// Returns the statuses to ask the index for.
-    pub fn statuses(&self) -> Vec<Status> {
+    /// Returns the lists to ask the index for.
+    pub fn listings(&self) -> Vec<Listing> {
         let all = Status::ALL.into_iter();
-        all.filter(|status| {
+        let statuses = all.filter(|status| {
             self.status.is_empty()
                 || self.status.iter().any(|state| match state {
                     State::Overdue => *status != Status::Error,
                     state => state.status() == Some(*status),
                 })
-        })
-        .collect()
+        });
+        let notices = self.selects_unnoticed().then_some(Listing::Notices);
+        statuses.map(Listing::Status).chain(notices).collect()
     }
 
-    /// Returns whether only overdue batches with this status are selected, so that the index need not return others.
-    pub fn only_overdue(&self, status: Status) -> bool {
+    /// Returns whether only overdue batches of this list are selected, so that the index need not return others.
+    pub fn only_overdue(&self, listing: Listing) -> bool {
+        let Listing::Status(status) = listing else {
+            return false;
+        };
         let named = |state: &State| state.status() == Some(status);
         !self.status.is_empty() && !self.status.iter().any(named)
     }
 
-    /// Returns whether complete batches are selected, which are in no index.
+    /// Returns whether all complete batches are selected, most of which are in no index.
     pub fn selects_complete(&self) -> bool {
         self.status.contains(&State::Complete)
+    }
+
+    fn selects_unnoticed(&self) -> bool {
+        self.status.contains(&State::Unnoticed)
     }
 
     /// Returns whether the filter needs more than the index shows.
@@ -117,7 +132,7 @@ impl Filter {
     /// Returns whether a batch is selected.
     pub fn fits(&self, batch: &BatchSummary, now: Timestamp) -> bool {
         let state = match batch.status {
-            None => self.selects_complete(),
+            None => self.selects_complete() || (self.selects_unnoticed() && is_unnoticed(batch)),
             Some(_) if self.status.is_empty() => true,
             Some(status) => self.status.iter().any(|state| match state {
                 State::Overdue => is_overdue(status, batch.due_at, now),
@@ -156,6 +171,21 @@ pub fn summary(status: Option<Status>) -> BatchSummary {
     }
 }
 
+/// A notice for the tests of this crate, of a batch without parts that was completed 50 s after the epoch.
+#[cfg(test)]
+pub fn notice() -> protocol::batch::Notice {
+    use protocol::batch::{Notice, NoticeKind};
+
+    Notice {
+        kind: NoticeKind::Complete,
+        number: 1,
+        at: Timestamp::from_ms(50_000),
+        parts: 0,
+        frozen: false,
+        set_aside: 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,7 +203,7 @@ mod tests {
     fn without_states_every_batch_fits_that_is_not_complete() {
         let all = filter(&[]);
         assert!(all.is_empty() && !all.selects_complete());
-        assert_eq!(all.statuses(), Status::ALL);
+        assert_eq!(all.listings(), Status::ALL.map(Listing::Status));
         assert!(all.fits(&summary(Some(Status::Error)), NOW));
         assert!(!all.fits(&summary(None), NOW));
     }
@@ -182,17 +212,31 @@ mod tests {
     fn overdue_batches_are_those_past_their_due_time_that_are_not_in_error() {
         let overdue = filter(&[State::Overdue]);
         assert_eq!(
-            overdue.statuses(),
-            [Status::Open, Status::Sealed, Status::Processing]
+            overdue.listings(),
+            [Status::Open, Status::Sealed, Status::Processing].map(Listing::Status)
         );
-        assert!(overdue.only_overdue(Status::Open));
-        assert!(!filter(&[State::Overdue, State::Open]).only_overdue(Status::Open));
+        let open = Listing::Status(Status::Open);
+        assert!(overdue.only_overdue(open));
+        assert!(!filter(&[State::Overdue, State::Open]).only_overdue(open));
         let mut batch = summary(Some(Status::Open));
         assert!(!overdue.fits(&batch, NOW), "it is due at {}", batch.due_at);
         batch.due_at = Timestamp::from_ms(1);
         assert!(overdue.fits(&batch, NOW));
         batch.status = Some(Status::Error);
         assert!(!overdue.fits(&batch, NOW));
+    }
+
+    #[test]
+    fn unnoticed_batches_are_those_complete_ones_that_have_a_notice() {
+        let unnoticed = filter(&[State::Unnoticed]);
+        assert_eq!(unnoticed.listings(), [Listing::Notices]);
+        assert!(!unnoticed.only_overdue(Listing::Notices) && !unnoticed.selects_complete());
+        let mut batch = summary(None);
+        assert!(!unnoticed.fits(&batch, NOW));
+        batch.notices = vec![notice()];
+        assert!(unnoticed.fits(&batch, NOW));
+        batch.status = Some(Status::Error);
+        assert!(!unnoticed.fits(&batch, NOW), "it waits for an operator");
     }
 
     #[test]

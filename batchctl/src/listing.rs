@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
-use protocol::batch::Status;
+use protocol::batch::{Listing, Status};
 use protocol::ids::BatchId;
 use protocol::time::Timestamp;
 use shared::aws::BatchSummary;
@@ -17,7 +17,7 @@ const PREFIX_CHARS_MIN: usize = 4;
 
 /// The batches that a filter selects.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct Listed {
     /// The first of them, in the order in which they were opened.
     pub batches: Vec<BatchSummary>,
     /// How many there are.
@@ -28,9 +28,9 @@ pub struct Listing {
 
 /// Returns the batches that `filter` selects, at most `max` of them. Queries the index, and reads the records of the batches
 /// that are returned; with a filter by key or error, the records of all that the index shows.
-pub async fn list(service: &Service, filter: &Filter, max: usize) -> Result<Listing, Failure> {
+pub async fn list(service: &Service, filter: &Filter, max: usize) -> Result<Listed, Failure> {
     let now = service.now();
-    let mut listing = Listing::default();
+    let mut listing = Listed::default();
     let mut ids = indexed(service, filter, now).await?;
     let mut complete = 0;
     if filter.selects_complete() {
@@ -66,9 +66,9 @@ async fn indexed(
     filter: &Filter,
     now: Timestamp,
 ) -> Result<Vec<BatchId>, Failure> {
-    let queries = filter.statuses().into_iter().map(|status| {
-        let due_before = filter.only_overdue(status).then_some(now);
-        service.catalogue.with_status(status, due_before)
+    let queries = filter.listings().into_iter().map(|listing| {
+        let due_before = filter.only_overdue(listing).then_some(now);
+        service.catalogue.listed(listing, due_before)
     });
     let found = try_join_all(queries).await?;
     let fits = found
@@ -80,14 +80,14 @@ async fn indexed(
     Ok(ids.into_iter().collect())
 }
 
-async fn completed(service: &Service, filter: &Filter, now: Timestamp) -> Result<Listing, Failure> {
+async fn completed(service: &Service, filter: &Filter, now: Timestamp) -> Result<Listed, Failure> {
     let younger_than = filter.younger_than.map(|age| now.saturating_sub(age));
     let read = service
         .catalogue
         .complete(younger_than.unwrap_or(Timestamp::EPOCH))
         .await?;
     let fits = |batch: &BatchSummary| filter.fits(batch, now);
-    Ok(Listing {
+    Ok(Listed {
         batches: read.summaries.into_iter().filter(fits).collect(),
         matching: 0,
         malformed: read.malformed,
@@ -111,7 +111,8 @@ pub async fn resolve(service: &Service, text: &str) -> Result<BatchId, Failure> 
         )));
     }
     let text = text.to_ascii_lowercase();
-    let all = Status::ALL.map(|status| service.catalogue.with_status(status, None));
+    let all = Status::ALL.map(Listing::Status);
+    let all = all.map(|listing| service.catalogue.listed(listing, None));
     let all = try_join_all(all).await?;
     let ids = all.iter().flatten().map(|batch| batch.batch_id);
     let matching: BTreeSet<BatchId> = ids.filter(|id| id.to_string().starts_with(&text)).collect();

@@ -16,7 +16,7 @@ use shared::wire::Ticket;
 use crate::change::{Operator, note};
 use crate::commands::views::status_word;
 use crate::failure::{Done, Failure};
-use crate::filter::is_overdue;
+use crate::filter::{is_overdue, is_unnoticed};
 use crate::outcome::Output;
 use crate::service::Service;
 use crate::table::{Table, cut};
@@ -138,8 +138,8 @@ pub fn not_in_error(batch: &BatchSummary) -> Option<String> {
         .then(|| format!("status: got `{status}`, expected `error`"))
 }
 
-/// Returns why a batch is left out that does not wait for a ticket: not in error, not overdue, and not given up by its last
-/// processor.
+/// Returns why a batch is left out that does not wait for a ticket: not in error, not overdue, not given up by its last
+/// processor, and without a notice to send.
 pub fn not_waiting(batch: &BatchSummary, now: Timestamp) -> Option<String> {
     match (batch.status, &batch.lease) {
         (Some(Status::Error), _) => None,
@@ -150,15 +150,16 @@ pub fn not_waiting(batch: &BatchSummary, now: Timestamp) -> Option<String> {
         )),
         (Some(Status::Processing), _) => None,
         (Some(status), _) if is_overdue(status, batch.due_at, now) => None,
+        (None, _) if is_unnoticed(batch) => None,
         _ => not_in_error(batch).map(|reason| format!("{reason}, `processing`, or overdue")),
     }
 }
 
-/// Returns why nothing more of a batch can be delivered, if it is too old.
+/// Returns why nothing more of a batch can be delivered, if it is too old. A notice of a complete one can be sent.
 pub fn too_old(batch: &BatchSummary, now: Timestamp) -> Option<String> {
     let days = BATCH_LIFE_MAX.as_secs() / 86_400;
-    (batch.created_at + BATCH_LIFE_MAX <= now)
-        .then(|| format!("opened more than {days} days ago: it can only be discarded"))
+    let is_over = batch.status.is_some() && batch.created_at + BATCH_LIFE_MAX <= now;
+    is_over.then(|| format!("opened more than {days} days ago: it can only be discarded"))
 }
 
 impl Line {
@@ -231,7 +232,7 @@ mod tests {
     use protocol::batch::Lease;
 
     use super::*;
-    use crate::filter::summary;
+    use crate::filter::{notice, summary};
 
     fn at(secs: u64) -> Timestamp {
         Timestamp::from_ms(secs * 1_000)
@@ -248,6 +249,17 @@ mod tests {
             "status: got `open`, expected `error`, `processing`, or overdue"
         );
         assert!(left(None, 600).unwrap().contains("got `complete`"));
+    }
+
+    #[test]
+    fn a_complete_batch_with_a_notice_to_send_waits_for_a_ticket_however_old_it_is() {
+        let mut batch = summary(None);
+        batch.notices = vec![notice()];
+        let later = at(10) + BATCH_LIFE_MAX;
+        assert_eq!(not_waiting(&batch, later), None);
+        assert_eq!(too_old(&batch, later), None);
+        batch.status = Some(Status::Error);
+        assert!(too_old(&batch, later).is_some());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::views::BatchView;
 use crate::failure::{Done, Failure};
 use crate::filter::Filter;
-use crate::listing::{Listing, list};
+use crate::listing::{Listed, list};
 use crate::outcome::Output;
 use crate::service::Service;
 use crate::table::{Table, cut};
@@ -48,7 +48,7 @@ pub async fn run(service: &Service, args: &ListArgs, output: Output) -> Result<D
 }
 
 impl Batches {
-    pub fn of(listing: &Listing, now: Timestamp) -> Batches {
+    pub fn of(listing: &Listed, now: Timestamp) -> Batches {
         let batches = listing.batches.iter();
         Batches {
             matching: listing.matching,

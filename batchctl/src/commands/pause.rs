@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::try_join_all;
-use protocol::batch::{OperatorNote, Status};
+use protocol::batch::{Listing, OperatorNote, Status};
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::limits::{PAUSE_TIME_MAX, PAUSES_MAX};
 use protocol::pause::Pause;
@@ -226,7 +226,7 @@ async fn write(service: &Service, pauses: &Pauses) -> Result<(), Failure> {
 async fn processing(service: &Service) -> Result<Vec<BatchSummary>, Failure> {
     let found = service
         .catalogue
-        .with_status(Status::Processing, None)
+        .listed(Listing::Status(Status::Processing), None)
         .await?;
     let ids: Vec<BatchId> = found.into_iter().map(|batch| batch.batch_id).collect();
     Ok(service.catalogue.summaries(&ids).await?.summaries)

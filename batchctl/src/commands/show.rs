@@ -168,6 +168,10 @@ impl fmt::Display for Shown {
         if let Some(reason) = &self.batch.quarantine {
             writeln!(f, "set aside  {reason}")?;
         }
+        for notice in &self.batch.notices {
+            let since = with_distance(notice.at, self.now);
+            writeln!(f, "notice     {} waits since {since}", notice.id)?;
+        }
         self.tables(f)
     }
 }

@@ -1,6 +1,7 @@
 //! Batches as JSON. Times are epoch milliseconds.
 
-use protocol::batch::{Lease, OperatorNote, Status};
+use protocol::batch::{Lease, Notice, OperatorNote, Status};
+use protocol::ids::BatchId;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
@@ -39,6 +40,9 @@ pub struct BatchView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
     pub notes: Vec<NoteView>,
+    /// Notices that may not have been sent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<NoticeView>,
 }
 
 /// A lease.
@@ -46,6 +50,14 @@ pub struct BatchView {
 pub struct LeaseView {
     pub owner: String,
     pub until: Timestamp,
+}
+
+/// A notice that may not have been sent.
+#[derive(Clone, Debug, Serialize)]
+pub struct NoticeView {
+    pub id: String,
+    /// When the batch was completed or went into error.
+    pub at: Timestamp,
 }
 
 /// A note about an operator.
@@ -80,6 +92,11 @@ impl BatchView {
             quarantine: batch.quarantine.clone(),
             completed_at: batch.completed_at,
             notes: batch.notes.iter().map(NoteView::of).collect(),
+            notices: batch
+                .notices
+                .iter()
+                .map(|notice| NoticeView::of(notice, batch.batch_id))
+                .collect(),
         }
     }
 }
@@ -89,6 +106,15 @@ impl LeaseView {
         LeaseView {
             owner: lease.owner.to_string(),
             until: lease.until,
+        }
+    }
+}
+
+impl NoticeView {
+    fn of(notice: &Notice, batch: BatchId) -> NoticeView {
+        NoticeView {
+            id: notice.id(batch),
+            at: notice.at,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::try_join_all;
-use protocol::batch::Status;
+use protocol::batch::{Listing, Status};
 use protocol::time::Timestamp;
 use serde::Serialize;
 
@@ -73,7 +73,8 @@ pub async fn run(service: &Service, args: &WatchArgs, output: Output) -> Result<
 
 async fn look(service: &Service, args: &WatchArgs, clears: bool) -> Result<Look, Failure> {
     let now = service.now();
-    let found = Status::ALL.map(|status| service.catalogue.with_status(status, None));
+    let all = Status::ALL.map(Listing::Status);
+    let found = all.map(|listing| service.catalogue.listed(listing, None));
     let found = try_join_all(found).await?;
     let count = |wanted: Status| {
         let position = Status::ALL.iter().position(|status| *status == wanted);

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::KeysAndAttributes;
 use futures::StreamExt;
 use futures::future::try_join_all;
 use futures::stream;
-use protocol::batch::{BatchRecord, Lease, Listing, OperatorNote, PartState, Status};
+use protocol::batch::{BatchRecord, Lease, Listing, Notice, OperatorNote, PartState, Status};
 use protocol::bodies::Bodies;
 use protocol::format_version::FORMAT_VERSION_FIELD;
 use protocol::ids::{BatchId, BatchKey, SourceArn};
@@ -25,14 +25,14 @@ const REQUESTS_MAX: usize = 16;
 /// The most requests for one set of keys, which DynamoDB may return in several parts.
 const ROUNDS_MAX: usize = 20;
 
-/// Selects the batches of one status and shard.
+/// Selects the batches of one list and shard.
 const OF_SHARD: &str = "statusShard = :shard";
 /// Selects those that are past a due time too.
 const DUE: &str = "statusShard = :shard AND dueAt < :before";
 /// Selects records of complete batches that were opened since; a piece of a chunk has neither attribute.
 const COMPLETE: &str = "attribute_exists(#completedAt) AND #createdAt >= :since";
 /// The attributes of a record that [`read_record`] needs, without the sets of seqs.
-const ATTRIBUTES: [&str; 27] = [
+const ATTRIBUTES: [&str; 28] = [
     BATCH_ID,
     FORMAT_VERSION_FIELD,
     "status",
@@ -60,6 +60,7 @@ const ATTRIBUTES: [&str; 27] = [
     "expiresAt",
     "notes",
     "noteCount",
+    "notices",
 ];
 
 /// Returns the projection of [`ATTRIBUTES`], with its placeholders: several of the names are reserved words.
@@ -96,6 +97,8 @@ pub struct BatchSummary {
     pub completed_at: Option<Timestamp>,
     pub notes: Vec<OperatorNote>,
     pub notes_count: u64,
+    /// Notices that may not have been sent.
+    pub notices: Vec<Notice>,
 }
 
 impl BatchSummary {
@@ -122,6 +125,7 @@ impl BatchSummary {
             completed_at: record.completed_at,
             notes: record.notes,
             notes_count: record.notes_count,
+            notices: record.notices,
         }
     }
 }
@@ -149,20 +153,20 @@ impl DynamoBatchCatalogue {
         }
     }
 
-    /// Returns every batch with this status whose `dueAt` is before `due_before`, if that is given. Eventually consistent.
-    pub async fn with_status(
+    /// Returns every batch in this list whose `dueAt` is before `due_before`, if that is given. Eventually consistent.
+    pub async fn listed(
         &self,
-        status: Status,
+        listing: Listing,
         due_before: Option<Timestamp>,
     ) -> Result<Vec<Overdue>, PortError> {
-        let shards = (0..STATUS_SHARDS).map(|shard| self.of_shard(status, shard, due_before));
+        let shards = (0..STATUS_SHARDS).map(|shard| self.of_shard(listing, shard, due_before));
         let found = try_join_all(shards).await?;
         Ok(found.into_iter().flatten().collect())
     }
 
     async fn of_shard(
         &self,
-        status: Status,
+        listing: Listing,
         shard: u8,
         due_before: Option<Timestamp>,
     ) -> Result<Vec<Overdue>, PortError> {
@@ -171,10 +175,7 @@ impl DynamoBatchCatalogue {
             .query()
             .table_name(&self.table)
             .index_name(STATUS_INDEX)
-            .expression_attribute_values(
-                ":shard",
-                listing_shard_key(Listing::Status(status), shard),
-            );
+            .expression_attribute_values(":shard", listing_shard_key(listing, shard));
         let query = match due_before {
             None => query.key_condition_expression(OF_SHARD),
             Some(before) => query

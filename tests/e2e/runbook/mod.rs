@@ -7,12 +7,14 @@
 //! | `sink` | the sink is down; it refuses a batch for good |
 //! | `input` | poison messages; a wrong event id |
 //! | `functions` | a batch-processor that is killed; expired credentials; a bad configuration |
+//! | `notices` | notices cannot be sent |
 //! | `tables` | lost tickets; an index that lags; a throttled table |
 
 mod alarms;
 mod expression;
 mod functions;
 mod input;
+mod notices;
 mod page;
 mod sink;
 mod tables;

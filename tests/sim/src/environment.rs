@@ -46,16 +46,16 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Makes environment `number`, with the sink of this configuration.
+    /// Makes environment `number`, with the sink and the notices of this configuration.
     pub fn new(
         world: Shared,
         number: u64,
         config: &batch_processor::Config,
         seed: u64,
     ) -> Environment {
-        let (quarantine, notices, items_per_request) = {
+        let (quarantine, items_per_request) = {
             let plan = &lock(&world).plan;
-            (plan.quarantine, plan.notices, plan.items_per_request)
+            (plan.quarantine, plan.items_per_request)
         };
         Environment {
             world,
@@ -64,7 +64,7 @@ impl Environment {
             fingerprint: config.sink.fingerprint.clone(),
             entropy: SeededEntropy::new(seed),
             quarantine,
-            notices,
+            notices: config.completion.is_some(),
             items_per_request,
         }
     }

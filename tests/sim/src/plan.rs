@@ -149,7 +149,7 @@ pub struct Plan {
     pub seal_when_drained: bool,
     /// Whether there is a quarantine queue.
     pub quarantine: bool,
-    /// Whether `COMPLETION` is set.
+    /// Whether `COMPLETION` is set at first.
     pub notices: bool,
     /// Maximum number of messages in one event of the aggregator.
     pub event_records: usize,
@@ -246,6 +246,12 @@ impl Plan {
         self.redeploys.iter().any(changes)
     }
 
+    /// Returns whether `COMPLETION` is set in every configuration of the history.
+    pub fn always_notices(&self) -> bool {
+        let changes = |one: &Redeploy| matches!(one.change, Change::Notices(_));
+        self.notices && !self.redeploys.iter().any(changes)
+    }
+
     /// Returns whether any configuration of the history has bodies in chunks.
     pub fn ever_in_chunks(&self) -> bool {
         let in_chunks = |one: &Redeploy| matches!(one.change, Change::Bodies(kind) if kind != BodiesKind::Items);
@@ -311,6 +317,9 @@ impl Plan {
             .to_owned(),
             "EVENT_ID_PREFIX" if self.prefixes_source => "{source}/".to_owned(),
             "SINK" => format!("file:///place-{}", self.destination),
+            "COMPLETION" if self.notices => {
+                "https://sqs.eu-west-1.amazonaws.com/1/notices".to_owned()
+            }
             "SINK_FORMAT" if self.bodies_alone => "body".to_owned(),
             "BATCH_KEY" if self.keys > 0 => "key".to_owned(),
             "SEAL_WHEN_DRAINED" if self.seal_when_drained => "on".to_owned(),
@@ -350,6 +359,7 @@ impl Change {
             Change::Destination(number) => plan.destination = number,
             Change::Bodies(kind) => plan.bodies = kind,
             Change::BodiesAlone(alone) => plan.bodies_alone = alone,
+            Change::Notices(on) => plan.notices = on,
         }
     }
 }

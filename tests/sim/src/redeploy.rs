@@ -52,6 +52,8 @@ pub enum Change {
     Bodies(BodiesKind),
     /// `SINK_FORMAT`.
     BodiesAlone(bool),
+    /// `COMPLETION`: whether it is set.
+    Notices(bool),
 }
 
 impl Change {

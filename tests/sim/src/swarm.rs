@@ -59,8 +59,7 @@ impl Plan {
         plan.focus_on_chunks(chunks);
         plan.draw_changes_of_bodies(chunks);
         plan.draw_pauses(&mut Rng::with_seed(seed ^ 0x9a05_e5ed));
-        let notices = &mut Rng::with_seed(seed ^ 0x0711_ce05);
-        plan.notices = notices.u8(..) < 64;
+        plan.draw_notices(&mut Rng::with_seed(seed ^ 0x0711_ce05));
         plan
     }
 
@@ -180,6 +179,28 @@ impl Plan {
                 change: Change::Bodies(self.bodies),
             });
             self.bodies = BodiesKind::Items;
+        }
+    }
+
+    /// Sets `COMPLETION` in one history of four. In some of them it is set later, or removed and set again: at the end it is set, so
+    /// that every notice which is in a record must be sent.
+    fn draw_notices(&mut self, rng: &mut Rng) {
+        self.notices = rng.u8(..) < 64;
+        if self.calm || !self.notices || rng.u8(..) > 100 {
+            return;
+        }
+        let set_at_ms = rng.u64(0..self.calm_at_ms);
+        self.redeploys.push(Redeploy {
+            at_ms: set_at_ms,
+            change: Change::Notices(true),
+        });
+        if rng.bool() {
+            self.redeploys.push(Redeploy {
+                at_ms: rng.u64(0..=set_at_ms),
+                change: Change::Notices(false),
+            });
+        } else {
+            self.notices = false;
         }
     }
 

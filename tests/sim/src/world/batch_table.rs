@@ -85,7 +85,7 @@ impl World {
                 write, before, now,
             ));
         }
-        self.note_notice(batch, write);
+        self.note_notice(before, write);
         self.check_written(before, write, after);
         // The sink must have every part that the record marks as delivered.
         for (index, part) in after.parts.iter().enumerate() {

@@ -33,13 +33,19 @@ impl World {
         }
     }
 
-    /// Records that a notice is to be sent because of a write that was applied.
-    pub fn note_notice(&mut self, batch: BatchId, write: &BatchWrite) {
+    /// Records that a notice is to be sent because of a write that was applied to `before`.
+    pub fn note_notice(&mut self, before: &BatchRecord, write: &BatchWrite) {
+        let batch = before.batch_id;
         match write {
-            BatchWrite::Complete { .. } if self.plan.notices => {
-                self.ledger
-                    .to_be_noticed
-                    .insert(format!("{batch}/complete"));
+            BatchWrite::Complete { notice: None, .. } if !self.plan.always_notices() => {
+                // `COMPLETION` was not set where the batch was completed.
+                for notice in &before.notices {
+                    self.ledger.to_be_noticed.remove(&notice.id(batch));
+                }
+            }
+            BatchWrite::Complete { .. } => {
+                let id = format!("{batch}/complete");
+                self.ledger.to_be_noticed.insert(id);
             }
             BatchWrite::Fail {
                 notice: Some(notice),
@@ -47,7 +53,7 @@ impl World {
             } => {
                 self.ledger.to_be_noticed.insert(notice.id(batch));
             }
-            BatchWrite::Fail { notice: None, .. } if self.plan.notices => {
+            BatchWrite::Fail { notice: None, .. } if self.plan.always_notices() => {
                 self.note("notice dropped", || batch.to_string());
             }
             _ => {}

@@ -1,0 +1,68 @@
+//! Notices cannot be sent.
+
+use std::time::Duration;
+
+use emulators::sqs::QueueAttributes;
+use loadgen::DuplicateRule;
+use local::notices::{NOTICE_QUEUE, NoticeHost, NoticeReport};
+
+use super::alarms::State;
+use super::ids;
+use super::page::Rehearsal;
+use crate::rig::{Setup, workload};
+
+#[tokio::test]
+async fn a_missing_queue_of_notices_is_found_and_the_notices_are_sent_once_it_is_there() {
+    let url = format!("http://127.0.0.1:9/000000000000/{NOTICE_QUEUE}");
+    let mut setup = Setup::new()
+        .var("MAX_BATCH_SIZE", 20)
+        .var("COMPLETION", url)
+        .one_aggregator_environment();
+    setup.options.sweep_every = Some(Duration::from_millis(500));
+    let rig = setup.start().await;
+    let mut page = Rehearsal::of(&rig, "Notices cannot be sent");
+    let workload = workload(40, 100, 10.0);
+    rig.burst(&workload).await;
+    // Deliveries go on.
+    rig.until_drained().await;
+    rig.audit(&workload, DuplicateRule::Drop);
+    page.until_alarm(State::Alarm).await;
+    assert!(rig.has_logged("notice not sent"));
+
+    let listed = page.looks("list --status unnoticed").await;
+    let unnoticed = ids(&listed);
+    assert!(unnoticed.len() >= 5, "{listed}");
+    let first = &listed["batches"][0];
+    let batch = first["batchId"].as_str().expect("a text");
+    assert_eq!(first["status"], "complete", "{listed}");
+    page.set("BATCH", batch);
+    let shown = page.looks("show").await;
+    let notice = &shown["notices"][0]["id"];
+    assert_eq!(*notice, format!("{batch}/complete"), "{shown}");
+
+    page.instead_of_aws("a new queue");
+    let attributes = QueueAttributes::default();
+    let created = rig.stack.sqs.create_queue(NOTICE_QUEUE, attributes);
+    created.expect("there is none of this name");
+    let done = page.changes("retry --status unnoticed").await;
+    assert_eq!(
+        done["batches"].as_array().map(Vec::len),
+        Some(unnoticed.len()),
+        "{done}"
+    );
+    rig.until("every notice was sent", async || {
+        let waiting = rig.stack.notices_waiting().await;
+        waiting.expect("the batch table can be read") == 0
+    })
+    .await;
+    let left = page.looks("list --status unnoticed").await;
+    assert_eq!(left["matching"], 0, "{left}");
+    page.end_when_ok().await;
+    let queue = NoticeHost::Queue(rig.stack.sqs.clone());
+    let manifests = queue.manifests().await.expect("notices are JSON");
+    let report = NoticeReport::of(&manifests);
+    assert_eq!(report.complete, unnoticed.len(), "{report}");
+    let delivered = rig.audit(&workload, DuplicateRule::Drop).delivered;
+    assert!(report.agrees(delivered), "{report}");
+    rig.end().await;
+}
