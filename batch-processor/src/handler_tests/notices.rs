@@ -1,6 +1,6 @@
 //! Notices that a batch is complete, or went into error.
 
-use protocol::limits::{BATCH_LIFE_MAX, NOTICES_MAX};
+use protocol::limits::{BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, NOTICE_PAUSE, NOTICES_MAX};
 use shared::memory::MemoryNoticeTarget;
 use shared::ports::{NoticeMessage, Ports};
 
@@ -132,6 +132,9 @@ async fn a_failing_target_hides_no_error_and_its_notice_outlasts_the_operators_r
     assert_eq!(record(&processor).notices.len(), 2);
     target.fail(false);
     assert!(!ticket(&processor).await);
+    assert_eq!(target.take(), [], "its failure is too recent");
+    processor.fakes.clock.advance(NOTICE_PAUSE);
+    assert!(!ticket(&processor).await);
     let notices = target.take();
     assert_eq!(ids_of(&notices), [FIRST_ERROR, COMPLETE]);
     let first: serde_json::Value = serde_json::from_str(&notices[0].manifest).unwrap();
@@ -159,8 +162,34 @@ async fn notices_of_errors_are_dropped_only_while_earlier_ones_wait() {
     assert_eq!(dropped.count(), 2);
     assert!(!given_back(&processor, &operator).await);
     target.fail(false);
-    assert!(!ticket(&processor).await);
+    // An operator's ticket tries at once.
+    assert!(!given_back(&processor, &operator).await);
     assert_eq!(target.take().len(), NOTICES_MAX + 1);
+}
+
+#[tokio::test]
+async fn notices_that_wait_are_sent_before_another_try_so_that_its_error_has_a_notice() {
+    let (processor, target) = with_notices();
+    sealed(&processor).await;
+    target.fail(true);
+    let operator = Ticket::new(batch(), TicketReason::Operator).to_body();
+    for _ in 0..NOTICES_MAX {
+        refuse(&processor);
+        assert!(!given_back(&processor, &operator).await);
+    }
+    target.fail(false);
+    refuse(&processor);
+    assert!(!given_back(&processor, &operator).await);
+    assert_eq!(target.take().len(), NOTICES_MAX + 1);
+    assert_eq!(record(&processor).notices, []);
+}
+
+#[tokio::test]
+async fn a_ticket_for_a_batch_whose_record_has_expired_is_done() {
+    let (processor, _) = with_notices();
+    assert!(ticket(&processor).await, "there may be a record soon");
+    processor.fakes.clock.advance(BATCH_RECORD_RETENTION);
+    assert!(!ticket(&processor).await);
 }
 
 #[tokio::test]
