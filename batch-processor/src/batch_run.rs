@@ -27,6 +27,7 @@ use crate::part_rules::{PartRules, frozen_for_another_sink};
 use crate::quarantine::Quarantine;
 use crate::reading::{HandOverError, ReadEvents, ReadLimits};
 use crate::release::Releaser;
+use crate::turns::{Turn, Turns};
 
 /// The components that a run uses, and its limits.
 pub(crate) struct Components {
@@ -37,6 +38,7 @@ pub(crate) struct Components {
     pub(crate) completion: Completion,
     pub(crate) part_rules: PartRules,
     pub(crate) notices: Notices,
+    pub(crate) turns: Turns,
 }
 
 /// The result of one look at the batch, and of delivering what was found.
@@ -284,6 +286,7 @@ impl<'a> BatchRun<'a> {
         if let Err(error) = prepared.await {
             return Err(self.hand_over_failed(error).await);
         }
+        self.wait_for_turn(part.items.len()).await?;
         info!(batch_id = %batch, part = index, items_count = part.items.len(), "delivering part");
         self.plant_early_steps(&part).await?;
         let started = self.budgets.work.clock.now();
@@ -304,6 +307,33 @@ impl<'a> BatchRun<'a> {
         self.batch.delivered(index, receipt, wrap_up).await?;
         self.release(&part.items).await?;
         Ok(Step::LookAgain)
+    }
+
+    /// Returns when the next part may go to the sink; puts the batch back if that is not soon.
+    async fn wait_for_turn(&mut self, events_count: usize) -> Result<(), Stop> {
+        let turns = &self.components.turns;
+        let turn = turns.take(self.batch.record(), events_count, &self.budgets.work);
+        match turn.await.map_err(|source| self.service(source))? {
+            Turn::Now => Ok(()),
+            Turn::Later { until, turn_at } => {
+                let completion = &self.components.completion;
+                let batch = &mut self.batch;
+                let put_back = completion.put_back(batch, until, turn_at, self.budgets);
+                Err(Stop::Done(put_back.await?))
+            }
+        }
+    }
+
+    /// Puts the batch back if it is not in the hours of delivery. Returns how the ticket ends then.
+    pub(crate) async fn wait_for_hours(&mut self) -> Result<Option<Done>, RetryTicket> {
+        let now = self.budgets.work.clock.now();
+        let turns = &self.components.turns;
+        let Some(until) = turns.closed_until(self.batch.record(), now) else {
+            return Ok(None);
+        };
+        let completion = &self.components.completion;
+        let put_back = completion.put_back(&mut self.batch, until, None, self.budgets);
+        Ok(Some(put_back.await?))
     }
 
     /// Does the steps that planted bugs do too early, before the sink has the part.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use protocol::batch::{EmptyIndex, empty_index};
 use protocol::ids::BatchId;
+use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE, SQS_DELAY_MAX};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -46,7 +47,9 @@ impl Completion {
             }
             EmptyIndex::VerifyAt(at) => {
                 batch.verify_at(at).await?;
-                self.send_verify_ticket(batch.id(), at, budgets).await?;
+                let id = batch.id();
+                self.send_ticket(id, at, TicketReason::Verify, budgets)
+                    .await?;
                 Ok(Some(Done::Verifying))
             }
         }
@@ -79,16 +82,42 @@ impl Completion {
         Ok(true)
     }
 
-    async fn send_verify_ticket(
+    /// Puts the batch back until `until`. If that is soon enough, a ticket is sent for that time; otherwise the sweep sends one.
+    pub(crate) async fn put_back(
+        &self,
+        batch: &mut LeasedBatch<'_>,
+        until: Timestamp,
+        turn_at: Option<Timestamp>,
+        budgets: &Budgets<'_>,
+    ) -> Result<Done, RetryTicket> {
+        info!(batch_id = %batch.id(), %until, "part must wait");
+        let at = until + CLOCK_SKEW_MAX;
+        let is_soon = budgets.work.clock.now().until(at) < SQS_DELAY_MAX;
+        let due_at = match is_soon {
+            true => at + DUE_GRACE,
+            false => until,
+        };
+        batch.put_back(due_at, turn_at).await?;
+        if is_soon {
+            let id = batch.id();
+            self.send_ticket(id, at, TicketReason::Sweep, budgets)
+                .await?;
+        }
+        Ok(Done::Waiting)
+    }
+
+    /// Sends a ticket that arrives at `at`, at most [`SQS_DELAY_MAX`] from now.
+    async fn send_ticket(
         &self,
         batch: BatchId,
         at: Timestamp,
+        reason: TicketReason,
         budgets: &Budgets<'_>,
     ) -> Result<(), RetryTicket> {
         let sent = async {
             let ticket = Ticket {
                 traces: Links::of_present(),
-                ..Ticket::new(batch, TicketReason::Verify)
+                ..Ticket::new(batch, reason)
             };
             let send = || {
                 let delay = budgets.work.clock.now().until(at);
@@ -99,7 +128,7 @@ impl Completion {
         };
         let sent = span("ticket").sends().text(BATCH_ID, batch).run(sent).await;
         sent.map_err(|source| RetryTicket::Service { batch, source })?;
-        info!(batch_id = %batch, verify_at = %at, "verify ticket sent");
+        info!(batch_id = %batch, %at, ?reason, "ticket sent");
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use shared::config::{
     QUARANTINE_SQS_URL, Reader, TABLE_NAME, Text, Topic, Unset, Variable, completion, queue_url,
     table_name,
 };
+use shared::delivery_hours::DeliveryHours;
 use sinks::SinkConfig;
 
 const DDB_BATCH_INDEX: Variable<Text> = Variable {
@@ -31,6 +32,28 @@ const VERIFY_DELAY: Variable<Number<u64>> = Variable {
     meaning: "How long after an empty look a batch is looked at again, if its counts do not prove that it is complete.",
 };
 
+const DELIVERY_HOURS: Variable<Text> = Variable {
+    name: "DELIVERY_HOURS",
+    topic: Topic::Batches,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "spans and a time zone, such as `Mon-Fri 20:00-05:00, Sat 10:00-12:00 Europe/Berlin`",
+    },
+    meaning: "The hours of the week in which parts go to the sink. At other times batches wait. It needs a build with the cargo \
+              feature `time-zones`.",
+};
+const DELIVERY_MAX_PER_SECOND: Variable<Number<u64>> = Variable {
+    name: "DELIVERY_MAX_PER_SECOND",
+    topic: Topic::Batches,
+    value: Number {
+        unit: "events",
+        default: 0,
+        min: 0,
+        max: 1_000_000,
+    },
+    meaning: "How many events go to the sink in a second, on average over some parts and in all environments together. 0 is no limit.",
+};
+
 /// The configuration of the batch-processor, as read from its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -48,6 +71,10 @@ pub struct Config {
     pub parts_max: usize,
     /// `QUARANTINE_SQS_URL`: the queue for events that are set aside.
     pub quarantine_url: Option<String>,
+    /// `DELIVERY_HOURS`: the hours of the week in which parts go to the sink.
+    pub delivery_hours: Option<DeliveryHours>,
+    /// `DELIVERY_MAX_PER_SECOND`: how many events go to the sink in a second.
+    pub events_per_second: Option<u64>,
     /// `COMPLETION`: where notices go.
     pub completion: Option<Completion>,
     /// The settings of the built-in sinks. A sink of your own need not use them.
@@ -80,6 +107,8 @@ impl Config {
             ..
         } = BatchBytes::read(reader);
         let quarantine_url = reader.text(&QUARANTINE_SQS_URL, queue_url);
+        let delivery_hours = reader.text_with(&DELIVERY_HOURS, str::parse);
+        let events_per_second = reader.number(&DELIVERY_MAX_PER_SECOND);
         let completion = reader.text_with(&COMPLETION, completion);
         let own_queues = common
             .as_ref()
@@ -98,6 +127,8 @@ impl Config {
             batch_items_max,
             parts_max: PARTS_MAX,
             quarantine_url,
+            delivery_hours,
+            events_per_second: (events_per_second > 0).then_some(events_per_second),
             completion,
             sink,
         })

@@ -79,7 +79,7 @@ impl Handler {
     pub fn new(config: Config, ports: Ports, sink: Arc<dyn Sink>) -> Handler {
         Handler {
             tickets: TicketProcessor::new(&config, &ports, sink),
-            sweep: Sweep::new(&ports, config.common.write_concurrency),
+            sweep: Sweep::new(&config, &ports),
             config,
             ports,
         }

@@ -148,6 +148,7 @@ async fn give_up(
         owner,
         due_at,
         verify_at: None,
+        turn_at: None,
     };
     if let Err(error) = budgets.wrap_up.write(batch_store, batch, &write).await {
         warn!(batch_id = %batch, %error, "lease not given up");
@@ -273,6 +274,27 @@ impl LeasedBatch<'_> {
                 until
             },
             verify_at: None,
+            turn_at: None,
+        };
+        self.write(&write, self.budgets.wrap_up).await
+    }
+
+    /// Gives the lease up until `due_at`, because its next part must wait.
+    pub(crate) async fn put_back(
+        &mut self,
+        due_at: Timestamp,
+        turn_at: Option<Timestamp>,
+    ) -> Result<(), RetryTicket> {
+        let forgotten = planted(Bug::NeverOpened);
+        let write = BatchWrite::GiveUp {
+            owner: self.owner.clone(),
+            due_at: if forgotten {
+                due_at + BATCH_LIFE_MAX
+            } else {
+                due_at
+            },
+            verify_at: None,
+            turn_at,
         };
         self.write(&write, self.budgets.wrap_up).await
     }
@@ -283,6 +305,7 @@ impl LeasedBatch<'_> {
             owner: self.owner.clone(),
             due_at: at + DUE_GRACE,
             verify_at: Some(at),
+            turn_at: None,
         };
         self.write(&write, self.budgets.wrap_up).await
     }

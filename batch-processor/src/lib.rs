@@ -46,6 +46,7 @@ mod release;
 mod run;
 mod sweep;
 mod ticket_processor;
+mod turns;
 
 pub use config::Config;
 pub use event::{Event, Response, UnknownEvent};

@@ -4,6 +4,8 @@
 //! gets no ticket, because it waits for an operator, until [`BATCH_LIFE_MAX`] after it was opened. Then the sweep has it set
 //! aside.
 //!
+//! With `DELIVERY_HOURS`, batches that wait for the hours to begin get their tickets beforehand, with a delay until then.
+//!
 //! With `COMPLETION`, a batch whose notices were not sent gets a ticket too.
 
 use std::sync::Arc;
@@ -11,11 +13,15 @@ use std::time::Duration;
 
 use protocol::batch::{BatchWrite, Listing, Status};
 use protocol::ids::BatchId;
-use protocol::limits::{BATCH_LIFE_MAX, NOTICE_TICKETS_MAX, REMINDED_FOR, SWEEP_BATCHES_MAX};
+use protocol::limits::{
+    BATCH_LIFE_MAX, CLOCK_SKEW_MAX, NOTICE_TICKETS_MAX, REMINDED_FOR, SQS_DELAY_MAX,
+    SWEEP_BATCHES_MAX,
+};
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use serde::Serialize;
+use shared::delivery_hours::DeliveryHours;
 use shared::metrics::{About, Level, OldestAge, write_line};
 use shared::ports::{BatchQueue, BatchStore, MetricLog, Overdue, PortError, Ports};
 use shared::retry::{Budget, bounded};
@@ -23,6 +29,7 @@ use shared::traces::Links;
 use shared::wire::{Ticket, TicketReason};
 use tracing::{error, info, warn};
 
+use crate::config::Config;
 use crate::invocation::{Budgets, Invocation};
 use crate::metrics::SweepMetrics;
 
@@ -54,6 +61,7 @@ pub(crate) struct Sweep {
     batch_store: Arc<dyn BatchStore>,
     batch_queue: Arc<dyn BatchQueue>,
     metric_log: Arc<dyn MetricLog>,
+    hours: Option<DeliveryHours>,
     /// Whether notices are sent.
     has_notices: bool,
     /// Whether there is a quarantine queue, to which old batches in error go.
@@ -65,17 +73,20 @@ pub(crate) struct Sweep {
 struct Reminder {
     batch: Overdue,
     reason: TicketReason,
+    /// When the ticket should arrive.
+    at: Timestamp,
 }
 
 impl Sweep {
-    pub(crate) fn new(ports: &Ports, concurrency: usize) -> Sweep {
+    pub(crate) fn new(config: &Config, ports: &Ports) -> Sweep {
         Sweep {
+            hours: config.delivery_hours.clone(),
             has_quarantine_queue: ports.quarantine_queue.is_some(),
             has_notices: ports.notice_target.is_some(),
             batch_store: ports.batch_store.clone(),
             batch_queue: ports.batch_queue.clone(),
             metric_log: ports.metric_log.clone(),
-            concurrency,
+            concurrency: config.common.write_concurrency,
         }
     }
 
@@ -151,6 +162,7 @@ impl Sweep {
         overdue.extend(waiting.into_iter().map(|batch| Reminder {
             batch,
             reason: TicketReason::Sweep,
+            at: now,
         }));
         Some(found)
     }
@@ -165,6 +177,7 @@ impl Sweep {
     ) -> Result<(Swept, Vec<Reminder>), PortError> {
         let mut swept = Swept::default();
         let mut reminders = Vec::new();
+        let opening = self.next_opening(now);
         for status in Status::ALL {
             // Batches in processing and in error are counted, so query all of them; the overdue ones come first.
             let until = match status {
@@ -197,15 +210,32 @@ impl Sweep {
                     TicketReason::Quarantine
                 }
             };
+            let waits = |batch: &&Overdue| opening == Some(batch.due_at);
+            let waiting = found.iter().filter(waits).cloned();
+            reminders.extend(waiting.map(|batch| Reminder {
+                at: batch.due_at + CLOCK_SKEW_MAX,
+                batch,
+                reason,
+            }));
             found.retain(|batch| batch.due_at < now);
             if status != Status::Error {
                 swept.overdue += found.len();
                 let oldest_ms = longest_ms(found.iter().map(|batch| batch.due_at.until(now)));
                 swept.oldest_overdue_age_ms = swept.oldest_overdue_age_ms.max(oldest_ms);
             }
-            reminders.extend(found.into_iter().map(|batch| Reminder { batch, reason }));
+            reminders.extend(found.into_iter().map(|batch| Reminder {
+                batch,
+                reason,
+                at: now,
+            }));
         }
         Ok((swept, reminders))
+    }
+
+    /// Returns when the hours of delivery begin, if a ticket can be sent for that time.
+    fn next_opening(&self, now: Timestamp) -> Option<Timestamp> {
+        let opens = self.hours.as_ref()?.closed_until(now)?;
+        (now.until(opens + CLOCK_SKEW_MAX) < SQS_DELAY_MAX).then_some(opens)
     }
 
     /// Sends a ticket for a batch; returns whether the ticket was sent. Moves the due time of the batch, so
@@ -218,14 +248,18 @@ impl Sweep {
             traces: Links::of_present(),
             ..Ticket::new(batch, reminder.reason)
         };
-        let send = || self.batch_queue.send(&ticket, Duration::ZERO);
+        let send = || {
+            let delay = budget.clock.now().until(reminder.at);
+            let whole_secs = Duration::from_secs((delay.as_millis() as u64).div_ceil(1_000));
+            self.batch_queue.send(&ticket, whole_secs)
+        };
         if let Err(error) = budget.call(RetryPolicy::CONTROL, send).await {
             warn!(batch_id = %batch, %error, "ticket not sent");
             return false;
         }
         let write = BatchWrite::Reminded {
             was_due_at: overdue.due_at,
-            due_at: budget.clock.now() + REMINDED_FOR,
+            due_at: budget.clock.now().max(reminder.at) + REMINDED_FOR,
         };
         let reminded = budget.write(&*self.batch_store, batch, &write).await;
         if let Err(error) = reminded {

@@ -32,6 +32,7 @@ use crate::overflow_bodies::OverflowBodies;
 use crate::part_rules::PartRules;
 use crate::quarantine::Quarantine;
 use crate::release::Releaser;
+use crate::turns::Turns;
 
 /// Processes the tickets of one environment.
 pub(crate) struct TicketProcessor {
@@ -75,6 +76,11 @@ impl TicketProcessor {
                     count_max: config.parts_max,
                 },
                 notices: Notices::new(ports),
+                turns: Turns {
+                    hours: config.delivery_hours.clone(),
+                    events_per_second: config.events_per_second,
+                    turn_store: ports.turn_store.clone(),
+                },
             },
         }
     }
@@ -144,6 +150,9 @@ impl TicketProcessor {
             info!(batch_id = %batch, %until, "deliveries are paused");
             run.batch().pause(until).await?;
             return Ok(Done::Paused);
+        }
+        if let Some(done) = run.wait_for_hours().await? {
+            return Ok(done);
         }
         run.run().await
     }

@@ -5,6 +5,7 @@
 
 use crate::batch::BatchRecord;
 use crate::ids::{BatchKey, SourceArn};
+use crate::limits::BATCH_LIFE_MAX;
 use crate::time::Timestamp;
 
 /// A pause of deliveries.
@@ -36,25 +37,27 @@ impl Pause {
     }
 }
 
-/// Returns when deliveries of a batch go on, if they are paused at `now`. A batch that is being set aside, or is too old to be
-/// delivered, is never paused: nothing of it goes to the sink.
+/// Returns when deliveries of a batch go on, if they are paused at `now`.
 pub fn paused_until(pauses: &[Pause], record: &BatchRecord, now: Timestamp) -> Option<Timestamp> {
-    if record.quarantine.is_some() || record.is_too_old(now) {
-        return None;
-    }
     let covers = |pause: &&Pause| {
         pause.until > now && pause.covers(&record.source, record.batch_key.as_ref())
     };
     let until = pauses.iter().filter(covers).map(|pause| pause.until).max();
+    until.and_then(|until| kept_until(record, until, now))
+}
+
+/// Returns until when a batch is kept from the sink that others may go to from `until` on. One that is being set aside, or is too
+/// old to be delivered, is not kept: nothing of it goes to the sink.
+pub fn kept_until(record: &BatchRecord, until: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    let goes_to_the_sink = record.quarantine.is_none() && !record.is_too_old(now);
     // The batch must still be delivered or set aside within its life.
-    until.map(|until| until.min(record.created_at + crate::limits::BATCH_LIFE_MAX))
+    goes_to_the_sink.then(|| until.min(record.created_at + BATCH_LIFE_MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ids::BatchId;
-    use crate::limits::BATCH_LIFE_MAX;
 
     fn at(secs: u64) -> Timestamp {
         Timestamp::from_ms(secs * 1_000)

@@ -148,6 +148,10 @@ pub enum Bug {
     PauseOverlooked,
     /// A batch that is paused is not due when the pause ends.
     PausedForEver,
+    /// The hours of delivery are looked at when a lease is taken, and not before each part.
+    HoursOverlooked,
+    /// A batch that waits for the hours of delivery is not due when they begin.
+    NeverOpened,
     /// The notice that a batch is complete is sent before the write that completes it.
     NoticeBeforeCompletion,
     /// Only the invocation that completes a batch, or puts it in error, sends its notice.
@@ -229,6 +233,8 @@ impl Bug {
         Bug::SweepBlind,
         Bug::PauseOverlooked,
         Bug::PausedForEver,
+        Bug::HoursOverlooked,
+        Bug::NeverOpened,
         Bug::NoticeBeforeCompletion,
         Bug::NoticeSentOnlyOnce,
         Bug::NoticesMarkedFirst,

@@ -10,6 +10,8 @@
 pub mod chunk;
 pub mod compression;
 pub mod config;
+#[cfg_attr(not(feature = "time-zones"), path = "no_delivery_hours.rs")]
+pub mod delivery_hours;
 pub mod discretion;
 #[cfg(feature = "expressions")]
 pub mod expression;

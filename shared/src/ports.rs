@@ -363,6 +363,14 @@ pub trait PauseStore: Send + Sync {
     async fn write(&self, pauses: &Pauses) -> Result<bool, PortError>;
 }
 
+/// The turns of deliveries, if they have a rate: one turn after the other, for all environments.
+#[async_trait]
+pub trait TurnStore: Send + Sync {
+    /// Takes a turn that lasts for `length`, and returns when it begins: at `now`, or when the last turn that was taken ends. After
+    /// a lost reply, a turn may have been taken that nobody uses.
+    async fn take(&self, now: Timestamp, length: Duration) -> Result<Timestamp, PortError>;
+}
+
 /// The time, and waiting.
 #[async_trait]
 pub trait Clock: Send + Sync {
@@ -400,6 +408,7 @@ pub struct Ports {
     pub overflow_store: Arc<dyn OverflowStore>,
     pub chunk_store: Arc<dyn ChunkStore>,
     pub pause_store: Arc<dyn PauseStore>,
+    pub turn_store: Arc<dyn TurnStore>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub metric_log: Arc<dyn MetricLog>,

@@ -171,6 +171,7 @@ impl Draw {
                 owner,
                 due_at: self.edge(),
                 verify_at: self.chance(50).then(|| self.edge()),
+                turn_at: self.chance(50).then(|| self.edge()),
             },
             18 => self.note(record),
             19 | 20 => self.notices_sent(record),

@@ -150,6 +150,7 @@ fn processing() -> Vec<BatchWrite> {
             owner: owner(),
             due_at: ms(0),
             verify_at: None,
+            turn_at: None,
         },
         BatchWrite::Fail {
             owner: owner(),

@@ -250,6 +250,7 @@ impl World {
                 owner,
                 due_at,
                 verify_at,
+                turn_at: None,
             })?;
             return Ok(());
         }
@@ -276,6 +277,7 @@ impl World {
                 owner,
                 due_at: self.now,
                 verify_at: (choice > 127).then_some(self.now),
+                turn_at: None,
             },
             (1, _) => BatchWrite::Fail {
                 owner,

@@ -184,6 +184,8 @@ pub struct BatchRecord {
     pub quarantine: Option<String>,
     /// When to look again, after a look found nothing new and the batch was not proven.
     pub verify_at: Option<Timestamp>,
+    /// When the next part may go to the sink, if deliveries have a rate and the part had to wait for its turn.
+    pub turn_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
     /// Why the batch is in error.
     pub error: Option<String>,
@@ -244,6 +246,7 @@ impl BatchRecord {
             set_asides: 0,
             quarantine: None,
             verify_at: None,
+            turn_at: None,
             completed_at: None,
             error: None,
             expires_at: None,

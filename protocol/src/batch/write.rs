@@ -101,6 +101,8 @@ pub enum BatchWrite {
         due_at: Timestamp,
         /// When to look again, after a look found nothing new and the batch is not proven.
         verify_at: Option<Timestamp>,
+        /// When the next part may go to the sink; `None` leaves it as it is.
+        turn_at: Option<Timestamp>,
     },
     /// Puts the batch in error. Needs: the lease.
     Fail {
@@ -187,6 +189,7 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
         } => {
             next.deliver(owner, *index, receipt, *at, delivered.as_ref())?;
             next.parts[*index].rejected = *rejected;
+            next.turn_at = None;
         }
         BatchWrite::SetAside {
             owner,
@@ -204,8 +207,10 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             owner,
             due_at,
             verify_at,
+            turn_at,
         } => {
             next.give_up(owner, *due_at, *verify_at)?;
+            next.turn_at = turn_at.or(next.turn_at);
         }
         BatchWrite::Fail {
             owner,

@@ -76,7 +76,8 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             owner,
             due_at,
             verify_at,
-        } => give_up(owner, *due_at, *verify_at),
+            turn_at,
+        } => give_up(owner, *due_at, *verify_at, *turn_at),
         BatchWrite::Fail {
             owner,
             error,
@@ -300,13 +301,13 @@ fn mark_delivered(
     let update = match delivered {
         None => Update::new(
             frozen(index),
-            format!("{set} REMOVE #parts[{index}].#sink"),
+            format!("{set} REMOVE #turnAt, #parts[{index}].#sink"),
             values,
         ),
         Some(all) => Update::new(
             frozen(index),
             format!(
-                "{set}, #delivered = :all REMOVE #parts[{index}].#sink, #parts[{index}].#members"
+                "{set}, #delivered = :all REMOVE #turnAt, #parts[{index}].#sink, #parts[{index}].#members"
             ),
             values,
         )
@@ -370,22 +371,29 @@ fn reminded(was_due_at: Timestamp, due_at: Timestamp) -> Update {
     )
 }
 
-/// Gives the lease up, by its holder. Keeps the `verifyAt` of the record if no new one is given.
-fn give_up(owner: &LeaseOwner, due_at: Timestamp, verify_at: Option<Timestamp>) -> Update {
+/// Gives the lease up, by its holder. Keeps the `verifyAt` and the `turnAt` of the record if no new one is given.
+fn give_up(
+    owner: &LeaseOwner,
+    due_at: Timestamp,
+    verify_at: Option<Timestamp>,
+    turn_at: Option<Timestamp>,
+) -> Update {
+    let mut set = "SET #dueAt = :dueAt".to_owned();
+    set += verify_at.map_or("", |_| ", #verifyAt = :verifyAt");
+    set += turn_at.map_or("", |_| ", #turnAt = :turnAt");
     let values = [(":owner", s(owner.as_str())), (":dueAt", ms(due_at))];
-    match verify_at {
-        None => Update::new(
-            LEASED,
-            "SET #dueAt = :dueAt REMOVE #lockedBy, #lockedUntil",
-            values,
-        ),
-        Some(verify_at) => Update::new(
-            LEASED,
-            "SET #dueAt = :dueAt, #verifyAt = :verifyAt REMOVE #lockedBy, #lockedUntil",
-            values,
-        )
-        .with(":verifyAt", ms(verify_at)),
+    let mut update = Update::new(
+        LEASED,
+        format!("{set} REMOVE #lockedBy, #lockedUntil"),
+        values,
+    );
+    if let Some(verify_at) = verify_at {
+        update = update.with(":verifyAt", ms(verify_at));
     }
+    if let Some(turn_at) = turn_at {
+        update = update.with(":turnAt", ms(turn_at));
+    }
+    update
 }
 
 /// Sets the notes, if status, number of leases and number of notes are as they were read.

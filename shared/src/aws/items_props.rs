@@ -211,6 +211,7 @@ fn records() -> impl Strategy<Value = BatchRecord> {
                     quarantine,
                     sealed_at: times[0],
                     verify_at: times[1],
+                    turn_at: times[2],
                     completed_at: times[2],
                     error: end.0,
                     expires_at: end.1,

@@ -233,6 +233,13 @@ pub fn p7_no_delivery_begins_in_a_pause(
     )
 }
 
+/// P7 no stranding: outside the hours of delivery a batch waits where it is.
+pub fn p7_no_delivery_begins_outside_the_hours(now: Timestamp, in_hours: bool) -> Check {
+    hold("P7 no_delivery_begins_outside_the_hours", in_hours, || {
+        format!("a delivery begins at {now}")
+    })
+}
+
 /// P7 no stranding: at the end there is no live claim that an acknowledged message relies on.
 pub fn p7_no_claim_is_left(left: &[String]) -> Check {
     hold("P7 no_claim_is_left", left.is_empty(), || {

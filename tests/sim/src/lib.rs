@@ -30,6 +30,7 @@ pub mod schedule;
 pub mod sink;
 pub mod sources;
 pub mod swarm;
+pub mod turn_store;
 pub mod world;
 
 use std::collections::BTreeMap;

@@ -199,6 +199,10 @@ pub struct Plan {
     pub prefixes_source: bool,
     /// The deployments during the history.
     pub redeploys: Vec<Redeploy>,
+    /// `DELIVERY_HOURS`: the minute of every second hour at which deliveries begin, and for how many minutes.
+    pub hours: Option<(u8, u8)>,
+    /// `DELIVERY_MAX_PER_SECOND`; 0 is no limit.
+    pub events_per_second: u64,
     /// The pauses of deliveries during the history.
     pub pauses: Vec<PlannedPause>,
     /// Rate at which an operator sets a batch in error aside instead of trying it again.
@@ -244,6 +248,20 @@ impl Plan {
     pub fn changes_dedup_window(&self) -> bool {
         let changes = |one: &Redeploy| matches!(one.change, Change::DedupWindow(_));
         self.redeploys.iter().any(changes)
+    }
+
+    /// Returns `DELIVERY_HOURS`.
+    pub fn delivery_hours(&self) -> Option<String> {
+        let (minute, length) = self.hours?;
+        let spans = (0..24_u32).step_by(2).map(|hour| {
+            let (opens, closes) = (
+                hour * 60 + u32::from(minute),
+                hour * 60 + u32::from(minute + length),
+            );
+            let clock = |minutes: u32| format!("{:02}:{:02}", minutes / 60 % 24, minutes % 60);
+            format!("{}-{}", clock(opens), clock(closes))
+        });
+        Some(format!("{} UTC", Vec::from_iter(spans).join(",")))
     }
 
     /// Returns whether `COMPLETION` is set in every configuration of the history.
@@ -320,6 +338,8 @@ impl Plan {
             "COMPLETION" if self.notices => {
                 "https://sqs.eu-west-1.amazonaws.com/1/notices".to_owned()
             }
+            "DELIVERY_HOURS" => return self.delivery_hours(),
+            "DELIVERY_MAX_PER_SECOND" => self.events_per_second.to_string(),
             "SINK_FORMAT" if self.bodies_alone => "body".to_owned(),
             "BATCH_KEY" if self.keys > 0 => "key".to_owned(),
             "SEAL_WHEN_DRAINED" if self.seal_when_drained => "on".to_owned(),

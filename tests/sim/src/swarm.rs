@@ -59,6 +59,7 @@ impl Plan {
         plan.focus_on_chunks(chunks);
         plan.draw_changes_of_bodies(chunks);
         plan.draw_pauses(&mut Rng::with_seed(seed ^ 0x9a05_e5ed));
+        plan.draw_hours(&mut Rng::with_seed(seed ^ 0x0f1c_e402));
         plan.draw_notices(&mut Rng::with_seed(seed ^ 0x0711_ce05));
         plan
     }
@@ -117,6 +118,8 @@ impl Plan {
             crosses_sources: later.bool(),
             prefixes_source: later.u8(..) < 50,
             redeploys: Vec::new(),
+            hours: None,
+            events_per_second: 0,
             pauses: Vec::new(),
             sets_aside: pick(later, &[0.0, 0.2, 0.5]),
             operates_early: later.bool(),
@@ -179,6 +182,19 @@ impl Plan {
                 change: Change::Bodies(self.bodies),
             });
             self.bodies = BodiesKind::Items;
+        }
+    }
+
+    /// Gives deliveries hours in one history of eight, and a rate in as many.
+    fn draw_hours(&mut self, rng: &mut Rng) {
+        if self.calm {
+            return;
+        }
+        if rng.u8(..) < 32 {
+            self.hours = Some((rng.u8(..60), rng.u8(2..60)));
+        }
+        if rng.u8(..) < 32 {
+            self.events_per_second = rng.u64(1..20);
         }
     }
 

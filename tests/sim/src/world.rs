@@ -7,6 +7,7 @@ mod chunks;
 mod deliveries;
 mod fakes;
 mod faults;
+mod hours;
 mod lock_table;
 mod notices;
 mod pauses;
@@ -21,6 +22,7 @@ use fastrand::Rng;
 use protocol::ids::ChunkId;
 use protocol::invariants::{Broken, Check};
 use protocol::time::Timestamp;
+use shared::delivery_hours::DeliveryHours;
 use shared::memory::{MemoryBatchStore, MemoryChunkStore, MemoryLockStore};
 
 use crate::act::Act;
@@ -61,6 +63,10 @@ pub struct World {
     pub batches: MemoryBatchStore,
     /// The pauses of deliveries.
     pub pauses: PauseTable,
+    /// The hours of delivery.
+    pub hours: Option<DeliveryHours>,
+    /// When the last turn that was taken ends.
+    pub turns_free_at: Timestamp,
     /// The input queues: positions in [`Ledger::messages`].
     pub inputs: Vec<Queue<usize>>,
     /// The batch queue: bodies of tickets.
@@ -96,6 +102,10 @@ impl World {
             chunks_expire_at: BTreeMap::new(),
             batches: MemoryBatchStore::new(),
             pauses: PauseTable::default(),
+            hours: plan
+                .delivery_hours()
+                .map(|hours| hours.parse().expect("the plan's hours are allowed")),
+            turns_free_at: Timestamp::EPOCH,
             inputs: (0..plan.sources)
                 .map(|_| Queue::new(plan.receives_max))
                 .collect(),

@@ -98,6 +98,7 @@ fn an_unproven_batch_is_verified_before_it_completes() {
         owner: owner("p"),
         due_at: at(200),
         verify_at: Some(at(91)),
+        turn_at: None,
     };
     let again = must(&must(&record, &given), &lease("q", 50, 80));
     assert_eq!(
@@ -136,6 +137,7 @@ fn repro_a_late_lease_and_a_late_completion_ended_a_batch_with_a_frozen_part() {
             owner: owner("p"),
             due_at: at(50),
             verify_at: None,
+            turn_at: None,
         },
     );
     // q finds a claim, freezes it, and gives up before the sink has it.
@@ -153,6 +155,7 @@ fn repro_a_late_lease_and_a_late_completion_ended_a_batch_with_a_frozen_part() {
             owner: owner("q"),
             due_at: at(50),
             verify_at: None,
+            turn_at: None,
         },
     );
     // Now p's retry of its lease arrives, and then its completion.

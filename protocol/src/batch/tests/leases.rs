@@ -49,6 +49,7 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
         owner: owner("p"),
         due_at: at(90),
         verify_at: None,
+        turn_at: None,
     };
     assert_eq!(
         may_lease(&must(&leased, &given), at(2), None),
@@ -109,6 +110,7 @@ fn a_processor_that_lost_its_lease_can_change_nothing() {
             owner: p.clone(),
             due_at: at(0),
             verify_at: None,
+            turn_at: None,
         },
         BatchWrite::Fail {
             owner: p.clone(),

@@ -178,6 +178,7 @@ fn giving_up_is_recognised_by_the_owner_of_the_lease() {
         owner: owner(name),
         due_at: at(90),
         verify_at: None,
+        turn_at: None,
     };
     assert!(!already_applied(&leased, &give_up("p")));
     assert!(already_applied(&leased, &give_up("q")));

@@ -60,6 +60,7 @@ fn leases() -> Vec<BatchWrite> {
         owner: owner(),
         due_at: AT,
         verify_at,
+        turn_at: None,
     };
     vec![
         lease(None),

@@ -1,0 +1,88 @@
+//! When a part may go to the sink: in the hours of delivery, and when its turn comes, if deliveries have a rate.
+//!
+//! With a rate, each part takes a turn that lasts as long as its events may take, after the turns of all other parts. The record
+//! keeps a turn that is still to come, so that the part need not take another one. A turn that was taken by a process that died is
+//! lost: deliveries are slower for that long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::batch::BatchRecord;
+use protocol::pause::kept_until;
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
+use shared::delivery_hours::DeliveryHours;
+use shared::ports::{PortError, TurnStore};
+use shared::retry::Budget;
+
+/// How long an invocation waits for a turn. A ticket and another invocation would cost more than a short wait.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// The hours and the rate of deliveries.
+#[derive(Clone)]
+pub(crate) struct Turns {
+    pub(crate) hours: Option<DeliveryHours>,
+    /// Events in a second.
+    pub(crate) events_per_second: Option<u64>,
+    pub(crate) turn_store: Arc<dyn TurnStore>,
+}
+
+/// When a part may go to the sink.
+pub(crate) enum Turn {
+    Now,
+    /// The batch is put back until `until`. `turn_at` is a turn that was taken, and that the record must keep.
+    Later {
+        until: Timestamp,
+        turn_at: Option<Timestamp>,
+    },
+}
+
+impl Turns {
+    /// Returns when the hours of delivery begin, if it is not in them.
+    pub(crate) fn closed_until(&self, record: &BatchRecord, now: Timestamp) -> Option<Timestamp> {
+        let until = self.hours.as_ref()?.closed_until(now)?;
+        kept_until(record, until, now)
+    }
+
+    /// Takes a turn for the next part of a batch, which has `events_count` events. Waits for it if it comes soon.
+    pub(crate) async fn take(
+        &self,
+        record: &BatchRecord,
+        events_count: usize,
+        budget: &Budget<'_>,
+    ) -> Result<Turn, PortError> {
+        let now = budget.clock.now();
+        let closed = |turn_at| {
+            let closed_until = self.closed_until(record, budget.clock.now());
+            let closed_until = closed_until.filter(|_| !planted(Bug::HoursOverlooked));
+            closed_until.map(|until| Turn::Later { until, turn_at })
+        };
+        if let Some(later) = closed(None) {
+            return Ok(later);
+        }
+        let Some(rate) = self.events_per_second else {
+            return Ok(Turn::Now);
+        };
+        let turn_at = match record.turn_at {
+            Some(turn_at) => turn_at,
+            None => {
+                let length_ms = (events_count as u64 * 1_000).div_ceil(rate);
+                let take = || self.turn_store.take(now, Duration::from_millis(length_ms));
+                budget.call(RetryPolicy::CONTROL, take).await?
+            }
+        };
+        let wait = now.until(turn_at);
+        if wait <= TURN_WAIT_MAX && now + wait < budget.stop_at {
+            budget.clock.sleep(wait).await;
+            return Ok(closed(Some(turn_at)).unwrap_or(Turn::Now));
+        }
+        Ok(match kept_until(record, turn_at, now) {
+            Some(until) => Turn::Later {
+                until,
+                turn_at: Some(turn_at),
+            },
+            None => Turn::Now,
+        })
+    }
+}

@@ -1,0 +1,247 @@
+//! `DELIVERY_HOURS`: the hours of the week in which parts go to the sink, by the clock of a time zone.
+
+use std::str::FromStr;
+
+use jiff::civil::{Date, Weekday};
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp as Instant};
+use protocol::time::Timestamp;
+
+const MINUTES_OF_DAY: u16 = 24 * 60;
+const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+/// How far ahead the next opening is looked for. Every day of the week comes within a week; a day on which the clock skips a span
+/// has the span a week later.
+const DAYS_AHEAD: i64 = 15;
+
+/// Hours of the week.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryHours {
+    spans: Vec<Hours>,
+    zone: TimeZone,
+}
+
+/// A span on some days of the week. In minutes since the midnight before; it ends after the next midnight if `closes` is more
+/// than a day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hours {
+    /// From Monday on.
+    days: [bool; 7],
+    opens: u16,
+    closes: u16,
+}
+
+impl DeliveryHours {
+    /// Returns when the hours next begin; `None` if `now` is in them.
+    ///
+    /// A time that the clock of the zone skips counts as the same time after the gap, and one that it shows twice as the first of
+    /// them: 02:30 is 03:30 on the day on which summer begins.
+    pub fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let instant = Instant::from_millisecond(i64::try_from(now.as_ms()).ok()?).ok()?;
+        let today = instant.to_zoned(self.zone.clone()).date();
+        let mut next: Option<Timestamp> = None;
+        // Yesterday's span may not be over.
+        for day in -1..=DAYS_AHEAD {
+            let date = today.checked_add(Span::new().days(day)).ok()?;
+            for hours in self.spans.iter().filter(|hours| hours.on(date.weekday())) {
+                let opens = self.instant(date, hours.opens)?;
+                let closes = self.instant(date, hours.closes)?;
+                if (opens..closes).contains(&now) {
+                    return None;
+                }
+                if opens > now && opens < closes {
+                    next = Some(next.map_or(opens, |next| next.min(opens)));
+                }
+            }
+        }
+        next
+    }
+
+    /// Returns when the clock shows this many minutes since the midnight before `date`.
+    fn instant(&self, date: Date, minutes: u16) -> Option<Timestamp> {
+        let days = i64::from(minutes / MINUTES_OF_DAY);
+        let date = date.checked_add(Span::new().days(days)).ok()?;
+        let of_day = minutes % MINUTES_OF_DAY;
+        let (hour, minute) = (
+            i8::try_from(of_day / 60).ok()?,
+            i8::try_from(of_day % 60).ok()?,
+        );
+        let shown = date.at(hour, minute, 0, 0);
+        let zoned = self.zone.to_ambiguous_zoned(shown).compatible().ok()?;
+        let ms = u64::try_from(zoned.timestamp().as_millisecond()).ok()?;
+        Some(Timestamp::from_ms(ms))
+    }
+}
+
+impl Hours {
+    fn on(&self, day: Weekday) -> bool {
+        self.days[day.to_monday_zero_offset().unsigned_abs() as usize]
+    }
+}
+
+impl FromStr for DeliveryHours {
+    type Err = String;
+
+    /// Parses spans, separated by commas, and a time zone: `Mon-Fri 20:00-05:00, Sat 10:00-12:00 Europe/Berlin`.
+    fn from_str(text: &str) -> Result<DeliveryHours, String> {
+        let (spans, zone) = text.trim().rsplit_once(' ').ok_or_else(|| {
+            "no time zone: expected one at the end, such as `Europe/Berlin` or `UTC`".to_owned()
+        })?;
+        let zone = TimeZone::get(zone).map_err(|_| {
+            format!("time zone: got `{zone}`, expected a name of the IANA database, such as `Europe/Berlin` or `UTC`")
+        })?;
+        let spans = spans.split(',').map(|span| span.trim().parse());
+        Ok(DeliveryHours {
+            spans: spans.collect::<Result<_, String>>()?,
+            zone,
+        })
+    }
+}
+
+impl FromStr for Hours {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Hours, String> {
+        let (days, times) = match text.split_once(' ') {
+            Some((days, times)) => (parse_days(days)?, times.trim()),
+            None => ([true; 7], text),
+        };
+        let wrong = || format!("hours: got `{times}`, expected two times such as `20:00-05:00`");
+        let (opens, closes) = times.split_once('-').ok_or_else(wrong)?;
+        let opens = minutes(opens).filter(|opens| *opens < MINUTES_OF_DAY);
+        let (opens, closes) = (opens.ok_or_else(wrong)?, minutes(closes).ok_or_else(wrong)?);
+        if opens == closes {
+            return Err(format!(
+                "hours: got `{times}`, expected two different times; the whole day is `00:00-24:00`"
+            ));
+        }
+        let next_day = if closes < opens { MINUTES_OF_DAY } else { 0 };
+        Ok(Hours {
+            days,
+            opens,
+            closes: closes + next_day,
+        })
+    }
+}
+
+/// Parses `HH:MM`, up to `24:00`.
+fn minutes(text: &str) -> Option<u16> {
+    let (hour, minute) = text.split_once(':')?;
+    let two = |text: &str| {
+        let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| text.parse::<u16>().ok()).flatten()
+    };
+    let (hour, minute) = (two(hour)?, two(minute)?);
+    let minutes = hour * 60 + minute;
+    (minute < 60 && minutes <= MINUTES_OF_DAY).then_some(minutes)
+}
+
+/// Parses a day or the days from one to another: `Sat`, `Mon-Fri`, `Sat-Mon`.
+fn parse_days(text: &str) -> Result<[bool; 7], String> {
+    let number = |day: &str| DAYS.iter().position(|name| *name == day);
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (Some(first), Some(last)) = (number(first), number(last)) else {
+        return Err(format!(
+            "days: got `{text}`, expected one or two of {}, such as `Sat` or `Mon-Fri`",
+            DAYS.join(", ")
+        ));
+    };
+    let count = (last + 7 - first) % 7;
+    let mut days = [false; 7];
+    for day in 0..=count {
+        days[(first + day) % 7] = true;
+    }
+    Ok(days)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hours(text: &str) -> DeliveryHours {
+        text.parse().unwrap()
+    }
+
+    fn at(text: &str) -> Timestamp {
+        let instant: Instant = text.parse().unwrap();
+        Timestamp::from_ms(instant.as_millisecond().try_into().unwrap())
+    }
+
+    /// Checks when the hours next begin; the empty text is "now".
+    fn opens(hours: &DeliveryHours, now: &str, expected: &str) {
+        let expected = (!expected.is_empty()).then(|| at(expected));
+        assert_eq!(hours.closed_until(at(now)), expected, "{now}");
+    }
+
+    #[test]
+    fn a_span_over_midnight_belongs_to_the_day_on_which_it_begins() {
+        let nightly = hours("Mon-Fri 20:00-05:00 Europe/Berlin");
+        // 25 November 2026 is a Wednesday; Berlin is one hour ahead.
+        opens(&nightly, "2026-11-25T18:59:59Z", "2026-11-25T19:00:00Z");
+        opens(&nightly, "2026-11-25T19:00:00Z", "");
+        opens(&nightly, "2026-11-26T03:59:59Z", "");
+        opens(&nightly, "2026-11-26T04:00:00Z", "2026-11-26T19:00:00Z");
+        // Friday's span ends on Saturday morning, and the next begins on Monday.
+        opens(&nightly, "2026-11-28T03:59:59Z", "");
+        opens(&nightly, "2026-11-28T04:00:00Z", "2026-11-30T19:00:00Z");
+    }
+
+    #[test]
+    fn spans_are_taken_together_and_a_day_ends_at_24() {
+        let two = hours("Sat-Sun 00:00-24:00, 12:00-13:00 UTC");
+        opens(&two, "2026-11-28T23:59:59Z", "");
+        opens(&two, "2026-11-29T00:00:00Z", "");
+        opens(&two, "2026-11-30T00:00:00Z", "2026-11-30T12:00:00Z");
+        opens(&two, "2026-11-30T12:30:00Z", "");
+        opens(&two, "2026-12-04T13:00:00Z", "2026-12-05T00:00:00Z");
+    }
+
+    #[test]
+    fn hours_follow_the_clock_when_it_changes() {
+        let nightly = hours("20:00-05:00 Europe/Berlin");
+        // Summer time ends on 25 October 2026 at 01:00 UTC, and begins on 28 March 2027 at 01:00 UTC.
+        opens(&nightly, "2026-10-25T03:59:59Z", "");
+        opens(&nightly, "2026-10-25T04:00:00Z", "2026-10-25T19:00:00Z");
+        opens(&nightly, "2027-03-28T02:59:59Z", "");
+        opens(&nightly, "2027-03-28T03:00:00Z", "2027-03-28T18:00:00Z");
+        // 02:30 is shown twice in autumn: from the first time on, until the last minute before 03:00. In spring it is skipped.
+        let short = hours("02:30-03:00 Europe/Berlin");
+        opens(&short, "2026-10-25T00:29:59Z", "2026-10-25T00:30:00Z");
+        opens(&short, "2026-10-25T01:59:59Z", "");
+        opens(&short, "2027-03-27T02:00:00Z", "2027-03-29T00:30:00Z");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_what_is_allowed() {
+        for (text, words) in [
+            ("20:00-05:00", "no time zone: expected one at the end"),
+            (
+                "20:00-05:00 Europe/Atlantis",
+                "time zone: got `Europe/Atlantis`, expected a name",
+            ),
+            (
+                "Mon-Fry 20:00-05:00 UTC",
+                "days: got `Mon-Fry`, expected one or two of Mon, Tue",
+            ),
+            (
+                "Mon 20-05:00 UTC",
+                "hours: got `20-05:00`, expected two times",
+            ),
+            (
+                "Mon 24:00-05:00 UTC",
+                "hours: got `24:00-05:00`, expected two times",
+            ),
+            (
+                "Mon 05:60-06:00 UTC",
+                "hours: got `05:60-06:00`, expected two times",
+            ),
+            (
+                "Mon 05:00-05:00 UTC",
+                "hours: got `05:00-05:00`, expected two different times",
+            ),
+            ("Mon 05:00-06:00, UTC", "hours: got ``, expected two times"),
+        ] {
+            let error = text.parse::<DeliveryHours>().unwrap_err();
+            assert!(error.starts_with(words), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! `DELIVERY_HOURS` in a build without the cargo feature `time-zones`: there are none.
+
+use std::str::FromStr;
+
+use protocol::time::Timestamp;
+
+/// Hours of the week, which this build cannot have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeliveryHours {}
+
+impl DeliveryHours {
+    /// Returns when the hours next begin.
+    pub fn closed_until(&self, _now: Timestamp) -> Option<Timestamp> {
+        match *self {}
+    }
+}
+
+impl FromStr for DeliveryHours {
+    type Err = String;
+
+    fn from_str(_text: &str) -> Result<DeliveryHours, String> {
+        Err("the executable was built without the cargo feature `time-zones`".to_owned())
+    }
+}

@@ -1,0 +1,28 @@
+//! The turns of deliveries as an environment takes them, and the hours of delivery.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use protocol::time::Timestamp;
+use shared::ports::{PortError, TurnStore};
+
+use crate::environment::{Environment, lock};
+
+impl Environment {
+    /// Checks that a delivery may begin.
+    pub fn check_hours(&self) {
+        lock(self.world()).check_hours();
+    }
+}
+
+#[async_trait]
+impl TurnStore for Environment {
+    async fn take(&self, now: Timestamp, length: Duration) -> Result<Timestamp, PortError> {
+        self.request(move |world| {
+            let begins = now.max(world.turns_free_at);
+            world.turns_free_at = begins + length;
+            begins
+        })
+        .await
+    }
+}
