@@ -26,6 +26,7 @@ mod executables;
 mod faults;
 mod fixtures;
 mod format_versions;
+mod hours;
 mod kills;
 mod loadgen_burst;
 mod log_lines;

@@ -17,6 +17,7 @@ use super::*;
 use sinks::{Part, Receipt, SinkError, async_trait};
 
 mod chunks;
+mod hours;
 mod metrics;
 mod notices;
 mod overflow;

@@ -233,6 +233,13 @@ pub fn p7_no_delivery_begins_in_a_pause(
     )
 }
 
+/// P6 promptness: a batch that waited for the hours of delivery goes to the sink when they begin.
+pub fn p6_the_hours_open_on_time(part: &Part, opening: Timestamp, in_time: bool) -> Check {
+    hold("P6 the_hours_open_on_time", in_time, || {
+        format!("{} waited for {opening}", part.key())
+    })
+}
+
 /// P7 no stranding: outside the hours of delivery a batch waits where it is.
 pub fn p7_no_delivery_begins_outside_the_hours(now: Timestamp, in_hours: bool) -> Check {
     hold("P7 no_delivery_begins_outside_the_hours", in_hours, || {

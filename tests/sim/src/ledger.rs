@@ -109,6 +109,8 @@ pub struct Ledger {
     pub damaged: BTreeSet<ChunkId>,
     /// The deliveries of each event to the sink.
     pub given: BTreeMap<EventId, Vec<Given>>,
+    /// The batches that wait for the hours of delivery, and when these begin.
+    pub openings: BTreeMap<BatchId, Timestamp>,
     /// The ids of notices about what has happened.
     pub may_be_noticed: BTreeSet<String>,
     /// Those of them that must be sent.

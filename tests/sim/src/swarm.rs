@@ -187,13 +187,11 @@ impl Plan {
 
     /// Gives deliveries hours in one history of eight, and a rate in as many.
     fn draw_hours(&mut self, rng: &mut Rng) {
-        if self.calm {
-            return;
-        }
         if rng.u8(..) < 32 {
             self.hours = Some((rng.u8(..60), rng.u8(2..60)));
         }
-        if rng.u8(..) < 32 {
+        // With a rate, a history without faults would not begin every batch at once.
+        if !self.calm && rng.u8(..) < 32 {
             self.events_per_second = rng.u64(1..20);
         }
     }

@@ -5,13 +5,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use protocol::time::Timestamp;
 use shared::ports::{PortError, TurnStore};
+use sinks::Part;
 
 use crate::environment::{Environment, lock};
 
 impl Environment {
     /// Checks that a delivery may begin.
-    pub fn check_hours(&self) {
-        lock(self.world()).check_hours();
+    pub fn check_hours(&self, part: &Part) {
+        lock(self.world()).check_hours(part);
     }
 }
 

@@ -86,6 +86,7 @@ impl World {
             ));
         }
         self.note_notice(before, write);
+        self.note_waiting(batch, write);
         self.check_written(before, write, after);
         // The sink must have every part that the record marks as delivered.
         for (index, part) in after.parts.iter().enumerate() {

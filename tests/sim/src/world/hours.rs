@@ -2,12 +2,35 @@
 
 use std::time::Duration;
 
+use protocol::batch::BatchWrite;
+use protocol::ids::BatchId;
+use sinks::Part;
+
 use super::World;
 use crate::checks;
 
+/// How long after the opening the delivery of a batch that waited for it begins, in a history without faults.
+const OPENING_TIME_MAX: Duration = Duration::from_secs(60);
+
 impl World {
-    /// Checks that a delivery which begins now is in the hours of delivery, by some clock.
-    pub fn check_hours(&mut self) {
+    /// Records that a batch waits for the hours, if it was put back for them.
+    pub fn note_waiting(&mut self, batch: BatchId, write: &BatchWrite) {
+        let opening = self
+            .hours
+            .as_ref()
+            .and_then(|hours| hours.closed_until(self.now()));
+        if let (BatchWrite::GiveUp { .. }, Some(opening)) = (write, opening) {
+            self.ledger.openings.insert(batch, opening);
+        }
+    }
+
+    /// Checks that the delivery of a part which begins now is in the hours of delivery, by some clock.
+    pub fn check_hours(&mut self, part: &Part) {
+        let opening = self.ledger.openings.remove(&part.batch_id);
+        if let Some(opening) = opening.filter(|_| self.plan.calm) {
+            let in_time = self.now() <= opening + OPENING_TIME_MAX;
+            self.check(checks::p6_the_hours_open_on_time(part, opening, in_time));
+        }
         let Some(hours) = &self.hours else {
             return;
         };
