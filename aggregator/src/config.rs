@@ -13,7 +13,7 @@ use protocol::limits::{
     SQS_DELAY_MAX,
 };
 use shared::config::{
-    BUCKET_NAME, BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL, Reader,
+    BUCKET_NAME, BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL, QUEUE_URL, Reader,
     Text, Topic, Unset, Variable, Word, bucket_name, queue_url,
 };
 use shared::expression::Expression;
@@ -133,6 +133,16 @@ pub const OVERFLOW_BUCKET: Variable<Text> = Variable {
 /// The text in `EVENT_ID_PREFIX` that is replaced by the source.
 const SOURCE_IN_PREFIX: &str = "{source}";
 
+const DUPLICATES_SQS_URL: Variable<Text> = Variable {
+    name: "DUPLICATES_SQS_URL",
+    topic: Topic::Events,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: QUEUE_URL,
+    },
+    meaning: "The queue that gets a report of each duplicate that is dropped. Never let it be an input queue.",
+};
+
 /// The configuration of the aggregator.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -156,6 +166,8 @@ pub struct Config {
     pub chunk_sizes: ChunkSizes,
     /// Where the bodies of new batches go.
     pub bodies: Bodies,
+    /// The queue for reports of dropped duplicates; without it there are none.
+    pub duplicates_url: Option<String>,
     /// The queue for messages that cannot be processed; without it they are reported as failed.
     pub quarantine_url: Option<String>,
     /// The bucket for bodies that do not fit their lock items; without it such messages go to the quarantine.
@@ -195,6 +207,25 @@ impl Config {
         let seal_when_drained = reader.word(&SEAL_WHEN_DRAINED);
         let rule = reader.word(&ON_DUPLICATE);
         let quarantine_url = reader.text(&QUARANTINE_SQS_URL, queue_url);
+        let duplicates_url = reader.text(&DUPLICATES_SQS_URL, queue_url);
+        reader.rule(
+            "`DUPLICATES_SQS_URL` is set only with `ON_DUPLICATE` `drop`: otherwise no duplicate is dropped.",
+            (duplicates_url.is_some() && rule == DuplicateRule::Requeue).then(|| {
+                format!("`{DUPLICATES_SQS_URL}` is set, but `{ON_DUPLICATE}` `requeue` drops no duplicate")
+            }),
+        );
+        let batch_url = common.as_ref().map(|common| &common.batch_queue_url);
+        let own_queues = [batch_url, quarantine_url.as_ref()];
+        let shared = duplicates_url.as_ref().filter(|url| own_queues.contains(&Some(*url)));
+        reader.rule(
+            "The queue in `DUPLICATES_SQS_URL` is neither `BATCH_QUEUE_URL` nor `QUARANTINE_SQS_URL`.",
+            shared.map(|url| {
+                format!(
+                    "`{DUPLICATES_SQS_URL}`: a queue that has another purpose: got `{url}`, expected neither `BATCH_QUEUE_URL` \
+                     nor `QUARANTINE_SQS_URL`"
+                )
+            }),
+        );
         let overflow_bucket = reader.text(&OVERFLOW_BUCKET, bucket_name);
         let bodies = reader.text_with(&BODIES, bodies_in_buckets);
         let in_chunks = bodies.as_ref().is_some_and(Bodies::in_chunks);
@@ -255,6 +286,7 @@ impl Config {
             batch_key,
             seal_when_drained,
             rule,
+            duplicates_url,
             quarantine_url,
             overflow_bucket,
         })

@@ -21,6 +21,7 @@ use crate::claim_attempt::Settled;
 use crate::claim_rounds::ClaimRounds;
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
+use crate::duplicates::{Duplicates, Holder};
 use crate::drain_detector::{DrainDetector, ReceivedCounts};
 use crate::event::SqsEvent;
 use crate::invocation::{Budgets, Invocation, InvocationCounts};
@@ -46,6 +47,14 @@ pub struct Handler {
     ports: Ports,
     claim_rounds: ClaimRounds,
     quarantine: Quarantine,
+    duplicates: Duplicates,
+}
+
+/// What became of a record.
+struct Judged {
+    outcome: Outcome,
+    /// Of a duplicate, if duplicates are reported and it is known.
+    holder: Option<Holder>,
 }
 
 impl Handler {
@@ -70,6 +79,7 @@ impl Handler {
         );
         Handler {
             quarantine: Quarantine::new(&config, &ports),
+            duplicates: Duplicates::new(&config, &ports),
             config,
             ports,
             claim_rounds,
@@ -97,15 +107,16 @@ impl Handler {
             );
         }
         let counts = InvocationCounts::default();
-        let outcomes = self.claim(&records, &budgets, &counts).await;
-        let in_quarantine = self.send_to_quarantine(&records, &outcomes, &budgets).await;
+        let judged = self.claim(&records, &budgets, &counts).await;
+        let in_quarantine = self.send_to_quarantine(&records, &judged, &budgets).await;
+        let unreported = self.report_duplicates(&records, &judged, &budgets).await;
 
         let mut failed = BTreeSet::new();
         let mut metrics: BTreeMap<&SourceArn, AggregatorMetrics> = BTreeMap::new();
-        for (index, (record, outcome)) in records.iter().zip(outcomes).enumerate() {
+        for (index, (record, Judged { outcome, .. })) in records.iter().zip(judged).enumerate() {
             let in_quarantine = in_quarantine.contains(&index);
             let success = match outcome.response(self.config.rule) {
-                Response::Success => true,
+                Response::Success => !unreported.contains(&index),
                 Response::Failure => false,
                 Response::Quarantine => in_quarantine || planted(Bug::QuarantineNotAwaited),
             };
@@ -129,13 +140,13 @@ impl Handler {
         Ok(response)
     }
 
-    /// Claims the events of all records that could be read. Returns an outcome for each record, in order.
+    /// Claims the events of all records that could be read. Returns what became of each record, in order.
     async fn claim(
         &self,
         records: &[Result<Record, Quarantined>],
         budgets: &Budgets<'_>,
         counts: &InvocationCounts,
-    ) -> Vec<Outcome> {
+    ) -> Vec<Judged> {
         let mut leader_of: HashMap<&EventId, usize> = HashMap::with_capacity(records.len());
         let mut leaders = Vec::new();
         let mut received = ReceivedCounts::new();
@@ -157,15 +168,48 @@ impl Handler {
             .await;
         settled.sort_unstable_by_key(|one| one.leader);
         debug_assert_eq!(settled.len(), leaders.len());
-        let outcome = |record: &Result<Record, Quarantined>| match record {
+        let judge = |record: &Result<Record, Quarantined>| match record {
             Ok(Record { candidate, .. }) => {
                 let leader = leader_of[&candidate.event_id];
-                outcome_of(candidate, &leaders[leader].candidate, &settled[leader])
+                let (leader, settled) = (&leaders[leader].candidate, &settled[leader]);
+                let outcome = outcome_of(candidate, leader, settled);
+                let is_reported = outcome == Outcome::Duplicate && self.duplicates.are_reported();
+                let holder = is_reported.then(|| Holder::of(candidate, leader, settled));
+                Judged {
+                    outcome,
+                    holder: holder.flatten(),
+                }
             }
             // A record that cannot be read is handled as one that cannot be stored: it goes to the quarantine.
-            Err(_) => Outcome::Unstorable,
+            Err(_) => Judged {
+                outcome: Outcome::Unstorable,
+                holder: None,
+            },
         };
-        records.iter().map(outcome).collect()
+        records.iter().map(judge).collect()
+    }
+
+    /// Reports the duplicates that are dropped. Returns the positions of those whose report was not acknowledged.
+    async fn report_duplicates(
+        &self,
+        records: &[Result<Record, Quarantined>],
+        judged: &[Judged],
+        budgets: &Budgets<'_>,
+    ) -> BTreeSet<usize> {
+        let is_dropped = |one: &Judged| {
+            let response = one.outcome.response(self.config.rule);
+            one.outcome == Outcome::Duplicate && response == Response::Success
+        };
+        let judged = records.iter().zip(judged).enumerate();
+        let dropped = judged.filter_map(|(index, (record, one))| {
+            let Record { candidate, .. } = record.as_ref().ok().filter(|_| is_dropped(one))?;
+            Some((index, (candidate, one.holder.as_ref())))
+        });
+        let (indices, dropped): (Vec<usize>, Vec<_>) = dropped.unzip();
+        let now = self.ports.clock.now();
+        let reported = self.duplicates.report(&dropped, now, &budgets.wrap_up).await;
+        let reported = indices.into_iter().zip(reported);
+        reported.filter(|(_, reported)| !reported).map(|(index, _)| index).collect()
     }
 
     /// Sends the messages that cannot be processed to the quarantine. Returns the positions of the records that it
@@ -173,15 +217,16 @@ impl Handler {
     async fn send_to_quarantine(
         &self,
         records: &[Result<Record, Quarantined>],
-        outcomes: &[Outcome],
+        judged: &[Judged],
         budgets: &Budgets<'_>,
     ) -> BTreeSet<usize> {
+        let outcomes = judged.iter().map(|one| one.outcome);
         let (indices, messages): (Vec<usize>, Vec<Quarantined>) = records
             .iter()
             .zip(outcomes)
             .enumerate()
             .filter(|(_, (_, outcome))| outcome.response(self.config.rule) == Response::Quarantine)
-            .map(|(index, (record, outcome))| (index, to_quarantine(record, *outcome)))
+            .map(|(index, (record, outcome))| (index, to_quarantine(record, outcome)))
             .unzip();
         let sent = self.quarantine.send(&messages, &budgets.wrap_up).await;
         let sent = indices.into_iter().zip(sent).filter(|(_, sent)| *sent);

@@ -34,6 +34,7 @@ mod claim_writer;
 mod complete_records;
 #[cfg(feature = "function")]
 mod drain_detector;
+mod duplicates;
 #[cfg(feature = "function")]
 pub mod handler;
 #[cfg(feature = "function")]

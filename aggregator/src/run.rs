@@ -9,7 +9,7 @@ use protocol::time::Timestamp;
 #[cfg(feature = "s3")]
 use shared::aws::tell_overflow_retention;
 use shared::aws::{
-    Sdk, TracedInvocation, TracedMessages, Traces, aws_ports, aws_source_queues, init_logs,
+    Sdk, TracedInvocation, TracedMessages, Traces, aws_duplicates_queue, aws_ports, aws_source_queues, init_logs,
 };
 use shared::traces;
 use tracing::info;
@@ -43,7 +43,9 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     }
     let traces = Arc::new(Traces::from_env(&sdk));
     let common = &config.common;
-    let ports = aws_ports(&sdk, common, UNUSED_INDEX, config.quarantine_url.as_deref());
+    let mut ports = aws_ports(&sdk, common, UNUSED_INDEX, config.quarantine_url.as_deref());
+    let duplicates_url = config.duplicates_url.as_deref();
+    ports.duplicates_queue = duplicates_url.map(|url| aws_duplicates_queue(&sdk, common, url));
     let source_queues = aws_source_queues(&sdk, common);
     let allocator = CURRENT_BATCHES
         .get_or_init(|| Arc::new(SharedAllocator::new(config.limits)))

@@ -223,6 +223,7 @@ def worlds(template):
     sets += [{"Sink": each} for each in SINKS.values()]
     sets += [{"Sink": each} for each in QUALIFIED.values()]
     sets += [{"Completion": each} for each in COMPLETIONS.values()]
+    sets += [{"DuplicatesSqsUrl": COMPLETIONS["sqs"]}]
     sets += [{"Sink": each} for each in ("s3://bucket", "s3://bucket/1/2/3/4/5/6")]
     sets += [{"SinkColumns": each, "SinkFormat": "csv"} for each in COLUMNS.values()]
     sets += [{"MaxReceiveCount": each, "OnDuplicate": how} for each in ("5", "1000") for how in allowed("OnDuplicate")]

@@ -81,6 +81,7 @@ def patterns():
         "SinkColumns": (["", *cfn.COLUMNS.values()], ["columns.json", "s3://columns", "https://x", "file:columns.json", *widened([cfn.COLUMNS["s3"]])]),
         "SinkRejects": (["", cfn.REJECTS, "file:///mnt/rejects"], ["*", "log:", *widened([cfn.REJECTS])]),
         "SinkPayloads": (["", cfn.PAYLOADS], ["*", "log:", "file:///mnt/payloads", *widened([cfn.PAYLOADS])]),
+        "DuplicatesSqsUrl": (["", cfn.COMPLETIONS["sqs"]], ["*", "duplicates", cfn.COMPLETIONS["events"], cfn.COMPLETIONS["sqs"] + ".fifo", *widened([cfn.COMPLETIONS["sqs"]])]),
         "DeliveryHours": (["", "Mon-Fri 20:00-05:00, Sat 10:00-12:00 Europe/Berlin", "00:00-24:00 Etc/GMT+1"], ["20:00-05:00", "Mon;Tue 20:00-05:00 UTC"]),
         "Completion": (["", *cfn.COMPLETIONS.values()], ["*", "default", cfn.COMPLETIONS["sqs"] + ".fifo", *widened(cfn.COMPLETIONS.values())]),
         # The function would refuse `s3`, which the template replaces, and places that IAM or S3 reads in another way.

@@ -55,6 +55,8 @@ UNSEEN = {
     # FORMER_BODIES stands for the value of BODIES with which earlier batches were opened: the batch processor reads where the
     # record of a batch says.
     Call("BatchProcessor", "s3:GetObject", "FORMER_BODIES/*", frozenset()),
+    # The test reports no duplicates: tests/e2e/duplicates.rs does.
+    Call("Aggregator", "sqs:SendMessage", "DUPLICATES_SQS_URL", frozenset()),
     # The test sends no notices: tests/e2e/notices.rs does.
     Call("BatchProcessor", "sqs:SendMessage", "COMPLETION", frozenset()),
     Call("BatchProcessor", "events:PutEvents", "COMPLETION", frozenset()),
@@ -87,7 +89,7 @@ def sink_resource(sink):
 
 
 def completion_resource(completion):
-    """Returns the ARN of the queue or event bus that notices go to."""
+    """Returns the ARN of the queue or event bus that notices go to, or of the queue of reports."""
     if completion.startswith("arn:"):
         return completion
     _, _, host, account, name = completion.split("/")
@@ -121,6 +123,8 @@ def place(world, call):
         return sink_resource(value) if cfn.scheme_of(value) == service else None
     if variable == "COMPLETION":
         return completion_resource(value) if value == cfn.COMPLETIONS.get(service) else None
+    if variable == "DUPLICATES_SQS_URL":
+        return completion_resource(value) if value else None
     if variable == "OVERFLOW_BUCKET":
         value = value and f"s3://{value}"
     if variable in ("BODIES", "FORMER_BODIES") and value == "s3":

@@ -26,7 +26,7 @@ WORLDS = {
     "Postgres": {"Sink": cfn.SINKS["postgres"], "SinkTable": "legacy.events", "SinkPassword": "not a secret", "SinkColumns": cfn.COLUMNS["s3"], "SinkRejectsMax": "5"},
     "Root": {"Sink": "s3://bucket", "SinkFormat": "fixed-width", "SinkColumns": cfn.COLUMNS["file"]},
     "Deep": {"Sink": "s3://bucket/1/2/3/4/5/6", "Completion": cfn.COMPLETIONS["sqs"], "AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms"},
-    "Bus": {"Completion": cfn.COMPLETIONS["events"], "DeliveryHours": "20:00-05:00 Europe/Berlin", "DeliveryMaxPerSecond": "50"},
+    "Bus": {"Completion": cfn.COMPLETIONS["events"], "DeliveryHours": "20:00-05:00 Europe/Berlin", "DeliveryMaxPerSecond": "50", "DuplicatesSqsUrl": cfn.COMPLETIONS["sqs"]},
     "Https": {"Sink": cfn.SINKS["https"], "SinkFormat": "csv", "SinkColumns": '[{"name":"id","json":"id"}]', "SinkHeader": "off", "SinkTimeout": "60", "SinkRejects": cfn.REJECTS, "SealWhenDrained": "on", "AggregatorConcurrency": "9", "IndexShards": "20", "WriteConcurrency": "128"} | cfn.SECRETS["secretsmanager"],
     "Chunks": {"Bodies": "s3", "FormerBodies": cfn.FORMER},
     "ChunksKey": {"Bodies": "s3", "KmsKeyArn": cfn.KEY},

@@ -403,6 +403,9 @@ pub struct Ports {
     pub batch_queue: Arc<dyn BatchQueue>,
     /// Absent without `QUARANTINE_SQS_URL`.
     pub quarantine_queue: Option<Arc<dyn QuarantineQueue>>,
+    /// The queue for reports of dropped duplicates, which takes messages as the quarantine does. Absent without
+    /// `DUPLICATES_SQS_URL`, and in the batch-processor.
+    pub duplicates_queue: Option<Arc<dyn QuarantineQueue>>,
     /// Absent without `COMPLETION`, and in the aggregator.
     pub notice_target: Option<Arc<dyn NoticeTarget>>,
     pub overflow_store: Arc<dyn OverflowStore>,

@@ -7,6 +7,7 @@ mod metrics;
 mod overflow;
 mod quarantine;
 mod redeliveries;
+mod reports;
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ import { Construct } from 'constructs';
 
 import { bodiesVariable, chunkBucket, grantsToRead, grantsToStore } from './chunks';
 import { resolve, type Values, variables } from './parameters';
-import { grant, grantsOfColumns, grantsOfCompletion, grantsOfPayloads, grantsOfRejects, grantsOfSecret, grantsOfSink } from './sink';
+import { grant, grantsOfColumns, grantsOfCompletion, grantsOfDuplicates, grantsOfPayloads, grantsOfRejects, grantsOfSecret, grantsOfSink } from './sink';
 import { alarms, dashboard, type WatchedService } from './watch';
 
 /** The longest retention that SQS allows. */
@@ -275,6 +275,7 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       ),
       grant('SendTickets', ['sqs:SendMessage'], this.batchQueue.queueArn),
       grant('Quarantine', ['sqs:SendMessage'], this.quarantineQueue.queueArn),
+      ...grantsOfDuplicates(this, this.values.duplicatesSqsUrl),
       // PutItem is needed in both write modes, because a claim replaces another item with it.
       grant(
         'Claim',

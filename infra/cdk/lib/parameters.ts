@@ -54,6 +54,7 @@ export const parameters = {
   deadlineMarginMs: { default: 3000, min: 2000, max: 10000, readBy: 'both' },
   verifyDelay: { default: 60, min: 1, max: 900, readBy: 'batchProcessor' },
   maxPartBytes: { default: 67108864, min: 1048576, max: 1073741824, readBy: 'both' },
+  duplicatesSqsUrl: { default: "", pattern: /^(https:\/\/sqs\.[a-z0-9-]+\.amazonaws\.com(\.cn)?\/[0-9]{12}\/[A-Za-z0-9_-]{1,80})?$/, maxLength: 128, readBy: 'aggregator' },
   deliveryHours: { default: "", pattern: /^([A-Za-z0-9:, -]+ [A-Za-z0-9\/_+-]+)?$/, maxLength: 128, readBy: 'batchProcessor' },
   deliveryMaxPerSecond: { default: 0, min: 0, max: 1000000, readBy: 'batchProcessor' },
   completion: { default: "", pattern: /^(https:\/\/sqs\.[a-z0-9-]+\.amazonaws\.com(\.cn)?\/[0-9]{12}\/[A-Za-z0-9_-]{1,80}|arn:[a-z-]+:events:[a-z0-9-]+:[0-9]{12}:event-bus\/[A-Za-z0-9._-]+)?$/, maxLength: 128, readBy: 'batchProcessor' },

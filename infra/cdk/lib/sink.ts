@@ -11,10 +11,19 @@ export function grant(sid: string, actions: string[], resource: string, conditio
 export function grantsOfCompletion(scope: Construct, completion: string): iam.PolicyStatement[] {
   if (completion.startsWith('arn:')) return [grant('PutNotices', ['events:PutEvents'], completion)];
   if (!completion) return [];
-  // https://sqs.<region>.amazonaws.com/<account>/<name>
-  const [, , host, account, name] = completion.split('/');
+  return [grant('SendNotices', ['sqs:SendMessage'], arnOfQueue(scope, completion))];
+}
+
+/** Returns the grant of the aggregator to report dropped duplicates, if they are reported. */
+export function grantsOfDuplicates(scope: Construct, url: string): iam.PolicyStatement[] {
+  return url ? [grant('ReportDuplicates', ['sqs:SendMessage'], arnOfQueue(scope, url))] : [];
+}
+
+/** Returns the ARN of the queue https://sqs.<region>.amazonaws.com/<account>/<name>. */
+function arnOfQueue(scope: Construct, url: string): string {
+  const [, , host, account, name] = url.split('/');
   const region = host?.split('.')[1];
-  return [grant('SendNotices', ['sqs:SendMessage'], `arn:${Stack.of(scope).partition}:sqs:${region}:${account}:${name}`)];
+  return `arn:${Stack.of(scope).partition}:sqs:${region}:${account}:${name}`;
 }
 
 /** Returns the grants of the batch processor for its sink; none if the sink is not in AWS. */

@@ -59,7 +59,7 @@ pub use event_bus::EventBus;
 pub use logs::init_logs;
 #[cfg(not(feature = "s3"))]
 pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
-pub use ports::{aws_notice_target, aws_ports, aws_source_queues};
+pub use ports::{aws_duplicates_queue, aws_notice_target, aws_ports, aws_source_queues};
 #[cfg(feature = "s3")]
 pub use s3_chunk_store::S3ChunkStore;
 #[cfg(feature = "s3")]

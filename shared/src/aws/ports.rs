@@ -45,6 +45,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
         batch_store: Arc::new(batch_store),
         batch_queue: Arc::new(SqsBatchQueue::new(sqs, &common.batch_queue_url)),
         quarantine_queue,
+        duplicates_queue: None,
         notice_target: None,
         overflow_store: Arc::new(AwsOverflowStore::new(sdk, attempt)),
         chunk_store: Arc::new(chunk_store),
@@ -54,6 +55,12 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
         entropy: Arc::new(SystemEntropy),
         metric_log: Arc::new(StdoutMetricLog),
     }
+}
+
+/// Returns the queue for reports of dropped duplicates.
+pub fn aws_duplicates_queue(sdk: &Sdk, common: &Common, url: &str) -> Arc<dyn QuarantineQueue> {
+    let attempt = attempt_timeout(common.deadline_margin);
+    Arc::new(SqsQuarantineQueue::new(sdk.sqs(attempt), url))
 }
 
 /// Returns where notices go, if `COMPLETION` is set.

@@ -435,6 +435,7 @@ impl Environment {
             quarantine_queue: self
                 .quarantine
                 .then(|| self.clone() as Arc<dyn QuarantineQueue>),
+            duplicates_queue: None,
             notice_target: self.notices.then(|| self.clone() as Arc<dyn NoticeTarget>),
             overflow_store: self.clone(),
             chunk_store: self.clone(),

@@ -1,0 +1,66 @@
+//! Reports of dropped duplicates.
+
+use async_trait::async_trait;
+use serde_json::Value;
+use shared::ports::{PortError, QuarantineQueue};
+
+use super::*;
+
+/// A queue that refuses every report.
+struct Refusing;
+
+#[async_trait]
+impl QuarantineQueue for Refusing {
+    async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
+        let refuse = |_| {
+            Err(PortError::Refused {
+                service: "SQS",
+                message: "AccessDenied".to_owned(),
+            })
+        };
+        messages.iter().map(refuse).collect()
+    }
+}
+
+/// Returns an aggregator that reports dropped duplicates.
+fn reporting() -> Aggregator {
+    aggregator_over(&[], |fakes| Ports {
+        duplicates_queue: Some(fakes.duplicates_queue.clone()),
+        ..fakes.ports()
+    })
+}
+
+fn bodies(aggregator: &Aggregator) -> Vec<Value> {
+    let sent = aggregator.fakes.duplicates_queue.take();
+    let bodies = sent.iter().map(|report| serde_json::from_str(&report.body));
+    bodies.collect::<Result<_, _>>().unwrap()
+}
+
+#[tokio::test]
+async fn a_dropped_duplicate_is_reported_with_what_claimed_its_event() {
+    let aggregator = reporting();
+    let failed = invoke(&aggregator, &[("m1", "e1", ""), ("m2", "e1", "")]).await;
+    assert!(failed.is_empty(), "{failed:?}");
+    let reports = bodies(&aggregator);
+    let batch = only_batch(&aggregator).batch_id.to_string();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    assert_eq!(reports[0]["eventId"], "e1");
+    assert_eq!(reports[0]["sqsMessageId"], "m2");
+    assert_eq!(reports[0]["claimedBy"], "m1");
+    assert_eq!(reports[0]["batchId"], batch);
+    // A redelivery is no duplicate. A conflict goes to the quarantine.
+    let again = [("m1", "e1", ""), ("m3", "e1", "other")];
+    assert!(invoke(&aggregator, &again).await.is_empty());
+    assert_eq!(bodies(&aggregator), [Value::Null; 0]);
+}
+
+#[tokio::test]
+async fn a_duplicate_that_cannot_be_reported_comes_back() {
+    let ports = |fakes: &Fakes| Ports {
+        duplicates_queue: Some(Arc::new(Refusing)),
+        ..fakes.ports()
+    };
+    let aggregator = aggregator_over(&[], ports);
+    let failed = invoke(&aggregator, &[("m1", "e1", ""), ("m2", "e1", "")]).await;
+    assert_eq!(failed, ["m2"]);
+}
