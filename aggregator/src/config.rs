@@ -13,8 +13,8 @@ use protocol::limits::{
     SQS_DELAY_MAX,
 };
 use shared::config::{
-    BUCKET_NAME, BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL, QUEUE_URL, Reader,
-    Text, Topic, Unset, Variable, Word, bucket_name, queue_url,
+    BUCKET_NAME, BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL,
+    QUEUE_URL, Reader, Text, Topic, Unset, Variable, Word, bucket_name, queue_url,
 };
 use shared::expression::Expression;
 
@@ -216,7 +216,9 @@ impl Config {
         );
         let batch_url = common.as_ref().map(|common| &common.batch_queue_url);
         let own_queues = [batch_url, quarantine_url.as_ref()];
-        let shared = duplicates_url.as_ref().filter(|url| own_queues.contains(&Some(*url)));
+        let shared = duplicates_url
+            .as_ref()
+            .filter(|url| own_queues.contains(&Some(*url)));
         reader.rule(
             "The queue in `DUPLICATES_SQS_URL` is neither `BATCH_QUEUE_URL` nor `QUARANTINE_SQS_URL`.",
             shared.map(|url| {

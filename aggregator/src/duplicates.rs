@@ -91,7 +91,9 @@ impl Duplicates {
         let Some(queue) = self.queue.as_deref() else {
             return vec![true; dropped.len()];
         };
-        let reports = dropped.iter().map(|(candidate, holder)| report(candidate, *holder, now));
+        let reports = dropped
+            .iter()
+            .map(|(candidate, holder)| report(candidate, *holder, now));
         let reports = Vec::from_iter(reports);
         let sent = send_to_quarantine(queue, &reports, self.concurrency, budget).await;
         sent.into_iter().map(|sent| sent.is_ok()).collect()

@@ -21,8 +21,8 @@ use crate::claim_attempt::Settled;
 use crate::claim_rounds::ClaimRounds;
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
-use crate::duplicates::{Duplicates, Holder};
 use crate::drain_detector::{DrainDetector, ReceivedCounts};
+use crate::duplicates::{Duplicates, Holder};
 use crate::event::SqsEvent;
 use crate::invocation::{Budgets, Invocation, InvocationCounts};
 use crate::metrics::AggregatorMetrics;
@@ -207,9 +207,15 @@ impl Handler {
         });
         let (indices, dropped): (Vec<usize>, Vec<_>) = dropped.unzip();
         let now = self.ports.clock.now();
-        let reported = self.duplicates.report(&dropped, now, &budgets.wrap_up).await;
+        let reported = self
+            .duplicates
+            .report(&dropped, now, &budgets.wrap_up)
+            .await;
         let reported = indices.into_iter().zip(reported);
-        reported.filter(|(_, reported)| !reported).map(|(index, _)| index).collect()
+        reported
+            .filter(|(_, reported)| !reported)
+            .map(|(index, _)| index)
+            .collect()
     }
 
     /// Sends the messages that cannot be processed to the quarantine. Returns the positions of the records that it

@@ -8,7 +8,8 @@
 //!    batches where none has seats), and claims the event (`claim_writer`), in rounds. It seals full batches on the way.
 //! 3. `drain_detector` retires the open batches of a source whose queue is empty, so that they are sealed.
 //! 4. `open_batches` writes the counts of the claims to the batch records.
-//! 5. [`handler`] returns the messages that failed; `quarantine` sends those that cannot be processed.
+//! 5. [`handler`] returns the messages that failed; `quarantine` sends those that cannot be processed, `duplicates` reports of
+//!    those that are dropped.
 //!
 //! [`protocol`] makes the decisions; this crate sends the requests that follow from them.
 //!
@@ -34,6 +35,7 @@ mod claim_writer;
 mod complete_records;
 #[cfg(feature = "function")]
 mod drain_detector;
+#[cfg(feature = "function")]
 mod duplicates;
 #[cfg(feature = "function")]
 pub mod handler;

@@ -9,7 +9,8 @@ use protocol::time::Timestamp;
 #[cfg(feature = "s3")]
 use shared::aws::tell_overflow_retention;
 use shared::aws::{
-    Sdk, TracedInvocation, TracedMessages, Traces, aws_duplicates_queue, aws_ports, aws_source_queues, init_logs,
+    Sdk, TracedInvocation, TracedMessages, Traces, aws_duplicates_queue, aws_ports,
+    aws_source_queues, init_logs,
 };
 use shared::traces;
 use tracing::info;

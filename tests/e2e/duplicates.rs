@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
+use emulators::sqs::QueueAttributes;
 use loadgen::DuplicateRule;
 use local::bodies::BodiesKind;
 use local::stack::INPUT_QUEUE;
+use serde_json::Value;
 
 use crate::events::{body, event, failures};
 use crate::output::sorted;
@@ -127,4 +129,51 @@ async fn an_event_without_records_has_no_failures() {
     }
     assert_eq!(rig.under_way().await, 0, "no batch is opened for nothing");
     rig.end().await;
+}
+
+/// The queue of reports.
+const DUPLICATE_QUEUE: &str = "duplicate-queue";
+
+/// Every dropped duplicate is reported, also if environments are killed and replies are lost.
+#[tokio::test]
+async fn dropped_duplicates_are_reported() {
+    let url = format!("http://127.0.0.1:9/000000000000/{DUPLICATE_QUEUE}");
+    let mut setup = Setup::new()
+        .var("DUPLICATES_SQS_URL", url)
+        .var("MAX_BATCH_SIZE", 50)
+        .redeliver(INPUT_QUEUE, Duration::from_secs(4), 1_000);
+    setup.options.faults.kills = "3".parse().expect("it is a percentage");
+    setup.options.faults.lost_replies = "3".parse().expect("it is a percentage");
+    let rig = setup.start().await;
+    let created = rig
+        .stack
+        .sqs
+        .create_queue(DUPLICATE_QUEUE, QueueAttributes::default());
+    created.expect("there is none of this name");
+    let workload = workload(61, 1_000, 20.0);
+    rig.burst(&workload).await;
+    rig.until_drained().await;
+    let audited = rig.audit(&workload, DuplicateRule::Drop);
+    let dropped = workload.len() - audited.delivered;
+    let reports = rig
+        .stack
+        .sqs
+        .depth(DUPLICATE_QUEUE)
+        .expect("it is there")
+        .visible;
+    let reports = rig.take(DUPLICATE_QUEUE, reports).await;
+    let mut of_messages = BTreeSet::new();
+    for report in reports {
+        let report: Value = serde_json::from_str(report.body()).expect("a report is JSON");
+        let message = report["sqsMessageId"].as_str().expect("a text");
+        assert!(report["eventId"].is_string(), "{report}");
+        of_messages.insert(message.to_owned());
+    }
+    assert!(
+        of_messages.len() as u64 >= dropped,
+        "{} of {dropped}",
+        of_messages.len()
+    );
+    assert!(dropped > 100, "{dropped}");
+    rig.stack.stop().await;
 }
