@@ -164,7 +164,7 @@ async fn dropped_duplicates_are_reported() {
     let reports = rig.take(DUPLICATE_QUEUE, reports).await;
     let mut of_messages = BTreeSet::new();
     for report in reports {
-        let report: Value = serde_json::from_str(report.body()).expect("a report is JSON");
+        let report: Value = serde_json::from_str(&report.body).expect("a report is JSON");
         let message = report["sqsMessageId"].as_str().expect("a text");
         assert!(report["eventId"].is_string(), "{report}");
         of_messages.insert(message.to_owned());
