@@ -88,6 +88,7 @@ impl Notices {
                 return false;
             }
             info!(notice_id, "notice sent");
+            self.paused_until_ms.store(0, Ordering::Relaxed);
             metrics.notices_sent.add(1);
         }
         self.mark_sent(record, &budget).await

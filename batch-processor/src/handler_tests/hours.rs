@@ -1,6 +1,7 @@
 //! Hours and rate of deliveries.
 
 use protocol::limits::CLOCK_SKEW_MAX;
+use shared::ports::TurnStore;
 
 use super::sweep::sweep;
 use super::*;
