@@ -130,10 +130,11 @@ impl ClaimRounds {
             );
         }
         // This comes before the counts are written: a seal contains them, which saves a write.
+        let urgent = candidates.retire_urgent(allocator);
         let drained = self
             .drain_detector
             .retire_drained(received, &budgets.claims);
-        if drained.await {
+        if drained.await || urgent {
             counted.extend(
                 self.open_batches
                     .seal_sealable(&budgets.wrap_up, counts)
@@ -321,6 +322,20 @@ impl<'a> Candidates<'a> {
         for slot in self.waiting.keys() {
             allocator.retire(slot, FlushReason::Full);
         }
+    }
+
+    /// Retires the batches with the urgent events of this invocation. Returns whether any batch was retired: the caller then seals
+    /// it, unless another invocation of this environment is claiming into it and seals it later.
+    fn retire_urgent(&self, allocator: &SharedAllocator) -> bool {
+        let mut allocator = allocator.lock();
+        let mut retired = false;
+        for one in &self.settled {
+            let leader = self.leaders[one.leader];
+            if let Some(seat) = one.seat.filter(|_| leader.is_urgent) {
+                retired |= allocator.retire_batch(&leader.slot, seat.batch, FlushReason::Urgent);
+            }
+        }
+        retired
     }
 
     /// Fails all candidates that wait for a seat of `slot`.

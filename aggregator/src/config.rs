@@ -74,6 +74,16 @@ pub(crate) const BATCH_KEY: Variable<Text> = Variable {
     },
     meaning: "What the events of one batch have in common: a batch holds one value of it. Without it a batch holds any events.",
 };
+const BYPASS: Variable<Text> = Variable {
+    name: "BYPASS",
+    topic: Topic::Batches,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "a JMESPath over the body",
+    },
+    meaning: "Which events are urgent: those for which it finds anything but null, false, or an empty text, list or object. The \
+              batch of an urgent event starts at once.",
+};
 const BATCH_KEYS_MAX: Variable<Number<usize>> = Variable {
     name: "BATCH_KEYS_MAX",
     topic: Topic::Batches,
@@ -158,6 +168,8 @@ pub struct Config {
     pub batch_key: Option<Expression>,
     /// Whether a batch is sealed when its source is drained.
     pub seal_when_drained: bool,
+    /// `BYPASS`: which events are urgent.
+    pub bypass: Option<Expression>,
     /// `ON_DUPLICATE`.
     pub rule: DuplicateRule,
     /// Maximum number of past deliveries in one lock item.
@@ -204,6 +216,7 @@ impl Config {
         let prefix = |text: &str| (text.len() <= 256).then(|| text.to_owned());
         let event_id_prefix = reader.text(&EVENT_ID_PREFIX, prefix).unwrap_or_default();
         let batch_key = reader.text_with(&BATCH_KEY, str::parse);
+        let bypass = reader.text_with(&BYPASS, str::parse);
         let seal_when_drained = reader.word(&SEAL_WHEN_DRAINED);
         let rule = reader.word(&ON_DUPLICATE);
         let quarantine_url = reader.text(&QUARANTINE_SQS_URL, queue_url);
@@ -287,6 +300,7 @@ impl Config {
             event_id_prefix,
             batch_key,
             seal_when_drained,
+            bypass,
             rule,
             duplicates_url,
             quarantine_url,

@@ -51,6 +51,7 @@ pub struct InvocationCounts {
     flushed_bytes: AtomicU64,
     flushed_window: AtomicU64,
     flushed_drained: AtomicU64,
+    flushed_urgent: AtomicU64,
     throttled: AtomicU64,
 }
 
@@ -65,6 +66,7 @@ impl InvocationCounts {
             FlushReason::Bytes => &self.flushed_bytes,
             FlushReason::Window => &self.flushed_window,
             FlushReason::Drained => &self.flushed_drained,
+            FlushReason::Urgent => &self.flushed_urgent,
         };
         count.fetch_add(1, Ordering::Relaxed);
     }
@@ -82,6 +84,7 @@ impl InvocationCounts {
             (&self.flushed_bytes, &mut metrics.flushed_bytes),
             (&self.flushed_window, &mut metrics.flushed_window),
             (&self.flushed_drained, &mut metrics.flushed_drained),
+            (&self.flushed_urgent, &mut metrics.flushed_urgent),
         ] {
             metric.add(counted(count));
             metrics.batches_sealed.add(counted(count));

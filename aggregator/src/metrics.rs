@@ -27,7 +27,7 @@ pub struct AggregatorMetrics {
     pub claimed_bytes: Bytes,
     /// Batches that were opened.
     pub batches_opened: Count,
-    /// Batches that were sealed: the sum of the next four.
+    /// Batches that were sealed: the sum of the next five.
     pub batches_sealed: Count,
     /// Batches that were sealed because they had `MAX_BATCH_SIZE` events, or because their last places stayed taken.
     pub flushed_full: Count,
@@ -38,6 +38,8 @@ pub struct AggregatorMetrics {
     pub flushed_window: Count,
     /// Batches that were sealed because their queue was empty (`SEAL_WHEN_DRAINED`).
     pub flushed_drained: Count,
+    /// Batches that were sealed because of an urgent event (`BYPASS`).
+    pub flushed_urgent: Count,
     /// Claims that DynamoDB throttled, once for each attempt.
     pub throttles: Count,
 }

@@ -27,6 +27,8 @@ pub struct Record {
     pub candidate: Candidate,
     /// The source and batch key of the batches that may take the message.
     pub slot: Slot,
+    /// Whether its batch should start at once.
+    pub is_urgent: bool,
     /// The trace that the producer sent the message in, if it was traced.
     pub trace_id: Option<TraceId>,
 }
@@ -149,6 +151,7 @@ fn read_message(
                 source: source.clone(),
                 key,
             },
+            is_urgent: is_urgent(&json, config),
             trace_id: trace_header.and_then(TraceId::of_header),
         }),
         Err(reason) => Err(bad(reason, Some(candidate.event_id), candidate.body)),
@@ -179,6 +182,13 @@ fn batch_key(json: &Json, config: &Config) -> Result<Option<BatchKey>, BadRecord
     };
     let key = find(expression, json, BATCH_KEY.name)?;
     Ok(Some(BatchKey::try_from(key)?))
+}
+
+/// Returns whether `BYPASS` finds something. A body that it cannot be evaluated on is not urgent: nothing else depends on it.
+fn is_urgent(json: &Json, config: &Config) -> bool {
+    let found = config.bypass.as_ref().zip(json.as_ref().ok());
+    let found = found.and_then(|(expression, body)| expression.find(body).ok());
+    found.is_some_and(|found| found.is_truthy())
 }
 
 /// Checks that the body fits the lock item, unless it goes to a bucket or into a chunk, which takes a body of any size.

@@ -13,7 +13,7 @@ CDK = cfn.INFRA / "cdk"
 WORLDS = {
     "Default": {},
     "Provisioned": {"InputScaling": "provisioned", "PollersMin": "5", "PollersMax": "30"},
-    "Requeue": {"OnDuplicate": "requeue", "DedupWindow": "86400", "BatchKey": "customer", "BatchKeysMax": "50", "DeadlineMarginMs": "5000"},
+    "Requeue": {"OnDuplicate": "requeue", "DedupWindow": "86400", "BatchKey": "customer", "Bypass": "priority == 'high'", "BatchKeysMax": "50", "DeadlineMarginMs": "5000"},
     "Put": {"WriteMode": "put", "Architecture": "arm64", "MemorySize": "3008"},
     "Key": {"KmsKeyArn": cfn.KEY},
     "Traced": {"Tracing": "Active", "AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms", "SweepMinutes": "10"},

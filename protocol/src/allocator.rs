@@ -270,6 +270,15 @@ impl Allocator {
         }
     }
 
+    /// Retires a batch if it is the current one of its slot. Returns whether it was.
+    pub fn retire_batch(&mut self, slot: &Slot, batch: BatchId, reason: FlushReason) -> bool {
+        let is_current = matches!(self.current.get(slot), Some(Current::Batch(id)) if *id == batch);
+        if is_current {
+            self.retire(slot, reason);
+        }
+        is_current
+    }
+
     /// Returns the slots of a source whose batch has claims and no attempt in flight.
     pub fn idle(&self, source: &SourceArn) -> Vec<Slot> {
         let is_idle = |current: &Current| match current {

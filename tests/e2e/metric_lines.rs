@@ -184,6 +184,7 @@ fn assert_sums_agree(rig: &Rig, unique: u64) {
         "FlushedBytes",
         "FlushedWindow",
         "FlushedDrained",
+        "FlushedUrgent",
     ];
     let flushed: u64 = reasons.into_iter().map(sum).sum();
     assert_eq!(

@@ -8,6 +8,7 @@ mod overflow;
 mod quarantine;
 mod redeliveries;
 mod reports;
+mod urgent;
 
 use std::time::Duration;
 

@@ -47,6 +47,7 @@ export const parameters = {
   batchKeysMax: { default: 1000, min: 1, max: 10000, readBy: 'aggregator' },
   onDuplicate: { default: "drop", allowed: ["drop", "requeue"], readBy: 'aggregator' },
   maxReceiveCount: { default: 50, min: 5, max: 1000 },
+  bypass: { default: "", pattern: /^[ -~]*$/, maxLength: 256, readBy: 'aggregator' },
   sealWhenDrained: { default: "off", allowed: ["on", "off"], readBy: 'aggregator' },
   dedupWindow: { default: 3600, min: 1440, max: 1123200, readBy: 'both' },
   writeMode: { default: "batch", allowed: ["batch", "put"], readBy: 'both' },

@@ -321,6 +321,7 @@ export function dashboard(scope: WatchedService): void {
       aggregator('FlushedFull', { label: 'full' }),
       aggregator('FlushedBytes', { label: 'full by bytes' }),
       aggregator('FlushedDrained', { label: 'queue drained' }),
+      aggregator('FlushedUrgent', { label: 'urgent event' }),
       aggregator('FlushedWindow', { label: 'window, seen by the aggregator' }),
       processor('FlushedWindow', { label: 'window' }),
     ]),

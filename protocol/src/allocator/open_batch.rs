@@ -37,6 +37,8 @@ pub enum FlushReason {
     Window,
     /// Its source is drained.
     Drained,
+    /// It has an urgent event.
+    Urgent,
 }
 
 /// A batch that gives out seats, or has attempts in flight.
