@@ -326,7 +326,7 @@ pub fn step_is_sound(
 
 /// INV-29: a notice leaves the record only because it was sent, or because the batch is completed without notices. A notice that
 /// is added comes last.
-fn notices_stay_until_they_are_sent(
+pub fn notices_stay_until_they_are_sent(
     before: &BatchRecord,
     write: &BatchWrite,
     after: &BatchRecord,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ids::{BatchId, LeaseOwner, Seq};
-use crate::invariants::{record_is_sound, step_is_sound};
+use crate::invariants::{notices_stay_until_they_are_sent, record_is_sound};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -118,8 +118,8 @@ impl World {
             self.record.completed_at.is_none() || matches!(write, BatchWrite::NoticesSent { .. }),
             "{write:?} changed a complete record"
         );
-        let step = step_is_sound(&self.record, write, &next, self.now, self.now);
-        prop_assert_eq!(step, Ok(()));
+        let kept = notices_stay_until_they_are_sent(&self.record, write, &next);
+        prop_assert_eq!(kept, Ok(()));
         match apply(&next, write) {
             None => prop_assert!(already_applied(&next, write), "{write:?} is not recognised"),
             // `AcceptSink` writes the same fingerprint again, and there may have been no notice to remove.
