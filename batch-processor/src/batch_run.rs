@@ -21,7 +21,7 @@ use crate::index_snapshot::{missing, seqs};
 use crate::invocation::Budgets;
 use crate::lease::LeasedBatch;
 use crate::metrics::BatchProcessorMetrics;
-use crate::notices::Notices;
+use crate::notices::{AskedBy, Notices};
 use crate::outcome::{Done, RetryTicket, Stop};
 use crate::part_rules::{PartRules, frozen_for_another_sink};
 use crate::quarantine::Quarantine;
@@ -98,17 +98,21 @@ impl<'a> BatchRun<'a> {
                 Err(reason)
             }
         };
-        self.send_notices().await;
+        self.metrics
+            .notices_dropped
+            .add(self.batch.notices_dropped());
+        self.send_notices(AskedBy::Service).await;
         ended
     }
 
     /// Sends the notices that wait in the record.
-    pub(crate) async fn send_notices(&mut self) {
+    pub(crate) async fn send_notices(&mut self, asked_by: AskedBy) {
         let record = self.batch.record();
         let notices = &self.components.notices;
-        notices
-            .send_waiting(record, self.budgets, self.metrics)
-            .await;
+        let sent = notices.send_waiting(record, asked_by, self.budgets, self.metrics);
+        if sent.await {
+            self.batch.forget_notices();
+        }
     }
 
     /// Looks for events and delivers them, until the batch is complete or must wait.
@@ -391,10 +395,6 @@ impl<'a> BatchRun<'a> {
 
     /// Puts the batch in error.
     async fn fail(&mut self, error: String) -> Stop {
-        if !self.batch.takes_notice() {
-            error!(batch_id = %self.id(), "no notice of this error: earlier notices of the batch are not sent yet");
-            self.metrics.notices_dropped.add(1);
-        }
         match self.batch.fail(error).await {
             Ok(done) => Stop::Done(done),
             Err(reason) => Stop::Retry(reason),

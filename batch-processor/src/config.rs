@@ -113,7 +113,7 @@ fn shares_queue<'a>(
     completion: Option<&Completion>,
     mut own_queues: impl Iterator<Item = &'a str>,
 ) -> Option<String> {
-    let Some(Completion::Queue { url }) = completion else {
+    let Some(Completion::Queue { url, .. }) = completion else {
         return None;
     };
     own_queues.any(|own| own == url).then(|| {

@@ -4,7 +4,9 @@ use protocol::batch::{
     BatchRecord, BatchWrite, Lease, LeaseVerdict, Notice, OperatorDecision, PartRecord, may_lease,
 };
 use protocol::ids::{BatchId, LeaseOwner};
-use protocol::limits::{BATCH_LIFE_MAX, DUE_GRACE, RECEIPT_BYTES_MAX, RECORD_TEXT_BYTES_MAX};
+use protocol::limits::{
+    BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, DUE_GRACE, RECEIPT_BYTES_MAX, RECORD_TEXT_BYTES_MAX,
+};
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -23,6 +25,8 @@ pub(crate) enum LeaseReply<'a> {
     Leased(Box<LeasedBatch<'a>>),
     /// There is nothing to do for this ticket but to send the notices of the record.
     Done(Done, Box<BatchRecord>),
+    /// The batch was so long ago that its record has expired.
+    NoRecord,
     /// An earlier delivery of the operator's ticket took effect. Take the lease without the operator's decision.
     DecisionInForce,
 }
@@ -35,6 +39,8 @@ pub(crate) struct LeasedBatch<'a> {
     record: BatchRecord,
     /// Whether notices of the batch are sent.
     has_notices: bool,
+    /// Notices of errors that were dropped.
+    notices_dropped: u64,
 }
 
 /// Takes the lease of a batch, with the decision of an operator's ticket, if there is one.
@@ -65,7 +71,13 @@ pub(crate) async fn lease<'a>(
             owner: owner.clone(),
             record: *record,
             has_notices,
+            notices_dropped: 0,
         }))),
+        // The record has expired, and it has waited so long because its notice could not be sent.
+        Ok(Written::Refused(None)) if batch.opened_at() + BATCH_RECORD_RETENTION <= now => {
+            warn!(batch_id = %batch, "the record has expired: there is nothing to do");
+            Ok(LeaseReply::NoRecord)
+        }
         Ok(Written::Refused(None)) => Err(RetryTicket::UnknownBatch { batch }),
         Ok(Written::Refused(Some(record))) => refused(record, owner, operator, now),
         Err(source) => {
@@ -322,7 +334,7 @@ impl LeasedBatch<'_> {
 
     /// Returns why the ticket comes back after a write failed. A write that was refused would be refused again, so the
     /// batch goes into error.
-    async fn unwritten(&self, source: PortError) -> RetryTicket {
+    async fn unwritten(&mut self, source: PortError) -> RetryTicket {
         let batch = self.id();
         if let PortError::Refused { .. } = source {
             let failure = self.failure(format!("batch record: {source}"));
@@ -335,9 +347,14 @@ impl LeasedBatch<'_> {
         RetryTicket::Service { batch, source }
     }
 
-    /// Returns `false` if a notice of an error would have to be dropped.
-    pub(crate) fn takes_notice(&self) -> bool {
-        !self.has_notices || self.record.takes_notice()
+    /// Notes that the notices of the record were sent and removed.
+    pub(crate) fn forget_notices(&mut self) {
+        self.record.notices.clear();
+    }
+
+    /// Returns how many notices of errors were dropped.
+    pub(crate) fn notices_dropped(&self) -> u64 {
+        self.notices_dropped
     }
 
     /// Returns the notice of an error. What comes from messages is only in the record.
@@ -346,9 +363,13 @@ impl LeasedBatch<'_> {
         Notice::of_error(&self.record, &error, self.budgets.work.clock.now())
     }
 
-    fn failure(&self, error: String) -> BatchWrite {
-        let has_notice = self.has_notices && self.takes_notice();
-        let notice = has_notice.then(|| self.notice_of(&error));
+    fn failure(&mut self, error: String) -> BatchWrite {
+        let has_room = self.record.takes_notice();
+        if self.has_notices && !has_room {
+            error!(batch_id = %self.id(), "no notice of this error: earlier notices of the batch are not sent yet");
+            self.notices_dropped += 1;
+        }
+        let notice = (self.has_notices && has_room).then(|| self.notice_of(&error));
         BatchWrite::Fail {
             owner: self.owner.clone(),
             error: cut(error, RECORD_TEXT_BYTES_MAX),

@@ -4,14 +4,17 @@
 //! then removed from the record. If the process dies in between, the ticket comes back; if the ticket is lost too, the sweep
 //! finds the record, which stays in `status-index` until its notices were sent.
 //!
-//! Notices never stop deliveries: an invocation tries for [`NOTICE_TIME_MAX`], and then leaves the notice to the sweep.
+//! Notices never stop deliveries: an invocation tries for [`NOTICE_TIME_MAX`], and then leaves the notice to the sweep. After that,
+//! its environment sends none for [`NOTICE_PAUSE`].
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use protocol::batch::{BatchRecord, BatchWrite, Notice, Status};
-use protocol::limits::NOTICE_TIME_MAX;
+use protocol::limits::{NOTICE_PAUSE, NOTICE_TIME_MAX};
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
 use shared::notice::notice_message;
 use shared::ports::{BatchStore, NoticeTarget, PortError, Ports};
 use shared::retry::{Budget, Written};
@@ -20,11 +23,21 @@ use tracing::{error, info, warn};
 use crate::invocation::Budgets;
 use crate::metrics::BatchProcessorMetrics;
 
+/// Who wants notices to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AskedBy {
+    /// An operator, who sees what comes of it.
+    Operator,
+    Service,
+}
+
 /// Sends the notices of batches, if `COMPLETION` is set.
 #[derive(Clone)]
 pub(crate) struct Notices {
     target: Option<Arc<dyn NoticeTarget>>,
     batch_store: Arc<dyn BatchStore>,
+    /// Until when this environment sends none, in epoch ms.
+    paused_until_ms: Arc<AtomicU64>,
 }
 
 impl Notices {
@@ -32,6 +45,7 @@ impl Notices {
         Notices {
             target: ports.notice_target.clone(),
             batch_store: ports.batch_store.clone(),
+            paused_until_ms: Arc::default(),
         }
     }
 
@@ -40,39 +54,43 @@ impl Notices {
         self.target.is_some()
     }
 
-    /// Sends the notices that wait in the record, and removes them from it. What fails is left to the sweep.
+    /// Sends the notices that wait in the record, and removes them from it. What fails is left to the sweep. Returns whether none
+    /// waits any more.
     pub(crate) async fn send_waiting(
         &self,
         record: &BatchRecord,
+        asked_by: AskedBy,
         budgets: &Budgets<'_>,
         metrics: &mut BatchProcessorMetrics,
-    ) {
+    ) -> bool {
         let Some(target) = &self.target else {
-            return;
+            return record.notices.is_empty();
         };
         // A batch that went into error before `COMPLETION` was set has no notice, but is still due.
         if record.notices.is_empty() && record.status != Some(Status::Error) {
-            return;
-        }
-        if planted(Bug::NoticesMarkedFirst) {
-            self.mark_sent(record, &budgets.wrap_up).await;
+            return true;
         }
         let budget = brief(budgets);
-        for notice in &record.notices {
-            match send(&**target, record, notice, &budget).await {
-                Ok(()) => {
-                    info!(notice_id = notice.id(record.batch_id), "notice sent");
-                    metrics.notices_sent.add(1);
-                }
-                Err(error) => {
-                    let notice_id = notice.id(record.batch_id);
-                    error!(notice_id, %error, "notice not sent; the sweep tries again");
-                    metrics.notices_failed.add(1);
-                    return;
-                }
-            }
+        let paused_until = Timestamp::from_ms(self.paused_until_ms.load(Ordering::Relaxed));
+        if asked_by == AskedBy::Service && budget.clock.now() < paused_until {
+            return record.notices.is_empty();
         }
-        self.mark_sent(record, &budgets.wrap_up).await;
+        if planted(Bug::NoticesMarkedFirst) {
+            self.mark_sent(record, &budget).await;
+        }
+        for notice in &record.notices {
+            let notice_id = notice.id(record.batch_id);
+            if let Err(error) = send(&**target, record, notice, &budget).await {
+                error!(notice_id, %error, "notice not sent; the sweep tries again");
+                metrics.notices_failed.add(1);
+                let until = budget.clock.now() + NOTICE_PAUSE;
+                self.paused_until_ms.store(until.as_ms(), Ordering::Relaxed);
+                return false;
+            }
+            info!(notice_id, "notice sent");
+            metrics.notices_sent.add(1);
+        }
+        self.mark_sent(record, &budget).await
     }
 
     /// Sends the notice of a batch that is about to be completed: a bug that the simulation plants.
@@ -84,8 +102,8 @@ impl Notices {
         }
     }
 
-    /// Removes the notices from the record. If that fails, they are sent again, with the same ids and content.
-    async fn mark_sent(&self, record: &BatchRecord, budget: &Budget<'_>) {
+    /// Removes the notices from the record; returns whether it did. If not, they are sent again, with the same ids and content.
+    async fn mark_sent(&self, record: &BatchRecord, budget: &Budget<'_>) -> bool {
         let write = BatchWrite::NoticesSent {
             status: record.status,
             count: record.notices.len(),
@@ -94,11 +112,15 @@ impl Notices {
         };
         let batch = record.batch_id;
         match budget.write(&*self.batch_store, batch, &write).await {
-            Ok(Written::Applied(_)) => {}
+            Ok(Written::Applied(_)) => true,
             // Somebody took the batch up, or another invocation sent the notices.
-            Ok(Written::Refused(_)) => info!(batch_id = %batch, "notices changed meanwhile"),
+            Ok(Written::Refused(_)) => {
+                info!(batch_id = %batch, "notices changed meanwhile");
+                false
+            }
             Err(error) => {
                 warn!(batch_id = %batch, %error, "notices may be sent again");
+                false
             }
         }
     }

@@ -21,7 +21,7 @@ use shared::ports::{BatchQueue, BatchStore, MetricLog, Overdue, PortError, Ports
 use shared::retry::{Budget, bounded};
 use shared::traces::Links;
 use shared::wire::{Ticket, TicketReason};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::invocation::{Budgets, Invocation};
 use crate::metrics::SweepMetrics;
@@ -92,7 +92,7 @@ impl Sweep {
         let now = budget.clock.now();
         let mut waiting = Vec::new();
         let (mut swept, mut overdue) = self.find(now, budget, &mut waiting).await?;
-        let oldest_notice_age = self.add_waiting(waiting, now, budget, &mut overdue).await?;
+        let oldest_notice_age = self.add_waiting(waiting, now, budget, &mut overdue).await;
         swept.notices_waiting = oldest_notice_age.map(|(count, _)| count);
         if planted(Bug::SweepBlind) {
             overdue.clear();
@@ -126,15 +126,21 @@ impl Sweep {
         now: Timestamp,
         budget: &Budget<'_>,
         overdue: &mut Vec<Reminder>,
-    ) -> Result<Option<(usize, u64)>, PortError> {
+    ) -> Option<(usize, u64)> {
         if !self.has_notices {
-            return Ok(None);
+            return None;
         }
         let find = || {
             self.batch_store
                 .overdue(Listing::Notices, now, NOTICE_TICKETS_MAX)
         };
-        waiting.extend(budget.call(RetryPolicy::CONTROL, find).await?);
+        match budget.call(RetryPolicy::CONTROL, find).await {
+            Ok(found) => waiting.extend(found),
+            // Deliveries come first: overdue batches get their tickets all the same.
+            Err(error) => {
+                error!(%error, "batches whose notices wait are not found; the next sweep looks again")
+            }
+        }
         waiting.sort_unstable_by_key(|batch| batch.due_at);
         waiting.truncate(NOTICE_TICKETS_MAX);
         // From the opening on, because a ticket moves the due time.
@@ -146,7 +152,7 @@ impl Sweep {
             batch,
             reason: TicketReason::Sweep,
         }));
-        Ok(Some(found))
+        Some(found)
     }
 
     /// Counts the batches, and returns those that get a ticket. Puts batches in error that are due and need not be set aside

@@ -25,7 +25,8 @@ use crate::config::Config;
 use crate::delivery::Delivery;
 use crate::invocation::{Budgets, Report};
 use crate::lease::{LeaseReply, LeasedBatch, lease};
-use crate::notices::Notices;
+use crate::metrics::BatchProcessorMetrics;
+use crate::notices::{AskedBy, Notices};
 use crate::outcome::{Done, RetryTicket};
 use crate::overflow_bodies::OverflowBodies;
 use crate::part_rules::PartRules;
@@ -37,6 +38,13 @@ pub(crate) struct TicketProcessor {
     batch_store: Arc<dyn BatchStore>,
     pause_store: Arc<dyn PauseStore>,
     components: Components,
+}
+
+fn asked_by(ticket: &Ticket) -> AskedBy {
+    match ticket.operator() {
+        Some(_) => AskedBy::Operator,
+        None => AskedBy::Service,
+    }
 }
 
 impl TicketProcessor {
@@ -101,9 +109,15 @@ impl TicketProcessor {
             match span("lease").text(BATCH_ID, batch).run(leased).await? {
                 LeaseReply::Leased(leased) => break *leased,
                 LeaseReply::Done(done, record) => {
-                    self.send_left_notices(done, &record, budgets, report).await;
+                    // The invocation that has the lease sends them itself.
+                    if matches!(done, Done::Complete | Done::InError) {
+                        let metrics = report.metrics_of(&record.source);
+                        self.send_left_notices(&record, ticket, budgets, metrics)
+                            .await;
+                    }
                     return Ok(done);
                 }
+                LeaseReply::NoRecord => return Ok(Done::Expired),
                 LeaseReply::DecisionInForce => operator = None,
             }
         };
@@ -121,11 +135,14 @@ impl TicketProcessor {
         if operator == Some(OperatorDecision::AcceptSink) {
             run.accept_sink().await?;
         }
+        // Before the delivery, so that there is room for a notice of it.
+        if !planted(Bug::NoticeSentOnlyOnce) {
+            run.send_notices(asked_by(ticket)).await;
+        }
         let overlooks = planted(Bug::PauseOverlooked) && run.batch().record().attempts > 1;
         if !overlooks && let Some(until) = self.paused_until(run.batch(), budgets).await? {
             info!(batch_id = %batch, %until, "deliveries are paused");
             run.batch().pause(until).await?;
-            run.send_notices().await;
             return Ok(Done::Paused);
         }
         run.run().await
@@ -134,16 +151,16 @@ impl TicketProcessor {
     /// Sends the notices of a batch that another invocation completed or put in error, and that died before it sent them.
     async fn send_left_notices(
         &self,
-        done: Done,
         record: &BatchRecord,
+        ticket: &Ticket,
         budgets: &Budgets<'_>,
-        report: &mut Report,
+        metrics: &mut BatchProcessorMetrics,
     ) {
-        // The invocation that has the lease sends them itself.
-        if matches!(done, Done::Complete | Done::InError) && !planted(Bug::NoticeSentOnlyOnce) {
-            let metrics = report.metrics_of(&record.source);
+        if !planted(Bug::NoticeSentOnlyOnce) {
             let notices = &self.components.notices;
-            notices.send_waiting(record, budgets, metrics).await;
+            notices
+                .send_waiting(record, asked_by(ticket), budgets, metrics)
+                .await;
         }
     }
 

@@ -42,7 +42,7 @@ pub enum State {
     /// Past its due time, and not in error: the sweep will send a ticket
     Overdue,
     Error,
-    /// Complete, but a notice of it was not sent yet
+    /// Complete or in error, and a notice of it was not sent yet
     Unnoticed,
     /// Complete. Reads the whole batch table
     Complete,
@@ -66,9 +66,10 @@ pub fn is_overdue(status: Status, due_at: Timestamp, now: Timestamp) -> bool {
     status != Status::Error && due_at < now
 }
 
-/// Returns whether a batch is complete, and a notice of it may not have been sent.
+/// Returns whether a batch is complete or in error, and a notice of it may not have been sent. A batch in processing sends the
+/// notices of former errors itself.
 pub fn is_unnoticed(batch: &BatchSummary) -> bool {
-    batch.status.is_none() && !batch.notices.is_empty()
+    matches!(batch.status, None | Some(Status::Error)) && !batch.notices.is_empty()
 }
 
 impl Filter {
@@ -89,6 +90,7 @@ impl Filter {
             self.status.is_empty()
                 || self.status.iter().any(|state| match state {
                     State::Overdue => *status != Status::Error,
+                    State::Unnoticed => *status == Status::Error,
                     state => state.status() == Some(*status),
                 })
         });
@@ -101,13 +103,18 @@ impl Filter {
         let Listing::Status(status) = listing else {
             return false;
         };
-        let named = |state: &State| state.status() == Some(status);
-        !self.status.is_empty() && !self.status.iter().any(named)
+        let all = |state: &State| state.status() == Some(status) || *state == State::Unnoticed;
+        !self.status.is_empty() && !self.status.iter().any(all)
     }
 
     /// Returns whether all complete batches are selected, most of which are in no index.
     pub fn selects_complete(&self) -> bool {
         self.status.contains(&State::Complete)
+    }
+
+    /// Returns whether batches are selected because a notice of them waits, and not because they are in error.
+    pub fn is_about_notices(&self) -> bool {
+        self.selects_unnoticed() && !self.status.contains(&State::Error)
     }
 
     fn selects_unnoticed(&self) -> bool {
@@ -116,7 +123,7 @@ impl Filter {
 
     /// Returns whether the filter needs more than the index shows.
     pub fn needs_records(&self) -> bool {
-        self.key.is_some() || self.error.is_some()
+        self.key.is_some() || self.error.is_some() || self.selects_unnoticed()
     }
 
     /// Returns whether id and source fit, which the index shows.
@@ -136,6 +143,7 @@ impl Filter {
             Some(_) if self.status.is_empty() => true,
             Some(status) => self.status.iter().any(|state| match state {
                 State::Overdue => is_overdue(status, batch.due_at, now),
+                State::Unnoticed => is_unnoticed(batch),
                 state => state.status() == Some(status),
             }),
         };
@@ -227,16 +235,21 @@ mod tests {
     }
 
     #[test]
-    fn unnoticed_batches_are_those_complete_ones_that_have_a_notice() {
+    fn unnoticed_batches_are_those_complete_or_in_error_that_have_a_notice() {
         let unnoticed = filter(&[State::Unnoticed]);
-        assert_eq!(unnoticed.listings(), [Listing::Notices]);
-        assert!(!unnoticed.only_overdue(Listing::Notices) && !unnoticed.selects_complete());
+        let in_error = Listing::Status(Status::Error);
+        assert_eq!(unnoticed.listings(), [in_error, Listing::Notices]);
+        assert!(!unnoticed.only_overdue(Listing::Notices) && !unnoticed.only_overdue(in_error));
+        assert!(unnoticed.needs_records() && !unnoticed.selects_complete());
         let mut batch = summary(None);
         assert!(!unnoticed.fits(&batch, NOW));
         batch.notices = vec![notice()];
         assert!(unnoticed.fits(&batch, NOW));
         batch.status = Some(Status::Error);
-        assert!(!unnoticed.fits(&batch, NOW), "it waits for an operator");
+        assert!(unnoticed.fits(&batch, NOW) && unnoticed.is_about_notices());
+        assert!(!filter(&[State::Unnoticed, State::Error]).is_about_notices());
+        batch.status = Some(Status::Processing);
+        assert!(!unnoticed.fits(&batch, NOW), "it sends them itself");
     }
 
     #[test]

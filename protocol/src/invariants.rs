@@ -305,7 +305,7 @@ pub fn completion_saw_everything(before: &BatchRecord, write: &BatchWrite) -> Ch
     )
 }
 
-/// Checks INV-1 to INV-5 and INV-19 of the record, and INV-8 to INV-12 and INV-18 of the step. `earliest` and `latest`
+/// Checks INV-1 to INV-5 and INV-19 of the record, and INV-8 to INV-12, INV-18 and INV-29 of the step. `earliest` and `latest`
 /// are the lowest and highest time that any clock showed when the write was applied.
 pub fn step_is_sound(
     before: &BatchRecord,
@@ -320,7 +320,31 @@ pub fn step_is_sound(
     completion_is_proven_or_verified(before, after, latest)?;
     counts_never_go_back(before, after)?;
     completion_saw_everything(before, write)?;
+    notices_stay_until_they_are_sent(before, write, after)?;
     record_is_sound(after)
+}
+
+/// INV-29: a notice leaves the record only because it was sent, or because the batch is completed without notices. A notice that
+/// is added comes last.
+fn notices_stay_until_they_are_sent(
+    before: &BatchRecord,
+    write: &BatchWrite,
+    after: &BatchRecord,
+) -> Check {
+    let may_remove = matches!(
+        write,
+        BatchWrite::NoticesSent { .. } | BatchWrite::Complete { notice: None, .. }
+    );
+    hold(
+        "INV-29 notices_stay_until_they_are_sent",
+        may_remove || after.notices.starts_with(&before.notices),
+        || {
+            format!(
+                "batch {}: notices {:?} became {:?}",
+                before.batch_id, before.notices, after.notices
+            )
+        },
+    )
 }
 
 /// INV-6: an open batch never holds more claims than it may, counting confirmed, uncertain and in-flight claims.

@@ -192,7 +192,10 @@ pub const NOTICE_ERROR_BYTES_MAX: usize = 512;
 pub const NOTICE_OVERHEAD_BYTES: usize = 128;
 /// How long an invocation tries to send the notices of a batch. The sweep tries again; until then the time is for deliveries.
 pub const NOTICE_TIME_MAX: Duration = Duration::from_secs(3);
-/// Tickets for notices that one sweep sends. Each may take [`NOTICE_TIME_MAX`] of the invocations that deliver batches.
+/// How long an environment sends no notices after one could not be sent, except for an operator. The time is for deliveries.
+pub const NOTICE_PAUSE: Duration = Duration::from_secs(30);
+/// Tickets for notices that one sweep sends. While notices cannot be sent, few of them take
+/// [`NOTICE_TIME_MAX`]: see [`NOTICE_PAUSE`].
 pub const NOTICE_TICKETS_MAX: usize = 100;
 /// Bytes of the manifest in a notice. The smallest limit of those that notices are sent to: an SQS message may have 1 MiB, an
 /// entry of EventBridge 256 KB in regions that do not take 1 MB yet.

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::files::read;
 
 /// The services whose actions the roles may have.
-const SERVICES: [&str; 10] = [
+const SERVICES: [&str; 11] = [
     "dynamodb",
+    "events",
     "kms",
     "lambda",
     "logs",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::batch::{
-    BatchCounts, BatchRecord, BatchWrite, Lease, Notice, OperatorDecision, OperatorNote,
+    BatchCounts, BatchRecord, BatchWrite, Lease, Listing, Notice, OperatorDecision, OperatorNote,
     PartRecord, PartState, Status, apply, with_note,
 };
 use protocol::bodies::Bodies;
@@ -14,7 +14,7 @@ use protocol::invariants::record_is_sound;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::memory::{MemoryBatchStore, SeededEntropy};
-use shared::ports::{BatchReply, BatchStore, Entropy};
+use shared::ports::{BatchReply, BatchStore, Entropy, Overdue};
 
 use crate::dynamo;
 use crate::events::{batch, ms, record};
@@ -333,6 +333,19 @@ fn outcome(reply: BatchReply) -> (bool, BatchRecord) {
     }
 }
 
+/// Returns the batches in each list of the sweep.
+async fn lists(store: &dyn BatchStore) -> Vec<Vec<Overdue>> {
+    let mut lists = Vec::new();
+    let statuses = Status::ALL.map(Listing::Status);
+    for listing in statuses.into_iter().chain([Listing::Notices]) {
+        let found = store.overdue(listing, Timestamp::FAR_FUTURE, 1_000).await;
+        let mut found = found.expect("the index can be queried");
+        found.sort_by_key(|batch| batch.batch_id);
+        lists.push(found);
+    }
+    lists
+}
+
 #[tokio::test]
 async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
     let (memory, dynamo) = (MemoryBatchStore::new(), dynamo::batch_store().await);
@@ -358,6 +371,13 @@ async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
                 .entry((in_chunks, kind(&write), expected.0))
                 .or_default() += 1;
             now = expected.1;
+            if step % 7 == 0 {
+                assert_eq!(
+                    lists(&dynamo).await,
+                    lists(&memory).await,
+                    "after {write:?}"
+                );
+            }
         }
         assert_eq!(dynamo.read(id).await.unwrap(), Some(now), "seed {seed}");
     }

@@ -131,7 +131,7 @@ mod tests {
     fn a_table_has_a_row_for_each_batch_and_says_how_many_are_not_shown() {
         let mut batch = summary(Some(Status::Error));
         batch.error = Some("sink refused the part".to_owned());
-        let listing = Listing {
+        let listing = Listed {
             batches: vec![batch],
             matching: 7,
             malformed: vec!["table `b`".to_owned()],

@@ -1,6 +1,7 @@
 //! `batchctl retry`.
 
 use clap::Args;
+use protocol::batch::Status;
 use shared::aws::BatchSummary;
 use shared::wire::{Accepted, Ticket, TicketReason};
 
@@ -26,16 +27,26 @@ pub async fn run(service: &Service, args: &RetryArgs, output: Output) -> Result<
     let operator = args.change.operator()?;
     let batches = args.selection.batches(service).await?;
     let now = service.now();
+    let about_notices = args.selection.filter.is_about_notices();
     let action = Action {
         name: "retry",
         note: match args.accept_new_sink {
             true => "retry, accepting the new sink".to_owned(),
             false => "retry".to_owned(),
         },
-        leave: &|batch| not_waiting(batch, now).or_else(|| too_old(batch, now)),
-        ticket: &|batch| Ticket {
-            accept: args.accept_new_sink.then_some(Accepted::NewSink),
-            ..Ticket::new(batch.batch_id, TicketReason::Operator)
+        leave: &|batch| {
+            let too_old = || too_old(batch, now).filter(|_| !about_notices);
+            not_waiting(batch, now).or_else(too_old)
+        },
+        ticket: &|batch| match batch.status {
+            // An operator's ticket would have the sink tried again.
+            Some(Status::Error) if about_notices => {
+                Ticket::new(batch.batch_id, TicketReason::Sweep)
+            }
+            _ => Ticket {
+                accept: args.accept_new_sink.then_some(Accepted::NewSink),
+                ..Ticket::new(batch.batch_id, TicketReason::Operator)
+            },
         },
         before: async |_: &BatchSummary| Ok(None),
     };

@@ -178,10 +178,10 @@ export function alarms(scope: WatchedService, values: Values): void {
       metricName: 'NoticesWaiting',
       dimensions: swept,
       // After the sweep has sent a ticket for a notice, the notice is not due for ten minutes. Within half an hour, every
-      // `sweepMinutes` finds it again.
+      // `sweepMinutes` finds it again. One sighting means nothing: a process may have died before it sent its notice.
       statistic: 'Maximum',
       period: 1800,
-      evaluationPeriods: 1,
+      evaluationPeriods: 2,
     });
   }
 

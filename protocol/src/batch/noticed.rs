@@ -1,9 +1,13 @@
 //! What a batch record says in a notice: as it is when the notice is written, and later as it was then.
 
+use std::time::Duration;
+
 use super::notice::{Notice, NoticeCounts, NoticeKind};
 use super::record::{BatchRecord, PartState};
-use crate::limits::{BATCH_LIFE_MAX, NOTICE_ERROR_BYTES_MAX, NOTICES_MAX, REMINDED_FOR};
+use crate::limits::{BATCH_LIFE_MAX, NOTICE_ERROR_BYTES_MAX, NOTICES_MAX};
 use crate::time::Timestamp;
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 impl Notice {
     /// Returns a notice that the batch is complete.
@@ -67,8 +71,8 @@ impl BatchRecord {
     }
 
     /// Returns when a batch in error without a waiting notice is due: at the end of its batch life, when the sweep has it set
-    /// aside. Until then, the sweep need not look at it.
+    /// aside. Until then, the sweep need not look at it. After that, once a day.
     pub fn error_due_at(&self, now: Timestamp) -> Timestamp {
-        (self.created_at + BATCH_LIFE_MAX).max(now + REMINDED_FOR)
+        (self.created_at + BATCH_LIFE_MAX).max(now + DAY)
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ids::{BatchId, LeaseOwner, Seq};
-use crate::invariants::record_is_sound;
+use crate::invariants::{record_is_sound, step_is_sound};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -31,6 +31,8 @@ enum Step {
         choice: u8,
         lost: bool,
     },
+    /// The notices in the record were sent.
+    NoticesSent,
     /// An earlier write arrives again.
     Again { write: u8 },
     /// Time passes.
@@ -54,6 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         10 => (any::<u8>(), any::<u8>(), prop::bool::weighted(0.1))
             .prop_map(|(processor, choice, lost)| Step::Work { processor, choice, lost }),
         4 => any::<u8>().prop_map(|write| Step::Again { write }),
+        1 => Just(Step::NoticesSent),
         1 => (1..20_u8).prop_map(|secs| Step::Pass { secs }),
     ];
     prop::collection::vec(step, 1..80)
@@ -112,14 +115,22 @@ impl World {
         };
         prop_assert_eq!(record_is_sound(&next), Ok(()), "after {:?}", write);
         prop_assert!(
-            self.record.completed_at.is_none(),
+            self.record.completed_at.is_none() || matches!(write, BatchWrite::NoticesSent { .. }),
             "{write:?} changed a complete record"
+        );
+        let (earliest, latest) = (Timestamp::EPOCH, Timestamp::FAR_FUTURE);
+        prop_assert_eq!(
+            step_is_sound(&self.record, write, &next, earliest, latest),
+            Ok(())
         );
         match apply(&next, write) {
             None => prop_assert!(already_applied(&next, write), "{write:?} is not recognised"),
-            // `AcceptSink` writes the same fingerprint again.
+            // `AcceptSink` writes the same fingerprint again, and there may have been no notice to remove.
             Some(again) => {
-                let repeatable = matches!(write, BatchWrite::AcceptSink { .. });
+                let repeatable = matches!(
+                    write,
+                    BatchWrite::AcceptSink { .. } | BatchWrite::NoticesSent { count: 0, .. }
+                );
                 prop_assert!(repeatable, "{write:?} applied twice");
                 prop_assert_eq!(again, next.clone());
             }
@@ -166,6 +177,15 @@ impl World {
                     witnessed,
                     witnesses,
                     chunks: SeqSet::new(),
+                })?;
+            }
+            Step::NoticesSent => {
+                let notices = &self.record.notices;
+                self.send(BatchWrite::NoticesSent {
+                    status: self.record.status,
+                    count: notices.len(),
+                    last: notices.last().map_or(0, |notice| notice.number),
+                    due_at: self.now,
                 })?;
             }
             Step::Lease { secs, operator } => self.lease(*secs, *operator)?,
@@ -263,7 +283,8 @@ impl World {
             (1, _) => BatchWrite::Fail {
                 owner,
                 error: "no".to_owned(),
-                notice: None,
+                notice: (choice > 127 && read.takes_notice())
+                    .then(|| Notice::of_error(read, "no", self.now)),
             },
             (2, Some((index, _))) => BatchWrite::AcceptSink {
                 owner,
@@ -299,7 +320,7 @@ impl World {
                 parts: read.parts.len(),
                 at: self.now,
                 expires_at: Timestamp::EPOCH,
-                notice: None,
+                notice: (choice > 127).then(|| Notice::of_completion(read, self.now)),
             },
             _ => return None,
         })
@@ -341,7 +362,8 @@ proptest! {
             world.take(step)?;
         }
         if world.record.completed_at.is_some() {
-            for write in &world.sent {
+            let others = world.sent.iter().filter(|write| !matches!(write, BatchWrite::NoticesSent { .. }));
+            for write in others {
                 prop_assert_eq!(apply(&world.record, write), None);
             }
             prop_assert_eq!(may_lease(&world.record, world.now, Some(OperatorDecision::Retry)), LeaseVerdict::Complete);

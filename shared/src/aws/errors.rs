@@ -47,9 +47,11 @@ pub(super) fn meaning(code: &str, status: Option<u16>) -> Meaning {
         "TransactionConflict"
         | "TransactionConflictException"
         | "ReplicatedWriteConflictException" => Meaning::Unknown,
-        "InternalServerError" | "InternalError" | "InternalFailure" | "ServiceUnavailable" => {
-            Meaning::Unknown
-        }
+        "InternalServerError"
+        | "InternalError"
+        | "InternalException"
+        | "InternalFailure"
+        | "ServiceUnavailable" => Meaning::Unknown,
         // The bucket is in another region.
         "PermanentRedirect" => Meaning::Refused,
         _ => match status {
@@ -78,8 +80,34 @@ impl Meaning {
     }
 }
 
-/// Returns the [`PortError`] of a failed request. `what` is the table, queue or object in the message.
+/// Returns the [`PortError`] of a failed request. `what` is the table, queue or object in the message. If the credentials have
+/// expired, the process ends.
 pub(super) fn port_error<E>(
+    service: &'static str,
+    what: &str,
+    error: &SdkError<E, HttpResponse>,
+) -> PortError
+where
+    E: ProvideErrorMetadata + Error + 'static,
+{
+    if let SdkError::ServiceError(context) = error
+        && let Some(code) = context
+            .err()
+            .code()
+            .filter(|code| credentials_have_expired(code))
+    {
+        end_process(
+            service,
+            code,
+            context.err().message().unwrap_or("no message"),
+        );
+    }
+    target_error(service, what, error)
+}
+
+/// As [`port_error`], and never ends the process: a target of notices may be in another region or partition, which answers valid
+/// credentials as if they had expired. If they have, the next request to a table shows it.
+pub(super) fn target_error<E>(
     service: &'static str,
     what: &str,
     error: &SdkError<E, HttpResponse>,
@@ -100,9 +128,6 @@ where
                 return meaning("", Some(status)).error(service, words);
             };
             let message = context.err().message().unwrap_or("no message");
-            if credentials_have_expired(code) {
-                end_process(service, code, message);
-            }
             return meaning(code, Some(status))
                 .error(service, format!("{what}: {code}: {message}"));
         }

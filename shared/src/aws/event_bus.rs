@@ -3,7 +3,7 @@ use aws_sdk_eventbridge::Client;
 use aws_sdk_eventbridge::primitives::DateTime;
 use aws_sdk_eventbridge::types::PutEventsRequestEntry;
 
-use super::errors::{EVENTBRIDGE, Meaning, meaning, port_error};
+use super::errors::{EVENTBRIDGE, meaning, target_error};
 use crate::ports::{NoticeMessage, NoticeTarget, PortError};
 
 /// The `source` of the events, by which rules select them.
@@ -42,7 +42,7 @@ impl NoticeTarget for EventBus {
             .detail(&notice.manifest)
             .build();
         let sent = self.client.put_events().entries(entry).send().await;
-        let output = sent.map_err(|error| port_error(EVENTBRIDGE, &self.arn, &error))?;
+        let output = sent.map_err(|error| target_error(EVENTBRIDGE, &self.arn, &error))?;
         // A reply without an error may still say that the entry failed.
         let Some(entry) = output.entries().first() else {
             return Err(PortError::Unknown {
@@ -56,14 +56,7 @@ impl NoticeTarget for EventBus {
                 let code = code.unwrap_or("no code");
                 let message = entry.error_message().unwrap_or("no message");
                 let message = format!("{}: {code}: {message}", self.arn);
-                Err(match meaning(code, None) {
-                    // Only this code says that another attempt would fail too.
-                    Meaning::Refused if code != "NotAuthorizedForSourceException" => {
-                        Meaning::Unknown
-                    }
-                    meaning => meaning,
-                }
-                .error(EVENTBRIDGE, message))
+                Err(meaning(code, None).error(EVENTBRIDGE, message))
             }
         }
     }

@@ -61,7 +61,10 @@ pub fn aws_notice_target(
 ) -> Option<Arc<dyn NoticeTarget>> {
     let attempt = attempt_timeout(common.deadline_margin);
     Some(match completion? {
-        Completion::Queue { url } => Arc::new(SqsNoticeQueue::new(sdk.sqs(attempt), url)),
+        Completion::Queue { url, region } => {
+            let client = sdk.sqs_in(region.as_deref(), attempt);
+            Arc::new(SqsNoticeQueue::new(client, url))
+        }
         #[cfg(feature = "eventbridge")]
         Completion::EventBus { arn, region } => {
             Arc::new(EventBus::new(sdk.eventbridge(region, attempt), arn))

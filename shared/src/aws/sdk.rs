@@ -126,6 +126,15 @@ impl Sdk {
         aws_sdk_sqs::Client::new(&self.of("SQS", attempt_timeout))
     }
 
+    /// Returns a client of SQS in a region; `None` is that of the function.
+    pub fn sqs_in(&self, region: Option<&str>, attempt_timeout: Duration) -> aws_sdk_sqs::Client {
+        let config = self.of("SQS", attempt_timeout);
+        aws_sdk_sqs::Client::new(&match region {
+            Some(region) => in_region(region, &config),
+            None => config,
+        })
+    }
+
     /// Returns a client of S3. With a configured endpoint, the bucket goes into the path, because a replacement of S3
     /// seldom has a host name for every bucket.
     #[cfg(feature = "s3")]
@@ -181,7 +190,6 @@ impl Sdk {
     }
 }
 
-#[cfg(any(feature = "eventbridge", feature = "lambda", feature = "states"))]
 fn in_region(region: &str, config: &SdkConfig) -> SdkConfig {
     let region = Region::new(region.to_owned());
     config.to_builder().region(region).build()

@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::MessageAttributeValue;
 
-use super::errors::{SQS, port_error};
+use super::errors::{SQS, target_error};
 use crate::ports::{NoticeMessage, NoticeTarget, PortError};
 use crate::sqs_text::sqs_text;
 
@@ -63,7 +63,7 @@ impl NoticeTarget for SqsNoticeQueue {
             .await;
         match sent {
             Ok(_) => Ok(()),
-            Err(error) => Err(port_error(SQS, &self.queue_url, &error)),
+            Err(error) => Err(target_error(SQS, &self.queue_url, &error)),
         }
     }
 }

@@ -18,6 +18,8 @@ pub const COMPLETION: Variable<Text> = Variable {
 pub enum Completion {
     Queue {
         url: String,
+        /// The region of the queue, if the URL has the form of AWS.
+        region: Option<String>,
     },
     EventBus {
         arn: String,
@@ -36,8 +38,10 @@ pub fn completion(text: &str) -> Result<Completion, String> {
         if text.ends_with(".fifo") {
             return Err(format!("a FIFO queue, expected {allowed}"));
         }
-        let url = text.to_owned();
-        return Ok(Completion::Queue { url });
+        return Ok(Completion::Queue {
+            url: text.to_owned(),
+            region: region_of_queue(text).map(str::to_owned),
+        });
     }
     let fields: Vec<&str> = text.splitn(6, ':').collect();
     let &["arn", partition, "events", region, account, bus] = &fields[..] else {
@@ -64,6 +68,13 @@ pub fn completion(text: &str) -> Result<Completion, String> {
     })
 }
 
+/// Returns the region in `https://sqs.<region>.amazonaws.com…`. SQS takes requests for a queue in its own region only.
+fn region_of_queue(url: &str) -> Option<&str> {
+    let host = url.strip_prefix("https://sqs.")?;
+    let (region, rest) = host.split_once('.')?;
+    rest.starts_with("amazonaws.com").then_some(region)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,10 +82,15 @@ mod tests {
     #[test]
     fn a_queue_and_an_event_bus_are_told_apart() {
         let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/notices";
-        let queue = Completion::Queue {
-            url: url.to_owned(),
+        let queue = |url: &str, region: Option<&str>| {
+            Ok(Completion::Queue {
+                url: url.to_owned(),
+                region: region.map(str::to_owned),
+            })
         };
-        assert_eq!(completion(url), Ok(queue));
+        assert_eq!(completion(url), queue(url, Some("eu-west-1")));
+        let url = "http://127.0.0.1:4100/000000000000/notices";
+        assert_eq!(completion(url), queue(url, None));
         let arn = "arn:aws-cn:events:cn-north-1:123456789012:event-bus/default";
         let bus = Completion::EventBus {
             arn: arn.to_owned(),

@@ -254,6 +254,15 @@ pub fn inv27_a_notice_is_about_what_happened(id: &str, happened: bool) -> Check 
     })
 }
 
+/// INV-30: the notice of an error is dropped only if as many others wait as a record takes.
+pub fn inv30_a_notice_is_dropped_only_for_others(before: &BatchRecord) -> Check {
+    hold(
+        "INV-30 a_notice_is_dropped_only_for_others",
+        !before.takes_notice(),
+        || format!("batch {} takes a notice", before.batch_id),
+    )
+}
+
 /// INV-28: all messages of a notice are equal.
 pub fn inv28_a_notice_never_changes(id: &str, first: &str, again: &str) -> Check {
     hold("INV-28 a_notice_never_changes", first == again, || {

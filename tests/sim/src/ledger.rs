@@ -109,7 +109,9 @@ pub struct Ledger {
     pub damaged: BTreeSet<ChunkId>,
     /// The deliveries of each event to the sink.
     pub given: BTreeMap<EventId, Vec<Given>>,
-    /// The notices that must be sent, by id: what they are about has happened.
+    /// The ids of notices about what has happened.
+    pub may_be_noticed: BTreeSet<String>,
+    /// Those of them that must be sent.
     pub to_be_noticed: BTreeSet<String>,
     /// The manifest of each notice that was sent, by id.
     pub notices: BTreeMap<String, String>,

@@ -1,7 +1,6 @@
 //! Notices that batches are complete, or went into error.
 
 use protocol::batch::{BatchRecord, BatchWrite};
-use protocol::ids::BatchId;
 use shared::ports::NoticeMessage;
 
 use super::World;
@@ -18,7 +17,7 @@ impl World {
             "notice repeated"
         };
         self.note(kind, || id.clone());
-        let happened = self.ledger.to_be_noticed.contains(id);
+        let happened = self.ledger.may_be_noticed.contains(id);
         self.check(checks::inv27_a_notice_is_about_what_happened(id, happened));
         match first {
             Some(first) => self.check(checks::inv28_a_notice_never_changes(
@@ -43,21 +42,22 @@ impl World {
                     self.ledger.to_be_noticed.remove(&notice.id(batch));
                 }
             }
-            BatchWrite::Complete { .. } => {
-                let id = format!("{batch}/complete");
-                self.ledger.to_be_noticed.insert(id);
-            }
+            BatchWrite::Complete { .. } => self.to_be_noticed(format!("{batch}/complete")),
             BatchWrite::Fail {
                 notice: Some(notice),
                 ..
-            } => {
-                self.ledger.to_be_noticed.insert(notice.id(batch));
-            }
+            } => self.to_be_noticed(notice.id(batch)),
             BatchWrite::Fail { notice: None, .. } if self.plan.always_notices() => {
                 self.note("notice dropped", || batch.to_string());
+                self.check(checks::inv30_a_notice_is_dropped_only_for_others(before));
             }
             _ => {}
         }
+    }
+
+    fn to_be_noticed(&mut self, id: String) {
+        self.ledger.may_be_noticed.insert(id.clone());
+        self.ledger.to_be_noticed.insert(id);
     }
 
     /// The TTL removes a record, and notices with it that could not be sent for as long as the record was kept.
