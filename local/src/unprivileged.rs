@@ -33,6 +33,12 @@ impl Home {
         self.directory.path()
     }
 
+    /// Returns whether the server runs as `nobody`.
+    #[cfg(feature = "sftp")]
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.is_root
+    }
+
     /// Makes the server's user the owner of a file or directory.
     ///
     /// # Errors

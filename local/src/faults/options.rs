@@ -53,7 +53,7 @@ pub struct FaultArgs {
     /// Share of the deliveries to any sink but `file` and `sftp` that fail; half of them are stored before they fail
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     sink_error_rate: Percent,
-    /// Chance that a connection to the sink `sftp` is cut, for each 64 KiB that the sink sends
+    /// Share of the deliveries to the sink `sftp` whose connection is cut, after at most 128 KiB
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     cut_connections: Percent,
     /// Update the functions SECONDS after the start: new environments get these variables, and the others end after the
@@ -99,7 +99,7 @@ pub struct FaultOptions {
     pub sink_outages: Vec<Outage>,
     /// Share of the deliveries that the sink makes fail.
     pub sink_error_rate: Percent,
-    /// Chance that a connection to the sink is cut in each [`SPAN_BYTES`](super::SinkCuts::SPAN_BYTES).
+    /// Share of the deliveries whose connection is cut.
     pub cut_connections: Percent,
     /// Updates of the functions' configuration, sorted by time.
     pub redeploys: Vec<Redeploy>,

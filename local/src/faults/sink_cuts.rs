@@ -15,8 +15,11 @@ pub struct SinkCuts {
 }
 
 impl SinkCuts {
-    /// The number of bytes for which it is drawn once whether the connection is cut in them.
-    pub const SPAN_BYTES: u64 = 64 << 10;
+    /// The most bytes of a delivery before its connection is cut.
+    pub const BYTES_MAX: u64 = 1 << Self::BITS_MAX;
+    const BITS_MAX: u32 = 17;
+    /// As many bytes as an SSH client sends before it logs in.
+    const BITS_MIN: u32 = 10;
 
     /// Returns the cuts of these options.
     pub fn new(options: &FaultOptions) -> SinkCuts {
@@ -28,12 +31,14 @@ impl SinkCuts {
         }
     }
 
-    /// Returns after how many of the next [`SPAN_BYTES`](Self::SPAN_BYTES) a connection is cut, if it is.
+    /// Returns after how many bytes the connection of a delivery is cut, if it is. Small numbers are as likely as large ones,
+    /// because parts may be small or large.
     pub(crate) fn next(&self) -> Option<u64> {
-        let span = u32::try_from(Self::SPAN_BYTES).expect("a span is short");
-        self.draws
-            .happens(self.percent)
-            .then(|| u64::from(self.draws.below(span)))
+        if !self.draws.happens(self.percent) {
+            return None;
+        }
+        let bits = Self::BITS_MIN + self.draws.below(Self::BITS_MAX - Self::BITS_MIN + 1);
+        Some(u64::from(self.draws.below(1 << bits)))
     }
 
     /// Counts a connection.

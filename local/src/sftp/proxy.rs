@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -12,6 +13,8 @@ use tokio::task::JoinHandle;
 
 use crate::faults::{SinkCuts, SinkErrors};
 
+/// What a sink sends after a pause of this length is taken for another delivery.
+const PAUSE: Duration = Duration::from_millis(10);
 /// A number of bytes that is never reached: no connection is cut.
 const NEVER: u64 = u64::MAX;
 
@@ -25,6 +28,7 @@ pub struct Proxy {
 /// The state that all connections of a proxy share.
 struct Wire {
     errors: Arc<SinkErrors>,
+    connections: AtomicU64,
     /// Bytes that sinks sent, over all connections.
     sent: AtomicU64,
     /// The connection that reaches this sum of bytes is cut.
@@ -41,6 +45,7 @@ impl Proxy {
         let port = listener.local_addr()?.port();
         let wire = Arc::new(Wire {
             errors,
+            connections: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             cut_at: AtomicU64::new(NEVER),
         });
@@ -62,6 +67,11 @@ impl Proxy {
     /// Returns the port of the proxy.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Returns how many connections sinks made so far.
+    pub fn connections(&self) -> u64 {
+        self.wire.connections.load(Ordering::Relaxed)
     }
 
     /// Returns how many bytes sinks sent so far.
@@ -98,6 +108,7 @@ impl Wire {
 
 /// Forwards both directions of a connection until one of them ends.
 async fn forward(sink: TcpStream, server: u16, wire: &Wire) -> io::Result<()> {
+    wire.connections.fetch_add(1, Ordering::Relaxed);
     if wire.errors.refuses_request() {
         return Ok(());
     }
@@ -127,7 +138,7 @@ async fn forward_requests(
             return Ok(());
         }
         let bytes = read as u64;
-        let cut = [wire.count(bytes), cuts.advance(bytes)];
+        let cut = [wire.count(bytes), cuts.advance(bytes, Instant::now())];
         if let Some(reaching) = cut.into_iter().flatten().min() {
             let reaching = usize::try_from(reaching).unwrap_or(read).min(read);
             return to.write_all(&piece[..reaching]).await;
@@ -140,11 +151,10 @@ async fn forward_replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> io:
     tokio::io::copy(&mut from, &mut to).await.map(|_| ())
 }
 
-/// Where one connection is cut: each span of [`SinkCuts::SPAN_BYTES`] is drawn anew.
+/// Where one connection is cut. The connection is encrypted, so a delivery is known only by the pause before it.
 struct CutPoints<'c> {
     cuts: &'c SinkCuts,
-    /// How many bytes of the span are left.
-    left: u64,
+    sent_at: Option<Instant>,
     /// After how many more bytes the connection is cut.
     cut_after: Option<u64>,
 }
@@ -154,34 +164,28 @@ impl CutPoints<'_> {
         cuts.connected();
         CutPoints {
             cuts,
-            left: SinkCuts::SPAN_BYTES,
-            cut_after: cuts.next(),
+            sent_at: None,
+            cut_after: None,
         }
     }
 
     /// Passes `bytes` bytes. Returns how many of them reach the server if the connection is to be cut.
-    fn advance(&mut self, bytes: u64) -> Option<u64> {
-        let mut passed = 0;
-        loop {
-            let step = (bytes - passed).min(self.left);
-            match &mut self.cut_after {
-                Some(after) if *after <= step => {
-                    self.cuts.cut();
-                    return Some(passed + *after);
-                }
-                Some(after) => *after -= step,
-                None => {}
-            }
-            passed += step;
-            self.left -= step;
-            if self.left > 0 {
-                return None;
-            }
-            self.left = SinkCuts::SPAN_BYTES;
+    fn advance(&mut self, bytes: u64, now: Instant) -> Option<u64> {
+        let paused = self.sent_at.is_none_or(|at| now - at >= PAUSE);
+        self.sent_at = Some(now);
+        if paused && self.cut_after.is_none() {
             self.cut_after = self.cuts.next();
-            if passed == bytes {
-                return None;
+        }
+        match &mut self.cut_after {
+            Some(after) if *after <= bytes => {
+                self.cuts.cut();
+                Some(*after)
             }
+            Some(after) => {
+                *after -= bytes;
+                None
+            }
+            None => None,
         }
     }
 }
@@ -199,21 +203,33 @@ mod tests {
     }
 
     #[test]
-    fn every_connection_is_cut_in_its_first_span_or_none_is() {
+    fn a_connection_that_is_to_be_cut_is_cut_within_bounds_and_others_are_not() {
+        let now = Instant::now();
         let errors = cuts("100");
         for _ in 0..20 {
             let mut points = CutPoints::new(errors.cuts());
-            let mut before = 0;
-            let reaching = loop {
-                match points.advance(1_000) {
-                    Some(reaching) => break before + reaching,
-                    None => before += 1_000,
-                }
-            };
-            assert!(reaching <= SinkCuts::SPAN_BYTES, "{reaching}");
+            let passed = (0..).find(|_| points.advance(1_000, now).is_some());
+            assert!(passed.unwrap() * 1_000 <= SinkCuts::BYTES_MAX);
         }
         let errors = cuts("0");
         let mut points = CutPoints::new(errors.cuts());
-        assert_eq!(points.advance(10 * SinkCuts::SPAN_BYTES), None);
+        assert_eq!(points.advance(10 * SinkCuts::BYTES_MAX, now), None);
+    }
+
+    #[test]
+    fn each_delivery_is_drawn_once() {
+        let errors = cuts("50");
+        let mut points = CutPoints::new(errors.cuts());
+        let now = Instant::now();
+        // Without a pause nothing is drawn anew, so the first draw decides about any number of bytes.
+        points.cut_after = None;
+        points.sent_at = Some(now);
+        assert!((0..1_000).all(|_| points.advance(1_000, now).is_none()));
+        let later = (1..1_000).map(|delivery| now + delivery * PAUSE);
+        assert!(
+            later
+                .into_iter()
+                .any(|at| points.advance(1 << 20, at).is_some())
+        );
     }
 }

@@ -70,10 +70,12 @@ impl Server {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\nStrictModes no\n\
-             UsePAM no\nPasswordAuthentication yes\nMaxStartups 1000\nLogLevel ERROR\nSubsystem sftp internal-sftp\n\
+             UsePAM {}\nPasswordAuthentication yes\nMaxStartups 1000\nLogLevel ERROR\nSubsystem sftp internal-sftp\n\
              ForceCommand internal-sftp\n",
             host_key_file.display(),
-            users.display()
+            users.display(),
+            // Where systemd knows `nobody`, it says that the account is locked, which keeps the user out unless PAM decides.
+            if home.is_nobody() { "yes" } else { "no" },
         );
         let config = write("config", &config)?;
         let log = home.path().join("log");
