@@ -24,6 +24,7 @@ WORLDS = {
     "Version": {"Sink": cfn.QUALIFIED["states"], "MaxReceiveCount": "100", "EventId": "json:[a, b]", "EventIdPrefix": "tenant/", "SinkPayloads": cfn.PAYLOADS, "SinkRejects": cfn.REJECTS},
     "Function": {"Sink": cfn.SINKS["lambda"], "SinkPayloads": "s3://payloads", "InputBatchSize": "500", "BatchProcessorConcurrency": "5"},
     "Postgres": {"Sink": cfn.SINKS["postgres"], "SinkTable": "legacy.events", "SinkPassword": "not a secret", "SinkColumns": cfn.COLUMNS["s3"], "SinkRejectsMax": "5"},
+    "Sftp": {"Sink": cfn.SINKS["sftp"], "SinkHostKey": cfn.HOST_KEYS} | cfn.SECRETS["secretsmanager"],
     "Root": {"Sink": "s3://bucket", "SinkFormat": "fixed-width", "SinkColumns": cfn.COLUMNS["file"]},
     "Deep": {"Sink": "s3://bucket/1/2/3/4/5/6", "Completion": cfn.COMPLETIONS["sqs"], "AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms"},
     "Bus": {"Completion": cfn.COMPLETIONS["events"]},

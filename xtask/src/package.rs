@@ -209,7 +209,15 @@ impl Bodies {
 }
 
 /// The features of `local` that belong to features of the functions with the same names.
-const LOCAL_FEATURES: [&str; 6] = ["eventbridge", "s3", "lambda", "states", "postgres", "otel"];
+const LOCAL_FEATURES: [&str; 7] = [
+    "eventbridge",
+    "s3",
+    "lambda",
+    "states",
+    "postgres",
+    "sftp",
+    "otel",
+];
 
 /// The functions: names of packages and of executables.
 const FUNCTIONS: [&str; 2] = ["aggregator", "batch-processor"];
