@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use crate::faults::{SinkCuts, SinkErrors};
 
 /// What a sink sends after a pause of this length is taken for another delivery.
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(50);
 /// A number of bytes that is never reached: no connection is cut.
 const NEVER: u64 = u64::MAX;
 

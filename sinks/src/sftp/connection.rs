@@ -167,6 +167,10 @@ async fn log_in(
     };
     match result {
         AuthResult::Success => Ok(()),
+        // The client returns this when the connection ends. A server that refuses a method names others.
+        AuthResult::Failure {
+            remaining_methods, ..
+        } if remaining_methods.is_empty() => Err(russh::Error::Disconnect.into()),
         AuthResult::Failure {
             remaining_methods, ..
         } => {

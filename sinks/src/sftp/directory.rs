@@ -236,3 +236,7 @@ async fn make(sftp: &SftpSession, path: &str) -> Result<(), Error> {
     }
     sftp.create_dir(path).await
 }
+
+#[cfg(test)]
+#[path = "directory_tests.rs"]
+mod tests;
