@@ -10,7 +10,7 @@ use crate::format::Format;
 #[cfg(feature = "postgres")]
 use crate::postgres::Database;
 use crate::rendering::Rendering;
-#[cfg(any(feature = "postgres", feature = "sftp"))]
+#[cfg(feature = "sftp")]
 use crate::secret::Secret;
 #[cfg(feature = "http")]
 use crate::secret::SecretConfig;

@@ -14,6 +14,7 @@ use shared::aws::{Sdk, chain};
 use crate::compression::Compression;
 use crate::directory::{directory_of, percent_encoded};
 use crate::part::Part;
+#[cfg(any(feature = "lambda", feature = "states"))]
 use crate::rendering::Content;
 use crate::rendering::Rendering;
 use crate::service::{Failure, call_failed, failure, status};
@@ -104,7 +105,8 @@ impl Objects {
         format!("{}{slash}{directory}/{name}", self.prefix)
     }
 
-    /// Writes the object of a part; returns its key, and whether it existed already.
+    /// Writes the object of a part that a call names; returns its key, and whether it existed already.
+    #[cfg(any(feature = "lambda", feature = "states"))]
     pub(crate) async fn put_content(
         &self,
         part: &Part,
@@ -122,7 +124,8 @@ impl Objects {
         Ok((self.key(part, &name), repeated))
     }
 
-    /// Writes the reject list of a part.
+    /// Writes the reject list of a part that another sink delivers.
+    #[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
     pub(crate) async fn put_rejects(&self, part: &Part, list: Vec<u8>) -> Result<(), SinkError> {
         let objects = PartObjects {
             objects: self,

@@ -174,7 +174,7 @@ async fn log_in(
         AuthResult::Failure {
             remaining_methods, ..
         } => {
-            let others = remaining_methods.iter().map(|method| <&str>::from(method));
+            let others = remaining_methods.iter().map(<&str>::from);
             let others = Vec::from_iter(others).join(", ");
             Err(ConnectError::Refused { method, others })
         }
