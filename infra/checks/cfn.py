@@ -279,6 +279,8 @@ COMPLETIONS = {
     "sqs": "https://sqs.eu-central-1.amazonaws.com/210987654321/notices",
     "events": "arn:aws:events:eu-west-1:123456789012:event-bus/notices",
 }
+# The host key of an SSH server: the present one and the next.
+HOST_KEYS = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU,ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ"
 # Sinks that are called, and that can have SinkPayloads.
 CALLED = ("states", "lambda")
 SINKS = {
@@ -287,6 +289,7 @@ SINKS = {
     "s3": "s3://bucket/some/prefix",
     "https": "https://legacy.example:8443/batches",
     "postgres": "postgres://aggregator@db.example:5432/legacy",
+    "sftp": "sftp://aggregator@legacy.example:2222/in/batches",
     "states": "arn:aws:states:eu-west-1:123456789012:stateMachine:legacy",
     "lambda": "arn:aws:lambda:eu-west-1:123456789012:function:legacy",
 }

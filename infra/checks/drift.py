@@ -69,7 +69,7 @@ def patterns():
     """Returns values that the patterns of parameters must allow, and values that they must refuse. In values that are granted,
     wildcards and variables of IAM must be refused, because they would widen the grant."""
     sinks = [*cfn.SINKS.values(), *cfn.QUALIFIED.values(), cfn.SINKS["states"] + ":3"]
-    granted = [uri for uri in sinks if not uri.startswith(("file", "http", "postgres"))]
+    granted = [uri for uri in sinks if not uri.startswith(("file", "http", "postgres", "sftp"))]
     secrets = [each["SinkSecretArn"] for each in cfn.SECRETS.values()]
 
     def widened(values):
@@ -77,7 +77,7 @@ def patterns():
 
     return {
         # Everybody who may read the stack would see a password in the URL.
-        "Sink": (sinks, ["", "ftp://x", "*", "postgres://user:word@host/database", *widened(granted), *(uri + "/" for uri in granted)]),
+        "Sink": (sinks, ["", "ftp://x", "*", "postgres://user:word@host/database", "sftp://user:word@host/path", *widened(granted), *(uri + "/" for uri in granted)]),
         "SinkColumns": (["", *cfn.COLUMNS.values()], ["columns.json", "s3://columns", "https://x", "file:columns.json", *widened([cfn.COLUMNS["s3"]])]),
         "SinkRejects": (["", cfn.REJECTS, "file:///mnt/rejects"], ["*", "log:", *widened([cfn.REJECTS])]),
         "SinkPayloads": (["", cfn.PAYLOADS], ["*", "log:", "file:///mnt/payloads", *widened([cfn.PAYLOADS])]),
@@ -88,6 +88,7 @@ def patterns():
         "Bodies": (["items", "table", "s3", *CHUNKS], [*NO_CHUNKS, "", "items ", "tables"]),
         "FormerBodies": (["", "s3", *CHUNKS], [*NO_CHUNKS, "items", "table"]),
         "SinkSecret": (["", *(each["SinkSecret"] for each in cfn.SECRETS.values()), f"secretsmanager:{secrets[0]}"], ["hunter2", "ssm:"]),
+        "SinkHostKey": (["", cfn.HOST_KEYS], ["legacy.example", "-----BEGIN", "MD5:aa", 'SHA256:"']),
         "SinkSecretArn": (["", *secrets], ["*", cfn.SINKS["lambda"], *widened(secrets)]),
     }
 

@@ -28,8 +28,12 @@ pub mod sampler;
 #[cfg(any(feature = "lambda", feature = "states"))]
 pub mod services;
 pub mod settings;
+#[cfg(feature = "sftp")]
+pub mod sftp;
 pub mod sink;
 pub mod stack;
 pub mod summary;
 pub mod template;
 pub mod traces;
+#[cfg(any(feature = "postgres", feature = "sftp"))]
+mod unprivileged;

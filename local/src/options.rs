@@ -170,6 +170,18 @@ impl StackArgs {
                 "`--sink-error-rate`: not with `--sink file`: files cannot return an error".into(),
             );
         }
+        #[cfg(feature = "sftp")]
+        if sink == SinkKind::Sftp && self.faults.sink_errors() {
+            return Some(
+                "`--sink-error-rate`: not with `--sink sftp`: its server returns no errors; `--cut-connections` makes deliveries fail"
+                    .into(),
+            );
+        }
+        if self.faults.cuts_connections() && sink.to_string() != "sftp" {
+            return Some(format!(
+                "`--cut-connections`: not with `--sink {sink}`: only `sftp` has connections that can be cut"
+            ));
+        }
         #[cfg(feature = "postgres")]
         if sink == SinkKind::Postgres && self.faults.sink_outages() {
             return Some(format!(

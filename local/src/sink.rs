@@ -1,4 +1,5 @@
-//! The stand-ins for sinks: a directory, a bucket, a receiver of HTTP requests, a function, a state machine, or a database.
+//! The stand-ins for sinks: a directory, a bucket, a receiver of HTTP requests, a function, a state machine, a database, or
+//! an SSH server.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use crate::postgres::Postgres;
 #[cfg(any(feature = "lambda", feature = "states"))]
 use crate::receiver::ContentStore;
 use crate::receiver::Receiver;
+#[cfg(feature = "sftp")]
+use crate::sftp::{self, Sftp, WatchReport};
 
 /// The bucket of the sink `s3`.
 pub const BUCKET: &str = "batches";
@@ -50,6 +53,9 @@ pub enum SinkKind {
     /// A table in a PostgreSQL server, which must be installed
     #[cfg(feature = "postgres")]
     Postgres,
+    /// Files on an OpenSSH server, which must be installed
+    #[cfg(feature = "sftp")]
+    Sftp,
 }
 
 impl SinkKind {
@@ -59,6 +65,8 @@ impl SinkKind {
             SinkKind::File => Manifests::Required,
             #[cfg(feature = "s3")]
             SinkKind::S3 => Manifests::Required,
+            #[cfg(feature = "sftp")]
+            SinkKind::Sftp => Manifests::Required,
             _ => Manifests::Optional,
         }
     }
@@ -77,6 +85,8 @@ impl fmt::Display for SinkKind {
             SinkKind::States => "states",
             #[cfg(feature = "postgres")]
             SinkKind::Postgres => "postgres",
+            #[cfg(feature = "sftp")]
+            SinkKind::Sftp => "sftp",
         })
     }
 }
@@ -91,6 +101,8 @@ pub struct SinkHost {
     receiver: Option<Receiver>,
     #[cfg(feature = "postgres")]
     postgres: Option<Postgres>,
+    #[cfg(feature = "sftp")]
+    sftp: Option<Sftp>,
     deliveries: Arc<Deliveries>,
     temporary: tempfile::TempDir,
 }
@@ -100,7 +112,7 @@ impl SinkHost {
     /// when the stand-in is dropped. The S3 stand-in starts with every kind of sink.
     ///
     /// # Errors
-    /// No port can be bound, a directory cannot be created, or PostgreSQL does not start.
+    /// No port can be bound, a directory cannot be created, or PostgreSQL or OpenSSH does not start.
     pub async fn start(
         kind: SinkKind,
         work: Option<&Path>,
@@ -115,8 +127,18 @@ impl SinkHost {
             // The directory that the user chose gets parts only.
             _ => temporary.path().join("s3"),
         };
+        #[cfg(feature = "sftp")]
+        let sftp = match kind {
+            SinkKind::Sftp => Some(Sftp::start(work.as_deref(), Arc::clone(errors)).await?),
+            _ => None,
+        };
         let out = match kind {
             SinkKind::File => work.clone().unwrap_or_else(|| below("out")),
+            #[cfg(feature = "sftp")]
+            SinkKind::Sftp => sftp
+                .as_ref()
+                .map(|sftp| sftp.files().to_owned())
+                .unwrap_or_default(),
             #[cfg(feature = "s3")]
             SinkKind::S3 => s3_directory.join(BUCKET).join(PREFIX),
             _ => below(&kind.to_string()),
@@ -154,6 +176,8 @@ impl SinkHost {
             receiver,
             #[cfg(feature = "postgres")]
             postgres,
+            #[cfg(feature = "sftp")]
+            sftp,
             deliveries,
             temporary,
         })
@@ -187,6 +211,10 @@ impl SinkHost {
         directory: &Path,
         receiver_endpoint: Option<&str>,
     ) -> Vec<(&'static str, String)> {
+        #[cfg(feature = "sftp")]
+        if let Some(sftp) = &self.sftp {
+            return sftp.variables();
+        }
         #[cfg(feature = "postgres")]
         let database = self.postgres.as_ref().map(Postgres::variable);
         #[cfg(not(feature = "postgres"))]
@@ -216,8 +244,12 @@ impl SinkHost {
                 SinkKind::File => None,
                 #[cfg(feature = "postgres")]
                 SinkKind::Postgres => None,
+                #[cfg(feature = "sftp")]
+                SinkKind::Sftp => None,
                 _ => Some(self.deliveries.report()),
             },
+            #[cfg(feature = "sftp")]
+            watched: self.sftp.as_ref().map(Sftp::watched),
         }
     }
 }
@@ -271,6 +303,8 @@ fn variables(
         }
         #[cfg(feature = "postgres")]
         SinkKind::Postgres => database.unwrap_or_default().to_owned(),
+        #[cfg(feature = "sftp")]
+        SinkKind::Sftp => return sftp::placeholder_variables(),
     };
     vec![("SINK", sink)]
 }
@@ -295,13 +329,20 @@ pub struct SinkReport {
     pub kind: SinkKind,
     /// The directory with the parts.
     pub out: PathBuf,
-    /// The attempts at deliveries; `None` for `file` and `postgres`, where attempts are not recorded.
+    /// The attempts at deliveries; `None` for `file`, `postgres` and `sftp`, where attempts are not recorded.
     pub deliveries: Option<DeliveryReport>,
+    /// What a consumer would have seen; `None` for all sinks but `sftp`.
+    #[cfg(feature = "sftp")]
+    pub watched: Option<WatchReport>,
 }
 
 impl SinkReport {
-    /// Returns whether each key always had the same content.
+    /// Returns whether each key always had the same content, and no consumer saw anything but complete files.
     pub fn ok(&self) -> bool {
+        #[cfg(feature = "sftp")]
+        if self.watched.iter().any(|watched| watched.violations > 0) {
+            return false;
+        }
         self.deliveries.iter().all(|report| report.differing == 0)
     }
 }
@@ -315,6 +356,10 @@ impl fmt::Display for SinkReport {
             self.kind,
             self.out.display()
         )?;
+        #[cfg(feature = "sftp")]
+        if let Some(watched) = &self.watched {
+            write!(f, "{watched}")?;
+        }
         match &self.deliveries {
             Some(deliveries) => write!(f, "{deliveries}"),
             None => Ok(()),

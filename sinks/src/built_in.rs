@@ -4,6 +4,8 @@ use async_trait::async_trait;
 use shared::aws::Sdk;
 
 use crate::config::SinkConfig;
+#[cfg(feature = "sftp")]
+use crate::config::{SINK_HOST_KEY, SINK_SECRET};
 use crate::file::FileSink;
 #[cfg(feature = "http")]
 use crate::http::HttpSink;
@@ -19,6 +21,8 @@ use crate::postgres::PostgresSink;
 use crate::rejects::RejectStore;
 #[cfg(feature = "s3")]
 use crate::s3::S3Sink;
+#[cfg(feature = "sftp")]
+use crate::sftp::{LoginSource, SftpServer, SftpSink};
 use crate::sink::{Receipt, Sink, SinkError};
 #[cfg(feature = "states")]
 use crate::states::StatesSink;
@@ -34,14 +38,16 @@ impl BuiltInSink {
     /// Makes the sink that `config.uri` names. Makes no request.
     ///
     /// # Errors
-    /// The sink `postgres:` has a malformed URL, or found no trusted certificates on this machine.
+    /// The sink `postgres:` has a malformed URL, or found no trusted certificates on this machine. The sink `sftp:` has no host
+    /// key or no secret, which no configuration lacks that was read from variables.
     #[cfg_attr(
         not(any(
             feature = "s3",
             feature = "http",
             feature = "lambda",
             feature = "states",
-            feature = "postgres"
+            feature = "postgres",
+            feature = "sftp"
         )),
         expect(unused_variables, reason = "`log:` and `file:` need no SDK")
     )]
@@ -82,6 +88,22 @@ impl BuiltInSink {
                     Some(secret) => sink.with_secret(secret.reader(sdk)),
                     None => sink,
                 })
+            }
+            #[cfg(feature = "sftp")]
+            SinkUri::Sftp(address) => {
+                let missing = |name| format!("`{name}`: not set: `SINK` `sftp:` needs it");
+                let login = match (&config.secret, &config.password) {
+                    (Some(secret), _) => LoginSource::Secret(secret.reader(sdk)),
+                    (None, Some(password)) => LoginSource::Password(password.clone()),
+                    (None, None) => return Err(missing(SINK_SECRET.name)),
+                };
+                let host_keys = config.host_keys.clone();
+                let server = SftpServer {
+                    address: address.clone(),
+                    host_keys: host_keys.ok_or_else(|| missing(SINK_HOST_KEY.name))?,
+                    login,
+                };
+                Box::new(SftpSink::new(server, rendering, config.timeout))
             }
         };
         Ok(BuiltInSink {

@@ -63,6 +63,22 @@ impl Compression {
             Compression::Zstd => Box::new(zstd::Decoder::new(from)?),
         })
     }
+
+    /// Returns the hash of the decompressed bytes.
+    ///
+    /// # Errors
+    /// They cannot be read or decompressed.
+    pub(crate) fn hash<'r>(self, from: impl Read + 'r) -> io::Result<blake3::Hash> {
+        let mut hasher = blake3::Hasher::new();
+        let mut reader = self.reader(from)?;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match reader.read(&mut buffer)? {
+                0 => return Ok(hasher.finalize()),
+                count => hasher.update(&buffer[..count]),
+            };
+        }
+    }
 }
 
 /// A writer that compresses.

@@ -10,13 +10,17 @@ use crate::format::Format;
 #[cfg(feature = "postgres")]
 use crate::postgres::Database;
 use crate::rendering::Rendering;
+#[cfg(feature = "sftp")]
+use crate::secret::Secret;
 #[cfg(feature = "http")]
 use crate::secret::SecretConfig;
+#[cfg(feature = "sftp")]
+use crate::sftp::HostKeys;
 use crate::uri::{SINK_URIS, SinkKind, SinkUri};
 
 mod access;
 
-pub use access::{SINK_PASSWORD, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE};
+pub use access::{SINK_HOST_KEY, SINK_PASSWORD, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE};
 
 /// The sink that batches are delivered to.
 pub const SINK: Variable<Text> = Variable {
@@ -84,7 +88,7 @@ const SINK_TIMEOUT: Variable<Number<u64>> = Variable {
         min: 1,
         max: 900,
     },
-    meaning: "The time limit of one attempt to deliver a part to an endpoint, a function or a database.",
+    meaning: "The time limit of one attempt to deliver a part to an endpoint, a function, a database or a server.",
 };
 /// Where reject lists go if the sink has no files or objects to put them beside.
 pub const SINK_REJECTS: Variable<Text> = Variable {
@@ -117,18 +121,24 @@ pub struct SinkConfig {
     /// A readable text for the destination and the rendering, with a hash of everything they depend on: see
     /// [`Sink::fingerprint`](crate::sink::Sink::fingerprint).
     pub fingerprint: String,
-    /// The time limit of one attempt, for endpoints, functions and databases.
+    /// The time limit of one attempt, for endpoints, functions, databases and servers.
     pub timeout: Duration,
     /// Where reject lists go if the sink has no files or objects to put them beside.
     pub rejects: Option<SinkUri>,
     /// Where parts go that are too large or compressed for a call.
     pub payloads: Option<SinkUri>,
-    /// Where the secret for an endpoint or a database is kept.
+    /// Where the secret for an endpoint, a database or a server is kept.
     #[cfg(feature = "http")]
     pub secret: Option<SecretConfig>,
     /// The table, password and limits of the sink `postgres:`; unused with other sinks.
     #[cfg(feature = "postgres")]
     pub database: Database,
+    /// The password or private key of the user of a server, if it is not kept as a secret.
+    #[cfg(feature = "sftp")]
+    pub password: Option<Secret>,
+    /// The host keys of the sink `sftp:`.
+    #[cfg(feature = "sftp")]
+    pub host_keys: Option<HostKeys>,
 }
 
 impl SinkConfig {
@@ -146,10 +156,21 @@ impl SinkConfig {
             text.parse::<Columns>()
                 .map(|parsed| columns = ColumnsValue::Valid(parsed))
         });
+        #[cfg(any(feature = "postgres", feature = "sftp"))]
+        let password = access::password(reader, &uri);
+        #[cfg(not(any(feature = "postgres", feature = "sftp")))]
+        reader.not_in_this_build(&[&SINK_PASSWORD]);
         #[cfg(feature = "postgres")]
-        let database = database(reader, &uri, name, &mut columns);
+        let database = Database {
+            password: password.clone(),
+            ..database(reader, &uri, name, &mut columns)
+        };
         #[cfg(not(feature = "postgres"))]
-        reader.not_in_this_build(&[&SINK_TABLE, &SINK_PASSWORD, &access::SINK_REJECTS_MAX]);
+        reader.not_in_this_build(&[&SINK_TABLE, &access::SINK_REJECTS_MAX]);
+        #[cfg(feature = "sftp")]
+        let host_keys = access::host_keys(reader, &uri);
+        #[cfg(not(feature = "sftp"))]
+        reader.not_in_this_build(&[&SINK_HOST_KEY]);
         let format = format(reader, name, columns, header);
         let compression = reader.word(&SINK_COMPRESSION);
         let timeout_secs = reader.number(&SINK_TIMEOUT);
@@ -182,6 +203,10 @@ impl SinkConfig {
             secret,
             #[cfg(feature = "postgres")]
             database,
+            #[cfg(feature = "sftp")]
+            password,
+            #[cfg(feature = "sftp")]
+            host_keys,
         }
     }
 }
@@ -210,7 +235,7 @@ fn database(
     format: FormatName,
     columns: &mut ColumnsValue,
 ) -> Database {
-    let access = access::database(reader, sink);
+    let (table, rejects_max) = access::database(reader);
     let is_database = sink.kind() == SinkKind::Postgres;
     let rows = format == FormatName::Envelope;
     let problem = || {
@@ -232,10 +257,10 @@ fn database(
         ColumnsValue::Valid(_) | ColumnsValue::Unset | ColumnsValue::Invalid => None,
     };
     Database {
-        table: access.table,
+        table,
         columns,
-        password: access.password,
-        rejects_max: access.rejects_max,
+        password: None,
+        rejects_max,
     }
 }
 

@@ -115,7 +115,7 @@ fn a_secret_is_for_an_endpoint_and_in_no_error() {
     for (extra, words) in [
         (
             vec![name],
-            "`SINK_SECRET` is set, but only `SINK` `https:` and `postgres:` read it",
+            "`SINK_SECRET` is set, but only `SINK` `https:`, `postgres:` and `sftp:` read it",
         ),
         (
             vec![url, header],
@@ -214,6 +214,78 @@ fn a_database_has_its_password_from_one_place() {
         let problem = problem(&extra);
         assert!(problem.contains(words), "{words} in {problem}");
         assert!(!problem.contains("hunter2"), "{problem}");
+    }
+}
+
+#[cfg(feature = "sftp")]
+#[test]
+fn a_server_needs_a_host_key_and_a_secret() {
+    let url = ("SINK", "sftp://legacy@host:2222/in");
+    let key = (
+        "SINK_HOST_KEY",
+        "SHA256:uNiVztksCsDhcc0u9e8BrYqMq6Tk4d1Dr3pTeVYq5mI",
+    );
+    let secret = ("SINK_SECRET", "ssm:/legacy/key");
+    let password = ("SINK_PASSWORD", "hunter2");
+    let config = read(&[url, key, secret]).unwrap();
+    assert!(config.host_keys.is_some() && config.secret.is_some());
+    let config = read(&[url, key, password]).unwrap();
+    assert_eq!(config.password.unwrap().expose(), "hunter2");
+    for (extra, words) in [
+        (
+            vec![url, secret],
+            "`SINK_HOST_KEY`: not set: `SINK` `sftp:` needs it",
+        ),
+        (
+            vec![url, key],
+            "`SINK_SECRET`: not set: `SINK` `sftp:` needs it or `SINK_PASSWORD`",
+        ),
+        (vec![key], "`SINK_HOST_KEY` is set, but only `SINK` `sftp:`"),
+        (
+            vec![url, secret, ("SINK_HOST_KEY", "host")],
+            "`SINK_HOST_KEY`: wrong value: got `host`: `host` is not a host key",
+        ),
+        (
+            vec![url, key, secret, password],
+            "`SINK_PASSWORD` and `SINK_SECRET` are both set",
+        ),
+        (
+            vec![("SINK", "sftp://legacy@host"), ("SINK_TIMEOUT", "5")],
+            "`SINK`: wrong value: got `sftp://legacy@host`: the path is missing",
+        ),
+    ] {
+        let problem = problem(&extra);
+        assert!(problem.contains(words), "{words} in {problem}");
+        assert!(!problem.contains("hunter2"), "{problem}");
+    }
+}
+
+#[cfg(feature = "sftp")]
+#[test]
+fn the_fingerprint_of_a_server_has_the_user_the_host_and_the_path_and_no_key() {
+    let fingerprint = |url, key, password| {
+        let set = [
+            ("SINK", url),
+            ("SINK_HOST_KEY", key),
+            ("SINK_PASSWORD", password),
+        ];
+        read(&set).unwrap().fingerprint
+    };
+    const ONE: &str = "SHA256:uNiVztksCsDhcc0u9e8BrYqMq6Tk4d1Dr3pTeVYq5mI";
+    const OTHER: &str = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
+    let first = fingerprint("sftp://legacy@host/in", ONE, "a");
+    assert!(
+        first.ends_with("envelope, none, sftp://legacy@host/in"),
+        "{first}"
+    );
+    // The same place, whatever its key and whoever rotated the password.
+    assert_eq!(first, fingerprint("sftp://legacy@host:22/in/", OTHER, "b"));
+    for other in [
+        "sftp://other@host/in",
+        "sftp://legacy@host:2222/in",
+        "sftp://legacy@host/out",
+    ] {
+        assert_ne!(first, fingerprint(other, ONE, "a"));
     }
 }
 

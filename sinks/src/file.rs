@@ -268,7 +268,7 @@ fn publish(
         return Ok(false);
     }
     let file = File::open(path)?;
-    let problem = match hash_of(compression, file) {
+    let problem = match compression.hash(file) {
         Ok(found) if found == hash => return Ok(true),
         Ok(found) => format!("got hash `{found}`, expected `{hash}`"),
         Err(error) if compression == Compression::None => return Err(error.into()),
@@ -279,19 +279,6 @@ fn publish(
         path: path.to_owned(),
         problem,
     })
-}
-
-/// Returns the hash of a file's decompressed content.
-fn hash_of(compression: Compression, file: File) -> io::Result<blake3::Hash> {
-    let mut hasher = blake3::Hasher::new();
-    let mut reader = compression.reader(file)?;
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match reader.read(&mut buffer)? {
-            0 => return Ok(hasher.finalize()),
-            count => hasher.update(&buffer[..count]),
-        };
-    }
 }
 
 /// A temporary file, removed when dropped. After a crash it stays, as a hidden file with a unique name.

@@ -40,12 +40,16 @@ mod s3;
 mod secret;
 #[cfg(feature = "s3")]
 mod service;
+#[cfg(feature = "sftp")]
+mod sftp;
 mod sink;
 #[cfg(feature = "http")]
 #[cfg(test)]
 pub(crate) mod stand_in;
 #[cfg(feature = "states")]
 mod states;
+#[cfg(any(feature = "s3", feature = "sftp"))]
+mod store;
 #[cfg(test)]
 pub(crate) mod tests_support;
 mod uri;
@@ -76,6 +80,8 @@ pub use rendering::Rendering;
 pub use s3::S3Sink;
 #[cfg(feature = "http")]
 pub use secret::{Secret, SecretConfig, SecretHeader, SecretName, SecretReader};
+#[cfg(feature = "sftp")]
+pub use sftp::{Address, HostKeys, LoginSource, SftpServer, SftpSink};
 pub use sink::{Receipt, Sink, SinkError};
 #[cfg(feature = "states")]
 pub use states::StatesSink;

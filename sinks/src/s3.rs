@@ -10,18 +10,16 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
 use shared::aws::{Sdk, chain};
-use tracing::info;
 
 use crate::compression::Compression;
 use crate::directory::{directory_of, percent_encoded};
-use crate::file::rejects_name;
-use crate::format::write_rejects;
-use crate::manifest;
 use crate::part::Part;
+#[cfg(any(feature = "lambda", feature = "states"))]
 use crate::rendering::Content;
 use crate::rendering::Rendering;
 use crate::service::{Failure, call_failed, failure, status};
-use crate::sink::{Receipt, Sink, SinkError, render_failed};
+use crate::sink::{Receipt, Sink, SinkError};
+use crate::store::{self, FileKind, NewFile, Store, deleted};
 
 /// The time limit of one request, including its body. The time limit of the part usually ends a request earlier.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
@@ -30,6 +28,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 const USER_METADATA_BYTES_MAX: usize = 2_048;
 /// The longest percent_encoded batch key that is put into the metadata. The manifest contains every batch key.
 const BATCH_KEY_BYTES_MAX: usize = USER_METADATA_BYTES_MAX - 256;
+/// The media type of a reject list.
+const REJECTS_TYPE: &str = "application/x-ndjson";
 /// The user metadata with the hash of the content before compression.
 const CONTENT_HASH: &str = "content-hash";
 /// The user metadata with the percent-percent_encoded batch key.
@@ -50,43 +50,17 @@ impl S3Sink {
         let objects = Objects::new(sdk, bucket, prefix);
         S3Sink { objects, rendering }
     }
-
-    /// Writes all objects of a part; returns facts about its content, and whether the part's object existed already.
-    async fn put_all(&self, part: &Part) -> Result<(Content, bool), SinkError> {
-        let (bytes, content) = self
-            .rendering
-            .write(part, Vec::new())
-            .map_err(render_failed)?;
-        let put = self
-            .objects
-            .put_content(part, &self.rendering, bytes, &content);
-        let (key, repeated) = put.await?;
-        if !content.rejects.is_empty() {
-            let mut list = Vec::new();
-            write_rejects(part, &content.rejects, &mut list).map_err(render_failed)?;
-            self.objects.put_rejects(part, list).await?;
-        }
-        let manifest = manifest::render(part, &key, &self.rendering, &content);
-        let manifest = manifest.map_err(render_failed)?;
-        self.objects.put_manifest(part, manifest, &content).await?;
-        Ok((content, repeated))
-    }
 }
 
 #[async_trait]
 impl Sink for S3Sink {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
-        let (content, repeated) = match self.objects.manifest(part).await? {
-            Some(found) => {
-                let content = manifest::content(part, &self.rendering).map_err(render_failed)?;
-                self.objects.compare_manifest(part, &found, &content)?;
-                (content, true)
-            }
-            None => self.put_all(part).await?,
+        let objects = PartObjects {
+            objects: &self.objects,
+            part,
+            content_type: content_type(&self.rendering),
         };
-        let (items, rejected) = (part.items.len(), content.rejects.len());
-        info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %content.hash, repeated, "part written");
-        Ok(manifest::receipt(&content))
+        store::deliver(&objects, part, &self.rendering).await
     }
 }
 
@@ -108,10 +82,11 @@ pub(crate) struct Objects {
     pub(crate) prefix: String,
 }
 
-struct Object<'k> {
-    key: &'k str,
-    bytes: Vec<u8>,
-    hash: blake3::Hash,
+/// The objects of one part.
+struct PartObjects<'o> {
+    objects: &'o Objects,
+    part: &'o Part,
+    /// The media type of the object with the records.
     content_type: &'static str,
 }
 
@@ -130,7 +105,8 @@ impl Objects {
         format!("{}{slash}{directory}/{name}", self.prefix)
     }
 
-    /// Writes the object of a part; returns its key, and whether it existed already.
+    /// Writes the object of a part that a call names; returns its key, and whether it existed already.
+    #[cfg(any(feature = "lambda", feature = "states"))]
     pub(crate) async fn put_content(
         &self,
         part: &Part,
@@ -138,128 +114,97 @@ impl Objects {
         bytes: Vec<u8>,
         content: &Content,
     ) -> Result<(String, bool), SinkError> {
-        let key = self.key(part, &rendering.name(part.number));
-        let object = Object {
-            key: &key,
-            bytes,
-            hash: content.hash,
+        let objects = PartObjects {
+            objects: self,
+            part,
             content_type: content_type(rendering),
         };
-        let repeated = self.put(part, object).await?;
-        Ok((key, repeated))
+        let name = rendering.name(part.number);
+        let repeated = store::put_records(&objects, &name, rendering, bytes, content).await?;
+        Ok((self.key(part, &name), repeated))
     }
 
-    /// Writes the reject list of a part.
+    /// Writes the reject list of a part that another sink delivers.
+    #[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
     pub(crate) async fn put_rejects(&self, part: &Part, list: Vec<u8>) -> Result<(), SinkError> {
-        let key = self.key(part, &rejects_name(part));
-        let object = Object {
-            key: &key,
-            hash: blake3::hash(&list),
-            bytes: list,
-            content_type: "application/x-ndjson",
+        let objects = PartObjects {
+            objects: self,
+            part,
+            content_type: REJECTS_TYPE,
         };
-        self.put(part, object).await.map(|_| ())
+        store::put_rejects(&objects, part, list).await
     }
+}
 
-    /// Reads the manifest of a part; returns `None` if there is none.
-    async fn manifest(&self, part: &Part) -> Result<Option<Vec<u8>>, SinkError> {
-        let key = self.key(part, &manifest::name(part));
-        let found = read(&self.client, &self.bucket, &key, manifest::BYTES_MAX).await;
-        found.map_err(SinkError::from)
-    }
-
-    fn compare_manifest(
-        &self,
-        part: &Part,
-        found: &[u8],
-        content: &Content,
-    ) -> Result<(), SinkError> {
-        manifest::compare(found, part, content).map_err(|problem| SinkError::Permanent {
-            reason: self.reason(&self.key(part, &manifest::name(part)), &problem),
-        })
-    }
-
-    async fn put_manifest(
-        &self,
-        part: &Part,
-        bytes: Vec<u8>,
-        content: &Content,
-    ) -> Result<(), SinkError> {
-        let key = self.key(part, &manifest::name(part));
-        let object = Object {
-            key: &key,
-            hash: blake3::hash(&bytes),
-            bytes,
-            content_type: "application/json",
-        };
-        if self.put_new(part, object).await? {
-            return Ok(());
-        }
-        // Another attempt wrote the manifest first. Its version of the service may write other fields.
-        match self.manifest(part).await? {
-            Some(found) => self.compare_manifest(part, &found, content),
-            None => Err(self.deleted(&key)),
-        }
-    }
-
-    /// Writes an object if its name is free; returns whether an object with the same content existed already.
-    ///
-    /// # Errors
-    /// Permanent if an object of other content has the name.
-    async fn put(&self, part: &Part, object: Object<'_>) -> Result<bool, SinkError> {
-        let Object { key, hash, .. } = object;
-        match self.put_new(part, object).await? {
-            true => Ok(false),
-            false => self.compare(key, hash).await.map(|()| true),
-        }
-    }
-
-    /// Writes an object if its name is free; returns whether it was free.
-    async fn put_new(&self, part: &Part, object: Object<'_>) -> Result<bool, SinkError> {
-        let Object { key, hash, .. } = object;
+impl PartObjects<'_> {
+    /// Returns the user metadata of an object with this content.
+    fn metadata(&self, hash: blake3::Hash) -> HashMap<String, String> {
         let mut metadata = HashMap::from([(CONTENT_HASH.to_owned(), hash.to_string())]);
-        let batch_key = part
-            .batch_key
-            .as_ref()
-            .map(|key| percent_encoded(key.as_str()));
+        let batch_key = self.part.batch_key.as_ref();
+        let batch_key = batch_key.map(|key| percent_encoded(key.as_str()));
         if let Some(key) = batch_key.filter(|key| key.len() <= BATCH_KEY_BYTES_MAX) {
             metadata.insert(BATCH_KEY.to_owned(), key);
         }
-        let sent = self
-            .client
-            .put_object()
-            .bucket(&self.bucket)
-            .key(key)
+        metadata
+    }
+}
+
+#[async_trait]
+impl Store for PartObjects<'_> {
+    fn path(&self, name: &str) -> String {
+        self.objects.key(self.part, name)
+    }
+
+    fn uri(&self, name: &str) -> String {
+        uri(&self.objects.bucket, &self.path(name))
+    }
+
+    async fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, SinkError> {
+        let Objects { client, bucket, .. } = self.objects;
+        let found = read(client, bucket, &self.path(name), bytes_max).await;
+        found.map_err(SinkError::from)
+    }
+
+    async fn put_new(&self, file: &NewFile<'_>, bytes: Vec<u8>) -> Result<bool, SinkError> {
+        let content_type = match file.kind {
+            FileKind::Records => self.content_type,
+            FileKind::Rejects => REJECTS_TYPE,
+            FileKind::Manifest => "application/json",
+        };
+        let put = self.objects.client.put_object();
+        let sent = put
+            .bucket(&self.objects.bucket)
+            .key(self.path(file.name))
             // S3 returns 412 if the name is taken, whatever the content.
             .if_none_match("*")
-            .content_type(object.content_type)
-            .set_metadata(Some(metadata))
-            .body(ByteStream::from(object.bytes))
+            .content_type(content_type)
+            .set_metadata(Some(self.metadata(file.hash)))
+            .body(ByteStream::from(bytes))
             .send()
             .await;
         match sent {
             Ok(_) => Ok(true),
             Err(error) if status(&error) == Some(412) => Ok(false),
-            Err(error) => Err(call_failed(&self.uri(key), &error, may_pass)),
+            Err(error) => Err(call_failed(&self.uri(file.name), &error, may_pass)),
         }
     }
 
-    /// Compares the hash in the metadata of an existing object with `hash`.
-    async fn compare(&self, key: &str, hash: blake3::Hash) -> Result<(), SinkError> {
-        let head = self
-            .client
-            .head_object()
-            .bucket(&self.bucket)
-            .key(key)
+    /// Compares the hash in the metadata of an existing object.
+    async fn compare(&self, file: &NewFile<'_>) -> Result<(), SinkError> {
+        let uri = self.uri(file.name);
+        let head = self.objects.client.head_object();
+        let head = head
+            .bucket(&self.objects.bucket)
+            .key(self.path(file.name))
             .send()
             .await;
         let head = head.map_err(|error| match status(&error) {
-            Some(404) => self.deleted(key),
-            Some(_) | None => call_failed(&self.uri(key), &error, may_pass),
+            Some(404) => deleted(&uri),
+            Some(_) | None => call_failed(&uri, &error, may_pass),
         })?;
-        let found = head.metadata().and_then(|data| data.get(CONTENT_HASH));
-        let problem = match found {
-            Some(found) if *found == hash.to_string() => return Ok(()),
+        let hash = file.hash.to_string();
+        let problem = match head.metadata().and_then(|data| data.get(CONTENT_HASH)) {
+            Some(found) if *found == hash => return Ok(()),
             Some(found) => {
                 format!("exists with other content: got hash `{found}`, expected `{hash}`")
             }
@@ -268,23 +213,8 @@ impl Objects {
             ),
         };
         Err(SinkError::Permanent {
-            reason: self.reason(key, &problem),
+            reason: format!("`{uri}`: {problem}"),
         })
-    }
-
-    /// Returns the error of an object that was there a moment ago, and is not any more.
-    fn deleted(&self, key: &str) -> SinkError {
-        SinkError::Retryable {
-            reason: self.reason(key, "was deleted while this attempt ran"),
-        }
-    }
-
-    fn uri(&self, key: &str) -> String {
-        uri(&self.bucket, key)
-    }
-
-    fn reason(&self, key: &str, problem: &str) -> String {
-        format!("`{}`: {problem}", self.uri(key))
     }
 }
 

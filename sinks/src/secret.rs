@@ -1,3 +1,5 @@
+#[cfg(any(feature = "postgres", feature = "sftp"))]
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -40,6 +42,26 @@ impl Secret {
     /// Returns the text without white space at its ends: a secret that was made from a file often ends with a line break.
     pub(crate) fn trimmed(&self) -> &str {
         self.0.trim()
+    }
+}
+
+/// Databases and servers.
+#[cfg(any(feature = "postgres", feature = "sftp"))]
+impl Secret {
+    /// Returns the password in a secret: the field `password` if the secret is a JSON object, as AWS stores database secrets,
+    /// and otherwise the whole text.
+    /// Source: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_secret_json_structure.html> (2026-11).
+    pub(crate) fn password(&self) -> Cow<'_, str> {
+        match self.field("password") {
+            Some(password) => Cow::Owned(password),
+            None => Cow::Borrowed(self.trimmed()),
+        }
+    }
+
+    /// Returns a field of a secret that is a JSON object.
+    pub(crate) fn field(&self, name: &str) -> Option<String> {
+        let json = serde_json::from_str::<Value>(self.trimmed()).ok()?;
+        Some(json.get(name)?.as_str()?.to_owned())
     }
 }
 
@@ -265,6 +287,22 @@ pub(crate) mod tests {
         let mut reader = SecretReader::new(&name, 1, Some("token".to_owned()));
         reader.url = extension.url().to_owned();
         reader
+    }
+
+    #[cfg(any(feature = "postgres", feature = "sftp"))]
+    #[test]
+    fn a_password_is_a_whole_secret_or_its_field_and_is_never_debugged() {
+        for (text, expected) in [
+            ("word\n", "word"),
+            ("{word", "{word"),
+            ("\"word\"", "\"word\""),
+            (r#"{"username":"u","password":"wo\"rd"}"#, "wo\"rd"),
+            (r#"{"password":7}"#, r#"{"password":7}"#),
+        ] {
+            let secret = Secret::from(text.to_owned());
+            assert_eq!(secret.password(), expected);
+            assert_eq!(format!("{secret:?}"), "(not shown)");
+        }
     }
 
     #[test]

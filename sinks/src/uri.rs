@@ -12,6 +12,8 @@ use std::str::FromStr;
     feature = "states"
 ))]
 use crate::places;
+#[cfg(feature = "sftp")]
+use crate::sftp::Address;
 
 /// A destination: the value of `SINK`, `SINK_REJECTS` or `SINK_PAYLOADS`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,9 @@ pub enum SinkUri {
     /// `postgres://user@host/database`.
     #[cfg(feature = "postgres")]
     Postgres(String),
+    /// `sftp://user@host[:port]/path`.
+    #[cfg(feature = "sftp")]
+    Sftp(Address),
     /// `arn:<partition>:lambda:<region>:<account>:function:<name>[:<qualifier>]`.
     #[cfg(feature = "lambda")]
     Lambda {
@@ -65,6 +70,8 @@ pub enum SinkKind {
     Http,
     /// A table of a PostgreSQL database.
     Postgres,
+    /// Files on an SSH server.
+    Sftp,
     /// A Lambda function.
     Lambda,
     /// A state machine of Step Functions.
@@ -79,6 +86,7 @@ impl fmt::Display for SinkKind {
             SinkKind::S3 => "s3:",
             SinkKind::Http => "https:",
             SinkKind::Postgres => "postgres:",
+            SinkKind::Sftp => "sftp:",
             SinkKind::Lambda => "arn:…:lambda:…",
             SinkKind::States => "arn:…:states:…",
         })
@@ -87,7 +95,7 @@ impl fmt::Display for SinkKind {
 
 /// The forms of a [`SinkUri`], for errors and documentation.
 pub(crate) const SINK_URIS: &str = "`log:`, `file:///directory`, `s3://bucket/prefix`, `https://host/path`, \
-                                    `postgres://user@host/database`, or the ARN of a Lambda function or of a state machine";
+                                    `postgres://user@host/database`, `sftp://user@host/path`, or the ARN of a Lambda function or of a state machine";
 
 impl SinkUri {
     /// Returns the kind of the destination.
@@ -101,6 +109,8 @@ impl SinkUri {
             SinkUri::Http(_) => SinkKind::Http,
             #[cfg(feature = "postgres")]
             SinkUri::Postgres(_) => SinkKind::Postgres,
+            #[cfg(feature = "sftp")]
+            SinkUri::Sftp(_) => SinkKind::Sftp,
             #[cfg(feature = "lambda")]
             SinkUri::Lambda { .. } => SinkKind::Lambda,
             #[cfg(feature = "states")]
@@ -122,6 +132,7 @@ impl FromStr for SinkUri {
             Some(("https", _)) => http_uri(text),
             Some(_) if text.starts_with("http://") => http_uri(text),
             Some(("postgres" | "postgresql", _)) => postgres_uri(text),
+            Some(("sftp", _)) => sftp_uri(text),
             Some(("arn", rest)) if rest.split(':').nth(1) == Some("lambda") => lambda_uri(text),
             Some(("arn", rest)) if rest.split(':').nth(1) == Some("states") => states_uri(text),
             Some(_) | None => Err(format!("expected {SINK_URIS}")),
@@ -165,6 +176,16 @@ fn postgres_uri(_: &str) -> Result<SinkUri, String> {
     not_built("postgres")
 }
 
+#[cfg(feature = "sftp")]
+fn sftp_uri(text: &str) -> Result<SinkUri, String> {
+    text.parse().map(SinkUri::Sftp)
+}
+
+#[cfg(not(feature = "sftp"))]
+fn sftp_uri(_: &str) -> Result<SinkUri, String> {
+    not_built("sftp")
+}
+
 #[cfg(feature = "lambda")]
 fn lambda_uri(text: &str) -> Result<SinkUri, String> {
     let arn = places::function(text);
@@ -205,6 +226,7 @@ fn states_uri(_: &str) -> Result<SinkUri, String> {
     feature = "s3",
     feature = "http",
     feature = "postgres",
+    feature = "sftp",
     feature = "lambda",
     feature = "states"
 )))]
@@ -227,6 +249,8 @@ impl fmt::Display for SinkUri {
             SinkUri::Http(url) => f.write_str(url),
             #[cfg(feature = "postgres")]
             SinkUri::Postgres(url) => f.write_str(url),
+            #[cfg(feature = "sftp")]
+            SinkUri::Sftp(address) => address.fmt(f),
             #[cfg(feature = "lambda")]
             SinkUri::Lambda { arn, .. } => f.write_str(arn),
             #[cfg(feature = "states")]
@@ -344,6 +368,7 @@ mod tests {
             (cfg!(feature = "s3"), "s3", "s3://bucket"),
             (cfg!(feature = "lambda"), "lambda", "arn:aws:lambda:x"),
             (cfg!(feature = "states"), "states", "arn:aws:states:x"),
+            (cfg!(feature = "sftp"), "sftp", "sftp://u@h/in"),
         ] {
             if built {
                 continue;

@@ -12,13 +12,12 @@ use axum::Router;
 use axum::routing::get;
 use local::faults::{FaultOptions, SinkErrors};
 use local::postgres::{Proxy, Server, TABLES};
-use protocol::ids::{BatchId, BodyHash, Seat};
-use protocol::time::Timestamp;
-use shared::ports::StoredEvent;
 use sinks::{Database, PostgresSink, SecretReader};
 use sinks::{Part, Receipt, Sink, SinkError};
 use tokio::net::TcpListener;
 use tokio_postgres::{Client, NoTls};
+
+use crate::parts::part;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const REJECTS_MAX: u64 = 10_000;
@@ -86,40 +85,6 @@ fn database(columns: Option<&str>, rejects_max: u64) -> Database {
         columns: columns.map(|text| text.parse().expect("they are columns")),
         password: None,
         rejects_max,
-    }
-}
-
-fn part<B: AsRef<str>>(bodies: &[B]) -> Part {
-    let batch_id: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91"
-        .parse()
-        .expect("the value is an id");
-    let item = |(index, body): (usize, &B)| {
-        let body = body.as_ref();
-        let seq = u32::try_from(index).expect("they are few");
-        let seat = Seat {
-            batch: batch_id,
-            seq,
-            shards: 10,
-            chunk: None,
-        };
-        StoredEvent {
-            event_id: format!("e{seq}").parse().expect("the value is an id"),
-            sqs_message_id: format!("m{seq}").parse().expect("the value is an id"),
-            body_hash: BodyHash::of(body.as_bytes()),
-            shard: seat.shard(),
-            seq,
-            body: body.into(),
-            overflow: None,
-            source: "arn:q".parse().expect("the value is a source"),
-            sent_at: Timestamp::from_ms(7),
-        }
-    };
-    Part {
-        batch_id,
-        number: 0,
-        source: "arn:q".parse().expect("the value is a source"),
-        batch_key: Some("Zo\u{eb}".parse().expect("the value is a key")),
-        items: bodies.iter().enumerate().map(item).collect(),
     }
 }
 

@@ -59,6 +59,12 @@ async fn requests_are_made_once_when_the_receiver_is_back() {
 }
 
 #[tokio::test]
+async fn files_are_uploaded_once_when_the_server_is_back() {
+    let outage = outage_of(SinkKind::Sftp).await;
+    assert!(outage.requests_refused > 0, "{outage:?}");
+}
+
+#[tokio::test]
 async fn the_summary_lists_each_outage_and_the_tickets_that_were_given_back() {
     let mut arguments = vec!["burst", "--messages", "600", "--json", "--sink", "http"];
     arguments.extend(["--sink-outage", "0:2", "--sink-outage", "3600:1"]);
@@ -82,12 +88,17 @@ async fn the_summary_lists_each_outage_and_the_tickets_that_were_given_back() {
 }
 
 #[tokio::test]
-async fn wrong_outage_options_are_refused() {
+async fn wrong_options_of_a_sinks_faults_are_refused() {
     for (arguments, words) in [
         (&["--sink-outage", "5"][..], "AT:FOR"),
         (&["--sink-outage", "5:0"], "AT:FOR"),
         (&["--sink-outage", "1:5", "--sink-outage", "4:1"], "overlap"),
         (&["--sink-outage", "1:5", "--sink", "postgres"], "postgres"),
+        (&["--cut-connections", "5", "--sink", "http"], "http"),
+        (
+            &["--sink-error-rate", "5", "--sink", "sftp"],
+            "--cut-connections",
+        ),
     ] {
         let (code, out, err) = local(arguments).await;
         assert_eq!(code, Some(2), "{arguments:?}\n{out}\n{err}");

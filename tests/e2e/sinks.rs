@@ -113,6 +113,22 @@ async fn a_state_machine_with_failing_deliveries_and_kills_gets_everything_once(
     failing_deliveries_and_kills_lose_and_repeat_nothing(SinkKind::States).await;
 }
 
+#[tokio::test]
+async fn a_server_whose_connections_break_gets_everything_once_and_shows_no_half_file() {
+    let cut = |setup: &mut Setup| {
+        setup.options.faults.sink_error_rate = Percent::default();
+        setup.options.faults.cut_connections = percent(10);
+    };
+    let (sink, faults) = burst_through(SinkKind::Sftp, cut).await;
+    assert!(
+        faults.sink_cuts.is_some_and(|cuts| cuts.cut > 0),
+        "{faults}"
+    );
+    let watched = sink.watched.expect("the sink is watched");
+    // Each batch has a part and a manifest. A tenth of the messages are duplicates.
+    assert!(watched.files >= MESSAGES / BATCH_SIZE, "{watched}");
+}
+
 async fn lost_replies_lose_and_repeat_nothing(kind: SinkKind) {
     let lossy = |setup: &mut Setup| setup.options.faults.lost_replies = percent(3);
     let (_, faults) = burst_through(kind, lossy).await;

@@ -14,6 +14,7 @@ mod mixed_versions;
 mod mutants;
 mod package;
 mod postgres;
+mod sshd;
 mod tools;
 mod verify_aws;
 
@@ -165,6 +166,8 @@ const LONG_SIMULATION: &str = "no_promise_is_broken";
 struct Programs {
     /// The directory of PostgreSQL's programs.
     postgres: Option<PathBuf>,
+    /// The executable of the SSH server.
+    sshd: Option<PathBuf>,
     /// The executable of the browser.
     chromium: Option<PathBuf>,
 }
@@ -173,6 +176,7 @@ impl Programs {
     fn install() -> anyhow::Result<Programs> {
         Ok(Programs {
             postgres: postgres::install()?,
+            sshd: sshd::install()?,
             chromium: browser::install()?,
         })
     }
@@ -186,6 +190,9 @@ fn test_but_simulation(programs: &Programs) -> anyhow::Result<()> {
     tests.args(["--", "--test-threads", "6", "--skip", LONG_SIMULATION]);
     if let Some(directory) = &programs.postgres {
         tests.env("POSTGRES_BIN", directory);
+    }
+    if let Some(executable) = &programs.sshd {
+        tests.env("SSHD_BIN", executable);
     }
     if let Some(executable) = &programs.chromium {
         tests.env("CHROMIUM_BIN", executable);

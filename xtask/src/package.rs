@@ -209,12 +209,13 @@ impl Bodies {
 }
 
 /// The features of `local` that belong to features of the functions with the same names.
-const LOCAL_FEATURES: [&str; 7] = [
+const LOCAL_FEATURES: [&str; 8] = [
     "eventbridge",
     "s3",
     "lambda",
     "states",
     "postgres",
+    "sftp",
     "otel",
     "time-zones",
 ];

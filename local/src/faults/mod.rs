@@ -8,6 +8,7 @@
 //! | `outages` | the times at which the sink is down |
 //! | `sink` | a directory that cannot be written to while the sink is down |
 //! | `sink_errors` | deliveries that the sink makes fail |
+//! | `sink_cuts` | connections to the sink that are cut |
 //! | `redeploys` | updates of the functions' configuration and code |
 //! | `report` | how often each fault struck |
 //!
@@ -25,6 +26,7 @@ mod outages;
 mod redeploys;
 mod report;
 mod sink;
+mod sink_cuts;
 mod sink_errors;
 
 pub use emulators::{Percent, RandomStream};
@@ -34,10 +36,11 @@ pub use options::{FaultArgs, FaultOptions, KillAt};
 pub use outages::{Outage, Timeline};
 pub use redeploys::{DeployAt, FunctionName, NewCode, Redeploy};
 pub use report::{
-    FaultReport, KillAtReport, PartitionLimitReport, RedeployReport, SinkErrorsReport,
-    TableLimitReport,
+    FaultReport, KillAtReport, PartitionLimitReport, RedeployReport, SinkCutsReport,
+    SinkErrorsReport, TableLimitReport,
 };
 pub use sink::SinkGate;
+pub use sink_cuts::SinkCuts;
 pub use sink_errors::SinkErrors;
 
 use std::path::Path;
@@ -256,6 +259,8 @@ impl Faults {
             tickets_refused_by_sink: (!options.sink_outages.is_empty())
                 .then(|| self.sink_refusals.get()),
             sink_errors: (!options.sink_error_rate.is_zero()).then(|| self.sink_errors.report()),
+            sink_cuts: (!options.cut_connections.is_zero())
+                .then(|| self.sink_errors.cuts().report()),
             redeploys: self
                 .redeployed
                 .lock()

@@ -50,9 +50,12 @@ pub struct FaultArgs {
     /// repeated
     #[arg(long = "sink-outage", value_name = "AT:FOR")]
     sink_outages: Vec<Outage>,
-    /// Share of the deliveries to any sink but `file` that fail; half of them are stored before they fail
+    /// Share of the deliveries to any sink but `file` and `sftp` that fail; half of them are stored before they fail
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     sink_error_rate: Percent,
+    /// Share of the deliveries to the sink `sftp` whose connection is cut, after at most 128 KiB
+    #[arg(long, value_name = "PERCENT", default_value = "0")]
+    cut_connections: Percent,
     /// Update the functions SECONDS after the start: new environments get these variables, and the others end after the
     /// invocation they are in; may be repeated
     #[arg(long = "redeploy-at", value_name = "SECONDS[:NAME=VALUE,...]")]
@@ -96,6 +99,8 @@ pub struct FaultOptions {
     pub sink_outages: Vec<Outage>,
     /// Share of the deliveries that the sink makes fail.
     pub sink_error_rate: Percent,
+    /// Share of the deliveries whose connection is cut.
+    pub cut_connections: Percent,
     /// Updates of the functions' configuration, sorted by time.
     pub redeploys: Vec<Redeploy>,
 }
@@ -113,6 +118,7 @@ impl FaultOptions {
             || !self.expired_credentials.is_zero()
             || !self.sink_outages.is_empty()
             || !self.sink_error_rate.is_zero()
+            || !self.cut_connections.is_zero()
             || !self.redeploys.is_empty()
     }
 
@@ -126,6 +132,11 @@ impl FaultArgs {
     /// Returns whether the sink is to make deliveries fail.
     pub(crate) fn sink_errors(&self) -> bool {
         !self.sink_error_rate.is_zero()
+    }
+
+    /// Returns whether connections to the sink are to be cut.
+    pub(crate) fn cuts_connections(&self) -> bool {
+        !self.cut_connections.is_zero()
     }
 
     /// Returns whether the sink is to be down at any time.
@@ -166,6 +177,7 @@ impl FaultArgs {
             expired_credentials: self.expired_credentials,
             sink_outages: self.outages()?,
             sink_error_rate: self.sink_error_rate,
+            cut_connections: self.cut_connections,
             redeploys,
         })
     }

@@ -33,6 +33,8 @@ pub struct FaultReport {
     pub tickets_refused_by_sink: Option<u64>,
     /// Deliveries that the sink made fail.
     pub sink_errors: Option<SinkErrorsReport>,
+    /// Connections to the sink that were cut.
+    pub sink_cuts: Option<SinkCutsReport>,
     /// Updates of the functions' configuration that were made.
     pub redeploys: Vec<RedeployReport>,
 }
@@ -122,6 +124,15 @@ pub struct SinkErrorsReport {
     pub before: u64,
     /// Deliveries that failed after they were stored.
     pub after: u64,
+}
+
+/// Connections to the sink.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SinkCutsReport {
+    /// Connections that were made.
+    pub connections: u64,
+    /// Connections that were cut while the sink sent.
+    pub cut: u64,
 }
 
 /// Environments killed at a line of their log.
@@ -268,6 +279,13 @@ impl FaultReport {
                 errors.before + errors.after,
                 errors.before,
                 errors.after
+            )?;
+        }
+        if let Some(cuts) = self.sink_cuts {
+            writeln!(
+                f,
+                "  cut connections       {} of {} connections to the sink",
+                cuts.cut, cuts.connections
             )?;
         }
         for redeploy in &self.redeploys {

@@ -7,6 +7,7 @@ use emulators::{Counter, Percent, RandomStream, StoreOutcome};
 use super::options::FaultOptions;
 use super::outages::{Outages, Timeline};
 use super::report::SinkErrorsReport;
+use super::sink_cuts::SinkCuts;
 
 /// Decides which deliveries fail, and counts them.
 #[derive(Debug)]
@@ -16,6 +17,7 @@ pub struct SinkErrors {
     before: Counter,
     after: Counter,
     outages: Outages,
+    cuts: SinkCuts,
 }
 
 impl SinkErrors {
@@ -32,6 +34,7 @@ impl SinkErrors {
             before: Counter::default(),
             after: Counter::default(),
             outages: Outages::new(&options.sink_outages, timeline),
+            cuts: SinkCuts::new(options),
         }
     }
 
@@ -54,6 +57,11 @@ impl SinkErrors {
         };
         counter.add(1);
         outcome
+    }
+
+    /// Returns the cuts of connections to the sink.
+    pub(crate) fn cuts(&self) -> &SinkCuts {
+        &self.cuts
     }
 
     /// Returns the outages of the sink.

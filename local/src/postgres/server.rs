@@ -4,20 +4,19 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use tokio_postgres::NoTls;
 
+use crate::unprivileged::Home;
+
 /// The variable with the directory of the programs `initdb` and `postgres`. Without it they are searched for.
 const POSTGRES_BIN: &str = "POSTGRES_BIN";
 /// The directory in which Debian installs the programs, below the version.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// The user and group `nobody`, because the server refuses to run as root.
-const NOBODY: u32 = 65_534;
 /// The time limit within which the server must accept a connection.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -25,7 +24,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Server {
     process: Child,
     port: u16,
-    _directory: tempfile::TempDir,
+    _home: Home,
 }
 
 impl Server {
@@ -36,14 +35,9 @@ impl Server {
     /// No server is found, or it does not start.
     pub async fn start() -> anyhow::Result<Server> {
         let programs = programs()?;
-        let directory = tempfile::Builder::new().prefix("postgres-").tempdir()?;
-        let root = fs::metadata(directory.path())?.uid() == 0;
-        if root {
-            chown(directory.path(), Some(NOBODY), Some(NOBODY))?;
-        }
-        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700))?;
-        let data = directory.path().join("data");
-        let program = |name: &str| command(&programs.join(name), directory.path(), root);
+        let home = Home::new("postgres-")?;
+        let data = home.path().join("data");
+        let program = |name: &str| home.command(&programs.join(name));
         let made = program("initdb")
             .args([
                 "--username=postgres",
@@ -60,14 +54,14 @@ impl Server {
             "initdb: failed: {}",
             String::from_utf8_lossy(&made.stderr)
         );
-        let log = directory.path().join("log");
+        let log = home.path().join("log");
         // The port is free again before the server binds it. If another process binds it first, the server does not start.
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let process = program("postgres")
             .arg("-D")
             .arg(&data)
             .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-k"])
-            .arg(directory.path())
+            .arg(home.path())
             // Crashes of the machine are not tested here.
             .args(["-c", "fsync=off", "-c", "max_connections=100"])
             .stderr(fs::File::create(&log)?)
@@ -76,7 +70,7 @@ impl Server {
         let mut server = Server {
             process,
             port,
-            _directory: directory,
+            _home: home,
         };
         server.ready(&log).await?;
         Ok(server)
@@ -103,24 +97,6 @@ impl Server {
     pub fn url(&self) -> String {
         url(self.port)
     }
-}
-
-/// Returns a command that runs in `directory`, as the user `nobody` if this process runs as root.
-fn command(program: &Path, directory: &Path, root: bool) -> Command {
-    let mut command = match root {
-        false => Command::new(program),
-        true => {
-            let mut command = Command::new("setpriv");
-            let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
-            command.args(ids).arg("--clear-groups").arg(program);
-            command
-        }
-    };
-    command
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
-    command
 }
 
 /// Returns the URL of a server or proxy on this port.

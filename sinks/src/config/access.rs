@@ -1,4 +1,4 @@
-//! Variables for access to an endpoint or a database: secrets, tables and passwords.
+//! Variables for access to an endpoint, a database or a server: secrets, tables, passwords and host keys.
 
 #[cfg(feature = "http")]
 use shared::config::Reader;
@@ -6,14 +6,16 @@ use shared::config::{Number, Text, Topic, Unset, Variable};
 
 #[cfg(feature = "postgres")]
 use crate::postgres::TableName;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "sftp"))]
 use crate::secret::Secret;
 #[cfg(feature = "http")]
 use crate::secret::{SecretConfig, SecretHeader, SecretName};
+#[cfg(feature = "sftp")]
+use crate::sftp::HostKeys;
 #[cfg(feature = "http")]
 use crate::uri::{SinkKind, SinkUri};
 
-/// Where the secret for an endpoint or a database is kept.
+/// Where the secret for an endpoint, a database or a server is kept.
 pub const SINK_SECRET: Variable<Text> = Variable {
     name: "SINK_SECRET",
     topic: Topic::SinkAccess,
@@ -21,7 +23,8 @@ pub const SINK_SECRET: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: "`secretsmanager:<name or ARN>` or `ssm:<parameter name>`",
     },
-    meaning: "Where a secret is kept: with `https:` the text that goes into `SINK_SECRET_HEADER`, with `postgres:` the password.",
+    meaning: "Where a secret is kept: with `https:` the text that goes into `SINK_SECRET_HEADER`, with `postgres:` the password, with \
+              `sftp:` the password or the private key.",
 };
 /// The header in which an endpoint gets the secret.
 pub const SINK_SECRET_HEADER: Variable<Text> = Variable {
@@ -53,15 +56,26 @@ pub const SINK_TABLE: Variable<Text> = Variable {
     },
     meaning: "With `postgres:`, the table that events are written to.",
 };
-/// The password of the database user, if it is not kept as a secret.
+/// The password or private key of the user of a database or a server, if it is not kept as a secret.
 pub const SINK_PASSWORD: Variable<Text> = Variable {
     name: "SINK_PASSWORD",
     topic: Topic::SinkAccess,
     value: Text {
         unset: Unset::Nothing,
-        allowed: "a password",
+        allowed: "a password, or with `sftp:` a private key",
     },
-    meaning: "With `postgres:`, the user's password, for databases whose password is not in `SINK_SECRET`.",
+    meaning: "With `postgres:` and `sftp:`, the user's password or private key, if it is not in `SINK_SECRET`.",
+};
+/// The keys of which an SSH server must have one.
+pub const SINK_HOST_KEY: Variable<Text> = Variable {
+    name: "SINK_HOST_KEY",
+    topic: Topic::SinkAccess,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "one or more of `ssh-ed25519 AAAA…` and `SHA256:…`, separated by commas",
+    },
+    meaning: "With `sftp:`, the public key of the server or its fingerprint; during a rotation both keys. The sink does not log in \
+              to a server with another key.",
 };
 /// How many records of one part may be rejected before the whole part is refused.
 pub(super) const SINK_REJECTS_MAX: Variable<Number<u64>> = Variable {
@@ -90,12 +104,17 @@ pub(super) fn secret(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<SecretCo
         "`SINK_SECRET_HEADER` is set only with `SINK_SECRET`.",
         header_alone.then(|| format!("`{SINK_SECRET_HEADER}` is set, but `{SINK_SECRET}` is not")),
     );
-    let reads_it = matches!(sink.kind(), SinkKind::Http | SinkKind::Postgres);
+    let reads_it = matches!(
+        sink.kind(),
+        SinkKind::Http | SinkKind::Postgres | SinkKind::Sftp
+    );
     let unread = matches!(name, Some(Ok(_))) && !reads_it;
     reader.rule(
-        "`SINK_SECRET` is set only with `SINK` `https:` or `postgres:`.",
+        "`SINK_SECRET` is set only with `SINK` `https:`, `postgres:` or `sftp:`.",
         unread.then(|| {
-            format!("`{SINK_SECRET}` is set, but only `SINK` `https:` and `postgres:` read it")
+            format!(
+                "`{SINK_SECRET}` is set, but only `SINK` `https:`, `postgres:` and `sftp:` read it"
+            )
         }),
     );
     match name? {
@@ -111,25 +130,16 @@ pub(super) fn secret(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<SecretCo
     }
 }
 
-/// The variables of a database besides its URI.
-#[cfg(feature = "postgres")]
-pub(super) struct DatabaseAccess {
-    pub(super) table: TableName,
-    pub(super) password: Option<Secret>,
-    pub(super) rejects_max: u64,
-}
-
-/// Reads the table, the password and the limit of rejects of a database.
-#[cfg(feature = "postgres")]
-pub(super) fn database(reader: &mut Reader<'_>, sink: &SinkUri) -> DatabaseAccess {
-    let table = reader.text_with(&SINK_TABLE, str::parse);
+/// Reads the password of a database or a server.
+#[cfg(any(feature = "postgres", feature = "sftp"))]
+pub(super) fn password(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<Secret> {
     let password = reader.text(&SINK_PASSWORD, |text| Some(Secret::from(text.to_owned())));
-    let rejects_max = reader.number(&SINK_REJECTS_MAX);
-    let is_database = sink.kind() == SinkKind::Postgres;
+    let reads_it = matches!(sink.kind(), SinkKind::Postgres | SinkKind::Sftp);
     reader.rule(
-        "`SINK_PASSWORD` is set only with `SINK` `postgres:`.",
-        (password.is_some() && !is_database)
-            .then(|| format!("`{SINK_PASSWORD}` is set, but only `SINK` `postgres:` reads it")),
+        "`SINK_PASSWORD` is set only with `SINK` `postgres:` or `sftp:`.",
+        (password.is_some() && !reads_it).then(|| {
+            format!("`{SINK_PASSWORD}` is set, but only `SINK` `postgres:` and `sftp:` read it")
+        }),
     );
     reader.rule(
         "`SINK_PASSWORD` and `SINK_SECRET` are not both set.",
@@ -137,9 +147,45 @@ pub(super) fn database(reader: &mut Reader<'_>, sink: &SinkUri) -> DatabaseAcces
             format!("`{SINK_PASSWORD}` and `{SINK_SECRET}` are both set, expected one of them")
         }),
     );
-    DatabaseAccess {
-        table: table.unwrap_or_else(TableName::events),
-        password,
-        rejects_max,
-    }
+    password
+}
+
+/// Reads the table and the limit of rejects of a database.
+#[cfg(feature = "postgres")]
+pub(super) fn database(reader: &mut Reader<'_>) -> (TableName, u64) {
+    let table = reader.text_with(&SINK_TABLE, str::parse);
+    let rejects_max = reader.number(&SINK_REJECTS_MAX);
+    (table.unwrap_or_else(TableName::events), rejects_max)
+}
+
+/// Reads the host keys of a server, and checks that its user can log in.
+#[cfg(feature = "sftp")]
+pub(super) fn host_keys(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<HostKeys> {
+    let keys = reader.text_with(&SINK_HOST_KEY, str::parse);
+    let is_server = sink.kind() == SinkKind::Sftp;
+    let problem = match (is_server, reader.is_set(&SINK_HOST_KEY)) {
+        (true, false) => Some(format!(
+            "`{SINK_HOST_KEY}`: not set: `SINK` `sftp:` needs it, expected {}",
+            SINK_HOST_KEY.value.allowed
+        )),
+        (false, true) => Some(format!(
+            "`{SINK_HOST_KEY}` is set, but only `SINK` `sftp:` reads it"
+        )),
+        (true, true) | (false, false) => None,
+    };
+    reader.rule(
+        "`SINK_HOST_KEY` is set with `SINK` `sftp:`, and is not set otherwise.",
+        problem,
+    );
+    let can_log_in = reader.is_set(&SINK_SECRET) || reader.is_set(&SINK_PASSWORD);
+    reader.rule(
+        "With `SINK` `sftp:`, `SINK_SECRET` or `SINK_PASSWORD` is set.",
+        (is_server && !can_log_in).then(|| {
+            format!(
+                "`{SINK_SECRET}`: not set: `SINK` `sftp:` needs it or `{SINK_PASSWORD}`, expected {}",
+                SINK_SECRET.value.allowed
+            )
+        }),
+    );
+    keys
 }

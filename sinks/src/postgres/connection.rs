@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
 use shared::aws::chain;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage, SimpleQueryRow};
@@ -15,7 +14,7 @@ use tracing::warn;
 use super::database::Database;
 use super::errors::sink_error;
 use crate::endpoint::is_loopback;
-use crate::secret::{Secret, SecretReader};
+use crate::secret::SecretReader;
 use crate::sink::SinkError;
 
 /// TCP keepalives of both sides. A connection to a frozen environment, or to a server that is gone, ends within half a
@@ -115,7 +114,7 @@ impl Connections {
         let mut config = Cow::Borrowed(&self.config);
         if let Some(reader) = &self.secret {
             let secret = reader.read().await?;
-            config.to_mut().password(password(&secret).as_bytes());
+            config.to_mut().password(secret.password().as_bytes());
         }
         Ok(match &self.tls {
             None => {
@@ -184,18 +183,6 @@ fn drive(connection: impl Future<Output = Result<(), Error>> + Send + 'static) {
     });
 }
 
-/// Returns the password in a secret: the field `password` if the secret is a JSON object, as AWS stores database secrets, and
-/// otherwise the whole text.
-/// Source: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_secret_json_structure.html> (2026-11).
-fn password(secret: &Secret) -> Cow<'_, str> {
-    let text = secret.trimmed();
-    let json = serde_json::from_str::<Value>(text).ok();
-    match json.as_ref().and_then(|json| json["password"].as_str()) {
-        Some(password) => Cow::Owned(password.to_owned()),
-        None => Cow::Borrowed(text),
-    }
-}
-
 /// Returns TLS that trusts the certificates of the machine, or those in `SSL_CERT_FILE`.
 fn tls() -> Result<MakeRustlsConnect, String> {
     let found = rustls_native_certs::load_native_certs();
@@ -219,21 +206,6 @@ fn tls() -> Result<MakeRustlsConnect, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_password_is_a_whole_secret_or_its_field_and_is_never_debugged() {
-        for (text, expected) in [
-            ("word\n", "word"),
-            ("{word", "{word"),
-            ("\"word\"", "\"word\""),
-            (r#"{"username":"u","password":"wo\"rd"}"#, "wo\"rd"),
-            (r#"{"password":7}"#, r#"{"password":7}"#),
-        ] {
-            let secret = Secret::from(text.to_owned());
-            assert_eq!(password(&secret), expected);
-            assert_eq!(format!("{secret:?}"), "(not shown)");
-        }
-    }
 
     #[test]
     fn a_connection_has_keepalives_and_a_limit_of_unacknowledged_data() {

@@ -1,0 +1,242 @@
+//! The directory of one batch on the server, and the files of one part in it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use russh_sftp::client::SftpSession;
+use russh_sftp::client::error::Error;
+use russh_sftp::protocol::{OpenFlags, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tracing::debug;
+use uuid::Uuid;
+
+use super::address::Address;
+use super::errors::{content_error, sftp_error, status};
+use super::partials::{is_abandoned, is_partial_of, partial_name};
+use crate::directory::directory_of;
+use crate::part::Part;
+use crate::sink::SinkError;
+use crate::store::{NewFile, Store, deleted};
+
+/// How much longer compressed content may be than the content itself, in bytes: for the headers of its blocks.
+const COMPRESSION_OVERHEAD_BYTES: u64 = 1_024;
+
+/// The directory of a part's batch.
+pub(super) struct BatchDirectory<'a> {
+    sftp: &'a SftpSession,
+    address: &'a Address,
+    /// The path below the sink's own directory.
+    relative: String,
+    part: usize,
+    /// The names that the directory had when it was opened. Empty if it was made then, or if it may not be listed.
+    found: Vec<String>,
+}
+
+impl BatchDirectory<'_> {
+    /// Makes the directory with those above it, or lists what is in it.
+    pub(super) async fn open<'a>(
+        sftp: &'a SftpSession,
+        address: &'a Address,
+        part: &Part,
+    ) -> Result<BatchDirectory<'a>, SinkError> {
+        let mut directory = BatchDirectory {
+            sftp,
+            address,
+            relative: directory_of(part.batch_id, part.batch_key.as_ref()),
+            part: part.number,
+            found: Vec::new(),
+        };
+        let path = format!("{}/{}", address.path, directory.relative);
+        let Err(refused) = make(sftp, &path).await else {
+            return Ok(directory);
+        };
+        // Servers return a failure without a cause if a directory exists.
+        match sftp.read_dir(path).await {
+            Ok(entries) => directory.found = entries.map(|entry| entry.file_name()).collect(),
+            Err(error) if status(&error) == Some(StatusCode::PermissionDenied) => {}
+            Err(_) => {
+                let uri = format!("{}{}", address.server(), directory.absolute());
+                return Err(sftp_error(&uri, "make the directory", &refused));
+            }
+        }
+        Ok(directory)
+    }
+
+    /// Returns the path of the directory on the server.
+    fn absolute(&self) -> String {
+        format!("{}/{}", self.address.path, self.relative)
+    }
+
+    fn absolute_path(&self, name: &str) -> String {
+        format!("{}/{name}", self.absolute())
+    }
+
+    /// Removes what attempts uploaded that died longer than `timeout` ago.
+    pub(super) async fn remove_partials_older_than(&self, timeout: Duration) {
+        let now = Uuid::now_v7();
+        self.remove_partials_if(|name| is_abandoned(name, timeout, now))
+            .await;
+    }
+
+    /// Removes what other attempts at this part uploaded, because the part is complete. An attempt that still runs finds
+    /// its upload gone and the file complete.
+    pub(super) async fn remove_partials(&self) {
+        self.remove_partials_if(|_| true).await;
+    }
+
+    async fn remove_partials_if(&self, wanted: impl Fn(&str) -> bool) {
+        let partials = self
+            .found
+            .iter()
+            .filter(|name| is_partial_of(name, self.part) && wanted(name));
+        for name in partials {
+            self.remove(name).await;
+        }
+    }
+
+    /// Removes a file. A file that stays is no error: no consumer takes it for a part.
+    async fn remove(&self, name: &str) {
+        if let Err(error) = self.sftp.remove_file(self.absolute_path(name)).await {
+            debug!(error = %format!("«{error}»"), "partial file not removed");
+        }
+    }
+
+    async fn exists(&self, name: &str) -> Result<bool, SinkError> {
+        match self.sftp.symlink_metadata(self.absolute_path(name)).await {
+            Ok(_) => Ok(true),
+            Err(error) if status(&error) == Some(StatusCode::NoSuchFile) => Ok(false),
+            Err(error) => Err(sftp_error(&self.uri(name), "look for the file", &error)),
+        }
+    }
+
+    /// Uploads a file under the name `partial`, which must be free, and syncs it if the server can do that.
+    async fn upload(&self, partial: &str, bytes: &[u8]) -> Result<(), SinkError> {
+        let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::EXCLUDE;
+        let path = self.absolute_path(partial);
+        let opened = self.sftp.open_with_flags(path, flags).await;
+        let mut file =
+            opened.map_err(|error| sftp_error(&self.uri(partial), "make the file", &error))?;
+        let written = async {
+            file.write_all(bytes).await?;
+            // Waits for the writes, and syncs. Closing returns what the server could not write.
+            file.flush().await?;
+            file.shutdown().await
+        };
+        let written = written.await;
+        written.map_err(|error| content_error(&self.uri(partial), "write", &error))
+    }
+
+    /// Gives a complete file its name if the name is free; returns whether it was.
+    ///
+    /// OpenSSH refuses to rename to a name that is taken, whoever took it since `exists`. Other servers may replace the file:
+    /// the protocol lets them.
+    async fn publish(&self, partial: &str, name: &str) -> Result<bool, SinkError> {
+        if self.exists(name).await? {
+            return Ok(false);
+        }
+        let [from, to] = [partial, name].map(|name| self.absolute_path(name));
+        match self.sftp.rename(from, to).await {
+            Ok(()) => Ok(true),
+            // The status does not say whether the name is taken.
+            Err(Error::Status(_)) if self.exists(name).await? => Ok(false),
+            Err(error) => Err(sftp_error(
+                &self.uri(name),
+                "rename a complete file",
+                &error,
+            )),
+        }
+    }
+
+    /// Reads a whole file, of which at most `bytes_max` bytes are kept.
+    async fn content(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, SinkError> {
+        let mut file = match self.sftp.open(self.absolute_path(name)).await {
+            Ok(file) => file,
+            Err(error) if status(&error) == Some(StatusCode::NoSuchFile) => return Ok(None),
+            Err(error) => return Err(sftp_error(&self.uri(name), "open the file", &error)),
+        };
+        let mut bytes = Vec::new();
+        let read = async {
+            (&mut file).take(bytes_max).read_to_end(&mut bytes).await?;
+            file.shutdown().await
+        };
+        let read = read.await;
+        read.map_err(|error| content_error(&self.uri(name), "read", &error))?;
+        Ok(Some(bytes))
+    }
+}
+
+#[async_trait]
+impl Store for BatchDirectory<'_> {
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.relative)
+    }
+
+    fn uri(&self, name: &str) -> String {
+        format!("{}{}", self.address.server(), self.absolute_path(name))
+    }
+
+    /// A longer file is cut, and then does not parse as a manifest.
+    async fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, SinkError> {
+        self.content(name, bytes_max).await
+    }
+
+    async fn put_new(&self, file: &NewFile<'_>, bytes: Vec<u8>) -> Result<bool, SinkError> {
+        // An earlier attempt may have written the file, and died before the manifest.
+        if self.found.iter().any(|name| name == file.name) {
+            return Ok(false);
+        }
+        let partial = partial_name(file.name);
+        let published = match self.upload(&partial, &bytes).await {
+            Ok(()) => self.publish(&partial, file.name).await,
+            Err(error) => Err(error),
+        };
+        if !matches!(published, Ok(true)) {
+            // On a full disk, what stays here would keep the next attempt from succeeding.
+            self.remove(&partial).await;
+        }
+        published
+    }
+
+    async fn compare(&self, file: &NewFile<'_>) -> Result<(), SinkError> {
+        let uri = self.uri(file.name);
+        let expected = file.hash;
+        // One byte more than the content can have, so that a longer file is noticed.
+        let bytes_max = file.length + file.length / 64 + COMPRESSION_OVERHEAD_BYTES + 1;
+        let found = self.content(file.name, bytes_max).await?;
+        let found = found.ok_or_else(|| deleted(&uri))?;
+        let problem = match file.compression.hash(&found[..]) {
+            Ok(hash) if hash == expected => return Ok(()),
+            Ok(_) if found.len() as u64 == bytes_max => {
+                format!("got at least {bytes_max} bytes, expected hash `{expected}`")
+            }
+            Ok(hash) => format!("got hash `{hash}`, expected `{expected}`"),
+            // A file under its final name is always complete, so a file that cannot be decompressed is another file.
+            Err(error) => format!("not valid `{}`: {error}", file.compression.name()),
+        };
+        Err(SinkError::Permanent {
+            reason: format!("`{uri}`: exists with other content: {problem}"),
+        })
+    }
+}
+
+/// Makes a directory. If one above it is missing, makes all of them, from the root down.
+///
+/// # Errors
+/// The one of the directory itself, whatever was returned for those above it: they may exist, or be hidden from the user.
+async fn make(sftp: &SftpSession, path: &str) -> Result<(), Error> {
+    match sftp.create_dir(path).await {
+        Err(error) if status(&error) == Some(StatusCode::NoSuchFile) => {}
+        result => return result,
+    }
+    for (end, _) in path.match_indices('/').skip(1) {
+        match sftp.create_dir(&path[..end]).await {
+            Ok(()) | Err(Error::Status(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    sftp.create_dir(path).await
+}
+
+#[cfg(test)]
+#[path = "directory_tests.rs"]
+mod tests;

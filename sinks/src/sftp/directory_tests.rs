@@ -1,0 +1,268 @@
+//! Servers that OpenSSH is not: one whose disk is full, and one that replaces files when it renames.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use russh_sftp::protocol::{Attrs, Data, File, FileAttributes, Handle, Name, Status};
+use russh_sftp::server::{self, StatusReply};
+
+use super::*;
+use crate::compression::Compression;
+use crate::format::Format;
+use crate::rendering::Rendering;
+use crate::sink::Receipt;
+use crate::store;
+use crate::tests_support::part;
+
+/// A server with files in memory.
+#[derive(Clone, Default)]
+struct StandIn(Arc<Mutex<Disk>>);
+
+struct Disk {
+    files: BTreeMap<String, Vec<u8>>,
+    directories: BTreeSet<String>,
+    bytes_max: usize,
+    /// What another attempt writes under the final name just before a rename.
+    before_rename: Option<Vec<u8>>,
+}
+
+impl Default for Disk {
+    fn default() -> Disk {
+        Disk {
+            files: BTreeMap::new(),
+            directories: BTreeSet::new(),
+            bytes_max: usize::MAX,
+            before_rename: None,
+        }
+    }
+}
+
+impl StandIn {
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.0.lock().unwrap()
+    }
+
+    async fn deliver(&self, bodies: &[&str]) -> Result<Receipt, SinkError> {
+        let (here, there) = tokio::io::duplex(1 << 16);
+        server::run(there, self.clone()).await;
+        let sftp = SftpSession::new(here).await.unwrap();
+        let address = "sftp://legacy@host/in".parse().unwrap();
+        let rendering = Rendering {
+            format: Format::Body,
+            compression: Compression::None,
+        };
+        let part = part(0, bodies);
+        let directory = BatchDirectory::open(&sftp, &address, &part).await?;
+        store::deliver(&directory, &part, &rendering).await
+    }
+
+    fn names(&self) -> Vec<String> {
+        let disk = self.disk();
+        let name = |path: &String| path.rsplit('/').next().unwrap_or_default().to_owned();
+        disk.files.keys().map(name).collect()
+    }
+}
+
+fn ok(id: u32) -> Status {
+    Status {
+        id,
+        status_code: StatusCode::Ok,
+        error_message: String::new(),
+        language_tag: String::new(),
+    }
+}
+
+fn failure() -> StatusReply {
+    StatusReply::new(StatusCode::Failure)
+}
+
+fn missing() -> StatusReply {
+    StatusReply::new(StatusCode::NoSuchFile)
+}
+
+impl server::Handler for StandIn {
+    type Error = StatusReply;
+
+    fn unimplemented(&self) -> StatusReply {
+        StatusReply::new(StatusCode::OpUnsupported)
+    }
+
+    async fn open(
+        &mut self,
+        id: u32,
+        filename: String,
+        flags: OpenFlags,
+        _: FileAttributes,
+    ) -> Result<Handle, StatusReply> {
+        let mut disk = self.disk();
+        match flags.contains(OpenFlags::CREATE) {
+            true => {
+                disk.files.insert(filename.clone(), Vec::new());
+            }
+            false if disk.files.contains_key(&filename) => {}
+            false => return Err(missing()),
+        }
+        Ok(Handle {
+            id,
+            handle: filename,
+        })
+    }
+
+    async fn write(
+        &mut self,
+        id: u32,
+        handle: String,
+        _: u64,
+        data: Vec<u8>,
+    ) -> Result<Status, StatusReply> {
+        let mut disk = self.disk();
+        let used: usize = disk.files.values().map(Vec::len).sum();
+        if used + data.len() > disk.bytes_max {
+            return Err(failure());
+        }
+        disk.files.entry(handle).or_default().extend(data);
+        Ok(ok(id))
+    }
+
+    async fn read(
+        &mut self,
+        id: u32,
+        handle: String,
+        offset: u64,
+        _: u32,
+    ) -> Result<Data, StatusReply> {
+        let disk = self.disk();
+        let bytes = disk.files.get(&handle).ok_or_else(missing)?;
+        match bytes.get(usize::try_from(offset).unwrap()..) {
+            Some(rest) if !rest.is_empty() => Ok(Data {
+                id,
+                data: rest.to_vec(),
+            }),
+            Some(_) | None => Err(StatusReply::new(StatusCode::Eof)),
+        }
+    }
+
+    async fn close(&mut self, id: u32, _: String) -> Result<Status, StatusReply> {
+        Ok(ok(id))
+    }
+
+    async fn lstat(&mut self, id: u32, path: String) -> Result<Attrs, StatusReply> {
+        match self.disk().files.contains_key(&path) {
+            true => Ok(Attrs {
+                id,
+                attrs: FileAttributes::empty(),
+            }),
+            false => Err(missing()),
+        }
+    }
+
+    async fn mkdir(
+        &mut self,
+        id: u32,
+        path: String,
+        _: FileAttributes,
+    ) -> Result<Status, StatusReply> {
+        match self.disk().directories.insert(path) {
+            true => Ok(ok(id)),
+            false => Err(failure()),
+        }
+    }
+
+    async fn opendir(&mut self, id: u32, path: String) -> Result<Handle, StatusReply> {
+        Ok(Handle { id, handle: path })
+    }
+
+    /// Names everything at the first request. A handle is the path, which is forgotten then.
+    async fn readdir(&mut self, id: u32, handle: String) -> Result<Name, StatusReply> {
+        if !self.disk().directories.remove(&handle) {
+            return Err(StatusReply::new(StatusCode::Eof));
+        }
+        let files = self.names().into_iter();
+        let file = |name| File::new(name, FileAttributes::empty());
+        Ok(Name {
+            id,
+            files: files.map(file).collect(),
+        })
+    }
+
+    async fn remove(&mut self, id: u32, filename: String) -> Result<Status, StatusReply> {
+        match self.disk().files.remove(&filename) {
+            Some(_) => Ok(ok(id)),
+            None => Err(missing()),
+        }
+    }
+
+    async fn rename(
+        &mut self,
+        id: u32,
+        oldpath: String,
+        newpath: String,
+    ) -> Result<Status, StatusReply> {
+        let mut disk = self.disk();
+        if let Some(others) = disk.before_rename.take() {
+            disk.files.insert(newpath, others);
+            return Err(failure());
+        }
+        let bytes = disk.files.remove(&oldpath).ok_or_else(missing)?;
+        disk.files.insert(newpath, bytes);
+        Ok(ok(id))
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_retryable_and_the_upload_is_removed() {
+    let server = StandIn::default();
+    server.disk().bytes_max = 100;
+    let error = server
+        .deliver(&["x".repeat(200).as_str()])
+        .await
+        .unwrap_err();
+    assert!(matches!(error, SinkError::Retryable { .. }), "{error}");
+    assert!(
+        error.to_string().contains("cannot write its content"),
+        "{error}"
+    );
+    assert!(server.names().is_empty());
+    server.disk().bytes_max = 10_000;
+    server.deliver(&["x".repeat(200).as_str()]).await.unwrap();
+    assert_eq!(server.names(), ["0.manifest.json", "0.txt"]);
+}
+
+#[tokio::test]
+async fn a_server_that_would_replace_a_file_is_not_asked_to() {
+    let server = StandIn::default();
+    let path = format!("/in/{}/0.txt", part(0, &[]).batch_id);
+    server
+        .disk()
+        .files
+        .insert(path.clone(), b"other\n".to_vec());
+    // The directory is new to the sink, so it does not list what is there.
+    let error = server.deliver(&["a"]).await.unwrap_err();
+    assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+    assert_eq!(server.disk().files[&path], b"other\n");
+    assert_eq!(server.names(), ["0.txt"]);
+}
+
+#[tokio::test]
+async fn a_name_that_another_attempt_takes_before_the_rename_is_compared() {
+    for (others, delivered) in [("a\n", true), ("other\n", false)] {
+        let server = StandIn::default();
+        server.disk().before_rename = Some(others.as_bytes().to_vec());
+        let result = server.deliver(&["a"]).await;
+        assert_eq!(result.is_ok(), delivered, "{result:?}");
+        assert!(server.names().iter().all(|name| !name.starts_with('.')));
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_there_is_not_uploaded_again() {
+    let server = StandIn::default();
+    server.deliver(&["a"]).await.unwrap();
+    let manifest = format!("/in/{}/0.manifest.json", part(0, &[]).batch_id);
+    server.disk().files.remove(&manifest);
+    // No room for another copy, but for the manifest.
+    let used: usize = server.disk().files.values().map(Vec::len).sum();
+    server.disk().bytes_max = used + 500;
+    server.deliver(&["a"]).await.unwrap();
+    assert_eq!(server.names(), ["0.manifest.json", "0.txt"]);
+}

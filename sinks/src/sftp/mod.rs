@@ -1,0 +1,88 @@
+//! The sink `sftp:`, which writes parts as files on an SSH server.
+//!
+//! A file is uploaded under a name of its own, which begins with a dot and ends with `.partial`, is synced if the server
+//! can do that, and then renamed. So a file under its final name is always complete. [`store`](crate::store) says in which
+//! order the files of a part are written.
+
+mod address;
+mod connection;
+mod directory;
+mod errors;
+mod host_keys;
+mod login;
+mod partials;
+mod server;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::timeout;
+
+use crate::part::Part;
+use crate::rendering::Rendering;
+use crate::sink::{Receipt, Sink, SinkError};
+use crate::store;
+pub use address::Address;
+use connection::{Connection, Connections};
+use directory::BatchDirectory;
+pub use host_keys::HostKeys;
+pub use login::LoginSource;
+pub use server::SftpServer;
+
+/// Writes a file for each part, `<path>/<batchId>/<part>.<ext>`, then the reject list `<part>.rejects` if any record was
+/// rejected, and last `<part>.manifest.json`. Files are never replaced. An attempt that finds the manifest writes nothing.
+#[derive(Debug)]
+pub struct SftpSink {
+    connections: Connections,
+    rendering: Rendering,
+    timeout: Duration,
+}
+
+impl SftpSink {
+    /// Returns a sink that writes to a server; connects only when it delivers. `timeout` limits one attempt to deliver a
+    /// part.
+    pub fn new(server: SftpServer, rendering: Rendering, timeout: Duration) -> SftpSink {
+        SftpSink {
+            connections: Connections::new(server, timeout),
+            rendering,
+            timeout,
+        }
+    }
+
+    /// Delivers a part on an idle connection, or on a new one.
+    async fn attempt(&self, part: &Part) -> Result<Receipt, SinkError> {
+        let connection = self.connections.take().await?;
+        let result = self.write(&connection, part).await;
+        // After an error the connection is dropped: it may be broken, or have requests without a reply.
+        if result.is_ok() {
+            self.connections.keep_idle(connection);
+        }
+        result
+    }
+
+    async fn write(&self, connection: &Connection, part: &Part) -> Result<Receipt, SinkError> {
+        let address = self.connections.address();
+        let directory = BatchDirectory::open(connection.sftp(), address, part).await?;
+        directory.remove_partials_older_than(self.timeout).await;
+        let receipt = store::deliver(&directory, part, &self.rendering).await?;
+        directory.remove_partials().await;
+        Ok(receipt)
+    }
+}
+
+#[async_trait]
+impl Sink for SftpSink {
+    async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+        match timeout(self.timeout, self.attempt(part)).await {
+            Ok(result) => result,
+            Err(_) => Err(SinkError::Retryable {
+                reason: format!(
+                    "`{}`: part {} not written within `{}` s; the next attempt uploads it from the beginning",
+                    self.connections.address(),
+                    part.key(),
+                    self.timeout.as_secs()
+                ),
+            }),
+        }
+    }
+}

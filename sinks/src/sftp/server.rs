@@ -1,0 +1,14 @@
+use super::address::Address;
+use super::host_keys::HostKeys;
+use super::login::LoginSource;
+
+/// A server, and how its identity and ours are proven.
+#[derive(Debug)]
+pub struct SftpServer {
+    /// Where the files go.
+    pub address: Address,
+    /// The keys of which the server must have one.
+    pub host_keys: HostKeys,
+    /// Where the password or the private key of the user comes from.
+    pub login: LoginSource,
+}

@@ -1,0 +1,105 @@
+//! The sink `sftp:` with a real OpenSSH server.
+
+mod access;
+mod cuts;
+mod files;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use local::faults::{FaultOptions, SinkErrors};
+use local::sftp::{Proxy, Server};
+use sinks::{
+    Compression, Format, LoginSource, Part, Receipt, Rendering, Secret, SftpServer, SftpSink, Sink,
+    SinkError,
+};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The directory of the batch of [`parts::part`](crate::parts::part).
+const BATCH: &str = "Zo!C3!AB/0190163d-8694-739b-aea5-966c26f8ad91";
+
+/// A running server, and a proxy in front of it.
+struct Rig {
+    server: Server,
+    proxy: Proxy,
+}
+
+impl Rig {
+    async fn start() -> Rig {
+        let server = Server::start(None).await.expect("a server is installed");
+        let errors = Arc::new(SinkErrors::new(&FaultOptions::default()));
+        let proxy = Proxy::start(server.port(), errors)
+            .await
+            .expect("there is a port");
+        Rig { server, proxy }
+    }
+
+    /// Returns how the server is reached through the proxy.
+    fn access(&self) -> SftpServer {
+        let url = self.server.url(self.proxy.port());
+        let login = Secret::from(self.server.user_key().to_owned());
+        SftpServer {
+            address: url.parse().expect("the URL is one of the sink"),
+            host_keys: self.server.host_key().parse().expect("the value is a key"),
+            login: LoginSource::Password(login),
+        }
+    }
+
+    fn sink(&self, compression: Compression) -> SftpSink {
+        SftpSink::new(self.access(), bodies(compression), TIMEOUT)
+    }
+
+    /// Returns the path of a file of the batch.
+    fn path(&self, name: &str) -> PathBuf {
+        self.server.files().join(BATCH).join(name)
+    }
+
+    /// Returns the files of the batch with their content, hidden ones included.
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let entries = fs::read_dir(self.path("")).expect("the directory is there");
+        let entries = entries.map(|entry| entry.expect("it can be read").path());
+        let name = |path: &Path| {
+            path.file_name()
+                .expect("it has a name")
+                .to_string_lossy()
+                .into_owned()
+        };
+        entries
+            .map(|path| (name(&path), fs::read(path).expect("it can be read")))
+            .collect()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.files().into_keys().collect()
+    }
+}
+
+fn bodies(compression: Compression) -> Rendering {
+    Rendering {
+        format: Format::Body,
+        compression,
+    }
+}
+
+async fn delivered(sink: &SftpSink, part: &Part) -> Receipt {
+    sink.deliver(part).await.expect("the server takes it")
+}
+
+/// Returns the reason of a refusal that is retryable.
+async fn retryable(sink: &SftpSink, part: &Part) -> String {
+    match sink.deliver(part).await {
+        Err(SinkError::Retryable { reason }) => reason,
+        other => panic!("not retryable: {other:?}"),
+    }
+}
+
+/// Returns the reason of a refusal that is permanent.
+async fn permanent(sink: &SftpSink, part: &Part) -> String {
+    match sink.deliver(part).await {
+        Err(SinkError::Permanent { reason }) => reason,
+        other => panic!("not permanent: {other:?}"),
+    }
+}
