@@ -3,6 +3,7 @@
 use shared::config::ConfigError;
 
 use super::*;
+use crate::encoding::LineEnd;
 
 fn read(set: &[(&str, &str)]) -> Result<SinkConfig, ConfigError> {
     let lookup = |name: &str| {
@@ -234,4 +235,70 @@ fn the_limit_of_rejects_of_a_part_is_a_bounded_number() {
             )
         );
     }
+}
+
+#[test]
+fn encodings_and_line_ends_go_with_formats_that_are_texts() {
+    let body = ("SINK_FORMAT", "body");
+    let ebcdic = ("SINK_ENCODING", "ebcdic-cp037");
+    let layout = read(&[body, ebcdic, ("SINK_LINE_END", "nel")])
+        .unwrap()
+        .rendering
+        .layout;
+    assert_eq!(
+        (layout.encoding, layout.line_end),
+        (Encoding::EbcdicCp037, LineEnd::Nel)
+    );
+    let fixed = [
+        ("SINK_FORMAT", "fixed-width"),
+        (
+            "SINK_COLUMNS",
+            r#"[{"name":"é","json":"@","width":3,"pad":"€"}]"#,
+        ),
+    ];
+    read(&[fixed[0], fixed[1], ("SINK_ENCODING", "windows-1252")]).unwrap();
+    for (extra, words) in [
+        (
+            vec![ebcdic],
+            "`SINK_FORMAT`: wrong format: got `envelope` with `SINK_ENCODING` `ebcdic-cp037`",
+        ),
+        (
+            vec![body, ("SINK_ENCODING", "latin-1")],
+            "`SINK_ENCODING`: wrong value: got `latin-1`, expected `utf-8`, `iso-8859-1`, ",
+        ),
+        (
+            vec![body, ("SINK_LINE_END", "nel")],
+            "`SINK_LINE_END`: wrong line end: got `nel` with `SINK_ENCODING` `utf-8`",
+        ),
+        (
+            vec![body, ebcdic, ("SINK_LINE_END", "none")],
+            "`SINK_LINE_END`: wrong line end: got `none` with `SINK_FORMAT` `body`",
+        ),
+        (
+            vec![fixed[0], fixed[1], ebcdic],
+            "`SINK_COLUMNS`: a `pad` of a column: got `€`, whose character U+20AC is not in `SINK_ENCODING` `ebcdic-cp037`",
+        ),
+    ] {
+        let problem = problem(&extra);
+        assert!(problem.contains(words), "{words} in {problem}");
+    }
+}
+
+#[test]
+fn a_fingerprint_changes_with_the_layout_and_is_the_former_one_without() {
+    let fingerprint = |extra: &[(&str, &str)]| read(extra).unwrap().fingerprint;
+    let body = ("SINK_FORMAT", "body");
+    let plain = fingerprint(&[body]);
+    // As version 0.2.0 wrote it: parts that it froze must be deliverable.
+    assert_eq!(plain, "e1fda179e70b, body, none, log:");
+    let crlf = ("SINK_LINE_END", "crlf");
+    let latin = ("SINK_ENCODING", "iso-8859-1");
+    let all = [
+        plain.clone(),
+        fingerprint(&[body, crlf]),
+        fingerprint(&[body, latin]),
+        fingerprint(&[body, latin, crlf]),
+    ];
+    let different: std::collections::BTreeSet<&String> = all.iter().collect();
+    assert_eq!(different.len(), all.len());
 }

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::format::Format;
+use crate::layout::Layout;
 use crate::tests_support::part;
 
 fn sink(directory: &tempfile::TempDir, format: Format, compression: Compression) -> FileSink {
     let rendering = Rendering {
         format,
+        layout: Layout::default(),
         compression,
     };
     FileSink::new(directory.path().to_owned(), rendering)
@@ -265,6 +267,7 @@ async fn a_directory_that_cannot_be_made_is_retryable() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let rendering = Rendering {
         format: Format::Body,
+        layout: Layout::default(),
         compression: Compression::None,
     };
     let sink = FileSink::new(file.path().join("below"), rendering);

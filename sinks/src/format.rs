@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -7,6 +8,8 @@ use shared::ports::StoredEvent;
 
 use crate::columns::{Body, Column, FixedColumn};
 use crate::csv;
+use crate::encoding::Encoding;
+use crate::layout::Layout;
 use crate::part::Part;
 use crate::reject::{Reject, RejectReason};
 
@@ -49,12 +52,15 @@ impl Format {
     }
 
     /// Returns the media type, for `Content-Type`.
-    pub const fn content_type(&self) -> &'static str {
+    pub fn content_type(&self, encoding: Encoding) -> String {
+        let charset = encoding.charset();
         match self {
-            Format::Envelope => "application/x-ndjson",
-            Format::Body | Format::FixedWidth(_) => "text/plain; charset=utf-8",
-            Format::Csv { header: true, .. } => "text/csv; charset=utf-8; header=present",
-            Format::Csv { header: false, .. } => "text/csv; charset=utf-8; header=absent",
+            Format::Envelope => "application/x-ndjson".to_owned(),
+            Format::Body | Format::FixedWidth(_) => format!("text/plain; charset={charset}"),
+            Format::Csv { header, .. } => {
+                let header = if *header { "present" } else { "absent" };
+                format!("text/csv; charset={charset}; header={header}")
+            }
         }
     }
 
@@ -66,26 +72,39 @@ impl Format {
         }
     }
 
-    /// Writes the records of a part that the format can carry; returns the others. The same part gives the same bytes and the
-    /// same rejects at every attempt.
+    /// Writes the records of a part that the format can carry, in UTF-8; returns the others. The same part gives the same bytes
+    /// and the same rejects at every attempt.
     ///
     /// # Errors
     /// The writer failed.
     pub fn write(&self, part: &Part, to: &mut impl Write) -> io::Result<Vec<Reject>> {
+        self.write_as(&Layout::default(), part, to)
+    }
+
+    /// Writes the records as [`write`](Self::write) does, in another layout.
+    pub(crate) fn write_as(
+        &self,
+        layout: &Layout,
+        part: &Part,
+        to: &mut impl Write,
+    ) -> io::Result<Vec<Reject>> {
         let mut rejects = Vec::new();
-        let mut line = Vec::new();
+        let mut record = String::new();
         if let Format::Csv {
             columns,
             header: true,
         } = self
         {
-            csv::push_record(&mut line, columns.iter().map(|column| column.name.as_str()));
-            to.write_all(&line)?;
+            csv::push_record(
+                &mut record,
+                columns.iter().map(|column| column.name.as_str()),
+            );
+            layout.write(&record, to)?;
         }
         for item in &part.items {
-            line.clear();
-            match self.push(&mut line, part, item) {
-                Ok(()) => to.write_all(&line)?,
+            record.clear();
+            match self.push(&mut record, layout.encoding, part, item) {
+                Ok(()) => layout.write(&record, to)?,
                 Err(reason) => rejects.push(Reject {
                     seq: item.seq,
                     event_id: item.event_id.clone(),
@@ -96,44 +115,64 @@ impl Format {
         Ok(rejects)
     }
 
-    /// Appends one record and its line break to `line`. After an error, `line` may hold half of a record.
+    /// Appends one record without a line end to `record`. After an error, `record` may hold half of it.
     fn push(
         &self,
-        line: &mut Vec<u8>,
+        record: &mut String,
+        encoding: Encoding,
         part: &Part,
         item: &StoredEvent,
     ) -> Result<(), RejectReason> {
         match self {
             Format::Envelope => {
-                serde_json::to_writer(&mut *line, &Envelope::of(part, item))
+                let mut json = std::mem::take(record).into_bytes();
+                serde_json::to_writer(&mut json, &Envelope::of(part, item))
                     .expect("texts and numbers are JSON, and memory takes them");
-                line.push(b'\n');
+                *record = String::from_utf8(json).expect("JSON is a text");
             }
             Format::Body if item.body.contains(['\n', '\r']) => {
                 return Err(RejectReason::LineBreak);
             }
             Format::Body => {
-                line.extend_from_slice(item.body.as_bytes());
-                line.push(b'\n');
+                let checked = encoding.check(&item.body);
+                checked.map_err(|wrong| RejectReason::not_in_encoding("body", wrong, encoding))?;
+                record.push_str(&item.body);
             }
             Format::Csv { columns, .. } => {
-                let mut body = Body::of(item);
-                let fields: Result<Vec<_>, RejectReason> = columns
-                    .iter()
-                    .map(|column| column.text(part, item, &mut body))
-                    .collect();
-                csv::push_record(line, fields?.iter().map(AsRef::as_ref));
+                let fields = fields(columns.iter(), encoding, part, item)?;
+                csv::push_record(record, fields.iter().map(AsRef::as_ref));
             }
             Format::FixedWidth(columns) => {
-                let mut body = Body::of(item);
-                for column in columns.iter() {
-                    column.push(line, part, item, &mut body)?;
+                let all = columns.iter().map(|column| &column.column);
+                let fields = fields(all, encoding, part, item)?;
+                for (column, field) in columns.iter().zip(fields) {
+                    column.push(record, &field)?;
                 }
-                line.push(b'\n');
             }
         }
         Ok(())
     }
+}
+
+/// Returns the texts of the columns for an event.
+fn fields<'p>(
+    columns: impl Iterator<Item = &'p Column>,
+    encoding: Encoding,
+    part: &'p Part,
+    item: &'p StoredEvent,
+) -> Result<Vec<Cow<'p, str>>, RejectReason> {
+    let mut body = Body::of(item);
+    let field = |column: &Column| {
+        let text = column.text(part, item, &mut body)?;
+        match encoding.check(&text) {
+            Ok(()) => Ok(text),
+            Err(wrong) => {
+                let place = format!("column `{}`", column.name);
+                Err(RejectReason::not_in_encoding(&place, wrong, encoding))
+            }
+        }
+    };
+    columns.map(field).collect()
 }
 
 /// Writes the reject list of a part: each rejected record as an envelope with a `reason`, one per line.
@@ -201,6 +240,7 @@ impl<'p> Envelope<'p> {
 mod tests {
     use super::*;
     use crate::columns::Columns;
+    use crate::encoding::LineEnd;
     use crate::tests_support::part;
 
     fn written(format: &Format, bodies: &[&str]) -> (String, Vec<String>) {
@@ -339,6 +379,55 @@ mod tests {
                 "event ‹e2› (seq 2): «column `id`: the value has `5` characters, the column a width of `4`»",
                 "event ‹e3› (seq 3): «column `id`: the value has a line break (`3` characters, the column a width of `4`)»",
             ]
+        );
+    }
+
+    fn written_as(layout: &Layout, format: &Format, bodies: &[&str]) -> (String, Vec<String>) {
+        let mut bytes = Vec::new();
+        let rejects = format.write_as(layout, &part(2, bodies), &mut bytes);
+        let rejects = rejects.unwrap().iter().map(ToString::to_string).collect();
+        (bytes.escape_ascii().to_string(), rejects)
+    }
+
+    #[test]
+    fn a_layout_says_how_characters_and_line_ends_are_written() {
+        let layout = |encoding, line_end| Layout { encoding, line_end };
+        let latin = layout(Encoding::Iso8859_1, LineEnd::Crlf);
+        let written = |layout, format: &Format| written_as(layout, format, &["\"é\"", "1"]).0;
+        assert_eq!(written(&latin, &Format::Body), r#"\"\xe9\"\r\n1\r\n"#);
+        let columns = r#"[{"name":"ü","json":"@","width":2}]"#;
+        assert_eq!(
+            written(&latin, &csv(columns, true)),
+            r"\xfc\r\n\xe9\r\n1\r\n"
+        );
+        let ebcdic = layout(Encoding::EbcdicCp037, LineEnd::None);
+        assert_eq!(written(&ebcdic, &fixed_width(columns)), r"Q@\xf1@");
+        let nel = layout(Encoding::EbcdicCp037, LineEnd::Nel);
+        assert_eq!(written(&nel, &fixed_width(columns)), r"Q@\x15\xf1@\x15");
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_encoded_is_rejected_with_its_column_and_character() {
+        let latin = Layout {
+            encoding: Encoding::Iso8859_1,
+            ..Layout::default()
+        };
+        let bodies = [r#"{"n":"5 €"}"#, r#"{"n":"5"}"#];
+        let columns = r#"[{"name":"n","json":"n","width":3}]"#;
+        for format in [csv(columns, false), fixed_width(columns)] {
+            let (text, rejects) = written_as(&latin, &format, &bodies);
+            assert!(text.starts_with('5'), "{text}");
+            assert_eq!(
+                rejects,
+                [
+                    "event ‹e0› (seq 0): «column `n`: `iso-8859-1` has no character U+20AC, the character `3` of the text»"
+                ]
+            );
+        }
+        let (_, rejects) = written_as(&latin, &Format::Body, &bodies);
+        assert!(
+            rejects[0].contains("body: `iso-8859-1` has no character U+20AC, the character `9`"),
+            "{rejects:?}"
         );
     }
 

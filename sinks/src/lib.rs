@@ -13,6 +13,7 @@ mod compression;
 pub mod config;
 mod csv;
 mod directory;
+mod encoding;
 mod endpoint;
 mod file;
 mod format;
@@ -22,6 +23,7 @@ mod headers;
 mod http;
 #[cfg(feature = "lambda")]
 mod lambda;
+mod layout;
 mod log;
 mod manifest;
 mod part;
@@ -56,12 +58,14 @@ pub use columns::{Column, Columns, ColumnsError, FixedColumn};
 pub use compression::Compression;
 pub use config::SinkConfig;
 pub use directory::directory_of;
+pub use encoding::{Encoding, LineEnd};
 pub use file::FileSink;
 pub use format::{Format, write_rejects};
 #[cfg(feature = "http")]
 pub use http::HttpSink;
 #[cfg(feature = "lambda")]
 pub use lambda::LambdaSink;
+pub use layout::Layout;
 pub use log::LogSink;
 pub use part::{Part, content_hash};
 #[cfg(any(feature = "lambda", feature = "states"))]

@@ -92,11 +92,11 @@ impl Sink for S3Sink {
 
 /// Returns the media type of a part's object. A compressed object has no `Content-Encoding`: clients would then decompress it
 /// on download, although its name says that it is compressed.
-fn content_type(rendering: &Rendering) -> &'static str {
+fn content_type(rendering: &Rendering) -> String {
     match rendering.compression {
-        Compression::None => rendering.format.content_type(),
-        Compression::Gzip => "application/gzip",
-        Compression::Zstd => "application/zstd",
+        Compression::None => rendering.content_type(),
+        Compression::Gzip => "application/gzip".to_owned(),
+        Compression::Zstd => "application/zstd".to_owned(),
     }
 }
 
@@ -112,7 +112,7 @@ struct Object<'k> {
     key: &'k str,
     bytes: Vec<u8>,
     hash: blake3::Hash,
-    content_type: &'static str,
+    content_type: String,
 }
 
 impl Objects {
@@ -156,7 +156,7 @@ impl Objects {
             key: &key,
             hash: blake3::hash(&list),
             bytes: list,
-            content_type: "application/x-ndjson",
+            content_type: "application/x-ndjson".to_owned(),
         };
         self.put(part, object).await.map(|_| ())
     }
@@ -190,7 +190,7 @@ impl Objects {
             key: &key,
             hash: blake3::hash(&bytes),
             bytes,
-            content_type: "application/json",
+            content_type: "application/json".to_owned(),
         };
         if self.put_new(part, object).await? {
             return Ok(());

@@ -5,6 +5,7 @@ use axum::http::Method;
 use super::*;
 use crate::compression::Compression;
 use crate::format::Format;
+use crate::layout::Layout;
 use crate::stand_in::StandIn;
 use crate::tests_support::part;
 
@@ -21,6 +22,7 @@ fn sink(s3: &StandIn, prefix: &str, format: Format, compression: Compression) ->
         },
         rendering: Rendering {
             format,
+            layout: Layout::default(),
             compression,
         },
     }
