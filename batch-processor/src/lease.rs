@@ -171,6 +171,8 @@ impl LeasedBatch<'_> {
             number: index,
             source: self.record.source.clone(),
             batch_key: self.record.batch_key.clone(),
+            closed_at: self.record.closed_at(),
+            sequence: None,
             items,
         }
     }

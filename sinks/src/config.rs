@@ -176,7 +176,14 @@ impl SinkConfig {
             reader.value(&SINK_TABLE),
         ];
         let others = others.map(Option::unwrap_or_default);
-        let fingerprint = fingerprint_of(&uri, &rendering, &columns_text, header, &others);
+        let fingerprint = fingerprint_of(
+            &uri,
+            &rendering,
+            &columns_text,
+            header,
+            &others,
+            &layout::settings(reader),
+        );
         SinkConfig {
             uri,
             rendering,
@@ -378,6 +385,7 @@ fn fingerprint_of(
     columns: &str,
     header: bool,
     others: &[String],
+    layout: &[(&str, String)],
 ) -> String {
     let place = sink.to_string();
     let mut hasher = blake3::Hasher::new();
@@ -391,8 +399,9 @@ fn fingerprint_of(
     ];
     let others = others.iter().map(String::as_str);
     // Nothing is added for the default layout: before there were layouts, it had this fingerprint.
-    let layout = rendering.layout.settings();
-    let layout = layout.iter().flat_map(|(name, value)| [*name, value]);
+    let layout = layout
+        .iter()
+        .flat_map(|(name, value)| [*name, value.as_str()]);
     for text in fixed.into_iter().chain(others).chain(layout) {
         hasher.update(&(text.len() as u64).to_be_bytes());
         hasher.update(text.as_bytes());

@@ -260,7 +260,7 @@ fn encodings_and_line_ends_go_with_formats_that_are_texts() {
     for (extra, words) in [
         (
             vec![ebcdic],
-            "`SINK_FORMAT`: wrong format: got `envelope` with `SINK_ENCODING` `ebcdic-cp037`",
+            "`SINK_ENCODING`: set with `SINK_FORMAT` `envelope`, expected it with `body`,",
         ),
         (
             vec![body, ("SINK_ENCODING", "latin-1")],
@@ -276,7 +276,7 @@ fn encodings_and_line_ends_go_with_formats_that_are_texts() {
         ),
         (
             vec![fixed[0], fixed[1], ebcdic],
-            "`SINK_COLUMNS`: a `pad` of a column: got `€`, whose character U+20AC is not in `SINK_ENCODING` `ebcdic-cp037`",
+            "`SINK_COLUMNS`: got the character `€` (U+20AC), expected characters of `SINK_ENCODING` `ebcdic-cp037`",
         ),
     ] {
         let problem = problem(&extra);
@@ -293,12 +293,68 @@ fn a_fingerprint_changes_with_the_layout_and_is_the_former_one_without() {
     assert_eq!(plain, "e1fda179e70b, body, none, log:");
     let crlf = ("SINK_LINE_END", "crlf");
     let latin = ("SINK_ENCODING", "iso-8859-1");
+    assert_eq!(
+        plain,
+        fingerprint(&[body, ("SINK_ENCODING", "utf-8"), ("SINK_TIME_ZONE", "UTC")])
+    );
     let all = [
         plain.clone(),
+        fingerprint(&[body, ("SINK_HEADER_RECORD", "H")]),
+        fingerprint(&[body, ("SINK_TRAILER_RECORD", "H")]),
         fingerprint(&[body, crlf]),
         fingerprint(&[body, latin]),
         fingerprint(&[body, latin, crlf]),
     ];
     let different: std::collections::BTreeSet<&String> = all.iter().collect();
     assert_eq!(different.len(), all.len());
+}
+
+#[test]
+fn headers_and_trailers_go_with_the_columns_and_the_line_end() {
+    let fixed = ("SINK_FORMAT", "fixed-width");
+    let columns = (
+        "SINK_COLUMNS",
+        r#"[{"name":"id","json":"id","width":3},{"name":"amount","json":"amount","width":6}]"#,
+    );
+    let trailer = ("SINK_TRAILER_RECORD", "T{sum:amount:08}");
+    let header = ("SINK_HEADER_RECORD", "H{date:%Y%m%d}");
+    let ebcdic = ("SINK_ENCODING", "ebcdic-cp500");
+    let none = ("SINK_LINE_END", "none");
+    let config = read(&[fixed, columns, header, trailer, ebcdic, none]).unwrap();
+    assert!(config.rendering.layout.header.is_some());
+    for (extra, words) in [
+        (
+            vec![trailer],
+            "`SINK_TRAILER_RECORD`: wrong value: got `T{sum:amount:08}`: placeholder `{sum:amount:08}`: column: got `amount`",
+        ),
+        (
+            vec![header],
+            "`SINK_HEADER_RECORD`: set with `SINK_FORMAT` `envelope`",
+        ),
+        (
+            vec![fixed, columns, ebcdic, none, ("SINK_HEADER_RECORD", "H")],
+            "`SINK_HEADER_RECORD`: got `1` characters with `SINK_LINE_END` `none`, expected the `9` characters of each record",
+        ),
+        (
+            vec![
+                fixed,
+                columns,
+                ebcdic,
+                none,
+                ("SINK_TRAILER_RECORD", "T{count}"),
+            ],
+            "`SINK_TRAILER_RECORD`: got the placeholder `{count}` without a width",
+        ),
+        (
+            vec![fixed, columns, ebcdic, ("SINK_HEADER_RECORD", "€")],
+            "`SINK_HEADER_RECORD`: got the character `€` (U+20AC), expected characters of",
+        ),
+        (
+            vec![("SINK_TIME_ZONE", "Mars")],
+            "`SINK_TIME_ZONE`: wrong value: got `Mars`: expected `UTC`",
+        ),
+    ] {
+        let problem = problem(&extra);
+        assert!(problem.contains(words), "{words} in {problem}");
+    }
 }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::compression::Compression;
 use crate::directory::directory_of;
 use crate::format::write_rejects;
+use crate::layout::LayoutFailed;
 use crate::manifest;
 use crate::part::Part;
 use crate::rendering::Content;
@@ -208,6 +209,9 @@ impl Files {
     fn error(&self, error: FileError) -> SinkError {
         match error {
             FileError::OtherContent { .. } | FileError::Manifest { .. } => SinkError::Permanent {
+                reason: error.to_string(),
+            },
+            FileError::Io(error) if LayoutFailed::is_cause_of(&error) => SinkError::Permanent {
                 reason: error.to_string(),
             },
             FileError::Io(error) => SinkError::Retryable {

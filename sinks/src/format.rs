@@ -12,6 +12,8 @@ use crate::encoding::Encoding;
 use crate::layout::Layout;
 use crate::part::Part;
 use crate::reject::{Reject, RejectReason};
+use crate::template::Template;
+use crate::totals::Totals;
 
 /// The format of a part: `SINK_FORMAT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +83,20 @@ impl Format {
         self.write_as(&Layout::default(), part, to)
     }
 
+    /// Returns the names of the columns.
+    pub(crate) fn column_names(&self) -> Vec<&str> {
+        match self {
+            Format::Envelope | Format::Body => Vec::new(),
+            Format::Csv { columns, .. } => {
+                columns.iter().map(|column| column.name.as_str()).collect()
+            }
+            Format::FixedWidth(columns) => columns
+                .iter()
+                .map(|column| column.column.name.as_str())
+                .collect(),
+        }
+    }
+
     /// Writes the records as [`write`](Self::write) does, in another layout.
     pub(crate) fn write_as(
         &self,
@@ -88,22 +104,37 @@ impl Format {
         part: &Part,
         to: &mut impl Write,
     ) -> io::Result<Vec<Reject>> {
+        let mut totals = layout.totals();
+        if layout.header.as_ref().is_some_and(Template::needs_totals) {
+            // The totals are known only after the last record, so all records are made twice.
+            self.write_records(layout, part, &mut totals, &mut io::sink())?;
+        }
+        layout.write_header(part, &totals, to)?;
+        let mut names = String::new();
+        if let Format::Csv { header: true, .. } = self {
+            csv::push_record(&mut names, self.column_names().into_iter());
+            layout.write(&names, to)?;
+        }
+        let mut totals = layout.totals();
+        let rejects = self.write_records(layout, part, &mut totals, to)?;
+        layout.write_trailer(part, &totals, to)?;
+        Ok(rejects)
+    }
+
+    /// Writes the records, and adds them to the totals; returns those that are rejected.
+    fn write_records(
+        &self,
+        layout: &Layout,
+        part: &Part,
+        totals: &mut Totals<'_>,
+        to: &mut impl Write,
+    ) -> io::Result<Vec<Reject>> {
         let mut rejects = Vec::new();
         let mut record = String::new();
-        if let Format::Csv {
-            columns,
-            header: true,
-        } = self
-        {
-            csv::push_record(
-                &mut record,
-                columns.iter().map(|column| column.name.as_str()),
-            );
-            layout.write(&record, to)?;
-        }
         for item in &part.items {
             record.clear();
-            match self.push(&mut record, layout.encoding, part, item) {
+            let pushed = self.push(&mut record, layout.encoding, part, item);
+            match pushed.and_then(|fields| totals.add(&fields)) {
                 Ok(()) => layout.write(&record, to)?,
                 Err(reason) => rejects.push(Reject {
                     seq: item.seq,
@@ -115,42 +146,44 @@ impl Format {
         Ok(rejects)
     }
 
-    /// Appends one record without a line end to `record`. After an error, `record` may hold half of it.
-    fn push(
-        &self,
+    /// Appends one record without a line end to `record`; returns the texts of its columns. After an error, `record` may hold
+    /// half of it.
+    fn push<'p>(
+        &'p self,
         record: &mut String,
         encoding: Encoding,
-        part: &Part,
-        item: &StoredEvent,
-    ) -> Result<(), RejectReason> {
+        part: &'p Part,
+        item: &'p StoredEvent,
+    ) -> Result<Vec<Cow<'p, str>>, RejectReason> {
         match self {
             Format::Envelope => {
                 let mut json = std::mem::take(record).into_bytes();
                 serde_json::to_writer(&mut json, &Envelope::of(part, item))
                     .expect("texts and numbers are JSON, and memory takes them");
                 *record = String::from_utf8(json).expect("JSON is a text");
+                Ok(Vec::new())
             }
-            Format::Body if item.body.contains(['\n', '\r']) => {
-                return Err(RejectReason::LineBreak);
-            }
+            Format::Body if item.body.contains(['\n', '\r']) => Err(RejectReason::LineBreak),
             Format::Body => {
                 let checked = encoding.check(&item.body);
                 checked.map_err(|wrong| RejectReason::not_in_encoding("body", wrong, encoding))?;
                 record.push_str(&item.body);
+                Ok(Vec::new())
             }
             Format::Csv { columns, .. } => {
                 let fields = fields(columns.iter(), encoding, part, item)?;
                 csv::push_record(record, fields.iter().map(AsRef::as_ref));
+                Ok(fields)
             }
             Format::FixedWidth(columns) => {
                 let all = columns.iter().map(|column| &column.column);
                 let fields = fields(all, encoding, part, item)?;
-                for (column, field) in columns.iter().zip(fields) {
-                    column.push(record, &field)?;
+                for (column, field) in columns.iter().zip(&fields) {
+                    column.push(record, field)?;
                 }
+                Ok(fields)
             }
         }
-        Ok(())
     }
 }
 
@@ -241,6 +274,8 @@ mod tests {
     use super::*;
     use crate::columns::Columns;
     use crate::encoding::LineEnd;
+    use crate::layout::LayoutFailed;
+    use crate::template::TemplateUse;
     use crate::tests_support::part;
 
     fn written(format: &Format, bodies: &[&str]) -> (String, Vec<String>) {
@@ -391,7 +426,11 @@ mod tests {
 
     #[test]
     fn a_layout_says_how_characters_and_line_ends_are_written() {
-        let layout = |encoding, line_end| Layout { encoding, line_end };
+        let layout = |encoding, line_end| Layout {
+            encoding,
+            line_end,
+            ..Layout::default()
+        };
         let latin = layout(Encoding::Iso8859_1, LineEnd::Crlf);
         let written = |layout, format: &Format| written_as(layout, format, &["\"é\"", "1"]).0;
         assert_eq!(written(&latin, &Format::Body), r#"\"\xe9\"\r\n1\r\n"#);
@@ -404,6 +443,59 @@ mod tests {
         assert_eq!(written(&ebcdic, &fixed_width(columns)), r"Q@\xf1@");
         let nel = layout(Encoding::EbcdicCp037, LineEnd::Nel);
         assert_eq!(written(&nel, &fixed_width(columns)), r"Q@\x15\xf1@\x15");
+    }
+
+    fn template(text: &str) -> Option<Template> {
+        let columns = ["id", "amount"];
+        Some(Template::parse(text, TemplateUse::Record, &columns).unwrap())
+    }
+
+    #[test]
+    fn a_header_and_a_trailer_have_the_totals_of_the_records_between_them() {
+        let layout = Layout {
+            header: template("H{date:%d.%m.%Y} {count}"),
+            trailer: template("T{count:03}{sum:amount:>8}"),
+            ..Layout::default()
+        };
+        let columns = r#"[{"name":"id","json":"id"},{"name":"amount","json":"amount"}]"#;
+        let bodies = [
+            r#"{"id":1,"amount":"1.50"}"#,
+            r#"{"id":2,"amount":"two"}"#,
+            r#"{"id":3,"amount":2}"#,
+            "no JSON",
+        ];
+        let (text, rejects) = written_as(&layout, &csv(columns, true), &bodies);
+        assert_eq!(
+            text,
+            r"H25.11.2026 2\nid,amount\n1,1.50\n3,2\nT002    3.50\n"
+        );
+        assert!(
+            rejects[0].contains("column `amount`: not a number: got `two`"),
+            "{rejects:?}"
+        );
+        assert_eq!(rejects.len(), 2);
+        let (text, _) = written_as(&layout, &csv(columns, false), &["no JSON"]);
+        assert_eq!(text, r"H25.11.2026 0\nT000       0\n");
+    }
+
+    #[test]
+    fn a_trailer_that_does_not_fit_is_an_error_that_stays() {
+        let layout = Layout {
+            trailer: template("T{count:01}"),
+            ..Layout::default()
+        };
+        let part = part(2, &["a"; 10]);
+        let error = Format::Body
+            .write_as(&layout, &part, &mut io::sink())
+            .unwrap_err();
+        assert!(LayoutFailed::is_cause_of(&error));
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "part {}: trailer record: placeholder `{{count:01}}`: too long: got «10», expected at most 1 characters",
+                part.key()
+            )
+        );
     }
 
     #[test]

@@ -2,29 +2,50 @@
 
 use std::io::{self, Write};
 
+use crate::dates::Zone;
 use crate::encoding::{Encoding, LineEnd};
+use crate::part::Part;
+use crate::template::{Facts, LayoutError, Template};
+use crate::totals::Totals;
 
-/// The layout of a part. The default is UTF-8, with a line feed at the end of each record.
+/// The layout of a part. The default is UTF-8, with a line feed at the end of each record, and nothing but records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// The character encoding.
     pub encoding: Encoding,
     /// What ends a record.
     pub line_end: LineEnd,
+    /// The record before all others.
+    pub header: Option<Template>,
+    /// The record after all others.
+    pub trailer: Option<Template>,
+    /// The time zone of dates.
+    pub zone: Zone,
+}
+
+/// A header or a trailer that cannot be written for a part.
+#[derive(Debug, thiserror::Error)]
+#[error("part {part}: {which}: {source}")]
+pub(crate) struct LayoutFailed {
+    part: String,
+    which: &'static str,
+    source: LayoutError,
+}
+
+impl LayoutFailed {
+    /// Returns whether `error` is one of these. Another attempt would have the same error.
+    pub(crate) fn is_cause_of(error: &io::Error) -> bool {
+        error
+            .get_ref()
+            .is_some_and(|inner| inner.is::<LayoutFailed>())
+    }
 }
 
 impl Layout {
-    /// Returns what differs from the default layout, by name.
-    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
-        let Layout { encoding, line_end } = self;
-        let mut settings = Vec::new();
-        if *encoding != Encoding::default() {
-            settings.push(("encoding", encoding.name().to_owned()));
-        }
-        if *line_end != LineEnd::default() {
-            settings.push(("line-end", line_end.name().to_owned()));
-        }
-        settings
+    /// Returns the totals of no records.
+    pub(crate) fn totals(&self) -> Totals<'_> {
+        let templates = [&self.header, &self.trailer];
+        Totals::of(templates.into_iter().flatten().flat_map(Template::totals))
     }
 
     /// Writes a record and its line end. The characters of the record were checked.
@@ -39,5 +60,55 @@ impl Layout {
             }
         }
         to.write_all(self.line_end.bytes(self.encoding))
+    }
+
+    /// Writes the header of a part whose records have these totals.
+    ///
+    /// # Errors
+    /// [`LayoutFailed`] if a value does not fit; otherwise the writer failed.
+    pub(crate) fn write_header(
+        &self,
+        part: &Part,
+        totals: &Totals<'_>,
+        to: &mut impl Write,
+    ) -> io::Result<()> {
+        self.write_template("header record", self.header.as_ref(), part, totals, to)
+    }
+
+    /// Writes the trailer, as [`write_header`](Self::write_header) does the header.
+    pub(crate) fn write_trailer(
+        &self,
+        part: &Part,
+        totals: &Totals<'_>,
+        to: &mut impl Write,
+    ) -> io::Result<()> {
+        self.write_template("trailer record", self.trailer.as_ref(), part, totals, to)
+    }
+
+    fn write_template(
+        &self,
+        which: &'static str,
+        template: Option<&Template>,
+        part: &Part,
+        totals: &Totals<'_>,
+        to: &mut impl Write,
+    ) -> io::Result<()> {
+        let Some(template) = template else {
+            return Ok(());
+        };
+        let text = template.text(&Facts {
+            part,
+            zone: &self.zone,
+            totals,
+            encoding: self.encoding,
+        });
+        let text = text.map_err(|source| {
+            io::Error::other(LayoutFailed {
+                part: part.key(),
+                which,
+                source,
+            })
+        })?;
+        self.write(&text, to)
     }
 }

@@ -12,6 +12,7 @@ pub mod columns_source;
 mod compression;
 pub mod config;
 mod csv;
+mod dates;
 mod directory;
 mod encoding;
 mod endpoint;
@@ -48,8 +49,10 @@ mod sink;
 pub(crate) mod stand_in;
 #[cfg(feature = "states")]
 mod states;
+mod template;
 #[cfg(test)]
 pub(crate) mod tests_support;
+mod totals;
 mod uri;
 
 pub use async_trait::async_trait;
@@ -57,6 +60,7 @@ pub use built_in::BuiltInSink;
 pub use columns::{Column, Columns, ColumnsError, FixedColumn};
 pub use compression::Compression;
 pub use config::SinkConfig;
+pub use dates::Zone;
 pub use directory::directory_of;
 pub use encoding::{Encoding, LineEnd};
 pub use file::FileSink;
@@ -83,4 +87,5 @@ pub use secret::{Secret, SecretConfig, SecretHeader, SecretName, SecretReader};
 pub use sink::{Receipt, Sink, SinkError};
 #[cfg(feature = "states")]
 pub use states::StatesSink;
+pub use template::Template;
 pub use uri::{SinkKind, SinkUri};

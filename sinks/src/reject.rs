@@ -74,6 +74,18 @@ pub enum RejectReason {
         /// Position of the character in the body or column, counted from 1.
         position: usize,
     },
+    /// A column that is added up has no number.
+    #[error(
+        "column `{column}`: not a number: got `{value}`, expected digits with at most one point and `{decimals_max}` decimals, such as `-12.50`"
+    )]
+    NoNumber {
+        /// Name of the column.
+        column: String,
+        /// The value, or its beginning.
+        value: String,
+        /// Decimals that the total takes.
+        decimals_max: usize,
+    },
     /// The Lambda function of the sink named the record among its `rejects`.
     #[error("the function rejects it: {message}")]
     ByFunction {

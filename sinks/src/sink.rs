@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+#[cfg(any(feature = "http", feature = "s3"))]
+use crate::layout::LayoutFailed;
 use crate::part::Part;
 
 /// What a sink returns for a part that it has stored.
@@ -107,6 +109,8 @@ pub enum SinkError {
 /// #     number: 0,
 /// #     source: "arn:aws:sqs:eu-west-1:123456789012:orders".parse()?,
 /// #     batch_key: None,
+/// #     closed_at: protocol::time::Timestamp::EPOCH,
+/// #     sequence: None,
 /// #     items: Vec::new(),
 /// # };
 /// # for _ in 0..2 {
@@ -133,10 +137,13 @@ pub trait Sink: Send + Sync + 'static {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError>;
 }
 
-/// Returns the error of a part or a reject list that could not be rendered in memory.
+/// Returns the error of a part or a reject list that could not be rendered. Memory may be there later; a layout that cannot be
+/// written stays so.
 #[cfg(any(feature = "http", feature = "s3"))]
 pub(crate) fn render_failed(error: std::io::Error) -> SinkError {
-    SinkError::Retryable {
-        reason: error.to_string(),
+    let reason = error.to_string();
+    match LayoutFailed::is_cause_of(&error) {
+        true => SinkError::Permanent { reason },
+        false => SinkError::Retryable { reason },
     }
 }

@@ -180,6 +180,8 @@ async fn replay(
         number: part.number,
         source: record.source.clone(),
         batch_key: record.batch_key.clone(),
+        closed_at: record.closed_at(),
+        sequence: None,
         items: events,
     };
     let mut attempt = 1;

@@ -265,6 +265,12 @@ impl BatchRecord {
         self
     }
 
+    /// Returns when the batch closed: when it was sealed, or else the end of its window. Once the batch was leased, this never
+    /// changes, because only an open batch is sealed.
+    pub fn closed_at(&self) -> Timestamp {
+        self.sealed_at.unwrap_or(self.closes_at)
+    }
+
     /// Returns whether the batch is so old that nothing more of it is delivered.
     pub fn is_too_old(&self, now: Timestamp) -> bool {
         self.created_at + BATCH_LIFE_MAX <= now
