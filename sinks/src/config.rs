@@ -159,7 +159,7 @@ impl SinkConfig {
         let timeout_secs = reader.number(&SINK_TIMEOUT);
         let rejects = reader.text_with(&SINK_REJECTS, str::parse);
         check_rejects(reader, &uri, &format, rejects.as_ref());
-        let layout = layout::layout(reader, &format);
+        let layout = layout::layout(reader, &uri, &format);
         let rendering = Rendering {
             format,
             layout,

@@ -301,6 +301,12 @@ fn a_fingerprint_changes_with_the_layout_and_is_the_former_one_without() {
         plain.clone(),
         fingerprint(&[body, ("SINK_HEADER_RECORD", "H")]),
         fingerprint(&[body, ("SINK_TRAILER_RECORD", "H")]),
+        fingerprint(&[
+            body,
+            ("SINK_TIME_ZONE", "UTC"),
+            crlf,
+            ("SINK_HEADER_RECORD", "H"),
+        ]),
         fingerprint(&[body, crlf]),
         fingerprint(&[body, latin]),
         fingerprint(&[body, latin, crlf]),
@@ -357,4 +363,24 @@ fn headers_and_trailers_go_with_the_columns_and_the_line_end() {
         let problem = problem(&extra);
         assert!(problem.contains(words), "{words} in {problem}");
     }
+}
+
+#[test]
+fn a_path_goes_with_files_and_objects() {
+    let path = ("SINK_PATH", "{key}/ORDERS_{sequence:06}.txt");
+    let file = ("SINK", "file:///out");
+    let layout = read(&[file, path]).unwrap().rendering.layout;
+    assert!(layout.needs_sequence());
+    let by_batch = ("SINK_PATH", "{batch}/{part}.dat");
+    let layout = read(&[file, by_batch]).unwrap().rendering.layout;
+    assert!(!layout.needs_sequence());
+    assert_eq!(
+        problem(&[path]),
+        "`SINK_PATH` is set, but only `SINK` `file:` and `s3:` have paths"
+    );
+    let problem = problem(&[file, ("SINK_PATH", "orders.txt")]);
+    assert!(
+        problem.starts_with("`SINK_PATH`: wrong value: got `orders.txt`: path: got the same path"),
+        "{problem}"
+    );
 }

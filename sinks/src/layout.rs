@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use crate::dates::Zone;
 use crate::encoding::{Encoding, LineEnd};
 use crate::part::Part;
-use crate::template::{Facts, LayoutError, Template};
+use crate::paths::PathTemplate;
+use crate::template::{Facts, LayoutError, Target, Template};
 use crate::totals::Totals;
 
 /// The layout of a part. The default is UTF-8, with a line feed at the end of each record, and nothing but records.
@@ -19,11 +20,13 @@ pub struct Layout {
     pub header: Option<Template>,
     /// The record after all others.
     pub trailer: Option<Template>,
+    /// The path of a part's records below the sink, if it is not `<batchId>/<part>.<ext>`.
+    pub path: Option<PathTemplate>,
     /// The time zone of dates.
     pub zone: Zone,
 }
 
-/// A header or a trailer that cannot be written for a part.
+/// A header, a trailer or a path that cannot be written for a part.
 #[derive(Debug, thiserror::Error)]
 #[error("part {part}: {which}: {source}")]
 pub(crate) struct LayoutFailed {
@@ -100,15 +103,34 @@ impl Layout {
             part,
             zone: &self.zone,
             totals,
-            encoding: self.encoding,
+            target: Target::Record(self.encoding),
         });
-        let text = text.map_err(|source| {
-            io::Error::other(LayoutFailed {
-                part: part.key(),
-                which,
-                source,
-            })
-        })?;
+        let text = text.map_err(|source| failed(part, which, source))?;
         self.write(&text, to)
     }
+
+    /// Returns the path of a part's records below the sink, if there is a template for it.
+    ///
+    /// # Errors
+    /// [`LayoutFailed`]
+    pub(crate) fn path(&self, part: &Part) -> io::Result<Option<String>> {
+        let path = self.path.as_ref().map(|path| path.text(part, &self.zone));
+        path.transpose()
+            .map_err(|source| failed(part, "path", source))
+    }
+
+    /// Returns whether parts need numbers.
+    pub(crate) fn needs_sequence(&self) -> bool {
+        let mut records = [&self.header, &self.trailer].into_iter().flatten();
+        records.any(Template::has_sequence)
+            || self.path.as_ref().is_some_and(PathTemplate::has_sequence)
+    }
+}
+
+fn failed(part: &Part, which: &'static str, source: LayoutError) -> io::Error {
+    io::Error::other(LayoutFailed {
+        part: part.key(),
+        which,
+        source,
+    })
 }

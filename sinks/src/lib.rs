@@ -28,6 +28,7 @@ mod layout;
 mod log;
 mod manifest;
 mod part;
+mod paths;
 #[cfg(any(feature = "lambda", feature = "states"))]
 mod payload;
 mod places;
@@ -72,6 +73,7 @@ pub use lambda::LambdaSink;
 pub use layout::Layout;
 pub use log::LogSink;
 pub use part::{Part, content_hash};
+pub use paths::PathTemplate;
 #[cfg(any(feature = "lambda", feature = "states"))]
 pub use payload::Payloads;
 #[cfg(feature = "postgres")]

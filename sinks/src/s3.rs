@@ -35,7 +35,7 @@ const CONTENT_HASH: &str = "content-hash";
 /// The user metadata with the percent-percent_encoded batch key.
 const BATCH_KEY: &str = "batch-key";
 
-/// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>`, then the reject list `<part>.rejects` if any record
+/// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, then the reject list `<part>.rejects` if any record
 /// was rejected, and last `<part>.manifest.json`. Objects are never replaced. An attempt that finds the manifest writes
 /// nothing.
 #[derive(Debug)]
@@ -125,9 +125,13 @@ impl Objects {
     }
 
     fn key(&self, part: &Part, name: &str) -> String {
-        let slash = if self.prefix.is_empty() { "" } else { "/" };
         let directory = directory_of(part.batch_id, part.batch_key.as_ref());
-        format!("{}{slash}{directory}/{name}", self.prefix)
+        self.below_prefix(&format!("{directory}/{name}"))
+    }
+
+    fn below_prefix(&self, path: &str) -> String {
+        let slash = if self.prefix.is_empty() { "" } else { "/" };
+        format!("{}{slash}{path}", self.prefix)
     }
 
     /// Writes the object of a part; returns its key, and whether it existed already.
@@ -138,7 +142,10 @@ impl Objects {
         bytes: Vec<u8>,
         content: &Content,
     ) -> Result<(String, bool), SinkError> {
-        let key = self.key(part, &rendering.name(part.number));
+        let key = match rendering.layout.path(part).map_err(render_failed)? {
+            Some(path) => self.below_prefix(&path),
+            None => self.key(part, &rendering.name(part.number)),
+        };
         let object = Object {
             key: &key,
             bytes,

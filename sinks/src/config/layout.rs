@@ -1,4 +1,4 @@
-//! Variables for the layout of a part: its encoding, its line ends, and its header and trailer.
+//! Variables for the layout of a part: its encoding, its line ends, its header and trailer, and its path.
 
 use shared::config::{Reader, Text, Topic, Unset, Variable, Word};
 
@@ -7,7 +7,9 @@ use crate::dates::Zone;
 use crate::encoding::{Encoding, LineEnd};
 use crate::format::Format;
 use crate::layout::Layout;
+use crate::paths::PathTemplate;
 use crate::template::{Template, TemplateUse};
+use crate::uri::{SinkKind, SinkUri};
 
 pub(super) const SINK_ENCODING: Variable<Word<Encoding>> = Variable {
     name: "SINK_ENCODING",
@@ -58,6 +60,15 @@ const SINK_TRAILER_RECORD: Variable<Text> = Variable {
     },
     meaning: "A record after all others.",
 };
+const SINK_PATH: Variable<Text> = Variable {
+    name: "SINK_PATH",
+    topic: Topic::Layout,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "a path with placeholders such as `{key}/{date:%Y%m%d}/{sequence:06}.txt`: docs/sinks.md, \"Layouts\"",
+    },
+    meaning: "With `file:` and `s3:`, the path of a part's records below the directory or prefix, instead of `<batchId>/<part>.<ext>`.",
+};
 const SINK_TIME_ZONE: Variable<Text> = Variable {
     name: "SINK_TIME_ZONE",
     topic: Topic::Layout,
@@ -69,19 +80,27 @@ const SINK_TIME_ZONE: Variable<Text> = Variable {
 };
 
 /// Reads the layout of a part.
-pub(super) fn layout(reader: &mut Reader<'_>, format: &Format) -> Layout {
+pub(super) fn layout(reader: &mut Reader<'_>, sink: &SinkUri, format: &Format) -> Layout {
     let encoding = reader.word(&SINK_ENCODING);
     let line_end = reader.word(&SINK_LINE_END);
     let columns = format.column_names();
     let record = |text: &str| Template::parse(text, TemplateUse::Record, &columns);
     let header = reader.text_with(&SINK_HEADER_RECORD, record);
     let trailer = reader.text_with(&SINK_TRAILER_RECORD, record);
+    let path = reader.text_with(&SINK_PATH, str::parse::<PathTemplate>);
+    let has_paths = matches!(sink.kind(), SinkKind::File | SinkKind::S3);
+    reader.rule(
+        "`SINK_PATH` is set only with `SINK` `file:` or `s3:`.",
+        (path.is_some() && !has_paths)
+            .then(|| format!("`{SINK_PATH}` is set, but only `SINK` `file:` and `s3:` have paths")),
+    );
     let zone = reader.text_with(&SINK_TIME_ZONE, str::parse::<Zone>);
     let layout = Layout {
         encoding,
         line_end,
         header,
         trailer,
+        path,
         zone: zone.unwrap_or_default(),
     };
     check_format(reader, format, &layout);
@@ -211,11 +230,13 @@ pub(super) fn settings(reader: &Reader<'_>) -> Vec<(&'static str, String)> {
         (SINK_LINE_END.name, reader.value(&SINK_LINE_END)),
         (SINK_HEADER_RECORD.name, reader.value(&SINK_HEADER_RECORD)),
         (SINK_TRAILER_RECORD.name, reader.value(&SINK_TRAILER_RECORD)),
+        (SINK_PATH.name, reader.value(&SINK_PATH)),
         (SINK_TIME_ZONE.name, reader.value(&SINK_TIME_ZONE)),
     ];
     let defaults = [
         Some(Encoding::default().name()),
         Some(LineEnd::default().name()),
+        None,
         None,
         None,
         Some("UTC"),

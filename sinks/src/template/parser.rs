@@ -127,6 +127,18 @@ impl Template {
         self.has(&Value::Sequence)
     }
 
+    pub(crate) fn has_key(&self) -> bool {
+        self.has(&Value::Key)
+    }
+
+    pub(crate) fn has_batch(&self) -> bool {
+        self.has(&Value::Batch)
+    }
+
+    pub(crate) fn has_part(&self) -> bool {
+        self.has(&Value::Part)
+    }
+
     fn has(&self, value: &Value) -> bool {
         self.placeholders()
             .any(|placeholder| placeholder.value == *value)
@@ -178,6 +190,11 @@ fn placeholder(content: &str, used_as: TemplateUse, columns: &[&str]) -> Result<
         None => (content, None),
     };
     let in_record = used_as == TemplateUse::Record;
+    if !in_record && name != "date" && argument.is_some_and(|width| width.starts_with(['<', '>'])) {
+        return Err(
+            "width: got spaces in a path, expected none, or zeros before a number".to_owned(),
+        );
+    }
     let (value, width) = match name {
         "batch" => (Value::Batch, text_width(argument)?),
         "source" => (Value::Source, text_width(argument)?),

@@ -3,6 +3,7 @@
 use protocol::ids::SourceArn;
 
 use crate::dates::{DateFormat, Zone};
+use crate::directory::key_name;
 use crate::encoding::Encoding;
 use crate::part::Part;
 use crate::totals::{Total, Totals};
@@ -46,8 +47,16 @@ pub(crate) struct Facts<'p> {
     pub(crate) part: &'p Part,
     pub(crate) zone: &'p Zone,
     pub(crate) totals: &'p Totals<'p>,
-    /// The encoding that the values must be in.
-    pub(crate) encoding: Encoding,
+    pub(crate) target: Target,
+}
+
+/// Where the text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Into a file in this encoding.
+    Record(Encoding),
+    /// Into the name of a file or an object.
+    Path,
 }
 
 /// Why a header, a trailer or a path cannot be written. Another attempt at the same part fails as well.
@@ -71,6 +80,16 @@ pub(crate) enum LayoutError {
         value: String,
         encoding: &'static str,
     },
+    #[error(
+        "placeholder `{placeholder}`: got a batch without a batch key, expected one with a key"
+    )]
+    NoKey { placeholder: String },
+    #[error(
+        "got the batch key «{key}» and a path without it, expected `{{key}}` beside `{{sequence}}`: each key has its own numbers"
+    )]
+    KeyNotInPath { key: String },
+    #[error("too long: got «{path}», expected at most {bytes_max} bytes")]
+    PathTooLong { path: String, bytes_max: usize },
     #[error(
         "placeholder `{placeholder}`: got a part without a number, expected one that the batch-processor delivers"
     )]
@@ -106,11 +125,13 @@ impl Placeholder {
                 value: value.escape_debug().to_string(),
             });
         }
-        if facts.encoding.check(&value).is_err() {
+        if let Target::Record(encoding) = facts.target
+            && encoding.check(&value).is_err()
+        {
             return Err(LayoutError::NotInEncoding {
                 placeholder: placeholder(),
                 value,
-                encoding: facts.encoding.name(),
+                encoding: encoding.name(),
             });
         }
         let length = value.chars().count();
@@ -142,10 +163,16 @@ impl Placeholder {
             Value::Batch => part.batch_id.to_string(),
             Value::Part => part.number.to_string(),
             Value::Source => queue_name(&part.source).to_owned(),
-            Value::Key => {
-                let key = part.batch_key.as_ref();
-                key.map_or_else(String::new, |key| key.as_str().to_owned())
-            }
+            Value::Key => match (facts.target, &part.batch_key) {
+                (Target::Record(_), None) => String::new(),
+                (Target::Record(_), Some(key)) => key.as_str().to_owned(),
+                (Target::Path, Some(key)) => key_name(key),
+                (Target::Path, None) => {
+                    return Err(LayoutError::NoKey {
+                        placeholder: self.written.clone(),
+                    });
+                }
+            },
             Value::Sequence => {
                 let number = part.sequence.ok_or_else(|| LayoutError::NoSequence {
                     placeholder: self.written.clone(),

@@ -6,6 +6,7 @@ use super::*;
 use crate::dates::Zone;
 use crate::encoding::Encoding;
 use crate::part::Part;
+use crate::template::Target;
 use crate::tests_support::part;
 use crate::totals::Totals;
 
@@ -34,7 +35,7 @@ fn written(text: &str, encoding: Encoding) -> Result<String, LayoutError> {
         part: &keyed(),
         zone: &Zone::default(),
         totals: &totals,
-        encoding,
+        target: Target::Record(encoding),
     });
     if let (Ok(text), Ok(length)) = (&text, template.length()) {
         assert_eq!(text.chars().count(), length);
@@ -72,7 +73,7 @@ fn zeros_stand_between_the_sign_and_the_digits() {
         part: &keyed(),
         zone: &Zone::default(),
         totals: &totals,
-        encoding: Encoding::Utf8,
+        target: Target::Record(Encoding::Utf8),
     };
     assert_eq!(template.text(&facts).unwrap(), "-00012.5");
 }
@@ -93,7 +94,7 @@ fn a_value_that_does_not_fit_is_an_error_and_never_cut() {
             part,
             zone: &Zone::default(),
             totals: &totals,
-            encoding: Encoding::EbcdicCp037,
+            target: Target::Record(Encoding::EbcdicCp037),
         };
         parsed(template).text(&facts).unwrap_err().to_string()
     };
