@@ -46,7 +46,7 @@ impl Completion {
             }
             EmptyIndex::VerifyAt(at) => {
                 batch.verify_at(at).await?;
-                self.send_verify_ticket(batch.id(), at, budgets).await?;
+                self.send_ticket_for(batch.id(), at, budgets).await?;
                 Ok(Some(Done::Verifying))
             }
         }
@@ -79,7 +79,19 @@ impl Completion {
         Ok(true)
     }
 
-    async fn send_verify_ticket(
+    /// Gives the lease up and sends a ticket for `at`, because a part waits for its number.
+    pub(crate) async fn look_again_at(
+        &self,
+        batch: &mut LeasedBatch<'_>,
+        at: Timestamp,
+        budgets: &Budgets<'_>,
+    ) -> Result<(), RetryTicket> {
+        batch.look_again_at(at).await?;
+        self.send_ticket_for(batch.id(), at, budgets).await
+    }
+
+    /// Sends a ticket that has the batch looked at again at `at`.
+    async fn send_ticket_for(
         &self,
         batch: BatchId,
         at: Timestamp,

@@ -32,6 +32,7 @@ use crate::overflow_bodies::OverflowBodies;
 use crate::part_rules::PartRules;
 use crate::quarantine::Quarantine;
 use crate::release::Releaser;
+use crate::sequences::Sequences;
 
 /// Processes the tickets of one environment.
 pub(crate) struct TicketProcessor {
@@ -75,6 +76,7 @@ impl TicketProcessor {
                     count_max: config.parts_max,
                 },
                 notices: Notices::new(ports),
+                sequences: Sequences::new(ports),
             },
         }
     }

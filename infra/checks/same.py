@@ -60,7 +60,7 @@ REFUSED = {
     "HardlyWarm": ({"LockTableWarmWrites": "3999"}, "expected a number like"),
     "NoMargin": ({"DeadlineMarginMs": "1999"}, "from 2000 to"),
     "FewReceives": ({"MaxReceiveCount": "4"}, "from 5 to 1000"),
-    "LongColumns": ({"SinkFormat": "csv", "SinkColumns": f"[{' ' * 655}]"}, "at most 656 characters"),
+    "LongColumns": ({"SinkFormat": "csv", "SinkColumns": f"[{' ' * 415}]"}, "at most 416 characters"),
     "WideBodies": ({"Bodies": "s3://chunks/*"}, "expected a text like"),
     "FormerItems": ({"FormerBodies": "items"}, "expected a text like"),
     "LongBodies": ({"Bodies": f"s3://chunks/{'p' * 117}"}, "at most 128 characters"),

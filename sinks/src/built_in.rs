@@ -28,6 +28,7 @@ use crate::uri::SinkUri;
 pub struct BuiltInSink {
     sink: Box<dyn Sink>,
     fingerprint: String,
+    needs_sequence: bool,
 }
 
 impl BuiltInSink {
@@ -87,6 +88,7 @@ impl BuiltInSink {
         Ok(BuiltInSink {
             sink,
             fingerprint: config.fingerprint.clone(),
+            needs_sequence: config.rendering.layout.needs_sequence(),
         })
     }
 }
@@ -95,6 +97,10 @@ impl BuiltInSink {
 impl Sink for BuiltInSink {
     fn fingerprint(&self) -> String {
         self.fingerprint.clone()
+    }
+
+    fn needs_sequence(&self) -> bool {
+        self.needs_sequence
     }
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {

@@ -120,7 +120,7 @@ impl Layout {
     }
 
     /// Returns whether parts need numbers.
-    pub(crate) fn needs_sequence(&self) -> bool {
+    pub fn needs_sequence(&self) -> bool {
         let mut records = [&self.header, &self.trailer].into_iter().flatten();
         records.any(Template::has_sequence)
             || self.path.as_ref().is_some_and(PathTemplate::has_sequence)

@@ -23,3 +23,4 @@ mod pause_store;
 mod postgres;
 mod queues;
 mod scripted;
+mod sequence_store;

@@ -27,6 +27,7 @@ mod faults;
 mod fixtures;
 mod format_versions;
 mod kills;
+mod layouts;
 mod loadgen_burst;
 mod log_lines;
 mod metric_lines;

@@ -175,6 +175,11 @@ async fn replay(
             "{name}: its content is not what was delivered; the record does not say which events the part had"
         )));
     }
+    if sink.needs_sequence() {
+        return Err(Failure::Refused(format!(
+            "{name}: the sink needs the numbers of parts, which only the batch-processor takes"
+        )));
+    }
     let part = Part {
         batch_id: record.batch_id,
         number: part.number,

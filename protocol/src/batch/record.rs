@@ -97,6 +97,8 @@ pub struct PartRecord {
     pub rejected: u64,
     /// The sink fingerprint when the part was frozen; absent once the part is delivered or set aside.
     pub sink: Option<String>,
+    /// The number of the part among those of its source and batch key, if its sink needs one.
+    pub sequence: Option<u64>,
 }
 
 impl PartRecord {
@@ -109,6 +111,7 @@ impl PartRecord {
             state: PartState::Frozen,
             rejected: 0,
             sink,
+            sequence: None,
         }
     }
 

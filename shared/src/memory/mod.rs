@@ -11,6 +11,7 @@ mod locked;
 mod overflow_store;
 mod pause_store;
 mod queues;
+mod sequence_store;
 
 pub use batch_store::MemoryBatchStore;
 pub use chunk_store::MemoryChunkStore;
@@ -20,6 +21,7 @@ pub use lock_store::MemoryLockStore;
 pub use overflow_store::MemoryOverflowStore;
 pub use pause_store::MemoryPauseStore;
 pub use queues::{MemoryBatchQueue, MemoryNoticeTarget, MemoryQuarantineQueue, MemorySourceQueues};
+pub use sequence_store::MemorySequenceStore;
 
 /// Returns a text that compression makes at most a fifth shorter and that JSON does not escape; the same at every call.
 pub fn noise(bytes: usize) -> String {

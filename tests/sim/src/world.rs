@@ -5,7 +5,7 @@
 mod batch_table;
 mod chunks;
 mod deliveries;
-mod fakes;
+pub(crate) mod fakes;
 mod faults;
 mod lock_table;
 mod notices;
@@ -21,7 +21,7 @@ use fastrand::Rng;
 use protocol::ids::ChunkId;
 use protocol::invariants::{Broken, Check};
 use protocol::time::Timestamp;
-use shared::memory::{MemoryBatchStore, MemoryChunkStore, MemoryLockStore};
+use shared::memory::{MemoryBatchStore, MemoryChunkStore, MemoryLockStore, MemorySequenceStore};
 
 use crate::act::Act;
 use crate::clocks::START;
@@ -61,6 +61,8 @@ pub struct World {
     pub batches: MemoryBatchStore,
     /// The pauses of deliveries.
     pub pauses: PauseTable,
+    /// The numbers of parts.
+    pub sequences: MemorySequenceStore,
     /// The input queues: positions in [`Ledger::messages`].
     pub inputs: Vec<Queue<usize>>,
     /// The batch queue: bodies of tickets.
@@ -96,6 +98,7 @@ impl World {
             chunks_expire_at: BTreeMap::new(),
             batches: MemoryBatchStore::new(),
             pauses: PauseTable::default(),
+            sequences: MemorySequenceStore::new(),
             inputs: (0..plan.sources)
                 .map(|_| Queue::new(plan.receives_max))
                 .collect(),
