@@ -27,6 +27,7 @@ use crate::part_rules::{PartRules, frozen_for_another_sink};
 use crate::quarantine::Quarantine;
 use crate::reading::{HandOverError, ReadEvents, ReadLimits};
 use crate::release::Releaser;
+use crate::sequences::{Numbered, Sequences, look_again_at};
 use crate::turns::{Turn, Turns};
 
 /// The components that a run uses, and its limits.
@@ -39,6 +40,7 @@ pub(crate) struct Components {
     pub(crate) part_rules: PartRules,
     pub(crate) notices: Notices,
     pub(crate) turns: Turns,
+    pub(crate) sequences: Sequences,
 }
 
 /// The result of one look at the batch, and of delivering what was found.
@@ -286,6 +288,9 @@ impl<'a> BatchRun<'a> {
         if let Err(error) = prepared.await {
             return Err(self.hand_over_failed(error).await);
         }
+        if delivery.needs_sequence() {
+            part.sequence = Some(self.take_number(index).await?);
+        }
         self.wait_for_turn(part.items.len()).await?;
         info!(batch_id = %batch, part = index, items_count = part.items.len(), "delivering part");
         self.plant_early_steps(&part).await?;
@@ -305,6 +310,7 @@ impl<'a> BatchRun<'a> {
         report_delivered(&part, &receipt, ended - started, ended, self.metrics);
         let wrap_up = self.budgets.wrap_up;
         self.batch.delivered(index, receipt, wrap_up).await?;
+        self.give_number_up(index, true).await;
         self.release(&part.items).await?;
         Ok(Step::LookAgain)
     }
@@ -324,6 +330,37 @@ impl<'a> BatchRun<'a> {
         }
     }
 
+    /// Takes the number of a frozen part and writes it to the record. If another part must be delivered first, the batch is
+    /// looked at again later.
+    async fn take_number(&mut self, index: usize) -> Result<u64, Stop> {
+        let components = self.components;
+        let record = self.batch.record();
+        let taken = components.sequences.take(record, index, &self.budgets.work);
+        match taken.await.map_err(|source| self.service(source))? {
+            Numbered::Number(number) => {
+                let written = self
+                    .batch
+                    .record()
+                    .parts
+                    .get(index)
+                    .map(|part| part.sequence);
+                if written != Some(Some(number)) {
+                    self.batch.number(index, number).await?;
+                }
+                Ok(number)
+            }
+            Numbered::Held(holder) => {
+                let at = look_again_at(self.batch.record(), self.budgets.work.clock.now());
+                info!(batch_id = %self.id(), part = index, %holder, %at, "part waits for its number");
+                let waits = components
+                    .completion
+                    .look_again_at(&mut self.batch, at, self.budgets);
+                waits.await?;
+                Err(Stop::Done(Done::WaitsForNumber))
+            }
+        }
+    }
+
     /// Puts the batch back if it is not in the hours of delivery. Returns how the ticket ends then.
     pub(crate) async fn wait_for_hours(&mut self) -> Result<Option<Done>, RetryTicket> {
         let now = self.budgets.work.clock.now();
@@ -334,6 +371,16 @@ impl<'a> BatchRun<'a> {
         let completion = &self.components.completion;
         let put_back = completion.put_back(&mut self.batch, until, None, self.budgets);
         Ok(Some(put_back.await?))
+    }
+
+    /// Gives up the number of a part that was delivered or set aside.
+    async fn give_number_up(&self, index: usize, delivered: bool) {
+        if self.components.delivery.needs_sequence() {
+            let sequences = &self.components.sequences;
+            let record = self.batch.record();
+            let budget = &self.budgets.wrap_up;
+            sequences.give_up(record, index, delivered, budget).await;
+        }
     }
 
     /// Does the steps that planted bugs do too early, before the sink has the part.
@@ -411,6 +458,9 @@ impl<'a> BatchRun<'a> {
             warn!(batch_id = %batch, items_count = sent.seqs.len(), "events set aside");
             self.metrics.quarantined.add(sent.seqs.len());
             self.batch.quarantined(&sent.seqs, part).await?;
+            if let Some(index) = part {
+                self.give_number_up(index, false).await;
+            }
             self.release(&sent.events).await?;
         }
         match (sent.refused, sent.unsent_count) {

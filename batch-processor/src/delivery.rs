@@ -34,6 +34,11 @@ impl Delivery {
         cut(self.sink.fingerprint(), FINGERPRINT_BYTES_MAX)
     }
 
+    /// Returns whether the sink needs the numbers of parts.
+    pub(crate) fn needs_sequence(&self) -> bool {
+        self.sink.needs_sequence()
+    }
+
     /// Fetches the bodies of a part that are not in their items, and compares its content with what was `frozen`.
     pub(crate) async fn prepare(
         &self,

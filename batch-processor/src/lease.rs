@@ -172,6 +172,8 @@ impl LeasedBatch<'_> {
             number: index,
             source: self.record.source.clone(),
             batch_key: self.record.batch_key.clone(),
+            closed_at: self.record.closed_at(),
+            sequence: self.record.parts.get(index).and_then(|part| part.sequence),
             items,
         }
     }
@@ -259,6 +261,26 @@ impl LeasedBatch<'_> {
             part,
             set_aside,
             set_asides: self.record.set_asides,
+        };
+        self.write(&write, self.budgets.wrap_up).await
+    }
+
+    /// Writes the number of a frozen part to the record.
+    pub(crate) async fn number(&mut self, index: usize, number: u64) -> Result<(), RetryTicket> {
+        let write = BatchWrite::Number {
+            owner: self.owner.clone(),
+            index,
+            number,
+        };
+        self.write(&write, self.budgets.work).await
+    }
+
+    /// Gives the lease up until the batch is looked at again at `at`, because a part of it waits for its number.
+    pub(crate) async fn look_again_at(&mut self, at: Timestamp) -> Result<(), RetryTicket> {
+        let write = BatchWrite::GiveUp {
+            owner: self.owner.clone(),
+            due_at: at + DUE_GRACE,
+            verify_at: None,
         };
         self.write(&write, self.budgets.wrap_up).await
     }

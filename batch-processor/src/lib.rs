@@ -44,6 +44,7 @@ mod quarantine;
 mod reading;
 mod release;
 mod run;
+mod sequences;
 mod sweep;
 mod ticket_processor;
 mod turns;

@@ -23,6 +23,8 @@ pub(crate) enum Done {
     Paused,
     /// The next part must wait for the hours of delivery, or for its turn. Another ticket comes then.
     Waiting,
+    /// A part must wait for its number; another ticket was sent for the batch.
+    WaitsForNumber,
     /// The batch was so long ago that its record has expired.
     Expired,
     /// Another invocation has the lease. If it dies, the sweep sends another ticket.

@@ -32,6 +32,7 @@ use crate::overflow_bodies::OverflowBodies;
 use crate::part_rules::PartRules;
 use crate::quarantine::Quarantine;
 use crate::release::Releaser;
+use crate::sequences::Sequences;
 use crate::turns::Turns;
 
 /// Processes the tickets of one environment.
@@ -76,6 +77,7 @@ impl TicketProcessor {
                     count_max: config.parts_max,
                 },
                 notices: Notices::new(ports),
+                sequences: Sequences::new(ports),
                 turns: Turns {
                     hours: config.delivery_hours.clone(),
                     events_per_second: config.events_per_second,

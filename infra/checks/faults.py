@@ -87,8 +87,8 @@ FAULTS = [
     ("the default is an architecture without zips", [("    Default: x86_64\n", "    Default: arm64\n")]),
     ("only one architecture is allowed", [("AllowedValues: [x86_64, arm64]", "AllowedValues: [x86_64]")]),
     # 4 KB of variables.
-    ("columns as long as a parameter can be", [("    MaxLength: 386\n", "    MaxLength: 4096\n")]),
-    ("columns of any length", [("    # Lambda limits all variables together to 4 KB: a longer list must be in a file.\n    MaxLength: 386\n", "")]),
+    ("columns as long as a parameter can be", [("    MaxLength: 144\n", "    MaxLength: 4096\n")]),
+    ("columns of any length", [("    # Lambda limits all variables together to 4 KB: a longer list must be in a file.\n    MaxLength: 144\n", "")]),
     ("a key of any characters", [('    AllowedPattern: "^[ -~]*$"\n    MaxLength: 512\n', "    AllowedPattern: ^.*$\n    MaxLength: 512\n")]),
     ("columns that the function may not read", [("              - !If\n                - ColumnsAreInS3\n", "              - !If\n                - RejectsAreInS3\n")]),
     ("objects beside the columns may be read", [("                    - arn:${AWS::Partition}:s3:::${Place}\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${SinkColumns}://\"]]", "                    - arn:${AWS::Partition}:s3:::${Place}*\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${SinkColumns}://\"]]")]),
@@ -252,7 +252,7 @@ CDK_WORLDS = ("Requeue", "Traced", "Version", "Postgres")
 CDK_CHUNK_WORLDS = ("Chunks", "ChunksKey", "Given")
 CDK_FAULTS = [
     ("the default is an architecture without zips", "parameters", 'default: "x86_64"', 'default: "arm64"'),
-    ("columns as long as a parameter can be", "parameters", "maxLength: 386", "maxLength: 4096"),
+    ("columns as long as a parameter can be", "parameters", "maxLength: 144", "maxLength: 4096"),
     ("columns that the function may not read", "aggregator", "...(0, sink_1.grantsOfColumns)(this, this.values.sinkColumns),", ""),
     ("objects beside the columns may be read", "sink", "columns.slice('s3://'.length)}`", "columns.slice('s3://'.length)}*`"),
     ("more pollers than CloudFormation takes", "parameters", "max: 2000", "max: 10000"),

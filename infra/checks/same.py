@@ -61,7 +61,7 @@ REFUSED = {
     "HardlyWarm": ({"LockTableWarmWrites": "3999"}, "expected a number like"),
     "NoMargin": ({"DeadlineMarginMs": "1999"}, "from 2000 to"),
     "FewReceives": ({"MaxReceiveCount": "4"}, "from 5 to 1000"),
-    "LongColumns": ({"SinkFormat": "csv", "SinkColumns": f"[{' ' * 385}]"}, "at most 386 characters"),
+    "LongColumns": ({"SinkFormat": "csv", "SinkColumns": f"[{' ' * 143}]"}, "at most 144 characters"),
     "WideBodies": ({"Bodies": "s3://chunks/*"}, "expected a text like"),
     "FormerItems": ({"FormerBodies": "items"}, "expected a text like"),
     "LongBodies": ({"Bodies": f"s3://chunks/{'p' * 117}"}, "at most 128 characters"),

@@ -82,7 +82,12 @@ fn variables(stack: &Stack) -> Vec<Setting> {
             Topic::Resources | Topic::SinkAccess => false,
             // Queues too, on a port that tells nothing.
             _ if variable.name.ends_with("_URL") => false,
-            Topic::Events | Topic::Batches | Topic::Requests | Topic::Sink | Topic::Logs => true,
+            Topic::Events
+            | Topic::Batches
+            | Topic::Requests
+            | Topic::Sink
+            | Topic::Layout
+            | Topic::Logs => true,
         };
         let value = stack.variable(variable.name).map(str::to_owned);
         let value = value.or(variable.default).filter(|value| !value.is_empty());

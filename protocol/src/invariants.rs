@@ -174,6 +174,7 @@ pub fn parts_never_change(before: &BatchRecord, after: &BatchRecord) -> Check {
             (is.members != was.members && !moved)
                 || is.count != was.count
                 || is.hash != was.hash
+                || was.sequence.is_some() && is.sequence != was.sequence
                 || (was.state != PartState::Frozen && is.state != was.state)
         })
     });
@@ -216,6 +217,7 @@ pub fn a_lease_is_taken_only_when_free(
 pub fn only_the_holder_writes(before: &BatchRecord, write: &BatchWrite) -> Check {
     let (BatchWrite::Freeze { owner, .. }
     | BatchWrite::AcceptSink { owner, .. }
+    | BatchWrite::Number { owner, .. }
     | BatchWrite::Delivered { owner, .. }
     | BatchWrite::SetAside { owner, .. }
     | BatchWrite::GiveUp { owner, .. }

@@ -18,4 +18,5 @@ pub mod planted;
 pub mod retention;
 pub mod retry;
 pub mod seqs;
+pub mod sequence;
 pub mod time;

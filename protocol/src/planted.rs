@@ -158,6 +158,10 @@ pub enum Bug {
     NoticeSentOnlyOnce,
     /// Notices are removed from the record before they were sent.
     NoticesMarkedFirst,
+    /// Another attempt at a part takes another number.
+    SequenceTakenAgain,
+    /// A part takes the next number whatever became of the part that has the last one.
+    SequenceHolderIgnored,
 }
 
 impl Bug {
@@ -238,6 +242,8 @@ impl Bug {
         Bug::NoticeBeforeCompletion,
         Bug::NoticeSentOnlyOnce,
         Bug::NoticesMarkedFirst,
+        Bug::SequenceTakenAgain,
+        Bug::SequenceHolderIgnored,
     ];
 }
 

@@ -15,6 +15,7 @@ use protocol::ids::{
     BatchId, BatchShard, BodyHash, EventId, PieceId, SeatKey, Seq, SourceArn, SqsMessageId,
 };
 use protocol::pause::Pause;
+use protocol::sequence::{Sequence, SequenceScope};
 use protocol::time::Timestamp;
 
 use crate::wire::Ticket;
@@ -371,6 +372,22 @@ pub trait TurnStore: Send + Sync {
     async fn take(&self, now: Timestamp, length: Duration) -> Result<Timestamp, PortError>;
 }
 
+/// The numbers of parts.
+#[async_trait]
+pub trait SequenceStore: Send + Sync {
+    /// Reads the sequence of a scope with strong consistency. One that was never written has the last number 0.
+    async fn read(&self, scope: &SequenceScope) -> Result<Sequence, PortError>;
+
+    /// Writes `to` in place of `from`. Returns `false` if the sequence is not `from`. After a lost reply, the write may have
+    /// been applied; sent again, it is refused.
+    async fn replace(
+        &self,
+        scope: &SequenceScope,
+        from: Sequence,
+        to: Sequence,
+    ) -> Result<bool, PortError>;
+}
+
 /// The time, and waiting.
 #[async_trait]
 pub trait Clock: Send + Sync {
@@ -411,6 +428,7 @@ pub struct Ports {
     pub overflow_store: Arc<dyn OverflowStore>,
     pub chunk_store: Arc<dyn ChunkStore>,
     pub pause_store: Arc<dyn PauseStore>,
+    pub sequence_store: Arc<dyn SequenceStore>,
     pub turn_store: Arc<dyn TurnStore>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,

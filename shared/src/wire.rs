@@ -16,7 +16,7 @@ pub enum TicketReason {
     Window,
     /// The batch is sealed.
     Sealed,
-    /// The batch must be looked at a second time before it completes.
+    /// The batch must be looked at again: before it completes, or because a part of it waits for its number.
     Verify,
     /// The batch is past its due time.
     Sweep,

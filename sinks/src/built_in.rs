@@ -32,6 +32,7 @@ use crate::uri::SinkUri;
 pub struct BuiltInSink {
     sink: Box<dyn Sink>,
     fingerprint: String,
+    needs_sequence: bool,
 }
 
 impl BuiltInSink {
@@ -109,6 +110,7 @@ impl BuiltInSink {
         Ok(BuiltInSink {
             sink,
             fingerprint: config.fingerprint.clone(),
+            needs_sequence: config.rendering.layout.needs_sequence(),
         })
     }
 }
@@ -117,6 +119,10 @@ impl BuiltInSink {
 impl Sink for BuiltInSink {
     fn fingerprint(&self) -> String {
         self.fingerprint.clone()
+    }
+
+    fn needs_sequence(&self) -> bool {
+        self.needs_sequence
     }
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {

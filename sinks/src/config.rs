@@ -6,6 +6,7 @@ use shared::config::{Number, Reader, Text, Topic, Unset, Variable, Word};
 
 use crate::columns::Columns;
 use crate::compression::Compression;
+use crate::encoding::Encoding;
 use crate::format::Format;
 #[cfg(feature = "postgres")]
 use crate::postgres::Database;
@@ -19,6 +20,9 @@ use crate::sftp::HostKeys;
 use crate::uri::{SINK_URIS, SinkKind, SinkUri};
 
 mod access;
+mod layout;
+
+use layout::SINK_ENCODING;
 
 pub use access::{SINK_HOST_KEY, SINK_PASSWORD, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE};
 
@@ -108,7 +112,7 @@ pub const SINK_PAYLOADS: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: "`s3://bucket/prefix`",
     },
-    meaning: "With `arn:`, where parts go that are compressed, or too large for a call.",
+    meaning: "With `arn:`, where parts go that are compressed, in another encoding than `utf-8`, or too large for a call.",
 };
 
 /// The configuration of the built-in sinks.
@@ -176,22 +180,31 @@ impl SinkConfig {
         let timeout_secs = reader.number(&SINK_TIMEOUT);
         let rejects = reader.text_with(&SINK_REJECTS, str::parse);
         check_rejects(reader, &uri, &format, rejects.as_ref());
-        let payloads = payloads(reader, &uri, compression);
+        let layout = layout::layout(reader, &uri, &format);
+        let rendering = Rendering {
+            format,
+            layout,
+            compression,
+        };
+        let payloads = payloads(reader, &uri, &rendering);
         #[cfg(feature = "http")]
         let secret = access::secret(reader, &uri);
         #[cfg(not(feature = "http"))]
         reader.not_in_this_build(&[&SINK_SECRET, &SINK_SECRET_HEADER, &access::SECRETS_PORT]);
-        let rendering = Rendering {
-            format,
-            compression,
-        };
         let others = [
             rejects.as_ref().map(SinkUri::to_string),
             payloads.as_ref().map(SinkUri::to_string),
             reader.value(&SINK_TABLE),
         ];
         let others = others.map(Option::unwrap_or_default);
-        let fingerprint = fingerprint_of(&uri, &rendering, &columns_text, header, &others);
+        let fingerprint = fingerprint_of(
+            &uri,
+            &rendering,
+            &columns_text,
+            header,
+            &others,
+            &layout::settings(reader),
+        );
         SinkConfig {
             uri,
             rendering,
@@ -347,9 +360,11 @@ fn check_rejects(
     );
 }
 
-/// Reads `SINK_PAYLOADS`, where parts go that are too large or compressed for a call. Only functions and state machines need
+/// Reads `SINK_PAYLOADS`, where parts go that are too large for a call, or not a text in UTF-8. Only functions and state machines need
 /// it: other sinks take every part.
-fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, compression: Compression) -> Option<SinkUri> {
+fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, rendering: &Rendering) -> Option<SinkUri> {
+    let (compression, encoding) = (rendering.compression, rendering.layout.encoding);
+    let is_text = compression == Compression::None && encoding == Encoding::Utf8;
     let expected = format!("expected {}", SINK_PAYLOADS.value.allowed);
     let payloads = reader.text_with(&SINK_PAYLOADS, |text| match text.parse::<SinkUri>() {
         Ok(uri) if uri.kind() == SinkKind::S3 => Ok(uri),
@@ -357,12 +372,16 @@ fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, compression: Compression) -
         Err(words) => Err(words),
     });
     let is_call = matches!(sink.kind(), SinkKind::Lambda | SinkKind::States);
-    let missing = is_call && !reader.is_set(&SINK_PAYLOADS) && compression != Compression::None;
+    let missing = is_call && !reader.is_set(&SINK_PAYLOADS) && !is_text;
     let unread = payloads.is_some() && !is_call;
     let problem = match (missing, unread) {
         (true, _) => Some(format!(
-            "`{SINK_PAYLOADS}`: not set: `{SINK_COMPRESSION}` `{}` needs it with `{SINK}` `{}`, {expected}",
-            compression.name(),
+            "`{SINK_PAYLOADS}`: not set: {} needs it with `{SINK}` `{}`, {expected}",
+            match compression {
+                Compression::None => format!("`{SINK_ENCODING}` `{}`", encoding.name()),
+                Compression::Gzip | Compression::Zstd =>
+                    format!("`{SINK_COMPRESSION}` `{}`", compression.name()),
+            },
             sink.kind()
         )),
         (false, true) => Some(format!(
@@ -371,7 +390,8 @@ fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, compression: Compression) -
         (false, false) => None,
     };
     reader.rule(
-        "With `SINK` `arn:`, `SINK_PAYLOADS` is set if `SINK_COMPRESSION` is not `none`; with other sinks it is not set.",
+        "With `SINK` `arn:`, `SINK_PAYLOADS` is set if `SINK_COMPRESSION` is not `none` or `SINK_ENCODING` is not `utf-8`; with \
+         other sinks it is not set.",
         problem,
     );
     payloads
@@ -390,6 +410,7 @@ fn fingerprint_of(
     columns: &str,
     header: bool,
     others: &[String],
+    layout: &[(&str, String)],
 ) -> String {
     let place = sink.to_string();
     let mut hasher = blake3::Hasher::new();
@@ -401,7 +422,12 @@ fn fingerprint_of(
         header,
         rendering.compression.name(),
     ];
-    for text in fixed.into_iter().chain(others.iter().map(String::as_str)) {
+    let others = others.iter().map(String::as_str);
+    // Nothing is added for the default layout: before there were layouts, it had this fingerprint.
+    let layout = layout
+        .iter()
+        .flat_map(|(name, value)| [*name, value.as_str()]);
+    for text in fixed.into_iter().chain(others).chain(layout) {
         hasher.update(&(text.len() as u64).to_be_bytes());
         hasher.update(text.as_bytes());
     }

@@ -3,6 +3,7 @@
 use shared::config::ConfigError;
 
 use super::*;
+use crate::encoding::LineEnd;
 
 fn read(set: &[(&str, &str)]) -> Result<SinkConfig, ConfigError> {
     let lookup = |name: &str| {
@@ -306,4 +307,152 @@ fn the_limit_of_rejects_of_a_part_is_a_bounded_number() {
             )
         );
     }
+}
+
+#[test]
+fn encodings_and_line_ends_go_with_formats_that_are_texts() {
+    let body = ("SINK_FORMAT", "body");
+    let ebcdic = ("SINK_ENCODING", "ebcdic-cp037");
+    let layout = read(&[body, ebcdic, ("SINK_LINE_END", "nel")])
+        .unwrap()
+        .rendering
+        .layout;
+    assert_eq!(
+        (layout.encoding, layout.line_end),
+        (Encoding::EbcdicCp037, LineEnd::Nel)
+    );
+    let fixed = [
+        ("SINK_FORMAT", "fixed-width"),
+        (
+            "SINK_COLUMNS",
+            r#"[{"name":"é","json":"@","width":3,"pad":"€"}]"#,
+        ),
+    ];
+    read(&[fixed[0], fixed[1], ("SINK_ENCODING", "windows-1252")]).unwrap();
+    for (extra, words) in [
+        (
+            vec![ebcdic],
+            "`SINK_ENCODING`: set with `SINK_FORMAT` `envelope`, expected it with `body`,",
+        ),
+        (
+            vec![body, ("SINK_ENCODING", "latin-1")],
+            "`SINK_ENCODING`: wrong value: got `latin-1`, expected `utf-8`, `iso-8859-1`, ",
+        ),
+        (
+            vec![body, ("SINK_LINE_END", "nel")],
+            "`SINK_LINE_END`: wrong line end: got `nel` with `SINK_ENCODING` `utf-8`",
+        ),
+        (
+            vec![body, ebcdic, ("SINK_LINE_END", "none")],
+            "`SINK_LINE_END`: wrong line end: got `none` with `SINK_FORMAT` `body`",
+        ),
+        (
+            vec![fixed[0], fixed[1], ebcdic],
+            "`SINK_COLUMNS`: got the character `€` (U+20AC), expected characters of `SINK_ENCODING` `ebcdic-cp037`",
+        ),
+    ] {
+        let problem = problem(&extra);
+        assert!(problem.contains(words), "{words} in {problem}");
+    }
+}
+
+#[test]
+fn a_fingerprint_changes_with_the_layout_and_is_the_former_one_without() {
+    let fingerprint = |extra: &[(&str, &str)]| read(extra).unwrap().fingerprint;
+    let body = ("SINK_FORMAT", "body");
+    let plain = fingerprint(&[body]);
+    // As version 0.2.0 wrote it: parts that it froze must be deliverable.
+    assert_eq!(plain, "e1fda179e70b, body, none, log:");
+    let crlf = ("SINK_LINE_END", "crlf");
+    let latin = ("SINK_ENCODING", "iso-8859-1");
+    assert_eq!(
+        plain,
+        fingerprint(&[body, ("SINK_ENCODING", "utf-8"), ("SINK_TIME_ZONE", "UTC")])
+    );
+    let all = [
+        plain.clone(),
+        fingerprint(&[body, ("SINK_HEADER_RECORD", "H")]),
+        fingerprint(&[body, ("SINK_TRAILER_RECORD", "H")]),
+        fingerprint(&[
+            body,
+            ("SINK_TIME_ZONE", "UTC"),
+            crlf,
+            ("SINK_HEADER_RECORD", "H"),
+        ]),
+        fingerprint(&[body, crlf]),
+        fingerprint(&[body, latin]),
+        fingerprint(&[body, latin, crlf]),
+    ];
+    let different: std::collections::BTreeSet<&String> = all.iter().collect();
+    assert_eq!(different.len(), all.len());
+}
+
+#[test]
+fn headers_and_trailers_go_with_the_columns_and_the_line_end() {
+    let fixed = ("SINK_FORMAT", "fixed-width");
+    let columns = (
+        "SINK_COLUMNS",
+        r#"[{"name":"id","json":"id","width":3},{"name":"amount","json":"amount","width":6}]"#,
+    );
+    let trailer = ("SINK_TRAILER_RECORD", "T{sum:amount:08}");
+    let header = ("SINK_HEADER_RECORD", "H{date:%Y%m%d}");
+    let ebcdic = ("SINK_ENCODING", "ebcdic-cp500");
+    let none = ("SINK_LINE_END", "none");
+    let config = read(&[fixed, columns, header, trailer, ebcdic, none]).unwrap();
+    assert!(config.rendering.layout.header.is_some());
+    for (extra, words) in [
+        (
+            vec![trailer],
+            "`SINK_TRAILER_RECORD`: wrong value: got `T{sum:amount:08}`: placeholder `{sum:amount:08}`: column: got `amount`",
+        ),
+        (
+            vec![header],
+            "`SINK_HEADER_RECORD`: set with `SINK_FORMAT` `envelope`",
+        ),
+        (
+            vec![fixed, columns, ebcdic, none, ("SINK_HEADER_RECORD", "H")],
+            "`SINK_HEADER_RECORD`: got `1` characters with `SINK_LINE_END` `none`, expected the `9` characters of each record",
+        ),
+        (
+            vec![
+                fixed,
+                columns,
+                ebcdic,
+                none,
+                ("SINK_TRAILER_RECORD", "T{count}"),
+            ],
+            "`SINK_TRAILER_RECORD`: got the placeholder `{count}` without a width",
+        ),
+        (
+            vec![fixed, columns, ebcdic, ("SINK_HEADER_RECORD", "€")],
+            "`SINK_HEADER_RECORD`: got the character `€` (U+20AC), expected characters of",
+        ),
+        (
+            vec![("SINK_TIME_ZONE", "Mars")],
+            "`SINK_TIME_ZONE`: wrong value: got `Mars`: expected `UTC`",
+        ),
+    ] {
+        let problem = problem(&extra);
+        assert!(problem.contains(words), "{words} in {problem}");
+    }
+}
+
+#[test]
+fn a_path_goes_with_files_and_objects() {
+    let path = ("SINK_PATH", "{key}/ORDERS_{sequence:06}.txt");
+    let file = ("SINK", "file:///out");
+    let layout = read(&[file, path]).unwrap().rendering.layout;
+    assert!(layout.needs_sequence());
+    let by_batch = ("SINK_PATH", "{batch}/{part}.dat");
+    let layout = read(&[file, by_batch]).unwrap().rendering.layout;
+    assert!(!layout.needs_sequence());
+    assert_eq!(
+        problem(&[path]),
+        "`SINK_PATH` is set, but only `SINK` `file:` and `s3:` have paths"
+    );
+    let problem = problem(&[file, ("SINK_PATH", "orders.txt")]);
+    assert!(
+        problem.starts_with("`SINK_PATH`: wrong value: got `orders.txt`: path: got the same path"),
+        "{problem}"
+    );
 }

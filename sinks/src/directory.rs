@@ -6,16 +6,21 @@ use protocol::ids::{BatchId, BatchKey};
 const KEY_NAME_BYTES_MAX: usize = 128;
 
 /// Returns the path of a batch's files or objects, relative to the sink's directory or prefix: `<batchId>`, or with
-/// `BATCH_KEY` `<batch key>/<batchId>`.
-///
-/// In the key, ASCII letters, digits and `-._` stay as they are, except for a dot at the start. Every other byte becomes `!`
-/// and two hexadecimal digits; S3 advises against percent signs. If the encoded key is longer than 128 bytes, its first 110
-/// bytes are kept, followed by `!-` and 16 hexadecimal digits of the key's blake3 hash.
-/// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html> (2026-08).
+/// `BATCH_KEY` `<batch key>/<batchId>`, where the batch key is its [`key_name`].
 pub fn directory_of(batch_id: BatchId, batch_key: Option<&BatchKey>) -> String {
-    let Some(key) = batch_key else {
-        return batch_id.to_string();
-    };
+    match batch_key {
+        None => batch_id.to_string(),
+        Some(key) => format!("{}/{batch_id}", key_name(key)),
+    }
+}
+
+/// Returns a batch key as one step of a path.
+///
+/// ASCII letters, digits and `-._` stay as they are, except for a dot at the start. Every other byte becomes `!` and two
+/// hexadecimal digits; S3 advises against percent signs. If the encoded key is longer than 128 bytes, its first 110 bytes are
+/// kept, followed by `!-` and 16 hexadecimal digits of the key's blake3 hash.
+/// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html> (2026-08).
+pub(crate) fn key_name(key: &BatchKey) -> String {
     let mut name = percent_encoded(key.as_str())
         .replace('~', "%7E")
         .replace('%', "!");
@@ -27,7 +32,7 @@ pub fn directory_of(batch_id: BatchId, batch_key: Option<&BatchKey>) -> String {
         name.truncate(KEY_NAME_BYTES_MAX - 18);
         name = format!("{name}!-{}", &hash[..16]);
     }
-    format!("{name}/{batch_id}")
+    name
 }
 
 /// Returns a text, percent-encoded, for a name, a header or a query.

@@ -11,13 +11,14 @@ use uuid::Uuid;
 use crate::compression::Compression;
 use crate::directory::directory_of;
 use crate::format::write_rejects;
+use crate::layout::LayoutFailed;
 use crate::manifest;
 use crate::part::Part;
 use crate::rendering::Content;
 use crate::rendering::Rendering;
 use crate::sink::{Receipt, Sink, SinkError};
 
-/// Writes a file for each part, `<directory>/<batchId>/<part>.<ext>`, which appears under its name only when it is complete.
+/// Writes a file for each part, `<directory>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, which appears under its name only when it is complete.
 /// Before it, the sink writes the reject list `<part>.rejects` if any record was rejected; last, when both are on disk,
 /// `<part>.manifest.json`. Files are never replaced. An attempt that finds the manifest writes nothing.
 #[derive(Debug)]
@@ -55,8 +56,20 @@ impl FileSink {
     /// Writes all files of a part; returns facts about its content, and whether the part's file existed already.
     fn write_all(&self, part: &Part, directory: &Path) -> Result<(Content, bool), FileError> {
         self.files.make(directory, sync)?;
-        let name = self.rendering.name(part.number);
-        let temporary = Temporary::beside(directory, &name);
+        let key = match self.rendering.layout.path(part)? {
+            Some(path) => path,
+            None => {
+                let name = self.rendering.name(part.number);
+                let batch = directory_of(part.batch_id, part.batch_key.as_ref());
+                format!("{batch}/{name}")
+            }
+        };
+        let path = self.files.directory.join(&key);
+        let parent = path.parent().unwrap_or(directory);
+        if parent != directory {
+            self.files.make(parent, sync)?;
+        }
+        let temporary = Temporary::beside_file(&path);
         let (file, content) = self.rendering.write(part, File::create(&temporary.0)?)?;
         file.sync_all()?;
         let rejects = directory.join(rejects_name(part));
@@ -75,14 +88,12 @@ impl FileSink {
             }
             true => {}
         }
-        let path = directory.join(&name);
         let repeated = publish(&temporary, &path, content.hash, self.rendering.compression)?;
         // The part and its reject list must be on disk before the manifest is.
         sync(directory)?;
-        let key = format!(
-            "{}/{name}",
-            directory_of(part.batch_id, part.batch_key.as_ref())
-        );
+        if parent != directory {
+            sync(parent)?;
+        }
         let bytes = manifest::render(part, &key, &self.rendering, &content)?;
         let path = directory.join(manifest::name(part));
         if !link_if_free(&write_temporary(&path, &bytes)?, &path)? {
@@ -210,6 +221,9 @@ impl Files {
             FileError::OtherContent { .. } | FileError::Manifest { .. } => SinkError::Permanent {
                 reason: error.to_string(),
             },
+            FileError::Io(error) if LayoutFailed::is_cause_of(&error) => SinkError::Permanent {
+                reason: error.to_string(),
+            },
             FileError::Io(error) => SinkError::Retryable {
                 reason: format!("`{}`: {error}", self.directory.display()),
             },
@@ -236,8 +250,7 @@ fn put_small_file(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 
 /// Writes a temporary file beside `path` and syncs it, so that it is on disk before it gets its name.
 fn write_temporary(path: &Path, bytes: &[u8]) -> io::Result<Temporary> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = Temporary::beside(path.parent().unwrap_or(Path::new(".")), &name);
+    let temporary = Temporary::beside_file(path);
     let mut file = File::create(&temporary.0)?;
     file.write_all(bytes)?;
     file.sync_all()?;
@@ -285,8 +298,9 @@ fn publish(
 struct Temporary(PathBuf);
 
 impl Temporary {
-    fn beside(directory: &Path, name: &str) -> Temporary {
-        Temporary(directory.join(format!(".{name}.{}.tmp", Uuid::now_v7())))
+    fn beside_file(path: &Path) -> Temporary {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Temporary(path.with_file_name(format!(".{name}.{}.tmp", Uuid::now_v7())))
     }
 }
 

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::format::Format;
+use crate::layout::Layout;
 use crate::tests_support::part;
 
 fn sink(directory: &tempfile::TempDir, format: Format, compression: Compression) -> FileSink {
     let rendering = Rendering {
         format,
+        layout: Layout::default(),
         compression,
     };
     FileSink::new(directory.path().to_owned(), rendering)
@@ -265,9 +267,41 @@ async fn a_directory_that_cannot_be_made_is_retryable() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let rendering = Rendering {
         format: Format::Body,
+        layout: Layout::default(),
         compression: Compression::None,
     };
     let sink = FileSink::new(file.path().join("below"), rendering);
     let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
     assert!(matches!(error, SinkError::Retryable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_part_with_a_path_is_there_and_its_manifest_stays_with_the_batch() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut sink = plain(&directory, Format::Body);
+    sink.rendering.layout.path = Some("{date:%Y/%m}/O-{sequence:03}.txt".parse().unwrap());
+    let part = Part {
+        sequence: Some(7),
+        ..part(0, &["a", "b\n"])
+    };
+    let first = sink.deliver(&part).await.unwrap();
+    let file = directory.path().join("2026/11/O-007.txt");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "a\n");
+    let expected = ["0.manifest.json", "0.rejects"];
+    assert_eq!(names(&batch(&directory)), expected);
+    let manifest = fs::read_to_string(batch(&directory).join(expected[0])).unwrap();
+    assert!(
+        manifest.contains("\"key\":\"2026/11/O-007.txt\""),
+        "{manifest}"
+    );
+    // The consumer has taken the file.
+    fs::remove_file(&file).unwrap();
+    assert_eq!(sink.deliver(&part).await.unwrap(), first);
+    assert!(!file.exists());
+    let without_number = Part {
+        sequence: None,
+        ..self::part(1, &["a"])
+    };
+    let error = sink.deliver(&without_number).await.unwrap_err();
+    assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
 }

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -7,8 +8,12 @@ use shared::ports::StoredEvent;
 
 use crate::columns::{Body, Column, FixedColumn};
 use crate::csv;
+use crate::encoding::Encoding;
+use crate::layout::Layout;
 use crate::part::Part;
 use crate::reject::{Reject, RejectReason};
+use crate::template::Template;
+use crate::totals::Totals;
 
 /// The format of a part: `SINK_FORMAT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,12 +54,15 @@ impl Format {
     }
 
     /// Returns the media type, for `Content-Type`.
-    pub const fn content_type(&self) -> &'static str {
+    pub fn content_type(&self, encoding: Encoding) -> String {
+        let charset = encoding.charset();
         match self {
-            Format::Envelope => "application/x-ndjson",
-            Format::Body | Format::FixedWidth(_) => "text/plain; charset=utf-8",
-            Format::Csv { header: true, .. } => "text/csv; charset=utf-8; header=present",
-            Format::Csv { header: false, .. } => "text/csv; charset=utf-8; header=absent",
+            Format::Envelope => "application/x-ndjson".to_owned(),
+            Format::Body | Format::FixedWidth(_) => format!("text/plain; charset={charset}"),
+            Format::Csv { header, .. } => {
+                let header = if *header { "present" } else { "absent" };
+                format!("text/csv; charset={charset}; header={header}")
+            }
         }
     }
 
@@ -66,26 +74,68 @@ impl Format {
         }
     }
 
-    /// Writes the records of a part that the format can carry; returns the others. The same part gives the same bytes and the
-    /// same rejects at every attempt.
+    /// Writes the records of a part that the format can carry, in UTF-8; returns the others. The same part gives the same bytes
+    /// and the same rejects at every attempt.
     ///
     /// # Errors
     /// The writer failed.
     pub fn write(&self, part: &Part, to: &mut impl Write) -> io::Result<Vec<Reject>> {
-        let mut rejects = Vec::new();
-        let mut line = Vec::new();
-        if let Format::Csv {
-            columns,
-            header: true,
-        } = self
-        {
-            csv::push_record(&mut line, columns.iter().map(|column| column.name.as_str()));
-            to.write_all(&line)?;
+        self.write_as(&Layout::default(), part, to)
+    }
+
+    /// Returns the names of the columns.
+    pub(crate) fn column_names(&self) -> Vec<&str> {
+        match self {
+            Format::Envelope | Format::Body => Vec::new(),
+            Format::Csv { columns, .. } => {
+                columns.iter().map(|column| column.name.as_str()).collect()
+            }
+            Format::FixedWidth(columns) => columns
+                .iter()
+                .map(|column| column.column.name.as_str())
+                .collect(),
         }
+    }
+
+    /// Writes the records as [`write`](Self::write) does, in another layout.
+    pub(crate) fn write_as(
+        &self,
+        layout: &Layout,
+        part: &Part,
+        to: &mut impl Write,
+    ) -> io::Result<Vec<Reject>> {
+        let mut totals = layout.totals();
+        if layout.header.as_ref().is_some_and(Template::needs_totals) {
+            // The totals are known only after the last record, so all records are made twice.
+            self.write_records(layout, part, &mut totals, &mut io::sink())?;
+        }
+        layout.write_header(part, &totals, to)?;
+        let mut names = String::new();
+        if let Format::Csv { header: true, .. } = self {
+            csv::push_record(&mut names, self.column_names().into_iter());
+            layout.write(&names, to)?;
+        }
+        let mut totals = layout.totals();
+        let rejects = self.write_records(layout, part, &mut totals, to)?;
+        layout.write_trailer(part, &totals, to)?;
+        Ok(rejects)
+    }
+
+    /// Writes the records, and adds them to the totals; returns those that are rejected.
+    fn write_records(
+        &self,
+        layout: &Layout,
+        part: &Part,
+        totals: &mut Totals<'_>,
+        to: &mut impl Write,
+    ) -> io::Result<Vec<Reject>> {
+        let mut rejects = Vec::new();
+        let mut record = String::new();
         for item in &part.items {
-            line.clear();
-            match self.push(&mut line, part, item) {
-                Ok(()) => to.write_all(&line)?,
+            record.clear();
+            let pushed = self.push(&mut record, layout.encoding, part, item);
+            match pushed.and_then(|fields| totals.add(&fields)) {
+                Ok(()) => layout.write(&record, to)?,
                 Err(reason) => rejects.push(Reject {
                     seq: item.seq,
                     event_id: item.event_id.clone(),
@@ -96,44 +146,66 @@ impl Format {
         Ok(rejects)
     }
 
-    /// Appends one record and its line break to `line`. After an error, `line` may hold half of a record.
-    fn push(
-        &self,
-        line: &mut Vec<u8>,
-        part: &Part,
-        item: &StoredEvent,
-    ) -> Result<(), RejectReason> {
+    /// Appends one record without a line end to `record`; returns the texts of its columns. After an error, `record` may hold
+    /// half of it.
+    fn push<'p>(
+        &'p self,
+        record: &mut String,
+        encoding: Encoding,
+        part: &'p Part,
+        item: &'p StoredEvent,
+    ) -> Result<Vec<Cow<'p, str>>, RejectReason> {
         match self {
             Format::Envelope => {
-                serde_json::to_writer(&mut *line, &Envelope::of(part, item))
+                let mut json = std::mem::take(record).into_bytes();
+                serde_json::to_writer(&mut json, &Envelope::of(part, item))
                     .expect("texts and numbers are JSON, and memory takes them");
-                line.push(b'\n');
+                *record = String::from_utf8(json).expect("JSON is a text");
+                Ok(Vec::new())
             }
-            Format::Body if item.body.contains(['\n', '\r']) => {
-                return Err(RejectReason::LineBreak);
-            }
+            Format::Body if item.body.contains(['\n', '\r']) => Err(RejectReason::LineBreak),
             Format::Body => {
-                line.extend_from_slice(item.body.as_bytes());
-                line.push(b'\n');
+                let checked = encoding.check(&item.body);
+                checked.map_err(|wrong| RejectReason::not_in_encoding("body", wrong, encoding))?;
+                record.push_str(&item.body);
+                Ok(Vec::new())
             }
             Format::Csv { columns, .. } => {
-                let mut body = Body::of(item);
-                let fields: Result<Vec<_>, RejectReason> = columns
-                    .iter()
-                    .map(|column| column.text(part, item, &mut body))
-                    .collect();
-                csv::push_record(line, fields?.iter().map(AsRef::as_ref));
+                let fields = fields(columns.iter(), encoding, part, item)?;
+                csv::push_record(record, fields.iter().map(AsRef::as_ref));
+                Ok(fields)
             }
             Format::FixedWidth(columns) => {
-                let mut body = Body::of(item);
-                for column in columns.iter() {
-                    column.push(line, part, item, &mut body)?;
+                let all = columns.iter().map(|column| &column.column);
+                let fields = fields(all, encoding, part, item)?;
+                for (column, field) in columns.iter().zip(&fields) {
+                    column.push(record, field)?;
                 }
-                line.push(b'\n');
+                Ok(fields)
             }
         }
-        Ok(())
     }
+}
+
+/// Returns the texts of the columns for an event.
+fn fields<'p>(
+    columns: impl Iterator<Item = &'p Column>,
+    encoding: Encoding,
+    part: &'p Part,
+    item: &'p StoredEvent,
+) -> Result<Vec<Cow<'p, str>>, RejectReason> {
+    let mut body = Body::of(item);
+    let field = |column: &Column| {
+        let text = column.text(part, item, &mut body)?;
+        match encoding.check(&text) {
+            Ok(()) => Ok(text),
+            Err(wrong) => {
+                let place = format!("column `{}`", column.name);
+                Err(RejectReason::not_in_encoding(&place, wrong, encoding))
+            }
+        }
+    };
+    columns.map(field).collect()
 }
 
 /// Writes the reject list of a part: each rejected record as an envelope with a `reason`, one per line.
@@ -201,6 +273,9 @@ impl<'p> Envelope<'p> {
 mod tests {
     use super::*;
     use crate::columns::Columns;
+    use crate::encoding::LineEnd;
+    use crate::layout::LayoutFailed;
+    use crate::template::TemplateUse;
     use crate::tests_support::part;
 
     fn written(format: &Format, bodies: &[&str]) -> (String, Vec<String>) {
@@ -339,6 +414,112 @@ mod tests {
                 "event ‹e2› (seq 2): «column `id`: the value has `5` characters, the column a width of `4`»",
                 "event ‹e3› (seq 3): «column `id`: the value has a line break (`3` characters, the column a width of `4`)»",
             ]
+        );
+    }
+
+    fn written_as(layout: &Layout, format: &Format, bodies: &[&str]) -> (String, Vec<String>) {
+        let mut bytes = Vec::new();
+        let rejects = format.write_as(layout, &part(2, bodies), &mut bytes);
+        let rejects = rejects.unwrap().iter().map(ToString::to_string).collect();
+        (bytes.escape_ascii().to_string(), rejects)
+    }
+
+    #[test]
+    fn a_layout_says_how_characters_and_line_ends_are_written() {
+        let layout = |encoding, line_end| Layout {
+            encoding,
+            line_end,
+            ..Layout::default()
+        };
+        let latin = layout(Encoding::Iso8859_1, LineEnd::Crlf);
+        let written = |layout, format: &Format| written_as(layout, format, &["\"é\"", "1"]).0;
+        assert_eq!(written(&latin, &Format::Body), r#"\"\xe9\"\r\n1\r\n"#);
+        let columns = r#"[{"name":"ü","json":"@","width":2}]"#;
+        assert_eq!(
+            written(&latin, &csv(columns, true)),
+            r"\xfc\r\n\xe9\r\n1\r\n"
+        );
+        let ebcdic = layout(Encoding::EbcdicCp037, LineEnd::None);
+        assert_eq!(written(&ebcdic, &fixed_width(columns)), r"Q@\xf1@");
+        let nel = layout(Encoding::EbcdicCp037, LineEnd::Nel);
+        assert_eq!(written(&nel, &fixed_width(columns)), r"Q@\x15\xf1@\x15");
+    }
+
+    fn template(text: &str) -> Option<Template> {
+        let columns = ["id", "amount"];
+        Some(Template::parse(text, TemplateUse::Record, &columns).unwrap())
+    }
+
+    #[test]
+    fn a_header_and_a_trailer_have_the_totals_of_the_records_between_them() {
+        let layout = Layout {
+            header: template("H{date:%d.%m.%Y} {count}"),
+            trailer: template("T{count:03}{sum:amount:>8}"),
+            ..Layout::default()
+        };
+        let columns = r#"[{"name":"id","json":"id"},{"name":"amount","json":"amount"}]"#;
+        let bodies = [
+            r#"{"id":1,"amount":"1.50"}"#,
+            r#"{"id":2,"amount":"two"}"#,
+            r#"{"id":3,"amount":2}"#,
+            "no JSON",
+        ];
+        let (text, rejects) = written_as(&layout, &csv(columns, true), &bodies);
+        assert_eq!(
+            text,
+            r"H25.11.2026 2\nid,amount\n1,1.50\n3,2\nT002    3.50\n"
+        );
+        assert!(
+            rejects[0].contains("column `amount`: not a number: got `two`"),
+            "{rejects:?}"
+        );
+        assert_eq!(rejects.len(), 2);
+        let (text, _) = written_as(&layout, &csv(columns, false), &["no JSON"]);
+        assert_eq!(text, r"H25.11.2026 0\nT000       0\n");
+    }
+
+    #[test]
+    fn a_trailer_that_does_not_fit_is_an_error_that_stays() {
+        let layout = Layout {
+            trailer: template("T{count:01}"),
+            ..Layout::default()
+        };
+        let part = part(2, &["a"; 10]);
+        let error = Format::Body
+            .write_as(&layout, &part, &mut io::sink())
+            .unwrap_err();
+        assert!(LayoutFailed::is_cause_of(&error));
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "part {}: trailer record: placeholder `{{count:01}}`: too long: got «10», expected at most 1 characters",
+                part.key()
+            )
+        );
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_encoded_is_rejected_with_its_column_and_character() {
+        let latin = Layout {
+            encoding: Encoding::Iso8859_1,
+            ..Layout::default()
+        };
+        let bodies = [r#"{"n":"5 €"}"#, r#"{"n":"5"}"#];
+        let columns = r#"[{"name":"n","json":"n","width":3}]"#;
+        for format in [csv(columns, false), fixed_width(columns)] {
+            let (text, rejects) = written_as(&latin, &format, &bodies);
+            assert!(text.starts_with('5'), "{text}");
+            assert_eq!(
+                rejects,
+                [
+                    "event ‹e0› (seq 0): «column `n`: `iso-8859-1` has no character U+20AC, the character `3` of the text»"
+                ]
+            );
+        }
+        let (_, rejects) = written_as(&latin, &Format::Body, &bodies);
+        assert!(
+            rejects[0].contains("body: `iso-8859-1` has no character U+20AC, the character `9`"),
+            "{rejects:?}"
         );
     }
 

@@ -92,13 +92,10 @@ impl HttpSink {
             .set_method("POST")
             .and_then(|()| request.set_uri(self.url.as_str()))
             .map_err(|error| error.to_string())?;
-        let Rendering {
-            format,
-            compression,
-        } = &self.rendering;
+        let compression = self.rendering.compression;
         let mut headers = vec![
             ("idempotency-key", part.key()),
-            ("content-type", format.content_type().to_owned()),
+            ("content-type", self.rendering.content_type()),
             ("batch-id", part.batch_id.to_string()),
             ("batch-part", part.number.to_string()),
             ("batch-count", part.items.len().to_string()),
@@ -208,6 +205,7 @@ mod tests {
     use super::*;
     use crate::format::Format;
     use crate::headers::HEADERS;
+    use crate::layout::Layout;
     use crate::secret::tests::{ANSWER, reader};
     use crate::stand_in::StandIn;
     use crate::tests_support::part;
@@ -215,6 +213,7 @@ mod tests {
     fn sink(endpoint: &StandIn, format: Format, compression: Compression) -> HttpSink {
         let rendering = Rendering {
             format,
+            layout: Layout::default(),
             compression,
         };
         let url = format!("{}/in?x=y", endpoint.url());

@@ -12,7 +12,9 @@ pub mod columns_source;
 mod compression;
 pub mod config;
 mod csv;
+mod dates;
 mod directory;
+mod encoding;
 mod endpoint;
 mod file;
 mod format;
@@ -22,9 +24,11 @@ mod headers;
 mod http;
 #[cfg(feature = "lambda")]
 mod lambda;
+mod layout;
 mod log;
 mod manifest;
 mod part;
+mod paths;
 #[cfg(any(feature = "lambda", feature = "states"))]
 mod payload;
 mod places;
@@ -50,8 +54,10 @@ pub(crate) mod stand_in;
 mod states;
 #[cfg(any(feature = "s3", feature = "sftp"))]
 mod store;
+mod template;
 #[cfg(test)]
 pub(crate) mod tests_support;
+mod totals;
 mod uri;
 
 pub use async_trait::async_trait;
@@ -59,15 +65,19 @@ pub use built_in::BuiltInSink;
 pub use columns::{Column, Columns, ColumnsError, FixedColumn};
 pub use compression::Compression;
 pub use config::SinkConfig;
+pub use dates::Zone;
 pub use directory::directory_of;
+pub use encoding::{Encoding, LineEnd};
 pub use file::FileSink;
 pub use format::{Format, write_rejects};
 #[cfg(feature = "http")]
 pub use http::HttpSink;
 #[cfg(feature = "lambda")]
 pub use lambda::LambdaSink;
+pub use layout::Layout;
 pub use log::LogSink;
 pub use part::{Part, content_hash};
+pub use paths::PathTemplate;
 #[cfg(any(feature = "lambda", feature = "states"))]
 pub use payload::Payloads;
 #[cfg(feature = "postgres")]
@@ -85,4 +95,5 @@ pub use sftp::{Address, HostKeys, LoginSource, SftpServer, SftpSink};
 pub use sink::{Receipt, Sink, SinkError};
 #[cfg(feature = "states")]
 pub use states::StatesSink;
+pub use template::Template;
 pub use uri::{SinkKind, SinkUri};

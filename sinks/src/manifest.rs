@@ -100,9 +100,9 @@ pub(crate) fn render(
 /// Returns the hash, length and rejects that a part has when it is written; writes nothing.
 pub(crate) fn content(part: &Part, rendering: &Rendering) -> io::Result<Content> {
     let plain = Rendering {
-        format: rendering.format.clone(),
         // Hash and length are of the content before compression.
         compression: Compression::None,
+        ..rendering.clone()
     };
     let (_, content) = plain.write(part, io::sink())?;
     Ok(content)
@@ -163,20 +163,24 @@ impl fmt::Display for Identity {
 mod tests {
     use super::*;
     use crate::format::Format;
+    use crate::layout::Layout;
     use crate::tests_support::part;
 
-    const BODIES: Rendering = Rendering {
-        format: Format::Body,
-        compression: Compression::None,
-    };
+    fn plain() -> Rendering {
+        Rendering {
+            format: Format::Body,
+            layout: Layout::default(),
+            compression: Compression::None,
+        }
+    }
 
     fn rendered(part: &Part) -> String {
-        let content = content(part, &BODIES).unwrap();
-        String::from_utf8(render(part, "key", &BODIES, &content).unwrap()).unwrap()
+        let content = content(part, &plain()).unwrap();
+        String::from_utf8(render(part, "key", &plain(), &content).unwrap()).unwrap()
     }
 
     fn compared(found: &str, part: &Part) -> Result<(), String> {
-        compare(found.as_bytes(), part, &content(part, &BODIES).unwrap())
+        compare(found.as_bytes(), part, &content(part, &plain()).unwrap())
     }
 
     #[test]
@@ -194,7 +198,7 @@ mod tests {
             elsewhere,
         ] {
             let words = compared(&found, &other).unwrap_err();
-            let hash = content(&other, &BODIES).unwrap().hash.to_string();
+            let hash = content(&other, &plain()).unwrap().hash.to_string();
             for each in ["manifest of other content: got part ", &hash] {
                 assert!(words.contains(each), "{each} in {words}");
             }
@@ -235,8 +239,8 @@ mod tests {
         let part = part(0, &["a", "b\n", "c"]);
         for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
             let rendering = Rendering {
-                format: Format::Body,
                 compression,
+                ..plain()
             };
             let (_, written) = rendering.write(&part, Vec::new()).unwrap();
             let content = content(&part, &rendering).unwrap();

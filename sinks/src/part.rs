@@ -2,6 +2,7 @@
 
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::planted::{Bug, planted};
+use protocol::time::Timestamp;
 use shared::ports::StoredEvent;
 
 /// One numbered delivery of a batch. Its content and its key are the same at every attempt.
@@ -15,6 +16,10 @@ pub struct Part {
     pub source: SourceArn,
     /// The batch key that all events share, if `BATCH_KEY` is set.
     pub batch_key: Option<BatchKey>,
+    /// When the batch closed: when it was full, or else the end of its window. It is the same at every attempt.
+    pub closed_at: Timestamp,
+    /// The number of the part among those of its source and batch key, if the sink [needs one](crate::Sink::needs_sequence).
+    pub sequence: Option<u64>,
     /// The events, in seq order.
     pub items: Vec<StoredEvent>,
 }

@@ -2,7 +2,6 @@ use protocol::ids::{BatchId, BatchKey, SourceArn};
 use serde::Serialize;
 use shared::aws::Sdk;
 
-use crate::compression::Compression;
 use crate::format::Format;
 use crate::part::Part;
 use crate::reject::Reject;
@@ -95,11 +94,11 @@ impl Payloads {
             store_rejects(None, part, &content.rejects).await?;
         }
         let head = self.head(part, &content)?;
-        let json = match (self.rendering.compression, &self.objects) {
+        let json = match (self.rendering.is_text(), &self.objects) {
             // The JSON is never shorter than the content, so building it would be in vain.
-            (Compression::None, Some(_)) if bytes.len() > bytes_max => None,
-            (Compression::None, _) => Some(self.inline(part, head.clone(), &bytes)?),
-            (Compression::Gzip | Compression::Zstd, _) => None,
+            (true, Some(_)) if bytes.len() > bytes_max => None,
+            (true, _) => Some(self.inline(part, head.clone(), &bytes)?),
+            (false, _) => None,
         };
         let json = match (json, &self.objects) {
             (Some(json), _) if json.len() <= bytes_max => json,
@@ -183,9 +182,15 @@ impl Payloads {
                 "part {key}: payload too large: got {bytes} bytes, expected at most {bytes_max}; {set}, or lower `{MAX_PART_BYTES}`"
             ),
             None => {
-                let compression = self.rendering.compression.name();
+                let Rendering {
+                    compression,
+                    layout,
+                    ..
+                } = &self.rendering;
                 format!(
-                    "part {key}: a payload cannot contain compressed content: got `{compression}`, expected `none`; {set}"
+                    "part {key}: a payload contains only text: got the compression `{}` and the encoding `{}`, expected `none` and `utf-8`; {set}",
+                    compression.name(),
+                    layout.encoding.name()
                 )
             }
         };
@@ -218,6 +223,8 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::compression::Compression;
+    use crate::layout::Layout;
     use crate::stand_in::StandIn;
     use crate::tests_support::part;
 
@@ -227,6 +234,7 @@ pub(crate) mod tests {
         Payloads {
             rendering: Rendering {
                 format,
+                layout: Layout::default(),
                 compression: Compression::None,
             },
             objects: s3.map(|s3| Objects {

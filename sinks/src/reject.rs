@@ -2,6 +2,8 @@
 
 use protocol::ids::{EventId, Seq};
 
+use crate::encoding::{Encoding, Unwritable};
+
 /// A record of a part that the sink's format, function or database does not take. The other records are delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event ‹{event_id}› (seq {seq}): «{reason}»")]
@@ -58,6 +60,32 @@ pub enum RejectReason {
         /// Width of the column, in characters.
         width: usize,
     },
+    /// The encoding of the part lacks a character.
+    #[error(
+        "{place}: `{encoding}` has no character U+{code:04X}, the character `{position}` of the text"
+    )]
+    NotInEncoding {
+        /// Where the character is: `body`, or a column.
+        place: String,
+        /// Name of the encoding.
+        encoding: &'static str,
+        /// The character, as a number of Unicode.
+        code: u32,
+        /// Position of the character in the body or column, counted from 1.
+        position: usize,
+    },
+    /// A column that is added up has no number.
+    #[error(
+        "column `{column}`: not a number: got `{value}`, expected digits with at most one point and `{decimals_max}` decimals, such as `-12.50`"
+    )]
+    NoNumber {
+        /// Name of the column.
+        column: String,
+        /// The value, or its beginning.
+        value: String,
+        /// Decimals that the total takes.
+        decimals_max: usize,
+    },
     /// The Lambda function of the sink named the record among its `rejects`.
     #[error("the function rejects it: {message}")]
     ByFunction {
@@ -82,4 +110,19 @@ pub enum RejectReason {
         /// Width of the column, in characters.
         width: usize,
     },
+}
+
+impl RejectReason {
+    pub(crate) fn not_in_encoding(
+        place: &str,
+        wrong: Unwritable,
+        encoding: Encoding,
+    ) -> RejectReason {
+        RejectReason::NotInEncoding {
+            place: place.to_owned(),
+            encoding: encoding.name(),
+            code: wrong.character.into(),
+            position: wrong.position,
+        }
+    }
 }

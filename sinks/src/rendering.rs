@@ -1,15 +1,20 @@
 use std::io::{self, BufWriter, Write};
 
 use crate::compression::Compression;
+#[cfg(any(feature = "lambda", feature = "states"))]
+use crate::encoding::Encoding;
 use crate::format::Format;
+use crate::layout::Layout;
 use crate::part::Part;
 use crate::reject::Reject;
 
-/// How a part becomes bytes: its format and its compression.
+/// How a part becomes bytes: its format, its layout and its compression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendering {
     /// The format of the records.
     pub format: Format,
+    /// How the records are laid out.
+    pub layout: Layout,
     /// How the formatted part is compressed.
     pub compression: Compression,
 }
@@ -30,6 +35,17 @@ impl Rendering {
     pub(crate) fn name(&self, part: usize) -> String {
         let (format, compression) = (self.format.extension(), self.compression.extension());
         format!("{part}.{format}{compression}")
+    }
+
+    /// Returns whether the bytes of a part are a text in UTF-8, which JSON can carry.
+    #[cfg(any(feature = "lambda", feature = "states"))]
+    pub(crate) fn is_text(&self) -> bool {
+        self.compression == Compression::None && self.layout.encoding == Encoding::Utf8
+    }
+
+    /// Returns the media type of the part before compression, for `Content-Type`.
+    pub(crate) fn content_type(&self) -> String {
+        self.format.content_type(self.layout.encoding)
     }
 
     /// Returns the hash of the formatted part, before compression.
@@ -54,7 +70,7 @@ impl Rendering {
                 hasher: blake3::Hasher::new(),
             },
         );
-        let rejects = self.format.write(part, &mut to)?;
+        let rejects = self.format.write_as(&self.layout, part, &mut to)?;
         let Hashing { to, hasher } = to.into_inner().map_err(io::IntoInnerError::into_error)?;
         let content = Content {
             hash: hasher.finalize(),
@@ -94,6 +110,7 @@ mod tests {
         let hashes = [Compression::None, Compression::Gzip, Compression::Zstd].map(|compression| {
             let rendering = Rendering {
                 format: Format::Body,
+                layout: Layout::default(),
                 compression,
             };
             let (_, content) = rendering.write(&part, io::sink()).unwrap();
@@ -107,6 +124,7 @@ mod tests {
     fn a_name_has_the_extensions_of_format_and_compression() {
         let rendering = Rendering {
             format: Format::Envelope,
+            layout: Layout::default(),
             compression: Compression::Zstd,
         };
         assert_eq!(rendering.name(12), "12.jsonl.zst");

@@ -35,7 +35,7 @@ const CONTENT_HASH: &str = "content-hash";
 /// The user metadata with the percent-percent_encoded batch key.
 const BATCH_KEY: &str = "batch-key";
 
-/// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>`, then the reject list `<part>.rejects` if any record
+/// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, then the reject list `<part>.rejects` if any record
 /// was rejected, and last `<part>.manifest.json`. Objects are never replaced. An attempt that finds the manifest writes
 /// nothing.
 #[derive(Debug)]
@@ -66,11 +66,11 @@ impl Sink for S3Sink {
 
 /// Returns the media type of a part's object. A compressed object has no `Content-Encoding`: clients would then decompress it
 /// on download, although its name says that it is compressed.
-fn content_type(rendering: &Rendering) -> &'static str {
+fn content_type(rendering: &Rendering) -> String {
     match rendering.compression {
-        Compression::None => rendering.format.content_type(),
-        Compression::Gzip => "application/gzip",
-        Compression::Zstd => "application/zstd",
+        Compression::None => rendering.content_type(),
+        Compression::Gzip => "application/gzip".to_owned(),
+        Compression::Zstd => "application/zstd".to_owned(),
     }
 }
 
@@ -87,7 +87,7 @@ struct PartObjects<'o> {
     objects: &'o Objects,
     part: &'o Part,
     /// The media type of the object with the records.
-    content_type: &'static str,
+    content_type: String,
 }
 
 impl Objects {
@@ -100,9 +100,13 @@ impl Objects {
     }
 
     fn key(&self, part: &Part, name: &str) -> String {
-        let slash = if self.prefix.is_empty() { "" } else { "/" };
         let directory = directory_of(part.batch_id, part.batch_key.as_ref());
-        format!("{}{slash}{directory}/{name}", self.prefix)
+        self.below_prefix(&format!("{directory}/{name}"))
+    }
+
+    fn below_prefix(&self, path: &str) -> String {
+        let slash = if self.prefix.is_empty() { "" } else { "/" };
+        format!("{}{slash}{path}", self.prefix)
     }
 
     /// Writes the object of a part that a call names; returns its key, and whether it existed already.
@@ -119,9 +123,9 @@ impl Objects {
             part,
             content_type: content_type(rendering),
         };
-        let name = rendering.name(part.number);
+        let name = store::records_name(part, rendering)?;
         let repeated = store::put_records(&objects, &name, rendering, bytes, content).await?;
-        Ok((self.key(part, &name), repeated))
+        Ok((objects.path(&name), repeated))
     }
 
     /// Writes the reject list of a part that another sink delivers.
@@ -130,7 +134,7 @@ impl Objects {
         let objects = PartObjects {
             objects: self,
             part,
-            content_type: REJECTS_TYPE,
+            content_type: REJECTS_TYPE.to_owned(),
         };
         store::put_rejects(&objects, part, list).await
     }
@@ -152,7 +156,10 @@ impl PartObjects<'_> {
 #[async_trait]
 impl Store for PartObjects<'_> {
     fn path(&self, name: &str) -> String {
-        self.objects.key(self.part, name)
+        match name.strip_prefix('/') {
+            Some(path) => self.objects.below_prefix(path),
+            None => self.objects.key(self.part, name),
+        }
     }
 
     fn uri(&self, name: &str) -> String {
@@ -167,7 +174,7 @@ impl Store for PartObjects<'_> {
 
     async fn put_new(&self, file: &NewFile<'_>, bytes: Vec<u8>) -> Result<bool, SinkError> {
         let content_type = match file.kind {
-            FileKind::Records => self.content_type,
+            FileKind::Records => &self.content_type,
             FileKind::Rejects => REJECTS_TYPE,
             FileKind::Manifest => "application/json",
         };

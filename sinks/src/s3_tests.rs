@@ -5,6 +5,7 @@ use axum::http::Method;
 use super::*;
 use crate::compression::Compression;
 use crate::format::Format;
+use crate::layout::Layout;
 use crate::stand_in::StandIn;
 use crate::tests_support::part;
 
@@ -21,6 +22,7 @@ fn sink(s3: &StandIn, prefix: &str, format: Format, compression: Compression) ->
         },
         rendering: Rendering {
             format,
+            layout: Layout::default(),
             compression,
         },
     }
@@ -245,4 +247,18 @@ async fn a_batch_key_too_long_for_metadata_is_only_in_the_manifest() {
         .object(&format!("/bucket/{directory}/0.manifest.json"))
         .unwrap();
     assert!(String::from_utf8_lossy(&manifest.body).contains(&"ä".repeat(500)));
+}
+
+#[tokio::test]
+async fn a_part_with_a_path_is_there_and_its_manifest_stays_with_the_batch() {
+    let s3 = StandIn::start().await;
+    let mut sink = bodies(&s3, "in");
+    sink.rendering.layout.path = Some("{date:%Y%m%d}/{batch}.{part}.txt".parse().unwrap());
+    sink.deliver(&part(3, &["a"])).await.unwrap();
+    let object = s3.object(&format!("/bucket/in/20261125/{BATCH}.3.txt"));
+    assert_eq!(object.unwrap().body, "a\n");
+    let manifest = s3.object(&format!("/bucket/in/{BATCH}/3.manifest.json"));
+    let key = format!("\"key\":\"in/20261125/{BATCH}.3.txt\"");
+    let body = String::from_utf8(manifest.unwrap().body.to_vec()).unwrap();
+    assert!(body.contains(&key), "{body}");
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+#[cfg(any(feature = "http", feature = "s3"))]
+use crate::layout::LayoutFailed;
 use crate::part::Part;
 
 /// What a sink returns for a part that it has stored.
@@ -107,6 +109,8 @@ pub enum SinkError {
 /// #     number: 0,
 /// #     source: "arn:aws:sqs:eu-west-1:123456789012:orders".parse()?,
 /// #     batch_key: None,
+/// #     closed_at: protocol::time::Timestamp::EPOCH,
+/// #     sequence: None,
 /// #     items: Vec::new(),
 /// # };
 /// # for _ in 0..2 {
@@ -129,14 +133,24 @@ pub trait Sink: Send + Sync + 'static {
         "a sink of its own".to_owned()
     }
 
+    /// Returns whether parts need numbers: [`Part::sequence`], 1, 2, 3 and so on for each source and batch key, without gaps and in
+    /// the order of delivery. Then parts of one source and key are delivered one after the other, and a batch in error holds up
+    /// those behind it.
+    fn needs_sequence(&self) -> bool {
+        false
+    }
+
     /// Delivers a part; returns only when the part is stored, or failed.
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError>;
 }
 
-/// Returns the error of a part or a reject list that could not be rendered in memory.
+/// Returns the error of a part or a reject list that could not be rendered. Memory may be there later; a layout that cannot be
+/// written stays so.
 #[cfg(any(feature = "http", feature = "s3"))]
 pub(crate) fn render_failed(error: std::io::Error) -> SinkError {
-    SinkError::Retryable {
-        reason: error.to_string(),
+    let reason = error.to_string();
+    match LayoutFailed::is_cause_of(&error) {
+        true => SinkError::Permanent { reason },
+        false => SinkError::Retryable { reason },
     }
 }

@@ -18,7 +18,7 @@ use crate::sink::{Receipt, SinkError, render_failed};
     expect(dead_code, reason = "each store reads some of the facts")
 )]
 pub(crate) struct NewFile<'f> {
-    /// The name in the directory of the part's batch.
+    /// As [`Store::path`] takes it.
     pub(crate) name: &'f str,
     /// The hash of the content before compression.
     pub(crate) hash: blake3::Hash,
@@ -39,7 +39,8 @@ pub(crate) enum FileKind {
 /// The files of one part in a store.
 #[async_trait]
 pub(crate) trait Store: Sync {
-    /// Returns the path of a file, which the manifest names.
+    /// Returns the path of a file, which the manifest names. A name that begins with `/` is a path below the sink (`SINK_PATH`);
+    /// any other is in the directory of the part's batch.
     fn path(&self, name: &str) -> String;
 
     /// Returns the URI of a file, for errors.
@@ -88,7 +89,7 @@ async fn put_all(
     rendering: &Rendering,
 ) -> Result<(Content, bool), SinkError> {
     let (bytes, content) = rendering.write(part, Vec::new()).map_err(render_failed)?;
-    let name = rendering.name(part.number);
+    let name = records_name(part, rendering)?;
     let repeated = put_records(store, &name, rendering, bytes, &content).await?;
     if !content.rejects.is_empty() {
         let mut list = Vec::new();
@@ -99,6 +100,15 @@ async fn put_all(
     let manifest = manifest::render(part, &key, rendering, &content).map_err(render_failed)?;
     put_manifest(store, part, manifest, &content).await?;
     Ok((content, repeated))
+}
+
+/// Returns the name of the file with a part's records, as [`Store::path`] takes it.
+pub(crate) fn records_name(part: &Part, rendering: &Rendering) -> Result<String, SinkError> {
+    let path = rendering.layout.path(part).map_err(render_failed)?;
+    Ok(match path {
+        Some(path) => format!("/{path}"),
+        None => rendering.name(part.number),
+    })
 }
 
 /// Writes the file with a part's records; returns whether it existed already.

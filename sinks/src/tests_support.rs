@@ -32,6 +32,9 @@ pub(crate) fn part(number: usize, bodies: &[&str]) -> Part {
         number,
         source: "arn:q".parse().unwrap(),
         batch_key: None,
+        // 2026-11-25, 23:30 UTC.
+        closed_at: Timestamp::from_ms(1_795_649_400_000),
+        sequence: None,
         items: bodies.iter().enumerate().map(item).collect(),
     }
 }

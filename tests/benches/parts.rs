@@ -189,6 +189,8 @@ fn part() -> Part {
         number: 0,
         source: slot().source,
         batch_key: None,
+        closed_at: Timestamp::EPOCH,
+        sequence: None,
         items: candidates().into_iter().enumerate().map(item).collect(),
     }
 }

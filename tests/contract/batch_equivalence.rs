@@ -146,6 +146,11 @@ impl Draw {
                 part: self.part(record),
             },
             8 | 9 => self.delivered(owner, record),
+            14 if self.chance(50) => BatchWrite::Number {
+                owner,
+                index: self.near(parts.saturating_sub(1)) as usize,
+                number: self.below(3),
+            },
             14 => BatchWrite::AcceptSink {
                 owner,
                 index: self.near(parts.saturating_sub(1)) as usize,
@@ -314,6 +319,7 @@ fn kind(write: &BatchWrite) -> &'static str {
         BatchWrite::Lease { .. } => "lease",
         BatchWrite::Freeze { .. } => "freeze",
         BatchWrite::AcceptSink { .. } => "accept sink",
+        BatchWrite::Number { .. } => "number",
         BatchWrite::Delivered { .. } => "delivered",
         BatchWrite::SetAside { .. } => "set aside",
         BatchWrite::Reminded { .. } => "reminded",

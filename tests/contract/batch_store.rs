@@ -122,6 +122,11 @@ fn processing() -> Vec<BatchWrite> {
             index: 0,
             sink: "log:".to_owned(),
         },
+        BatchWrite::Number {
+            owner: owner(),
+            index: 0,
+            number: 1,
+        },
         BatchWrite::SetAside {
             owner: owner(),
             part: None,

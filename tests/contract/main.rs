@@ -24,5 +24,6 @@ mod pause_store;
 mod postgres;
 mod queues;
 mod scripted;
+mod sequence_store;
 mod sftp;
 mod turn_store;

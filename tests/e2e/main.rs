@@ -28,6 +28,7 @@ mod fixtures;
 mod format_versions;
 mod hours;
 mod kills;
+mod layouts;
 mod loadgen_burst;
 mod log_lines;
 mod metric_lines;

@@ -24,6 +24,7 @@ mod overflow;
 mod parts;
 mod pauses;
 mod quarantine;
+mod sequences;
 mod sink;
 mod sweep;
 mod tickets;
@@ -37,6 +38,8 @@ struct TestSink {
     bodies: Mutex<Vec<String>>,
     failures: Mutex<Vec<SinkError>>,
     fingerprint: Mutex<String>,
+    needs_sequence: Mutex<bool>,
+    numbers: Mutex<Vec<Option<u64>>>,
 }
 
 impl TestSink {
@@ -55,7 +58,12 @@ impl Sink for TestSink {
         self.fingerprint.lock().unwrap().clone()
     }
 
+    fn needs_sequence(&self) -> bool {
+        *self.needs_sequence.lock().unwrap()
+    }
+
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
+        self.numbers.lock().unwrap().push(part.sequence);
         let ids = part
             .items
             .iter()

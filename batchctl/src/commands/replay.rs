@@ -175,11 +175,18 @@ async fn replay(
             "{name}: its content is not what was delivered; the record does not say which events the part had"
         )));
     }
+    if sink.needs_sequence() {
+        return Err(Failure::Refused(format!(
+            "{name}: the sink needs the numbers of parts, which only the batch-processor takes"
+        )));
+    }
     let part = Part {
         batch_id: record.batch_id,
         number: part.number,
         source: record.source.clone(),
         batch_key: record.batch_key.clone(),
+        closed_at: record.closed_at(),
+        sequence: None,
         items: events,
     };
     let mut attempt = 1;

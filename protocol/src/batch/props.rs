@@ -285,6 +285,11 @@ impl World {
                 notice: (choice > 127 && read.takes_notice())
                     .then(|| Notice::of_error(read, "no", self.now)),
             },
+            (2, Some((index, _))) if choice > 127 => BatchWrite::Number {
+                owner,
+                index,
+                number: 7,
+            },
             (2, Some((index, _))) => BatchWrite::AcceptSink {
                 owner,
                 index,

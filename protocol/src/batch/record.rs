@@ -97,6 +97,8 @@ pub struct PartRecord {
     pub rejected: u64,
     /// The sink fingerprint when the part was frozen; absent once the part is delivered or set aside.
     pub sink: Option<String>,
+    /// The number of the part among those of its source and batch key, if its sink needs one.
+    pub sequence: Option<u64>,
 }
 
 impl PartRecord {
@@ -109,6 +111,7 @@ impl PartRecord {
             state: PartState::Frozen,
             rejected: 0,
             sink,
+            sequence: None,
         }
     }
 
@@ -266,6 +269,12 @@ impl BatchRecord {
         }
         self.bodies = bodies;
         self
+    }
+
+    /// Returns when the batch closed: when it was sealed, or else the end of its window. Once the batch was leased, this never
+    /// changes, because only an open batch is sealed.
+    pub fn closed_at(&self) -> Timestamp {
+        self.sealed_at.unwrap_or(self.closes_at)
     }
 
     /// Returns whether the batch is so old that nothing more of it is delivered.

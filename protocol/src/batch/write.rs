@@ -64,6 +64,12 @@ pub enum BatchWrite {
         /// The fingerprint of the present sink.
         sink: String,
     },
+    /// Writes the number of a frozen part. Needs: the lease; the part frozen and without a number.
+    Number {
+        owner: LeaseOwner,
+        index: usize,
+        number: u64,
+    },
     /// Marks a part as delivered. Needs: the lease; the part frozen.
     Delivered {
         owner: LeaseOwner,
@@ -179,6 +185,11 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
         BatchWrite::AcceptSink { owner, index, sink } => {
             next.accept_sink(owner, *index, sink)?;
         }
+        BatchWrite::Number {
+            owner,
+            index,
+            number,
+        } => next.number(owner, *index, *number)?,
         BatchWrite::Delivered {
             owner,
             index,
@@ -364,6 +375,14 @@ impl BatchRecord {
         Some(())
     }
 
+    fn number(&mut self, owner: &LeaseOwner, index: usize, number: u64) -> Option<()> {
+        (self.leased_by(owner) && self.is_frozen(index)).then_some(())?;
+        let part = &mut self.parts[index];
+        (part.sequence.is_none() || planted(Bug::SequenceTakenAgain)).then_some(())?;
+        part.sequence = Some(number);
+        Some(())
+    }
+
     fn remind(&mut self, was_due_at: Timestamp, due_at: Timestamp) -> Option<()> {
         self.listing()?;
         (self.due_at == was_due_at).then_some(())?;
@@ -471,6 +490,15 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
             record.leased_by(owner)
                 && record.is_frozen(*index)
                 && record.parts[*index].sink.as_ref() == Some(sink)
+        }
+        BatchWrite::Number {
+            owner,
+            index,
+            number,
+        } => {
+            record.leased_by(owner)
+                && record.is_frozen(*index)
+                && record.parts[*index].sequence == Some(*number)
         }
         BatchWrite::Delivered { owner, index, .. } => {
             record.leased_by(owner)

@@ -27,6 +27,8 @@ pub(super) const DELIVERED_AT: &str = "deliveredAt";
 pub(super) const REJECTED: &str = "rejected";
 /// Where the bodies are; absent if they are in the lock items.
 const BODIES: &str = "bodies";
+/// The number of a part; absent if its sink needs none.
+const SEQUENCE: &str = "sequence";
 /// `state` of a part whose events were sent to the quarantine.
 pub(super) const SET_ASIDE: &str = "setAside";
 
@@ -143,6 +145,9 @@ pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
     }
     if let Some(sink) = &part.sink {
         map.insert("sink".to_owned(), s(sink));
+    }
+    if let Some(number) = part.sequence {
+        map.insert(SEQUENCE.to_owned(), n(number));
     }
     let state = match &part.state {
         PartState::Frozen => FROZEN,
@@ -338,6 +343,7 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
     })?;
     let sink = part.string("sink")?;
     let rejected = part.number(REJECTED)?.unwrap_or_default();
+    let sequence = part.number(SEQUENCE)?;
     let state = match required(&mut part, "state", StoredItem::string)?.as_str() {
         // A frozen part is to be delivered, so it must have its members.
         FROZEN if members.is_none() => return Err(part.malformed("members", "missing")),
@@ -358,6 +364,7 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
         state,
         rejected,
         sink,
+        sequence,
     })
 }
 
@@ -414,6 +421,7 @@ mod tests {
             },
             PartRecord {
                 sink: Some("file:///out".to_owned()),
+                sequence: Some(7),
                 ..part(PartState::Frozen)
             },
         ];

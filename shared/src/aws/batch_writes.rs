@@ -57,6 +57,11 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
         } => take_lease(batch, lease, *at, *operator),
         BatchWrite::Freeze { owner, index, part } => freeze(owner, *index, part),
         BatchWrite::AcceptSink { owner, index, sink } => accept_sink(owner, *index, sink),
+        BatchWrite::Number {
+            owner,
+            index,
+            number,
+        } => set_number(owner, *index, *number),
         BatchWrite::Delivered {
             owner,
             index,
@@ -271,6 +276,20 @@ fn accept_sink(owner: &LeaseOwner, index: usize, sink: &str) -> Update {
             (":owner", s(owner.as_str())),
             (":frozen", s(FROZEN)),
             (":sink", s(sink)),
+        ],
+    )
+}
+
+/// Writes the number of part `index`, by the holder of the lease, while the part is frozen and has none.
+fn set_number(owner: &LeaseOwner, index: usize, number: u64) -> Update {
+    let without = format!("attribute_not_exists(#parts[{index}].#sequence)");
+    Update::new(
+        format!("{} AND {without}", frozen(index)),
+        format!("SET #parts[{index}].#sequence = :number"),
+        [
+            (":owner", s(owner.as_str())),
+            (":frozen", s(FROZEN)),
+            (":number", n(number)),
         ],
     )
 }

@@ -123,10 +123,14 @@ fn parts() -> impl Strategy<Value = PartRecord> {
     ];
     let sink = prop::option::of(text(1..=20));
     let members = seqs().prop_filter("a frozen part has members", |seqs| !seqs.is_empty());
-    (members, any::<[u8; 32]>(), state, sink).prop_map(|(members, hash, state, sink)| PartRecord {
-        state,
-        ..PartRecord::frozen(members, hash, sink)
-    })
+    let sequence = prop::option::of(any::<u64>());
+    (members, any::<[u8; 32]>(), state, sink, sequence).prop_map(
+        |(members, hash, state, sink, sequence)| PartRecord {
+            state,
+            sequence,
+            ..PartRecord::frozen(members, hash, sink)
+        },
+    )
 }
 
 fn bodies() -> impl Strategy<Value = Bodies> {

@@ -16,6 +16,7 @@ mod dynamo_batch_store;
 mod dynamo_chunk_store;
 mod dynamo_lock_store;
 mod dynamo_pause_store;
+mod dynamo_sequence_store;
 mod dynamo_turn_store;
 mod errors;
 #[cfg(feature = "eventbridge")]
@@ -52,6 +53,7 @@ pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_chunk_store::DynamoChunkStore;
 pub use dynamo_lock_store::DynamoLockStore;
 pub use dynamo_pause_store::DynamoPauseStore;
+pub use dynamo_sequence_store::DynamoSequenceStore;
 pub use dynamo_turn_store::DynamoTurnStore;
 pub use errors::chain;
 #[cfg(feature = "eventbridge")]

@@ -4,6 +4,7 @@ use super::dynamo_batch_store::DynamoBatchStore;
 use super::dynamo_chunk_store::DynamoChunkStore;
 use super::dynamo_lock_store::DynamoLockStore;
 use super::dynamo_pause_store::DynamoPauseStore;
+use super::dynamo_sequence_store::DynamoSequenceStore;
 use super::dynamo_turn_store::DynamoTurnStore;
 #[cfg(feature = "eventbridge")]
 use super::event_bus::EventBus;
@@ -30,6 +31,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
     let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
     let batch_store = DynamoBatchStore::new(dynamodb.clone(), &common.batch_table);
     let pause_store = DynamoPauseStore::new(dynamodb.clone(), &common.batch_table);
+    let sequence_store = DynamoSequenceStore::new(dynamodb.clone(), &common.batch_table);
     let turn_store = DynamoTurnStore::new(dynamodb.clone(), &common.batch_table);
     let chunk_table = DynamoChunkStore::new(dynamodb.clone(), &common.batch_table);
     // Without the cargo feature `s3`, a chunk in S3 is refused with the reason.
@@ -50,6 +52,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
         overflow_store: Arc::new(AwsOverflowStore::new(sdk, attempt)),
         chunk_store: Arc::new(chunk_store),
         pause_store: Arc::new(pause_store),
+        sequence_store: Arc::new(sequence_store),
         turn_store: Arc::new(turn_store),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),

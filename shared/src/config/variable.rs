@@ -70,6 +70,8 @@ pub enum Topic {
     Requests,
     /// Where parts go, and in which form.
     Sink,
+    /// How records are laid out in a file: encoding, header and trailer, names.
+    Layout,
     /// Access to the sink: secrets and databases.
     SinkAccess,
     /// What is logged.
@@ -85,6 +87,7 @@ impl Topic {
             Topic::Batches => "Batches",
             Topic::Requests => "Requests and time",
             Topic::Sink => "Sink",
+            Topic::Layout => "Layout",
             Topic::SinkAccess => "Secrets and databases",
             Topic::Logs => "Logs",
         }

@@ -10,6 +10,7 @@ use super::locked::locked;
 use super::overflow_store::MemoryOverflowStore;
 use super::pause_store::MemoryPauseStore;
 use super::queues::{MemoryBatchQueue, MemoryQuarantineQueue};
+use super::sequence_store::MemorySequenceStore;
 use super::turn_store::MemoryTurnStore;
 use crate::ports::{MetricLog, Ports};
 
@@ -41,6 +42,7 @@ pub struct Fakes {
     pub overflow_store: Arc<MemoryOverflowStore>,
     pub chunk_store: Arc<MemoryChunkStore>,
     pub pause_store: Arc<MemoryPauseStore>,
+    pub sequence_store: Arc<MemorySequenceStore>,
     pub turn_store: Arc<MemoryTurnStore>,
     pub clock: Arc<ManualClock>,
     pub entropy: Arc<SeededEntropy>,
@@ -59,6 +61,7 @@ impl Fakes {
             overflow_store: Arc::new(MemoryOverflowStore::new()),
             chunk_store: Arc::new(MemoryChunkStore::new()),
             pause_store: Arc::new(MemoryPauseStore::new()),
+            sequence_store: Arc::new(MemorySequenceStore::new()),
             turn_store: Arc::new(MemoryTurnStore::new()),
             clock: Arc::new(ManualClock::at(now)),
             entropy: Arc::new(SeededEntropy::new(7)),
@@ -77,6 +80,7 @@ impl Fakes {
             overflow_store: self.overflow_store.clone(),
             chunk_store: self.chunk_store.clone(),
             pause_store: self.pause_store.clone(),
+            sequence_store: self.sequence_store.clone(),
             turn_store: self.turn_store.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),

@@ -11,6 +11,7 @@ mod locked;
 mod overflow_store;
 mod pause_store;
 mod queues;
+mod sequence_store;
 mod turn_store;
 
 pub use batch_store::MemoryBatchStore;
@@ -21,6 +22,7 @@ pub use lock_store::MemoryLockStore;
 pub use overflow_store::MemoryOverflowStore;
 pub use pause_store::MemoryPauseStore;
 pub use queues::{MemoryBatchQueue, MemoryNoticeTarget, MemoryQuarantineQueue, MemorySourceQueues};
+pub use sequence_store::MemorySequenceStore;
 pub use turn_store::MemoryTurnStore;
 
 /// Returns a text that compression makes at most a fifth shorter and that JSON does not escape; the same at every call.

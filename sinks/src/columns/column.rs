@@ -160,10 +160,10 @@ impl Field {
 /// A column with a fixed number of characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedColumn {
-    pub(super) column: Column,
-    pub(super) width: usize,
+    pub(crate) column: Column,
+    pub(crate) width: usize,
     pub(super) align: Align,
-    pub(super) pad: char,
+    pub(crate) pad: char,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,14 +174,7 @@ pub(super) enum Align {
 
 impl FixedColumn {
     /// Pushes exactly as many characters as the column is wide.
-    pub(crate) fn push(
-        &self,
-        line: &mut Vec<u8>,
-        part: &Part,
-        item: &StoredEvent,
-        body: &mut Body<'_>,
-    ) -> Result<(), RejectReason> {
-        let text = self.column.text(part, item, body)?;
+    pub(crate) fn push(&self, record: &mut String, text: &str) -> Result<(), RejectReason> {
         let (length, width) = (text.chars().count(), self.width);
         let column = || self.column.name.clone();
         if text.contains(['\n', '\r']) {
@@ -198,15 +191,13 @@ impl FixedColumn {
                 width,
             });
         };
-        let mut bytes = [0; 4];
-        let pad = self.pad.encode_utf8(&mut bytes).as_bytes();
         let (before, after) = match self.align {
             Align::Left => (0, rest),
             Align::Right => (rest, 0),
         };
-        line.extend(pad.iter().cycle().take(pad.len() * before));
-        line.extend_from_slice(text.as_bytes());
-        line.extend(pad.iter().cycle().take(pad.len() * after));
+        record.extend(std::iter::repeat_n(self.pad, before));
+        record.push_str(text);
+        record.extend(std::iter::repeat_n(self.pad, after));
         Ok(())
     }
 }

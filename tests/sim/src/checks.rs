@@ -11,6 +11,7 @@ use protocol::ids::{BatchId, ChunkId, EventId, SqsMessageId};
 use protocol::invariants::{Check, hold};
 use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX};
 use protocol::pause::Pause;
+use protocol::sequence::SequenceScope;
 use protocol::time::Timestamp;
 use sinks::Part;
 
@@ -470,6 +471,26 @@ pub fn inv25_an_old_batch_is_not_delivered(
         !delivers || now <= oldest,
         || format!("batch {} at {now}: {write:?}", record.batch_id),
     )
+}
+
+/// INV-31: the parts that a sink has of a source and a batch key are numbered 1, 2, 3 and so on, in the order in which it got
+/// them. `before` is the number of the last part before this one.
+pub fn inv31_numbers_have_no_gaps(
+    key: &str,
+    scope: &SequenceScope,
+    before: u64,
+    number: u64,
+) -> Check {
+    hold("INV-31 numbers_have_no_gaps", number == before + 1, || {
+        format!("part {key} of {scope:?} has number {number}, the one before {before}")
+    })
+}
+
+/// INV-31: a part has the same number at every attempt.
+pub fn inv31_a_part_keeps_its_number(key: &str, first: Option<u64>, again: Option<u64>) -> Check {
+    hold("INV-31 a_part_keeps_its_number", first == again, || {
+        format!("part {key} had number {first:?}, now it has {again:?}")
+    })
 }
 
 /// INV-17: a part marked as delivered is at the sink.

@@ -440,6 +440,7 @@ impl Environment {
             overflow_store: self.clone(),
             chunk_store: self.clone(),
             pause_store: self.clone(),
+            sequence_store: self.clone(),
             turn_store: self.clone(),
             clock: self.clone(),
             entropy: self.clone(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use protocol::ids::{
     BatchId, BatchKey, BodyHash, ChunkId, EventId, SeatKey, SourceArn, SqsMessageId,
 };
+use protocol::sequence::SequenceScope;
 use protocol::time::Timestamp;
 
 /// A message that was sent.
@@ -77,6 +78,10 @@ pub struct Brought {
     pub key: String,
     pub batch: BatchId,
     pub number: usize,
+    /// The source and the batch key.
+    pub scope: SequenceScope,
+    /// The number among the parts of the scope, if the sink needs one.
+    pub sequence: Option<u64>,
     /// Hash of the rendered part.
     pub rendered: String,
     /// The sink fingerprint.
@@ -101,6 +106,10 @@ pub struct Ledger {
     pub occurrences: BTreeMap<EventId, Vec<Occurrence>>,
     /// The parts the sink has, by idempotency key.
     pub parts: BTreeMap<String, Delivered>,
+    /// The number of each part that the sink has, by idempotency key.
+    pub numbers: BTreeMap<String, u64>,
+    /// The parts with numbers that were not set aside, in the order in which the sink got them.
+    pub numbered: BTreeMap<SequenceScope, Vec<(BatchId, usize, u64)>>,
     /// The parts for which an operator accepted another sink.
     pub accepted: BTreeSet<String>,
     /// The messages whose claims were edited by hand.

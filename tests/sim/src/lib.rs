@@ -27,6 +27,7 @@ pub mod plan;
 pub mod queue;
 pub mod redeploy;
 pub mod schedule;
+mod sequence_store;
 pub mod sink;
 pub mod sources;
 pub mod swarm;

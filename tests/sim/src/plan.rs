@@ -185,6 +185,8 @@ pub struct Plan {
     pub destination: usize,
     /// Whether `SINK_FORMAT` is `body`.
     pub bodies_alone: bool,
+    /// Whether the sink needs the numbers of parts.
+    pub sequence: bool,
     /// Maximum number of parts of a batch.
     pub parts_max: usize,
     /// Maximum number of past deliveries of a lock item.
@@ -340,6 +342,7 @@ impl Plan {
             }
             "DELIVERY_HOURS" => return self.delivery_hours(),
             "DELIVERY_MAX_PER_SECOND" => self.events_per_second.to_string(),
+            "SINK_PATH" if self.sequence => "{batch}/{sequence}".to_owned(),
             "SINK_FORMAT" if self.bodies_alone => "body".to_owned(),
             "BATCH_KEY" if self.keys > 0 => "key".to_owned(),
             "SEAL_WHEN_DRAINED" if self.seal_when_drained => "on".to_owned(),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use protocol::sequence::SequenceScope;
 use shared::ports::Clock;
 use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 
@@ -81,6 +82,11 @@ impl Environment {
             key: part.key(),
             batch: part.batch_id,
             number: part.number,
+            scope: SequenceScope {
+                source: part.source.clone(),
+                batch_key: part.batch_key.clone(),
+            },
+            sequence: part.sequence,
             rendered: rendered.to_hex().to_string(),
             fingerprint: self.fingerprint(),
             hash: content_hash(&part.items),
@@ -129,6 +135,10 @@ impl Environment {
 impl Sink for Environment {
     fn fingerprint(&self) -> String {
         self.sink_fingerprint().to_owned()
+    }
+
+    fn needs_sequence(&self) -> bool {
+        self.rendering().layout.needs_sequence()
     }
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {

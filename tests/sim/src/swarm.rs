@@ -61,6 +61,8 @@ impl Plan {
         plan.draw_pauses(&mut Rng::with_seed(seed ^ 0x9a05_e5ed));
         plan.draw_hours(&mut Rng::with_seed(seed ^ 0x0f1c_e402));
         plan.draw_notices(&mut Rng::with_seed(seed ^ 0x0711_ce05));
+        // The parts of one history of four have numbers.
+        plan.sequence = Rng::with_seed(seed ^ 0x5e90_e9ce).u8(..) < 64;
         plan
     }
 
@@ -111,6 +113,7 @@ impl Plan {
             sink: pick(later, &[SinkKind::Keys, SinkKind::Names]),
             destination: 0,
             bodies_alone: later.bool(),
+            sequence: false,
             parts_max: pick(later, &[PARTS_MAX, PARTS_MAX, PARTS_FOR_STRAGGLERS + 2]),
             past_deliveries_max: pick(later, &[PAST_DELIVERIES_MAX, 2]),
             known_claims_max: pick(later, &[KNOWN_CLAIMS_MAX, 3]),

@@ -5,7 +5,7 @@
 mod batch_table;
 mod chunks;
 mod deliveries;
-mod fakes;
+pub(crate) mod fakes;
 mod faults;
 mod hours;
 mod lock_table;
@@ -23,7 +23,7 @@ use protocol::ids::ChunkId;
 use protocol::invariants::{Broken, Check};
 use protocol::time::Timestamp;
 use shared::delivery_hours::DeliveryHours;
-use shared::memory::{MemoryBatchStore, MemoryChunkStore, MemoryLockStore};
+use shared::memory::{MemoryBatchStore, MemoryChunkStore, MemoryLockStore, MemorySequenceStore};
 
 use crate::act::Act;
 use crate::clocks::START;
@@ -67,6 +67,8 @@ pub struct World {
     pub hours: Option<DeliveryHours>,
     /// When the last turn that was taken ends.
     pub turns_free_at: Timestamp,
+    /// The numbers of parts.
+    pub sequences: MemorySequenceStore,
     /// The input queues: positions in [`Ledger::messages`].
     pub inputs: Vec<Queue<usize>>,
     /// The batch queue: bodies of tickets.
@@ -106,6 +108,7 @@ impl World {
                 .delivery_hours()
                 .map(|hours| hours.parse().expect("the plan's hours are allowed")),
             turns_free_at: Timestamp::EPOCH,
+            sequences: MemorySequenceStore::new(),
             inputs: (0..plan.sources)
                 .map(|_| Queue::new(plan.receives_max))
                 .collect(),

@@ -57,6 +57,11 @@ fn applied() -> Vec<(BatchRecord, BatchWrite)> {
         index: 0,
         sink: "another".to_owned(),
     };
+    let number = BatchWrite::Number {
+        owner: p(),
+        index: 0,
+        number: 7,
+    };
     let deliver = BatchWrite::Delivered {
         owner: p(),
         index: 0,
@@ -79,6 +84,7 @@ fn applied() -> Vec<(BatchRecord, BatchWrite)> {
     [
         (&leased, freeze),
         (&frozen, accept),
+        (&frozen, number),
         (&frozen, deliver),
         (&frozen, set_aside),
         (&leased, fail),
@@ -106,6 +112,7 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
     let other_members: Change = |record| record.parts[0].members = (0..2).collect();
     let other_hash: Change = |record| record.parts[0].hash = [8; 32];
     let other_sink: Change = |record| record.parts[0].sink = Some("a third".to_owned());
+    let other_number: Change = |record| record.parts[0].sequence = Some(8);
     let no_parts: Change = |record| record.parts.clear();
     let less_set_aside: Change = |record| record.set_aside = (0..2).collect();
     let not_in_error: Change = |record| record.status = Some(Status::Processing);
@@ -121,6 +128,7 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
                 no_parts,
             ],
             BatchWrite::AcceptSink { .. } => &[another_owner, delivered, other_sink, no_parts],
+            BatchWrite::Number { .. } => &[another_owner, delivered, other_number, no_parts],
             BatchWrite::Delivered { .. } => &[another_owner, frozen, no_parts],
             BatchWrite::SetAside { .. } => &[another_owner, less_set_aside],
             BatchWrite::Fail { .. } => &[not_in_error, other_error],

@@ -104,6 +104,11 @@ fn parts() -> Vec<BatchWrite> {
             index: 1,
             sink: "log:".to_owned(),
         },
+        BatchWrite::Number {
+            owner: owner(),
+            index: 1,
+            number: 7,
+        },
         delivered(None),
         delivered(Some(SeqSet::new())),
         set_aside(None, 0),

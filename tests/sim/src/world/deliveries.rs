@@ -1,7 +1,8 @@
 //! Deliveries to the sink.
 
+use protocol::batch::PartState;
 use protocol::claim::{DuplicateRule, LockState};
-use protocol::ids::{EventId, SeatKey};
+use protocol::ids::{BatchId, EventId, SeatKey};
 
 use super::World;
 use crate::checks;
@@ -22,6 +23,9 @@ impl World {
         };
         if let Some(first) = self.ledger.parts.get(&key).cloned() {
             self.note("part repeated", || key.clone());
+            let number = self.ledger.numbers.get(&key).copied();
+            let check = checks::inv31_a_part_keeps_its_number(&key, number, part.sequence);
+            self.check(check);
             if !self.ledger.accepted.contains(&key) {
                 let check = checks::p5_a_key_means_one_content(&key, &first, &brought);
                 self.check(check);
@@ -34,6 +38,7 @@ impl World {
             &key, frozen, part.hash,
         ));
         self.ledger.parts.insert(key.clone(), brought);
+        self.number_given(part);
         self.check(checks::p5_a_part_is_what_was_sent(
             &key,
             part.in_order,
@@ -66,6 +71,36 @@ impl World {
                 self.given(id, given);
             }
         }
+    }
+
+    /// Records that the sink got a part with a number, and checks that it is the next one.
+    fn number_given(&mut self, part: &Brought) {
+        let Some(number) = part.sequence else {
+            return;
+        };
+        self.ledger.numbers.insert(part.key.clone(), number);
+        // An operator who sets a part aside accepts that the sink may have it, and that the next part gets its number.
+        if self.is_set_aside(part.batch, part.number) {
+            return;
+        }
+        let numbered = self.ledger.numbered.entry(part.scope.clone());
+        let mut numbered = std::mem::take(numbered.or_default());
+        while let Some((batch, index, _)) = numbered.last()
+            && self.is_set_aside(*batch, *index)
+        {
+            numbered.pop();
+        }
+        let before = numbered.last().map_or(0, |(_, _, number)| *number);
+        let check = checks::inv31_numbers_have_no_gaps(&part.key, &part.scope, before, number);
+        self.check(check);
+        numbered.push((part.batch, part.number, number));
+        self.ledger.numbered.insert(part.scope.clone(), numbered);
+    }
+
+    fn is_set_aside(&self, batch: BatchId, index: usize) -> bool {
+        let record = self.batches.get(batch);
+        let part = record.and_then(|record| Some(record.parts.get(index)?.state.clone()));
+        part == Some(PartState::SetAside)
     }
 
     /// Records that the sink got an event, perhaps again, and checks P4.

@@ -1,0 +1,156 @@
+//! The numbers of parts: when a part gets its number, and when it waits.
+
+use protocol::sequence::{PartId, Sequence, SequenceScope};
+use shared::ports::SequenceStore;
+
+use super::*;
+
+fn other() -> BatchId {
+    "0190163d-8694-739b-aea5-966c26f8ad92".parse().unwrap()
+}
+
+fn scope() -> SequenceScope {
+    SequenceScope {
+        source: "arn:q".parse().unwrap(),
+        batch_key: None,
+    }
+}
+
+fn held(last: u64, batch: BatchId) -> Sequence {
+    Sequence {
+        last,
+        holder: Some(PartId { batch, part: 0 }),
+    }
+}
+
+/// Returns a processor whose sink needs numbers, with a sealed batch of one event.
+async fn numbering(sequence: Sequence) -> Processor {
+    let processor = a_processor();
+    *processor.sink.needs_sequence.lock().unwrap() = true;
+    let store = &processor.fakes.sequence_store;
+    let replaced = store.replace(&scope(), Sequence::default(), sequence).await;
+    assert!(replaced.unwrap());
+    opened(&processor, &[0], 0).await;
+    seal(&processor, 1).await;
+    processor
+}
+
+/// Adds another batch, whose part 0 has number 7 and this state.
+async fn with_other(processor: &Processor, state: PartState) {
+    let at = START.saturating_sub(Duration::from_secs(60));
+    let mut record = BatchRecord::open(other(), "arn:q".parse().unwrap(), None, 3, at, START);
+    record.parts = vec![PartRecord {
+        state,
+        sequence: Some(7),
+        ..PartRecord::frozen([0].into_iter().collect(), [0; 32], None)
+    }];
+    processor.fakes.batch_store.create(&record).await.unwrap();
+}
+
+fn numbers(processor: &Processor) -> Vec<Option<u64>> {
+    std::mem::take(&mut *processor.sink.numbers.lock().unwrap())
+}
+
+async fn stored(processor: &Processor) -> Sequence {
+    let read = processor.fakes.sequence_store.read(&scope()).await;
+    read.unwrap()
+}
+
+fn delivered_with_receipt() -> PartState {
+    PartState::Delivered {
+        receipt: "r".to_owned(),
+        at: None,
+    }
+}
+
+const FREE: Sequence = Sequence {
+    last: 7,
+    holder: None,
+};
+
+#[tokio::test]
+async fn a_part_gets_the_next_number_and_gives_it_up_once_it_is_delivered() {
+    let processor = numbering(FREE).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(numbers(&processor), [Some(8)]);
+    assert_eq!(record(&processor).parts[0].sequence, Some(8));
+    let free = Sequence { last: 8, ..FREE };
+    assert_eq!(stored(&processor).await, free);
+}
+
+#[tokio::test]
+async fn every_attempt_has_the_number_of_the_first() {
+    let processor = numbering(FREE).await;
+    processor.sink.fail(1_000);
+    assert!(ticket(&processor).await);
+    assert_eq!(stored(&processor).await, held(8, batch()));
+    processor.sink.fail(0);
+    processor.fakes.clock.advance(Duration::from_secs(300));
+    assert!(!ticket(&processor).await);
+    let numbers = numbers(&processor);
+    assert!(numbers.len() > 1);
+    assert!(numbers.iter().all(|number| *number == Some(8)));
+}
+
+#[tokio::test]
+async fn a_number_that_an_attempt_took_before_it_died_is_taken_again() {
+    let processor = numbering(held(8, batch())).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(numbers(&processor), [Some(8)]);
+}
+
+#[tokio::test]
+async fn a_part_waits_until_the_one_before_it_is_delivered() {
+    let processor = numbering(held(7, other())).await;
+    with_other(&processor, PartState::Frozen).await;
+    assert!(!ticket(&processor).await, "another ticket was sent");
+    assert!(numbers(&processor).is_empty());
+    let waits = record(&processor);
+    assert_eq!(
+        (waits.status, &waits.lease),
+        (Some(Status::Processing), &None)
+    );
+    let tickets = processor.fakes.batch_queue.take();
+    assert_eq!(tickets.len(), 1);
+    assert_eq!(tickets[0].1, Duration::from_secs(5));
+    assert_eq!(waits.due_at, START + Duration::from_secs(5) + DUE_GRACE);
+    // The sink has part 7 now, and its processor died before it gave the number up.
+    let mut delivered = processor.fakes.batch_store.get(other()).unwrap();
+    delivered.parts[0].state = delivered_with_receipt();
+    processor.fakes.batch_store.remove(other());
+    processor
+        .fakes
+        .batch_store
+        .create(&delivered)
+        .await
+        .unwrap();
+    processor.fakes.clock.advance(Duration::from_secs(5));
+    assert!(!ticket(&processor).await);
+    assert_eq!(numbers(&processor), [Some(8)]);
+}
+
+#[tokio::test]
+async fn a_part_gets_the_number_of_one_that_was_set_aside() {
+    let processor = numbering(held(7, other())).await;
+    with_other(&processor, PartState::SetAside).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(numbers(&processor), [Some(7)]);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_set_aside_gives_its_number_back() {
+    let processor = numbering(FREE).await;
+    refused(&processor).await;
+    assert_eq!(stored(&processor).await, held(8, batch()));
+    assert!(!given_back(&processor, &quarantine()).await);
+    assert_eq!(record(&processor).parts[0].state, PartState::SetAside);
+    assert_eq!(stored(&processor).await, FREE);
+}
+
+#[tokio::test]
+async fn a_sink_that_needs_no_numbers_gets_none() {
+    let processor = numbering(held(7, other())).await;
+    *processor.sink.needs_sequence.lock().unwrap() = false;
+    assert!(!ticket(&processor).await);
+    assert_eq!(numbers(&processor), [None]);
+}

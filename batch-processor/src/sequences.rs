@@ -1,0 +1,143 @@
+//! The numbers of parts, if the sink needs them: takes the next one for a frozen part, and gives it up afterwards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::batch::BatchRecord;
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::sequence::{
+    HolderFate, NextNumber, PartId, Sequence, SequenceScope, holder_fate, next_number,
+    without_holder,
+};
+use protocol::time::Timestamp;
+use shared::ports::{BatchStore, PortError, Ports, SequenceStore};
+use shared::retry::Budget;
+use tracing::{info, warn};
+
+/// How often a sequence is read again that others write at the same time. With more, the part waits.
+const ATTEMPTS_MAX: usize = 5;
+/// The shortest and the longest time until a part that waits for its number is looked at again.
+const WAIT_MIN: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// Takes numbers for parts.
+pub(crate) struct Sequences {
+    sequence_store: Arc<dyn SequenceStore>,
+    batch_store: Arc<dyn BatchStore>,
+}
+
+/// The result of asking for a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbered {
+    Number(u64),
+    /// Another part must be delivered or set aside first.
+    Held(PartId),
+}
+
+impl Sequences {
+    pub(crate) fn new(ports: &Ports) -> Sequences {
+        Sequences {
+            sequence_store: ports.sequence_store.clone(),
+            batch_store: ports.batch_store.clone(),
+        }
+    }
+
+    /// Returns the number of part `index`: the one in its record, or the next one.
+    pub(crate) async fn take(
+        &self,
+        record: &BatchRecord,
+        index: usize,
+        budget: &Budget<'_>,
+    ) -> Result<Numbered, PortError> {
+        let written = record.parts.get(index).and_then(|part| part.sequence);
+        if let Some(number) = written
+            && !planted(Bug::SequenceTakenAgain)
+        {
+            return Ok(Numbered::Number(number));
+        }
+        let scope = SequenceScope::of(record);
+        let part = PartId {
+            batch: record.batch_id,
+            part: index,
+        };
+        for _ in 0..ATTEMPTS_MAX {
+            let sequence = self.read(&scope, budget).await?;
+            let fate = match sequence.holder {
+                Some(holder) if holder != part => {
+                    let read = || self.batch_store.read(holder.batch);
+                    let other = budget.call(RetryPolicy::CONTROL, read).await?;
+                    if other.is_none() {
+                        warn!(part_key = %part, holder = %holder, number = sequence.last, "the record of the last number's part has expired: the number counts as used");
+                    }
+                    holder_fate(holder, sequence.last, other.as_ref())
+                }
+                Some(_) | None => HolderFate::Waiting,
+            };
+            let next = match next_number(sequence, part, fate) {
+                NextNumber::Taken(number) => return Ok(Numbered::Number(number)),
+                NextNumber::Wait(holder) => return Ok(Numbered::Held(holder)),
+                NextNumber::Take(next) => next,
+            };
+            if self.replace(&scope, sequence, next, budget).await? {
+                info!(part_key = %part, number = next.last, "number taken");
+                return Ok(Numbered::Number(next.last));
+            }
+        }
+        // Others take numbers at this moment. The part waits behind whoever has the last one.
+        Ok(Numbered::Held(part))
+    }
+
+    /// Gives up the number of a part that was delivered or set aside. If that fails, the next part finds it out.
+    pub(crate) async fn give_up(
+        &self,
+        record: &BatchRecord,
+        index: usize,
+        delivered: bool,
+        budget: &Budget<'_>,
+    ) {
+        let scope = SequenceScope::of(record);
+        let part = PartId {
+            batch: record.batch_id,
+            part: index,
+        };
+        let given_up = async {
+            let sequence = self.read(&scope, budget).await?;
+            match without_holder(sequence, part, delivered) {
+                Some(next) => self.replace(&scope, sequence, next, budget).await,
+                None => Ok(false),
+            }
+        };
+        if let Err(error) = given_up.await {
+            warn!(part_key = %part, %error, "number not given up: the next part does it");
+        }
+    }
+
+    async fn read(
+        &self,
+        scope: &SequenceScope,
+        budget: &Budget<'_>,
+    ) -> Result<Sequence, PortError> {
+        let read = || self.sequence_store.read(scope);
+        budget.call(RetryPolicy::CONTROL, read).await
+    }
+
+    /// After a lost reply, the write is sent again and refused; the sequence that is read then says whether it was applied.
+    async fn replace(
+        &self,
+        scope: &SequenceScope,
+        from: Sequence,
+        to: Sequence,
+        budget: &Budget<'_>,
+    ) -> Result<bool, PortError> {
+        let replace = || self.sequence_store.replace(scope, from, to);
+        budget.call(RetryPolicy::CONTROL, replace).await
+    }
+}
+
+/// Returns when a part is looked at again that waits for its number at `now`: after an eighth of the time that it has waited, so
+/// that a part behind a short delivery does not wait long, and one behind a batch in error does not cost much.
+pub(crate) fn look_again_at(record: &BatchRecord, now: Timestamp) -> Timestamp {
+    let waited = record.closed_at().until(now);
+    now + (waited / 8).clamp(WAIT_MIN, WAIT_MAX)
+}

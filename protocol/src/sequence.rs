@@ -1,0 +1,257 @@
+//! Numbers of parts: 1, 2, 3 and so on for each source and batch key, without gaps and in the order of delivery.
+//!
+//! One item for each source and key has the last number and the part that holds it. A processor takes the next number for a
+//! frozen part before the sink sees the part, and writes the number to the batch record, which it may do only with the lease.
+//! The number that counts is the one in the record. So a part has the same number at every attempt, and a processor that
+//! lost its lease cannot use the number that it took.
+//!
+//! While a part holds the last number, no other part gets one: part N+1 is never at the sink before part N. The holder
+//! removes itself once its delivery is in the record. If it dies before that, the next part reads the holder's record.
+
+use std::fmt;
+
+use crate::batch::{BatchRecord, PartState};
+use crate::ids::{BatchId, BatchKey, SourceArn};
+use crate::planted::{Bug, planted};
+
+/// The parts that have numbers in common: those of a source and a batch key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SequenceScope {
+    pub source: SourceArn,
+    pub batch_key: Option<BatchKey>,
+}
+
+impl SequenceScope {
+    /// Returns the scope of a batch.
+    pub fn of(record: &BatchRecord) -> SequenceScope {
+        SequenceScope {
+            source: record.source.clone(),
+            batch_key: record.batch_key.clone(),
+        }
+    }
+}
+
+/// A part of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartId {
+    pub batch: BatchId,
+    pub part: usize,
+}
+
+impl fmt::Display for PartId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.batch, self.part)
+    }
+}
+
+/// A text that is not the id of a part.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("part: got `{0}`, expected `<batch id>/<number>`")]
+pub struct MalformedPartId(String);
+
+impl TryFrom<&str> for PartId {
+    type Error = MalformedPartId;
+
+    fn try_from(text: &str) -> Result<PartId, MalformedPartId> {
+        let read = || {
+            let (batch, part) = text.split_once('/')?;
+            Some(PartId {
+                batch: batch.parse().ok()?,
+                part: part.parse().ok()?,
+            })
+        };
+        read().ok_or_else(|| MalformedPartId(text.to_owned()))
+    }
+}
+
+/// The numbers of one scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sequence {
+    /// The last number that a part got; 0 if there was none.
+    pub last: u64,
+    /// The part that got it, until the part is known to be delivered or set aside.
+    pub holder: Option<PartId>,
+}
+
+/// What became of the holder of the last number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HolderFate {
+    /// Its delivery has still to end.
+    Waiting,
+    /// It was delivered with the number.
+    Delivered,
+    /// It never was delivered with the number, which the next part gets.
+    Unused,
+}
+
+/// Returns what became of `holder`, which took the number `last`. `record` is the record of its batch.
+pub fn holder_fate(holder: PartId, last: u64, record: Option<&BatchRecord>) -> HolderFate {
+    if planted(Bug::SequenceHolderIgnored) {
+        return HolderFate::Delivered;
+    }
+    // The record has expired, long after its batch was complete. Hardly any part is set aside, and a gap can be explained: two
+    // parts with one number cannot.
+    let Some(record) = record else {
+        return HolderFate::Delivered;
+    };
+    let Some(part) = record.parts.get(holder.part) else {
+        return match record.status {
+            Some(_) => HolderFate::Waiting,
+            None => HolderFate::Unused,
+        };
+    };
+    match (&part.state, part.sequence == Some(last)) {
+        (PartState::Delivered { .. }, true) => HolderFate::Delivered,
+        (PartState::Frozen, true) => HolderFate::Waiting,
+        (PartState::Frozen, false) if part.sequence.is_none() => HolderFate::Waiting,
+        // A processor that had lost its lease took the number.
+        (PartState::Frozen | PartState::Delivered { .. }, false) => HolderFate::Unused,
+        (PartState::SetAside, _) => HolderFate::Unused,
+    }
+}
+
+/// How a part gets its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextNumber {
+    /// An earlier attempt took it.
+    Taken(u64),
+    /// The sequence must be replaced by this one first, whose last number is the part's then.
+    Take(Sequence),
+    /// Another part must be delivered or set aside first.
+    Wait(PartId),
+}
+
+/// Returns how `part` gets its number. `fate` is what became of the holder, if there is one.
+pub fn next_number(sequence: Sequence, part: PartId, fate: HolderFate) -> NextNumber {
+    let take = |last| {
+        NextNumber::Take(Sequence {
+            last,
+            holder: Some(part),
+        })
+    };
+    match (sequence.holder, fate) {
+        (None, _) => take(sequence.last + 1),
+        (Some(holder), _) if holder == part && planted(Bug::SequenceTakenAgain) => {
+            take(sequence.last + 1)
+        }
+        (Some(holder), _) if holder == part => NextNumber::Taken(sequence.last),
+        (Some(_), HolderFate::Delivered) => take(sequence.last + 1),
+        (Some(_), HolderFate::Unused) => take(sequence.last),
+        (Some(holder), HolderFate::Waiting) => NextNumber::Wait(holder),
+    }
+}
+
+/// Returns the sequence once `part` was delivered or set aside; `None` if another part holds the last number.
+pub fn without_holder(sequence: Sequence, part: PartId, delivered: bool) -> Option<Sequence> {
+    (sequence.holder == Some(part)).then(|| Sequence {
+        last: match delivered {
+            true => sequence.last,
+            false => sequence.last.saturating_sub(1),
+        },
+        holder: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::PartRecord;
+    use crate::time::Timestamp;
+
+    fn part(number: u128) -> PartId {
+        PartId {
+            batch: BatchId::new(uuid::Uuid::from_u128(number)),
+            part: 0,
+        }
+    }
+
+    fn sequence(last: u64, holder: Option<u128>) -> Sequence {
+        Sequence {
+            last,
+            holder: holder.map(part),
+        }
+    }
+
+    /// Returns the record of batch 1, whose part 0 has this state and number.
+    fn record(state: PartState, number: Option<u64>) -> BatchRecord {
+        let (source, at) = ("arn:q".parse().unwrap(), Timestamp::EPOCH);
+        let mut record = BatchRecord::open(part(1).batch, source, None, 10, at, at);
+        let members = (0..3).collect();
+        record.parts = vec![PartRecord {
+            state,
+            sequence: number,
+            ..PartRecord::frozen(members, [0; 32], None)
+        }];
+        record
+    }
+
+    fn delivered() -> PartState {
+        PartState::Delivered {
+            receipt: "r".to_owned(),
+            at: None,
+        }
+    }
+
+    #[test]
+    fn a_holder_holds_its_number_until_it_is_delivered_or_set_aside() {
+        use HolderFate::{Delivered, Unused, Waiting};
+        for (state, number, expected) in [
+            (PartState::Frozen, Some(7), Waiting),
+            (PartState::Frozen, None, Waiting),
+            (PartState::Frozen, Some(6), Unused),
+            (delivered(), Some(7), Delivered),
+            (delivered(), Some(6), Unused),
+            (delivered(), None, Unused),
+            (PartState::SetAside, Some(7), Unused),
+            (PartState::SetAside, None, Unused),
+        ] {
+            let record = record(state.clone(), number);
+            let fate = holder_fate(part(1), 7, Some(&record));
+            assert_eq!(fate, expected, "{state:?} with {number:?}");
+        }
+        let mut record = record(PartState::Frozen, None);
+        record.parts.clear();
+        assert_eq!(holder_fate(part(1), 7, Some(&record)), Waiting);
+        record.status = None;
+        assert_eq!(holder_fate(part(1), 7, Some(&record)), Unused);
+        assert_eq!(holder_fate(part(1), 7, None), Delivered);
+    }
+
+    #[test]
+    fn a_part_gets_the_next_number_once_the_holder_has_ended() {
+        use HolderFate::{Delivered, Unused, Waiting};
+        let next = |sequence, fate| next_number(sequence, part(2), fate);
+        let taken = |last| NextNumber::Take(sequence(last, Some(2)));
+        assert_eq!(next(Sequence::default(), Waiting), taken(1));
+        assert_eq!(next(sequence(7, None), Waiting), taken(8));
+        assert_eq!(next(sequence(7, Some(2)), Waiting), NextNumber::Taken(7));
+        let held = sequence(7, Some(1));
+        assert_eq!(next(held, Waiting), NextNumber::Wait(part(1)));
+        assert_eq!(next(held, Delivered), taken(8));
+        assert_eq!(next(held, Unused), taken(7));
+    }
+
+    #[test]
+    fn only_the_holder_gives_its_number_up() {
+        let held = sequence(7, Some(1));
+        assert_eq!(without_holder(held, part(1), true), Some(sequence(7, None)));
+        assert_eq!(
+            without_holder(held, part(1), false),
+            Some(sequence(6, None))
+        );
+        assert_eq!(without_holder(held, part(2), true), None);
+        assert_eq!(without_holder(sequence(7, None), part(1), true), None);
+    }
+
+    #[test]
+    fn the_id_of_a_part_reads_back() {
+        let id = PartId {
+            part: 12,
+            ..part(1)
+        };
+        assert_eq!(PartId::try_from(id.to_string().as_str()), Ok(id));
+        for wrong in ["", "a/0", &format!("{}/x", id.batch), &id.batch.to_string()] {
+            PartId::try_from(wrong).unwrap_err();
+        }
+    }
+}

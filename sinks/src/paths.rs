@@ -1,0 +1,170 @@
+//! Paths of parts below a sink: `SINK_PATH`.
+
+use std::str::FromStr;
+
+use crate::dates::Zone;
+use crate::part::Part;
+use crate::template::{Facts, LayoutError, Target, Template, TemplateUse};
+use crate::totals::Totals;
+
+/// The longest path. It leaves as much room for the prefix in an object's name as the names do that the sinks make.
+const PATH_BYTES_MAX: usize = 223;
+/// The ends of names that the sinks make themselves.
+const TAKEN: [&str; 2] = [".manifest.json", ".rejects"];
+
+/// The path of a part's records below the sink's directory or prefix, which no other part has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathTemplate(Template);
+
+impl FromStr for PathTemplate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PathTemplate, String> {
+        let template = Template::parse(text, TemplateUse::Path, &[])?;
+        let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "!-_.=/".contains(letter);
+        if let Some(letter) = template
+            .literals()
+            .chars()
+            .find(|letter| !is_allowed(*letter))
+        {
+            return Err(format!(
+                "path: got the character `{letter}`, expected letters, digits and `!-_.=/`"
+            ));
+        }
+        if text
+            .split('/')
+            .any(|step| step.is_empty() || step.starts_with('.'))
+        {
+            return Err(
+                "path: got an empty step or one that begins with a dot, expected steps such as `{key}/{batch}-{part}.txt`"
+                    .to_owned(),
+            );
+        }
+        if let Some(taken) = TAKEN.into_iter().find(|end| text.ends_with(end)) {
+            return Err(format!(
+                "path: got the end `{taken}`, expected another one: the sink has files of that name"
+            ));
+        }
+        let is_unique = template.has_sequence() || template.has_batch() && template.has_part();
+        match is_unique {
+            true => Ok(PathTemplate(template)),
+            false => Err(
+                "path: got the same path for several parts, expected one with `{sequence}`, or with `{batch}` and `{part}`: \
+                 nothing is ever replaced"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+impl PathTemplate {
+    pub(crate) fn has_sequence(&self) -> bool {
+        self.0.has_sequence()
+    }
+
+    /// Returns the path of a part, relative to the sink's directory or prefix.
+    pub(crate) fn text(&self, part: &Part, zone: &Zone) -> Result<String, LayoutError> {
+        if let Some(key) = &part.batch_key
+            && !self.0.has_key()
+            && !self.0.has_batch()
+        {
+            return Err(LayoutError::KeyNotInPath {
+                key: key.as_str().to_owned(),
+            });
+        }
+        let path = self.0.text(&Facts {
+            part,
+            zone,
+            totals: &Totals::of([].into_iter()),
+            target: Target::Path,
+        })?;
+        match path.len() <= PATH_BYTES_MAX {
+            true => Ok(path),
+            false => Err(LayoutError::PathTooLong {
+                path,
+                bytes_max: PATH_BYTES_MAX,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests_support::part;
+
+    fn written(template: &str, part: &Part) -> Result<String, String> {
+        let template: PathTemplate = template.parse()?;
+        let path = template.text(part, &Zone::default());
+        path.map_err(|error| error.to_string())
+    }
+
+    fn keyed() -> Part {
+        Part {
+            batch_key: Some("Zoë & Co".parse().unwrap()),
+            sequence: Some(7),
+            ..part(2, &[])
+        }
+    }
+
+    #[test]
+    fn a_path_has_dates_numbers_and_escaped_keys() {
+        assert_eq!(
+            written("{key}/{date:%Y/%m/%d}/ORDERS_{sequence:06}.txt", &keyed()),
+            Ok("Zo!C3!AB!20!26!20Co/2026/11/25/ORDERS_000007.txt".to_owned())
+        );
+        assert_eq!(
+            written("{source}/{batch}-{part:03}.dat", &part(2, &[])),
+            Ok("q/0190163d-8694-739b-aea5-966c26f8ad91-002.dat".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_path_that_several_parts_may_have_is_refused() {
+        for template in [
+            "orders.txt",
+            "{batch}.txt",
+            "{part}.txt",
+            "{date:%Y}/{part}/{key}",
+        ] {
+            let error = written(template, &keyed()).unwrap_err();
+            let words = "expected one with `{sequence}`, or with `{batch}` and `{part}`";
+            assert!(error.contains(words), "{template}: {error}");
+        }
+        let error = written("{sequence}", &keyed()).unwrap_err();
+        assert!(
+            error.contains("expected `{key}` beside `{sequence}`"),
+            "{error}"
+        );
+        written("{sequence}/{batch}", &keyed()).unwrap();
+        let error = written("{key}/{sequence}", &part(2, &[])).unwrap_err();
+        assert!(error.contains("a batch without a batch key"), "{error}");
+    }
+
+    #[test]
+    fn a_path_stays_below_the_sink_and_off_its_own_files() {
+        for (template, words) in [
+            ("/{sequence}", "an empty step"),
+            ("a//{sequence}", "an empty step"),
+            ("../{sequence}", "begins with a dot"),
+            (".{sequence}", "begins with a dot"),
+            ("a b{sequence}", "the character ` `"),
+            ("{date:%H:%M}{sequence}", "the character `:`"),
+            ("{sequence}.rejects", "the end `.rejects`"),
+            ("{sequence:>9}", "width: got spaces in a path"),
+            ("{count}{sequence}", "placeholder `{count}`: unknown"),
+        ] {
+            let error = written(template, &keyed()).unwrap_err();
+            assert!(error.contains(words), "{template}: {words} in {error}");
+        }
+        let error = written(&format!("{}/{{sequence}}", "x".repeat(223)), &part(0, &[]));
+        assert!(error.is_err());
+        let long = Part {
+            batch_key: Some("x".repeat(200).parse().unwrap()),
+            ..keyed()
+        };
+        let error = written(&format!("{{key}}/{}/{{sequence}}", "x".repeat(100)), &long);
+        let error = error.unwrap_err();
+        assert!(error.contains("expected at most 223 bytes"), "{error}");
+    }
+}

@@ -1,0 +1,191 @@
+//! One placeholder of a template: its value, and the width that it is brought to.
+
+use protocol::ids::SourceArn;
+
+use crate::dates::{DateFormat, Zone};
+use crate::directory::key_name;
+use crate::encoding::Encoding;
+use crate::part::Part;
+use crate::totals::{Total, Totals};
+
+/// A placeholder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Placeholder {
+    /// As the template writes it, with its braces.
+    pub(super) written: String,
+    pub(super) value: Value,
+    pub(super) width: Width,
+}
+
+/// What a placeholder stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Batch,
+    Part,
+    Source,
+    Key,
+    Sequence,
+    Date(DateFormat),
+    Count,
+    Total(Total),
+}
+
+/// The characters that a value is brought to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Width {
+    AsItIs,
+    /// The value is at the left, and spaces follow.
+    Left(usize),
+    /// The value is at the right, after spaces.
+    Right(usize),
+    /// The value is at the right, after its sign and zeros.
+    Zeros(usize),
+}
+
+/// What the values of placeholders are taken from.
+pub(crate) struct Facts<'p> {
+    pub(crate) part: &'p Part,
+    pub(crate) zone: &'p Zone,
+    pub(crate) totals: &'p Totals<'p>,
+    pub(crate) target: Target,
+}
+
+/// Where the text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Into a file in this encoding.
+    Record(Encoding),
+    /// Into the name of a file or an object.
+    Path,
+}
+
+/// Why a header, a trailer or a path cannot be written. Another attempt at the same part fails as well.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LayoutError {
+    #[error(
+        "placeholder `{placeholder}`: too long: got «{value}», expected at most {width} characters"
+    )]
+    TooLong {
+        placeholder: String,
+        value: String,
+        width: usize,
+    },
+    #[error("placeholder `{placeholder}`: got «{value}» with a control character, expected none")]
+    Control { placeholder: String, value: String },
+    #[error(
+        "placeholder `{placeholder}`: got «{value}», expected characters of the encoding `{encoding}`"
+    )]
+    NotInEncoding {
+        placeholder: String,
+        value: String,
+        encoding: &'static str,
+    },
+    #[error(
+        "placeholder `{placeholder}`: got a batch without a batch key, expected one with a key"
+    )]
+    NoKey { placeholder: String },
+    #[error(
+        "got the batch key «{key}» and a path without it, expected `{{key}}` beside `{{sequence}}`: each key has its own numbers"
+    )]
+    KeyNotInPath { key: String },
+    #[error("too long: got «{path}», expected at most {bytes_max} bytes")]
+    PathTooLong { path: String, bytes_max: usize },
+    #[error(
+        "placeholder `{placeholder}`: got a part without a number, expected one that the batch-processor delivers"
+    )]
+    NoSequence { placeholder: String },
+}
+
+impl Placeholder {
+    /// Returns how many characters the placeholder has, if that is the same for every part.
+    pub(super) fn length(&self) -> Option<usize> {
+        match (self.width, &self.value) {
+            (Width::Left(width) | Width::Right(width) | Width::Zeros(width), _) => Some(width),
+            (Width::AsItIs, Value::Batch) => Some(36),
+            (Width::AsItIs, Value::Date(format)) => Some(format.length()),
+            (
+                Width::AsItIs,
+                Value::Part
+                | Value::Source
+                | Value::Key
+                | Value::Sequence
+                | Value::Count
+                | Value::Total(_),
+            ) => None,
+        }
+    }
+
+    /// Returns the text in a record.
+    pub(super) fn text(&self, facts: &Facts<'_>) -> Result<String, LayoutError> {
+        let value = self.value(facts)?;
+        let placeholder = || self.written.clone();
+        if value.contains(char::is_control) {
+            return Err(LayoutError::Control {
+                placeholder: placeholder(),
+                value: value.escape_debug().to_string(),
+            });
+        }
+        if let Target::Record(encoding) = facts.target
+            && encoding.check(&value).is_err()
+        {
+            return Err(LayoutError::NotInEncoding {
+                placeholder: placeholder(),
+                value,
+                encoding: encoding.name(),
+            });
+        }
+        let length = value.chars().count();
+        match self.width {
+            Width::Left(width) | Width::Right(width) | Width::Zeros(width) if length > width => {
+                Err(LayoutError::TooLong {
+                    placeholder: placeholder(),
+                    value,
+                    width,
+                })
+            }
+            Width::AsItIs => Ok(value),
+            Width::Left(width) => Ok(format!("{value:<width$}")),
+            Width::Right(width) => Ok(format!("{value:>width$}")),
+            Width::Zeros(width) => {
+                let (sign, digits) = match value.strip_prefix('-') {
+                    Some(digits) => ("-", digits),
+                    None => ("", value.as_str()),
+                };
+                let width = width - sign.len();
+                Ok(format!("{sign}{digits:0>width$}"))
+            }
+        }
+    }
+
+    fn value(&self, facts: &Facts<'_>) -> Result<String, LayoutError> {
+        let part = facts.part;
+        Ok(match &self.value {
+            Value::Batch => part.batch_id.to_string(),
+            Value::Part => part.number.to_string(),
+            Value::Source => queue_name(&part.source).to_owned(),
+            Value::Key => match (facts.target, &part.batch_key) {
+                (Target::Record(_), None) => String::new(),
+                (Target::Record(_), Some(key)) => key.as_str().to_owned(),
+                (Target::Path, Some(key)) => key_name(key),
+                (Target::Path, None) => {
+                    return Err(LayoutError::NoKey {
+                        placeholder: self.written.clone(),
+                    });
+                }
+            },
+            Value::Sequence => {
+                let number = part.sequence.ok_or_else(|| LayoutError::NoSequence {
+                    placeholder: self.written.clone(),
+                })?;
+                number.to_string()
+            }
+            Value::Date(format) => format.text(part.closed_at, facts.zone),
+            Value::Count => facts.totals.count.to_string(),
+            Value::Total(total) => facts.totals.text(total),
+        })
+    }
+}
+
+fn queue_name(source: &SourceArn) -> &str {
+    source.as_str().rsplit(':').next().unwrap_or_default()
+}
