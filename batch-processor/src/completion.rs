@@ -50,6 +50,7 @@ impl Completion {
                 let id = batch.id();
                 self.send_ticket(id, at, TicketReason::Verify, budgets)
                     .await?;
+                info!(batch_id = %id, verify_at = %at, "verify ticket sent");
                 Ok(Some(Done::Verifying))
             }
         }
@@ -141,7 +142,6 @@ impl Completion {
         };
         let sent = span("ticket").sends().text(BATCH_ID, batch).run(sent).await;
         sent.map_err(|source| RetryTicket::Service { batch, source })?;
-        info!(batch_id = %batch, %at, ?reason, "ticket sent");
         Ok(())
     }
 }
