@@ -352,11 +352,9 @@ impl<'a> BatchRun<'a> {
             Numbered::Held(holder) => {
                 let at = look_again_at(self.batch.record(), self.budgets.work.clock.now());
                 info!(batch_id = %self.id(), part = index, %holder, %at, "part waits for its number");
-                let waits = components
-                    .completion
-                    .look_again_at(&mut self.batch, at, self.budgets);
-                waits.await?;
-                Err(Stop::Done(Done::WaitsForNumber))
+                let completion = &components.completion;
+                let put_back = completion.put_back(&mut self.batch, at, None, self.budgets);
+                Err(Stop::Done(put_back.await?))
             }
         }
     }

@@ -83,19 +83,6 @@ impl Completion {
         Ok(true)
     }
 
-    /// Gives the lease up and sends a ticket for `at`, because a part waits for its number.
-    pub(crate) async fn look_again_at(
-        &self,
-        batch: &mut LeasedBatch<'_>,
-        at: Timestamp,
-        budgets: &Budgets<'_>,
-    ) -> Result<(), RetryTicket> {
-        batch.look_again_at(at).await?;
-        let id = batch.id();
-        self.send_ticket(id, at, TicketReason::Verify, budgets)
-            .await
-    }
-
     /// Puts the batch back until `until`. If that is soon enough, a ticket is sent for that time; otherwise the sweep sends one.
     pub(crate) async fn put_back(
         &self,

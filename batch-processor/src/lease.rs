@@ -275,16 +275,6 @@ impl LeasedBatch<'_> {
         self.write(&write, self.budgets.work).await
     }
 
-    /// Gives the lease up until the batch is looked at again at `at`, because a part of it waits for its number.
-    pub(crate) async fn look_again_at(&mut self, at: Timestamp) -> Result<(), RetryTicket> {
-        let write = BatchWrite::GiveUp {
-            owner: self.owner.clone(),
-            due_at: at + DUE_GRACE,
-            verify_at: None,
-        };
-        self.write(&write, self.budgets.wrap_up).await
-    }
-
     /// Gives the lease up until a pause ends.
     pub(crate) async fn pause(&mut self, until: Timestamp) -> Result<(), RetryTicket> {
         let forgotten = planted(Bug::PausedForEver);

@@ -21,10 +21,8 @@ pub(crate) enum Done {
     NotInError,
     /// An operator paused deliveries of the batch. The sweep sends another ticket when the pause has ended.
     Paused,
-    /// The next part must wait for the hours of delivery, or for its turn. Another ticket comes then.
+    /// The next part must wait for the hours of delivery, for its turn, or for its number. Another ticket comes then.
     Waiting,
-    /// A part must wait for its number; another ticket was sent for the batch.
-    WaitsForNumber,
     /// The batch was so long ago that its record has expired.
     Expired,
     /// Another invocation has the lease. If it dies, the sweep sends another ticket.

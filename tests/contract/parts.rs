@@ -36,6 +36,8 @@ pub(crate) fn part<B: AsRef<str>>(bodies: &[B]) -> Part {
         number: 0,
         source: "arn:q".parse().expect("the value is a source"),
         batch_key: Some("Zo\u{eb}".parse().expect("the value is a key")),
+        closed_at: Timestamp::EPOCH,
+        sequence: None,
         items: bodies.iter().enumerate().map(item).collect(),
     }
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use local::faults::{FaultOptions, SinkErrors};
 use local::sftp::{Proxy, Server};
 use sinks::{
-    Compression, Format, LoginSource, Part, Receipt, Rendering, Secret, SftpServer, SftpSink, Sink,
-    SinkError,
+    Compression, Format, Layout, LoginSource, Part, Receipt, Rendering, Secret, SftpServer,
+    SftpSink, Sink, SinkError,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -81,6 +81,7 @@ fn bodies(compression: Compression) -> Rendering {
     Rendering {
         format: Format::Body,
         compression,
+        layout: Layout::default(),
     }
 }
 

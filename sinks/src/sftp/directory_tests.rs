@@ -9,6 +9,7 @@ use russh_sftp::server::{self, StatusReply};
 use super::*;
 use crate::compression::Compression;
 use crate::format::Format;
+use crate::layout::Layout;
 use crate::rendering::Rendering;
 use crate::sink::Receipt;
 use crate::store;
@@ -50,6 +51,7 @@ impl StandIn {
         let rendering = Rendering {
             format: Format::Body,
             compression: Compression::None,
+            layout: Layout::default(),
         };
         let part = part(0, bodies);
         let directory = BatchDirectory::open(&sftp, &address, &part).await?;
