@@ -19,7 +19,7 @@ use shared::ports::{BatchReply, BatchStore, Entropy, Overdue};
 use crate::dynamo;
 use crate::events::{batch, ms, record};
 
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 320;
 /// Where the bodies of a seed's batch are.
 const BODIES: [&str; 4] = ["items", "table", "items", "s3://bucket/prefix/"];
 const WRITES_PER_SEED: usize = 60;
@@ -388,7 +388,7 @@ async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
         }
         assert_eq!(dynamo.read(id).await.unwrap(), Some(now), "seed {seed}");
     }
-    // Each of the fourteen kinds, applied and refused, in both layouts.
-    assert_eq!(seen.len(), 56, "{seen:?}");
+    // Each of the fifteen kinds, applied and refused, in both layouts.
+    assert_eq!(seen.len(), 60, "{seen:?}");
     assert!(seen.values().all(|count| *count >= 10), "{seen:?}");
 }

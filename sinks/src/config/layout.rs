@@ -2,7 +2,6 @@
 
 use shared::config::{Reader, Text, Topic, Unset, Variable, Word};
 
-use crate::config::{SINK_COLUMNS, SINK_FORMAT};
 use crate::dates::Zone;
 use crate::encoding::{Encoding, LineEnd};
 use crate::format::Format;
@@ -122,7 +121,7 @@ fn check_format(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
         "With `SINK_FORMAT` `envelope`, `SINK_ENCODING` is `utf-8`, `SINK_LINE_END` is `lf`, and `SINK_HEADER_RECORD` and \
          `SINK_TRAILER_RECORD` are not set.",
         set.filter(|_| *format == Format::Envelope).map(|set| {
-            format!("`{set}`: set with `{SINK_FORMAT}` `envelope`, expected it with `body`, `csv` or `fixed-width`")
+            format!("`{set}`: set with `SINK_FORMAT` `envelope`, expected it with `body`, `csv` or `fixed-width`")
         }),
     );
 }
@@ -154,7 +153,7 @@ fn check_line_end(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
          the same number of bytes.",
         (none && !has_one_length).then(|| {
             format!(
-                "`{SINK_LINE_END}`: wrong line end: got `none` with `{SINK_FORMAT}` `{}` and `{SINK_ENCODING}` `{}`, expected \
+                "`{SINK_LINE_END}`: wrong line end: got `none` with `SINK_FORMAT` `{}` and `{SINK_ENCODING}` `{}`, expected \
                  `fixed-width` and an encoding with one byte for each character",
                 format.name(),
                 encoding.name()
@@ -203,7 +202,7 @@ fn check_characters(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
             .map_or_else(String::new, Template::literals)
     };
     let texts = [
-        (SINK_COLUMNS.name, columns),
+        ("SINK_COLUMNS", columns),
         (SINK_HEADER_RECORD.name, literals(&layout.header)),
         (SINK_TRAILER_RECORD.name, literals(&layout.trailer)),
     ];
