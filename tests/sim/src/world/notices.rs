@@ -42,11 +42,11 @@ impl World {
                     self.ledger.to_be_noticed.remove(&notice.id(batch));
                 }
             }
-            BatchWrite::Complete { .. } => self.to_be_noticed(format!("{batch}/complete")),
+            BatchWrite::Complete { .. } => self.note_due(format!("{batch}/complete")),
             BatchWrite::Fail {
                 notice: Some(notice),
                 ..
-            } => self.to_be_noticed(notice.id(batch)),
+            } => self.note_due(notice.id(batch)),
             BatchWrite::Fail { notice: None, .. } if self.plan.always_notices() => {
                 self.note("notice dropped", || batch.to_string());
                 self.check(checks::inv30_a_notice_is_dropped_only_for_others(before));
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    fn to_be_noticed(&mut self, id: String) {
+    fn note_due(&mut self, id: String) {
         self.ledger.may_be_noticed.insert(id.clone());
         self.ledger.to_be_noticed.insert(id);
     }
