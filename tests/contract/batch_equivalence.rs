@@ -388,6 +388,6 @@ async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
         assert_eq!(dynamo.read(id).await.unwrap(), Some(now), "seed {seed}");
     }
     // Each of the fourteen kinds, applied and refused, in both layouts.
-    assert_eq!(seen.len(), 56, "{seen:?}");
+    assert_eq!(seen.len(), 60, "{seen:?}");
     assert!(seen.values().all(|count| *count >= 10), "{seen:?}");
 }
