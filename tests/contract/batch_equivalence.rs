@@ -19,7 +19,7 @@ use shared::ports::{BatchReply, BatchStore, Entropy, Overdue};
 use crate::dynamo;
 use crate::events::{batch, ms, record};
 
-const SEEDS: u64 = 320;
+const SEEDS: u64 = 200;
 /// Where the bodies of a seed's batch are.
 const BODIES: [&str; 4] = ["items", "table", "items", "s3://bucket/prefix/"];
 const WRITES_PER_SEED: usize = 60;
@@ -132,7 +132,7 @@ impl Draw {
     fn write(&self, record: &BatchRecord) -> BatchWrite {
         let owner = self.owner(record);
         let parts = record.parts.len() as u64;
-        match self.below(21) {
+        match self.below(23) {
             0 => BatchWrite::Count(self.counts(record)),
             1 => BatchWrite::Seal {
                 counts: self.counts(record),
@@ -146,7 +146,7 @@ impl Draw {
                 part: self.part(record),
             },
             8 | 9 => self.delivered(owner, record),
-            14 if self.chance(50) => BatchWrite::Number {
+            21 | 22 => BatchWrite::Number {
                 owner,
                 index: self.near(parts.saturating_sub(1)) as usize,
                 number: self.below(3),

@@ -110,6 +110,8 @@ pub struct Ledger {
     pub numbers: BTreeMap<String, u64>,
     /// The parts with numbers that were not set aside, in the order in which the sink got them.
     pub numbered: BTreeMap<SequenceScope, Vec<(BatchId, usize, u64)>>,
+    /// The parts that were set aside.
+    pub aside: BTreeSet<(BatchId, usize)>,
     /// The parts for which an operator accepted another sink.
     pub accepted: BTreeSet<String>,
     /// The messages whose claims were edited by hand.

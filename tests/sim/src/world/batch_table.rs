@@ -113,7 +113,10 @@ impl World {
                 self.note("sink accepted", || format!("{batch}/{index}"));
                 self.ledger.accepted.insert(format!("{batch}/{index}"));
             }
-            BatchWrite::SetAside { set_aside, .. } => {
+            BatchWrite::SetAside {
+                part, set_aside, ..
+            } => {
+                self.ledger.aside.extend(part.map(|index| (batch, index)));
                 self.note("set aside", || format!("{batch} {set_aside:?}"));
                 self.set_aside(batch, set_aside);
             }

@@ -1,8 +1,7 @@
 //! Deliveries to the sink.
 
-use protocol::batch::PartState;
 use protocol::claim::{DuplicateRule, LockState};
-use protocol::ids::{BatchId, EventId, SeatKey};
+use protocol::ids::{EventId, SeatKey};
 
 use super::World;
 use crate::checks;
@@ -80,13 +79,13 @@ impl World {
         };
         self.ledger.numbers.insert(part.key.clone(), number);
         // An operator who sets a part aside accepts that the sink may have it, and that the next part gets its number.
-        if self.is_set_aside(part.batch, part.number) {
+        if self.ledger.aside.contains(&(part.batch, part.number)) {
             return;
         }
         let numbered = self.ledger.numbered.entry(part.scope.clone());
         let mut numbered = std::mem::take(numbered.or_default());
         while let Some((batch, index, _)) = numbered.last()
-            && self.is_set_aside(*batch, *index)
+            && self.ledger.aside.contains(&(*batch, *index))
         {
             numbered.pop();
         }
@@ -95,12 +94,6 @@ impl World {
         self.check(check);
         numbered.push((part.batch, part.number, number));
         self.ledger.numbered.insert(part.scope.clone(), numbered);
-    }
-
-    fn is_set_aside(&self, batch: BatchId, index: usize) -> bool {
-        let record = self.batches.get(batch);
-        let part = record.and_then(|record| Some(record.parts.get(index)?.state.clone()));
-        part == Some(PartState::SetAside)
     }
 
     /// Records that the sink got an event, perhaps again, and checks P4.
