@@ -2,7 +2,6 @@
 
 use shared::config::{Reader, Text, Topic, Unset, Variable, Word};
 
-use crate::config::{SINK_COLUMNS, SINK_FORMAT};
 use crate::dates::Zone;
 use crate::encoding::{Encoding, LineEnd};
 use crate::format::Format;
@@ -10,6 +9,10 @@ use crate::layout::Layout;
 use crate::paths::PathTemplate;
 use crate::template::{Template, TemplateUse};
 use crate::uri::{SinkKind, SinkUri};
+
+/// Names of variables that the layout has to go with.
+const SINK_FORMAT: &str = "SINK_FORMAT";
+const SINK_COLUMNS: &str = "SINK_COLUMNS";
 
 pub(super) const SINK_ENCODING: Variable<Word<Encoding>> = Variable {
     name: "SINK_ENCODING",
@@ -203,7 +206,7 @@ fn check_characters(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
             .map_or_else(String::new, Template::literals)
     };
     let texts = [
-        (SINK_COLUMNS.name, columns),
+        (SINK_COLUMNS, columns),
         (SINK_HEADER_RECORD.name, literals(&layout.header)),
         (SINK_TRAILER_RECORD.name, literals(&layout.trailer)),
     ];
