@@ -19,7 +19,7 @@ use shared::ports::{BatchReply, BatchStore, Entropy, Overdue};
 use crate::dynamo;
 use crate::events::{batch, ms, record};
 
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 240;
 /// Where the bodies of a seed's batch are.
 const BODIES: [&str; 4] = ["items", "table", "items", "s3://bucket/prefix/"];
 const WRITES_PER_SEED: usize = 60;

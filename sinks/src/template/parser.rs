@@ -49,6 +49,17 @@ enum Piece {
     Placeholder(Placeholder),
 }
 
+impl Piece {
+    fn length(&self) -> Result<usize, &str> {
+        match self {
+            Piece::Text(text) => Ok(text.chars().count()),
+            Piece::Placeholder(placeholder) => {
+                placeholder.length().ok_or(placeholder.written.as_str())
+            }
+        }
+    }
+}
+
 impl Template {
     /// Parses a template. Its totals are over columns of `columns`, by name.
     ///
@@ -161,13 +172,7 @@ impl Template {
     /// # Errors
     /// The first placeholder whose length may differ.
     pub(crate) fn length(&self) -> Result<usize, &str> {
-        let length = |piece| match piece {
-            &Piece::Text(ref text) => Ok(text.chars().count()),
-            Piece::Placeholder(placeholder) => {
-                placeholder.length().ok_or(placeholder.written.as_str())
-            }
-        };
-        self.pieces.iter().map(length).sum()
+        self.pieces.iter().map(Piece::length).sum()
     }
 
     /// Returns the text for a part.
