@@ -180,7 +180,7 @@ FAULTS = [
     ("the key may be used through S3 without a bucket", [("                        - !If [HasChunkBucket, !Sub \"s3.", "                        - !If [HasKey, !Sub \"s3.")]),
     ("batch records and chunks without TTL", [("          Projection: { ProjectionType: INCLUDE, NonKeyAttributes: [source] }\n      TimeToLiveSpecification: { AttributeName: expiresAt, Enabled: true }\n", "          Projection: { ProjectionType: INCLUDE, NonKeyAttributes: [source] }\n      TimeToLiveSpecification: { AttributeName: expiresAt, Enabled: false }\n")]),
     ("another TTL attribute of batch records and chunks", [("          Projection: { ProjectionType: INCLUDE, NonKeyAttributes: [source] }\n      TimeToLiveSpecification: { AttributeName: expiresAt, Enabled: true }\n", "          Projection: { ProjectionType: INCLUDE, NonKeyAttributes: [source] }\n      TimeToLiveSpecification: { AttributeName: ttl, Enabled: true }\n")]),
-    ("an aggregator without the quarantine's URL", [("          QUARANTINE_SQS_URL: !Ref QuarantineQueue\n          BODIES:", "          BODIES:")]),
+    ("an aggregator without the quarantine's URL", [("          QUARANTINE_SQS_URL: !Ref QuarantineQueue\n          DUPLICATES_SQS_URL:", "          DUPLICATES_SQS_URL:")]),
     ("BODIES is not set", [("          BODIES: !If [BodiesAreInOwnBucket, !Sub \"s3://${ChunkBucket}/chunks\", !Ref Bodies]\n", "")]),
     ("BODIES names no bucket", [("          BODIES: !If [BodiesAreInOwnBucket, !Sub \"s3://${ChunkBucket}/chunks\", !Ref Bodies]\n", "          BODIES: !Ref Bodies\n")]),
     ("BODIES names a prefix without a lifecycle", [("!Sub \"s3://${ChunkBucket}/chunks\"", "!Sub \"s3://${ChunkBucket}/bodies\"")]),
