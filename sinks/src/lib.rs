@@ -22,6 +22,7 @@ mod format;
 mod headers;
 #[cfg(feature = "http")]
 mod http;
+mod in_build;
 #[cfg(feature = "lambda")]
 mod lambda;
 mod layout;

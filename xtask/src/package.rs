@@ -209,10 +209,11 @@ impl Bodies {
 }
 
 /// The features of `local` that belong to features of the functions with the same names.
-const LOCAL_FEATURES: [&str; 8] = [
+const LOCAL_FEATURES: [&str; 9] = [
     "eventbridge",
     "s3",
     "lambda",
+    "layouts",
     "states",
     "postgres",
     "sftp",

@@ -2,6 +2,7 @@
 
 use super::placeholder::{Facts, LayoutError, Placeholder, Value, Width};
 use crate::dates::DateFormat;
+use crate::in_build::InBuild;
 use crate::totals::{HASH_DIGITS_MAX, Total, TotalKind};
 
 /// Characters of a placeholder or of spaces.
@@ -41,6 +42,7 @@ impl TemplateUse {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     pieces: Vec<Piece>,
+    in_build: InBuild,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +72,7 @@ impl Template {
         used_as: TemplateUse,
         columns: &[&str],
     ) -> Result<Template, String> {
+        let in_build = InBuild::check()?;
         if let Some(control) = text.chars().find(|letter| letter.is_control()) {
             return Err(format!(
                 "control character `{}`, expected one record without any",
@@ -110,7 +113,7 @@ impl Template {
         }
         literal.push_str(rest);
         pieces.push(Piece::Text(literal));
-        Ok(Template { pieces })
+        Ok(Template { pieces, in_build })
     }
 
     fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
@@ -249,6 +252,7 @@ fn sum(argument: Option<&str>, columns: &[&str]) -> Result<(Value, Width), Strin
         None => (rest, None),
     };
     let total = Total {
+        in_build: InBuild::check()?,
         kind: TotalKind::Sum { decimals },
         column,
         name: name.to_owned(),
@@ -265,6 +269,7 @@ fn hash(argument: Option<&str>, columns: &[&str]) -> Result<(Value, Width), Stri
         format!("expected how many digits the total has, from 1 to {HASH_DIGITS_MAX}, such as `{{hash:{name}:10}}`")
     })?;
     let total = Total {
+        in_build: InBuild::check()?,
         kind: TotalKind::Hash { digits },
         column,
         name: name.to_owned(),
