@@ -48,7 +48,7 @@ const SINK_HEADER_RECORD: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: RECORD,
     },
-    meaning: "A record before all others.",
+    meaning: "A record before all others. It needs a build with the cargo feature `layouts`.",
 };
 const SINK_TRAILER_RECORD: Variable<Text> = Variable {
     name: "SINK_TRAILER_RECORD",
@@ -57,7 +57,7 @@ const SINK_TRAILER_RECORD: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: RECORD,
     },
-    meaning: "A record after all others.",
+    meaning: "A record after all others. It needs a build with the cargo feature `layouts`.",
 };
 const SINK_PATH: Variable<Text> = Variable {
     name: "SINK_PATH",
@@ -66,7 +66,8 @@ const SINK_PATH: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: "a path with placeholders such as `{key}/{date:%Y%m%d}/{sequence:06}.txt`: docs/sinks.md, \"Layouts\"",
     },
-    meaning: "With `file:` and `s3:`, the path of a part's records below the directory or prefix, instead of `<batchId>/<part>.<ext>`.",
+    meaning: "With `file:` and `s3:`, the path of a part's records below the directory or prefix, instead of `<batchId>/<part>.<ext>`. \
+              It needs a build with the cargo feature `layouts`.",
 };
 const SINK_TIME_ZONE: Variable<Text> = Variable {
     name: "SINK_TIME_ZONE",
