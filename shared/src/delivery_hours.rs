@@ -41,6 +41,10 @@ impl DeliveryHours {
         let mut next: Option<Timestamp> = None;
         // Yesterday's span may not be over.
         for day in -1..=DAYS_AHEAD {
+            // What opens on a later day opens later.
+            if next.is_some() && day > 0 {
+                break;
+            }
             let date = today.checked_add(Span::new().days(day)).ok()?;
             for hours in self.spans.iter().filter(|hours| hours.on(date.weekday())) {
                 let opens = self.instant(date, hours.opens)?;

@@ -201,8 +201,8 @@ pub struct Plan {
     pub prefixes_source: bool,
     /// The deployments during the history.
     pub redeploys: Vec<Redeploy>,
-    /// `DELIVERY_HOURS`: the minute of every second hour at which deliveries begin, and for how many minutes.
-    pub hours: Option<(u8, u8)>,
+    /// `DELIVERY_HOURS`, in minutes: how often deliveries begin, when for the first time in a day, and for how long.
+    pub hours: Option<(u32, u32, u32)>,
     /// `DELIVERY_MAX_PER_SECOND`; 0 is no limit.
     pub events_per_second: u64,
     /// The pauses of deliveries during the history.
@@ -254,15 +254,10 @@ impl Plan {
 
     /// Returns `DELIVERY_HOURS`.
     pub fn delivery_hours(&self) -> Option<String> {
-        let (minute, length) = self.hours?;
-        let spans = (0..24_u32).step_by(2).map(|hour| {
-            let (opens, closes) = (
-                hour * 60 + u32::from(minute),
-                hour * 60 + u32::from(minute + length),
-            );
-            let clock = |minutes: u32| format!("{:02}:{:02}", minutes / 60 % 24, minutes % 60);
-            format!("{}-{}", clock(opens), clock(closes))
-        });
+        let (every, first, length) = self.hours?;
+        let clock = |minutes: u32| format!("{:02}:{:02}", minutes / 60 % 24, minutes % 60);
+        let spans = (first..24 * 60).step_by(every as usize);
+        let spans = spans.map(|opens| format!("{}-{}", clock(opens), clock(opens + length)));
         Some(format!("{} UTC", Vec::from_iter(spans).join(",")))
     }
 

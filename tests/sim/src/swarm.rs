@@ -191,7 +191,9 @@ impl Plan {
     /// Gives deliveries hours in one history of eight, and a rate in as many.
     fn draw_hours(&mut self, rng: &mut Rng) {
         if rng.u8(..) < 32 {
-            self.hours = Some((rng.u8(..60), rng.u8(2..60)));
+            // Short ones often end while a batch is worked on.
+            let every = pick(rng, &[6, 120]);
+            self.hours = Some((every, rng.u32(..every), rng.u32(1..every)));
         }
         // With a rate, a history without faults would not begin every batch at once.
         if !self.calm && rng.u8(..) < 32 {

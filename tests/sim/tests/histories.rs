@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(feature = "planted-bugs")]
 use protocol::planted::Bug;
 use sim::History;
+use sim::plan::Plan;
 
 const SEEDS: u64 = 600;
 
@@ -37,6 +38,32 @@ fn telling_what_happens_changes_nothing() {
         assert_eq!(silent.counts, told.counts, "seed {seed}");
         assert_eq!(silent.steps, told.steps, "seed {seed}");
     }
+}
+
+/// Sends events for a day without faults, while deliveries have half an hour in two. The history itself checks that none begins at
+/// another time, and that a batch that waited is delivered within a minute of the opening.
+#[test]
+fn deliveries_of_a_day_are_in_their_hours_and_within_a_minute_of_the_opening() {
+    const DAY_MS: u64 = 24 * 3_600_000;
+    let mut waited = 0;
+    let plans = (0..).map(Plan::of).filter(|plan| plan.calm);
+    for plan in plans.take(10) {
+        let history = sim::run_plan(
+            Plan {
+                messages: 160,
+                burst_ms: DAY_MS,
+                calm_at_ms: DAY_MS,
+                hours: Some((120, 10, 30)),
+                ..plan
+            },
+            false,
+        );
+        let seed = history.seed;
+        assert_eq!(history.broken, None, "seed {seed}");
+        let count = |kind| history.counts.get(kind).copied().unwrap_or_default();
+        waited += count("waits for the hours");
+    }
+    assert!(waited > 100, "{waited}");
 }
 
 #[test]

@@ -20,6 +20,7 @@ impl World {
             .as_ref()
             .and_then(|hours| hours.closed_until(self.now()));
         if let (BatchWrite::GiveUp { .. }, Some(opening)) = (write, opening) {
+            self.note("waits for the hours", || format!("{batch}, {opening}"));
             self.ledger.openings.insert(batch, opening);
         }
     }
