@@ -297,7 +297,8 @@ impl<'a> BatchRun<'a> {
         let started = self.budgets.work.clock.now();
         let span = self.span("deliver").calls().count(PART, index);
         let span = span.count(ITEMS_COUNT, part.items.len());
-        let delivered = span.run(delivery.deliver(&part, &self.budgets.work)).await;
+        let attempts = self.components.turns.attempts(&self.budgets.work);
+        let delivered = span.run(delivery.deliver(&part, &attempts)).await;
         let ended = self.budgets.work.clock.now();
         let receipt = match delivered {
             Ok(receipt) => receipt,

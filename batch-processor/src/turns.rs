@@ -45,6 +45,16 @@ impl Turns {
         kept_until(record, until, now)
     }
 
+    /// Returns a budget for the attempts at a part: none begins after the hours of delivery have ended.
+    pub(crate) fn attempts<'b>(&self, budget: &Budget<'b>) -> Budget<'b> {
+        let closes_at = self.hours.as_ref();
+        let closes_at = closes_at.and_then(|hours| hours.open_until(budget.clock.now()));
+        Budget {
+            stop_at: closes_at.map_or(budget.stop_at, |closes_at| closes_at.min(budget.stop_at)),
+            ..*budget
+        }
+    }
+
     /// Takes a turn for the next part of a batch, which has `events_count` events. Waits for it if it comes soon.
     pub(crate) async fn take(
         &self,

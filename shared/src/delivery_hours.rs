@@ -60,6 +60,24 @@ impl DeliveryHours {
         next
     }
 
+    /// Returns when the hours that `now` is in end; `None` if it is in none.
+    pub fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let instant = Instant::from_millisecond(i64::try_from(now.as_ms()).ok()?).ok()?;
+        let today = instant.to_zoned(self.zone.clone()).date();
+        let mut last = None;
+        for day in -1..=0 {
+            let date = today.checked_add(Span::new().days(day)).ok()?;
+            for hours in self.spans.iter().filter(|hours| hours.on(date.weekday())) {
+                let opens = self.instant(date, hours.opens)?;
+                let closes = self.instant(date, hours.closes)?;
+                if (opens..closes).contains(&now) {
+                    last = last.max(Some(closes));
+                }
+            }
+        }
+        last
+    }
+
     /// Returns when the clock shows this many minutes since the midnight before `date`.
     fn instant(&self, date: Date, minutes: u16) -> Option<Timestamp> {
         let days = i64::from(minutes / MINUTES_OF_DAY);
@@ -182,6 +200,10 @@ mod tests {
         // 25 November 2026 is a Wednesday; Berlin is one hour ahead.
         opens(&nightly, "2026-11-25T18:59:59Z", "2026-11-25T19:00:00Z");
         opens(&nightly, "2026-11-25T19:00:00Z", "");
+        let end = Some(at("2026-11-26T04:00:00Z"));
+        assert_eq!(nightly.open_until(at("2026-11-25T19:00:00Z")), end);
+        assert_eq!(nightly.open_until(at("2026-11-26T03:59:59Z")), end);
+        assert_eq!(nightly.open_until(at("2026-11-26T04:00:00Z")), None);
         opens(&nightly, "2026-11-26T03:59:59Z", "");
         opens(&nightly, "2026-11-26T04:00:00Z", "2026-11-26T19:00:00Z");
         // Friday's span ends on Saturday morning, and the next begins on Monday.

@@ -13,6 +13,11 @@ impl DeliveryHours {
     pub fn closed_until(&self, _now: Timestamp) -> Option<Timestamp> {
         match *self {}
     }
+
+    /// Returns when the hours that it is in end.
+    pub fn open_until(&self, _now: Timestamp) -> Option<Timestamp> {
+        match *self {}
+    }
 }
 
 impl FromStr for DeliveryHours {
