@@ -81,7 +81,7 @@ impl Duplicates {
         self.queue.is_some()
     }
 
-    /// Reports duplicates. Returns for each whether its report was acknowledged.
+    /// Reports duplicates. Returns for each whether its report was acknowledged; without a queue, `false` for all.
     pub async fn report(
         &self,
         dropped: &[(&Candidate, Option<&Holder>)],
@@ -89,7 +89,7 @@ impl Duplicates {
         budget: &Budget<'_>,
     ) -> Vec<bool> {
         let Some(queue) = self.queue.as_deref() else {
-            return vec![true; dropped.len()];
+            return vec![false; dropped.len()];
         };
         let reports = dropped
             .iter()

@@ -196,6 +196,9 @@ impl Handler {
         judged: &[Judged],
         budgets: &Budgets<'_>,
     ) -> BTreeSet<usize> {
+        if !self.duplicates.are_reported() {
+            return BTreeSet::new();
+        }
         let is_dropped = |one: &Judged| {
             let response = one.outcome.response(self.config.rule);
             one.outcome == Outcome::Duplicate && response == Response::Success

@@ -116,7 +116,7 @@ fn read_message(
     };
     let body_hash = BodyHash::of(body.as_bytes());
     let message_attributes = message.message_attributes.unwrap_or_default();
-    // Parsed only if an expression needs it, and once for both expressions.
+    // Parsed only if an expression needs it, and once for all of them.
     let json = LazyCell::new(|| Variable::from_json(&body).map(Rcvar::new));
     let id = match &config.event_id {
         EventIdRule::MessageId => Ok(Cow::Borrowed(sqs_message_id.as_str())),
@@ -143,7 +143,11 @@ fn read_message(
     if !config.bodies.in_chunks() {
         candidate = candidate.compressed(compress);
     }
-    let key = batch_key(&json, config);
+    let key = config.batch_key.as_ref();
+    let key = key
+        .map(|expression| batch_key(expression, &json))
+        .transpose();
+    let is_urgent = |bypass| is_urgent(bypass, &json);
     match key.and_then(|key| fits(&candidate, config).map(|()| key)) {
         Ok(key) => Ok(Record {
             candidate,
@@ -151,7 +155,7 @@ fn read_message(
                 source: source.clone(),
                 key,
             },
-            is_urgent: is_urgent(&json, config),
+            is_urgent: config.bypass.as_ref().is_some_and(is_urgent),
             trace_id: trace_header.and_then(TraceId::of_header),
         }),
         Err(reason) => Err(bad(reason, Some(candidate.event_id), candidate.body)),
@@ -176,19 +180,14 @@ fn prefixed(id: &str, prefix: &str) -> Result<EventId, BadRecord> {
     Ok(EventId::try_from(format!("{prefix}{id}"))?)
 }
 
-fn batch_key(json: &Json, config: &Config) -> Result<Option<BatchKey>, BadRecord> {
-    let Some(expression) = &config.batch_key else {
-        return Ok(None);
-    };
-    let key = find(expression, json, BATCH_KEY.name)?;
-    Ok(Some(BatchKey::try_from(key)?))
+fn batch_key(expression: &Expression, json: &Json) -> Result<BatchKey, BadRecord> {
+    Ok(BatchKey::try_from(find(expression, json, BATCH_KEY.name)?)?)
 }
 
 /// Returns whether `BYPASS` finds something. A body that it cannot be evaluated on is not urgent: nothing else depends on it.
-fn is_urgent(json: &Json, config: &Config) -> bool {
-    let found = config.bypass.as_ref().zip(json.as_ref().ok());
-    let found = found.and_then(|(expression, body)| expression.find(body).ok());
-    found.is_some_and(|found| found.is_truthy())
+fn is_urgent(bypass: &Expression, json: &Json) -> bool {
+    let found = json.as_ref().ok().map(|body| bypass.find(body));
+    found.is_some_and(|found| found.is_ok_and(|found| found.is_truthy()))
 }
 
 /// Checks that the body fits the lock item, unless it goes to a bucket or into a chunk, which takes a body of any size.

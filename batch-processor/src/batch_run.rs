@@ -339,13 +339,8 @@ impl<'a> BatchRun<'a> {
         let taken = components.sequences.take(record, index, &self.budgets.work);
         match taken.await.map_err(|source| self.service(source))? {
             Numbered::Number(number) => {
-                let written = self
-                    .batch
-                    .record()
-                    .parts
-                    .get(index)
-                    .map(|part| part.sequence);
-                if written != Some(Some(number)) {
+                let part = self.batch.record().parts.get(index);
+                if part.and_then(|part| part.sequence) != Some(number) {
                     self.batch.number(index, number).await?;
                 }
                 Ok(number)

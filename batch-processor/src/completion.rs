@@ -121,14 +121,12 @@ impl Completion {
                 ..Ticket::new(batch, reason)
             };
             let send = || {
-                let delay = budgets.work.clock.now().until(at);
-                let whole_secs = Duration::from_secs((delay.as_millis() as u64).div_ceil(1_000));
-                self.batch_queue.send(&ticket, whole_secs)
+                let delay = budgets.work.clock.now().whole_secs_until(at);
+                self.batch_queue.send(&ticket, delay)
             };
             budgets.wrap_up.call(RetryPolicy::CONTROL, send).await
         };
         let sent = span("ticket").sends().text(BATCH_ID, batch).run(sent).await;
-        sent.map_err(|source| RetryTicket::Service { batch, source })?;
-        Ok(())
+        sent.map_err(|source| RetryTicket::Service { batch, source })
     }
 }

@@ -32,12 +32,11 @@ pub(crate) enum AskedBy {
 }
 
 /// Sends the notices of batches, if `COMPLETION` is set.
-#[derive(Clone)]
 pub(crate) struct Notices {
     target: Option<Arc<dyn NoticeTarget>>,
     batch_store: Arc<dyn BatchStore>,
     /// Until when this environment sends none, in epoch ms.
-    paused_until_ms: Arc<AtomicU64>,
+    paused_until_ms: AtomicU64,
 }
 
 impl Notices {
@@ -45,7 +44,7 @@ impl Notices {
         Notices {
             target: ports.notice_target.clone(),
             batch_store: ports.batch_store.clone(),
-            paused_until_ms: Arc::default(),
+            paused_until_ms: AtomicU64::default(),
         }
     }
 

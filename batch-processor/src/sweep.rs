@@ -249,9 +249,8 @@ impl Sweep {
             ..Ticket::new(batch, reminder.reason)
         };
         let send = || {
-            let delay = budget.clock.now().until(reminder.at);
-            let whole_secs = Duration::from_secs((delay.as_millis() as u64).div_ceil(1_000));
-            self.batch_queue.send(&ticket, whole_secs)
+            let delay = budget.clock.now().whole_secs_until(reminder.at);
+            self.batch_queue.send(&ticket, delay)
         };
         if let Err(error) = budget.call(RetryPolicy::CONTROL, send).await {
             warn!(batch_id = %batch, %error, "ticket not sent");

@@ -20,7 +20,6 @@ use shared::retry::Budget;
 const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The hours and the rate of deliveries.
-#[derive(Clone)]
 pub(crate) struct Turns {
     pub(crate) hours: Option<DeliveryHours>,
     /// Events in a second.

@@ -89,7 +89,7 @@ FAULTS = [
     # 4 KB of variables.
     ("columns as long as a parameter can be", [("    MaxLength: 144\n", "    MaxLength: 4096\n")]),
     ("columns of any length", [("    # Lambda limits all variables together to 4 KB: a longer list must be in a file.\n    MaxLength: 144\n", "")]),
-    ("a key of any characters", [('    AllowedPattern: "^[ -~]*$"\n    MaxLength: 512\n', "    AllowedPattern: ^.*$\n    MaxLength: 512\n")]),
+    ("a key of any characters", [('    AllowedPattern: "^[ -~]*$"\n    MaxLength: 256\n', "    AllowedPattern: ^.*$\n    MaxLength: 256\n")]),
     ("columns that the function may not read", [("              - !If\n                - ColumnsAreInS3\n", "              - !If\n                - RejectsAreInS3\n")]),
     ("objects beside the columns may be read", [("                    - arn:${AWS::Partition}:s3:::${Place}\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${SinkColumns}://\"]]", "                    - arn:${AWS::Partition}:s3:::${Place}*\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${SinkColumns}://\"]]")]),
     ("columns in S3 are refused", [("|s3://[a-z0-9.-]+(/[A-Za-z0-9!_.=-]+)+)?$", ")?$")]),

@@ -24,6 +24,8 @@ pub mod receiver;
 pub mod record;
 pub mod recovery;
 pub mod redeploys;
+#[cfg(any(feature = "postgres", feature = "sftp"))]
+mod relay;
 pub mod sampler;
 #[cfg(any(feature = "lambda", feature = "states"))]
 pub mod services;

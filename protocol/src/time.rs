@@ -34,6 +34,11 @@ impl Timestamp {
         self.0.div_ceil(1_000)
     }
 
+    /// Returns the time until `later` in whole seconds, the unit of SQS's delays, rounded up: never too early.
+    pub fn whole_secs_until(self, later: Timestamp) -> Duration {
+        Duration::from_secs((self.until(later).as_millis() as u64).div_ceil(1_000))
+    }
+
     /// Returns year, month and day, in UTC.
     pub const fn date(self) -> (u64, u64, u64) {
         // Counts years from March, so that the leap day is the last day of a year. Source: Howard Hinnant, `civil_from_days`,

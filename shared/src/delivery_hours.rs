@@ -1,5 +1,6 @@
 //! `DELIVERY_HOURS`: the hours of the week in which parts go to the sink, by the clock of a time zone.
 
+use std::ops::Range;
 use std::str::FromStr;
 
 use jiff::civil::{Date, Weekday};
@@ -36,8 +37,7 @@ impl DeliveryHours {
     /// A time that the clock of the zone skips counts as the same time after the gap, and one that it shows twice as the first of
     /// them: 02:30 is 03:30 on the day on which summer begins.
     pub fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let instant = Instant::from_millisecond(i64::try_from(now.as_ms()).ok()?).ok()?;
-        let today = instant.to_zoned(self.zone.clone()).date();
+        let today = self.date(now)?;
         let mut next: Option<Timestamp> = None;
         // Yesterday's span may not be over.
         for day in -1..=DAYS_AHEAD {
@@ -45,15 +45,12 @@ impl DeliveryHours {
             if next.is_some() && day > 0 {
                 break;
             }
-            let date = today.checked_add(Span::new().days(day)).ok()?;
-            for hours in self.spans.iter().filter(|hours| hours.on(date.weekday())) {
-                let opens = self.instant(date, hours.opens)?;
-                let closes = self.instant(date, hours.closes)?;
-                if (opens..closes).contains(&now) {
+            for span in self.spans_of(today, day)? {
+                if span.contains(&now) {
                     return None;
                 }
-                if opens > now && opens < closes {
-                    next = Some(next.map_or(opens, |next| next.min(opens)));
+                if span.start > now && !span.is_empty() {
+                    next = Some(next.map_or(span.start, |next| next.min(span.start)));
                 }
             }
         }
@@ -62,20 +59,25 @@ impl DeliveryHours {
 
     /// Returns when the hours that `now` is in end; `None` if it is in none.
     pub fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let today = self.date(now)?;
+        let spans = [self.spans_of(today, -1)?, self.spans_of(today, 0)?].concat();
+        let open = spans.into_iter().filter(|span| span.contains(&now));
+        open.map(|span| span.end).max()
+    }
+
+    /// Returns the date that the clock shows.
+    fn date(&self, now: Timestamp) -> Option<Date> {
         let instant = Instant::from_millisecond(i64::try_from(now.as_ms()).ok()?).ok()?;
-        let today = instant.to_zoned(self.zone.clone()).date();
-        let mut last = None;
-        for day in -1..=0 {
-            let date = today.checked_add(Span::new().days(day)).ok()?;
-            for hours in self.spans.iter().filter(|hours| hours.on(date.weekday())) {
-                let opens = self.instant(date, hours.opens)?;
-                let closes = self.instant(date, hours.closes)?;
-                if (opens..closes).contains(&now) {
-                    last = last.max(Some(closes));
-                }
-            }
-        }
-        last
+        Some(instant.to_zoned(self.zone.clone()).date())
+    }
+
+    /// Returns the spans that begin `days` days after a date.
+    fn spans_of(&self, date: Date, days: i64) -> Option<Vec<Range<Timestamp>>> {
+        let date = date.checked_add(Span::new().days(days)).ok()?;
+        let hours = self.spans.iter().filter(|hours| hours.on(date.weekday()));
+        hours
+            .map(|hours| Some(self.instant(date, hours.opens)?..self.instant(date, hours.closes)?))
+            .collect()
     }
 
     /// Returns when the clock shows this many minutes since the midnight before `date`.

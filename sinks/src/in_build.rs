@@ -1,6 +1,6 @@
 //! Whether this build has templates: header and trailer records, paths, and their totals and dates.
 //!
-//! They are a tenth of the executable, and most deployments have none. Without the cargo feature `layouts`, no value of
+//! They are half a megabyte of the executable, and most deployments have none. Without the cargo feature `layouts`, no value of
 //! [`InBuild`] exists, so neither does any value that contains one, and the compiler leaves out all code that is about them.
 
 /// Shows that the build has the cargo feature `layouts`.

@@ -8,20 +8,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use emulators::StoreOutcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 
 use crate::faults::SinkErrors;
+use crate::relay::{Directions, Relay, connect};
 
 /// A number of bytes that is never reached: no connection breaks.
 const NEVER: u64 = u64::MAX;
 
 /// A running proxy. Dropping it stops accepting connections; those that are open stay open.
 pub struct Proxy {
-    port: u16,
-    accepting: JoinHandle<()>,
+    relay: Relay,
     wire: Arc<Wire>,
 }
 
@@ -51,8 +50,6 @@ impl Proxy {
     /// # Errors
     /// No port can be bound.
     pub async fn start(server: u16, errors: Arc<SinkErrors>) -> anyhow::Result<Proxy> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let port = listener.local_addr()?.port();
         let wire = Arc::new(Wire {
             errors,
             requests: AtomicU64::new(0),
@@ -61,23 +58,19 @@ impl Proxy {
             freeze: AtomicBool::new(false),
         });
         let shared = Arc::clone(&wire);
-        let accepting = tokio::spawn(async move {
-            while let Ok((sink, _)) = listener.accept().await {
-                let wire = Arc::clone(&shared);
-                // An error means that the connection ended, on purpose or not.
-                tokio::spawn(async move { forward(sink, server, &wire).await });
-            }
+        let relay = Relay::start(move |sink| {
+            let wire = Arc::clone(&shared);
+            async move { forward(sink, server, &wire).await }
         });
         Ok(Proxy {
-            port,
-            accepting,
+            relay: relay.await?,
             wire,
         })
     }
 
     /// Returns the URL at which the server is reached through the proxy.
     pub fn url(&self) -> String {
-        super::server::url(self.port)
+        super::server::url(self.relay.port())
     }
 
     /// Returns what was sent so far.
@@ -118,19 +111,14 @@ impl Wire {
     }
 }
 
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
 /// Forwards both directions of a connection until one of them ends.
 async fn forward(sink: TcpStream, server: u16, wire: &Wire) -> io::Result<()> {
-    let server = TcpStream::connect(("127.0.0.1", server)).await?;
-    sink.set_nodelay(true)?;
-    server.set_nodelay(true)?;
-    let (from_sink, to_sink) = sink.into_split();
-    let (from_server, to_server) = server.into_split();
+    let Directions {
+        from_sink,
+        to_sink,
+        from_server,
+        to_server,
+    } = connect(sink, server).await?;
     let silence = Notify::new();
     // The direction that ends first ends both.
     tokio::select! {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 
 use crate::faults::{SinkCuts, SinkErrors};
+use crate::relay::{Directions, Relay, connect};
 
 /// What a sink sends after a pause of this length is taken for another delivery.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -20,8 +20,7 @@ const NEVER: u64 = u64::MAX;
 
 /// A running proxy. Dropping it stops accepting connections; those that are open stay open.
 pub struct Proxy {
-    port: u16,
-    accepting: JoinHandle<()>,
+    relay: Relay,
     wire: Arc<Wire>,
 }
 
@@ -41,8 +40,6 @@ impl Proxy {
     /// # Errors
     /// No port can be bound.
     pub async fn start(server: u16, errors: Arc<SinkErrors>) -> anyhow::Result<Proxy> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let port = listener.local_addr()?.port();
         let wire = Arc::new(Wire {
             errors,
             connections: AtomicU64::new(0),
@@ -50,23 +47,19 @@ impl Proxy {
             cut_at: AtomicU64::new(NEVER),
         });
         let shared = Arc::clone(&wire);
-        let accepting = tokio::spawn(async move {
-            while let Ok((sink, _)) = listener.accept().await {
-                let wire = Arc::clone(&shared);
-                // An error means that the connection ended, on purpose or not.
-                tokio::spawn(async move { forward(sink, server, &wire).await });
-            }
+        let relay = Relay::start(move |sink| {
+            let wire = Arc::clone(&shared);
+            async move { forward(sink, server, &wire).await }
         });
         Ok(Proxy {
-            port,
-            accepting,
+            relay: relay.await?,
             wire,
         })
     }
 
     /// Returns the port of the proxy.
     pub fn port(&self) -> u16 {
-        self.port
+        self.relay.port()
     }
 
     /// Returns how many connections sinks made so far.
@@ -84,12 +77,6 @@ impl Proxy {
     pub fn cut_after(&self, bytes: u64) {
         let at = self.sent_bytes().saturating_add(bytes);
         self.wire.cut_at.store(at, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.accepting.abort();
     }
 }
 
@@ -112,11 +99,12 @@ async fn forward(sink: TcpStream, server: u16, wire: &Wire) -> io::Result<()> {
     if wire.errors.refuses_request() {
         return Ok(());
     }
-    let server = TcpStream::connect(("127.0.0.1", server)).await?;
-    sink.set_nodelay(true)?;
-    server.set_nodelay(true)?;
-    let (from_sink, to_sink) = sink.into_split();
-    let (from_server, to_server) = server.into_split();
+    let Directions {
+        from_sink,
+        to_sink,
+        from_server,
+        to_server,
+    } = connect(sink, server).await?;
     // The direction that ends first ends both.
     tokio::select! {
         ended = forward_requests(from_sink, to_server, wire) => ended,

@@ -21,6 +21,15 @@ struct StandIn {
 }
 
 impl StandIn {
+    /// Returns a server that knows the password `word` and this key.
+    fn of(user_key: &PrivateKey) -> StandIn {
+        StandIn {
+            password: "word",
+            key: user_key.public_key().clone(),
+            shown: Arc::default(),
+        }
+    }
+
     fn judge(&self, shown: String, right: bool) -> Auth {
         self.shown.lock().unwrap().push(shown);
         match right {
@@ -92,11 +101,7 @@ async fn refused(port: u16, host_keys: &str, login: &str) -> String {
 #[tokio::test]
 async fn a_server_with_another_key_is_sent_nothing_secret() {
     let (host_key, user_key) = (random_key(), random_key());
-    let stand_in = StandIn {
-        password: "word",
-        key: user_key.public_key().clone(),
-        shown: Arc::default(),
-    };
+    let stand_in = StandIn::of(&user_key);
     let shown = Arc::clone(&stand_in.shown);
     let port = start(host_key.clone(), stand_in).await;
     let expected = fingerprint(random_key().public_key());
@@ -115,11 +120,7 @@ async fn a_server_with_another_key_is_sent_nothing_secret() {
 #[tokio::test]
 async fn a_user_logs_in_with_the_right_password_or_key_only() {
     let (host_key, user_key) = (random_key(), random_key());
-    let stand_in = StandIn {
-        password: "word",
-        key: user_key.public_key().clone(),
-        shown: Arc::default(),
-    };
+    let stand_in = StandIn::of(&user_key);
     let shown = Arc::clone(&stand_in.shown);
     let right = host_key.public_key().to_openssh().unwrap();
     let port = start(host_key, stand_in).await;

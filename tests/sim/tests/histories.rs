@@ -40,8 +40,8 @@ fn telling_what_happens_changes_nothing() {
     }
 }
 
-/// Sends events for a day without faults, while deliveries have half an hour in two. The history itself checks that none begins at
-/// another time, and that a batch that waited is delivered within a minute of the opening.
+/// Sends events for a day without faults, while deliveries have half an hour in every two hours. The history checks that none
+/// begins at another time, and that a batch that waited is delivered within a minute of the opening.
 #[test]
 fn deliveries_of_a_day_are_in_their_hours_and_within_a_minute_of_the_opening() {
     const DAY_MS: u64 = 24 * 3_600_000;

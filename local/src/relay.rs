@@ -1,0 +1,70 @@
+//! Accepts the connections of a sink on a loopback port, and connects each with its server.
+
+use std::future::Future;
+use std::io;
+
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// A port on which connections are accepted. Dropping it stops that; connections that are open stay open.
+pub(crate) struct Relay {
+    port: u16,
+    accepting: JoinHandle<()>,
+}
+
+/// Both directions between a sink and its server.
+pub(crate) struct Directions {
+    pub(crate) from_sink: OwnedReadHalf,
+    pub(crate) to_sink: OwnedWriteHalf,
+    pub(crate) from_server: OwnedReadHalf,
+    pub(crate) to_server: OwnedWriteHalf,
+}
+
+impl Relay {
+    /// Passes each connection to `forward`.
+    ///
+    /// # Errors
+    /// No port can be bound.
+    pub(crate) async fn start<F>(
+        forward: impl Fn(TcpStream) -> F + Send + 'static,
+    ) -> io::Result<Relay>
+    where
+        F: Future<Output = io::Result<()>> + Send + 'static,
+    {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let port = listener.local_addr()?.port();
+        let accepting = tokio::spawn(async move {
+            while let Ok((sink, _)) = listener.accept().await {
+                // An error means that the connection ended, on purpose or not.
+                tokio::spawn(forward(sink));
+            }
+        });
+        Ok(Relay { port, accepting })
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// Connects a sink with the server on a loopback port.
+pub(crate) async fn connect(sink: TcpStream, server: u16) -> io::Result<Directions> {
+    let server = TcpStream::connect(("127.0.0.1", server)).await?;
+    sink.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (from_sink, to_sink) = sink.into_split();
+    let (from_server, to_server) = server.into_split();
+    Ok(Directions {
+        from_sink,
+        to_sink,
+        from_server,
+        to_server,
+    })
+}
